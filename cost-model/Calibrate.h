@@ -1,0 +1,35 @@
+//===- Calibrate.h - Device constants from measurements ---------*- C++ -*-===//
+//
+// The cost model measures nothing itself: a probe supplied by the caller runs
+// kernels on this machine, and the constants of a device file are fitted to
+// what it reports.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_CALIBRATE_H
+#define DPC_COST_MODEL_CALIBRATE_H
+
+#include "cost-model/ComputeCost.h"
+
+#include <functional>
+
+namespace dpc::cost {
+
+/// How to measure this machine, one rank's threads wide. Every function returns
+/// seconds of one run (best of a few), or a value <= 0 on failure.
+struct CalibrationProbe {
+  std::function<double(const GemmShape &, DType)> gemm;
+  std::function<double(double bytes)> stream;   ///< Reads and writes `bytes`.
+  std::function<double()> launch;               ///< An empty kernel call.
+  std::function<double(double bytes)> exchange; ///< send_recv; may be empty.
+  std::string machine;    ///< For the sources: CPU name, date, compiler.
+  double memoryBytes = 0; ///< Of the machine.
+  int64_t cores = 1;
+};
+
+/// Runs the probe and returns the text of a device file for `cpu-local`, which
+/// loadDevice and makeLocalCluster read back. Fails when a probe does.
+Result<std::string> calibrateDevice(const CalibrationProbe &probe);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_CALIBRATE_H

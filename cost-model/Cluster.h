@@ -1,0 +1,139 @@
+//===- Cluster.h - Devices, links and hosts as data -------------*- C++ -*-===//
+//
+// cluster.json and the device files. Units of the JSON are in its field names;
+// everything in these structs is in SI units: bytes, seconds, FLOP/s.
+// Bandwidths are per device and direction.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_CLUSTER_H
+#define DPC_COST_MODEL_CLUSTER_H
+
+#include "cost-model/Result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dpc::cost {
+
+/// Compute types a device file gives a peak for.
+enum class DType { F64, F32, BF16, F16, FP8 };
+inline constexpr int numDTypes = 5;
+
+/// "f64", "f32", "bf16", "f16", "fp8".
+std::string_view stringifyDType(DType type);
+/// Inverse of stringifyDType; also takes "fp32", "fp16", "fp64".
+std::optional<DType> symbolizeDType(std::string_view name);
+/// Bytes of one element.
+int64_t bytesPerElement(DType type);
+
+/// How far a matrix multiplication stays below the peak; see ComputeCost.h.
+struct GemmModel {
+  double peakFraction = 1.0; ///< Of the peak, at full tiles and long k.
+  int64_t tileM = 1;         ///< Rows of the output tile of one SM or core.
+  int64_t tileN = 1;         ///< Columns of that tile.
+  double halfK = 0.0;        ///< k at which an SM reaches half of its rate.
+  int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
+  double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
+};
+
+/// One accelerator (or CPU rank). Every number of a device file has a source.
+struct Device {
+  std::string name;
+  /// Dense peak in FLOP/s; 0 where the device lacks the type.
+  std::array<double, numDTypes> peakFlops{};
+  double memoryBytes = 0;
+  double memoryBytesPerSecond = 0; ///< Datasheet.
+  double memoryFraction = 1.0;     ///< Achieved by streaming kernels.
+  double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
+  int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
+  double launchSeconds = 0;        ///< Smallest time of one kernel.
+  GemmModel gemm;
+
+  double peak(DType type) const { return peakFlops[static_cast<int>(type)]; }
+  /// Bytes a plan may use: memory less what is reserved.
+  double usableBytes() const { return memoryBytes - memoryReservedBytes; }
+};
+
+/// A kind of link; it changes which collective algorithms apply.
+enum class LinkKind { Switch, FullMesh, Ring, FatTree, SharedMemory };
+std::string_view stringifyLinkKind(LinkKind kind);
+
+/// One level of the interconnect, innermost first. A level joins `span`
+/// devices: all of a node, all of the cluster, or a number of devices (a rack).
+struct Level {
+  std::string name;
+  int64_t span = 0; ///< Devices one unit of this level joins.
+  double bytesPerSecond = 0;
+  double latencySeconds = 0;
+  LinkKind kind = LinkKind::Switch;
+  bool inNetworkReduction = false;
+  double oversubscription = 1.0; ///< >= 1; divides the bandwidth.
+};
+
+/// Nodes of one kind.
+struct NodeGroup {
+  int64_t nodes = 0;
+  int64_t devicesPerNode = 0;
+  Device device;
+};
+
+/// The machine that devices of a node share. Zero where not given.
+struct Host {
+  double memoryBytes = 0;
+  double pcieBytesPerSecond = 0;
+  double nvmeBytesPerSecond = 0;
+};
+
+/// What a program is planned for.
+struct Cluster {
+  std::string name;
+  std::vector<NodeGroup> groups;
+  std::vector<Level> levels; ///< Innermost first; the last spans all devices.
+  Host host;
+
+  /// Devices of all groups: the rank count of a plan.
+  int64_t numDevices() const;
+  /// Devices of a node; the smallest over the groups.
+  int64_t devicesPerNode() const;
+  /// The device that bounds a step when all ranks do the same work: the one
+  /// with the lowest peak of `type`; ties go to the first group.
+  const Device &slowestDevice(DType type) const;
+  /// The least memory any device offers to a plan, in bytes.
+  double usableBytes() const;
+};
+
+/// Reads a device file's JSON. `where` (file and JSON path) starts messages.
+Result<Device> parseDevice(const nlohmann::json &json,
+                           const std::string &where);
+
+/// Reads `DIR/NAME.json`. DIR is the environment's DPC_DEVICE_DIR if set, else
+/// the folder this library was built with. Lists the known names on failure.
+Result<Device> loadDevice(const std::string &name);
+
+/// Names of the device files that loadDevice finds, sorted.
+std::vector<std::string> knownDevices();
+
+/// Parses cluster.json text; `file` is only used in messages. Unknown fields
+/// are refused, so that a typing error is not silently a default.
+Result<Cluster> parseCluster(const std::string &text, const std::string &file);
+
+/// `local:N` (see makeLocalCluster) or the name of a cluster.json.
+/// `calibratedDevice`, when not empty, is a device file used instead of
+/// cpu-local for `local:N`.
+Result<Cluster> loadCluster(const std::string &option,
+                            const std::string &calibratedDevice = "");
+
+/// N ranks that are threads of this machine, joined by shared memory. Memory
+/// and cores of the machine are divided by the ranks.
+Result<Cluster> makeLocalCluster(int64_t ranks,
+                                 const std::string &calibratedDevice = "");
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_CLUSTER_H

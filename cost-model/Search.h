@@ -1,0 +1,124 @@
+//===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
+//
+// Branch and bound: candidates are bounded cheaply (`Evaluator::bound`), sorted
+// by their bound, and evaluated in that order. A candidate is pruned when its
+// bounds prove that it cannot enter the kept list:
+//   (P1) its memory lower bound is past the device's usable memory, or
+//   (P2) its time lower bound exceeds the worst of the `top` best that fit.
+// Both are exact as long as the bounds are admissible (never above the true
+// value), so that pruning never changes the winner.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_SEARCH_H
+#define DPC_COST_MODEL_SEARCH_H
+
+#include "cost-model/Cluster.h"
+#include "cost-model/Memory.h"
+#include "cost-model/Strategy.h"
+
+namespace dpc::cost {
+
+/// What one strategy costs, as far as it could be evaluated.
+struct Evaluation {
+  /// Why the strategy cannot be built; empty when it can. The other fields are
+  /// then meaningless.
+  std::string rejected;
+  double stepSeconds = 0;
+  double computeSeconds = 0; ///< Of one rank, within stepSeconds.
+  double exposedCommunicationSeconds = 0;
+  double bubbleFraction = 0;
+  MemoryBreakdown memory;            ///< Of the fullest rank, at its peak.
+  std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
+  double flops = 0;                  ///< Of one step over all ranks.
+};
+
+/// Values that the true evaluation cannot be below.
+struct Bounds {
+  double stepSeconds = 0;
+  double memoryBytes = 0;
+};
+
+/// Totals of the unpartitioned training step, for the formula baselines and
+/// report.json.
+struct ModelTotals {
+  double parameters = 0;               ///< Count.
+  double parameterBytes = 0;           ///< As stored on the device.
+  double gradientBytes = 0;            ///< Of a full set of gradients.
+  double optimizerBytes = 0;           ///< States and masters.
+  double flopsPerStep = 0;             ///< Forward + backward, global batch.
+  double activationBytesPerSample = 0; ///< Kept from forward for backward.
+  double tokensPerSample = 1;          ///< For tokens_per_second.
+  int64_t globalBatch = 1;
+  int64_t layers = 1;              ///< Repeated blocks, bounds pp.
+  double hiddenBytesPerSample = 0; ///< A block's output: pp and tp traffic.
+  DType computeType = DType::F32;
+  bool training = true;
+};
+
+/// Implemented over the IR in passes/; evaluated on the calling thread.
+class Evaluator {
+public:
+  virtual ~Evaluator();
+  virtual ModelTotals totals() = 0;
+  /// Admissible and cheap.
+  virtual Bounds bound(const Strategy &strategy) = 0;
+  virtual Evaluation evaluate(const Strategy &strategy) = 0;
+};
+
+enum class Objective { Throughput, Memory, Latency };
+std::optional<Objective> symbolizeObjective(std::string_view name);
+
+/// A strategy with what was found about it.
+struct Candidate {
+  Strategy strategy;
+  Evaluation evaluation;
+  bool fits = false;
+  /// "formula" for estimates that were not made over the IR, else "graph".
+  std::string method = "graph";
+  /// Empty for the winner; else one line: why it is not chosen.
+  std::string why;
+};
+
+/// A plain strategy everybody knows, evaluated or rejected.
+struct Baseline {
+  std::string name; ///< ddp, zero1, zero2, zero3, megatron-3d.
+  Candidate candidate;
+};
+
+struct SearchOptions {
+  StrategyRequest request;
+  StrategySpace space;
+  Objective objective = Objective::Throughput;
+  int64_t top = 10;
+};
+
+struct SearchResult {
+  /// Index 0 is the winner; sorted by the objective, those that do not fit
+  /// after those that fit. Empty only when nothing could be built.
+  std::vector<Candidate> candidates;
+  std::vector<Baseline> baselines;
+  /// What limits the winner: "compute", "memory", "communication over LEVEL",
+  /// "launch overhead".
+  std::string bindingConstraint;
+  ModelTotals totals;
+  double memoryLimitBytes = 0;
+  double seconds = 0;
+  int64_t considered = 0;
+  int64_t pruned = 0;
+
+  bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
+};
+
+/// Runs the search. A fixed strategy that does not fit is still returned with
+/// `fits` false: the caller decides whether to go on.
+SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
+                              const SearchOptions &options);
+
+/// Estimates a strategy from totals alone (no graph): used for baselines that
+/// this build cannot execute. Formulas in Baselines.cpp.
+Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
+                             const Strategy &strategy);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SEARCH_H
