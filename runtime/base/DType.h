@@ -1,0 +1,39 @@
+//===- DType.h - element types --------------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_BASE_DTYPE_H
+#define DPC_RUNTIME_BASE_DTYPE_H
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace dpc::rt {
+
+/// Element types of buffers, in memory little-endian. Bool is one byte, 0 or 1.
+enum class DType { F32, F64, BF16, F16, I64, I32, I16, I8, U8, Bool };
+
+/// Bytes of one element.
+int64_t sizeOf(DType type);
+/// "f32", "bf16", "bool", ...: the spelling of plans and messages.
+std::string_view nameOf(DType type);
+/// Inverse of nameOf.
+std::optional<DType> parseDType(std::string_view name);
+bool isFloat(DType type);
+
+/// Product of the extents (1 for a scalar).
+int64_t numElements(const std::vector<int64_t> &shape);
+
+/// bf16 and f16 bit patterns from and to float, round to nearest even.
+uint16_t floatToBf16(float value);
+float bf16ToFloat(uint16_t bits);
+uint16_t floatToF16(float value);
+float f16ToFloat(uint16_t bits);
+
+/// Element `index` of an array of `type` as a double, and the reverse
+/// (rounded, integers truncated).
+double loadAsDouble(const void *data, DType type, int64_t index);
+void storeFromDouble(void *data, DType type, int64_t index, double value);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_BASE_DTYPE_H

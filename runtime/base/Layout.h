@@ -1,0 +1,111 @@
+//===- Layout.h - how a global array lies on a mesh -------------*- C++ -*-===//
+//
+// A dimension is an ordered list of factors (row-major; sizes multiply to the
+// extent); a factor is split over an ordered list of axes, nested: first by
+// the first axis, then every shard by the second. With n elements over k
+// coordinates a shard holds ceil(n / k); the tail is padding. So every rank
+// has the same local shape, and for a factor of size n with axes k1..kr at
+// coordinates c1..cr
+//
+//   off = 0, valid = n, cap = n
+//   for each axis i:  s = ceil(cap / ki)
+//                     off += ci * s
+//                     valid = clamp(valid - ci * s, 0, s)
+//                     cap = s
+//
+// Example: 8 rows over dp=3 are 3, 3, 2 (capacity 3); 5 rows over 4 are
+// 2, 2, 1, 0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_BASE_LAYOUT_H
+#define DPC_RUNTIME_BASE_LAYOUT_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// Name of the time axis: micro-batches of one step. It is not a rank axis.
+inline constexpr const char *kMicroBatchAxis = "mb";
+
+/// A mesh axis and its size.
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+};
+
+/// The rank axes (row-major, first axis outermost: rank = the linear index of
+/// the coordinates) and the number of micro-batches of a step.
+struct Mesh {
+  std::vector<MeshAxis> axes;
+  int64_t microBatches = 1;
+
+  /// Product of the rank axes.
+  int64_t ranks() const;
+  /// Whether `axis` is a rank axis or "mb".
+  bool has(const std::string &axis) const;
+  /// Size of a rank axis or of "mb". The axis must exist.
+  int64_t sizeOf(const std::string &axis) const;
+  /// Coordinate along `axis` of `rank` working on micro-batch `mb`.
+  int64_t coordinate(const std::string &axis, int64_t rank, int64_t mb) const;
+};
+
+/// A factor of a dimension: its size and the axes that split it, outermost
+/// first.
+struct Factor {
+  int64_t size = 1;
+  std::vector<std::string> axes;
+};
+
+/// Factors of every dimension.
+struct Layout {
+  std::vector<std::vector<Factor>> dims;
+
+  /// One unsplit factor per dimension of `shape`.
+  static Layout replicated(const std::vector<int64_t> &shape);
+  /// Whether any factor is split over `axis`.
+  bool mentions(const std::string &axis) const;
+};
+
+/// Where a shard of one factor lies.
+struct FactorShard {
+  int64_t offset = 0;   ///< first global index; may be >= size when valid is 0
+  int64_t valid = 0;    ///< elements that exist, 0 <= valid <= capacity
+  int64_t capacity = 0; ///< elements a shard has room for
+};
+
+/// The formula above.
+FactorShard shardOf(int64_t size, const std::vector<std::string> &axes,
+                    const Mesh &mesh, int64_t rank, int64_t mb);
+
+/// Extents of every shard, padding included. Each dimension is the product of
+/// the local sizes of its factors.
+std::vector<int64_t> localShape(const Layout &layout, const Mesh &mesh);
+
+/// Checks `layout` against `shape`: rank, factor products, known axes, each
+/// axis used at most once.
+Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
+                   const Mesh &mesh);
+
+/// Copies the shard of (rank, mb) out of the dense row-major array `global`
+/// into `local`. Padding is left as it is: fill `local` first.
+void packShard(const void *global, void *local, int64_t elementBytes,
+               const Layout &layout, const Mesh &mesh, int64_t rank,
+               int64_t mb);
+
+/// The reverse; padding is skipped.
+void unpackShard(const void *local, void *global, int64_t elementBytes,
+                 const Layout &layout, const Mesh &mesh, int64_t rank,
+                 int64_t mb);
+
+/// Whether (rank, mb) is the first of all that hold this shard: its
+/// coordinate is 0 on every axis the layout does not mention.
+bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank,
+               int64_t mb);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_BASE_LAYOUT_H

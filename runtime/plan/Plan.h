@@ -1,0 +1,329 @@
+//===- Plan.h - what a plan folder says -----------------------*- C++ -*-===//
+//
+// A plan is the program of one training (or inference) step for every rank:
+// buffers in one arena, instructions over them, and a schedule. It holds no
+// compiler type. PlanJson.h writes and reads plan.json, PlanValidate.h checks
+// everything that can be checked before anything runs.
+//
+// Meaning, in brief:
+// - Ranks are numbered row-major over `mesh.axes`, first axis outermost. All
+//   ranks have the same buffers and phases; they differ in the data they hold
+//   and in the values of ScalarExpr.
+// - A step runs `schedule[rank]` from first to last: each entry runs one phase
+//   for one micro-batch. Before a step the runtime fills the scalar buffers;
+//   after it, it reads the outputs.
+// - Each rank has two queues, compute and comm. A queue runs its instructions
+//   in order; between queues order exists only through events: an instruction
+//   that waits for event e starts after the instruction that signals e has
+//   ended (the run of it that precedes the waiter in the schedule). Events
+//   reach across phases. The two queues join at the end of a step.
+// - A collective ("all_reduce" ...) is in the comm queue; all ranks meet the
+//   same collectives of a group in the same order.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_PLAN_PLAN_H
+#define DPC_RUNTIME_PLAN_PLAN_H
+
+#include "runtime/base/DType.h"
+#include "runtime/base/Layout.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dpc::rt {
+
+/// The plan format this build writes and reads.
+inline constexpr int kPlanVersion = 1;
+
+/// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
+/// step to step and share their bytes with no other buffer.
+enum class BufferKind {
+  Parameter,
+  Gradient,
+  Optimizer,
+  Activation,
+  Workspace,
+  Communication,
+  Input,
+  Scalar,
+  Output
+};
+/// "parameter", "gradient", ...
+std::string_view nameOf(BufferKind kind);
+bool isPersistent(BufferKind kind);
+
+/// A range of the arena, holding a dense row-major array.
+struct Buffer {
+  int id = -1; ///< equals its index in Plan::buffers
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape; ///< local, padding included
+  int64_t offset = 0;         ///< bytes from the arena's start, 64-byte aligned
+  int64_t bytes = 0;          ///< product of shape times size of dtype
+  BufferKind kind = BufferKind::Activation;
+  /// Id of the buffer whose bytes these are, or -1. A view lies inside its
+  /// parent and lives and dies with it (a reshape, a slice of a bucket);
+  /// its offset needs only the alignment of its dtype. A parent is no view.
+  int viewOf = -1;
+};
+
+/// A set of ranks that communicate: all that differ only along `axes`.
+struct Group {
+  int id = -1; ///< equals its index in Plan::groups
+  std::vector<std::string> axes;
+  /// The partition of all ranks; each inner list ascends. The position in its
+  /// list is a rank's index in the group. See groupMembers().
+  std::vector<std::vector<int>> members;
+};
+
+/// The partition of the ranks of `mesh` into groups along `axes` (given in any
+/// order; the index within a group is row-major over `axes` in mesh order).
+std::vector<std::vector<int>> groupMembers(const Mesh &mesh,
+                                           const std::vector<std::string> &axes);
+
+/// Where a tensor's first values lie: `bytes` bytes of row-major `dtype` at
+/// `offset` of `file` (relative to the plan folder, or absolute).
+struct TensorSource {
+  std::string file;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  DType dtype = DType::F32;
+};
+
+enum class TensorRole { Parameter, Buffer, State };
+std::string_view nameOf(TensorRole role);
+
+enum class InitKind { Zeros, Source, Random };
+std::string_view nameOf(InitKind kind);
+
+/// A value that persists: parameter, model buffer or optimizer state.
+struct Tensor {
+  std::string name; ///< unique; the source model's name for a parameter
+  TensorRole role = TensorRole::Parameter;
+  std::string of;   ///< State: name of its parameter, else ""
+  std::string slot; ///< State: "exp_avg", "exp_avg_sq", "momentum", else ""
+  int buffer = -1;
+  DType dtype = DType::F32;
+  std::vector<int64_t> globalShape;
+  Layout layout; ///< must not mention "mb"
+  std::optional<TensorSource> source;
+  InitKind init = InitKind::Zeros;
+};
+
+/// An input of the step (over the global batch) or an output of it. An input
+/// reaches its buffer by "load_input"; an output is taken from its buffer by
+/// "store_output", or after the step when no instruction stores it (then its
+/// layout must not mention "mb").
+struct Port {
+  std::string name;
+  int buffer = -1;
+  DType dtype = DType::F32;
+  std::vector<int64_t> globalShape;
+  Layout layout;
+};
+
+enum class LrKind { Constant, Cosine, Linear };
+std::string_view nameOf(LrKind kind);
+
+/// Learning rate of step t (1-based), with s = t - 1: lr * s / warmup while
+/// s < warmup; then lr (constant), lr * (1 + cos(pi p)) / 2 (cosine) or
+/// lr * (1 - p) (linear), p = (s - warmup) / (total - warmup), at most 1.
+struct LrSchedule {
+  LrKind kind = LrKind::Constant;
+  double lr = 0;
+  int64_t warmup = 0;
+  int64_t total = 0; ///< steps; must exceed warmup unless constant
+};
+double learningRate(const LrSchedule &schedule, int64_t step);
+
+/// A value in a buffer of one fp32 element that the runtime fills before each
+/// step: "lr", "step" (1-based).
+struct ScalarInput {
+  std::string name;
+  int buffer = -1;
+};
+
+enum class ScalarKind {
+  Const, ///< value
+  Offset, ///< shardOf(size, axes).offset
+  Valid, ///< shardOf(size, axes).valid
+  Coord  ///< linear coordinate along axes, first axis outermost
+};
+std::string_view nameOf(ScalarKind kind);
+
+/// An integer argument of a kernel, evaluated per (rank, micro-batch).
+struct ScalarExpr {
+  ScalarKind kind = ScalarKind::Const;
+  int64_t value = 0;             ///< Const
+  int64_t size = 0;              ///< Offset, Valid: size of the factor
+  std::vector<std::string> axes; ///< Offset, Valid, Coord; may include "mb"
+};
+int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
+                 int64_t mb);
+
+/// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so.
+/// A buffer that is read and written is listed twice.
+struct KernelOp {
+  std::string symbol;
+  std::vector<int> buffers;
+  std::vector<int> writes; ///< positions in `buffers` that are written
+  std::vector<ScalarExpr> scalars;
+};
+
+/// C[i][j] = alpha * op(A[i][j]) * op(B[i][j]) + beta * C[i][j] for i < batch,
+/// j < batch2. Matrices are row-major; op(A) is m x k, stored k x m when
+/// transA; op(B) is k x n, stored n x k when transB. Offsets, leading
+/// dimensions and strides are in elements: matrix (i, j) of A starts at
+/// aOffset + i * strideA + j * stride2A. A stride of 0 repeats the matrix.
+struct MatmulOp {
+  int a = -1, b = -1, c = -1;
+  int64_t aOffset = 0, bOffset = 0, cOffset = 0;
+  int64_t m = 0, n = 0, k = 0;
+  bool transA = false, transB = false;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  int64_t batch = 1, strideA = 0, strideB = 0, strideC = 0;
+  int64_t batch2 = 1, stride2A = 0, stride2B = 0, stride2C = 0;
+  double alpha = 1, beta = 0;
+  /// Type of the products: F32 (A, B, C f32), F64 (all f64), or BF16 (A and B
+  /// bf16, or f32 rounded to bf16; C f32 or bf16; sums in f32).
+  DType compute = DType::F32;
+};
+
+enum class ReduceKind { Sum, Max, Min, Prod };
+std::string_view nameOf(ReduceKind kind);
+
+/// Reduces each buffer over the group, in place.
+struct AllReduceOp {
+  int group = -1;
+  std::vector<int> buffers;
+  ReduceKind kind = ReduceKind::Sum;
+};
+/// out[i] = in of member i: out is group size times as large as in.
+struct AllGatherOp {
+  int group = -1;
+  int in = -1, out = -1;
+};
+/// out = reduction over members of their in[my index].
+struct ReduceScatterOp {
+  int group = -1;
+  int in = -1, out = -1;
+  ReduceKind kind = ReduceKind::Sum;
+};
+/// out[i] = in[my index] of member i; in and out have one chunk per member.
+struct AllToAllOp {
+  int group = -1;
+  int in = -1, out = -1;
+};
+/// buffer of member `root` to all.
+struct BroadcastOp {
+  int group = -1;
+  int buffer = -1;
+  int root = 0; ///< index in the group
+};
+/// To / from the member `shift` places after this one in the group. With
+/// `wrap` the group is a ring; without it, a peer outside the group means that
+/// this rank does nothing.
+struct SendOp {
+  int group = -1;
+  int buffer = -1;
+  int shift = 1;
+  bool wrap = false;
+};
+struct RecvOp {
+  int group = -1;
+  int buffer = -1;
+  int shift = -1;
+  bool wrap = false;
+};
+/// `bytes` bytes from `in` at inOffset to `out` at outOffset (bytes).
+struct CopyOp {
+  int in = -1, out = -1;
+  int64_t inOffset = 0, outOffset = 0;
+  int64_t bytes = 0;
+};
+/// Every element of the buffer.
+struct FillOp {
+  int buffer = -1;
+  double value = 0;
+};
+/// The shard of (rank, micro-batch) of this step's input into its buffer;
+/// padding becomes zero.
+struct LoadInputOp {
+  int input = -1; ///< index in Plan::inputs
+};
+/// The shard of (rank, micro-batch) of an output out of its buffer.
+struct StoreOutputOp {
+  int output = -1; ///< index in Plan::outputs
+};
+
+using OpVariant =
+    std::variant<KernelOp, MatmulOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
+                 AllToAllOp, BroadcastOp, SendOp, RecvOp, CopyOp, FillOp,
+                 LoadInputOp, StoreOutputOp>;
+
+enum class Queue { Compute, Comm };
+std::string_view nameOf(Queue queue);
+
+/// One entry of a phase.
+struct Instruction {
+  Queue queue = Queue::Compute;
+  std::vector<int> waits; ///< events; see the top of this file
+  int signals = -1;       ///< an event no other instruction signals, or -1
+  std::string name;       ///< source op, for traces
+  double flops = 0;       ///< of one run, for traces
+  OpVariant op;
+};
+/// "kernel", "matmul", ...
+std::string_view opName(const OpVariant &op);
+/// Whether the op meets other ranks, and so belongs to the comm queue.
+bool isCollective(const OpVariant &op);
+
+/// Which buffers an instruction reads and writes (ids, with repetitions).
+struct Accesses {
+  std::vector<int> reads;
+  std::vector<int> writes;
+};
+struct Plan;
+Accesses accessesOf(const Instruction &instruction, const Plan &plan);
+
+/// "Run this phase for this micro-batch."
+struct ScheduleEntry {
+  std::string phase; ///< a key of Plan::phases
+  int64_t microBatch = 0;
+};
+
+/// A whole plan; see the top of this file.
+struct Plan {
+  int version = kPlanVersion;
+  std::string model;
+  Mesh mesh; ///< rank axes, and the number of micro-batches
+  bool trains = false;
+  std::string targetCpu; ///< LLVM's CPU name
+  /// CPU features the kernels use, as LLVM spells them ("avx512f"); running
+  /// is refused on a machine without one of them.
+  std::vector<std::string> cpuFeatures;
+  std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
+  std::string kernelHash; ///< hashFile() of it
+  int64_t arenaBytes = 0;
+  std::vector<Group> groups;
+  std::vector<Buffer> buffers;
+  std::vector<Tensor> tensors;
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  std::vector<ScalarInput> scalars;
+  LrSchedule lrSchedule;
+  /// "setup", "forward", "backward", "update"; a phase may be empty or absent.
+  std::map<std::string, std::vector<Instruction>> phases;
+  /// One list per rank.
+  std::vector<std::vector<ScheduleEntry>> schedule;
+
+  int64_t ranks() const { return mesh.ranks(); }
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_PLAN_H

@@ -1,0 +1,32 @@
+//===- PlanJson.h - plan.json, written and read -----------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_PLAN_PLANJSON_H
+#define DPC_RUNTIME_PLAN_PLANJSON_H
+
+#include "runtime/plan/Plan.h"
+
+#include <string>
+
+namespace dpc::rt {
+
+/// The text of plan.json: every field, one buffer or instruction a line, and a
+/// checksum over all of it. Equal plans give equal texts.
+std::string planToJson(const Plan &plan);
+
+/// Writes DIR/plan.json (DIR must exist).
+Status writePlan(const Plan &plan, const std::string &dir);
+
+/// Parses a plan's text. `file` is used in messages. Refuses another version,
+/// a wrong checksum, an unknown or missing field and a value of the wrong
+/// type; does not validate what the values mean.
+Expected<Plan> planFromJson(const std::string &text, const std::string &file);
+
+/// Reads and validates DIR/plan.json (PlanValidate.h).
+Expected<Plan> readPlan(const std::string &dir);
+
+/// XXH3-64 of a file's bytes or of a text, as 16 hexadecimal digits.
+Expected<std::string> hashFile(const std::string &path);
+std::string hashText(std::string_view text);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_PLANJSON_H
