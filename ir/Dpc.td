@@ -1,0 +1,3 @@
+//===- Dpc.td - The whole dialect for one mlir-tblgen run ------*- tablegen -*-===//
+include "ir/DpcOps.td"
+include "ir/DpcLocalOps.td"

@@ -1,0 +1,222 @@
+//===- DpcLocalOps.td - Ops of the local altitude --------------*- tablegen -*-===//
+#ifndef DPC_LOCAL_OPS_TD
+#define DPC_LOCAL_OPS_TD
+
+include "ir/DpcOpBase.td"
+
+// Collectives work on whole contiguous buffers: gathered pieces stand side by
+// side in a new leading dimension. Ordinary transposes and reshapes around them
+// put pieces where they belong, so that a communicator never sees a layout.
+
+class Dpc_Collective<string mnemonic, list<Trait> traits = []>
+    : Dpc_LocalOp<mnemonic, traits>;
+
+def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
+  let summary = "Combines equal-shaped buffers over the ranks of some axes.";
+  let description = [{
+    Variadic: one call carries a bucket of tensors. Made by `dpc-partition`,
+    merged by `dpc-bucket-collectives`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.all_reduce sum %0 axes = ["dp"] : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+
+    Constraints:
+    * (C1) result i has the type of operand i; all element types agree;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_ReduceKindAttr:$kind, Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+  let assemblyFormat = [{
+    $kind $inputs `axes` `=` $axes attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
+  let summary = "Stacks the ranks' tensors in a new leading dimension.";
+  let description = [{
+    Example (4 ranks on tp):
+
+    ```mlir
+    %1 = dpc.all_gather %0 axes = ["tp"] : tensor<8x16xf32> -> tensor<4x8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) the result is [k, operand shape..] of the operand's element type;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
+  let results = (outs Dpc_Tensor:$output);
+  let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+}
+
+def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
+  let summary = "Combines stacks over ranks and keeps the own piece.";
+  let description = [{
+    Example (4 ranks on tp):
+
+    ```mlir
+    %1 = dpc.reduce_scatter sum %0 axes = ["tp"] : tensor<4x8x16xf32> -> tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) the operand is [k, result shape..] of the result's element type;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$input, StrArrayAttr:$axes);
+  let results = (outs Dpc_Tensor:$output);
+  let assemblyFormat = "$kind $input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+}
+
+def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
+  let summary = "Piece i of the stack goes to rank i.";
+  let description = [{
+    Example (4 ranks on tp):
+
+    ```mlir
+    %1 = dpc.all_to_all %0 axes = ["tp"] : tensor<4x8x16xf32> -> tensor<4x8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one type of rank at least 1;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
+  let results = (outs Dpc_Tensor:$output);
+  let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+}
+
+def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure]> {
+  let summary = "The piece of a stack that is this rank's own; no communication.";
+  let description = [{
+    Example (4 ranks on tp):
+
+    ```mlir
+    %1 = dpc.rank_slice %0 axes = ["tp"] : tensor<4x8x16xf32> -> tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) the operand is [k, result shape..] of the result's element type;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
+  let results = (outs Dpc_Tensor:$output);
+  let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+}
+
+def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure]> {
+  let summary = "Overwrites the padding of an uneven shard.";
+  let description = [{
+    Elements that lie beyond the global tensor become `value` (the neutral
+    element of what follows). Padding may hold anything, NaN included, so this
+    selects, it does not multiply.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.mask %0 value = 0.0 global = tensor<7x8xf32, #dpc.sharding<#dpc.mesh<dp=4>, [{dp}, {}]>> : tensor<2x8xf32> -> tensor<2x8xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one type: the local type of `global`.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, F64Attr:$value, TypeAttr:$global);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $x `value` `=` $value `global` `=` $global attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
+def Dpc_AccumulateOp : Dpc_LocalOp<"accumulate", [Pure]> {
+  let summary = "The sum of a value over all micro-batches of a step.";
+  let description = [{
+    Zero at the start of a step, adds its operand in every micro-batch; the
+    result may be read in the update phase only. Made by `dpc-partition` where a
+    value stops being partial over `mb`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.accumulate sum %0 : tensor<64xf32> -> tensor<64xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one type.
+  }];
+  let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
+}
+
+def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure]> {
+  let summary = "Sum of squares of all elements of all operands.";
+  let description = [{
+    Accumulated in f64 across blocks of f32 sums. Made from `dpc.global_norm`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.sum_squares %0, %2 : (tensor<64xf32>, tensor<8xf32>) -> tensor<f32>
+    ```
+
+    Constraints:
+    * (C1) float operands, at least one; the result is a float scalar.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$inputs);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
+}
+
+def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure]> {
+  let summary = "Row softmax of attention scores, with scale and masks.";
+  let description = [{
+    scores [B, H, T, S]. probs = softmax(scale * scores + mask) with causal
+    s <= t + S - T; lse = log-sum-exp per row. Made from `dpc.attention` by
+    `dpc-expand-attention`.
+
+    Example:
+
+    ```mlir
+    %p, %lse = dpc.attention_probs %s scale = 0.25 causal : (tensor<8x4x32x32xf32>) -> (tensor<8x4x32x32xf32>, tensor<8x4x32xf32>)
+    ```
+
+    Constraints:
+    * (C1) probs has the scores' type; lse is [B, H, T];
+    * (C2) each mask dimension is 1 or the scores', the last equal.
+  }];
+  let arguments = (ins Dpc_Tensor:$scores, Optional<Dpc_Tensor>:$mask, F64Attr:$scale,
+                       UnitAttr:$causal);
+  let results = (outs Dpc_Tensor:$probs, Dpc_Tensor:$lse);
+  let assemblyFormat = [{
+    $scores (`mask` $mask^)? `scale` `=` $scale (`causal` $causal^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure]> {
+  let summary = "Probabilities again and the gradient of the scaled scores.";
+  let description = [{
+    probs = exp(scale * scores + mask - lse) (causal as above), dscores =
+    scale * probs * (dprobs - delta), delta = rowsum(dout * out) [B, H, T].
+
+    Example:
+
+    ```mlir
+    %p, %ds = dpc.attention_scores_grad %s, %lse, %dp, %delta scale = 0.25 causal : (tensor<8x4x32x32xf32>, tensor<8x4x32xf32>, tensor<8x4x32x32xf32>, tensor<8x4x32xf32>) -> (tensor<8x4x32x32xf32>, tensor<8x4x32x32xf32>)
+    ```
+
+    Constraints:
+    * (C1) probs, dscores, dprobs have the scores' type; lse, delta [B, H, T].
+  }];
+  let arguments = (ins Dpc_Tensor:$scores, Dpc_Tensor:$lse, Dpc_Tensor:$dprobs, Dpc_Tensor:$delta,
+                       Optional<Dpc_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Dpc_Tensor:$probs, Dpc_Tensor:$dscores);
+  let assemblyFormat = [{
+    $scores `,` $lse `,` $dprobs `,` $delta (`mask` $mask^)? `scale` `=` $scale
+    (`causal` $causal^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+#endif // DPC_LOCAL_OPS_TD

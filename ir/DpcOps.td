@@ -1,0 +1,752 @@
+//===- DpcOps.td - Ops of the graph and sharded altitudes ------*- tablegen -*-===//
+#ifndef DPC_OPS_TD
+#define DPC_OPS_TD
+
+include "ir/DpcOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike]> {
+  let summary = "A tensor known at compile time.";
+  let description = [{
+    The value never carries an encoding (attribute replacement does not reach
+    inside dense elements); the result may.
+
+    Example:
+
+    ```mlir
+    %0 = dpc.constant dense<1.0> : tensor<4xf32> -> tensor<4xf32>
+    ```
+
+    Constraints:
+    * (C1) value and result agree in shape and element type;
+    * (C2) the value has no encoding.
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$value attr-dict `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Dpc_IotaOp : Dpc_Op<"iota"> {
+  let summary = "Counts along one dimension.";
+  let description = [{
+    Element (i0, .., in) is i_dim. At the local altitude `global` holds the
+    sharded type, from which each rank knows where its shard begins.
+
+    Example:
+
+    ```mlir
+    %0 = dpc.iota dim = 1 : tensor<4x8xi64>
+    ```
+
+    Constraints:
+    * (C1) `dim` is a dimension of the result.
+  }];
+  let arguments = (ins I64Attr:$dim, OptionalAttr<TypeAttr>:$global);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "`dim` `=` $dim (`global` `=` $global^)? attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+def Dpc_UnaryOp : Dpc_Op<"unary"> {
+  let summary = "An elementwise function of one operand.";
+  let description = [{
+    Kinds ending in `_grad` are derivatives f'(x). `gelu` is the erf form,
+    `gelu_tanh` the tanh approximation.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.unary gelu %0 : tensor<4xf32> -> tensor<4xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result agree in shape and element type.
+  }];
+  let arguments = (ins Dpc_UnaryKindAttr:$kind, Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Dpc_BinaryOp : Dpc_Op<"binary"> {
+  let summary = "An elementwise function of two operands of one shape.";
+  let description = [{
+    Broadcasting is explicit (`dpc.broadcast`). Integer `div` truncates.
+
+    Example:
+
+    ```mlir
+    %2 = dpc.binary add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    Constraints:
+    * (C1) operands and result agree in shape and element type.
+  }];
+  let arguments = (ins Dpc_BinaryKindAttr:$kind, Dpc_Tensor:$a, Dpc_Tensor:$b);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
+}
+
+def Dpc_CompareOp : Dpc_Op<"compare"> {
+  let summary = "Compares two tensors element by element.";
+  let description = [{
+    Example:
+
+    ```mlir
+    %2 = dpc.compare ge %0, %1 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+    ```
+
+    Constraints:
+    * (C1) operands agree in shape and element type;
+    * (C2) the result has their shape and elements of i1.
+  }];
+  let arguments = (ins Dpc_CompareKindAttr:$kind, Dpc_Tensor:$a, Dpc_Tensor:$b);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
+}
+
+def Dpc_SelectOp : Dpc_Op<"select"> {
+  let summary = "Takes each element from one of two tensors.";
+  let description = [{
+    Example:
+
+    ```mlir
+    %3 = dpc.select %c, %0, %1 : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    Constraints:
+    * (C1) all shapes agree and the condition has elements of i1;
+    * (C2) both choices and the result have one element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$condition, Dpc_Tensor:$onTrue, Dpc_Tensor:$onFalse);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $condition `,` $onTrue `,` $onFalse attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_ConvertOp : Dpc_Op<"convert"> {
+  let summary = "Converts the element type.";
+  let description = [{
+    Float to integer truncates toward zero; to i1 means `!= 0`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.convert %0 : tensor<4xi64> -> tensor<4xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one shape.
+  }];
+  let arguments = (ins Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Data movement
+//===----------------------------------------------------------------------===//
+
+def Dpc_BroadcastOp : Dpc_Op<"broadcast"> {
+  let summary = "Repeats a tensor along new or unit dimensions.";
+  let description = [{
+    Operand dimension i becomes result dimension `dims[i]`; a unit dimension is
+    repeated, all other result dimensions are new.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.broadcast %0 dims = [2] : tensor<16xf32> -> tensor<2x8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) `dims` has one entry per operand dimension, strictly increasing;
+    * (C2) operand dimension i is 1 or equals result dimension `dims[i]`;
+    * (C3) element types agree.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Dpc_ReshapeOp : Dpc_Op<"reshape"> {
+  let summary = "Reads the same elements, in row-major order, under another shape.";
+  let description = [{
+    The sharding rule is written over the common refinement of both shapes, so
+    heads stay split through `[.., heads * head_dim] -> [.., heads, head_dim]`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.reshape %0 : tensor<8x64xf32> -> tensor<8x4x16xf32>
+    ```
+
+    Constraints:
+    * (C1) both shapes have the same number of elements and element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Dpc_TransposeOp : Dpc_Op<"transpose"> {
+  let summary = "Permutes dimensions.";
+  let description = [{
+    Result dimension i is operand dimension `perm[i]`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.transpose %0 perm = [0, 2, 1] : tensor<2x3x4xf32> -> tensor<2x4x3xf32>
+    ```
+
+    Constraints:
+    * (C1) `perm` is a permutation and the result has the permuted shape.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x `perm` `=` $perm attr-dict `:` type($x) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Dpc_SliceOp : Dpc_Op<"slice"> {
+  let summary = "A box of a tensor, with steps.";
+  let description = [{
+    Result element i along a dimension is operand element
+    `offset + i * stride`. A slice that takes one of n equal parts of a
+    dimension (as splitting q, k, v does) keeps shardings on the inner factor.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.slice %0 offsets = [0, 64] strides = [1, 1] : tensor<8x192xf32> -> tensor<8x64xf32>
+    ```
+
+    Constraints:
+    * (C1) one offset and stride per dimension, offsets not negative, strides
+      positive;
+    * (C2) the last element taken lies inside the operand.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$strides);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $x `offsets` `=` $offsets `strides` `=` $strides attr-dict `:` type($x) `->` type($result)
+  }];
+  let hasFolder = 1;
+}
+
+def Dpc_PadOp : Dpc_Op<"pad"> {
+  let summary = "Places a tensor inside a larger one filled with zeros.";
+  let description = [{
+    Operand element i lands at `low + i * stride`. The transpose of
+    `dpc.slice`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.pad %0 low = [0, 64] strides = [1, 1] : tensor<8x64xf32> -> tensor<8x192xf32>
+    ```
+
+    Constraints:
+    * (C1) one `low` and stride per dimension, `low` not negative, strides
+      positive;
+    * (C2) the last element placed lies inside the result.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$strides);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $x `low` `=` $low `strides` `=` $strides attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
+def Dpc_ConcatOp : Dpc_Op<"concat"> {
+  let summary = "Joins tensors along one dimension.";
+  let description = [{
+    Parts of equal size are seen as an outer factor, so shardings inside a part
+    survive.
+
+    Example:
+
+    ```mlir
+    %2 = dpc.concat %0, %1 dim = 1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x128xf32>
+    ```
+
+    Constraints:
+    * (C1) at least one operand, equal shapes but for `dim`;
+    * (C2) the sizes along `dim` sum to the result's.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$parts, I64Attr:$dim);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$parts `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions, matmul, rows
+//===----------------------------------------------------------------------===//
+
+def Dpc_ReduceOp : Dpc_Op<"reduce"> {
+  let summary = "Combines all elements along some dimensions.";
+  let description = [{
+    The reduced dimensions are dropped. A mean is a sum and a multiplication, so
+    that shards of unlike size weigh what they hold.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.reduce sum %0 dims = [1] : tensor<8x64xf32> -> tensor<8xf32>
+    ```
+
+    Constraints:
+    * (C1) `dims` are distinct dimensions of the operand, ascending;
+    * (C2) the result has the remaining dimensions and the element type.
+  }];
+  let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$kind $x `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
+}
+
+def Dpc_MatmulOp : Dpc_Op<"matmul"> {
+  let summary = "Matrix product of the last two dimensions.";
+  let description = [{
+    `a` is [batch.., m, k] (`ta`: [batch.., k, m]); `b` is [batch.., k, n]
+    (`tb`: [batch.., n, k]) with the same batch dimensions, or a plain matrix
+    applied to every batch. Accumulates in f32 (f64 for f64).
+
+    Example:
+
+    ```mlir
+    %2 = dpc.matmul %0, %1 tb : (tensor<8x32x64xf32>, tensor<192x64xf32>) -> tensor<8x32x192xf32>
+    ```
+
+    Constraints:
+    * (C1) `a` has rank 2 or more, `b` rank 2 or that of `a`; `ta` with a plain
+      matrix `b` needs `a` of rank 2;
+    * (C2) batch and contracted dimensions agree;
+    * (C3) the result is [batch.., m, n] of the same element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$a, Dpc_Tensor:$b, UnitAttr:$ta, UnitAttr:$tb);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b (`ta` $ta^)? (`tb` $tb^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_SoftmaxOp : Dpc_Op<"softmax"> {
+  let summary = "Softmax along the last dimension.";
+  let description = [{
+    Example:
+
+    ```mlir
+    %1 = dpc.softmax %0 : tensor<8x64xf32> -> tensor<8x64xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result agree in shape and element type, rank at least 1.
+  }];
+  let arguments = (ins Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
+def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad"> {
+  let summary = "Gradient of softmax from its result.";
+  let description = [{
+    dx = y * (dy - sum(y * dy)), sums along the last dimension.
+
+    Example:
+
+    ```mlir
+    %2 = dpc.softmax_grad %y, %dy : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+
+    Constraints:
+    * (C1) all types agree, rank at least 1.
+  }];
+  let arguments = (ins Dpc_Tensor:$y, Dpc_Tensor:$dy);
+  let results = (outs Dpc_Tensor:$dx);
+  let assemblyFormat = "$y `,` $dy attr-dict `:` functional-type(operands, results)";
+}
+
+def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments]> {
+  let summary = "Layer or RMS normalization over the last dimension.";
+  let description = [{
+    `layer`: y = (x - mean) * rstd * scale + bias with rstd = 1/sqrt(var + eps)
+    (biased variance). `rms`: y = x * rstd * scale with rstd = 1/sqrt(mean(x^2)
+    + eps); its `mean` result is zero and unused. `mean` and `rstd` (f32) are
+    kept for the gradient.
+
+    Example:
+
+    ```mlir
+    %y, %mean, %rstd = dpc.norm layer %x scale %w bias %b eps = 1.0e-5 : (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
+
+    Constraints:
+    * (C1) y has x's type; scale and bias have shape [last dimension of x];
+    * (C2) mean and rstd have x's shape without the last dimension, f32 (f64
+      for f64);
+    * (C3) `rms` takes no bias.
+  }];
+  let arguments = (ins Dpc_NormKindAttr:$kind, Dpc_Tensor:$x,
+                       Optional<Dpc_Tensor>:$scale, Optional<Dpc_Tensor>:$bias,
+                       F64Attr:$eps);
+  let results = (outs Dpc_Tensor:$y, Dpc_Tensor:$mean, Dpc_Tensor:$rstd);
+  let assemblyFormat = [{
+    $kind $x (`scale` $scale^)? (`bias` $bias^)? `eps` `=` $eps attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_NormGradOp : Dpc_Op<"norm_grad", [AttrSizedOperandSegments]> {
+  let summary = "Gradients of dpc.norm.";
+  let description = [{
+    dscale and dbias are sums over all rows, hence partial where rows are
+    split. For `rms`, dbias is the sum of dy all the same and usually unused.
+
+    Example:
+
+    ```mlir
+    %dx, %dw, %db = dpc.norm_grad layer %x, %mean, %rstd, %dy scale %w : (tensor<8x64xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8x64xf32>, tensor<64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints:
+    * (C1) dx and dy have x's type; scale, dscale, dbias have shape [last
+      dimension of x];
+    * (C2) mean and rstd have x's shape without the last dimension.
+  }];
+  let arguments = (ins Dpc_NormKindAttr:$kind, Dpc_Tensor:$x, Dpc_Tensor:$mean,
+                       Dpc_Tensor:$rstd, Dpc_Tensor:$dy, Optional<Dpc_Tensor>:$scale);
+  let results = (outs Dpc_Tensor:$dx, Dpc_Tensor:$dscale, Dpc_Tensor:$dbias);
+  let assemblyFormat = [{
+    $kind $x `,` $mean `,` $rstd `,` $dy (`scale` $scale^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Transformer pieces
+//===----------------------------------------------------------------------===//
+
+def Dpc_AttentionOp : Dpc_Op<"attention"> {
+  let summary = "Scaled dot-product attention, grouped-query heads included.";
+  let description = [{
+    q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] with H a multiple of G (query
+    head h reads key head h / (H/G)); optional additive mask [B|1, H|1, T|1, S],
+    never differentiated. P = softmax(scale * q k^T + mask), causal keeps
+    s <= t + S - T. out = P v [B, H, T, E]; lse = log-sum-exp of each row
+    [B, H, T] (f32), kept for the gradient, so P is never stored.
+
+    Example:
+
+    ```mlir
+    %o, %lse = dpc.attention %q, %k, %v scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x2x32x16xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)
+    ```
+
+    Constraints:
+    * (C1) all of rank 4, batch sizes agree, H is a multiple of G;
+    * (C2) q and k agree in D; k and v in S; out is [B, H, T, E], lse [B, H, T];
+    * (C3) each mask dimension is 1 or that of [B, H, T, S], the last is S.
+  }];
+  let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v,
+                       Optional<Dpc_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Dpc_Tensor:$out, Dpc_Tensor:$lse);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` $mask^)? `scale` `=` $scale (`causal` $causal^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
+  let summary = "Gradients of dpc.attention.";
+  let description = [{
+    With P recomputed from q, k and lse: dv = P^T dout, dP = dout v^T,
+    dS = P * (dP - rowsum(dout * out)), dq = scale dS k, dk = scale dS^T q
+    (dk and dv summed over the query heads of a group).
+
+    Example:
+
+    ```mlir
+    %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x4x32x16xf32>, tensor<8x4x32xf32>, tensor<8x4x32x16xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x2x32x16xf32>, tensor<8x2x32x16xf32>)
+    ```
+
+    Constraints:
+    * (C1) operands as in dpc.attention, dout like out;
+    * (C2) dq, dk, dv have the types of q, k, v.
+  }];
+  let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v, Dpc_Tensor:$out,
+                       Dpc_Tensor:$lse, Dpc_Tensor:$dout, Optional<Dpc_Tensor>:$mask,
+                       F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Dpc_Tensor:$dq, Dpc_Tensor:$dk, Dpc_Tensor:$dv);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? `scale` `=` $scale
+    (`causal` $causal^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_RopeOp : Dpc_Op<"rope"> {
+  let summary = "Rotary position embedding, rotate-half form.";
+  let description = [{
+    x [.., T, D], cos and sin [T, D]. With rot(x) = (-x2, x1) over the halves of
+    D: y = x * cos + rot(x) * sin. `inverse` is the transposed map
+    y = x * cos - rot(x * sin), which is its gradient.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.rope %x, %cos, %sin : (tensor<8x4x32x16xf32>, tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<8x4x32x16xf32>
+    ```
+
+    Constraints:
+    * (C1) x and result agree, rank 2 or more, D even;
+    * (C2) cos and sin are [T, D] of x's element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$cos, Dpc_Tensor:$sin, UnitAttr:$inverse);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $x `,` $cos `,` $sin (`inverse` $inverse^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_EmbeddingOp : Dpc_Op<"embedding"> {
+  let summary = "Rows of a table, picked by index.";
+  let description = [{
+    result[i.., :] = table[ids[i..], :]. Where the table is split on its rows,
+    ids outside a rank's shard give zero rows and the result is a partial sum;
+    `global` (local altitude) is the table's sharded type, from which a rank
+    knows its first row.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.embedding %table, %ids : (tensor<512x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+    ```
+
+    Constraints:
+    * (C1) the table has rank 2, ids are integers;
+    * (C2) the result is [ids shape.., columns] of the table's element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$table, Dpc_Tensor:$ids, OptionalAttr<TypeAttr>:$global);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $table `,` $ids (`global` `=` $global^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad"> {
+  let summary = "Gradient of a table: rows added up by index.";
+  let description = [{
+    result[r, :] = sum of dy[i.., :] over ids[i..] == r. `global` (local
+    altitude) is the result's sharded type; ids outside the shard are skipped.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.embedding_grad %ids, %dy : (tensor<8x32xi64>, tensor<8x32x64xf32>) -> tensor<512x64xf32>
+    ```
+
+    Constraints:
+    * (C1) ids are integers, dy is [ids shape.., columns];
+    * (C2) the result has rank 2 and dy's columns and element type.
+  }];
+  let arguments = (ins Dpc_Tensor:$ids, Dpc_Tensor:$dy, OptionalAttr<TypeAttr>:$global);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $ids `,` $dy (`global` `=` $global^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
+  let summary = "Negative log-likelihood of labels under softmax, per row.";
+  let description = [{
+    logits [N, V], labels [N]. loss[i] = lse[i] - logits[i, labels[i]], zero
+    where labels[i] equals `ignore_index`; lse is the log-sum-exp of the row.
+    Made by frontends; removed by `dpc-expand-cross-entropy`.
+
+    Example:
+
+    ```mlir
+    %loss, %lse = dpc.cross_entropy %logits, %labels ignore_index = -100 : (tensor<256x512xf32>, tensor<256xi64>) -> (tensor<256xf32>, tensor<256xf32>)
+    ```
+
+    Constraints:
+    * (C1) logits are [N, V] floats, labels [N] integers;
+    * (C2) loss and lse are [N], f32 (f64 for f64 logits).
+  }];
+  let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$labels, I64Attr:$ignore_index);
+  let results = (outs Dpc_Tensor:$loss, Dpc_Tensor:$lse);
+  let assemblyFormat = [{
+    $logits `,` $labels `ignore_index` `=` $ignore_index attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums"> {
+  let summary = "Row sums of a cross entropy whose columns may be split.";
+  let description = [{
+    sumexp[i] = sum_v exp(logits[i, v] - rowmax[i]); picked[i] =
+    logits[i, labels[i]], zero when the label is not in this shard (or is no
+    column at all, as ignored labels are). Both are sums over v, so a split
+    vocabulary needs only two all-reduces of [N]. `global` (local altitude) is
+    the logits' sharded type. Made by `dpc-expand-cross-entropy`.
+
+    Example:
+
+    ```mlir
+    %sumexp, %picked = dpc.cross_entropy_sums %logits, %rowmax, %labels : (tensor<256x512xf32>, tensor<256xf32>, tensor<256xi64>) -> (tensor<256xf32>, tensor<256xf32>)
+    ```
+
+    Constraints:
+    * (C1) logits are [N, V] floats; rowmax, labels, sumexp, picked are [N].
+  }];
+  let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$rowmax, Dpc_Tensor:$labels,
+                       OptionalAttr<TypeAttr>:$global);
+  let results = (outs Dpc_Tensor:$sumexp, Dpc_Tensor:$picked);
+  let assemblyFormat = [{
+    $logits `,` $rowmax `,` $labels (`global` `=` $global^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad"> {
+  let summary = "Gradient of a cross entropy in its logits.";
+  let description = [{
+    dlogits[i, v] = (exp(logits[i, v] - lse[i]) - (v == labels[i])) * dloss[i].
+    Ignored rows must come with dloss = 0. `global` (local altitude) is the
+    logits' sharded type.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.cross_entropy_grad %logits, %labels, %lse, %dloss : (tensor<256x512xf32>, tensor<256xi64>, tensor<256xf32>, tensor<256xf32>) -> tensor<256x512xf32>
+    ```
+
+    Constraints:
+    * (C1) logits and result agree; labels, lse, dloss are [N].
+  }];
+  let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$labels, Dpc_Tensor:$lse,
+                       Dpc_Tensor:$dloss, OptionalAttr<TypeAttr>:$global);
+  let results = (outs Dpc_Tensor:$dlogits);
+  let assemblyFormat = [{
+    $logits `,` $labels `,` $lse `,` $dloss (`global` `=` $global^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
+  let summary = "L2 norm of all gradients together.";
+  let description = [{
+    sqrt(sum of squares of all elements of all operands), f32. Its operands may
+    be sharded each in its own way; partitioning sums every shard once.
+
+    Example:
+
+    ```mlir
+    %n = dpc.global_norm %g0, %g1 : (tensor<64xf32>, tensor<8x8xf32>) -> tensor<f32>
+    ```
+
+    Constraints:
+    * (C1) float operands, at least one; the result is a float scalar.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$grads);
+  let results = (outs Dpc_Tensor:$norm);
+  let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
+}
+
+def Dpc_AdamWOp : Dpc_Op<"adamw"> {
+  let summary = "One AdamW update of one parameter, with PyTorch's meaning.";
+  let description = [{
+    g' = scale * g; p1 = p * (1 - lr * weight_decay);
+    m1 = beta1 * m + (1 - beta1) * g'; v1 = beta2 * v + (1 - beta2) * g'^2;
+    p1 -= lr / (1 - beta1^step) * m1 / (sqrt(v1) / sqrt(1 - beta2^step) + eps).
+    `scale`, `lr` and `step` (1 for the first update) are scalars.
+
+    Example:
+
+    ```mlir
+    %p1, %m1, %v1 = dpc.adamw %p, %m, %v, %g, %scale, %lr, %step beta1 = 9.0e-1 beta2 = 9.5e-1 eps = 1.0e-8 weight_decay = 1.0e-1 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints:
+    * (C1) p, m, v, g and the results have one shape, scale, lr, step rank 0.
+  }];
+  let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$m, Dpc_Tensor:$v, Dpc_Tensor:$g,
+                       Dpc_Tensor:$scale, Dpc_Tensor:$lr, Dpc_Tensor:$step,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay);
+  let results = (outs Dpc_Tensor:$newP, Dpc_Tensor:$newM, Dpc_Tensor:$newV);
+  let assemblyFormat = [{
+    $p `,` $m `,` $v `,` $g `,` $scale `,` $lr `,` $step `beta1` `=` $beta1 `beta2` `=` $beta2
+    `eps` `=` $eps `weight_decay` `=` $weight_decay attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Dpc_SgdOp : Dpc_Op<"sgd"> {
+  let summary = "One SGD update with momentum, with PyTorch's meaning.";
+  let description = [{
+    g' = scale * g + weight_decay * p; b1 = momentum * b + g' (b1 = g' on the
+    first step); p1 = p - lr * b1.
+
+    Example:
+
+    ```mlir
+    %p1, %b1 = dpc.sgd %p, %b, %g, %scale, %lr, %step momentum = 9.0e-1 weight_decay = 0.0 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints:
+    * (C1) p, buffer, g and the results have one shape, scale, lr, step rank 0.
+  }];
+  let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$buffer, Dpc_Tensor:$g, Dpc_Tensor:$scale,
+                       Dpc_Tensor:$lr, Dpc_Tensor:$step, F64Attr:$momentum,
+                       F64Attr:$weight_decay);
+  let results = (outs Dpc_Tensor:$newP, Dpc_Tensor:$newBuffer);
+  let assemblyFormat = [{
+    $p `,` $buffer `,` $g `,` $scale `,` $lr `,` $step `momentum` `=` $momentum
+    `weight_decay` `=` $weight_decay attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Sharded altitude only
+//===----------------------------------------------------------------------===//
+
+def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
+  let summary = "Changes where a value lives, not what it is.";
+  let description = [{
+    Between two shardings of one mesh. Made by `dpc-insert-reshards`; removed by
+    `dpc-partition`, which plans the collectives.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.reshard %0 : tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{tp}, {}]>> -> tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one shape and element type, both are encoded
+      over one mesh;
+    * (C2) the result is not partial over an axis over which the operand is not.
+  }];
+  let arguments = (ins Dpc_Tensor:$x);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+#endif // DPC_OPS_TD

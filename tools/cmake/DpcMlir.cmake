@@ -1,0 +1,35 @@
+# Finds Debian's MLIR 22 and offers what every MLIR-using folder needs:
+#   dpc_mlir_library(NAME SOURCES... [DEPENDS targets] [LINK libs])
+# All such libraries share one precompiled header and link the shared MLIR and
+# LLVM; naming single MLIR components would put two copies of its registries
+# into one process.
+find_package(MLIR 22 CONFIG QUIET HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+if(NOT MLIR_FOUND)
+  message(FATAL_ERROR "MLIR 22 not found: install libmlir-22-dev mlir-22-tools "
+                      "llvm-22-dev (or set MLIR_DIR to a build of MLIR 22)")
+endif()
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+separate_arguments(DPC_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+
+# The header cost of MLIR (6 s a file) is paid once.
+add_library(dpc_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/Pch.cpp")
+target_include_directories(dpc_pch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS}
+                                                 ${LLVM_INCLUDE_DIRS})
+target_compile_definitions(dpc_pch PUBLIC ${DPC_LLVM_DEFINITIONS})
+target_precompile_headers(dpc_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/Pch.h")
+
+function(dpc_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS}
+                                                   ${LLVM_INCLUDE_DIRS})
+  target_compile_definitions(${name} PUBLIC ${DPC_LLVM_DEFINITIONS})
+  target_precompile_headers(${name} REUSE_FROM dpc_pch)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()

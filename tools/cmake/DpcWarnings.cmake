@@ -1,0 +1,6 @@
+# Warnings every target is built with; the tree is kept free of them.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wno-unused-command-line-argument)
+  add_link_options(-fuse-ld=lld)
+endif()
