@@ -64,7 +64,7 @@ def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
   let summary = "Where each element of a tensor lives on a mesh.";
   let description = [{
     The encoding of a tensor type at the sharded altitude. A tensor without it
-    is not yet assigned; `[{}, {}]` is replicated.
+    is not yet assigned; `[{}, {} ]` is replicated.
 
     A dimension is an ordered list of factors, written row-major. `{}` is a
     whole dimension, `{dp}` one split over `dp`, `{dp, tp}` one split by `dp`
@@ -79,7 +79,7 @@ def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
     Example:
 
     ```mlir
-    #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{dp}, {3, 4:tp, 16}], partial = {}>
+    #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{dp}, {3, 4:tp, 16} ], partial = {}>
     ```
 
     Constraints:

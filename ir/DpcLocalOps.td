@@ -116,7 +116,7 @@ def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure]> {
     Example:
 
     ```mlir
-    %1 = dpc.mask %0 value = 0.0 global = tensor<7x8xf32, #dpc.sharding<#dpc.mesh<dp=4>, [{dp}, {}]>> : tensor<2x8xf32> -> tensor<2x8xf32>
+    %1 = dpc.mask %0 value = 0.0 global = tensor<7x8xf32, #dpc.sharding<#dpc.mesh<dp=4>, [{dp}, {} ]>> : tensor<2x8xf32> -> tensor<2x8xf32>
     ```
 
     Constraints:
@@ -217,6 +217,53 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure]> {
     $scores `,` $lse `,` $dprobs `,` $delta (`mask` $mask^)? `scale` `=` $scale
     (`causal` $causal^)? attr-dict `:` functional-type(operands, results)
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffects,
+    SingleBlock]> {
+  let summary = "Ops that become one generated kernel.";
+  let description = [{
+    The body's block arguments are the operands; `dpc.yield` returns what later
+    ops read, so that values inside never reach memory. The body holds elementwise
+    ops, sources and data movement, or one row op (softmax, norm, ..) with
+    elementwise ops around it. Made by `dpc-form-kernels`; codegen compiles
+    equal bodies once.
+
+    Example:
+
+    ```mlir
+    %2 = dpc.kernel %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+      %s = dpc.binary add %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %r = dpc.unary relu %s : tensor<4xf32> -> tensor<4xf32>
+      dpc.yield %r : tensor<4xf32>
+    }
+    ```
+
+    Constraints:
+    * (C1) block arguments have the operands' types;
+    * (C2) the yielded values have the result types.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$inputs);
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $inputs attr-dict `:` functional-type(operands, results) $body
+  }];
+}
+
+def Dpc_YieldOp : Op<Dpc_Dialect, "yield", [Pure, Terminator, ReturnLike,
+    HasParent<"KernelOp">]> {
+  let summary = "Ends the body of dpc.kernel.";
+  let description = [{
+    See `dpc.kernel`.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 #endif // DPC_LOCAL_OPS_TD

@@ -3,6 +3,7 @@
 #define DPC_OP_BASE_TD
 
 include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "ir/DpcDialect.td"
 include "ir/DpcEnums.td"

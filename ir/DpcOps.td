@@ -409,7 +409,7 @@ def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments]> {
   }];
 }
 
-def Dpc_NormGradOp : Dpc_Op<"norm_grad", [AttrSizedOperandSegments]> {
+def Dpc_NormGradOp : Dpc_Op<"norm_grad"> {
   let summary = "Gradients of dpc.norm.";
   let description = [{
     dscale and dbias are sums over all rows, hence partial where rows are
@@ -734,7 +734,7 @@ def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
     Example:
 
     ```mlir
-    %1 = dpc.reshard %0 : tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{tp}, {}]>> -> tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+    %1 = dpc.reshard %0 : tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{tp}, {} ]>> -> tensor<8x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {} ]>>
     ```
 
     Constraints:

@@ -1,0 +1,82 @@
+//===- Dialect.h - The dpc dialect ------------------------------*- C++ -*-===//
+//
+// Declares everything TableGen makes of Dpc.td. See ir/README.md for the map.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_IR_DIALECT_H
+#define DPC_IR_DIALECT_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/DpcEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "ir/DpcAttrs.h.inc"
+
+#include "ir/DpcDialect.h.inc"
+
+namespace dpc {
+
+/// How an op of the local altitude becomes instructions.
+enum class LoweringKind { matmul, elementwise, kernel, collective, view };
+
+/// Names of the function argument and result attributes (see DpcDialect.td).
+namespace attr {
+inline constexpr llvm::StringLiteral kName = "dpc.name";
+inline constexpr llvm::StringLiteral kRole = "dpc.role";
+inline constexpr llvm::StringLiteral kOf = "dpc.of";
+inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
+inline constexpr llvm::StringLiteral kSource = "dpc.source";
+inline constexpr llvm::StringLiteral kTies = "dpc.ties";
+inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
+} // namespace attr
+
+/// Values of `dpc.role`.
+namespace role {
+inline constexpr llvm::StringLiteral kParameter = "parameter";
+inline constexpr llvm::StringLiteral kBuffer = "buffer";
+inline constexpr llvm::StringLiteral kState = "state";
+inline constexpr llvm::StringLiteral kInput = "input";
+inline constexpr llvm::StringLiteral kScalar = "scalar";
+} // namespace role
+
+namespace detail {
+/// Bytes of all ranked tensor operands and results of `op`, as typed.
+double operandAndResultBytes(mlir::Operation *op);
+/// Checks encodings of operands and results against the op's sharding rule.
+llvm::LogicalResult verifyShardings(mlir::Operation *op);
+} // namespace detail
+
+namespace OpTrait {
+/// Operand and result encodings follow the op's sharding rule; an op has
+/// encodings everywhere or nowhere.
+template <typename ConcreteType>
+class ShardingVerified
+    : public mlir::OpTrait::TraitBase<ConcreteType, ShardingVerified> {
+public:
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) {
+    return detail::verifyShardings(op);
+  }
+};
+} // namespace OpTrait
+
+/// Bytes of one tensor of `type` (i1 counts as a byte).
+int64_t sizeInBytes(mlir::RankedTensorType type);
+
+} // namespace dpc
+
+#include "ir/ShardingRule.h"
+
+#include "ir/DpcInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "ir/DpcOps.h.inc"
+
+#endif // DPC_IR_DIALECT_H
