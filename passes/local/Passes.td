@@ -1,0 +1,85 @@
+//===- Passes.td - Passes of the local altitude ----------------*- tablegen -*-===//
+#ifndef DPC_PASSES_LOCAL_TD
+#define DPC_PASSES_LOCAL_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
+  let summary = "Makes the program of one rank out of the sharded function.";
+  let description = [{
+    Clones `@train_step` or `@forward`, whose tensors all carry `#dpc.sharding`
+    over one mesh, op by op into a new function `@step` with local shapes and no
+    encodings. The sharded function stays (it is the oracle of tests) unless
+    `drop-sharded` is set.
+
+    * Arguments and results keep their `dpc.*` attributes and get `dpc.global`,
+      the sharded type, from which the runtime packs and unpacks shards. The
+      function gets `dpc.mesh`.
+    * `dpc.reshard` becomes the cheapest sequence of collectives
+      (passes/local/ReshardPlan.h).
+    * Padding that a reduction would read is overwritten by `dpc.mask`.
+    * A value that stops being partial over `mb` goes through `dpc.accumulate`.
+    * Ops whose result depends on the position in the global tensor get their
+      `global` type.
+    * `dpc.phase` becomes `setup`, `forward`, `backward` or `update`.
+
+    Example (a weight gradient summed over two data-parallel ranks):
+
+    ```mlir
+    %1 = dpc.reshard %0 : tensor<4x8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}, {} ], partial = {dp : sum}>> -> tensor<4x8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{}, {} ]>>
+    // becomes
+    %1 = dpc.all_reduce sum %0 axes = ["dp"] : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let options = [Option<"dropSharded", "drop-sharded", "bool", "false",
+                        "Erase the sharded function.">];
+  let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
+}
+
+def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
+  let summary = "Turns local attention into matmuls and row kernels.";
+  let description = [{
+    In functions of the local altitude (`dpc.mesh` is set):
+
+        attention       s = q k^T; p, lse = attention_probs(s); out = p v
+        attention_grad  s = q k^T; dp = dout v^T; delta = rowsum(dout * out);
+                        p, ds = attention_scores_grad(s, lse, dp, delta);
+                        dq = ds k; dk = ds^T q; dv = p^T dout
+
+    Query heads of one key head are folded into the rows of the matmuls
+    (`[B, G * R, T, D]` is `[B, G, R * T, D]`), which costs nothing and sums dk
+    and dv over the group.
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
+  let summary = "Merges small all-reduces into few large ones.";
+  let description = [{
+    All-reduces of one kind, axis list, element type and phase become one
+    variadic all-reduce as long as no op between them needs a result early; a
+    bucket is closed when it reaches `bucket-bytes`. The merged op stands behind
+    the last of its producers. The bytes sent do not change.
+  }];
+  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
+                        "Close a bucket at this many bytes.">];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
+  let summary = "Checks the invariants of the local altitude.";
+  let description = [{
+    For every function with `dpc.mesh`:
+
+    * (C1) no value type has an encoding;
+    * (C2) axes of collectives are rank axes of the mesh (`mb` only in
+      `rank_slice`), and stacked operands have as many pieces as ranks;
+    * (C3) every op has a `dpc.phase`, one of setup, forward, backward, update,
+      and phases do not go back;
+    * (C4) an op of one phase reads no value of a later one; results of
+      `accumulate` are read in the update phase only;
+    * (C5) arguments and results carry `dpc.global`, whose local type is theirs.
+  }];
+}
+
+#endif // DPC_PASSES_LOCAL_TD
