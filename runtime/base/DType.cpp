@@ -1,0 +1,180 @@
+#include "runtime/base/DType.h"
+
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+namespace dpc::rt {
+
+namespace {
+
+struct DTypeInfo {
+  DType type;
+  std::string_view name;
+  int64_t bytes;
+};
+
+constexpr std::array<DTypeInfo, 10> kTypes = {{{DType::F32, "f32", 4},
+                                               {DType::F64, "f64", 8},
+                                               {DType::BF16, "bf16", 2},
+                                               {DType::F16, "f16", 2},
+                                               {DType::I64, "i64", 8},
+                                               {DType::I32, "i32", 4},
+                                               {DType::I16, "i16", 2},
+                                               {DType::I8, "i8", 1},
+                                               {DType::U8, "u8", 1},
+                                               {DType::Bool, "bool", 1}}};
+
+const DTypeInfo &infoOf(DType type) {
+  const DTypeInfo &info = kTypes[static_cast<size_t>(type)];
+  assert(info.type == type && "table out of order");
+  return info;
+}
+
+template <typename T> T loadAs(const void *data, int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char *>(data) + index * sizeof(T),
+              sizeof(T));
+  return value;
+}
+
+template <typename T> void storeAs(void *data, int64_t index, T value) {
+  std::memcpy(static_cast<char *>(data) + index * sizeof(T), &value,
+              sizeof(T));
+}
+
+uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+float floatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+} // namespace
+
+int64_t sizeOf(DType type) { return infoOf(type).bytes; }
+
+std::string_view nameOf(DType type) { return infoOf(type).name; }
+
+std::optional<DType> parseDType(std::string_view name) {
+  for (const DTypeInfo &info : kTypes)
+    if (info.name == name)
+      return info.type;
+  return std::nullopt;
+}
+
+bool isFloat(DType type) {
+  return type == DType::F32 || type == DType::F64 || type == DType::BF16 ||
+         type == DType::F16;
+}
+
+int64_t numElements(const std::vector<int64_t> &shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+uint16_t floatToBf16(float value) {
+  uint32_t bits = bitsOf(value);
+  if (std::isnan(value))
+    return static_cast<uint16_t>((bits >> 16) | 0x40);
+  // Round to nearest even: add half of the last kept place, minus one unit
+  // when that place is already even.
+  bits += 0x7fff + ((bits >> 16) & 1);
+  return static_cast<uint16_t>(bits >> 16);
+}
+
+float bf16ToFloat(uint16_t bits) {
+  return floatOf(static_cast<uint32_t>(bits) << 16);
+}
+
+uint16_t floatToF16(float value) {
+  uint32_t bits = bitsOf(value);
+  uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000)
+    return sign | 0x7e00; // NaN
+  if (magnitude >= 0x477ff000)
+    return sign | 0x7c00; // rounds to infinity
+  if (magnitude < 0x38800000) {
+    // Subnormal: the float adder rounds when the unit in the last place of
+    // 0.5 * 2^... equals that of the f16 subnormals (2^-24).
+    float shifted = floatOf(magnitude) + 0.5f;
+    return sign | static_cast<uint16_t>(bitsOf(shifted) - bitsOf(0.5f));
+  }
+  uint32_t odd = (magnitude >> 13) & 1;
+  magnitude += 0xfff + odd;
+  return sign | static_cast<uint16_t>((magnitude - 0x38000000) >> 13);
+}
+
+float f16ToFloat(uint16_t bits) {
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  uint32_t exponent = (bits >> 10) & 0x1f;
+  uint32_t mantissa = bits & 0x3ff;
+  if (exponent == 0x1f)
+    return floatOf(sign | 0x7f800000 | (mantissa << 13));
+  if (exponent == 0) {
+    float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign ? -magnitude : magnitude;
+  }
+  return floatOf(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+double loadAsDouble(const void *data, DType type, int64_t index) {
+  switch (type) {
+  case DType::F32:
+    return loadAs<float>(data, index);
+  case DType::F64:
+    return loadAs<double>(data, index);
+  case DType::BF16:
+    return bf16ToFloat(loadAs<uint16_t>(data, index));
+  case DType::F16:
+    return f16ToFloat(loadAs<uint16_t>(data, index));
+  case DType::I64:
+    return static_cast<double>(loadAs<int64_t>(data, index));
+  case DType::I32:
+    return loadAs<int32_t>(data, index);
+  case DType::I16:
+    return loadAs<int16_t>(data, index);
+  case DType::I8:
+    return loadAs<int8_t>(data, index);
+  case DType::U8:
+  case DType::Bool:
+    return loadAs<uint8_t>(data, index);
+  }
+  return 0;
+}
+
+void storeFromDouble(void *data, DType type, int64_t index, double value) {
+  switch (type) {
+  case DType::F32:
+    return storeAs(data, index, static_cast<float>(value));
+  case DType::F64:
+    return storeAs(data, index, value);
+  case DType::BF16:
+    return storeAs(data, index, floatToBf16(static_cast<float>(value)));
+  case DType::F16:
+    return storeAs(data, index, floatToF16(static_cast<float>(value)));
+  case DType::I64:
+    return storeAs(data, index, static_cast<int64_t>(value));
+  case DType::I32:
+    return storeAs(data, index, static_cast<int32_t>(value));
+  case DType::I16:
+    return storeAs(data, index, static_cast<int16_t>(value));
+  case DType::I8:
+    return storeAs(data, index, static_cast<int8_t>(value));
+  case DType::U8:
+    return storeAs(data, index, static_cast<uint8_t>(value));
+  case DType::Bool:
+    return storeAs(data, index, static_cast<uint8_t>(value != 0));
+  }
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,41 @@
+//===- HostTensor.h - a dense array in ordinary memory ----------*- C++ -*-===//
+#ifndef DPC_RUNTIME_BASE_HOSTTENSOR_H
+#define DPC_RUNTIME_BASE_HOSTTENSOR_H
+
+#include "runtime/base/DType.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// A dense row-major array that owns its bytes.
+struct HostTensor {
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;
+
+  /// All zeros.
+  static HostTensor zeros(DType dtype, std::vector<int64_t> shape);
+
+  int64_t elements() const { return numElements(shape); }
+  /// Element `index` of the row-major order.
+  double at(int64_t index) const {
+    return loadAsDouble(data.data(), dtype, index);
+  }
+  void set(int64_t index, double value) {
+    storeFromDouble(data.data(), dtype, index, value);
+  }
+};
+
+/// "f32[8, 64]": how messages spell a type.
+std::string describe(DType dtype, const std::vector<int64_t> &shape);
+
+/// Copies `count` elements, converting when the types differ.
+void convertElements(const void *from, DType fromType, void *to, DType toType,
+                     int64_t count);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_BASE_HOSTTENSOR_H

@@ -1,0 +1,220 @@
+#include "runtime/base/Layout.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <set>
+
+namespace dpc::rt {
+
+int64_t Mesh::ranks() const {
+  int64_t count = 1;
+  for (const MeshAxis &axis : axes)
+    count *= axis.size;
+  return count;
+}
+
+bool Mesh::has(const std::string &axis) const {
+  return axis == kMicroBatchAxis ||
+         std::any_of(axes.begin(), axes.end(),
+                     [&](const MeshAxis &a) { return a.name == axis; });
+}
+
+int64_t Mesh::sizeOf(const std::string &axis) const {
+  if (axis == kMicroBatchAxis)
+    return microBatches;
+  for (const MeshAxis &candidate : axes)
+    if (candidate.name == axis)
+      return candidate.size;
+  assert(false && "unknown axis");
+  return 1;
+}
+
+int64_t Mesh::coordinate(const std::string &axis, int64_t rank,
+                         int64_t mb) const {
+  if (axis == kMicroBatchAxis)
+    return mb;
+  for (auto it = axes.rbegin(); it != axes.rend(); ++it) {
+    if (it->name == axis)
+      return rank % it->size;
+    rank /= it->size;
+  }
+  assert(false && "unknown axis");
+  return 0;
+}
+
+Layout Layout::replicated(const std::vector<int64_t> &shape) {
+  Layout layout;
+  for (int64_t extent : shape)
+    layout.dims.push_back({Factor{extent, {}}});
+  return layout;
+}
+
+bool Layout::mentions(const std::string &axis) const {
+  for (const auto &factors : dims)
+    for (const Factor &factor : factors)
+      if (std::find(factor.axes.begin(), factor.axes.end(), axis) !=
+          factor.axes.end())
+        return true;
+  return false;
+}
+
+FactorShard shardOf(int64_t size, const std::vector<std::string> &axes,
+                    const Mesh &mesh, int64_t rank, int64_t mb) {
+  FactorShard shard{0, size, size};
+  for (const std::string &axis : axes) {
+    int64_t parts = mesh.sizeOf(axis);
+    int64_t step = (shard.capacity + parts - 1) / parts;
+    int64_t start = mesh.coordinate(axis, rank, mb) * step;
+    shard.offset += start;
+    shard.valid = std::clamp<int64_t>(shard.valid - start, 0, step);
+    shard.capacity = step;
+  }
+  return shard;
+}
+
+std::vector<int64_t> localShape(const Layout &layout, const Mesh &mesh) {
+  std::vector<int64_t> shape;
+  for (const auto &factors : layout.dims) {
+    int64_t extent = 1;
+    for (const Factor &factor : factors)
+      extent *= shardOf(factor.size, factor.axes, mesh, 0, 0).capacity;
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
+                   const Mesh &mesh) {
+  if (layout.dims.size() != shape.size())
+    return Status::invalid("layout has " + std::to_string(layout.dims.size()) +
+                           " dimensions, shape has " +
+                           std::to_string(shape.size()));
+  std::set<std::string> used;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    int64_t product = 1;
+    for (const Factor &factor : layout.dims[d]) {
+      if (factor.size < 0)
+        return Status::invalid("layout has factor size " +
+                               std::to_string(factor.size));
+      product *= factor.size;
+      for (const std::string &axis : factor.axes) {
+        if (!mesh.has(axis))
+          return Status::invalid("layout names axis '" + axis +
+                                 "', which the mesh lacks");
+        if (!used.insert(axis).second)
+          return Status::invalid("layout uses axis '" + axis + "' twice");
+      }
+    }
+    if (product != shape[d])
+      return Status::invalid("layout factors of dimension " +
+                             std::to_string(d) + " multiply to " +
+                             std::to_string(product) + ", not " +
+                             std::to_string(shape[d]));
+  }
+  return Status::success();
+}
+
+namespace {
+
+/// One loop of a shard copy: `count` iterations, strides in elements.
+struct CopyLoop {
+  int64_t count, globalStride, localStride;
+};
+
+/// A shard copy as nested loops around contiguous runs.
+struct CopyNest {
+  std::vector<CopyLoop> loops; ///< outermost first
+  int64_t run = 1;             ///< contiguous elements of the innermost copy
+  int64_t globalOffset = 0;    ///< of the first element
+  bool empty = false;
+};
+
+CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
+                  int64_t mb) {
+  CopyNest nest;
+  int64_t globalStride = 1, localStride = 1;
+  bool contiguous = true;
+  for (auto dim = layout.dims.rbegin(); dim != layout.dims.rend(); ++dim) {
+    for (auto factor = dim->rbegin(); factor != dim->rend(); ++factor) {
+      FactorShard shard = shardOf(factor->size, factor->axes, mesh, rank, mb);
+      if (shard.valid == 0) {
+        nest.empty = true;
+        return nest;
+      }
+      nest.globalOffset += shard.offset * globalStride;
+      if (contiguous)
+        nest.run *= shard.valid;
+      else if (shard.valid > 1)
+        nest.loops.push_back({shard.valid, globalStride, localStride});
+      // Runs continue outward only through whole factors.
+      contiguous = contiguous && shard.valid == factor->size &&
+                   shard.capacity == factor->size;
+      globalStride *= factor->size;
+      localStride *= shard.capacity;
+    }
+  }
+  std::reverse(nest.loops.begin(), nest.loops.end());
+  return nest;
+}
+
+/// Calls copy(globalElement, localElement, run) for every contiguous run.
+template <typename F> void forEachRun(const CopyNest &nest, F &&copy) {
+  if (nest.empty)
+    return;
+  std::vector<int64_t> index(nest.loops.size(), 0);
+  int64_t global = nest.globalOffset, local = 0;
+  while (true) {
+    copy(global, local, nest.run);
+    size_t level = index.size();
+    while (level > 0) {
+      const CopyLoop &loop = nest.loops[level - 1];
+      global += loop.globalStride;
+      local += loop.localStride;
+      if (++index[level - 1] < loop.count)
+        break;
+      global -= loop.count * loop.globalStride;
+      local -= loop.count * loop.localStride;
+      index[--level] = 0;
+    }
+    if (level == 0)
+      return;
+  }
+}
+
+} // namespace
+
+void packShard(const void *global, void *local, int64_t elementBytes,
+               const Layout &layout, const Mesh &mesh, int64_t rank,
+               int64_t mb) {
+  const auto *from = static_cast<const char *>(global);
+  auto *to = static_cast<char *>(local);
+  forEachRun(makeNest(layout, mesh, rank, mb),
+             [&](int64_t g, int64_t l, int64_t run) {
+               std::memcpy(to + l * elementBytes, from + g * elementBytes,
+                           run * elementBytes);
+             });
+}
+
+void unpackShard(const void *local, void *global, int64_t elementBytes,
+                 const Layout &layout, const Mesh &mesh, int64_t rank,
+                 int64_t mb) {
+  const auto *from = static_cast<const char *>(local);
+  auto *to = static_cast<char *>(global);
+  forEachRun(makeNest(layout, mesh, rank, mb),
+             [&](int64_t g, int64_t l, int64_t run) {
+               std::memcpy(to + g * elementBytes, from + l * elementBytes,
+                           run * elementBytes);
+             });
+}
+
+bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank,
+               int64_t mb) {
+  for (const MeshAxis &axis : mesh.axes)
+    if (!layout.mentions(axis.name) &&
+        mesh.coordinate(axis.name, rank, mb) != 0)
+      return false;
+  return layout.mentions(kMicroBatchAxis) || mb == 0;
+}
+
+} // namespace dpc::rt
