@@ -86,7 +86,9 @@ def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
     * (C1) every axis exists in the mesh;
     * (C2) an axis is used at most once, partial axes included;
     * (C3) one entry per dimension of the tensor;
-    * (C4) the factors of a dimension multiply to its size.
+    * (C4) the factors of a dimension multiply to its size;
+    * (C5) the canonical form is used (ir/Sharding.h), so that equal placements
+      are equal attributes.
   }];
   let parameters = (ins "::dpc::MeshAttr":$mesh,
                         ArrayRefParameter<"::dpc::DimShardingAttr">:$dims,

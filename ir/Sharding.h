@@ -29,6 +29,8 @@
 
 #include "ir/Dialect.h"
 
+#include <vector>
+
 namespace dpc {
 
 /// Name of the mesh axis whose coordinates are micro-batches, not ranks.
@@ -113,7 +115,8 @@ struct ShardingSpec {
 /// Element type, shape and encoding; the only way shardings get into types,
 /// because RankedTensorType::get does not check encodings. Asserts rank.
 mlir::RankedTensorType getSharded(llvm::ArrayRef<int64_t> shape,
-                                  mlir::Type elementType, ShardingAttr sharding);
+                                  mlir::Type elementType,
+                                  ShardingAttr sharding);
 /// `type` with its encoding replaced by `spec`.
 mlir::RankedTensorType withSharding(mlir::RankedTensorType type,
                                     const ShardingSpec &spec);
@@ -123,6 +126,21 @@ mlir::RankedTensorType withoutSharding(mlir::RankedTensorType type);
 ShardingAttr getSharding(mlir::Type type);
 /// What one rank holds of `type`: local shape, no encoding.
 mlir::RankedTensorType localType(mlir::RankedTensorType type);
+
+//===----------------------------------------------------------------------===//
+// Through ops
+//===----------------------------------------------------------------------===//
+
+/// The result shardings of an op with the given operand shardings, or nullopt
+/// with `why` filled: operands disagree on a dimension, a whole dimension is
+/// split, or a partial operand meets a non-linear use.
+///
+/// Iteration dimensions that no operand has (iota, constant) take their factors
+/// from `resultHints` when given.
+std::optional<std::vector<ShardingSpec>>
+inferResults(const ShardingRule &rule, MeshAttr mesh,
+             llvm::ArrayRef<ShardingSpec> operands,
+             llvm::ArrayRef<ShardingSpec> resultHints, std::string &why);
 
 } // namespace dpc
 

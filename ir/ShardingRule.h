@@ -27,7 +27,9 @@
 #ifndef DPC_IR_SHARDING_RULE_H
 #define DPC_IR_SHARDING_RULE_H
 
-#include "ir/Dialect.h"
+// Included by ir/Dialect.h (include that), after the enumerations and before
+// the ops.
+#include "mlir/IR/Operation.h"
 
 namespace dpc {
 
@@ -52,6 +54,9 @@ struct ShardingRule {
   llvm::SmallVector<TensorMap, 2> results;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 2> linear;
   bool movesData = false;
+  /// Partitioning adds the collectives that combine shards (global_norm): each
+  /// operand may be split in its own way and no result is partial.
+  bool combines = false;
 
   /// Adds an iteration dimension and returns its index.
   int64_t addDim(int64_t size, bool whole = false,
@@ -63,20 +68,6 @@ TensorMap oneToOne(llvm::ArrayRef<int64_t> dims);
 
 /// The rule of an op whose results have its operands' shape.
 ShardingRule elementwiseRule(mlir::Operation *op);
-
-struct ShardingSpec;
-
-/// The result shardings of an op with the given operand shardings, or nullopt
-/// with `why` filled: operands disagree on a dimension, a whole dimension is
-/// split, or a partial operand meets a non-linear use.
-///
-/// `operands[i]` is null for operands that are not tensors. Iteration
-/// dimensions that no operand has (iota, constant) take their factors from
-/// `resultHints` when given.
-std::optional<llvm::SmallVector<ShardingSpec>>
-inferResults(const ShardingRule &rule, MeshAttr mesh,
-             llvm::ArrayRef<ShardingSpec> operands,
-             llvm::ArrayRef<ShardingSpec> resultHints, std::string &why);
 
 } // namespace dpc
 

@@ -3,8 +3,10 @@
 # All such libraries share one precompiled header and link the shared MLIR and
 # LLVM; naming single MLIR components would put two copies of its registries
 # into one process.
-find_package(MLIR 22 CONFIG QUIET HINTS /usr/lib/llvm-22/lib/cmake/mlir)
-if(NOT MLIR_FOUND)
+# LLVM's version files accept only an exact major.minor, so the major version
+# is checked here.
+find_package(MLIR CONFIG QUIET HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+if(NOT MLIR_FOUND OR NOT LLVM_VERSION_MAJOR EQUAL 22)
   message(FATAL_ERROR "MLIR 22 not found: install libmlir-22-dev mlir-22-tools "
                       "llvm-22-dev (or set MLIR_DIR to a build of MLIR 22)")
 endif()

@@ -1,0 +1,205 @@
+//===- ShardingRule.cpp - From operand shardings to result shardings ------===//
+#include "ir/Dialect.h"
+#include "ir/Sharding.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace dpc;
+
+int64_t ShardingRule::addDim(int64_t size, bool whole, ReduceKind reduction) {
+  dims.push_back({size, whole, reduction});
+  return dims.size() - 1;
+}
+
+TensorMap dpc::oneToOne(ArrayRef<int64_t> dims) {
+  TensorMap map;
+  for (int64_t dim : dims)
+    map.push_back(dim < 0 ? DimMap{} : DimMap{dim});
+  return map;
+}
+
+ShardingRule dpc::elementwiseRule(Operation *op) {
+  ShardingRule rule;
+  auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  SmallVector<int64_t> dims;
+  for (int64_t size : shape)
+    dims.push_back(rule.addDim(size));
+  rule.operands.assign(op->getNumOperands(), oneToOne(dims));
+  rule.results.assign(op->getNumResults(), oneToOne(dims));
+  return rule;
+}
+
+namespace {
+
+/// One run of inferResults.
+class Inference {
+public:
+  Inference(const ShardingRule &rule, MeshAttr mesh,
+            ArrayRef<ShardingSpec> operands, std::string &why)
+      : rule(rule), mesh(mesh), operands(operands), why(why),
+        factors(rule.dims.size()) {}
+
+  bool readOperands();
+  bool readHints(ArrayRef<ShardingSpec> hints);
+  bool checkAxes();
+  bool passPartials();
+  std::vector<ShardingSpec> results() const;
+
+private:
+  const ShardingRule &rule;
+  MeshAttr mesh;
+  ArrayRef<ShardingSpec> operands;
+  std::string &why;
+  /// Factors of each iteration dimension, once known.
+  SmallVector<std::optional<DimFactors>> factors;
+  /// Axes that results are partial over because operands are.
+  SmallVector<PartialAxis> inherited;
+
+  bool fail(const llvm::Twine &message) {
+    why = message.str();
+    return false;
+  }
+  bool readDim(const DimFactors &found, const DimMap &map, bool keepFirst,
+               const llvm::Twine &where);
+};
+
+static bool isSplit(const DimFactors &factors) {
+  return llvm::any_of(factors, [](const Factor &f) { return !f.axes.empty(); });
+}
+
+bool Inference::readDim(const DimFactors &found, const DimMap &map,
+                        bool keepFirst, const llvm::Twine &where) {
+  if (map.empty())
+    return !isSplit(found) || fail(where + " cannot be split");
+  SmallVector<int64_t> sizes;
+  for (int64_t dim : map)
+    sizes.push_back(rule.dims[dim].size);
+  auto parts = splitFactors(mesh, found, sizes);
+  if (!parts)
+    return fail(where + " is split across the boundaries of its parts");
+  for (auto [dim, part] : llvm::zip(map, *parts)) {
+    DimFactors canonical = canonicalize(mesh, part);
+    if (rule.dims[dim].whole && isSplit(canonical))
+      return fail(where + " must be whole");
+    if (!factors[dim])
+      factors[dim] = canonical;
+    else if (!keepFirst && *factors[dim] != canonical)
+      return fail(where + " is split unlike another operand");
+  }
+  return true;
+}
+
+bool Inference::readOperands() {
+  for (auto [i, map] : llvm::enumerate(rule.operands))
+    for (auto [d, dimMap] : llvm::enumerate(map))
+      if (!readDim(operands[i].dims[d], dimMap, /*keepFirst=*/false,
+                   "dimension " + llvm::Twine(d) + " of operand " +
+                       llvm::Twine(i)))
+        return false;
+  return true;
+}
+
+bool Inference::readHints(ArrayRef<ShardingSpec> hints) {
+  // Only dimensions that no operand has are taken from the results.
+  for (auto [i, hint] : llvm::enumerate(hints))
+    for (auto [d, dimMap] : llvm::enumerate(rule.results[i])) {
+      bool open =
+          llvm::any_of(dimMap, [&](int64_t dim) { return !factors[dim]; });
+      if (open && !readDim(hint.dims[d], dimMap, /*keepFirst=*/true,
+                           "dimension " + llvm::Twine(d) + " of result " +
+                               llvm::Twine(i)))
+        return false;
+    }
+  for (auto [dim, known] : llvm::zip(rule.dims, factors))
+    if (!known)
+      known = DimFactors{{dim.size, {}}};
+  return true;
+}
+
+bool Inference::checkAxes() {
+  llvm::SmallSet<int64_t, 8> used;
+  for (const auto &dim : factors)
+    for (const Factor &factor : *dim)
+      for (int64_t axis : factor.axes)
+        if (!used.insert(axis).second)
+          return fail("axis '" + mesh.getNames()[axis].getValue() +
+                      "' splits two dimensions of the op");
+  for (const ShardingSpec &operand : operands)
+    for (const PartialAxis &p : operand.partial)
+      if (used.contains(p.axis))
+        return fail("axis '" + mesh.getNames()[p.axis].getValue() +
+                    "' both splits the op and is partial in an operand");
+  return true;
+}
+
+bool Inference::passPartials() {
+  for (int64_t axis = 0, e = mesh.getNames().size(); axis < e; ++axis) {
+    SmallVector<int64_t> holders;
+    bool sums = true;
+    ReduceKind kind = ReduceKind::sum;
+    for (auto [i, operand] : llvm::enumerate(operands))
+      if (std::optional<ReduceKind> found = operand.partialOver(axis)) {
+        holders.push_back(i);
+        kind = *found;
+        sums &= kind == ReduceKind::sum;
+      }
+    if (holders.empty())
+      continue;
+    bool linear =
+        sums && llvm::any_of(rule.linear, [&](const auto &group) {
+          return ArrayRef<int64_t>(group) == ArrayRef<int64_t>(holders);
+        });
+    bool moved = rule.movesData && holders == SmallVector<int64_t>{0};
+    if (!linear && !moved)
+      return fail("operand " + llvm::Twine(holders[0]) +
+                  " is partial over axis '" + mesh.getNames()[axis].getValue() +
+                  "', which the op does not pass on");
+    inherited.push_back({axis, kind});
+  }
+  return true;
+}
+
+std::vector<ShardingSpec> Inference::results() const {
+  std::vector<ShardingSpec> specs;
+  for (const TensorMap &map : rule.results) {
+    ShardingSpec spec;
+    spec.mesh = mesh;
+    llvm::SmallSet<int64_t, 8> present;
+    for (const DimMap &dimMap : map) {
+      DimFactors dim;
+      for (int64_t iter : dimMap) {
+        present.insert(iter);
+        dim.append(*factors[iter]);
+      }
+      spec.dims.push_back(canonicalize(mesh, std::move(dim)));
+    }
+    spec.partial.assign(inherited.begin(), inherited.end());
+    for (auto [iter, known] : llvm::enumerate(factors)) {
+      if (rule.combines || present.contains(iter))
+        continue;
+      for (const Factor &factor : *known)
+        for (int64_t axis : factor.axes)
+          spec.partial.push_back({axis, rule.dims[iter].reduction});
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+} // namespace
+
+std::optional<std::vector<ShardingSpec>>
+dpc::inferResults(const ShardingRule &rule, MeshAttr mesh,
+                  ArrayRef<ShardingSpec> operands,
+                  ArrayRef<ShardingSpec> resultHints, std::string &why) {
+  assert(operands.size() == rule.operands.size() && "one spec per operand");
+  Inference inference(rule, mesh, operands, why);
+  if (!inference.readOperands() || !inference.readHints(resultHints) ||
+      !inference.passPartials())
+    return std::nullopt;
+  if (!rule.combines && !inference.checkAxes())
+    return std::nullopt;
+  return inference.results();
+}
