@@ -26,6 +26,7 @@ def Dpc_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 0;
+  let hasConstantMaterializer = 1;
 }
 
 #endif // DPC_DIALECT_TD

@@ -33,7 +33,8 @@ class Dpc_LocalOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
-defvar Dpc_Tensor = AnyRankedTensor;
+// Symbolic dimensions are bound at import; no op can be built with one.
+defvar Dpc_Tensor = StaticShapeTensorOf<[AnyInteger, AnyFloat]>;
 defvar Dpc_Float = FloatLike;
 
 #endif // DPC_OP_BASE_TD
