@@ -124,6 +124,9 @@ struct Port {
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
   Layout layout;
+  /// Integer inputs: values lie in [0, limit), such as the vocabulary's size;
+  /// bounds random data and checks tokens. 0: not known.
+  int64_t limit = 0;
 };
 
 enum class LrKind { Constant, Cosine, Linear };

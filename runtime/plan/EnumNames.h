@@ -1,0 +1,75 @@
+//===- EnumNames.h - spellings of the plan's enums --------------*- C++ -*-===//
+//
+// One list per enum, in the order of its values; printing, parsing and the
+// messages that list what is accepted are derived from it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_PLAN_ENUMNAMES_H
+#define DPC_RUNTIME_PLAN_ENUMNAMES_H
+
+#include "runtime/plan/Plan.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dpc::rt {
+
+template <typename E> struct EnumNames;
+
+template <> struct EnumNames<BufferKind> {
+  static constexpr std::array<std::string_view, 9> names = {
+      "parameter", "gradient",      "optimizer", "activation", "workspace",
+      "communication", "input",     "scalar",    "output"};
+};
+template <> struct EnumNames<TensorRole> {
+  static constexpr std::array<std::string_view, 3> names = {"parameter",
+                                                            "buffer", "state"};
+};
+template <> struct EnumNames<InitKind> {
+  static constexpr std::array<std::string_view, 3> names = {"zeros", "source",
+                                                            "random"};
+};
+template <> struct EnumNames<LrKind> {
+  static constexpr std::array<std::string_view, 3> names = {"constant",
+                                                            "cosine", "linear"};
+};
+template <> struct EnumNames<ScalarKind> {
+  static constexpr std::array<std::string_view, 4> names = {"const", "offset",
+                                                            "valid", "coord"};
+};
+template <> struct EnumNames<ReduceKind> {
+  static constexpr std::array<std::string_view, 4> names = {"sum", "max", "min",
+                                                            "prod"};
+};
+template <> struct EnumNames<Queue> {
+  static constexpr std::array<std::string_view, 2> names = {"compute", "comm"};
+};
+
+template <typename E> std::string_view enumName(E value) {
+  return EnumNames<E>::names[static_cast<size_t>(value)];
+}
+
+template <typename E> std::optional<E> parseEnum(std::string_view text) {
+  for (size_t i = 0; i < EnumNames<E>::names.size(); ++i)
+    if (EnumNames<E>::names[i] == text)
+      return static_cast<E>(i);
+  return std::nullopt;
+}
+
+/// "zeros, source or random".
+template <typename E> std::string acceptedNames() {
+  std::string text;
+  constexpr size_t count = EnumNames<E>::names.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0)
+      text += i + 1 == count ? " or " : ", ";
+    text += EnumNames<E>::names[i];
+  }
+  return text;
+}
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_ENUMNAMES_H

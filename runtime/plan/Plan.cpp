@@ -1,0 +1,147 @@
+#include "runtime/plan/Plan.h"
+
+#include "runtime/plan/EnumNames.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace dpc::rt {
+
+std::string_view nameOf(BufferKind kind) { return enumName(kind); }
+std::string_view nameOf(TensorRole role) { return enumName(role); }
+std::string_view nameOf(InitKind kind) { return enumName(kind); }
+std::string_view nameOf(LrKind kind) { return enumName(kind); }
+std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
+std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
+std::string_view nameOf(Queue queue) { return enumName(queue); }
+
+bool isPersistent(BufferKind kind) {
+  return kind == BufferKind::Parameter || kind == BufferKind::Optimizer ||
+         kind == BufferKind::Scalar;
+}
+
+std::vector<std::vector<int>>
+groupMembers(const Mesh &mesh, const std::vector<std::string> &axes) {
+  // Ranks with equal coordinates off the group's axes belong together. Walking
+  // the ranks in order keeps every list, and the list of lists, ascending.
+  auto isGroupAxis = [&](const MeshAxis &axis) {
+    return std::find(axes.begin(), axes.end(), axis.name) != axes.end();
+  };
+  std::map<std::vector<int64_t>, size_t> cellOf;
+  std::vector<std::vector<int>> members;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    std::vector<int64_t> rest;
+    for (const MeshAxis &axis : mesh.axes)
+      if (!isGroupAxis(axis))
+        rest.push_back(mesh.coordinate(axis.name, rank, 0));
+    auto [it, isNew] = cellOf.try_emplace(rest, members.size());
+    if (isNew)
+      members.emplace_back();
+    members[it->second].push_back(static_cast<int>(rank));
+  }
+  return members;
+}
+
+double learningRate(const LrSchedule &schedule, int64_t step) {
+  int64_t s = step - 1;
+  if (s < schedule.warmup)
+    return schedule.lr * static_cast<double>(s) /
+           static_cast<double>(schedule.warmup);
+  if (schedule.kind == LrKind::Constant)
+    return schedule.lr;
+  double p = std::min(1.0, static_cast<double>(s - schedule.warmup) /
+                               static_cast<double>(schedule.total -
+                                                   schedule.warmup));
+  if (schedule.kind == LrKind::Linear)
+    return schedule.lr * (1 - p);
+  return schedule.lr * (1 + std::cos(M_PI * p)) / 2;
+}
+
+int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
+                 int64_t mb) {
+  switch (expr.kind) {
+  case ScalarKind::Const:
+    return expr.value;
+  case ScalarKind::Offset:
+    return shardOf(expr.size, expr.axes, mesh, rank, mb).offset;
+  case ScalarKind::Valid:
+    return shardOf(expr.size, expr.axes, mesh, rank, mb).valid;
+  case ScalarKind::Coord:
+    break;
+  }
+  int64_t linear = 0;
+  for (const std::string &axis : expr.axes)
+    linear = linear * mesh.sizeOf(axis) + mesh.coordinate(axis, rank, mb);
+  return linear;
+}
+
+static constexpr std::string_view kOpNames[] = {
+#define DPC_PLAN_OP(STRUCT, NAME) NAME,
+#include "runtime/plan/OpTable.def"
+};
+
+std::string_view opName(const OpVariant &op) { return kOpNames[op.index()]; }
+
+bool isCollective(const OpVariant &op) {
+  return std::visit(
+      [](const auto &o) {
+        using T = std::decay_t<decltype(o)>;
+        return requires(const T &t) { t.group; };
+      },
+      op);
+}
+
+namespace {
+
+/// Fills in what each kind of instruction touches.
+struct AccessVisitor {
+  const Plan &plan;
+  Accesses &out;
+
+  void operator()(const KernelOp &op) {
+    for (size_t i = 0; i < op.buffers.size(); ++i) {
+      bool written = std::find(op.writes.begin(), op.writes.end(),
+                               static_cast<int>(i)) != op.writes.end();
+      (written ? out.writes : out.reads).push_back(op.buffers[i]);
+    }
+  }
+  void operator()(const MatmulOp &op) {
+    out.reads = {op.a, op.b};
+    if (op.beta != 0)
+      out.reads.push_back(op.c);
+    out.writes = {op.c};
+  }
+  void operator()(const AllReduceOp &op) { out.reads = out.writes = op.buffers; }
+  void operator()(const AllGatherOp &op) { inOut(op); }
+  void operator()(const ReduceScatterOp &op) { inOut(op); }
+  void operator()(const AllToAllOp &op) { inOut(op); }
+  void operator()(const CopyOp &op) { inOut(op); }
+  void operator()(const BroadcastOp &op) {
+    out.reads = out.writes = {op.buffer};
+  }
+  void operator()(const SendOp &op) { out.reads = {op.buffer}; }
+  void operator()(const RecvOp &op) { out.writes = {op.buffer}; }
+  void operator()(const FillOp &op) { out.writes = {op.buffer}; }
+  void operator()(const LoadInputOp &op) {
+    out.writes = {plan.inputs[op.input].buffer};
+  }
+  void operator()(const StoreOutputOp &op) {
+    out.reads = {plan.outputs[op.output].buffer};
+  }
+
+  template <typename Op> void inOut(const Op &op) {
+    out.reads = {op.in};
+    out.writes = {op.out};
+  }
+};
+
+} // namespace
+
+Accesses accessesOf(const Instruction &instruction, const Plan &plan) {
+  Accesses accesses;
+  std::visit(AccessVisitor{plan, accesses}, instruction.op);
+  return accesses;
+}
+
+} // namespace dpc::rt

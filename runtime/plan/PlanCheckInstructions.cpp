@@ -1,0 +1,342 @@
+#include "runtime/plan/PlanChecks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace dpc::rt {
+
+namespace {
+
+using Wide = __int128;
+
+/// Checks the fields of one instruction. Calls return at the first problem.
+class OpChecker {
+public:
+  explicit OpChecker(const Plan &plan) : plan(plan) {}
+
+  Status operator()(const KernelOp &op) const {
+    if (!isIdentifier(op.symbol))
+      return Status::invalid("symbol is \"" + op.symbol +
+                             "\", expected a C identifier");
+    if (plan.kernelFile.empty())
+      return Status::invalid("symbol is \"" + op.symbol +
+                             "\", but the plan has no kernel_file");
+    for (int id : op.buffers)
+      DPC_TRY(buffer("buffers", id));
+    std::set<int> seen;
+    for (int position : op.writes) {
+      if (position < 0 || position >= static_cast<int>(op.buffers.size()))
+        return bad("writes", position, "a position in buffers");
+      if (!seen.insert(position).second)
+        return bad("writes", position, "every position once");
+    }
+    for (const ScalarExpr &expr : op.scalars)
+      DPC_TRY(scalar(expr));
+    return Status::success();
+  }
+
+  Status operator()(const MatmulOp &op) const {
+    DPC_TRY(buffer("a", op.a));
+    DPC_TRY(buffer("b", op.b));
+    DPC_TRY(buffer("c", op.c));
+    DPC_TRY(matmulTypes(op));
+    const std::pair<const char *, int64_t> counts[] = {
+        {"m", op.m}, {"n", op.n},           {"k", op.k},
+        {"batch", op.batch}, {"batch2", op.batch2}};
+    for (auto [name, value] : counts)
+      if (value < 0)
+        return bad(name, value, "at least 0");
+    if (!std::isfinite(op.alpha) || !std::isfinite(op.beta))
+      return Status::invalid("alpha or beta is not finite");
+    DPC_TRY(operand("a", op, op.a, op.aOffset, op.transA ? op.k : op.m,
+                    op.transA ? op.m : op.k, op.lda, op.strideA, op.stride2A));
+    DPC_TRY(operand("b", op, op.b, op.bOffset, op.transB ? op.n : op.k,
+                    op.transB ? op.k : op.n, op.ldb, op.strideB, op.stride2B));
+    return operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
+                   op.stride2C);
+  }
+
+  Status operator()(const AllReduceOp &op) const {
+    DPC_TRY(group(op.group));
+    if (op.buffers.empty())
+      return Status::invalid("buffers is empty");
+    for (int id : op.buffers) {
+      DPC_TRY(buffer("buffers", id));
+      DPC_TRY(reducible(id));
+    }
+    return Status::success();
+  }
+  Status operator()(const AllGatherOp &op) const {
+    DPC_TRY(group(op.group));
+    return sizes(op.in, op.out, groupSize(op.group), 1);
+  }
+  Status operator()(const ReduceScatterOp &op) const {
+    DPC_TRY(group(op.group));
+    DPC_TRY(sizes(op.in, op.out, 1, groupSize(op.group)));
+    return reducible(op.in);
+  }
+  Status operator()(const AllToAllOp &op) const {
+    DPC_TRY(group(op.group));
+    DPC_TRY(sizes(op.in, op.out, 1, 1));
+    if (elements(op.in) % groupSize(op.group) != 0)
+      return Status::invalid("in has " + std::to_string(elements(op.in)) +
+                             " elements, which is not a chunk for each of " +
+                             std::to_string(groupSize(op.group)) + " members");
+    return Status::success();
+  }
+  Status operator()(const BroadcastOp &op) const {
+    DPC_TRY(group(op.group));
+    DPC_TRY(buffer("buffer", op.buffer));
+    if (op.root < 0 || op.root >= groupSize(op.group))
+      return bad("root", op.root, "an index in the group");
+    return Status::success();
+  }
+  Status operator()(const SendOp &op) const { return message(op); }
+  Status operator()(const RecvOp &op) const { return message(op); }
+
+  Status operator()(const CopyOp &op) const {
+    DPC_TRY(buffer("in", op.in));
+    DPC_TRY(buffer("out", op.out));
+    if (op.bytes < 0)
+      return bad("bytes", op.bytes, "at least 0");
+    DPC_TRY(range("in_offset", op.in, op.inOffset, op.bytes));
+    DPC_TRY(range("out_offset", op.out, op.outOffset, op.bytes));
+    int64_t from = plan.buffers[op.in].offset + op.inOffset;
+    int64_t to = plan.buffers[op.out].offset + op.outOffset;
+    if (from < to + op.bytes && to < from + op.bytes)
+      return Status::invalid("in and out overlap");
+    return Status::success();
+  }
+  Status operator()(const FillOp &op) const {
+    DPC_TRY(buffer("buffer", op.buffer));
+    if (!isFloat(plan.buffers[op.buffer].dtype) && !std::isfinite(op.value))
+      return Status::invalid("value is not finite, the buffer holds integers");
+    return Status::success();
+  }
+  Status operator()(const LoadInputOp &op) const {
+    if (op.input < 0 || op.input >= static_cast<int>(plan.inputs.size()))
+      return bad("input", op.input, "an index of inputs");
+    return Status::success();
+  }
+  Status operator()(const StoreOutputOp &op) const {
+    if (op.output < 0 || op.output >= static_cast<int>(plan.outputs.size()))
+      return bad("output", op.output, "an index of outputs");
+    return Status::success();
+  }
+
+private:
+  static Status bad(const std::string &field, int64_t value,
+                    const std::string &expected) {
+    return Status::invalid(field + " is " + std::to_string(value) +
+                           ", expected " + expected);
+  }
+
+  Status buffer(const char *field, int id) const {
+    if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
+      return Status::invalid(std::string(field) + " names buffer " +
+                             std::to_string(id) + ", the plan has " +
+                             std::to_string(plan.buffers.size()));
+    return Status::success();
+  }
+  Status group(int id) const {
+    if (id < 0 || id >= static_cast<int>(plan.groups.size()))
+      return Status::invalid("group is " + std::to_string(id) +
+                             ", the plan has " +
+                             std::to_string(plan.groups.size()));
+    return Status::success();
+  }
+  int64_t groupSize(int id) const {
+    return static_cast<int64_t>(plan.groups[id].members.front().size());
+  }
+  int64_t elements(int id) const {
+    return numElements(plan.buffers[id].shape);
+  }
+
+  Status reducible(int id) const {
+    DType type = plan.buffers[id].dtype;
+    if (isFloat(type) || type == DType::I64 || type == DType::I32)
+      return Status::success();
+    return Status::invalid("buffer " + std::to_string(id) + " holds " +
+                           std::string(nameOf(type)) +
+                           ", which cannot be reduced");
+  }
+
+  /// out = in * inFactor / outFactor, in elements of one type.
+  Status sizes(int in, int out, int64_t inFactor, int64_t outFactor) const {
+    DPC_TRY(buffer("in", in));
+    DPC_TRY(buffer("out", out));
+    if (plan.buffers[in].dtype != plan.buffers[out].dtype)
+      return Status::invalid("in and out have different types");
+    if (Wide(elements(in)) * inFactor != Wide(elements(out)) * outFactor)
+      return Status::invalid(
+          "in has " + std::to_string(elements(in)) + " elements, out " +
+          std::to_string(elements(out)) + ", which does not fit a group of " +
+          std::to_string(std::max(inFactor, outFactor)));
+    const Buffer &a = plan.buffers[in], &b = plan.buffers[out];
+    if (a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes)
+      return Status::invalid("in and out overlap");
+    return Status::success();
+  }
+
+  template <typename Op> Status message(const Op &op) const {
+    DPC_TRY(group(op.group));
+    DPC_TRY(buffer("buffer", op.buffer));
+    int64_t size = groupSize(op.group);
+    if (op.shift <= -size || op.shift >= size || (op.shift == 0 && size > 1))
+      return bad("shift", op.shift,
+                 "a distance within a group of " + std::to_string(size));
+    return Status::success();
+  }
+
+  Status range(const char *field, int id, int64_t offset,
+               int64_t bytes) const {
+    if (offset < 0 || offset > plan.buffers[id].bytes - bytes)
+      return Status::invalid(
+          std::string(field) + " is " + std::to_string(offset) + ", " +
+          std::to_string(bytes) + " bytes from there are outside buffer " +
+          std::to_string(id) + " (" + std::to_string(plan.buffers[id].bytes) +
+          " bytes)");
+    return Status::success();
+  }
+
+  Status scalar(const ScalarExpr &expr) const {
+    if (expr.kind == ScalarKind::Const)
+      return Status::success();
+    if (expr.size < 0)
+      return bad("scalars: size", expr.size, "at least 0");
+    std::set<std::string> seen;
+    for (const std::string &axis : expr.axes)
+      if (!plan.mesh.has(axis) || !seen.insert(axis).second)
+        return Status::invalid("scalars: axes names \"" + axis +
+                               "\", which the mesh lacks or which is "
+                               "listed twice");
+    return Status::success();
+  }
+
+  Status matmulTypes(const MatmulOp &op) const {
+    DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype,
+          c = plan.buffers[op.c].dtype;
+    auto isNarrow = [](DType t) { return t == DType::F32 || t == DType::BF16; };
+    bool fits = false;
+    if (op.compute == DType::F32 || op.compute == DType::F64)
+      fits = a == op.compute && b == a && c == a;
+    else if (op.compute == DType::BF16)
+      fits = isNarrow(a) && isNarrow(b) && isNarrow(c);
+    if (!fits)
+      return Status::invalid(
+          "compute is " + std::string(nameOf(op.compute)) +
+          ", which does not take " + std::string(nameOf(a)) + " times " +
+          std::string(nameOf(b)) + " into " + std::string(nameOf(c)));
+    return Status::success();
+  }
+
+  /// The last element that a matrix operand touches lies in its buffer.
+  Status operand(const std::string &name, const MatmulOp &op, int id,
+                 int64_t offset, int64_t rows, int64_t cols, int64_t ld,
+                 int64_t stride, int64_t stride2) const {
+    if (ld < std::max<int64_t>(cols, 1))
+      return bad("ld" + name, ld, "at least " + std::to_string(cols));
+    if (offset < 0 || stride < 0 || stride2 < 0)
+      return Status::invalid("an offset or stride of " + name +
+                             " is negative");
+    if (rows == 0 || cols == 0 || op.batch == 0 || op.batch2 == 0)
+      return Status::success();
+    Wide last = Wide(offset) + Wide(op.batch - 1) * stride +
+                Wide(op.batch2 - 1) * stride2 + Wide(rows - 1) * ld + cols - 1;
+    if (last >= elements(id))
+      return Status::invalid(
+          name + " reaches element " +
+          (last > INT64_MAX ? "2^63" : std::to_string(int64_t(last))) +
+          " of buffer " + std::to_string(id) + ", which has " +
+          std::to_string(elements(id)));
+    return Status::success();
+  }
+
+  const Plan &plan;
+};
+
+Status checkInstruction(const Plan &plan, const Instruction &instruction) {
+  if (!std::isfinite(instruction.flops) || instruction.flops < 0)
+    return Status::invalid("flops is not a number >= 0");
+  bool onComm = instruction.queue == Queue::Comm;
+  if (isCollective(instruction.op) && !onComm)
+    return Status::invalid("queue is \"compute\", expected \"comm\"");
+  bool mayBeOnComm = isCollective(instruction.op) ||
+                     std::holds_alternative<CopyOp>(instruction.op) ||
+                     std::holds_alternative<FillOp>(instruction.op);
+  if (onComm && !mayBeOnComm)
+    return Status::invalid("queue is \"comm\", expected \"compute\"");
+  return std::visit(OpChecker(plan), instruction.op);
+}
+
+Status checkSchedule(const Plan &plan) {
+  if (plan.schedule.size() != static_cast<size_t>(plan.ranks()))
+    return Status::invalid("schedule has " +
+                           std::to_string(plan.schedule.size()) +
+                           " lists, the mesh has " +
+                           std::to_string(plan.ranks()) + " ranks");
+  for (size_t rank = 0; rank < plan.schedule.size(); ++rank)
+    for (size_t i = 0; i < plan.schedule[rank].size(); ++i) {
+      const ScheduleEntry &entry = plan.schedule[rank][i];
+      std::string place = "schedule[" + std::to_string(rank) + "][" +
+                          std::to_string(i) + "]: ";
+      if (!plan.phases.count(entry.phase))
+        return Status::invalid(place + "phase is \"" + entry.phase +
+                               "\", which the plan lacks");
+      if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
+        return Status::invalid(place + "micro_batch is " +
+                               std::to_string(entry.microBatch) +
+                               ", the plan has " +
+                               std::to_string(plan.mesh.microBatches));
+    }
+  return Status::success();
+}
+
+/// Calls check(instruction, place) for all; stops at the first error.
+template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
+  for (const auto &[phase, instructions] : plan.phases)
+    for (size_t i = 0; i < instructions.size(); ++i)
+      if (Status status = check(instructions[i]); !status.ok())
+        return Status(status.code(),
+                      placeOf(plan, phase, i) + ": " + status.message());
+  return Status::success();
+}
+
+Status checkEvents(const Plan &plan) {
+  std::set<int> signalled;
+  DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
+    int event = instruction.signals;
+    if (event < -1)
+      return Status::invalid("signals is " + std::to_string(event) +
+                             ", expected an event or -1");
+    if (event >= 0 && !signalled.insert(event).second)
+      return Status::invalid("signals is " + std::to_string(event) +
+                             ", which another instruction signals");
+    return Status::success();
+  }));
+  return forEachInstruction(plan, [&](const Instruction &instruction) {
+    for (int event : instruction.waits)
+      if (!signalled.count(event))
+        return Status::invalid("waits for event " + std::to_string(event) +
+                               ", which nothing signals");
+    return Status::success();
+  });
+}
+
+} // namespace
+
+Status checkInstructions(const Plan &plan) {
+  for (const auto &[phase, instructions] : plan.phases)
+    if (phase != "setup" && phase != "forward" && phase != "backward" &&
+        phase != "update")
+      return Status::invalid("phases: \"" + phase +
+                             "\" is not setup, forward, backward or update");
+  DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
+    return checkInstruction(plan, instruction);
+  }));
+  DPC_TRY(checkEvents(plan));
+  return checkSchedule(plan);
+}
+
+} // namespace dpc::rt

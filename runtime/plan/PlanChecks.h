@@ -1,0 +1,48 @@
+//===- PlanChecks.h - the parts of plan validation --------------*- C++ -*-===//
+//
+// Each check relies on those before it having passed. Messages name the place
+// in the plan; validatePlan() puts the file in front.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_PLAN_PLANCHECKS_H
+#define DPC_RUNTIME_PLAN_PLANCHECKS_H
+
+#include "runtime/plan/Plan.h"
+
+#include <string>
+
+namespace dpc::rt {
+
+/// 1. Mesh, groups, kernel file, learning rate.
+Status checkHeader(const Plan &plan);
+/// 2. Buffers: sizes, alignment, inside the arena; views inside parents.
+Status checkBuffers(const Plan &plan);
+/// 3. Tensors, inputs, outputs and scalars against their buffers.
+Status checkTensors(const Plan &plan);
+/// 4. Every instruction by itself; events; the schedule's entries.
+Status checkInstructions(const Plan &plan);
+/// 5. Written before read, bytes not taken by another buffer, and the two
+/// queues ordered by events where they touch the same bytes.
+Status checkLiveness(const Plan &plan);
+/// 6. Collectives and messages of all ranks meet.
+Status checkMeetings(const Plan &plan);
+
+/// "forward[12] (all_reduce)".
+std::string placeOf(const Plan &plan, const std::string &phase, size_t index);
+
+/// Elements of `shape`, or -1 when an extent is negative or the product does
+/// not fit.
+int64_t checkedElements(const std::vector<int64_t> &shape);
+
+/// Whether `text` may be a C symbol.
+bool isIdentifier(const std::string &text);
+
+/// The id of the buffer that owns the bytes of `buffer`.
+inline int rootOf(const Plan &plan, int buffer) {
+  int parent = plan.buffers[buffer].viewOf;
+  return parent < 0 ? buffer : parent;
+}
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_PLANCHECKS_H

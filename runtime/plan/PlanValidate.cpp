@@ -1,0 +1,349 @@
+#include "runtime/plan/PlanValidate.h"
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/plan/PlanChecks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <set>
+
+namespace dpc::rt {
+
+bool isIdentifier(const std::string &text) {
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])))
+    return false;
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_';
+  });
+}
+
+int64_t checkedElements(const std::vector<int64_t> &shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count))
+      return -1;
+  return count;
+}
+
+std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
+  return phase + '[' + std::to_string(index) + "] (" +
+         std::string(opName(plan.phases.at(phase)[index].op)) + ')';
+}
+
+namespace {
+
+/// More ranks than any machine has; bounds what the checks below may cost.
+constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxMicroBatches = 1 << 20;
+
+std::string quoted(const std::string &text) { return '"' + text + '"'; }
+
+Status checkMesh(const Mesh &mesh) {
+  int64_t ranks = 1;
+  std::set<std::string> names;
+  for (const MeshAxis &axis : mesh.axes) {
+    if (!isIdentifier(axis.name) || axis.name == kMicroBatchAxis)
+      return Status::invalid("mesh: " + quoted(axis.name) +
+                             " cannot name a rank axis");
+    if (!names.insert(axis.name).second)
+      return Status::invalid("mesh: axis " + quoted(axis.name) +
+                             " is listed twice");
+    if (axis.size < 1 || axis.size > kMaxRanks || ranks * axis.size > kMaxRanks)
+      return Status::invalid("mesh: axis " + quoted(axis.name) + " has size " +
+                             std::to_string(axis.size));
+    ranks *= axis.size;
+  }
+  if (mesh.microBatches < 1 || mesh.microBatches > kMaxMicroBatches)
+    return Status::invalid("micro_batches is " +
+                           std::to_string(mesh.microBatches) +
+                           ", expected at least 1");
+  return Status::success();
+}
+
+Status checkKernelFile(const Plan &plan) {
+  const std::string &name = plan.kernelFile;
+  if (name.find('/') != std::string::npos || name == "." || name == "..")
+    return Status::invalid("kernel_file is " + quoted(name) +
+                           ", expected a plain file name");
+  if (name.empty())
+    return Status::success();
+  bool isHash = plan.kernelHash.size() == 16 &&
+                plan.kernelHash.find_first_not_of("0123456789abcdef") ==
+                    std::string::npos;
+  if (!isHash)
+    return Status::invalid("kernel_hash is " + quoted(plan.kernelHash) +
+                           ", expected 16 hexadecimal digits");
+  return Status::success();
+}
+
+Status checkLr(const LrSchedule &lr) {
+  if (!std::isfinite(lr.lr) || lr.lr < 0)
+    return Status::invalid("lr_schedule.lr is " + std::to_string(lr.lr) +
+                           ", expected a number >= 0");
+  if (lr.warmup < 0)
+    return Status::invalid("lr_schedule.warmup is " +
+                           std::to_string(lr.warmup) + ", expected >= 0");
+  if (lr.kind != LrKind::Constant && lr.total <= lr.warmup)
+    return Status::invalid("lr_schedule.total is " + std::to_string(lr.total) +
+                           ", expected more than warmup (" +
+                           std::to_string(lr.warmup) + ")");
+  return Status::success();
+}
+
+Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
+  std::string place = "groups[" + std::to_string(index) + "]";
+  if (group.id != static_cast<int>(index))
+    return Status::invalid(place + ": id is " + std::to_string(group.id) +
+                           ", expected its position");
+  std::set<std::string> seen;
+  for (const std::string &axis : group.axes) {
+    if (axis == kMicroBatchAxis || !mesh.has(axis))
+      return Status::invalid(place + ": axes names " + quoted(axis) +
+                             ", which is not a rank axis of the mesh");
+    if (!seen.insert(axis).second)
+      return Status::invalid(place + ": axes names " + quoted(axis) +
+                             " twice");
+  }
+  if (group.members != groupMembers(mesh, group.axes))
+    return Status::invalid(place + ": members are not the partition of the " +
+                           std::to_string(mesh.ranks()) +
+                           " ranks along its axes");
+  return Status::success();
+}
+
+Status checkBuffer(const Plan &plan, const Buffer &buffer) {
+  int64_t elements = checkedElements(buffer.shape), bytes = 0;
+  if (elements < 0 ||
+      __builtin_mul_overflow(elements, sizeOf(buffer.dtype), &bytes))
+    return Status::invalid("shape " + describe(buffer.dtype, buffer.shape) +
+                           " is not a size");
+  if (buffer.bytes != bytes)
+    return Status::invalid("bytes is " + std::to_string(buffer.bytes) + ", " +
+                           describe(buffer.dtype, buffer.shape) + " has " +
+                           std::to_string(bytes));
+  int64_t alignment = buffer.viewOf < 0 ? 64 : sizeOf(buffer.dtype);
+  if (buffer.offset < 0 || buffer.offset % alignment != 0)
+    return Status::invalid("offset is " + std::to_string(buffer.offset) +
+                           ", expected a multiple of " +
+                           std::to_string(alignment));
+  if (buffer.offset > plan.arenaBytes ||
+      bytes > plan.arenaBytes - buffer.offset)
+    return Status::invalid("offset " + std::to_string(buffer.offset) +
+                           " plus " + std::to_string(bytes) +
+                           " bytes passes the arena's end (arena_bytes " +
+                           std::to_string(plan.arenaBytes) + ")");
+  return Status::success();
+}
+
+Status checkView(const Plan &plan, const Buffer &buffer) {
+  if (buffer.viewOf == -1)
+    return Status::success();
+  if (buffer.viewOf < 0 ||
+      buffer.viewOf >= static_cast<int>(plan.buffers.size()))
+    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+                           ", expected a buffer or -1");
+  const Buffer &parent = plan.buffers[buffer.viewOf];
+  if (parent.viewOf != -1)
+    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+                           ", which is a view itself");
+  if (buffer.offset < parent.offset ||
+      buffer.offset + buffer.bytes > parent.offset + parent.bytes)
+    return Status::invalid("offset " + std::to_string(buffer.offset) +
+                           " is outside buffer " +
+                           std::to_string(buffer.viewOf) +
+                           ", which it views");
+  return Status::success();
+}
+
+/// What tensors, inputs and outputs share: a buffer that has room for a shard.
+template <typename T> Status checkHome(const Plan &plan, const T &value) {
+  if (value.buffer < 0 ||
+      value.buffer >= static_cast<int>(plan.buffers.size()))
+    return Status::invalid("buffer is " + std::to_string(value.buffer) +
+                           ", the plan has " +
+                           std::to_string(plan.buffers.size()));
+  const Buffer &buffer = plan.buffers[value.buffer];
+  if (buffer.dtype != value.dtype)
+    return Status::invalid("dtype is " + std::string(nameOf(value.dtype)) +
+                           ", its buffer holds " +
+                           std::string(nameOf(buffer.dtype)));
+  if (checkedElements(value.globalShape) < 0)
+    return Status::invalid("global_shape " +
+                           describe(value.dtype, value.globalShape) +
+                           " is not a size");
+  DPC_TRY(checkLayout(value.layout, value.globalShape, plan.mesh));
+  std::vector<int64_t> local = localShape(value.layout, plan.mesh);
+  if (checkedElements(local) != checkedElements(buffer.shape))
+    return Status::invalid("layout gives shards " +
+                           describe(value.dtype, local) +
+                           ", its buffer is " +
+                           describe(buffer.dtype, buffer.shape));
+  return Status::success();
+}
+
+Status checkSource(const Tensor &tensor) {
+  // No source with init "source" is a model without data: it needs --init.
+  if (!tensor.source)
+    return Status::success();
+  const TensorSource &source = *tensor.source;
+  if (source.file.empty())
+    return Status::invalid("source.file is empty");
+  if (source.offset < 0)
+    return Status::invalid("source.offset is " +
+                           std::to_string(source.offset));
+  int64_t bytes = numElements(tensor.globalShape) * sizeOf(source.dtype);
+  if (source.bytes != bytes)
+    return Status::invalid("source.bytes is " + std::to_string(source.bytes) +
+                           ", " + describe(source.dtype, tensor.globalShape) +
+                           " has " + std::to_string(bytes));
+  return Status::success();
+}
+
+Status checkTensor(const Plan &plan, const Tensor &tensor) {
+  DPC_TRY(checkHome(plan, tensor));
+  if (tensor.layout.mentions(kMicroBatchAxis))
+    return Status::invalid("layout mentions mb, but the value persists");
+  BufferKind kind = plan.buffers[tensor.buffer].kind;
+  BufferKind expected = tensor.role == TensorRole::State
+                            ? BufferKind::Optimizer
+                            : BufferKind::Parameter;
+  if (kind != expected)
+    return Status::invalid("a " + std::string(nameOf(tensor.role)) +
+                           " needs a buffer of kind " +
+                           std::string(nameOf(expected)) + ", buffer " +
+                           std::to_string(tensor.buffer) + " is of kind " +
+                           std::string(nameOf(kind)));
+  bool isState = tensor.role == TensorRole::State;
+  if (isState == tensor.of.empty() || isState == tensor.slot.empty())
+    return Status::invalid(isState ? "of or slot is empty in a state"
+                                   : "of or slot is set, but it is no state");
+  bool found = !isState || std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                                       [&](const Tensor &other) {
+                                         return other.role ==
+                                                    TensorRole::Parameter &&
+                                                other.name == tensor.of;
+                                       });
+  if (!found)
+    return Status::invalid("of is " + quoted(tensor.of) +
+                           ", which is no parameter of the plan");
+  return checkSource(tensor);
+}
+
+Status within(const std::string &place, Status status) {
+  if (status.ok())
+    return status;
+  return Status(status.code(), place + ": " + status.message());
+}
+
+Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
+                  const std::string &list) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const Port &port = ports[i];
+    std::string place =
+        list + "[" + std::to_string(i) + "] " + quoted(port.name);
+    if (port.name.empty() || !names.insert(port.name).second)
+      return Status::invalid(place + ": name is empty or used twice");
+    if (port.limit < 0)
+      return Status::invalid(place + ": limit is " +
+                             std::to_string(port.limit));
+    DPC_TRY(within(place, checkHome(plan, port)));
+  }
+  return Status::success();
+}
+
+Status checkScalars(const Plan &plan) {
+  std::set<std::string> names;
+  std::set<int> buffers;
+  for (size_t i = 0; i < plan.scalars.size(); ++i) {
+    const ScalarInput &scalar = plan.scalars[i];
+    std::string place =
+        "scalars[" + std::to_string(i) + "] " + quoted(scalar.name);
+    if (scalar.name != "lr" && scalar.name != "step")
+      return Status::invalid(place + ": expected lr or step");
+    if (!names.insert(scalar.name).second)
+      return Status::invalid(place + ": listed twice");
+    if (scalar.buffer < 0 ||
+        scalar.buffer >= static_cast<int>(plan.buffers.size()))
+      return Status::invalid(place + ": buffer is " +
+                             std::to_string(scalar.buffer) +
+                             ", the plan has " +
+                             std::to_string(plan.buffers.size()));
+    const Buffer &buffer = plan.buffers[scalar.buffer];
+    if (buffer.kind != BufferKind::Scalar || buffer.dtype != DType::F32 ||
+        buffer.bytes != 4)
+      return Status::invalid(place + ": buffer " +
+                             std::to_string(scalar.buffer) +
+                             " is not one f32 of kind scalar");
+    if (!buffers.insert(scalar.buffer).second)
+      return Status::invalid(place + ": buffer " +
+                             std::to_string(scalar.buffer) +
+                             " is used twice");
+  }
+  return Status::success();
+}
+
+} // namespace
+
+Status checkHeader(const Plan &plan) {
+  if (plan.version != kPlanVersion)
+    return Status::invalid("plan version " + std::to_string(plan.version) +
+                           " is not supported, this build reads " +
+                           std::to_string(kPlanVersion));
+  DPC_TRY(checkMesh(plan.mesh));
+  DPC_TRY(checkKernelFile(plan));
+  DPC_TRY(checkLr(plan.lrSchedule));
+  for (size_t i = 0; i < plan.groups.size(); ++i)
+    DPC_TRY(checkGroup(plan.groups[i], i, plan.mesh));
+  return Status::success();
+}
+
+Status checkBuffers(const Plan &plan) {
+  if (plan.arenaBytes < 0)
+    return Status::invalid("arena_bytes is " +
+                           std::to_string(plan.arenaBytes));
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer &buffer = plan.buffers[i];
+    std::string place =
+        "buffers[" + std::to_string(i) + "] " + quoted(buffer.name);
+    if (buffer.id != static_cast<int>(i))
+      return Status::invalid(place + ": id is " + std::to_string(buffer.id) +
+                             ", expected its position");
+    DPC_TRY(within(place, checkBuffer(plan, buffer)));
+  }
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    DPC_TRY(within("buffers[" + std::to_string(i) + "] " +
+                       quoted(plan.buffers[i].name),
+                   checkView(plan, plan.buffers[i])));
+  return Status::success();
+}
+
+Status checkTensors(const Plan &plan) {
+  std::set<std::string> names;
+  std::set<int> buffers;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor &tensor = plan.tensors[i];
+    std::string place =
+        "tensors[" + std::to_string(i) + "] " + quoted(tensor.name);
+    if (tensor.name.empty() || !names.insert(tensor.name).second)
+      return Status::invalid(place + ": name is empty or used twice");
+    DPC_TRY(within(place, checkTensor(plan, tensor)));
+    if (!buffers.insert(tensor.buffer).second)
+      return Status::invalid(place + ": buffer " +
+                             std::to_string(tensor.buffer) +
+                             " holds another tensor already");
+  }
+  DPC_TRY(checkPorts(plan, plan.inputs, "inputs"));
+  DPC_TRY(checkPorts(plan, plan.outputs, "outputs"));
+  return checkScalars(plan);
+}
+
+Status validatePlan(const Plan &plan, const std::string &file) {
+  for (auto *check : {checkHeader, checkBuffers, checkTensors,
+                      checkInstructions, checkLiveness, checkMeetings})
+    DPC_TRY(within(file, check(plan)));
+  return Status::success();
+}
+
+} // namespace dpc::rt

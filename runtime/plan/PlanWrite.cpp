@@ -1,0 +1,132 @@
+#include "runtime/plan/EnumNames.h"
+#include "runtime/plan/PlanFields.h"
+#include "runtime/plan/PlanJson.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace dpc::rt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json toJson(const std::string &v) { return v; }
+Json toJson(bool v) { return v; }
+Json toJson(int v) { return v; }
+Json toJson(int64_t v) { return v; }
+/// JSON has no infinities; a fill may well use one.
+Json toJson(double v) {
+  if (std::isfinite(v))
+    return v;
+  return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+}
+Json toJson(DType v) { return nameOf(v); }
+template <typename T>
+  requires std::is_enum_v<T>
+Json toJson(T v) {
+  return enumName(v);
+}
+Json toJson(const Layout &v);
+Json toJson(const Instruction &v);
+template <typename T> Json toJson(const std::vector<T> &v);
+template <typename T> Json toJson(const std::optional<T> &v);
+template <typename T> Json toJson(const std::map<std::string, T> &v);
+template <typename T>
+  requires std::is_class_v<T>
+Json toJson(const T &v);
+
+struct WriteVisitor {
+  Json &object;
+  template <typename T> void operator()(const char *name, const T &value) {
+    object[name] = toJson(value);
+  }
+};
+
+template <typename T>
+  requires std::is_class_v<T>
+Json toJson(const T &v) {
+  Json object = Json::object();
+  WriteVisitor visit{object};
+  fields(visit, v);
+  return object;
+}
+template <typename T> Json toJson(const std::vector<T> &v) {
+  Json array = Json::array();
+  for (const T &element : v)
+    array.push_back(toJson(element));
+  return array;
+}
+template <typename T> Json toJson(const std::optional<T> &v) {
+  return v ? toJson(*v) : Json(nullptr);
+}
+template <typename T> Json toJson(const std::map<std::string, T> &v) {
+  Json object = Json::object();
+  for (const auto &[key, value] : v)
+    object[key] = toJson(value);
+  return object;
+}
+Json toJson(const Layout &v) { return toJson(v.dims); }
+Json toJson(const Instruction &v) {
+  Json object = Json::object();
+  object["op"] = opName(v.op);
+  WriteVisitor visit{object};
+  fields(visit, v);
+  std::visit([&](const auto &op) { fields(visit, op); }, v.op);
+  return object;
+}
+
+/// Containers whose elements get a line each.
+bool isLong(const Json &value) {
+  return value.is_structured() && !value.empty() &&
+         value.begin()->is_structured();
+}
+
+void appendMembers(std::string &text, const Json &object, int depth) {
+  std::string indent(2 * depth, ' ');
+  bool first = true;
+  for (auto it = object.begin(); it != object.end(); ++it) {
+    text += (first ? "\n" : ",\n") + indent;
+    first = false;
+    if (object.is_object())
+      text += Json(it.key()).dump() + ": ";
+    if (depth < 3 && isLong(*it)) {
+      text += it->is_object() ? '{' : '[';
+      appendMembers(text, *it, depth + 1);
+      text += "\n" + indent + (it->is_object() ? '}' : ']');
+    } else {
+      text += it->dump();
+    }
+  }
+}
+
+} // namespace
+
+std::string planToJson(const Plan &plan) {
+  Json body = Json::object();
+  body["version"] = plan.version;
+  WriteVisitor visit{body};
+  fields(visit, plan);
+  body["checksum"] = hashText(body.dump());
+  std::string text = "{";
+  appendMembers(text, body, 1);
+  return text + "\n}\n";
+}
+
+Status writePlan(const Plan &plan, const std::string &dir) {
+  std::string path = dir + "/plan.json", beside = path + ".new";
+  {
+    std::ofstream out(beside, std::ios::binary);
+    out << planToJson(plan);
+    out.close();
+    if (!out)
+      return Status::io(beside + ": cannot be written");
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0)
+    return Status::io(path + ": cannot be replaced");
+  return Status::success();
+}
+
+} // namespace dpc::rt
