@@ -36,6 +36,8 @@ inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
+/// On an op and the ops of its gradient: a number they share.
+inline constexpr llvm::StringLiteral kGroup = "dpc.group";
 } // namespace attr
 
 /// Values of `dpc.role`.
