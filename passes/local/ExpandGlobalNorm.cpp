@@ -1,1 +1,87 @@
-#include "passes/local/Passes.h"
+//===- ExpandGlobalNorm.cpp - One norm over unlike shardings --------------===//
+//
+// Every operand is split over its own set of axes and replicated over the
+// others. With U the union of all sets, the sum over U counts an operand split
+// over A once per rank of U \ A, so its squares are weighed by
+// 1 / |U \ A|; then one all-reduce of one scalar is enough:
+//
+//   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
+//
+// Operands with one set share one sum_squares.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/Partition.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Axes that split `spec`, ascending.
+static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
+  std::vector<int64_t> axes;
+  for (int64_t axis = 0, e = spec.mesh.getSizes().size(); axis < e; ++axis)
+    if (spec.splitsAxis(axis))
+      axes.push_back(axis);
+  return axes;
+}
+
+static Value scaled(OpBuilder &builder, Location loc, Value value,
+                    double factor) {
+  if (factor == 1)
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  Value constant = ConstantOp::create(
+      builder, loc, type,
+      DenseElementsAttr::get(
+          type, builder.getFloatAttr(type.getElementType(), factor)));
+  return BinaryOp::create(builder, loc, type, BinaryKind::mul, value, constant);
+}
+
+LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
+  std::map<std::vector<int64_t>, SmallVector<Value>> bySplit;
+  std::set<int64_t> all;
+  for (Value grad : op.getGrads()) {
+    auto spec = ShardingSpec::get(cast<RankedTensorType>(grad.getType()));
+    if (!spec->partial.empty())
+      return op.emitError("operand of type ")
+             << grad.getType() << " is partial: it has to be resharded first";
+    std::vector<int64_t> axes = splitAxes(*spec);
+    for (int64_t axis : axes)
+      if (mesh.getNames()[axis] == kMicroBatchAxis)
+        return op.emitError("operand of type ")
+               << grad.getType() << " is split over micro-batches "
+               << "(not supported)";
+    all.insert(axes.begin(), axes.end());
+    bySplit[axes].push_back(spec->hasPadding() ? mask(grad, 0)
+                                               : mapping.lookup(grad));
+  }
+  Location loc = op.getLoc();
+  SmallVector<int64_t> everyone(all.begin(), all.end());
+  auto type = localType(cast<RankedTensorType>(op.getNorm().getType()));
+  Value sum;
+  for (auto &[axes, values] : bySplit) {
+    double copies = static_cast<double>(productOfAxes(mesh, everyone) /
+                                        productOfAxes(mesh, axes));
+    Value squares = SumSquaresOp::create(builder, loc, type, values);
+    squares = scaled(builder, loc, squares, 1 / copies);
+    sum = sum ? BinaryOp::create(builder, loc, type, BinaryKind::add, sum,
+                                 squares)
+                    .getResult()
+              : squares;
+  }
+  if (!everyone.empty()) {
+    LocalEmitter emitter(builder, loc, mesh);
+    sum = AllReduceOp::create(builder, loc, type, ReduceKind::sum, sum,
+                              emitter.axisNames(everyone))
+              .getResult(0);
+  }
+  mapping.map(op.getNorm(),
+              UnaryOp::create(builder, loc, type, UnaryKind::sqrt, sum)
+                  .getResult());
+  return success();
+}
+
+} // namespace dpc

@@ -1,1 +1,154 @@
+//===- Partition.cpp - dpc-partition --------------------------------------===//
+#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+#define GEN_PASS_DEF_DPCPARTITION
+#include "passes/local/Passes.h.inc"
+
+namespace {
+
+/// Gives ops without a phase the one of the op they are made from.
+class PhaseListener : public OpBuilder::Listener {
+public:
+  Attribute phase;
+  void notifyOperationInserted(Operation *op,
+                               OpBuilder::InsertPoint) override {
+    if (phase && !op->hasAttr(attr::kPhase))
+      op->setAttr(attr::kPhase, phase);
+  }
+};
+
+} // namespace
+
+Partitioner::Partitioner(func::FuncOp sharded, MeshAttr mesh)
+    : sharded(sharded), mesh(mesh), builder(sharded.getContext()) {}
+
+/// Attribute dictionaries of arguments (or results) with `dpc.global` added.
+static SmallVector<Attribute> withGlobals(Builder &builder, ArrayAttr old,
+                                          TypeRange types) {
+  SmallVector<Attribute> result;
+  for (auto [i, type] : llvm::enumerate(types)) {
+    NamedAttrList list(old ? cast<DictionaryAttr>(old[i])
+                           : builder.getDictionaryAttr({}));
+    list.set(attr::kGlobal, TypeAttr::get(type));
+    result.push_back(list.getDictionary(builder.getContext()));
+  }
+  return result;
+}
+
+LogicalResult Partitioner::makeSignature() {
+  auto makeLocal = [&](TypeRange types, StringRef what,
+                       SmallVector<Type> &locals) -> LogicalResult {
+    for (auto [i, type] : llvm::enumerate(types)) {
+      ShardingAttr sharding = getSharding(type);
+      if (!sharding || sharding.getMesh() != mesh)
+        return sharded.emitError()
+               << what << " " << i << " of type " << type
+               << " has no sharding over " << mesh;
+      locals.push_back(localType(cast<RankedTensorType>(type)));
+    }
+    return success();
+  };
+  SmallVector<Type> arguments, results;
+  if (failed(makeLocal(sharded.getArgumentTypes(), "argument", arguments)) ||
+      failed(makeLocal(sharded.getResultTypes(), "result", results)))
+    return failure();
+  builder.setInsertionPointAfter(sharded);
+  step = func::FuncOp::create(builder, sharded.getLoc(), "step",
+                              builder.getFunctionType(arguments, results));
+  for (NamedAttribute attribute : sharded->getDiscardableAttrs())
+    step->setAttr(attribute.getName(), attribute.getValue());
+  step->setAttr(attr::kMesh, mesh);
+  step.setArgAttrsAttr(builder.getArrayAttr(withGlobals(
+      builder, sharded.getArgAttrsAttr(), sharded.getArgumentTypes())));
+  step.setResAttrsAttr(builder.getArrayAttr(withGlobals(
+      builder, sharded.getResAttrsAttr(), sharded.getResultTypes())));
+  Block *body = step.addEntryBlock();
+  for (auto [from, to] :
+       llvm::zip(sharded.getArguments(), body->getArguments()))
+    mapping.map(from, to);
+  builder.setInsertionPointToStart(body);
+  return success();
+}
+
+FailureOr<func::FuncOp> Partitioner::run() {
+  if (failed(makeSignature()))
+    return failure();
+  PhaseListener listener;
+  builder.setListener(&listener);
+  for (Operation &op : sharded.getBody().front()) {
+    if (auto ret = dyn_cast<func::ReturnOp>(op)) {
+      SmallVector<Value> values;
+      for (Value value : ret.getOperands())
+        values.push_back(mapping.lookup(value));
+      func::ReturnOp::create(builder, ret.getLoc(), values);
+      break;
+    }
+    listener.phase = op.getAttr(attr::kPhase);
+    if (failed(partition(&op))) {
+      step.erase();
+      return failure();
+    }
+  }
+  builder.setListener(nullptr);
+  eraseDeadOps(step);
+  if (failed(assignPhases(step))) {
+    step.erase();
+    return failure();
+  }
+  return step;
+}
+
+void eraseDeadOps(func::FuncOp func) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+namespace {
+
+struct PartitionPass : impl::DpcPartitionBase<PartitionPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto sharded = module.lookupSymbol<func::FuncOp>("train_step");
+    if (!sharded)
+      sharded = module.lookupSymbol<func::FuncOp>("forward");
+    if (!sharded || sharded.isExternal()) {
+      module.emitError("no function @train_step or @forward to partition");
+      return signalPassFailure();
+    }
+    MeshAttr mesh = findMesh(sharded);
+    if (!mesh) {
+      sharded.emitError("has no tensor with #dpc.sharding: assign shardings "
+                        "first");
+      return signalPassFailure();
+    }
+    if (auto old = module.lookupSymbol<func::FuncOp>("step")) {
+      old.emitError("@step exists already");
+      return signalPassFailure();
+    }
+    if (failed(Partitioner(sharded, mesh).run()))
+      return signalPassFailure();
+    if (dropSharded)
+      sharded.erase();
+  }
+
+  static MeshAttr findMesh(func::FuncOp func) {
+    for (TypeRange types :
+         {TypeRange(func.getArgumentTypes()), TypeRange(func.getResultTypes())})
+      for (Type type : types)
+        if (ShardingAttr sharding = getSharding(type))
+          return sharding.getMesh();
+    return {};
+  }
+};
+
+} // namespace
+} // namespace dpc

@@ -1,1 +1,111 @@
-#include "passes/local/Passes.h"
+//===- PartitionMasks.cpp - Which padding would be read -------------------===//
+//
+// Padding may hold anything, NaN included. It does no harm where an op maps
+// padding to padding. It does where a loop that is split unevenly ends: a
+// result without that iteration dimension sums over it. Then every float
+// operand that has the dimension is masked, for 0 * NaN is NaN.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/Partition.h"
+
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+
+namespace dpc {
+
+/// What combines with any x to x.
+static double neutralOf(ReduceKind kind) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::sum:
+    return 0;
+  case ReduceKind::prod:
+    return 1;
+  case ReduceKind::max:
+    return -infinity;
+  case ReduceKind::min:
+    return infinity;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+/// The value that makes an operand's padding vanish from `op`'s sums.
+static double fillFor(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return neutralOf(reduce.getKind());
+  if (isa<CrossEntropySumsOp>(op)) // exp(-inf - max) is 0
+    return neutralOf(ReduceKind::max);
+  return 0;
+}
+
+/// Iteration dimensions that some result of `rule` lacks.
+static llvm::SmallDenseSet<int64_t> reducedDims(const ShardingRule &rule) {
+  llvm::SmallDenseSet<int64_t> reduced;
+  for (const TensorMap &map : rule.results) {
+    llvm::SmallDenseSet<int64_t> present;
+    for (const DimMap &dims : map)
+      present.insert(dims.begin(), dims.end());
+    for (int64_t dim = 0, e = rule.dims.size(); dim < e; ++dim)
+      if (!present.contains(dim))
+        reduced.insert(dim);
+  }
+  return reduced;
+}
+
+/// True when a dimension of `type`, mapped by `map`, has padding along an
+/// iteration dimension of `reduced`.
+static bool readsPadding(const ShardingRule &rule, const TensorMap &map,
+                         const ShardingSpec &spec,
+                         const llvm::SmallDenseSet<int64_t> &reduced) {
+  for (auto [dims, factors] : llvm::zip(map, spec.dims)) {
+    SmallVector<int64_t> sizes;
+    for (int64_t dim : dims)
+      sizes.push_back(rule.dims[dim].size);
+    auto parts = splitFactors(spec.mesh, factors, sizes);
+    if (!parts)
+      continue; // the op's verifier has seen to it that nothing is split
+    for (auto [dim, part] : llvm::zip(dims, *parts))
+      if (reduced.contains(dim) && llvm::any_of(part, [&](const Factor &f) {
+            return isUneven(spec.mesh, f);
+          }))
+        return true;
+  }
+  return false;
+}
+
+Value Partitioner::mask(Value sharded, double fill) {
+  int64_t bits;
+  static_assert(sizeof(bits) == sizeof(fill));
+  std::memcpy(&bits, &fill, sizeof(bits));
+  Value &masked = masks[{sharded, bits}];
+  if (!masked) {
+    Value local = mapping.lookup(sharded);
+    masked = MaskOp::create(builder, sharded.getLoc(), local.getType(), local,
+                            builder.getF64FloatAttr(fill),
+                            TypeAttr::get(sharded.getType()));
+  }
+  return masked;
+}
+
+void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
+  // An embedding skips ids outside its shard, padding rows are never read.
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled || isa<EmbeddingOp, GlobalNormOp>(op))
+    return;
+  ShardingRule rule = ruled.getShardingRule();
+  llvm::SmallDenseSet<int64_t> reduced = reducedDims(rule);
+  if (reduced.empty())
+    return;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    // Padded labels and ids meet masked gradients, but a sum of integers sums.
+    if (!isa<FloatType>(type.getElementType()) && !isa<ReduceOp>(op))
+      continue;
+    if (readsPadding(rule, rule.operands[i], *ShardingSpec::get(type), reduced))
+      operands.map(operand, mask(operand, fillFor(op)));
+  }
+}
+
+} // namespace dpc

@@ -1,1 +1,126 @@
-#include "passes/local/Passes.h"
+//===- PartitionOps.cpp - Ops whose clone needs more than local types -----===//
+#include "passes/local/Partition.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace dpc {
+
+static bool isDimSplit(Type type, int64_t dim) {
+  auto tensor = cast<RankedTensorType>(type);
+  return llvm::any_of(ShardingSpec::get(tensor)->dims[dim],
+                      [](const Factor &f) { return !f.axes.empty(); });
+}
+
+/// The tensor whose position on the mesh `op` must know, with the dimension
+/// that matters; null when the op looks the same on every rank.
+static std::pair<Value, int64_t> positionOf(Operation *op) {
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return {iota.getResult(), iota.getDim()};
+  if (auto embedding = dyn_cast<EmbeddingOp>(op))
+    return {embedding.getTable(), 0};
+  if (auto grad = dyn_cast<EmbeddingGradOp>(op))
+    return {grad.getResult(), 0};
+  if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
+    return {sums.getLogits(), 1};
+  if (auto grad = dyn_cast<CrossEntropyGradOp>(op))
+    return {grad.getLogits(), 1};
+  return {{}, 0};
+}
+
+/// Sets `global` where the dimension that is counted along is split.
+void Partitioner::setGlobalType(Operation *op, Operation *local) {
+  auto [value, dim] = positionOf(op);
+  if (value && isDimSplit(value.getType(), dim))
+    local->setAttr("global", TypeAttr::get(value.getType()));
+}
+
+/// Offsets in units of the parts a sharding may split (see ir/rules/Movement):
+/// taking k of [q | k | v], 192 = 3 x 64 with 64 split over 4 ranks, from 64 on
+/// becomes taking from 16 on. `boxes` is the small tensor's type.
+static SmallVector<int64_t> localOffsets(RankedTensorType large,
+                                         RankedTensorType localLarge,
+                                         RankedTensorType small,
+                                         ArrayRef<int64_t> offsets,
+                                         ArrayRef<int64_t> strides) {
+  SmallVector<int64_t> result(offsets);
+  for (int64_t d = 0, e = large.getRank(); d < e; ++d) {
+    if (strides[d] != 1 || offsets[d] == 0)
+      continue;
+    int64_t part = std::gcd(std::gcd(large.getDimSize(d), small.getDimSize(d)),
+                            offsets[d]);
+    int64_t parts = large.getDimSize(d) / part;
+    result[d] = offsets[d] / part * (localLarge.getDimSize(d) / parts);
+  }
+  return result;
+}
+
+void Partitioner::makeBoxLocal(Operation *op, Operation *local) {
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    auto large = cast<RankedTensorType>(slice.getX().getType());
+    auto small = cast<RankedTensorType>(slice.getResult().getType());
+    cast<SliceOp>(local).setOffsets(localOffsets(large, localType(large), small,
+                                                 slice.getOffsets(),
+                                                 slice.getStrides()));
+  } else if (auto pad = dyn_cast<PadOp>(op)) {
+    auto small = cast<RankedTensorType>(pad.getX().getType());
+    auto large = cast<RankedTensorType>(pad.getResult().getType());
+    cast<PadOp>(local).setLow(localOffsets(
+        large, localType(large), small, pad.getLow(), pad.getStrides()));
+  }
+}
+
+LogicalResult Partitioner::partitionConstant(ConstantOp op) {
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  RankedTensorType local = localType(type);
+  if (auto splat = dyn_cast<SplatElementsAttr>(op.getValue())) {
+    Value value = ConstantOp::create(builder, op.getLoc(), local,
+                                     splat.resizeSplat(local));
+    mapping.map(op.getResult(), value);
+    return success();
+  }
+  Value whole = ConstantOp::create(builder, op.getLoc(), withoutSharding(type),
+                                   op.getValue());
+  std::string why;
+  auto steps = planReshard(ShardingSpec::replicated(mesh, type.getShape()),
+                           *ShardingSpec::get(type),
+                           sizeInBytes(RankedTensorType::get(
+                               {}, type.getElementType())),
+                           why);
+  if (!steps)
+    return op.emitError("cannot split the constant: ") << why;
+  LocalEmitter emitter(builder, op.getLoc(), mesh);
+  Value value = emitSteps(*steps, whole, op.getLoc());
+  mapping.map(op.getResult(), emitter.reshape(value, local.getShape()));
+  return success();
+}
+
+LogicalResult Partitioner::partition(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (!getSharding(type))
+      return op->emitError("result of type ")
+             << type << " has no sharding; run dpc-insert-reshards first";
+  if (auto reshard = dyn_cast<ReshardOp>(op))
+    return partitionReshard(reshard);
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return partitionConstant(constant);
+  if (auto norm = dyn_cast<GlobalNormOp>(op))
+    return partitionGlobalNorm(norm);
+  if (op->getNumRegions() || !isa<ShardingRuleOpInterface>(op))
+    return op->emitError("cannot be partitioned: the op has no sharding rule");
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    operands.map(operand, mapping.lookup(operand));
+  maskOperands(op, operands);
+  Operation *local = builder.clone(*op, operands);
+  for (auto [from, to] : llvm::zip(op->getResults(), local->getResults())) {
+    to.setType(localType(cast<RankedTensorType>(from.getType())));
+    mapping.map(from, to);
+  }
+  setGlobalType(op, local);
+  makeBoxLocal(op, local);
+  return success();
+}
+
+} // namespace dpc

@@ -1,1 +1,208 @@
-#include "passes/local/Passes.h"
+//===- PartitionReshard.cpp - A planned reshard as local ops --------------===//
+//
+// Local values are seen as [pre, c, post] with the touched factor in the
+// middle: reshapes cost nothing, every copy is a transpose of rank 3.
+//
+//   all_gather, k = 4, factor 1 of [2, 3, 5], joined size 10 (uneven: 4*3 > 10)
+//     [2, 3, 5] -gather-> [4, 2, 15] -transpose-> [2, 4, 15]
+//     -reshape-> [2, 12, 5] -trim-> [2, 10, 5]
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/Partition.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(
+      shape, cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static int64_t productOf(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= size;
+  return product;
+}
+
+Value LocalEmitter::reshape(Value value, ArrayRef<int64_t> shape) {
+  while (auto inner = value.getDefiningOp<ReshapeOp>())
+    value = inner.getX();
+  if (shapeOf(value) == shape)
+    return value;
+  return ReshapeOp::create(builder, loc, typeLike(value, shape), value);
+}
+
+Value LocalEmitter::transpose(Value value, ArrayRef<int64_t> perm) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  SmallVector<int64_t> result, order;
+  for (int64_t dim : perm) {
+    result.push_back(shape[dim]);
+    if (shape[dim] != 1)
+      order.push_back(dim);
+  }
+  if (llvm::is_sorted(order))
+    return reshape(value, result);
+  return TransposeOp::create(builder, loc, typeLike(value, result), value,
+                             perm);
+}
+
+Value LocalEmitter::trim(Value value, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (shape[dim] == size)
+    return value;
+  shape[dim] = size;
+  SmallVector<int64_t> offsets(shape.size(), 0), strides(shape.size(), 1);
+  return SliceOp::create(builder, loc, typeLike(value, shape), value, offsets,
+                         strides);
+}
+
+Value LocalEmitter::extend(Value value, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (shape[dim] == size)
+    return value;
+  shape[dim] = size;
+  SmallVector<int64_t> low(shape.size(), 0), strides(shape.size(), 1);
+  return PadOp::create(builder, loc, typeLike(value, shape), value, low,
+                       strides);
+}
+
+ArrayAttr LocalEmitter::axisNames(ArrayRef<int64_t> axes) {
+  SmallVector<Attribute> names;
+  for (int64_t axis : axes)
+    names.push_back(mesh.getNames()[axis]);
+  return builder.getArrayAttr(names);
+}
+
+Value LocalEmitter::split(Value value, SmallVector<int64_t> &sizes,
+                          int64_t position, ArrayRef<int64_t> axes) {
+  int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
+  int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+  int64_t size = sizes[position], lead = pre;
+  for (int64_t axis : axes) {
+    int64_t pieces = mesh.getSizes()[axis];
+    int64_t piece = ceilDiv(size, pieces);
+    value = reshape(value, {lead, size, post});
+    value = extend(value, 1, pieces * piece);
+    lead *= pieces;
+    size = piece;
+  }
+  sizes[position] = size;
+  value = reshape(value, {pre, numPieces(mesh, axes), size * post});
+  return transpose(value, {1, 0, 2});
+}
+
+Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
+                         int64_t position, ArrayRef<int64_t> axes,
+                         int64_t joined) {
+  int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
+  int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+  int64_t pieces = numPieces(mesh, axes);
+  value = reshape(value, {pieces, pre, sizes[position] * post});
+  value = transpose(value, {1, 0, 2});
+  // Capacities before each axis: trim from the innermost split outward.
+  SmallVector<int64_t> capacities{joined};
+  for (int64_t axis : axes)
+    capacities.push_back(ceilDiv(capacities.back(), mesh.getSizes()[axis]));
+  for (size_t i = axes.size(); i-- > 0;) {
+    int64_t count = mesh.getSizes()[axes[i]];
+    pieces /= count;
+    value = reshape(value, {pre * pieces, count * capacities[i + 1], post});
+    value = trim(value, 1, capacities[i]);
+  }
+  sizes[position] = joined;
+  return value;
+}
+
+/// Local sizes of all factors of all dimensions.
+static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
+  SmallVector<int64_t> sizes;
+  for (const DimFactors &dim : spec.dims)
+    for (const Factor &factor : dim)
+      sizes.push_back(localFactorSize(spec.mesh, factor.size, factor.axes));
+  return sizes;
+}
+
+Value LocalEmitter::emit(const ReshardStep &step, Value value) {
+  ArrayAttr axes = axisNames(step.axes);
+  SmallVector<int64_t> sizes = factorSizes(step.before);
+  SmallVector<int64_t> goal = factorSizes(step.after);
+  switch (step.kind) {
+  case ReshardStepKind::accumulate:
+    return AccumulateOp::create(builder, loc, value.getType(), step.reduction,
+                                value);
+  case ReshardStepKind::allReduce:
+    return AllReduceOp::create(builder, loc, value.getType(), step.reduction,
+                               value, axes)
+        .getResult(0);
+  case ReshardStepKind::allGather: {
+    SmallVector<int64_t> shape{numPieces(mesh, step.axes)};
+    llvm::append_range(shape, shapeOf(value));
+    value = AllGatherOp::create(builder, loc, typeLike(value, shape), value,
+                                axes);
+    return join(value, sizes, step.source, step.axes, goal[step.source]);
+  }
+  case ReshardStepKind::reduceScatter:
+    value = split(value, sizes, step.target, step.axes);
+    return ReduceScatterOp::create(
+        builder, loc, typeLike(value, shapeOf(value).drop_front()),
+        step.reduction, value, axes);
+  case ReshardStepKind::rankSlice:
+    value = split(value, sizes, step.target, step.axes);
+    return RankSliceOp::create(builder, loc,
+                               typeLike(value, shapeOf(value).drop_front()),
+                               value, axes);
+  case ReshardStepKind::allToAll:
+    value = split(value, sizes, step.target, step.axes);
+    value = AllToAllOp::create(builder, loc, value.getType(), value, axes);
+    return join(value, sizes, step.source, step.axes, goal[step.source]);
+  }
+  llvm_unreachable("unknown step");
+}
+
+Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
+                             Location loc) {
+  LocalEmitter emitter(builder, loc, mesh);
+  for (const ReshardStep &step : steps) {
+    if (step.kind != ReshardStepKind::accumulate) {
+      local = emitter.emit(step, local);
+      continue;
+    }
+    // Directly behind the producer: its buffer is free again at once, and all
+    // readers share one sum.
+    Value &sum = accumulated[local];
+    if (!sum) {
+      OpBuilder::InsertionGuard guard(builder);
+      if (Operation *producer = local.getDefiningOp())
+        builder.setInsertionPointAfter(producer);
+      sum = emitter.emit(step, local);
+    }
+    local = sum;
+  }
+  return local;
+}
+
+LogicalResult Partitioner::partitionReshard(ReshardOp op) {
+  auto from = ShardingSpec::get(cast<RankedTensorType>(op.getX().getType()));
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto to = ShardingSpec::get(type);
+  int64_t elementBytes =
+      sizeInBytes(RankedTensorType::get({}, type.getElementType()));
+  std::string why;
+  auto steps = planReshard(*from, *to, elementBytes, why);
+  if (!steps)
+    return op.emitError("cannot reshard ") << op.getX().getType() << " to "
+                                           << type << ": " << why;
+  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc());
+  LocalEmitter emitter(builder, op.getLoc(), mesh);
+  mapping.map(op.getResult(),
+              emitter.reshape(local, localType(type).getShape()));
+  return success();
+}
+
+} // namespace dpc

@@ -1,1 +1,167 @@
+//===- VerifyLocal.cpp - dpc-verify-local ---------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+#define GEN_PASS_DEF_DPCVERIFYLOCAL
+#include "passes/local/Passes.h.inc"
+
+namespace {
+
+/// Checks one function; the constraint numbers are those of Passes.td.
+class LocalVerifier {
+public:
+  explicit LocalVerifier(func::FuncOp func) : func(func) {}
+
+  LogicalResult run() {
+    mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
+    if (!mesh)
+      return func.emitError("'dpc.mesh' is no #dpc.mesh");
+    if (failed(checkGlobals(/*arguments=*/true)) ||
+        failed(checkGlobals(/*arguments=*/false)))
+      return failure();
+    WalkResult result = func.walk([&](Operation *op) {
+      return failed(checkTypes(op)) || failed(checkAxes(op))
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    return failure(result.wasInterrupted() || failed(checkPhases()));
+  }
+
+private:
+  LogicalResult checkGlobals(bool arguments);
+  LogicalResult checkTypes(Operation *op);
+  LogicalResult checkAxes(Operation *op);
+  LogicalResult checkPieces(Operation *op, ArrayAttr axes);
+  LogicalResult checkPhases();
+  LogicalResult checkReads(Operation *op, int phase);
+
+  func::FuncOp func;
+  MeshAttr mesh;
+};
+
+LogicalResult LocalVerifier::checkGlobals(bool arguments) {
+  TypeRange types = arguments ? TypeRange(func.getArgumentTypes())
+                              : TypeRange(func.getResultTypes());
+  for (auto [i, type] : llvm::enumerate(types)) {
+    auto global =
+        arguments ? func.getArgAttrOfType<TypeAttr>(i, attr::kGlobal)
+                  : dyn_cast_or_null<TypeAttr>(
+                        func.getResultAttr(i, attr::kGlobal));
+    const char *what = arguments ? "argument " : "result ";
+    if (!global || !getSharding(global.getValue()))
+      return func.emitError("(C5) ") << what << i << " has no 'dpc.global'";
+    Type local = localType(cast<RankedTensorType>(global.getValue()));
+    if (local != type)
+      return func.emitError("(C5) ")
+             << what << i << " has type " << type << ", its 'dpc.global' says "
+             << local;
+  }
+  return success();
+}
+
+LogicalResult LocalVerifier::checkTypes(Operation *op) {
+  auto isEncoded = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getEncoding();
+  };
+  for (Type type : op->getResultTypes())
+    if (isEncoded(type))
+      return op->emitError("(C1) result of type ") << type << " has an encoding";
+  for (Region &region : op->getRegions())
+    for (Type type : region.getArgumentTypes())
+      if (isEncoded(type))
+        return op->emitError("(C1) block argument of type ")
+               << type << " has an encoding";
+  return success();
+}
+
+LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
+  Value stack;
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    stack = gather.getOutput();
+  else if (isa<ReduceScatterOp, AllToAllOp, RankSliceOp>(op))
+    stack = op->getOperand(0);
+  if (!stack)
+    return success();
+  int64_t ranks = 1;
+  for (auto axis : axes.getAsRange<StringAttr>())
+    ranks *= mesh.axisSize(axis.getValue());
+  int64_t pieces = cast<RankedTensorType>(stack.getType()).getDimSize(0);
+  if (pieces != ranks)
+    return op->emitError("(C2) stack of ")
+           << pieces << " pieces, the axes have " << ranks << " ranks";
+  return success();
+}
+
+LogicalResult LocalVerifier::checkAxes(Operation *op) {
+  if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RankSliceOp>(
+          op))
+    return success();
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  for (auto axis : axes.getAsRange<StringAttr>()) {
+    if (!mesh.findAxis(axis.getValue()))
+      return op->emitError("(C2) axis ")
+             << axis << " is none of " << mesh;
+    if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
+      return op->emitError("(C2) micro-batches ('mb') are no ranks");
+  }
+  return checkPieces(op, axes);
+}
+
+LogicalResult LocalVerifier::checkReads(Operation *op, int phase) {
+  bool inLoop = phase == *phaseRank("forward") || phase == *phaseRank("backward");
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!producer)
+      continue;
+    // Results of accumulate are complete after the last micro-batch.
+    if (isa<AccumulateOp>(producer) && phase != *phaseRank("update"))
+      return op->emitError("(C4) reads an accumulated value before the update "
+                           "phase");
+    auto from = producer->getAttrOfType<StringAttr>(attr::kPhase);
+    if (from && *phaseRank(from.getValue()) > phase)
+      return op->emitError("(C4) phase '")
+             << op->getAttrOfType<StringAttr>(attr::kPhase).getValue()
+             << "' reads a value of phase '" << from.getValue() << "'";
+  }
+  if (isa<AccumulateOp>(op) && !inLoop)
+    return op->emitError("(C4) accumulates outside the micro-batch loop");
+  return success();
+}
+
+LogicalResult LocalVerifier::checkPhases() {
+  int current = 0;
+  for (Operation &op : func.getBody().front().without_terminator()) {
+    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    std::optional<int> rank;
+    if (phase)
+      rank = phaseRank(phase.getValue());
+    if (!rank)
+      return op.emitError("(C3) 'dpc.phase' is ")
+             << (phase ? "'" + phase.getValue().str() + "'" : "missing")
+             << ", expected setup, forward, backward or update";
+    if (*rank < current)
+      return op.emitError("(C3) phase '")
+             << phase.getValue() << "' after a later one";
+    current = *rank;
+    if (failed(checkReads(&op, current)))
+      return failure();
+  }
+  return success();
+}
+
+struct VerifyLocalPass : impl::DpcVerifyLocalBase<VerifyLocalPass> {
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (func->hasAttr(attr::kMesh) && failed(LocalVerifier(func).run()))
+        signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dpc

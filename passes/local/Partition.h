@@ -1,0 +1,108 @@
+//===- Partition.h - Parts of dpc-partition ---------------------*- C++ -*-===//
+//
+// Private to passes/local. The Partitioner walks the sharded function and
+// clones op by op; the files are
+//
+//   Partition.cpp          the pass, signature, walk
+//   PartitionOps.cpp       ops whose clone needs more than local types
+//   PartitionMasks.cpp     which operands have padding that would be read
+//   PartitionReshard.cpp   a planned reshard as local ops
+//   PartitionPhases.cpp    setup, forward, backward, update
+//   ExpandGlobalNorm.cpp   the one op that adds its own collectives
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_LOCAL_PARTITION_H
+#define DPC_PASSES_LOCAL_PARTITION_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/local/ReshardPlan.h"
+
+namespace dpc {
+
+/// Emits local data movement; reshapes of reshapes collapse.
+class LocalEmitter {
+public:
+  LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh)
+      : builder(builder), loc(loc), mesh(mesh) {}
+
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
+  /// Cuts dimension `dim` to its first `size` elements.
+  mlir::Value trim(mlir::Value value, int64_t dim, int64_t size);
+  /// Extends dimension `dim` to `size` elements with zeros behind.
+  mlir::Value extend(mlir::Value value, int64_t dim, int64_t size);
+  /// Names of mesh axes as collectives hold them.
+  mlir::ArrayAttr axisNames(llvm::ArrayRef<int64_t> axes);
+
+  /// One step of a plan. The value's elements are those of `step.before`, in
+  /// any shape; so are the result's of `step.after`.
+  mlir::Value emit(const ReshardStep &step, mlir::Value value);
+
+private:
+  /// [.., c0, ..] -> [k, (.., c, ..)] where c0 is cut into k shards of c.
+  mlir::Value split(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
+                    int64_t position, llvm::ArrayRef<int64_t> axes);
+  /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
+  mlir::Value join(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
+                   int64_t position, llvm::ArrayRef<int64_t> axes,
+                   int64_t joined);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  MeshAttr mesh;
+};
+
+/// Clones one sharded function into its local form.
+class Partitioner {
+public:
+  Partitioner(mlir::func::FuncOp sharded, MeshAttr mesh);
+  /// Creates @step behind the sharded function; fails with a diagnostic.
+  mlir::FailureOr<mlir::func::FuncOp> run();
+
+private:
+  mlir::LogicalResult makeSignature();
+  mlir::LogicalResult partition(mlir::Operation *op);
+  mlir::LogicalResult partitionReshard(ReshardOp op);
+  mlir::LogicalResult partitionConstant(ConstantOp op);
+  mlir::LogicalResult partitionGlobalNorm(GlobalNormOp op);
+  void setGlobalType(mlir::Operation *op, mlir::Operation *local);
+  void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
+
+  /// Maps the operands that hold padding which `op` would read to masks.
+  void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
+  /// `value` with its padding overwritten; one mask per value and fill.
+  mlir::Value mask(mlir::Value sharded, double fill);
+  /// Emits planned steps after accumulating where the value is made.
+  mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
+                        mlir::Location loc);
+
+  mlir::func::FuncOp sharded;
+  mlir::func::FuncOp step;
+  MeshAttr mesh;
+  mlir::OpBuilder builder;
+  mlir::IRMapping mapping;
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> masks;
+  llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
+};
+
+/// Erases ops of the function whose results nobody reads (Pure ones).
+void eraseDeadOps(mlir::func::FuncOp func);
+
+/// Turns the `dpc.phase` of graph passes into the phases of execution and sorts
+/// the ops by them; see the table in the .cpp file. Fails with a diagnostic
+/// where an op would need one micro-batch and the sum over all.
+mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
+
+/// Rank of a phase name in execution order (setup 0 .. update 3), or nullopt.
+std::optional<int> phaseRank(llvm::StringRef phase);
+
+/// Function and argument attributes of the local altitude.
+namespace attr {
+inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
+inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
+} // namespace attr
+
+} // namespace dpc
+
+#endif // DPC_PASSES_LOCAL_PARTITION_H
