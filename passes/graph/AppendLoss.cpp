@@ -1,0 +1,128 @@
+//===- AppendLoss.cpp - dpc-append-loss -----------------------------------===//
+#include "passes/graph/GraphBuilder.h"
+#include "passes/graph/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+#define GEN_PASS_DEF_DPCAPPENDLOSS
+#include "passes/graph/Passes.h.inc"
+} // namespace dpc
+
+using namespace dpc;
+
+/// Label of rows that do not count, as in PyTorch.
+static constexpr int64_t kIgnoreIndex = -100;
+
+/// The name of result `index`, or "" when it has none.
+static StringRef resultName(func::FuncOp func, unsigned index) {
+  auto name = func.getResultAttrOfType<StringAttr>(index, attr::kName);
+  return name ? name.getValue() : StringRef();
+}
+
+/// The output that the loss reads: the one called `name`, or the only tensor
+/// of floats.
+static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
+  SmallVector<unsigned> candidates;
+  std::string names;
+  for (unsigned i = 0; i < func.getNumResults(); ++i) {
+    auto type = dyn_cast<RankedTensorType>(func.getResultTypes()[i]);
+    if (!type || type.getRank() == 0 || !isFloatTensor(type))
+      continue;
+    if (!name.empty() && resultName(func, i) == name)
+      return i;
+    candidates.push_back(i);
+    names += (names.empty() ? "'" : ", '") + resultName(func, i).str() + "'";
+  }
+  if (name.empty() && candidates.size() == 1)
+    return candidates.front();
+  if (candidates.empty())
+    return func.emitError("no output can carry a loss: none is a tensor of "
+                          "floats with at least one dimension");
+  if (name.empty())
+    return func.emitError("several outputs can carry the loss: name one of ")
+           << names;
+  return func.emitError("no float output is called '")
+         << name << "'; there are " << names;
+}
+
+/// Adds the argument `labels` of `type`.
+static Value addLabels(func::FuncOp func, RankedTensorType type) {
+  Builder builder(func.getContext());
+  unsigned index = func.getNumArguments();
+  auto attrs = builder.getDictionaryAttr(
+      {builder.getNamedAttr(attr::kName, builder.getStringAttr("labels")),
+       builder.getNamedAttr(attr::kRole, builder.getStringAttr(role::kInput)),
+       builder.getNamedAttr(kBatchDimAttr, builder.getI64IntegerAttr(0))});
+  (void)func.insertArgument(index, type, attrs, func.getLoc());
+  return func.getArgument(index);
+}
+
+/// Sum of row losses over the number of rows that count.
+static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
+  int64_t columns = shapeOf(logits).back();
+  int64_t rows = tensorType(labels).getNumElements();
+  logits = g.reshape(logits, {rows, columns});
+  labels = g.reshape(labels, {rows});
+  Type element = tensorType(logits).getElementType();
+  Type lossElement = element.isF64() ? element : g.builder.getF32Type();
+  auto rowType = RankedTensorType::get({rows}, lossElement);
+  auto loss = CrossEntropyOp::create(g.builder, g.loc, rowType, rowType, logits,
+                                     labels, kIgnoreIndex);
+  Value counts = g.compare(CompareKind::ne, labels,
+                           g.constantLike(labels, kIgnoreIndex));
+  return g.div(g.reduceAll(ReduceKind::sum, loss.getLoss()),
+               g.reduceAll(ReduceKind::sum, g.convert(counts, lossElement)));
+}
+
+static Value meanSquaredError(GraphBuilder g, Value output, Value labels) {
+  Value difference = g.sub(output, labels);
+  Value sum = g.reduceAll(ReduceKind::sum, g.mul(difference, difference));
+  return g.scale(sum, 1.0 / tensorType(output).getNumElements());
+}
+
+namespace {
+struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
+  using DpcAppendLossBase::DpcAppendLossBase;
+
+  void runOnOperation() override {
+    if (loss != "cross_entropy" && loss != "mse") {
+      getOperation().emitError("unknown loss '")
+          << loss << "': use cross_entropy or mse";
+      return signalPassFailure();
+    }
+    auto func = getOperation().lookupSymbol<func::FuncOp>(kForwardFunction);
+    if (!func) {
+      getOperation().emitError("no function @forward to append a loss to");
+      return signalPassFailure();
+    }
+    FailureOr<unsigned> index = findOutput(func, output);
+    if (failed(index))
+      return signalPassFailure();
+    append(func, *index);
+  }
+
+  void append(func::FuncOp func, unsigned index) {
+    Operation *ret = func.front().getTerminator();
+    Value value = ret->getOperand(index);
+    bool isCrossEntropy = loss == "cross_entropy";
+    OpBuilder builder(ret);
+    auto labelType =
+        isCrossEntropy ? RankedTensorType::get(shapeOf(value).drop_back(),
+                                               builder.getI64Type())
+                       : tensorType(value);
+    Value labels = addLabels(func, labelType);
+    GraphBuilder g(builder, func.getLoc());
+    Value result = isCrossEntropy ? crossEntropy(g, value, labels)
+                                  : meanSquaredError(g, value, labels);
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      func.removeResultAttr(i, builder.getStringAttr(kLossAttr));
+    unsigned position = func.getNumResults();
+    auto attrs = builder.getDictionaryAttr(
+        {builder.getNamedAttr(attr::kName, builder.getStringAttr("loss")),
+         builder.getNamedAttr(kLossAttr, builder.getUnitAttr())});
+    (void)func.insertResult(position, result.getType(), attrs);
+    ret->insertOperands(position, result);
+  }
+};
+} // namespace

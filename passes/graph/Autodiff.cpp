@@ -1,0 +1,213 @@
+//===- Autodiff.cpp - Reverse-mode differentiation ------------------------===//
+#include "passes/graph/Autodiff.h"
+
+using namespace mlir;
+using namespace dpc;
+
+DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
+  DenseSet<Value> active(sources.begin(), sources.end());
+  for (Operation &op : block)
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value operand) { return active.contains(operand); }))
+      for (Value result : op.getResults())
+        if (isFloatTensor(result.getType()))
+          active.insert(result);
+  return active;
+}
+
+namespace {
+
+/// The gradients that users have sent back so far, by value.
+class GradientTable {
+public:
+  void add(Value value, Value grad) { pending[value].push_back(grad); }
+
+  /// The sum of what was sent to `value`, or null. Added up in the order in
+  /// which it came: users from the last to the first.
+  Value total(GraphBuilder g, Value value) {
+    auto it = pending.find(value);
+    if (it == pending.end())
+      return Value();
+    SmallVector<Value> &parts = it->second;
+    Value sum = parts.front();
+    for (Value part : ArrayRef<Value>(parts).drop_front())
+      sum = g.add(sum, part);
+    parts.assign(1, sum);
+    return sum;
+  }
+
+private:
+  DenseMap<Value, SmallVector<Value>> pending;
+};
+
+} // namespace
+
+/// Sends the gradients of `op`'s results to those operands that are active.
+/// Marks `op` and the ops made with the group `id`.
+static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
+                               const DenseSet<Value> &active,
+                               GradientTable &table) {
+  Block &block = *op->getBlock();
+  GraphBuilder g(builder, op->getLoc());
+  SmallVector<Value> resultGrads;
+  for (Value result : op->getResults())
+    resultGrads.push_back(table.total(g, result));
+  if (llvm::none_of(resultGrads, [](Value grad) { return bool(grad); }))
+    return success();
+  SmallVector<bool> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(active.contains(operand));
+  if (llvm::none_of(wanted, [](bool isWanted) { return isWanted; }))
+    return success();
+  auto vjp = dyn_cast<VjpOpInterface>(op);
+  if (!vjp)
+    return op->emitError("'") << op->getName() << "' has no gradient";
+  SmallVector<Value> operandGrads;
+  Operation *before = builder.getInsertionPoint() == block.begin()
+                          ? nullptr
+                          : &*std::prev(builder.getInsertionPoint());
+  if (failed(vjp.buildVjp(builder, resultGrads, wanted, operandGrads)))
+    return failure();
+  // Sharding decides about an op and its gradient together.
+  Attribute group = builder.getI64IntegerAttr(id);
+  op->setAttr(attr::kGroup, group);
+  for (auto it = before ? std::next(before->getIterator()) : block.begin();
+       it != builder.getInsertionPoint(); ++it)
+    it->setAttr(attr::kGroup, group);
+  for (auto [operand, grad, isWanted] :
+       llvm::zip(op->getOperands(), operandGrads, wanted))
+    if (isWanted && grad)
+      table.add(operand, grad);
+  return success();
+}
+
+FailureOr<SmallVector<Value>>
+dpc::buildGradients(OpBuilder &builder, Value root, Value seed,
+                    ArrayRef<Value> wanted) {
+  Block &block = *root.getParentBlock();
+  DenseSet<Value> active = dependents(block, wanted);
+  GradientTable table;
+  if (active.contains(root))
+    table.add(root, seed);
+  // Gradient ops are built into the same block: walk those that were there.
+  SmallVector<Operation *> ops;
+  if (Operation *last = root.getDefiningOp())
+    for (Operation &op : block) {
+      ops.push_back(&op);
+      if (&op == last)
+        break;
+    }
+  for (auto [id, op] : llvm::enumerate(llvm::reverse(ops)))
+    if (failed(propagate(builder, op, id, active, table)))
+      return failure();
+  SmallVector<Value> grads;
+  for (Value value : wanted)
+    grads.push_back(
+        table.total(GraphBuilder(builder, value.getLoc()), value));
+  return grads;
+}
+
+//===----------------------------------------------------------------------===//
+// Peeling the loss
+//===----------------------------------------------------------------------===//
+
+/// True for a constant of one float that is not negative.
+static bool isNonNegativeSplat(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                        : SplatElementsAttr();
+  return splat && isa<FloatType>(splat.getElementType()) &&
+         splat.getSplatValue<APFloat>().convertToDouble() >= 0;
+}
+
+/// True when every element is certainly not negative: scales that are not make
+/// the gradient norm change its sign.
+static bool isNonNegative(Value value) {
+  if (isNonNegativeSplat(value))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return tensorType(convert.getX()).getElementType().isInteger(1) ||
+           isNonNegative(convert.getX());
+  if (isa<ReduceOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
+    return isNonNegative(op->getOperand(0));
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    switch (unary.getKind()) {
+    case UnaryKind::exp:
+    case UnaryKind::abs:
+    case UnaryKind::sqrt:
+    case UnaryKind::sigmoid:
+    case UnaryKind::relu:
+      return true;
+    case UnaryKind::reciprocal:
+    case UnaryKind::rsqrt:
+      return isNonNegative(unary.getX());
+    default:
+      return false;
+    }
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    switch (binary.getKind()) {
+    case BinaryKind::maximum:
+      return isNonNegative(binary.getA()) || isNonNegative(binary.getB());
+    case BinaryKind::add:
+    case BinaryKind::mul:
+    case BinaryKind::div:
+    case BinaryKind::minimum:
+      return isNonNegative(binary.getA()) && isNonNegative(binary.getB());
+    default:
+      return false;
+    }
+  if (auto select = dyn_cast<SelectOp>(op))
+    return isNonNegative(select.getOnTrue()) &&
+           isNonNegative(select.getOnFalse());
+  return false;
+}
+
+PeeledLoss dpc::peelLoss(Value loss, const DenseSet<Value> &active) {
+  PeeledLoss peeled;
+  peeled.sum = loss;
+  auto isActive = [&](Value value) { return active.contains(value); };
+  while (Operation *op = peeled.sum.getDefiningOp()) {
+    if (auto unary = dyn_cast<UnaryOp>(op);
+        unary && unary.getKind() == UnaryKind::neg) {
+      peeled.seed = -peeled.seed;
+      peeled.sum = unary.getX();
+      continue;
+    }
+    bool isScalarReshape =
+        isa<ReshapeOp>(op) && shapeOf(op->getOperand(0)).empty();
+    if ((isScalarReshape || isa<ConvertOp>(op)) && isActive(peeled.sum)) {
+      peeled.sum = op->getOperand(0);
+      continue;
+    }
+    auto binary = dyn_cast<BinaryOp>(op);
+    if (!binary || !shapeOf(peeled.sum).empty())
+      break;
+    Value a = binary.getA(), b = binary.getB();
+    bool isMul = binary.getKind() == BinaryKind::mul;
+    bool isDiv = binary.getKind() == BinaryKind::div;
+    if (isMul && !isActive(a))
+      std::swap(a, b);
+    // A factor whose sign only the run knows stays in what is differentiated.
+    if (!(isMul || isDiv) || !isActive(a) || isActive(b) || !isNonNegative(b))
+      break;
+    peeled.factors.push_back({b, isDiv});
+    peeled.sum = a;
+  }
+  return peeled;
+}
+
+Value dpc::buildScale(GraphBuilder g, const PeeledLoss &peeled,
+                      Type elementType) {
+  Value scale;
+  for (auto [factor, divides] : peeled.factors) {
+    Value value = g.convert(factor, elementType);
+    if (!scale)
+      scale = divides ? g.unary(UnaryKind::reciprocal, value) : value;
+    else
+      scale = divides ? g.div(scale, value) : g.mul(scale, value);
+  }
+  return scale;
+}

@@ -1,0 +1,376 @@
+//===- Differentiate.cpp - dpc-differentiate ------------------------------===//
+#include "passes/graph/Autodiff.h"
+#include "passes/graph/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+#define GEN_PASS_DEF_DPCDIFFERENTIATE
+#include "passes/graph/Passes.h.inc"
+} // namespace dpc
+
+using namespace dpc;
+
+/// Added to the norm before dividing by it, as PyTorch's clip_grad_norm_ does.
+static constexpr double kClipEpsilon = 1e-6;
+
+namespace {
+
+/// Optimizer settings with defaults filled in.
+struct Settings {
+  bool adamw;
+  double beta1, beta2, eps, weightDecay, momentum, clipGradNorm;
+
+  /// The state slots of one parameter, in argument order.
+  SmallVector<StringRef> slots() const {
+    if (adamw)
+      return {"exp_avg", "exp_avg_sq"};
+    if (momentum != 0.0)
+      return {"momentum"};
+    return {};
+  }
+};
+
+/// One parameter that is trained.
+struct Trained {
+  unsigned argument; // of @train_step
+  Value grad;
+  SmallVector<unsigned, 2> states; // arguments of @train_step
+};
+
+/// Builds @train_step from @forward.
+class TrainStepBuilder {
+public:
+  TrainStepBuilder(func::FuncOp forward, Settings settings)
+      : forward(forward), settings(settings), builder(forward) {}
+
+  /// On success @train_step stands before @forward, which may be erased.
+  LogicalResult build();
+
+private:
+  LogicalResult findLoss();
+  void declare();
+  void addArgument(Type type, ArrayRef<NamedAttribute> attrs);
+  void addForwardArguments(StringRef role);
+  void addStates();
+  void cloneForward();
+  LogicalResult addGradients();
+  void addNormAndScale();
+  void addUpdates();
+  void addReturn();
+  void markPhase(StringRef phase, Operation *after);
+  StringAttr argName(unsigned argument);
+  NamedAttribute named(StringRef name, StringRef value) {
+    return builder.getNamedAttr(name, builder.getStringAttr(value));
+  }
+  GraphBuilder graph() { return GraphBuilder(builder, step.getLoc()); }
+  Operation *lastOp() {
+    Block &body = step.front();
+    return body.empty() ? nullptr : &body.back();
+  }
+
+  func::FuncOp forward, step;
+  Settings settings;
+  OpBuilder builder;
+  IRMapping mapping;
+  unsigned lossIndex = 0;
+  SmallVector<Trained> trained;
+  SmallVector<bool> isTrained; // by argument of @forward
+  PeeledLoss peeled;
+  Value lr, stepCount, gradNorm, scale;
+  SmallVector<Value> newParams, newStates;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+/// The role of an argument of @forward; what has none is an input.
+static StringRef roleOf(func::FuncOp func, unsigned argument) {
+  auto attr = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
+  return attr ? attr.getValue() : StringRef(role::kInput);
+}
+
+LogicalResult TrainStepBuilder::findLoss() {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i) {
+    if (!forward.getResultAttr(i, kLossAttr))
+      continue;
+    auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
+    if (!type || type.getRank() != 0 || !isFloatTensor(type))
+      return forward.emitError("the loss must be a float scalar, not ")
+             << forward.getResultTypes()[i];
+    lossIndex = i;
+    return success();
+  }
+  return forward.emitError("no result is marked as the loss: the model needs a "
+                           "scalar float output, or append one (--loss)");
+}
+
+StringAttr TrainStepBuilder::argName(unsigned argument) {
+  if (auto name = step.getArgAttrOfType<StringAttr>(argument, attr::kName))
+    return name;
+  return StringAttr::get(step.getContext(), "arg" + Twine(argument));
+}
+
+void TrainStepBuilder::addArgument(Type type, ArrayRef<NamedAttribute> attrs) {
+  (void)step.insertArgument(step.getNumArguments(), type,
+                            builder.getDictionaryAttr(attrs), step.getLoc());
+}
+
+void TrainStepBuilder::addForwardArguments(StringRef role) {
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (roleOf(forward, index) != role)
+      continue;
+    NamedAttrList attrs(forward.getArgAttrDict(index));
+    attrs.set(attr::kRole, builder.getStringAttr(role));
+    if (isTrained[index])
+      trained.push_back({step.getNumArguments(), Value(), {}});
+    addArgument(argument.getType(), attrs);
+    mapping.map(argument, step.getArguments().back());
+  }
+}
+
+void TrainStepBuilder::addStates() {
+  for (Trained &parameter : trained) {
+    auto type = cast<RankedTensorType>(step.getArgument(parameter.argument).getType());
+    Type element = type.getElementType().isF64() ? type.getElementType()
+                                                 : builder.getF32Type();
+    StringRef of = argName(parameter.argument).getValue();
+    for (StringRef slot : settings.slots()) {
+      parameter.states.push_back(step.getNumArguments());
+      addArgument(RankedTensorType::get(type.getShape(), element),
+                  {named(attr::kName, (of + "." + slot).str()),
+                   named(attr::kRole, role::kState), named(attr::kOf, of),
+                   named(attr::kSlot, slot)});
+    }
+  }
+}
+
+void TrainStepBuilder::declare() {
+  step = func::FuncOp::create(builder, forward.getLoc(), kTrainStepFunction,
+                              builder.getFunctionType({}, {}));
+  for (NamedAttribute attr : forward->getDiscardableAttrs())
+    step->setAttr(attr.getName(), attr.getValue());
+  step.addEntryBlock();
+  addForwardArguments(role::kParameter);
+  addForwardArguments(role::kBuffer);
+  addStates();
+  addForwardArguments(role::kInput);
+  auto scalarType = RankedTensorType::get({}, builder.getF32Type());
+  for (StringRef name : {"lr", "step"})
+    addArgument(scalarType,
+                {named(attr::kName, name), named(attr::kRole, role::kScalar)});
+  stepCount = step.getArguments().back();
+  lr = step.getArgument(step.getNumArguments() - 2);
+}
+
+//===----------------------------------------------------------------------===//
+// The body
+//===----------------------------------------------------------------------===//
+
+/// Marks all ops after `after` (null: from the start of the body).
+void TrainStepBuilder::markPhase(StringRef phase, Operation *after) {
+  auto attr = builder.getStringAttr(phase);
+  Operation *op = after ? after->getNextNode() : &step.front().front();
+  for (; op; op = op->getNextNode())
+    op->setAttr(attr::kPhase, attr);
+}
+
+void TrainStepBuilder::cloneForward() {
+  builder.setInsertionPointToEnd(&step.front());
+  for (Operation &op : forward.front().without_terminator())
+    builder.clone(op, mapping);
+  if (lastOp())
+    markPhase("forward", nullptr);
+}
+
+LogicalResult TrainStepBuilder::addGradients() {
+  SmallVector<Value> parameters;
+  for (Trained &parameter : trained)
+    parameters.push_back(step.getArgument(parameter.argument));
+  Value loss = mapping.lookup(
+      forward.front().getTerminator()->getOperand(lossIndex));
+  peeled = peelLoss(loss, dependents(step.front(), parameters));
+  Operation *last = lastOp();
+  Value seed = graph().constantLike(peeled.sum, peeled.seed);
+  FailureOr<SmallVector<Value>> grads =
+      buildGradients(builder, peeled.sum, seed, parameters);
+  if (failed(grads))
+    return failure();
+  for (auto [parameter, grad] : llvm::zip(trained, *grads)) {
+    // A parameter reaches the loss only through places without gradient
+    // (sign, floor, comparisons): its gradient is zero.
+    parameter.grad =
+        grad ? grad
+             : graph().constantLike(step.getArgument(parameter.argument), 0.0);
+  }
+  markPhase("backward", last);
+  return success();
+}
+
+void TrainStepBuilder::addNormAndScale() {
+  Type f32 = builder.getF32Type();
+  auto scalarType = RankedTensorType::get({}, f32);
+  SmallVector<Value> grads;
+  for (Trained &parameter : trained)
+    grads.push_back(parameter.grad);
+  scale = buildScale(graph(), peeled, f32);
+  gradNorm = GlobalNormOp::create(builder, step.getLoc(), scalarType, grads);
+  if (scale)
+    gradNorm = graph().mul(gradNorm, scale);
+  else
+    scale = graph().constant(scalarType, 1.0);
+  if (settings.clipGradNorm <= 0.0)
+    return;
+  GraphBuilder g = graph();
+  Value clip = g.div(g.constant(scalarType, settings.clipGradNorm),
+                     g.add(gradNorm, g.constant(scalarType, kClipEpsilon)));
+  scale = g.mul(scale, g.binary(BinaryKind::minimum, clip,
+                                g.constant(scalarType, 1.0)));
+}
+
+void TrainStepBuilder::addUpdates() {
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
+  for (Trained &parameter : trained) {
+    Value p = step.getArgument(parameter.argument);
+    auto state = [&](unsigned slot) {
+      return step.getArgument(parameter.states[slot]);
+    };
+    if (settings.adamw) {
+      Value m = state(0), v = state(1);
+      auto update = AdamWOp::create(
+          builder, step.getLoc(), p.getType(), m.getType(), v.getType(), p, m,
+          v, parameter.grad, scale, lr, stepCount, number(settings.beta1),
+          number(settings.beta2), number(settings.eps),
+          number(settings.weightDecay));
+      newParams.push_back(update.getNewP());
+      newStates.append({update.getNewM(), update.getNewV()});
+      continue;
+    }
+    // Without momentum the buffer's value does not matter: the gradient, which
+    // dies here, serves as one and no state is kept.
+    Value buffer = parameter.states.empty() ? parameter.grad : state(0);
+    auto update = SgdOp::create(builder, step.getLoc(), p.getType(),
+                                buffer.getType(), p, buffer, parameter.grad,
+                                scale, lr, stepCount, number(settings.momentum),
+                                number(settings.weightDecay));
+    newParams.push_back(update.getNewP());
+    if (!parameter.states.empty())
+      newStates.push_back(update.getNewBuffer());
+  }
+}
+
+void TrainStepBuilder::addReturn() {
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attrs;
+  auto tie = [&](Value value, unsigned argument) {
+    results.push_back(value);
+    attrs.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr(attr::kName, argName(argument)),
+         builder.getNamedAttr(attr::kTies,
+                              builder.getI64IntegerAttr(argument))}));
+  };
+  for (auto [parameter, value] : llvm::zip(trained, newParams))
+    tie(value, parameter.argument);
+  auto *state = newStates.begin();
+  for (Trained &parameter : trained)
+    for (unsigned argument : parameter.states)
+      tie(*state++, argument);
+  Operation *ret = forward.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
+    NamedAttrList resultAttrs(forward.getResultAttrDict(index));
+    if (index == lossIndex)
+      resultAttrs.set(attr::kName, builder.getStringAttr("loss"));
+    if (!shapeOf(value).empty()) {
+      forward.emitRemark("output ")
+          << resultAttrs.get(attr::kName)
+          << " is not returned by a training step: it is not a scalar";
+      continue;
+    }
+    results.push_back(mapping.lookup(value));
+    attrs.push_back(resultAttrs.getDictionary(builder.getContext()));
+  }
+  results.push_back(gradNorm);
+  attrs.push_back(builder.getDictionaryAttr({named(attr::kName, "grad_norm")}));
+  func::ReturnOp::create(builder, step.getLoc(), results);
+  step.setType(builder.getFunctionType(step.getArgumentTypes(),
+                                       TypeRange(ValueRange(results))));
+  step.setAllResultAttrs(attrs);
+}
+
+LogicalResult TrainStepBuilder::build() {
+  if (failed(findLoss()))
+    return failure();
+  Value loss = forward.front().getTerminator()->getOperand(lossIndex);
+  bool any = false;
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    StringRef role = roleOf(forward, index);
+    if (role != role::kParameter && role != role::kBuffer &&
+        role != role::kInput)
+      return forward.emitError("argument ")
+             << index << " of @forward has role '" << role
+             << "': expected parameter, buffer or input";
+    bool isParameter = role == role::kParameter;
+    bool reaches = isParameter && dependents(forward.front(), {argument})
+                                      .contains(loss);
+    if (isParameter && !reaches)
+      forward.emitRemark("parameter ")
+          << forward.getArgAttr(index, attr::kName)
+          << " is left alone: the loss does not depend on it";
+    isTrained.push_back(reaches);
+    any |= reaches;
+  }
+  if (!any)
+    return forward.emitError("nothing to train: the loss depends on no "
+                             "parameter");
+  declare();
+  cloneForward();
+  if (failed(addGradients()))
+    return failure();
+  Operation *last = lastOp();
+  addNormAndScale();
+  addUpdates();
+  markPhase("update", last);
+  addReturn();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct DifferentiatePass : dpc::impl::DpcDifferentiateBase<DifferentiatePass> {
+  using DpcDifferentiateBase::DpcDifferentiateBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    DpcDifferentiateBase::getDependentDialects(registry);
+    registerVjpModels(registry);
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (optimizer != "adamw" && optimizer != "sgd") {
+      module.emitError("unknown optimizer '")
+          << optimizer << "': use adamw or sgd";
+      return signalPassFailure();
+    }
+    auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
+    if (!forward || forward.isExternal()) {
+      module.emitError("no function @forward to differentiate");
+      return signalPassFailure();
+    }
+    bool adamw = optimizer == "adamw";
+    double decay = weightDecay >= 0.0 ? weightDecay : adamw ? 0.01 : 0.0;
+    TrainStepBuilder builder(forward, {adamw, beta1, beta2, eps, decay,
+                                       momentum, clipGradNorm});
+    if (failed(builder.build()))
+      return signalPassFailure();
+    forward.erase();
+  }
+};
+} // namespace

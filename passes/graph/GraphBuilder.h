@@ -1,0 +1,87 @@
+//===- GraphBuilder.h - Short names for building dpc ops --------*- C++ -*-===//
+//
+// Result types follow from the operands, so passes read like formulas:
+//
+//   GraphBuilder g(builder, loc);
+//   Value y = g.mul(g.tanh(x), g.constantLike(x, 0.5));
+//
+// Graph altitude only: no encodings.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_GRAPH_GRAPHBUILDER_H
+#define DPC_PASSES_GRAPH_GRAPHBUILDER_H
+
+#include "ir/Dialect.h"
+#include "mlir/IR/Builders.h"
+
+namespace dpc {
+
+/// The ranked tensor type of `value`. Asserts.
+mlir::RankedTensorType tensorType(mlir::Value value);
+/// The shape of `value`, a ranked tensor.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
+/// True for tensors of floating-point elements.
+bool isFloatTensor(mlir::Type type);
+
+/// See the file comment.
+class GraphBuilder {
+public:
+  GraphBuilder(mlir::OpBuilder &builder, mlir::Location loc)
+      : builder(builder), loc(loc) {}
+
+  /// A tensor of `type` filled with `value` (rounded to the element type).
+  mlir::Value constant(mlir::RankedTensorType type, double value);
+  /// A constant of the type of `like`.
+  mlir::Value constantLike(mlir::Value like, double value);
+
+  mlir::Value unary(UnaryKind kind, mlir::Value x);
+  mlir::Value binary(BinaryKind kind, mlir::Value a, mlir::Value b);
+  mlir::Value compare(CompareKind kind, mlir::Value a, mlir::Value b);
+  mlir::Value select(mlir::Value condition, mlir::Value onTrue,
+                     mlir::Value onFalse);
+  mlir::Value neg(mlir::Value x) { return unary(UnaryKind::neg, x); }
+  mlir::Value add(mlir::Value a, mlir::Value b) {
+    return binary(BinaryKind::add, a, b);
+  }
+  mlir::Value sub(mlir::Value a, mlir::Value b) {
+    return binary(BinaryKind::sub, a, b);
+  }
+  mlir::Value mul(mlir::Value a, mlir::Value b) {
+    return binary(BinaryKind::mul, a, b);
+  }
+  mlir::Value div(mlir::Value a, mlir::Value b) {
+    return binary(BinaryKind::div, a, b);
+  }
+  /// x * factor.
+  mlir::Value scale(mlir::Value x, double factor) {
+    return mul(x, constantLike(x, factor));
+  }
+
+  /// `x` with elements of `elementType`; `x` itself when it has them.
+  mlir::Value convert(mlir::Value x, mlir::Type elementType);
+  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<int64_t> dims);
+  /// `x` under `shape`; `x` itself when it has it.
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
+  mlir::Value slice(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                    llvm::ArrayRef<int64_t> offsets,
+                    llvm::ArrayRef<int64_t> strides);
+  mlir::Value pad(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                  llvm::ArrayRef<int64_t> low,
+                  llvm::ArrayRef<int64_t> strides);
+  /// Reduces `dims` (ascending), which are dropped.
+  mlir::Value reduce(ReduceKind kind, mlir::Value x,
+                     llvm::ArrayRef<int64_t> dims);
+  /// Reduces everything to a scalar.
+  mlir::Value reduceAll(ReduceKind kind, mlir::Value x);
+  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta = false,
+                     bool tb = false);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_GRAPH_GRAPHBUILDER_H

@@ -1,0 +1,282 @@
+//===- Match.cpp - Asking values what they are ----------------------------===//
+#include "passes/graph/Match.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Relative error allowed for a recognized constant.
+static constexpr double kConstantTolerance = 1e-6;
+
+/// A number of a constant as a double.
+static double toDouble(Type elementType, Attribute attr) {
+  if (auto number = dyn_cast<FloatAttr>(attr))
+    return number.getValueAsDouble();
+  APInt value = cast<IntegerAttr>(attr).getValue();
+  return elementType.isInteger(1) ? (value.isZero() ? 0.0 : 1.0)
+                                  : value.roundToDouble(/*isSigned=*/true);
+}
+
+std::optional<double> dpc::splatValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
+      if (!splat)
+        return std::nullopt;
+      return toDouble(splat.getElementType(),
+                      splat.getSplatValue<Attribute>());
+    }
+    bool moves = isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op);
+    bool converts = isa<ConvertOp>(op) && isFloatTensor(value.getType());
+    if (!moves && !converts)
+      return std::nullopt;
+    value = op->getOperand(0);
+  }
+  return std::nullopt;
+}
+
+bool dpc::isSplatNear(Value value, double expected) {
+  std::optional<double> splat = splatValue(value);
+  return splat && std::abs(*splat - expected) <=
+                      kConstantTolerance * std::max(std::abs(expected), 1e-30);
+}
+
+Value dpc::skipConverts(Value value) {
+  while (auto convert = value.getDefiningOp<ConvertOp>()) {
+    auto from = dyn_cast<FloatType>(tensorType(convert.getX()).getElementType());
+    auto to = dyn_cast<FloatType>(tensorType(value).getElementType());
+    if (!from || !to || from.getWidth() > to.getWidth())
+      break;
+    value = convert.getX();
+  }
+  return value;
+}
+
+UnaryOp dpc::unaryOf(Value value, UnaryKind kind) {
+  auto op = value ? value.getDefiningOp<UnaryOp>() : UnaryOp();
+  return op && op.getKind() == kind ? op : UnaryOp();
+}
+
+BinaryOp dpc::binaryOf(Value value, BinaryKind kind) {
+  auto op = value ? value.getDefiningOp<BinaryOp>() : BinaryOp();
+  return op && op.getKind() == kind ? op : BinaryOp();
+}
+
+Value dpc::scaledValue(Value value, double &factor) {
+  if (BinaryOp mul = binaryOf(value, BinaryKind::mul)) {
+    for (auto [x, c] : {std::pair(mul.getA(), mul.getB()),
+                        std::pair(mul.getB(), mul.getA())})
+      if (std::optional<double> splat = splatValue(c)) {
+        factor = *splat;
+        return x;
+      }
+    return nullptr;
+  }
+  BinaryOp div = binaryOf(value, BinaryKind::div);
+  std::optional<double> splat = div ? splatValue(div.getB()) : std::nullopt;
+  if (!splat || *splat == 0.0)
+    return nullptr;
+  factor = 1.0 / *splat;
+  return div.getA();
+}
+
+/// For a reshape that only adds or removes unit dimensions: the result
+/// dimension of each operand dimension, -1 for unit ones; else nullopt.
+static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
+  ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
+  SmallVector<int64_t> dims;
+  size_t next = 0;
+  for (int64_t size : from) {
+    if (size == 1) {
+      dims.push_back(-1);
+      continue;
+    }
+    while (next < to.size() && to[next] == 1)
+      ++next;
+    if (next == to.size() || to[next] != size)
+      return std::nullopt;
+    dims.push_back(next++);
+  }
+  return dims;
+}
+
+Repeated dpc::repeatedSource(Value value) {
+  // Per dimension of the current source: its dimension in `value`, -1 for
+  // unit ones.
+  SmallVector<int64_t> map;
+  for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
+    map.push_back(size == 1 ? -1 : static_cast<int64_t>(dim));
+  while (Operation *op = value.getDefiningOp()) {
+    SmallVector<int64_t> next;
+    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      for (auto [size, dim] :
+           llvm::zip(shapeOf(broadcast.getX()), broadcast.getDims()))
+        next.push_back(size == 1 ? -1 : map[dim]);
+    } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+      auto dims = unitReshape(reshape);
+      if (!dims)
+        break;
+      for (int64_t dim : *dims)
+        next.push_back(dim < 0 ? -1 : map[dim]);
+    } else {
+      break;
+    }
+    map = next;
+    value = op->getOperand(0);
+  }
+  Repeated repeated{value, {}};
+  for (int64_t dim : map)
+    if (dim >= 0)
+      repeated.dims.push_back(dim);
+  return repeated;
+}
+
+//===----------------------------------------------------------------------===//
+// Elements known at compile time
+//===----------------------------------------------------------------------===//
+
+static int64_t linearIndex(ArrayRef<int64_t> shape, ArrayRef<int64_t> index) {
+  int64_t linear = 0;
+  for (auto [size, i] : llvm::zip(shape, index))
+    linear = linear * size + i;
+  return linear;
+}
+
+static std::optional<double> constantElement(ConstantOp op,
+                                             ArrayRef<int64_t> index) {
+  auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!dense)
+    return std::nullopt;
+  Type type = dense.getElementType();
+  if (dense.isSplat())
+    return toDouble(type, dense.getSplatValue<Attribute>());
+  int64_t i = linearIndex(dense.getType().getShape(), index);
+  if (isa<FloatType>(type))
+    return dense.getValues<APFloat>()[i].convertToDouble();
+  if (type.isInteger(1))
+    return dense.getValues<bool>()[i] ? 1.0 : 0.0;
+  return dense.getValues<APInt>()[i].roundToDouble(/*isSigned=*/true);
+}
+
+static std::optional<double> compareElement(CompareKind kind, double a,
+                                            double b) {
+  switch (kind) {
+  case CompareKind::eq:
+    return a == b;
+  case CompareKind::ne:
+    return a != b;
+  case CompareKind::lt:
+    return a < b;
+  case CompareKind::le:
+    return a <= b;
+  case CompareKind::gt:
+    return a > b;
+  case CompareKind::ge:
+    return a >= b;
+  }
+  return std::nullopt;
+}
+
+static std::optional<double> binaryElement(BinaryKind kind, double a,
+                                           double b) {
+  switch (kind) {
+  case BinaryKind::add:
+    return a + b;
+  case BinaryKind::sub:
+    return a - b;
+  case BinaryKind::mul:
+    return a * b;
+  case BinaryKind::maximum:
+    return std::max(a, b);
+  case BinaryKind::minimum:
+    return std::min(a, b);
+  case BinaryKind::logical_and:
+    return a != 0 && b != 0;
+  case BinaryKind::logical_or:
+    return a != 0 || b != 0;
+  case BinaryKind::logical_xor:
+    return (a != 0) != (b != 0);
+  default:
+    return std::nullopt;
+  }
+}
+
+/// The index into a data movement's operand of its result element `index`;
+/// nullopt for other ops.
+static std::optional<SmallVector<int64_t>>
+operandIndex(Operation *op, ArrayRef<int64_t> index) {
+  SmallVector<int64_t> result;
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    for (auto [size, dim] :
+         llvm::zip(shapeOf(broadcast.getX()), broadcast.getDims()))
+      result.push_back(size == 1 ? 0 : index[dim]);
+    return result;
+  }
+  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+    int64_t linear = linearIndex(shapeOf(reshape.getResult()), index);
+    ArrayRef<int64_t> shape = shapeOf(reshape.getX());
+    result.resize(shape.size());
+    for (size_t dim = shape.size(); dim-- > 0; linear /= shape[dim])
+      result[dim] = linear % shape[dim];
+    return result;
+  }
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    result.resize(index.size());
+    for (auto [i, dim] : llvm::enumerate(transpose.getPerm()))
+      result[dim] = index[i];
+    return result;
+  }
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    for (auto [i, offset, stride] :
+         llvm::zip(index, slice.getOffsets(), slice.getStrides()))
+      result.push_back(offset + i * stride);
+    return result;
+  }
+  return std::nullopt;
+}
+
+/// Element of a conversion; nullopt where it would have to round.
+static std::optional<double> convertElement(Type to, double x) {
+  if (to.isInteger(1))
+    return x != 0.0;
+  if (isa<IntegerType>(to))
+    return std::trunc(x);
+  return x;
+}
+
+std::optional<double> dpc::elementAt(Value value, ArrayRef<int64_t> index) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return constantElement(constant, index);
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return index[iota.getDim()];
+  if (auto moved = operandIndex(op, index))
+    return elementAt(op->getOperand(0), *moved);
+  if (auto select = dyn_cast<SelectOp>(op)) {
+    std::optional<double> condition = elementAt(select.getCondition(), index);
+    if (!condition)
+      return std::nullopt;
+    return elementAt(*condition != 0 ? select.getOnTrue() : select.getOnFalse(),
+                     index);
+  }
+  if (!isa<UnaryOp, BinaryOp, CompareOp, ConvertOp>(op))
+    return std::nullopt;
+  std::optional<double> a = elementAt(op->getOperand(0), index);
+  if (!a)
+    return std::nullopt;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return convertElement(tensorType(value).getElementType(), *a);
+  if (auto unary = dyn_cast<UnaryOp>(op)) {
+    if (unary.getKind() == UnaryKind::logical_not)
+      return *a == 0 ? 1.0 : 0.0;
+    return unary.getKind() == UnaryKind::neg ? std::optional(-*a)
+                                             : std::nullopt;
+  }
+  std::optional<double> b = elementAt(op->getOperand(1), index);
+  if (!b)
+    return std::nullopt;
+  if (auto compare = dyn_cast<CompareOp>(op))
+    return compareElement(compare.getKind(), *a, *b);
+  return binaryElement(cast<BinaryOp>(op).getKind(), *a, *b);
+}

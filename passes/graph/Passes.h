@@ -1,0 +1,39 @@
+//===- Passes.h - Passes of the graph altitude ------------------*- C++ -*-===//
+//
+// See Passes.td for what each pass does.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_GRAPH_PASSES_H
+#define DPC_PASSES_GRAPH_PASSES_H
+
+#include "ir/Dialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace dpc {
+
+/// Names that the graph passes look for and make.
+inline constexpr llvm::StringLiteral kForwardFunction = "forward";
+inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
+/// Argument attribute: the dimension that counts samples.
+inline constexpr llvm::StringLiteral kBatchDimAttr = "dpc.batch_dim";
+/// Result attribute (unit): the result is the loss to train on.
+inline constexpr llvm::StringLiteral kLossAttr = "dpc.loss";
+
+/// Attaches the gradients of all ops when the dialect loads
+/// (`dpc-differentiate` asks for it by itself).
+void registerVjpModels(mlir::DialectRegistry &registry);
+
+#define GEN_PASS_DECL
+#include "passes/graph/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/graph/Passes.h.inc"
+
+/// Makes the passes known to pass pipelines and command lines.
+inline void registerGraphPasses() { registerDpcGraphPasses(); }
+
+} // namespace dpc
+
+#endif // DPC_PASSES_GRAPH_PASSES_H

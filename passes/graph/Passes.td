@@ -1,0 +1,109 @@
+//===- Passes.td - Passes of the graph altitude ----------------*- tablegen -*-===//
+#ifndef DPC_PASSES_GRAPH_TD
+#define DPC_PASSES_GRAPH_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DpcSimplify : Pass<"dpc-simplify", "::mlir::func::FuncOp"> {
+  let summary = "Removes what computes nothing: canonical forms, CSE, dead code.";
+  let description = [{
+    Rewrites values to equal values only (bit for bit, but for the sign of zero
+    and constants folded at compile time): chains of transposes, reshapes,
+    slices and broadcasts collapse, transposes of matmul operands become its
+    `ta`/`tb` flags, divisions by powers of two become multiplications,
+    `x * 1`, `x + 0` and the like vanish, `pow(x, 2)` becomes `x * x`.
+    Function arguments stay, used or not.
+
+    Example:
+
+    ```mlir
+    %0 = dpc.transpose %w perm = [1, 0] : tensor<192x64xf32> -> tensor<64x192xf32>
+    %1 = dpc.matmul %x, %0 : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
+    // becomes
+    %1 = dpc.matmul %x, %w tb : (tensor<8x64xf32>, tensor<192x64xf32>) -> tensor<8x192xf32>
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
+  let summary = "Recognizes decomposed gelu, silu, norms, softmax, rope, attention.";
+  let description = [{
+    Exporters write these as chains of primitives. Where a chain is one of them
+    beyond doubt (constants within 1e-6 of the ideal ones; causal masks checked
+    element by element), it becomes one op; anything else stays as it is.
+    Masks and rotary tables that depend on a parameter are not fused, because
+    the ops have no gradient in them. Run `dpc-simplify` before.
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcAppendLoss : Pass<"dpc-append-loss", "::mlir::ModuleOp"> {
+  let summary = "Adds a label input and a mean loss to @forward.";
+  let description = [{
+    `cross_entropy`: the output is logits [.., V]; `labels` are integers [..];
+    rows with label -100 do not count. `mse`: `labels` have the output's type.
+    The new input is called `labels`, the new result `loss` (marked `dpc.loss`).
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", "\"cross_entropy\"",
+           "cross_entropy or mse">,
+    Option<"output", "output", "std::string", "\"\"",
+           "name of the output that the loss reads (default: the only float "
+           "output that is not a scalar)">,
+  ];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Turns @forward with a loss into @train_step.";
+  let description = [{
+    `@train_step(parameters.., buffers.., states.., inputs.., lr, step) ->
+    (new parameters.., new states.., metrics..)` holds the forward ops, the
+    gradients of all arguments with role `parameter`, and the optimizer. It
+    replaces @forward.
+
+    The loss is peeled into `S * s` with `s` free of parameters (1 / number of
+    labels): gradients are those of S, `s` scales the norm and is the
+    optimizer's `scale`, times min(1, max_norm / (norm + 1e-6)) when gradients
+    are clipped. So shards and micro-batches add up plain sums.
+
+    Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
+    outputs are dropped, with a remark: a training step does not return them.
+    Parameters that the loss does not depend on are left alone, with a remark.
+    Every op gets `dpc.phase`.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
+           "adamw or sgd">,
+    Option<"beta1", "beta1", "double", "0.9", "AdamW: decay of the mean">,
+    Option<"beta2", "beta2", "double", "0.999", "AdamW: decay of the square">,
+    Option<"eps", "eps", "double", "1e-8", "AdamW: added to the root">,
+    Option<"weightDecay", "weight-decay", "double", "-1.0",
+           "weight decay; negative: PyTorch's default (adamw 0.01, sgd 0)">,
+    Option<"momentum", "momentum", "double", "0.0", "SGD: momentum">,
+    Option<"clipGradNorm", "clip-grad-norm", "double", "0.0",
+           "largest global gradient norm; 0: not clipped">,
+  ];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcExpandCrossEntropy
+    : Pass<"dpc-expand-cross-entropy", "::mlir::func::FuncOp"> {
+  let summary = "Writes cross entropy so that the vocabulary may be split.";
+  let description = [{
+    `dpc.cross_entropy` needs whole rows. Its expansion reduces along the
+    vocabulary three times (maximum, sum of exponentials, picked logit), each a
+    row vector that shards can combine:
+
+    ```
+    m = max(logits); (e, p) = cross_entropy_sums(logits, m, labels)
+    lse = log(e) + m; loss = labels == ignore_index ? 0 : lse - p
+    ```
+
+    Runs after `dpc-differentiate`: the gradient reads `lse` only.
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+#endif // DPC_PASSES_GRAPH_TD

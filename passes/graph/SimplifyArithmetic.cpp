@@ -1,0 +1,126 @@
+//===- SimplifyArithmetic.cpp - Arithmetic rewrites of dpc-simplify -------===//
+#include "passes/graph/Match.h"
+#include "passes/graph/SimplifyPatterns.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// True when 1 / x is exact: x is a power of two within range.
+static bool hasExactReciprocal(double x) {
+  int exponent;
+  return std::isfinite(x) && std::abs(std::frexp(x, &exponent)) == 0.5 &&
+         std::abs(exponent) < 100;
+}
+
+/// pow with a small constant exponent, and divisions by or of constants.
+static LogicalResult simplifyPow(BinaryOp op, PatternRewriter &rewriter) {
+  std::optional<double> exponent = splatValue(op.getB());
+  if (!exponent || !isFloatTensor(op.getType()))
+    return failure();
+  GraphBuilder g(rewriter, op.getLoc());
+  Value x = op.getA();
+  if (*exponent == 2.0)
+    rewriter.replaceOp(op, g.mul(x, x));
+  else if (*exponent == 3.0)
+    rewriter.replaceOp(op, g.mul(g.mul(x, x), x));
+  else if (*exponent == 0.5)
+    rewriter.replaceOp(op, g.unary(UnaryKind::sqrt, x));
+  else if (*exponent == -0.5)
+    rewriter.replaceOp(op, g.unary(UnaryKind::rsqrt, x));
+  else if (*exponent == -1.0)
+    rewriter.replaceOp(op, g.unary(UnaryKind::reciprocal, x));
+  else
+    return failure();
+  return success();
+}
+
+static LogicalResult simplifyDiv(BinaryOp op, PatternRewriter &rewriter) {
+  if (!isFloatTensor(op.getType()))
+    return failure();
+  GraphBuilder g(rewriter, op.getLoc());
+  std::optional<double> divisor = splatValue(op.getB());
+  if (divisor && hasExactReciprocal(*divisor)) {
+    rewriter.replaceOp(op, g.scale(op.getA(), 1.0 / *divisor));
+    return success();
+  }
+  if (splatValue(op.getA()) == 1.0) {
+    rewriter.replaceOp(op, g.unary(UnaryKind::reciprocal, op.getB()));
+    return success();
+  }
+  return failure();
+}
+
+static LogicalResult simplifyBinary(BinaryOp op, PatternRewriter &rewriter) {
+  switch (op.getKind()) {
+  case BinaryKind::pow:
+    return simplifyPow(op, rewriter);
+  case BinaryKind::div:
+    return simplifyDiv(op, rewriter);
+  case BinaryKind::mul:
+    for (auto [x, c] : {std::pair(op.getA(), op.getB()),
+                        std::pair(op.getB(), op.getA())})
+      if (splatValue(c) == -1.0) {
+        rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::neg,
+                                             x);
+        return success();
+      }
+    return failure();
+  default:
+    return failure();
+  }
+}
+
+static LogicalResult simplifyUnary(UnaryOp op, PatternRewriter &rewriter) {
+  if (op.getKind() == UnaryKind::reciprocal)
+    if (UnaryOp root = unaryOf(op.getX(), UnaryKind::sqrt)) {
+      rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::rsqrt,
+                                           root.getX());
+      return success();
+    }
+  bool isInvolution =
+      op.getKind() == UnaryKind::neg ||
+      (op.getKind() == UnaryKind::logical_not &&
+       op.getType().getElementType().isInteger(1));
+  UnaryOp inner = isInvolution ? unaryOf(op.getX(), op.getKind()) : UnaryOp();
+  if (!inner)
+    return failure();
+  rewriter.replaceOp(op, inner.getX());
+  return success();
+}
+
+static LogicalResult simplifySelect(SelectOp op, PatternRewriter &rewriter) {
+  if (op.getOnTrue() == op.getOnFalse()) {
+    rewriter.replaceOp(op, op.getOnTrue());
+    return success();
+  }
+  if (std::optional<double> condition = splatValue(op.getCondition())) {
+    rewriter.replaceOp(op, *condition != 0 ? op.getOnTrue() : op.getOnFalse());
+    return success();
+  }
+  if (UnaryOp inverted =
+          unaryOf(op.getCondition(), UnaryKind::logical_not)) {
+    if (!tensorType(inverted.getX()).getElementType().isInteger(1))
+      return failure();
+    rewriter.replaceOpWithNewOp<SelectOp>(op, op.getType(), inverted.getX(),
+                                          op.getOnFalse(), op.getOnTrue());
+    return success();
+  }
+  return failure();
+}
+
+/// i1 -> T -> i1 is the identity.
+static LogicalResult simplifyConvert(ConvertOp op, PatternRewriter &rewriter) {
+  auto inner = op.getX().getDefiningOp<ConvertOp>();
+  if (!inner || inner.getX().getType() != op.getType() ||
+      !tensorType(op).getElementType().isInteger(1))
+    return failure();
+  rewriter.replaceOp(op, inner.getX());
+  return success();
+}
+
+void dpc::populateArithmeticPatterns(RewritePatternSet &patterns) {
+  patterns.add(simplifyBinary);
+  patterns.add(simplifyUnary);
+  patterns.add(simplifySelect);
+  patterns.add(simplifyConvert);
+}

@@ -1,0 +1,212 @@
+//===- SimplifyMovement.cpp - Data movement rewrites of dpc-simplify ------===//
+#include "passes/graph/Match.h"
+#include "passes/graph/SimplifyPatterns.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Largest constant that is sliced at compile time.
+static constexpr int64_t kMaxSlicedElements = 1 << 22;
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+static LogicalResult sliceOfSlice(SliceOp op, SliceOp inner,
+                                  PatternRewriter &rewriter) {
+  SmallVector<int64_t> offsets, strides;
+  for (auto [outerOffset, outerStride, offset, stride] :
+       llvm::zip(op.getOffsets(), op.getStrides(), inner.getOffsets(),
+                 inner.getStrides())) {
+    offsets.push_back(offset + outerOffset * stride);
+    strides.push_back(outerStride * stride);
+  }
+  rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getX(), offsets,
+                                       strides);
+  return success();
+}
+
+/// A slice that is exactly one part of a concat.
+static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
+                                   PatternRewriter &rewriter) {
+  int64_t dim = concat.getDim(), start = 0;
+  for (Value part : concat.getParts()) {
+    bool matches = part.getType() == op.getType();
+    for (auto [d, offset, stride] :
+         llvm::enumerate(op.getOffsets(), op.getStrides()))
+      matches &= stride == 1 &&
+                 offset == (static_cast<int64_t>(d) == dim ? start : 0);
+    if (matches) {
+      rewriter.replaceOp(op, part);
+      return success();
+    }
+    start += shapeOf(part)[dim];
+  }
+  return failure();
+}
+
+/// The slice of a constant, computed now.
+static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
+                                     PatternRewriter &rewriter) {
+  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+  auto type = cast<RankedTensorType>(op.getType());
+  if (!dense || dense.isSplat() || type.getNumElements() > kMaxSlicedElements)
+    return failure();
+  ArrayRef<int64_t> from = dense.getType().getShape();
+  SmallVector<Attribute> values;
+  auto elements = dense.getValues<Attribute>();
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    int64_t rest = i, linear = 0, pitch = 1;
+    for (size_t d = from.size(); d-- > 0;) {
+      int64_t index = rest % type.getDimSize(d);
+      rest /= type.getDimSize(d);
+      linear += (op.getOffsets()[d] + index * op.getStrides()[d]) * pitch;
+      pitch *= from[d];
+    }
+    values.push_back(elements[linear]);
+  }
+  rewriter.replaceOpWithNewOp<ConstantOp>(op, type,
+                                          DenseElementsAttr::get(type, values));
+  return success();
+}
+
+static LogicalResult simplifySlice(SliceOp op, PatternRewriter &rewriter) {
+  Operation *producer = op.getX().getDefiningOp();
+  if (auto inner = dyn_cast_if_present<SliceOp>(producer))
+    return sliceOfSlice(op, inner, rewriter);
+  if (auto concat = dyn_cast_if_present<ConcatOp>(producer))
+    return sliceOfConcat(op, concat, rewriter);
+  if (auto constant = dyn_cast_if_present<ConstantOp>(producer))
+    return sliceOfConstant(op, constant, rewriter);
+  return failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Broadcast, transpose, reduce, concat
+//===----------------------------------------------------------------------===//
+
+/// Broadcasts of broadcasts join; unit dimensions of the operand go away, so
+/// that a bias is always `broadcast %b dims = [last]`; what repeats nothing is
+/// a reshape.
+static LogicalResult simplifyBroadcast(BroadcastOp op,
+                                       PatternRewriter &rewriter) {
+  GraphBuilder g(rewriter, op.getLoc());
+  ArrayRef<int64_t> to = shapeOf(op.getResult());
+  if (tensorType(op.getX()).getNumElements() ==
+      tensorType(op.getResult()).getNumElements()) {
+    rewriter.replaceOp(op, g.reshape(op.getX(), to));
+    return success();
+  }
+  if (auto inner = op.getX().getDefiningOp<BroadcastOp>()) {
+    SmallVector<int64_t> dims;
+    for (int64_t dim : inner.getDims())
+      dims.push_back(op.getDims()[dim]);
+    rewriter.replaceOp(op, g.broadcast(inner.getX(), to, dims));
+    return success();
+  }
+  SmallVector<int64_t> shape, dims;
+  for (auto [size, dim] : llvm::zip(shapeOf(op.getX()), op.getDims()))
+    if (size != 1) {
+      shape.push_back(size);
+      dims.push_back(dim);
+    }
+  if (dims.size() == op.getDims().size())
+    return failure();
+  rewriter.replaceOp(op, g.broadcast(g.reshape(op.getX(), shape), to, dims));
+  return success();
+}
+
+/// A transpose that moves unit dimensions only is a reshape.
+static LogicalResult simplifyTranspose(TransposeOp op,
+                                       PatternRewriter &rewriter) {
+  int64_t last = -1;
+  for (int64_t dim : op.getPerm()) {
+    if (shapeOf(op.getX())[dim] == 1)
+      continue;
+    if (dim < last)
+      return failure();
+    last = dim;
+  }
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getX());
+  return success();
+}
+
+/// A reduction over unit dimensions is a reshape.
+static LogicalResult simplifyReduce(ReduceOp op, PatternRewriter &rewriter) {
+  for (int64_t dim : op.getDims())
+    if (shapeOf(op.getX())[dim] != 1)
+      return failure();
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getX());
+  return success();
+}
+
+static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
+  if (op.getParts().size() != 1)
+    return failure();
+  rewriter.replaceOp(op, op.getParts().front());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Matmul operands
+//===----------------------------------------------------------------------===//
+
+/// The operand `x` of a matmul without the transpose that makes it strided:
+/// when the innermost dimension of what is transposed ends up second to last,
+/// the last two are swapped back (the caller flips the flag). Null when there
+/// is nothing to gain.
+static Value untransposed(Value x, PatternRewriter &rewriter) {
+  auto transpose = x.getDefiningOp<TransposeOp>();
+  if (!transpose)
+    return nullptr;
+  auto perm = llvm::to_vector(transpose.getPerm());
+  int64_t rank = perm.size();
+  if (perm[rank - 2] != rank - 1)
+    return nullptr;
+  std::swap(perm[rank - 2], perm[rank - 1]);
+  return GraphBuilder(rewriter, transpose.getLoc())
+      .transpose(transpose.getX(), perm);
+}
+
+/// The matrix that `b` repeats for every batch, or null.
+static Value sharedMatrix(Value b) {
+  auto broadcast = b.getDefiningOp<BroadcastOp>();
+  int64_t rank = shapeOf(b).size();
+  if (!broadcast || rank < 3)
+    return nullptr;
+  Value matrix = broadcast.getX();
+  ArrayRef<int64_t> dims = broadcast.getDims();
+  if (dims.size() != 2 || dims[0] != rank - 2 || dims[1] != rank - 1 ||
+      shapeOf(matrix) != shapeOf(b).take_back(2))
+    return nullptr;
+  return matrix;
+}
+
+static LogicalResult simplifyMatmul(MatmulOp op, PatternRewriter &rewriter) {
+  Value a = op.getA(), b = op.getB();
+  bool ta = op.getTa(), tb = op.getTb();
+  bool isShared = shapeOf(b).size() < shapeOf(a).size();
+  Value better;
+  if (!isShared && (better = untransposed(a, rewriter))) {
+    a = better;
+    ta = !ta;
+  } else if ((better = untransposed(b, rewriter))) {
+    b = better;
+    tb = !tb;
+  } else if (!ta && (better = sharedMatrix(b))) {
+    b = better;
+  } else {
+    return failure();
+  }
+  rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), a, b, ta, tb);
+  return success();
+}
+
+void dpc::populateMovementPatterns(RewritePatternSet &patterns) {
+  patterns.add(simplifySlice);
+  patterns.add(simplifyBroadcast);
+  patterns.add(simplifyTranspose);
+  patterns.add(simplifyReduce);
+  patterns.add(simplifyConcat);
+  patterns.add(simplifyMatmul);
+}

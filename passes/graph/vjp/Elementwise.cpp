@@ -1,0 +1,209 @@
+//===- Elementwise.cpp - Gradients of elementwise ops ---------------------===//
+#include "passes/graph/vjp/Vjp.h"
+#include <numbers>
+
+using namespace mlir;
+using namespace dpc;
+using vjp::Grads;
+
+namespace {
+
+/// f'(x) * dy, or null where the derivative is zero almost everywhere; nullopt
+/// when the kind has no gradient. `y` is f(x).
+std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x, Value y,
+                               Value dy) {
+  switch (kind) {
+  case UnaryKind::neg:
+    return g.neg(dy);
+  case UnaryKind::exp:
+    return g.mul(dy, y);
+  case UnaryKind::log:
+    return g.div(dy, x);
+  case UnaryKind::sqrt: // 1 / (2 y)
+    return g.div(g.scale(dy, 0.5), y);
+  case UnaryKind::rsqrt: // -y^3 / 2
+    return g.mul(dy, g.mul(g.scale(y, -0.5), g.mul(y, y)));
+  case UnaryKind::reciprocal: // -y^2
+    return g.mul(dy, g.neg(g.mul(y, y)));
+  case UnaryKind::abs:
+    return g.mul(dy, g.unary(UnaryKind::sign, x));
+  case UnaryKind::sign:
+  case UnaryKind::floor:
+  case UnaryKind::ceil:
+  case UnaryKind::logical_not:
+    return Value();
+  case UnaryKind::tanh: // 1 - y^2
+    return g.mul(dy, g.sub(g.constantLike(y, 1.0), g.mul(y, y)));
+  case UnaryKind::sigmoid: // y (1 - y)
+    return g.mul(dy, g.mul(y, g.sub(g.constantLike(y, 1.0), y)));
+  case UnaryKind::relu: {
+    // The result is positive exactly where the operand is; reading it lets the
+    // operand die.
+    Value zero = g.constantLike(y, 0.0);
+    return g.select(g.compare(CompareKind::gt, y, zero), dy, zero);
+  }
+  case UnaryKind::erf: // 2 / sqrt(pi) exp(-x^2)
+    return g.mul(dy, g.scale(g.unary(UnaryKind::exp, g.neg(g.mul(x, x))),
+                             2.0 * std::numbers::inv_sqrtpi));
+  case UnaryKind::sin:
+    return g.mul(dy, g.unary(UnaryKind::cos, x));
+  case UnaryKind::cos:
+    return g.mul(dy, g.neg(g.unary(UnaryKind::sin, x)));
+  case UnaryKind::gelu:
+    return g.mul(dy, g.unary(UnaryKind::gelu_grad, x));
+  case UnaryKind::gelu_tanh:
+    return g.mul(dy, g.unary(UnaryKind::gelu_tanh_grad, x));
+  case UnaryKind::silu:
+    return g.mul(dy, g.unary(UnaryKind::silu_grad, x));
+  case UnaryKind::gelu_grad:
+  case UnaryKind::gelu_tanh_grad:
+  case UnaryKind::silu_grad:
+    return std::nullopt;
+  }
+  llvm_unreachable("all unary kinds are handled");
+}
+
+struct UnaryVjp : VjpOpInterface::ExternalModel<UnaryVjp, UnaryOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto unary = cast<UnaryOp>(op);
+    operandGrads.assign(1, Value());
+    if (!wanted[0])
+      return success();
+    std::optional<Value> grad =
+        unaryGrad(GraphBuilder(builder, op->getLoc()), unary.getKind(),
+                  unary.getX(), unary.getResult(), resultGrads[0]);
+    if (!grad)
+      return op->emitError() << "unary " << stringifyUnaryKind(unary.getKind())
+                             << " has no gradient: it is a derivative itself";
+    operandGrads[0] = *grad;
+    return success();
+  }
+};
+
+/// Gradients of maximum and minimum: to the chosen operand, and half to each
+/// where they are equal, as PyTorch does.
+Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine, Value other,
+                   Value dy) {
+  Value tie = g.select(g.compare(CompareKind::eq, mine, other),
+                       g.scale(dy, 0.5), g.constantLike(dy, 0.0));
+  return g.select(g.compare(chosen, mine, other), dy, tie);
+}
+
+struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto binary = cast<BinaryOp>(op);
+    operandGrads.assign(2, Value());
+    GraphBuilder g(builder, op->getLoc());
+    Value dy = resultGrads[0];
+    if (wanted[0])
+      operandGrads[0] = gradA(g, binary, dy);
+    if (wanted[1]) {
+      if (binary.getKind() == BinaryKind::rem)
+        return op->emitError("remainder has no gradient in its divisor");
+      operandGrads[1] = gradB(g, binary, dy);
+    }
+    return success();
+  }
+
+  static Value gradA(GraphBuilder g, BinaryOp op, Value dy) {
+    Value a = op.getA(), b = op.getB();
+    switch (op.getKind()) {
+    case BinaryKind::add:
+    case BinaryKind::sub:
+    case BinaryKind::rem:
+      return dy;
+    case BinaryKind::mul:
+      return g.mul(dy, b);
+    case BinaryKind::div:
+      return g.div(dy, b);
+    case BinaryKind::pow: { // b a^(b-1)
+      Value less = g.sub(b, g.constantLike(b, 1.0));
+      return g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
+    }
+    case BinaryKind::maximum:
+      return extremumGrad(g, CompareKind::gt, a, b, dy);
+    case BinaryKind::minimum:
+      return extremumGrad(g, CompareKind::lt, a, b, dy);
+    default:
+      return Value();
+    }
+  }
+
+  static Value gradB(GraphBuilder g, BinaryOp op, Value dy) {
+    Value a = op.getA(), b = op.getB();
+    switch (op.getKind()) {
+    case BinaryKind::add:
+      return dy;
+    case BinaryKind::sub:
+      return g.neg(dy);
+    case BinaryKind::mul:
+      return g.mul(dy, a);
+    case BinaryKind::div: // -(a / b) / b
+      return g.neg(g.div(g.mul(dy, op.getResult()), b));
+    case BinaryKind::pow: { // y log(a), zero where a is zero
+      Value zero = g.constantLike(a, 0.0);
+      Value grad =
+          g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
+      return g.select(g.compare(CompareKind::eq, a, zero), zero, grad);
+    }
+    case BinaryKind::maximum:
+      return extremumGrad(g, CompareKind::gt, b, a, dy);
+    case BinaryKind::minimum:
+      return extremumGrad(g, CompareKind::lt, b, a, dy);
+    default:
+      return Value();
+    }
+  }
+};
+
+struct CompareVjp : VjpOpInterface::ExternalModel<CompareVjp, CompareOp> {
+  LogicalResult buildVjp(Operation *, OpBuilder &, ArrayRef<Value>,
+                         ArrayRef<bool>, Grads &operandGrads) const {
+    operandGrads.assign(2, Value());
+    return success();
+  }
+};
+
+struct SelectVjp : VjpOpInterface::ExternalModel<SelectVjp, SelectOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto select = cast<SelectOp>(op);
+    GraphBuilder g(builder, op->getLoc());
+    operandGrads.assign(3, Value());
+    Value dy = resultGrads[0], condition = select.getCondition();
+    if (wanted[1])
+      operandGrads[1] = g.select(condition, dy, g.constantLike(dy, 0.0));
+    if (wanted[2])
+      operandGrads[2] = g.select(condition, g.constantLike(dy, 0.0), dy);
+    return success();
+  }
+};
+
+struct ConvertVjp : VjpOpInterface::ExternalModel<ConvertVjp, ConvertOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    Value x = cast<ConvertOp>(op).getX();
+    operandGrads.assign(1, Value());
+    if (wanted[0] && isFloatTensor(op->getResult(0).getType()))
+      operandGrads[0] =
+          GraphBuilder(builder, op->getLoc())
+              .convert(resultGrads[0], tensorType(x).getElementType());
+    return success();
+  }
+};
+
+} // namespace
+
+void vjp::attachElementwise(MLIRContext &context) {
+  UnaryOp::attachInterface<UnaryVjp>(context);
+  BinaryOp::attachInterface<BinaryVjp>(context);
+  CompareOp::attachInterface<CompareVjp>(context);
+  SelectOp::attachInterface<SelectVjp>(context);
+  ConvertOp::attachInterface<ConvertVjp>(context);
+}

@@ -1,0 +1,121 @@
+//===- Rows.cpp - Gradients of reductions and row ops ---------------------===//
+#include "passes/graph/vjp/Vjp.h"
+
+using namespace mlir;
+using namespace dpc;
+using vjp::Grads;
+
+namespace {
+
+/// dy, of the shape of a reduction's result, repeated over what was reduced.
+Value unreduce(GraphBuilder g, ReduceOp op, Value dy) {
+  SmallVector<int64_t> kept;
+  for (int64_t dim : llvm::seq<int64_t>(0, shapeOf(op.getX()).size()))
+    if (!llvm::is_contained(op.getDims(), dim))
+      kept.push_back(dim);
+  return g.broadcast(dy, shapeOf(op.getX()), kept);
+}
+
+struct ReduceVjp : VjpOpInterface::ExternalModel<ReduceVjp, ReduceOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto reduce = cast<ReduceOp>(op);
+    GraphBuilder g(builder, op->getLoc());
+    operandGrads.assign(1, Value());
+    if (!wanted[0])
+      return success();
+    if (reduce.getKind() == ReduceKind::prod)
+      return op->emitError("reduce prod has no gradient");
+    if (reduce.getKind() == ReduceKind::sum) {
+      operandGrads[0] = unreduce(g, reduce, resultGrads[0]);
+      return success();
+    }
+    // Equal extrema share the gradient evenly, as in PyTorch.
+    Value x = reduce.getX();
+    Value chosen = g.convert(
+        g.compare(CompareKind::eq, x, unreduce(g, reduce, reduce.getResult())),
+        tensorType(x).getElementType());
+    Value count = g.reduce(ReduceKind::sum, chosen, reduce.getDims());
+    Value share = g.div(resultGrads[0], count);
+    operandGrads[0] = g.mul(chosen, unreduce(g, reduce, share));
+    return success();
+  }
+};
+
+struct SoftmaxVjp : VjpOpInterface::ExternalModel<SoftmaxVjp, SoftmaxOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    operandGrads.assign(1, Value());
+    if (wanted[0])
+      operandGrads[0] = SoftmaxGradOp::create(
+          builder, op->getLoc(), op->getResult(0).getType(), op->getResult(0),
+          resultGrads[0]);
+    return success();
+  }
+};
+
+struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto norm = cast<NormOp>(op);
+    operandGrads.assign(op->getNumOperands(), Value());
+    if (resultGrads[1] || resultGrads[2])
+      return op->emitError("the mean and rstd of a norm have no gradient");
+    Value x = norm.getX(), dy = resultGrads[0];
+    auto rowType = RankedTensorType::get({shapeOf(x).back()},
+                                         tensorType(x).getElementType());
+    Type scaleType = norm.getScale() ? norm.getScale().getType() : rowType;
+    Type biasType = norm.getBias() ? norm.getBias().getType() : rowType;
+    auto grad = NormGradOp::create(builder, op->getLoc(), x.getType(),
+                                   scaleType, biasType, norm.getKind(), x,
+                                   norm.getMean(), norm.getRstd(), dy,
+                                   norm.getScale());
+    operandGrads[0] = grad.getDx();
+    unsigned next = 1;
+    if (norm.getScale())
+      operandGrads[next++] = grad.getDscale();
+    if (norm.getBias())
+      operandGrads[next] = grad.getDbias();
+    for (auto [i, isWanted] : llvm::enumerate(wanted))
+      if (!isWanted)
+        operandGrads[i] = Value();
+    return success();
+  }
+};
+
+struct CrossEntropyVjp
+    : VjpOpInterface::ExternalModel<CrossEntropyVjp, CrossEntropyOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto loss = cast<CrossEntropyOp>(op);
+    operandGrads.assign(2, Value());
+    if (resultGrads[1])
+      return op->emitError("the log-sum-exp of a cross entropy has no gradient");
+    if (!wanted[0])
+      return success();
+    // cross_entropy_grad takes dloss = 0 on ignored rows.
+    GraphBuilder g(builder, op->getLoc());
+    Value labels = loss.getLabels(), dy = resultGrads[0];
+    Value ignored = g.compare(
+        CompareKind::eq, labels,
+        g.constantLike(labels, static_cast<int64_t>(loss.getIgnoreIndex())));
+    Value dloss = g.select(ignored, g.constantLike(dy, 0.0), dy);
+    operandGrads[0] = CrossEntropyGradOp::create(
+        builder, op->getLoc(), loss.getLogits().getType(), loss.getLogits(),
+        labels, loss.getLse(), dloss, TypeAttr());
+    return success();
+  }
+};
+
+} // namespace
+
+void vjp::attachRows(MLIRContext &context) {
+  ReduceOp::attachInterface<ReduceVjp>(context);
+  SoftmaxOp::attachInterface<SoftmaxVjp>(context);
+  NormOp::attachInterface<NormVjp>(context);
+  CrossEntropyOp::attachInterface<CrossEntropyVjp>(context);
+}

@@ -1,0 +1,14 @@
+//===- Vjp.cpp - Registration of gradients --------------------------------===//
+#include "passes/graph/vjp/Vjp.h"
+
+using namespace mlir;
+using namespace dpc;
+
+void dpc::registerVjpModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
+    vjp::attachElementwise(*context);
+    vjp::attachMovement(*context);
+    vjp::attachContraction(*context);
+    vjp::attachRows(*context);
+  });
+}
