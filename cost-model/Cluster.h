@@ -53,6 +53,10 @@ struct Device {
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
   double launchSeconds = 0;        ///< Smallest time of one kernel.
+  /// Between two ranks of one machine, through shared memory; 0 where not
+  /// given. Only makeLocalCluster reads them: a cluster.json has levels.
+  double exchangeBytesPerSecond = 0;
+  double exchangeLatencySeconds = 0;
   GemmModel gemm;
 
   double peak(DType type) const { return peakFlops[static_cast<int>(type)]; }
@@ -109,6 +113,7 @@ struct Cluster {
 };
 
 /// Reads a device file's JSON. `where` (file and JSON path) starts messages.
+/// Every constant is {"value": number, "source": "where it is from"}.
 Result<Device> parseDevice(const nlohmann::json &json,
                            const std::string &where);
 
@@ -129,8 +134,10 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file);
 Result<Cluster> loadCluster(const std::string &option,
                             const std::string &calibratedDevice = "");
 
-/// N ranks that are threads of this machine, joined by shared memory. Memory
-/// and cores of the machine are divided by the ranks.
+/// N ranks that are threads of this machine, joined by shared memory. Without a
+/// calibrated device, cpu-local (which describes one core) is scaled to this
+/// machine's cores and memory; a calibrated device describes a whole machine.
+/// Peak, bandwidth, memory and cores are then divided by the ranks.
 Result<Cluster> makeLocalCluster(int64_t ranks,
                                  const std::string &calibratedDevice = "");
 

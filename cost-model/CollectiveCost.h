@@ -29,10 +29,19 @@
 //     all_gather back: only B / (n_0...n_{i-1}) bytes enter level i.
 //     all_to_all: level i carries the part whose peer differs first (from the
 //     outside) at level i: B * (p_i - p_{i-1}) / n with p_i = n_0*...*n_i.
+//     Levels' latencies add; the links are different, so that transfers overlap
+//     and the slowest level's transfer counts.
+//     broadcast: along the outermost level first, then inwards; levels add.
 //
-//   Contention: k groups that share a link at once divide its bandwidth by k.
+//   Contention: k groups that share a link at once divide its bandwidth by k;
+//   so does a level's oversubscription.
+//   Ring-shaped levels: an all_to_all message crosses n/4 links on average, so
+//   its bytes count n/4 times (at least once). Full meshes: one pair uses one
+//   of the (span - 1) links of a device, so send_recv gets that share of b.
 //
-// A flat ring or tree over several levels runs at the slowest level's rate.
+// A flat algorithm over several levels runs at the slowest level's rate and
+// pays the largest latency. Tree reductions do not scatter: reduce_scatter and
+// all_gather are ring, in-switch or hierarchical.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_COLLECTIVECOST_H

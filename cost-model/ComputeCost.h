@@ -49,8 +49,8 @@ double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 /// operations run at the device's f32 peak. 0 when both are 0.
 double streamSeconds(const Device &device, double bytes, double flops = 0);
 
-/// `wanted` if the device computes in it, else the widest narrower-or-equal
-/// substitute it has a peak for (bf16 on V100 -> f16), else f32.
+/// `wanted` if the device computes in it, else what stands in for it: the other
+/// 16-bit type (bf16 on V100 -> f16), 16 bits for fp8, else f32.
 DType computeType(const Device &device, DType wanted);
 
 /// Bytes per second that streaming kernels reach.

@@ -90,11 +90,17 @@ struct SearchOptions {
   StrategySpace space;
   Objective objective = Objective::Throughput;
   int64_t top = 10;
+  /// Most calls of Evaluator::evaluate for candidates, the most promising
+  /// first; past it candidates are only bounded, and the winner is the best of
+  /// those evaluated. Baselines are not counted.
+  int64_t maxEvaluations = INT64_MAX;
 };
 
 struct SearchResult {
   /// Index 0 is the winner; sorted by the objective, those that do not fit
-  /// after those that fit. Empty only when nothing could be built.
+  /// after those that fit, those that cannot be built last. At most `top`.
+  /// Pruned candidates fill free places, with what their bounds say. Empty only
+  /// when the request allows no strategy.
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
   /// What limits the winner: "compute", "memory", "communication over LEVEL",

@@ -21,9 +21,10 @@ Result<Solution> solveExhaustive(const Problem &problem,
 struct EliminationOptions {
   /// Entries of the largest table an elimination may build.
   uint64_t maxTableEntries = uint64_t(1) << 21;
-  /// Nodes that may be conditioned on (solved once per option) when the
-  /// table grows past the limit; their option counts multiply the time.
-  uint64_t maxConditionings = 64;
+  /// When every table would grow past the limit, nodes of large degree are
+  /// conditioned on: what is left is solved once per option. This is the most
+  /// times that may happen, the product of their option counts.
+  uint64_t maxConditionings = 4096;
 };
 
 struct EliminationStats {

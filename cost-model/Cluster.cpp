@@ -1,0 +1,320 @@
+//===- Cluster.cpp - cluster.json -----------------------------------------===//
+
+#include "cost-model/Cluster.h"
+#include "cost-model/JsonFields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <unistd.h>
+
+namespace dpc::cost {
+
+using nlohmann::json;
+
+static constexpr double giga = 1e9;
+static constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
+static constexpr double micro = 1e-6;
+static constexpr int64_t maxDevices = 1 << 22;
+static constexpr const char *linkKindNames[] = {"switch", "full-mesh", "ring",
+                                                "fat-tree", "shared-memory"};
+
+std::string_view stringifyLinkKind(LinkKind kind) {
+  return linkKindNames[static_cast<int>(kind)];
+}
+
+int64_t Cluster::numDevices() const {
+  int64_t count = 0;
+  for (const NodeGroup &group : groups)
+    count += group.nodes * group.devicesPerNode;
+  return count;
+}
+
+int64_t Cluster::devicesPerNode() const {
+  assert(!groups.empty() && "a cluster has a group");
+  int64_t least = groups.front().devicesPerNode;
+  for (const NodeGroup &group : groups)
+    least = std::min(least, group.devicesPerNode);
+  return least;
+}
+
+const Device &Cluster::slowestDevice(DType type) const {
+  assert(!groups.empty() && "a cluster has a group");
+  const Device *slowest = &groups.front().device;
+  for (const NodeGroup &group : groups)
+    if (group.device.peak(type) < slowest->peak(type))
+      slowest = &group.device;
+  return *slowest;
+}
+
+double Cluster::usableBytes() const {
+  assert(!groups.empty() && "a cluster has a group");
+  double least = groups.front().device.usableBytes();
+  for (const NodeGroup &group : groups)
+    least = std::min(least, group.device.usableBytes());
+  return least;
+}
+
+static void readGroup(const json &entry, const std::string &where,
+                      NodeGroup &group, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  fields.integer("nodes", group.nodes, 1, 1 << 20);
+  fields.integer("devices_per_node", group.devicesPerNode, 1, 1 << 12);
+  const char *expected = "a device name or a device object";
+  const json *device = fields.required("device", expected);
+  fields.finish();
+  if (!device || errors)
+    return;
+  if (device->is_object()) {
+    Result<Device> parsed = parseDevice(*device, fields.path("device"));
+    if (parsed)
+      group.device = *parsed;
+    else
+      errors = JsonErrors::of(parsed.error());
+    return;
+  }
+  if (!device->is_string()) {
+    errors.report(fields.path("device"), "value " + showJson(*device),
+                  expected);
+    return;
+  }
+  Result<Device> loaded = loadDevice(device->get<std::string>());
+  if (loaded)
+    group.device = *loaded;
+  else
+    errors = JsonErrors::of(fields.path("device") + ": " + loaded.error());
+}
+
+/// "node", "cluster" or a number of devices.
+static void readSpan(const json *entry, const std::string &where,
+                     const Cluster &cluster, int64_t &span,
+                     JsonErrors &errors) {
+  if (!entry)
+    return;
+  if (*entry == "node")
+    span = cluster.devicesPerNode();
+  else if (*entry == "cluster")
+    span = cluster.numDevices();
+  else if (entry->is_number_integer() && *entry >= 1 && *entry <= maxDevices)
+    span = entry->get<int64_t>();
+  else
+    errors.report(where, "value " + showJson(*entry),
+                  "\"node\", \"cluster\" or a number of devices >= 1");
+}
+
+static void readLinkKind(const std::string &text, const std::string &where,
+                         LinkKind &kind, JsonErrors &errors) {
+  std::string expected = "one of";
+  for (size_t i = 0; i < std::size(linkKindNames); ++i) {
+    expected += std::string(" ") + linkKindNames[i];
+    if (text == linkKindNames[i]) {
+      kind = static_cast<LinkKind>(i);
+      return;
+    }
+  }
+  errors.report(where, "value \"" + text + "\"", expected);
+}
+
+static void readLevel(const json &entry, const std::string &where,
+                      const Cluster &cluster, Level &level,
+                      JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  std::string kind;
+  fields.string("name", level.name);
+  const json *span = fields.required(
+      "span", "\"node\", \"cluster\" or a number of devices >= 1");
+  readSpan(span, fields.path("span"), cluster, level.span, errors);
+  fields.number("gigabytes_per_second", level.bytesPerSecond, positive, giga);
+  fields.number("latency_microseconds", level.latencySeconds, nonNegative,
+                micro);
+  fields.string("kind", kind);
+  if (!errors)
+    readLinkKind(kind, fields.path("kind"), level.kind, errors);
+  fields.optionalBoolean("in_network_reduction", level.inNetworkReduction);
+  if (fields.has("oversubscription"))
+    fields.number("oversubscription", level.oversubscription, atLeastOne);
+  else
+    fields.optional("oversubscription");
+  fields.finish();
+}
+
+/// Levels grow outwards, and the last joins everything.
+static void checkLevels(const Cluster &cluster, const std::string &file,
+                        JsonErrors &errors) {
+  for (size_t i = 1; i < cluster.levels.size(); ++i)
+    if (cluster.levels[i].span < cluster.levels[i - 1].span)
+      errors.report(
+          file + ": levels[" + std::to_string(i) + "].span",
+          "joins " + std::to_string(cluster.levels[i].span) + " devices",
+          "at least the " + std::to_string(cluster.levels[i - 1].span) +
+              " devices of the level before (innermost first)");
+  if (!errors && cluster.levels.back().span < cluster.numDevices())
+    errors.report(file + ": levels[" +
+                      std::to_string(cluster.levels.size() - 1) + "].span",
+                  "the last level joins " +
+                      std::to_string(cluster.levels.back().span) + " devices",
+                  "\"cluster\" (all " + std::to_string(cluster.numDevices()) +
+                      ")");
+}
+
+static void readHost(const json *entry, const std::string &where, Host &host,
+                     JsonErrors &errors) {
+  if (!entry)
+    return;
+  JsonFields fields(*entry, where, errors);
+  fields.number("memory_gibibytes", host.memoryBytes, nonNegative, gibi);
+  fields.number("pcie_gigabytes_per_second", host.pcieBytesPerSecond,
+                nonNegative, giga);
+  fields.number("nvme_gigabytes_per_second", host.nvmeBytesPerSecond,
+                nonNegative, giga);
+  fields.finish();
+}
+
+static void readGroups(const json *groups, const std::string &where,
+                       Cluster &cluster, JsonErrors &errors) {
+  if (!groups)
+    return;
+  for (size_t i = 0; i < groups->size() && !errors; ++i)
+    readGroup((*groups)[i], where + "[" + std::to_string(i) + "]",
+              cluster.groups.emplace_back(), errors);
+  if (!errors && cluster.numDevices() > maxDevices)
+    errors.report(where, std::to_string(cluster.numDevices()) + " devices",
+                  "at most " + std::to_string(maxDevices));
+}
+
+Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
+  Result<json> root = parseJson(text, file);
+  if (!root)
+    return Error{root.error()};
+  JsonErrors errors;
+  Cluster cluster;
+  cluster.name = std::filesystem::path(file).stem().string();
+  int64_t version = 0;
+  JsonFields fields(*root, file, errors);
+  fields.integer("version", version, 1, 1);
+  if (fields.has("name"))
+    fields.string("name", cluster.name);
+  else
+    fields.optional("name");
+  const json *groups = fields.array("groups", "an array of node groups");
+  const json *levels = fields.array("levels", "an array of levels");
+  readHost(fields.optional("host"), fields.path("host"), cluster.host, errors);
+  fields.finish();
+  if (!errors)
+    readGroups(groups, fields.path("groups"), cluster, errors);
+  for (size_t i = 0; !errors && i < levels->size(); ++i)
+    readLevel((*levels)[i],
+              fields.path("levels") + "[" + std::to_string(i) + "]", cluster,
+              cluster.levels.emplace_back(), errors);
+  if (!errors)
+    checkLevels(cluster, file, errors);
+  if (errors)
+    return Error{errors.status().error()};
+  return cluster;
+}
+
+static Result<std::string> readFile(const std::string &path,
+                                    const std::string &expected) {
+  std::error_code error;
+  std::ifstream stream(path);
+  std::stringstream text;
+  if (std::filesystem::is_directory(path, error) || !stream)
+    return Error{path + ": cannot be read; expected " + expected};
+  text << stream.rdbuf();
+  return text.str();
+}
+
+/// The machine's memory in bytes; 8 GiB when the system does not say.
+static double physicalBytes() {
+  double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
+  double bytes = pages * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return bytes > 0 ? bytes : 8 * gibi;
+}
+
+/// Multiplies what cores bring by `factor`.
+static void scaleCores(Device &device, double factor) {
+  for (double &peak : device.peakFlops)
+    peak *= factor;
+  device.memoryBytesPerSecond *= factor;
+}
+
+/// A device that stands for the whole machine.
+static Result<Device> machineDevice(const std::string &calibratedDevice) {
+  if (!calibratedDevice.empty()) {
+    Result<std::string> text = readFile(calibratedDevice, "a device file");
+    if (!text)
+      return Error{text.error()};
+    Result<json> root = parseJson(*text, calibratedDevice);
+    if (!root)
+      return Error{root.error()};
+    return parseDevice(*root, calibratedDevice);
+  }
+  Result<Device> device = loadDevice("cpu-local");
+  if (!device)
+    return device;
+  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  scaleCores(*device, static_cast<double>(cores) / device->multiprocessors);
+  device->multiprocessors = cores;
+  device->memoryBytes =
+      std::max(physicalBytes(), 2 * device->memoryReservedBytes);
+  return device;
+}
+
+Result<Cluster> makeLocalCluster(int64_t ranks,
+                                 const std::string &calibratedDevice) {
+  if (ranks < 1 || ranks > 4096)
+    return Error{"local:" + std::to_string(ranks) +
+                 ": bad number of ranks; expected 1 to 4096"};
+  Result<Device> device = machineDevice(calibratedDevice);
+  if (!device)
+    return Error{device.error()};
+  double share = 1.0 / static_cast<double>(ranks);
+  int64_t cores = device->multiprocessors;
+  scaleCores(*device, share);
+  device->memoryBytes *= share;
+  device->memoryReservedBytes *= share;
+  device->multiprocessors = std::max<int64_t>(1, cores / ranks);
+  Level level;
+  level.name = "shared-memory";
+  level.span = ranks;
+  level.kind = LinkKind::SharedMemory;
+  level.latencySeconds = device->exchangeLatencySeconds;
+  level.bytesPerSecond = device->exchangeBytesPerSecond > 0
+                             ? device->exchangeBytesPerSecond
+                             : device->memoryBytesPerSecond / 2;
+  // More ranks than cores take turns at copying.
+  if (ranks > cores)
+    level.bytesPerSecond *= static_cast<double>(cores) * share;
+  Cluster cluster;
+  cluster.name = "local:" + std::to_string(ranks);
+  cluster.groups.push_back(NodeGroup{1, ranks, *device});
+  cluster.levels.push_back(level);
+  cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
+  return cluster;
+}
+
+Result<Cluster> loadCluster(const std::string &option,
+                            const std::string &calibratedDevice) {
+  constexpr std::string_view prefix = "local:";
+  if (option.compare(0, prefix.size(), prefix) == 0) {
+    int64_t ranks = 0;
+    const char *end = option.data() + option.size();
+    auto [rest, error] =
+        std::from_chars(option.data() + prefix.size(), end, ranks);
+    if (error != std::errc() || rest != end)
+      return Error{"--cluster=" + option +
+                   ": bad number of ranks; expected local:N with N from 1 to "
+                   "4096"};
+    return makeLocalCluster(ranks, calibratedDevice);
+  }
+  Result<std::string> text = readFile(option, "a cluster.json, or local:N");
+  if (!text)
+    return Error{text.error()};
+  return parseCluster(*text, option);
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,199 @@
+//===- Device.cpp - Device files ------------------------------------------===//
+
+#include "cost-model/Cluster.h"
+#include "cost-model/JsonFields.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace dpc::cost {
+
+using nlohmann::json;
+
+static constexpr double tera = 1e12;
+static constexpr double giga = 1e9;
+static constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
+static constexpr double micro = 1e-6;
+static constexpr std::array<std::string_view, numDTypes> dtypeNames = {
+    "f64", "f32", "bf16", "f16", "fp8"};
+
+std::string_view stringifyDType(DType type) {
+  return dtypeNames[static_cast<size_t>(type)];
+}
+
+std::optional<DType> symbolizeDType(std::string_view name) {
+  if (name == "fp64")
+    return DType::F64;
+  if (name == "fp32")
+    return DType::F32;
+  if (name == "fp16")
+    return DType::F16;
+  for (int i = 0; i < numDTypes; ++i)
+    if (dtypeNames[i] == name)
+      return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+int64_t bytesPerElement(DType type) {
+  switch (type) {
+  case DType::F64:
+    return 8;
+  case DType::F32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::FP8:
+    return 1;
+  }
+  assert(false && "unknown DType");
+  return 0;
+}
+
+namespace {
+
+/// Reads constants of the form {"value": number, "source": string}.
+class ConstantReader {
+public:
+  ConstantReader(JsonFields &fields, JsonErrors &errors)
+      : fields(fields), errors(errors) {}
+
+  void number(const std::string &key, double &out, const NumberRange &range,
+              double scale = 1.0) {
+    if (const json *entry = fields.required(key, form)) {
+      JsonFields inner(*entry, fields.path(key), errors);
+      inner.number("value", out, range, scale);
+      inner.string("source", source);
+      inner.finish();
+    }
+  }
+
+  void integer(const std::string &key, int64_t &out) {
+    if (const json *entry = fields.required(key, form)) {
+      JsonFields inner(*entry, fields.path(key), errors);
+      inner.integer("value", out, 1, 1 << 24);
+      inner.string("source", source);
+      inner.finish();
+    }
+  }
+
+private:
+  static constexpr const char *form =
+      "an object {\"value\": number, \"source\": string}";
+  JsonFields &fields;
+  JsonErrors &errors;
+  std::string source;
+};
+
+} // namespace
+
+static void readPeaks(const json &entry, const std::string &where,
+                      Device &device, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  ConstantReader reader(fields, errors);
+  for (int i = 0; i < numDTypes; ++i) {
+    std::string key(dtypeNames[i]);
+    // f32 is what every device falls back on; the others may be absent.
+    if (key == "f32" || fields.has(key))
+      reader.number(key, device.peakFlops[i], positive, tera);
+    else
+      fields.optional(key);
+  }
+  fields.finish();
+}
+
+static void readGemm(const json &entry, const std::string &where,
+                     GemmModel &gemm, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  ConstantReader reader(fields, errors);
+  reader.number("peak_fraction", gemm.peakFraction, fraction);
+  reader.integer("tile_m", gemm.tileM);
+  reader.integer("tile_n", gemm.tileN);
+  reader.number("half_k", gemm.halfK, nonNegative);
+  reader.integer("align_bytes", gemm.alignBytes);
+  reader.number("misaligned_fraction", gemm.misalignedFraction, fraction);
+  fields.finish();
+}
+
+Result<Device> parseDevice(const json &root, const std::string &where) {
+  JsonErrors errors;
+  Device device;
+  int64_t version = 0;
+  JsonFields fields(root, where, errors);
+  ConstantReader reader(fields, errors);
+  fields.integer("version", version, 1, 1);
+  fields.string("name", device.name);
+  if (const json *peaks = fields.required("peak_teraflops", "an object"))
+    readPeaks(*peaks, fields.path("peak_teraflops"), device, errors);
+  reader.number("memory_gibibytes", device.memoryBytes, positive, gibi);
+  reader.number("memory_gigabytes_per_second", device.memoryBytesPerSecond,
+                positive, giga);
+  reader.number("memory_fraction", device.memoryFraction, fraction);
+  reader.number("memory_reserved_gibibytes", device.memoryReservedBytes,
+                nonNegative, gibi);
+  reader.integer("multiprocessors", device.multiprocessors);
+  reader.number("launch_microseconds", device.launchSeconds, nonNegative,
+                micro);
+  if (fields.has("exchange_gigabytes_per_second")) {
+    reader.number("exchange_gigabytes_per_second",
+                  device.exchangeBytesPerSecond, positive, giga);
+    reader.number("exchange_latency_microseconds",
+                  device.exchangeLatencySeconds, nonNegative, micro);
+  }
+  if (const json *gemm = fields.required("gemm", "an object"))
+    readGemm(*gemm, fields.path("gemm"), device.gemm, errors);
+  fields.finish();
+  if (!errors && device.usableBytes() <= 0)
+    errors.report(fields.path("memory_reserved_gibibytes"),
+                  "nothing is left of the memory",
+                  "less than memory_gibibytes");
+  if (errors)
+    return Error{errors.status().error()};
+  return device;
+}
+
+static std::filesystem::path deviceDirectory() {
+  const char *fromUser = std::getenv("DPC_DEVICE_DIR");
+  return fromUser && *fromUser ? fromUser : DPC_DEVICE_DIR;
+}
+
+std::vector<std::string> knownDevices() {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator it(deviceDirectory(), error);
+  for (; !error && it != std::filesystem::directory_iterator();
+       it.increment(error))
+    if (it->path().extension() == ".json")
+      names.push_back(it->path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Device> loadDevice(const std::string &name) {
+  std::vector<std::string> known = knownDevices();
+  // Compared with the listed names, so that a name never leaves the folder.
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    std::string message = "unknown device '" + name + "'; expected one of";
+    for (const std::string &entry : known)
+      message += " " + entry;
+    if (known.empty())
+      message += " the files in " + deviceDirectory().string() +
+                 " (empty; set DPC_DEVICE_DIR to the device folder)";
+    return Error{message};
+  }
+  std::filesystem::path path = deviceDirectory() / (name + ".json");
+  std::ifstream stream(path);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream)
+    return Error{path.string() + ": cannot be read; expected a device file"};
+  Result<json> root = parseJson(text.str(), path.string());
+  if (!root)
+    return Error{root.error()};
+  return parseDevice(*root, path.string());
+}
+
+} // namespace dpc::cost

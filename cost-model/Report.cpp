@@ -1,0 +1,186 @@
+//===- Report.cpp - report.json -------------------------------------------===//
+
+#include "cost-model/Report.h"
+#include "cost-model/ComputeCost.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+namespace dpc::cost {
+
+using nlohmann::ordered_json;
+
+static std::string format(const char *pattern, double value) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), pattern, value);
+  return buffer;
+}
+
+/// Three significant digits.
+static std::string threeDigits(double value) {
+  double size = std::abs(value);
+  return format(size >= 99.95   ? "%.0f"
+                : size >= 9.995 ? "%.1f"
+                                : "%.2f",
+                value);
+}
+
+std::string formatBytes(double bytes) {
+  constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (std::abs(bytes) < 1024)
+    return format("%.0f B", bytes);
+  double value = bytes / 1024;
+  size_t unit = 0;
+  while (std::abs(value) >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return threeDigits(value) + " " + units[unit];
+}
+
+std::string formatSeconds(double seconds) {
+  double size = std::abs(seconds);
+  if (size >= 1 || size == 0)
+    return threeDigits(seconds) + " s";
+  if (size >= 1e-3)
+    return threeDigits(seconds * 1e3) + " ms";
+  return threeDigits(seconds * 1e6) + " us";
+}
+
+/// FLOP/s of all devices, in the type the model computes in.
+static double clusterPeak(const Cluster &cluster, DType wanted) {
+  double peak = 0;
+  for (const NodeGroup &group : cluster.groups)
+    peak += double(group.nodes * group.devicesPerNode) *
+            group.device.peak(computeType(group.device, wanted));
+  return peak;
+}
+
+static ordered_json memoryToJson(const MemoryBreakdown &memory) {
+  ordered_json json = {{"peak", std::llround(memory.total())}};
+  for (int i = 0; i < numMemoryCategories; ++i) {
+    auto category = static_cast<MemoryCategory>(i);
+    json[std::string(stringifyMemoryCategory(category))] =
+        std::llround(memory[category]);
+  }
+  return json;
+}
+
+static ordered_json predictedToJson(const Cluster &cluster,
+                                    const ModelTotals &totals,
+                                    const Evaluation &evaluation) {
+  double step = evaluation.stepSeconds;
+  double tokens = totals.tokensPerSample * double(totals.globalBatch);
+  double peak = clusterPeak(cluster, totals.computeType);
+  ordered_json levels = ordered_json::object();
+  for (size_t i = 0; i < cluster.levels.size(); ++i)
+    levels[cluster.levels[i].name] =
+        i < evaluation.bytesPerLevel.size()
+            ? std::llround(evaluation.bytesPerLevel[i])
+            : 0;
+  return {
+      {"step_seconds", step},
+      {"tokens_per_second", step > 0 ? tokens / step : 0},
+      {"mfu", step > 0 ? evaluation.flops / (step * peak) : 0},
+      {"memory_bytes", memoryToJson(evaluation.memory)},
+      {"bytes_per_level", levels},
+      {"bubble_fraction", evaluation.bubbleFraction},
+      {"exposed_communication_seconds", evaluation.exposedCommunicationSeconds},
+      {"compute_seconds", evaluation.computeSeconds}};
+}
+
+/// Keys of a candidate that are not predictions. What cannot run or does not
+/// fit says so under "rejected".
+static ordered_json verdictToJson(const Candidate &candidate) {
+  ordered_json json = {{"strategy", strategyToJson(candidate.strategy)},
+                       {"method", candidate.method},
+                       {"fits", candidate.fits}};
+  if (!candidate.fits)
+    json["rejected"] = candidate.evaluation.rejected.empty()
+                           ? candidate.why
+                           : candidate.evaluation.rejected;
+  else if (!candidate.why.empty())
+    json["why"] = candidate.why;
+  return json;
+}
+
+static bool hasPrediction(const Candidate &candidate) {
+  return candidate.evaluation.stepSeconds > 0 ||
+         candidate.evaluation.memory.total() > 0;
+}
+
+static ordered_json candidateToJson(const Cluster &cluster,
+                                    const ModelTotals &totals,
+                                    const Candidate &candidate) {
+  ordered_json json = verdictToJson(candidate);
+  if (hasPrediction(candidate))
+    json["predicted"] = predictedToJson(cluster, totals, candidate.evaluation);
+  return json;
+}
+
+static ordered_json baselineToJson(const Cluster &cluster,
+                                   const ModelTotals &totals,
+                                   const Baseline &baseline) {
+  ordered_json json = {{"name", baseline.name}};
+  json.update(verdictToJson(baseline.candidate));
+  if (hasPrediction(baseline.candidate))
+    json.update(
+        predictedToJson(cluster, totals, baseline.candidate.evaluation));
+  return json;
+}
+
+static ordered_json clusterToJson(const Cluster &cluster,
+                                  const SearchResult &result) {
+  ordered_json groups = ordered_json::array();
+  for (const NodeGroup &group : cluster.groups)
+    groups.push_back({{"nodes", group.nodes},
+                      {"devices_per_node", group.devicesPerNode},
+                      {"device", group.device.name}});
+  ordered_json levels = ordered_json::array();
+  for (const Level &level : cluster.levels)
+    levels.push_back({{"name", level.name},
+                      {"devices", level.span},
+                      {"gigabytes_per_second", level.bytesPerSecond / 1e9},
+                      {"latency_microseconds", level.latencySeconds * 1e6},
+                      {"kind", std::string(stringifyLinkKind(level.kind))}});
+  return {{"name", cluster.name},
+          {"devices", cluster.numDevices()},
+          {"usable_bytes_per_device", std::llround(result.memoryLimitBytes)},
+          {"groups", groups},
+          {"levels", levels}};
+}
+
+ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
+                          const ReportContext &context) {
+  ordered_json report = {{"version", reportVersion},
+                         {"model", context.model},
+                         {"cluster", clusterToJson(cluster, result)}};
+  // A fixed strategy that does not fit is still what was asked for.
+  report["chosen"] = nullptr;
+  if (!result.candidates.empty() &&
+      result.candidates[0].evaluation.rejected.empty()) {
+    report["chosen"] =
+        candidateToJson(cluster, result.totals, result.candidates[0]);
+    report["chosen"]["binding_constraint"] = result.bindingConstraint;
+  }
+  report["candidates"] = ordered_json::array();
+  for (const Candidate &candidate : result.candidates)
+    report["candidates"].push_back(
+        candidateToJson(cluster, result.totals, candidate));
+  report["baselines"] = ordered_json::array();
+  for (const Baseline &baseline : result.baselines)
+    report["baselines"].push_back(
+        baselineToJson(cluster, result.totals, baseline));
+  report["search"] = {{"seconds", result.seconds},
+                      {"considered", result.considered},
+                      {"pruned", result.pruned}};
+  report["parameters"] = {{"count", result.totals.parameters},
+                          {"trained", context.trained},
+                          {"frozen", context.frozen}};
+  report["remarks"] = context.remarks;
+  return report;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,145 @@
+//===- ReportText.cpp - The strategy table --------------------------------===//
+
+#include "cost-model/ComputeCost.h"
+#include "cost-model/Report.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace dpc::cost {
+
+namespace {
+
+/// One line of the table.
+struct Row {
+  std::string mark;
+  std::string strategy;
+  std::string step;
+  std::string memory;
+  std::string exposed;
+  std::string why;
+};
+
+} // namespace
+
+static Row rowOf(const Candidate &candidate, std::string mark) {
+  const Evaluation &evaluation = candidate.evaluation;
+  Row row{std::move(mark), stringifyStrategy(candidate.strategy), "-", "-", "-",
+          candidate.why};
+  // Pruned or impossible: no number was computed over the graph.
+  if (evaluation.stepSeconds > 0 && evaluation.rejected.empty()) {
+    row.step = formatSeconds(evaluation.stepSeconds);
+    row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
+    row.memory = formatBytes(evaluation.memory.total());
+  }
+  if (row.why.empty())
+    row.why = evaluation.rejected;
+  if (!candidate.fits && !row.why.empty())
+    row.why = "rejected: " + row.why;
+  return row;
+}
+
+static std::vector<Row> tableRows(const SearchResult &result) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < result.candidates.size(); ++i)
+    rows.push_back(
+        rowOf(result.candidates[i], i == 0 && result.hasWinner() ? "*" : ""));
+  for (const Baseline &baseline : result.baselines) {
+    Row row = rowOf(baseline.candidate, baseline.name);
+    bool isWinner =
+        result.hasWinner() && baseline.candidate.method == "graph" &&
+        baseline.candidate.strategy == result.candidates[0].strategy;
+    if (isWinner)
+      row.why = "the winner";
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+static std::string pad(const std::string &text, size_t width, bool toRight) {
+  std::string space(width > text.size() ? width - text.size() : 0, ' ');
+  return toRight ? space + text : text + space;
+}
+
+static std::string cut(std::string text, size_t width) {
+  if (text.size() > width)
+    text = width > 3 ? text.substr(0, width - 3) + "..." : "";
+  while (!text.empty() && text.back() == ' ')
+    text.pop_back();
+  return text;
+}
+
+static std::string formatTable(const std::vector<Row> &rows,
+                               size_t numCandidates, size_t width) {
+  Row header{"", "strategy", "step", "memory", "exposed comm", "why"};
+  size_t mark = 0, strategy = 0, step = 0, memory = 0, exposed = 0;
+  std::vector<Row> all = rows;
+  all.insert(all.begin(), header);
+  for (const Row &row : all) {
+    mark = std::max(mark, row.mark.size());
+    strategy = std::max(strategy, row.strategy.size());
+    step = std::max(step, row.step.size());
+    memory = std::max(memory, row.memory.size());
+    exposed = std::max(exposed, row.exposed.size());
+  }
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Row &row = all[i];
+    std::string line = "  " + pad(row.mark, mark, false) + " " +
+                       pad(row.strategy, strategy, false) + "  " +
+                       pad(row.step, step, true) + "  " +
+                       pad(row.memory, memory, true) + "  " +
+                       pad(row.exposed, exposed, true) + "  " + row.why;
+    text += cut(line, width) + "\n";
+    if (i == numCandidates && i + 1 < all.size())
+      text += "  baselines\n";
+  }
+  return text;
+}
+
+static std::string percent(double fraction) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.1f %%", 100 * fraction);
+  return buffer;
+}
+
+static std::string headline(const SearchResult &result) {
+  if (result.candidates.empty())
+    return "no strategy agrees with the request\n";
+  const Candidate &best = result.candidates.front();
+  if (!result.hasWinner())
+    return "no strategy fits; nearest: " + stringifyStrategy(best.strategy) +
+           " (" + best.why + ")\n";
+  const Evaluation &evaluation = best.evaluation;
+  double step = std::max(evaluation.stepSeconds, 1e-12);
+  double tokens =
+      result.totals.tokensPerSample * double(result.totals.globalBatch) / step;
+  char rate[48];
+  std::snprintf(rate, sizeof(rate), "%.0f tokens/s", tokens);
+  return "chosen: " + stringifyStrategy(best.strategy) + ", " +
+         formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", " +
+         formatBytes(evaluation.memory.total()) + " of " +
+         formatBytes(result.memoryLimitBytes) + ", communication exposed " +
+         percent(evaluation.exposedCommunicationSeconds / step) +
+         ", bound by " + result.bindingConstraint + "\n";
+}
+
+std::string reportToText(const Cluster &cluster, const SearchResult &result,
+                         const ReportContext &context, int width) {
+  const NodeGroup &group = cluster.groups.front();
+  std::string text = context.model + " on " + cluster.name + " (" +
+                     std::to_string(cluster.numDevices()) + " x " +
+                     group.device.name +
+                     (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
+  text += headline(result);
+  text += "\n" + formatTable(tableRows(result), result.candidates.size(),
+                             static_cast<size_t>(std::max(width, 40)));
+  text += "\n  " + std::to_string(result.considered) + " considered, " +
+          std::to_string(result.pruned) + " pruned, " +
+          formatSeconds(result.seconds) + "\n";
+  for (const std::string &remark : context.remarks)
+    text += "  remark: " + remark + "\n";
+  return text;
+}
+
+} // namespace dpc::cost

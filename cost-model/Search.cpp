@@ -1,0 +1,376 @@
+//===- Search.cpp - The outer loop over strategies ------------------------===//
+
+#include "cost-model/Search.h"
+#include "cost-model/ComputeCost.h"
+#include "cost-model/Report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace dpc::cost {
+
+Evaluator::~Evaluator() = default;
+
+std::optional<Objective> symbolizeObjective(std::string_view name) {
+  if (name == "throughput")
+    return Objective::Throughput;
+  if (name == "memory")
+    return Objective::Memory;
+  if (name == "latency")
+    return Objective::Latency;
+  return std::nullopt;
+}
+
+namespace {
+
+/// A strategy before it is evaluated.
+struct Pending {
+  Strategy strategy;
+  Bounds bounds;
+};
+
+class StrategySearch {
+public:
+  StrategySearch(const Cluster &cluster, Evaluator &evaluator,
+                 const SearchOptions &options)
+      : cluster(cluster), evaluator(evaluator), options(options) {}
+
+  SearchResult run();
+
+private:
+  std::vector<Pending> boundAll();
+  void evaluateAll(const std::vector<Pending> &pending);
+  Candidate evaluate(const Strategy &strategy);
+  Candidate pruned(const Pending &entry, std::string why) const;
+  double value(double seconds, double bytes) const {
+    return options.objective == Objective::Memory ? bytes : seconds;
+  }
+  double valueOf(const Candidate &candidate) const {
+    return value(candidate.evaluation.stepSeconds,
+                 candidate.evaluation.memory.total());
+  }
+  /// The value a candidate must beat to be kept: of the `top` best that fit.
+  double worstKept() const;
+  void sortAndExplain();
+  std::string explain(const Candidate &candidate) const;
+  void addBaselines();
+  Candidate bestFormula(const std::vector<Strategy> &strategies) const;
+  Candidate byFormula(const Strategy &strategy) const;
+  std::vector<Strategy> baselineStrategies(int64_t zero) const;
+  std::vector<Strategy> megatronStrategies() const;
+  std::string overMemory(double bytes) const;
+  std::string bindingConstraint() const;
+
+  const Cluster &cluster;
+  Evaluator &evaluator;
+  const SearchOptions &options;
+  SearchResult result;
+};
+
+} // namespace
+
+/// Rank by kind: fits, too large, cannot be built.
+static int kindOf(const Candidate &candidate) {
+  if (!candidate.evaluation.rejected.empty())
+    return 2;
+  return candidate.fits ? 0 : 1;
+}
+
+std::string StrategySearch::overMemory(double bytes) const {
+  return "memory " + formatBytes(bytes) + " > " +
+         formatBytes(result.memoryLimitBytes);
+}
+
+std::vector<Pending> StrategySearch::boundAll() {
+  std::vector<Pending> pending;
+  for (const Strategy &strategy :
+       enumerateStrategies(options.request, options.space))
+    pending.push_back({strategy, evaluator.bound(strategy)});
+  // Those that cannot fit come last, the least over the limit first.
+  auto key = [&](const Pending &entry) {
+    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+    return std::make_pair(isTooLarge, isTooLarge
+                                          ? entry.bounds.memoryBytes
+                                          : value(entry.bounds.stepSeconds,
+                                                  entry.bounds.memoryBytes));
+  };
+  std::stable_sort(
+      pending.begin(), pending.end(),
+      [&](const Pending &a, const Pending &b) { return key(a) < key(b); });
+  result.considered = static_cast<int64_t>(pending.size());
+  return pending;
+}
+
+Candidate StrategySearch::evaluate(const Strategy &strategy) {
+  Candidate candidate;
+  candidate.strategy = strategy;
+  candidate.evaluation = evaluator.evaluate(strategy);
+  candidate.fits =
+      candidate.evaluation.rejected.empty() &&
+      candidate.evaluation.memory.total() <= result.memoryLimitBytes;
+  return candidate;
+}
+
+Candidate StrategySearch::pruned(const Pending &entry, std::string why) const {
+  Candidate candidate = byFormula(entry.strategy);
+  candidate.fits = false;
+  candidate.evaluation.rejected = std::move(why);
+  return candidate;
+}
+
+double StrategySearch::worstKept() const {
+  std::vector<double> values;
+  for (const Candidate &candidate : result.candidates)
+    if (candidate.fits)
+      values.push_back(valueOf(candidate));
+  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  if (values.size() < top)
+    return std::numeric_limits<double>::infinity();
+  std::nth_element(values.begin(), values.begin() + (top - 1), values.end());
+  return values[top - 1];
+}
+
+void StrategySearch::evaluateAll(const std::vector<Pending> &pending) {
+  std::vector<Candidate> skipped;
+  int64_t evaluations = 0;
+  double worst = std::numeric_limits<double>::infinity();
+  for (const Pending &entry : pending) {
+    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+    double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
+    // When nothing fits, the nearest miss is still worth an exact number; a
+    // strategy that the user fixed is evaluated as it is.
+    bool isNearestMiss = isTooLarge && evaluations == 0;
+    if (isTooLarge && !isNearestMiss)
+      skipped.push_back(
+          pruned(entry, "at least " + overMemory(entry.bounds.memoryBytes)));
+    else if (bound > worst)
+      skipped.push_back(
+          pruned(entry, "at least " +
+                            (options.objective == Objective::Memory
+                                 ? formatBytes(bound)
+                                 : formatSeconds(bound)) +
+                            ", past the kept ones"));
+    else if (evaluations >= options.maxEvaluations)
+      skipped.push_back(
+          pruned(entry, "not evaluated: behind the most promising " +
+                            std::to_string(evaluations)));
+    else {
+      ++evaluations;
+      result.candidates.push_back(evaluate(entry.strategy));
+      worst = worstKept();
+      continue;
+    }
+    ++result.pruned;
+  }
+  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  for (size_t i = 0; i < skipped.size() && result.candidates.size() < top; ++i)
+    result.candidates.push_back(std::move(skipped[i]));
+}
+
+std::string StrategySearch::explain(const Candidate &candidate) const {
+  const Evaluation &evaluation = candidate.evaluation;
+  if (!evaluation.rejected.empty())
+    return evaluation.rejected;
+  if (!candidate.fits)
+    return overMemory(evaluation.memory.total());
+  const Evaluation &winner = result.candidates.front().evaluation;
+  if (options.objective == Objective::Memory) {
+    double more = evaluation.memory.total() - winner.memory.total();
+    if (more > 0)
+      return formatBytes(more) + " more memory";
+  }
+  double slower = evaluation.stepSeconds - winner.stepSeconds;
+  if (slower <= 0)
+    return "equal; the first of equals is taken";
+  double compute = evaluation.computeSeconds - winner.computeSeconds;
+  double exposed = evaluation.exposedCommunicationSeconds -
+                   winner.exposedCommunicationSeconds;
+  std::string text = formatSeconds(slower) + " slower";
+  if (exposed > compute && exposed > 0)
+    return text + ": " + formatSeconds(exposed) + " more communication";
+  if (compute > 0)
+    return text + ": " + formatSeconds(compute) + " more compute";
+  return text;
+}
+
+void StrategySearch::sortAndExplain() {
+  std::stable_sort(result.candidates.begin(), result.candidates.end(),
+                   [&](const Candidate &a, const Candidate &b) {
+                     if (kindOf(a) != kindOf(b))
+                       return kindOf(a) < kindOf(b);
+                     // Of those too large the nearest miss comes first.
+                     if (kindOf(a) == 1)
+                       return a.evaluation.memory.total() <
+                              b.evaluation.memory.total();
+                     return kindOf(a) == 0 && valueOf(a) < valueOf(b);
+                   });
+  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  if (result.candidates.size() > top)
+    result.candidates.resize(top);
+  for (size_t i = 0; i < result.candidates.size(); ++i)
+    if (i > 0 || !result.candidates[i].fits)
+      result.candidates[i].why = explain(result.candidates[i]);
+}
+
+Candidate StrategySearch::byFormula(const Strategy &strategy) const {
+  Candidate candidate;
+  candidate.strategy = strategy;
+  candidate.evaluation = estimateByFormula(cluster, result.totals, strategy);
+  candidate.fits =
+      candidate.evaluation.memory.total() <= result.memoryLimitBytes;
+  candidate.method = "formula";
+  return candidate;
+}
+
+/// The best that fits; else the one with the least memory.
+Candidate
+StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
+  assert(!strategies.empty() && "a baseline has a strategy");
+  std::optional<Candidate> best;
+  for (const Strategy &strategy : strategies) {
+    Candidate candidate = byFormula(strategy);
+    bool isBetter = !best || (candidate.fits && !best->fits) ||
+                    (candidate.fits == best->fits &&
+                     (best->fits ? valueOf(candidate) < valueOf(*best)
+                                 : candidate.evaluation.memory.total() <
+                                       best->evaluation.memory.total()));
+    if (isBetter)
+      best = std::move(candidate);
+  }
+  return *best;
+}
+
+/// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
+std::vector<Strategy> StrategySearch::baselineStrategies(int64_t zero) const {
+  StrategyRequest request;
+  request.dp = options.space.ranks;
+  request.tp = 1;
+  request.microBatch = options.request.microBatch;
+  std::vector<Strategy> strategies =
+      enumerateStrategies(request, options.space);
+  for (Strategy &strategy : strategies)
+    strategy.zero = zero;
+  return strategies;
+}
+
+/// tp inside a node, pp over the layers, dp the rest, with and without
+/// recomputation.
+std::vector<Strategy> StrategySearch::megatronStrategies() const {
+  std::vector<Strategy> strategies;
+  int64_t ranks = options.space.ranks;
+  for (int64_t tp = 1; tp <= cluster.devicesPerNode(); tp *= 2)
+    for (int64_t pp = 1; pp <= result.totals.layers && tp * pp <= ranks; ++pp) {
+      int64_t dp = ranks / (tp * pp);
+      if (dp * tp * pp != ranks || result.totals.layers % pp != 0 ||
+          dp > result.totals.globalBatch)
+        continue;
+      for (const char *recompute : {"none", "full"})
+        for (int64_t size = 1; size <= 16; size *= 2) {
+          Strategy strategy;
+          strategy.dp = dp;
+          strategy.tp = tp;
+          strategy.pp = pp;
+          strategy.recompute = recompute;
+          strategy.microBatch = size;
+          strategies.push_back(strategy);
+        }
+    }
+  return strategies;
+}
+
+void StrategySearch::addBaselines() {
+  for (int64_t zero = 0; zero <= 3; ++zero) {
+    Candidate candidate = bestFormula(baselineStrategies(zero));
+    if (zero == 0) {
+      // This build can execute it: ask the graph, but only once.
+      auto same =
+          std::find_if(result.candidates.begin(), result.candidates.end(),
+                       [&](const Candidate &kept) {
+                         return kept.strategy == candidate.strategy &&
+                                kept.method == "graph";
+                       });
+      candidate = same != result.candidates.end()
+                      ? *same
+                      : evaluate(candidate.strategy);
+    }
+    result.baselines.push_back(
+        {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
+  }
+  std::vector<Strategy> megatron = megatronStrategies();
+  if (!megatron.empty()) {
+    result.baselines.push_back({"megatron-3d", bestFormula(megatron)});
+  } else {
+    Baseline baseline{"megatron-3d", {}};
+    baseline.candidate.method = "formula";
+    baseline.candidate.evaluation.rejected =
+        "no tp x pp x dp with tp inside a node, pp dividing " +
+        std::to_string(result.totals.layers) + " layers and dp at most " +
+        std::to_string(result.totals.globalBatch) + " samples gives " +
+        std::to_string(options.space.ranks) + " ranks";
+    result.baselines.push_back(baseline);
+  }
+  for (Baseline &baseline : result.baselines) {
+    Candidate &candidate = baseline.candidate;
+    bool isWinner = result.hasWinner() && candidate.method == "graph" &&
+                    candidate.strategy == result.candidates[0].strategy;
+    candidate.why.clear();
+    if (isWinner)
+      continue;
+    if (candidate.fits && candidate.method == "formula")
+      candidate.why = "estimate by formula";
+    else if (!candidate.fits || result.hasWinner())
+      candidate.why = explain(candidate);
+  }
+}
+
+std::string StrategySearch::bindingConstraint() const {
+  if (!result.hasWinner())
+    return "memory";
+  const Evaluation &winner = result.candidates.front().evaluation;
+  // A faster candidate that does not fit: memory decides.
+  for (const Candidate &candidate : result.candidates)
+    if (kindOf(candidate) == 1 &&
+        candidate.evaluation.stepSeconds < winner.stepSeconds)
+      return "memory";
+  if (winner.exposedCommunicationSeconds <= winner.stepSeconds / 2) {
+    const Device &device = cluster.slowestDevice(result.totals.computeType);
+    DType type = computeType(device, result.totals.computeType);
+    double ideal = winner.flops / double(options.space.ranks) /
+                   std::max(device.peak(type), 1.0);
+    return ideal < 0.02 * winner.computeSeconds ? "launch overhead" : "compute";
+  }
+  size_t slowest = 0;
+  double most = -1;
+  for (size_t i = 0; i < winner.bytesPerLevel.size(); ++i) {
+    double seconds = winner.bytesPerLevel[i] / cluster.levels[i].bytesPerSecond;
+    if (seconds > most) {
+      most = seconds;
+      slowest = i;
+    }
+  }
+  return "communication over " + cluster.levels[slowest].name;
+}
+
+SearchResult StrategySearch::run() {
+  auto start = std::chrono::steady_clock::now();
+  result.totals = evaluator.totals();
+  result.memoryLimitBytes = cluster.usableBytes();
+  evaluateAll(boundAll());
+  sortAndExplain();
+  addBaselines();
+  result.bindingConstraint = bindingConstraint();
+  result.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return std::move(result);
+}
+
+SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
+                              const SearchOptions &options) {
+  assert(options.space.ranks == cluster.numDevices() &&
+         "strategies are for all devices of the cluster");
+  return StrategySearch(cluster, evaluator, options).run();
+}
+
+} // namespace dpc::cost
