@@ -304,8 +304,8 @@ static LogicalResult checkUpdate(Operation *op, mlir::OperandRange states,
         failed(checkLike(op, "C1", "result " + llvm::Twine(i),
                          typeOf(newStates[i]), typeOf(state))))
       return failure();
-  for (auto [name, scalar] :
-       llvm::zip_equal(ArrayRef<StringRef>{"scale", "lr", "step"}, scalars))
+  static constexpr StringRef names[] = {"scale", "lr", "step"};
+  for (auto [name, scalar] : llvm::zip_equal(names, scalars))
     if (failed(checkRank(op, "C1", name, typeOf(scalar), 0)))
       return failure();
   return success();

@@ -1,0 +1,205 @@
+// Ops of the local altitude that break a documented constraint are refused.
+//
+// RUN: dpc-opt %s --split-input-file --verify-diagnostics
+
+func.func @all_reduce_keeps_the_type(%x: tensor<64xf32>) {
+  // expected-error @below {{'dpc.all_reduce' op (C1) result 0 has type 'tensor<32xf32>', expected 'tensor<64xf32>'}}
+  %0 = dpc.all_reduce sum %x axes = ["tp"] : (tensor<64xf32>) -> tensor<32xf32>
+  return
+}
+
+// -----
+
+func.func @all_reduce_of_two_types(%a: tensor<64xf32>, %b: tensor<64xf64>) {
+  // expected-error @below {{'dpc.all_reduce' op (C1) operand 1 has element type 'f64', expected 'f32'}}
+  %0:2 = dpc.all_reduce sum %a, %b axes = ["tp"] : (tensor<64xf32>, tensor<64xf64>) -> (tensor<64xf32>, tensor<64xf64>)
+  return
+}
+
+// -----
+
+func.func @all_reduce_over_no_axis(%x: tensor<64xf32>) {
+  // expected-error @below {{'dpc.all_reduce' op (C2) no axes}}
+  %0 = dpc.all_reduce sum %x axes = [] : (tensor<64xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @all_gather_stacks(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.all_gather' op (C1) result has type 'tensor<4x16x8xf32>', expected 'tensor<4x8x16xf32>'}}
+  %0 = dpc.all_gather %x axes = ["tp"] : tensor<8x16xf32> -> tensor<4x16x8xf32>
+  return
+}
+
+// -----
+
+func.func @all_gather_adds_a_dimension(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.all_gather' op (C1) result has rank 2, expected 3}}
+  %0 = dpc.all_gather %x axes = ["tp"] : tensor<8x16xf32> -> tensor<32x16xf32>
+  return
+}
+
+// -----
+
+func.func @all_gather_twice_over_one_axis(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.all_gather' op (C2) axis "tp" is repeated}}
+  %0 = dpc.all_gather %x axes = ["tp", "tp"] : tensor<8x16xf32> -> tensor<16x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter_takes_a_stack(%x: tensor<32x16xf32>) {
+  // expected-error @below {{'dpc.reduce_scatter' op (C1) operand has rank 2, expected 3}}
+  %0 = dpc.reduce_scatter sum %x axes = ["tp"] : tensor<32x16xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter_over_no_axis(%x: tensor<4x8x16xf32>) {
+  // expected-error @below {{'dpc.reduce_scatter' op (C2) no axes}}
+  %0 = dpc.reduce_scatter sum %x axes = [] : tensor<4x8x16xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @all_to_all_keeps_the_type(%x: tensor<4x8xf32>) {
+  // expected-error @below {{'dpc.all_to_all' op (C1) result has type 'tensor<8x4xf32>', expected 'tensor<4x8xf32>'}}
+  %0 = dpc.all_to_all %x axes = ["tp"] : tensor<4x8xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @all_to_all_of_a_scalar(%x: tensor<f32>) {
+  // expected-error @below {{'dpc.all_to_all' op (C1) operand has rank 0, expected at least 1}}
+  %0 = dpc.all_to_all %x axes = ["tp"] : tensor<f32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @all_to_all_over_no_axis(%x: tensor<4x8xf32>) {
+  // expected-error @below {{'dpc.all_to_all' op (C2) no axes}}
+  %0 = dpc.all_to_all %x axes = [] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @rank_slice_takes_a_stack(%x: tensor<4x8x16xf32>) {
+  // expected-error @below {{'dpc.rank_slice' op (C1) operand has type 'tensor<4x8x16xf32>', expected 'tensor<4x8x16xf64>'}}
+  %0 = dpc.rank_slice %x axes = ["tp"] : tensor<4x8x16xf32> -> tensor<8x16xf64>
+  return
+}
+
+// -----
+
+func.func @rank_slice_over_no_axis(%x: tensor<4x8x16xf32>) {
+  // expected-error @below {{'dpc.rank_slice' op (C2) no axes}}
+  %0 = dpc.rank_slice %x axes = [] : tensor<4x8x16xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @mask_of_a_whole_tensor(%x: tensor<2x8xf32>) {
+  // expected-error @below {{'dpc.mask' op (C1) global is no sharded tensor type: 'tensor<7x8xf32>'}}
+  %0 = dpc.mask %x value = 0.0 global = tensor<7x8xf32> : tensor<2x8xf32> -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @mask_of_another_shard(%x: tensor<1x8xf32>) {
+  // expected-error @below {{'dpc.mask' op (C1) operand has type 'tensor<1x8xf32>', expected 'tensor<2x8xf32>'}}
+  %0 = dpc.mask %x value = 0.0 global = tensor<7x8xf32, #dpc.sharding<#dpc.mesh<dp=4>, [{dp}, {}]>> : tensor<1x8xf32> -> tensor<1x8xf32>
+  return
+}
+
+// -----
+
+func.func @accumulate_keeps_the_type(%x: tensor<64xf32>) {
+  // expected-error @below {{'dpc.accumulate' op (C1) result has type 'tensor<f32>', expected 'tensor<64xf32>'}}
+  %0 = dpc.accumulate sum %x : tensor<64xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @sum_squares_is_a_scalar(%x: tensor<64xf32>) {
+  // expected-error @below {{'dpc.sum_squares' op (C1) result has rank 1, expected 0}}
+  %0 = dpc.sum_squares %x : (tensor<64xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @attention_probs_keep_a_statistic_per_row(%s: tensor<8x4x32x32xf32>) {
+  // expected-error @below {{'dpc.attention_probs' op (C1) lse has type 'tensor<8x4xf32>', expected 'tensor<8x4x32xf32>'}}
+  %0:2 = dpc.attention_probs %s scale = 0.25 : (tensor<8x4x32x32xf32>) -> (tensor<8x4x32x32xf32>, tensor<8x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_probs_of_another_mask(%s: tensor<8x4x32x32xf32>, %m: tensor<1x1x32x16xf32>) {
+  // expected-error @below {{'dpc.attention_probs' op (C2) mask dimension 3 has size 16, expected 32}}
+  %0:2 = dpc.attention_probs %s mask %m scale = 0.25 : (tensor<8x4x32x32xf32>, tensor<1x1x32x16xf32>) -> (tensor<8x4x32x32xf32>, tensor<8x4x32xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_scores_grad_of_another_delta(%s: tensor<8x4x32x32xf32>, %l: tensor<8x4x32xf32>, %dp: tensor<8x4x32x32xf32>, %d: tensor<8x4xf32>) {
+  // expected-error @below {{'dpc.attention_scores_grad' op (C1) delta has type 'tensor<8x4xf32>', expected 'tensor<8x4x32xf32>'}}
+  %0:2 = dpc.attention_scores_grad %s, %l, %dp, %d scale = 0.25 : (tensor<8x4x32x32xf32>, tensor<8x4x32xf32>, tensor<8x4x32x32xf32>, tensor<8x4xf32>) -> (tensor<8x4x32x32xf32>, tensor<8x4x32x32xf32>)
+  return
+}
+
+// -----
+
+func.func @kernel_reads_its_operands(%x: tensor<4xf32>) {
+  // expected-error @below {{'dpc.kernel' op (C1) block argument 0 has type 'tensor<8xf32>', expected 'tensor<4xf32>'}}
+  %0 = dpc.kernel %x : (tensor<4xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    dpc.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_lacks_an_argument(%x: tensor<4xf32>) {
+  // expected-error @below {{'dpc.kernel' op (C1) 0 block arguments for 1 operands}}
+  %0 = dpc.kernel %x : (tensor<4xf32>) -> tensor<4xf32> {
+    %a = dpc.constant dense<0.0> : tensor<4xf32> -> tensor<4xf32>
+    dpc.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_yields_its_results(%x: tensor<4xf32>) {
+  // expected-error @below {{'dpc.kernel' op (C2) 1 yielded values for 2 results}}
+  %0:2 = dpc.kernel %x : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    dpc.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @kernel_without_end(%x: tensor<4xf32>) {
+  // expected-error @below {{'dpc.kernel' op (C2) the body does not end in dpc.yield}}
+  %0 = dpc.kernel %x : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %b = dpc.unary exp %a : tensor<4xf32> -> tensor<4xf32>
+  }
+  return
+}
