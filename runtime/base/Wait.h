@@ -1,0 +1,57 @@
+//===- Wait.h - waiting for a word to change --------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_BASE_WAIT_H
+#define DPC_RUNTIME_BASE_WAIT_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace dpc::rt {
+
+/// A counter that threads wait on. Waiting spins briefly and then sleeps in
+/// the kernel: the spin stays short because ranks may outnumber cores, where
+/// every spin takes time from the one that is waited for.
+class WaitWord {
+public:
+  uint32_t load() const { return value.load(std::memory_order_acquire); }
+  /// Adds one and wakes the sleepers.
+  void increment();
+  /// Without waking anyone: only while nobody waits.
+  void reset() { value.store(0, std::memory_order_release); }
+  /// Wakes the sleepers so that they look around.
+  void wakeAll();
+
+  /// Sleeps while the word equals `old`, for at most `microseconds`; may
+  /// return early.
+  void sleepWhile(uint32_t old, int64_t microseconds);
+
+  /// Waits until done() holds. Calls done() whenever the word changes and
+  /// every few milliseconds.
+  template <typename Done> void waitUntil(Done &&done) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (done())
+        return;
+      pause();
+    }
+    while (true) {
+      uint32_t old = load();
+      if (done())
+        return;
+      sleepWhile(old, kSleepMicroseconds);
+    }
+  }
+
+private:
+  static constexpr int kSpins = 200;
+  static constexpr int64_t kSleepMicroseconds = 20000;
+  static void pause();
+
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};
+};
+
+/// Seconds on a clock that only moves forward.
+double nowSeconds();
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_BASE_WAIT_H

@@ -1,0 +1,368 @@
+//===- LocalComm.cpp - ranks are threads of one process -------------------===//
+//
+// A collective publishes its pointers, meets the others, reads the peers'
+// buffers directly and meets them again before the buffers may be reused. A
+// large all-reduce is a reduce-scatter in place followed by an all-gather; a
+// small one reads every peer's copy from a slot, which needs one meeting.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/base/Wait.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Messages up to this size go through slots.
+constexpr int64_t kSlotBytes = 4096;
+
+/// What a member shows to the others during a collective.
+struct alignas(64) Member {
+  std::atomic<uint32_t> arrivals{0}; ///< meetings this member came to
+  const char *callName = "";
+  const void *in = nullptr;
+  void *out = nullptr;
+  int64_t bytes = 0;
+  /// Two slots used in turn: a slow reader of one call and a fast writer of
+  /// the next never meet, as nobody is two calls ahead.
+  std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
+                                         std::vector<char>(kSlotBytes)};
+};
+
+struct Message {
+  std::vector<char> data;
+};
+
+/// Messages from one member to another.
+struct Mailbox {
+  std::mutex mutex;
+  std::deque<Message> messages;
+  WaitWord posted;
+};
+
+/// The members of one cell of a group's partition.
+struct Cell {
+  explicit Cell(std::vector<int> ranks)
+      : ranks(std::move(ranks)), members(this->ranks.size()),
+        boxes(this->ranks.size() * this->ranks.size()) {}
+
+  std::vector<int> ranks;
+  std::vector<Member> members;
+  std::vector<Mailbox> boxes; ///< [from * size + to]
+  std::atomic<uint32_t> waiting{0};
+  WaitWord epoch; ///< meetings completed
+};
+
+struct World {
+  World(int ranks, double timeout) : timeoutSeconds(timeout) {
+    std::vector<int> all(ranks);
+    for (int i = 0; i < ranks; ++i)
+      all[i] = i;
+    cells[kWorldGroup].push_back(std::make_unique<Cell>(all));
+  }
+
+  double timeoutSeconds;
+  std::atomic<bool> aborted{false};
+  std::mutex mutex; ///< guards `cells` while groups are made
+  std::map<int, std::vector<std::unique_ptr<Cell>>> cells;
+};
+
+/// This rank's place in a group.
+struct Seat {
+  Cell *cell = nullptr;
+  int index = 0;
+  uint32_t meetings = 0;
+  uint32_t smallCalls = 0; ///< picks the slot
+
+  int size() const { return static_cast<int>(cell->ranks.size()); }
+  Member &self() const { return cell->members[index]; }
+};
+
+class LocalComm : public Communicator {
+public:
+  LocalComm(std::shared_ptr<World> w, int rank, int size)
+      : world(std::move(w)), rankIndex(rank), worldSize(size) {
+    seats.push_back(takeSeat(*world->cells[kWorldGroup].front()));
+  }
+
+  int rank() const override { return rankIndex; }
+  int size() const override { return worldSize; }
+
+  Status makeGroups(const std::vector<Group> &groups) override {
+    {
+      std::lock_guard lock(world->mutex);
+      for (const Group &group : groups) {
+        auto &cells = world->cells[group.id];
+        if (cells.empty())
+          for (const auto &members : group.members)
+            cells.push_back(std::make_unique<Cell>(members));
+        for (auto &cell : cells)
+          if (std::count(cell->ranks.begin(), cell->ranks.end(), rankIndex))
+            seats.push_back(takeSeat(*cell));
+      }
+    }
+    return barrier(kWorldGroup);
+  }
+
+  Status allReduce(int group, void *data, int64_t count, DType type,
+                   ReduceKind kind) override {
+    Seat &seat = seatIn(group);
+    int64_t bytes = count * sizeOf(type);
+    if (seat.size() == 1)
+      return Status::success();
+    if (bytes <= kSlotBytes)
+      return smallAllReduce(seat, data, count, type, kind);
+    show(seat, "all_reduce", data, data, bytes);
+    DPC_TRY(meet(seat, "all_reduce", bytes));
+    // Chunk i is reduced into member i's own buffer, then fetched by the rest.
+    auto chunk = [&](int64_t i) {
+      return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
+    };
+    int64_t first = chunk(seat.index);
+    auto *bytesOut = static_cast<char *>(data);
+    reduceParts(inputs(seat), bytesOut + first * sizeOf(type), first,
+                chunk(seat.index + 1) - first, type, kind);
+    DPC_TRY(meet(seat, "all_reduce"));
+    for (int i = 0; i < seat.size(); ++i)
+      if (i != seat.index)
+        std::memcpy(bytesOut + chunk(i) * sizeOf(type),
+                    static_cast<const char *>(seat.cell->members[i].in) +
+                        chunk(i) * sizeOf(type),
+                    (chunk(i + 1) - chunk(i)) * sizeOf(type));
+    return meet(seat, "all_reduce");
+  }
+
+  Status reduceScatter(int group, const void *in, void *out, int64_t count,
+                       DType type, ReduceKind kind) override {
+    Seat &seat = seatIn(group);
+    int64_t bytes = count * sizeOf(type);
+    show(seat, "reduce_scatter", in, out, bytes);
+    DPC_TRY(meet(seat, "reduce_scatter", bytes));
+    reduceParts(inputs(seat), out, count * seat.index, count, type, kind);
+    return meet(seat, "reduce_scatter");
+  }
+
+  Status allGather(int group, const void *in, void *out,
+                   int64_t bytes) override {
+    return exchange(group, "all_gather", in, out, bytes,
+                    [](int64_t) { return 0; });
+  }
+
+  Status allToAll(int group, const void *in, void *out,
+                  int64_t bytes) override {
+    return exchange(group, "all_to_all", in, out, bytes,
+                    [&](int64_t myIndex) { return myIndex * bytes; });
+  }
+
+  Status broadcast(int group, void *data, int64_t bytes, int root) override {
+    Seat &seat = seatIn(group);
+    show(seat, "broadcast", data, data, bytes);
+    DPC_TRY(meet(seat, "broadcast", bytes));
+    if (seat.index != root)
+      std::memcpy(data, seat.cell->members[root].in, bytes);
+    return meet(seat, "broadcast");
+  }
+
+  Status send(int group, const void *data, int64_t bytes, int peer) override {
+    Seat &seat = seatIn(group);
+    Mailbox &box = seat.cell->boxes[seat.index * seat.size() + peer];
+    const auto *from = static_cast<const char *>(data);
+    {
+      std::lock_guard lock(box.mutex);
+      box.messages.push_back({std::vector<char>(from, from + bytes)});
+    }
+    box.posted.increment();
+    return Status::success();
+  }
+
+  Status recv(int group, void *data, int64_t bytes, int peer) override {
+    Seat &seat = seatIn(group);
+    Mailbox &box = seat.cell->boxes[peer * seat.size() + seat.index];
+    double deadline = nowSeconds() + world->timeoutSeconds;
+    std::vector<char> received;
+    bool got = false, late = false;
+    box.posted.waitUntil([&] {
+      std::lock_guard lock(box.mutex);
+      if (!box.messages.empty()) {
+        received = std::move(box.messages.front().data);
+        box.messages.pop_front();
+        return got = true;
+      }
+      late = nowSeconds() > deadline;
+      return late || world->aborted.load();
+    });
+    if (!got)
+      return late ? missing(seat, "recv", {seat.cell->ranks[peer]})
+                  : cancelled();
+    if (static_cast<int64_t>(received.size()) != bytes)
+      return Status::invalid("recv expects " + std::to_string(bytes) +
+                             " bytes, rank " +
+                             std::to_string(seat.cell->ranks[peer]) +
+                             " sent " + std::to_string(received.size()));
+    std::memcpy(data, received.data(), bytes);
+    return Status::success();
+  }
+
+  Status barrier(int group) override {
+    Seat &seat = seatIn(group);
+    show(seat, "barrier", nullptr, nullptr, 0);
+    return meet(seat, "barrier");
+  }
+
+  void abort() override {
+    world->aborted = true;
+    std::lock_guard lock(world->mutex);
+    for (auto &[id, cells] : world->cells)
+      for (auto &cell : cells) {
+        cell->epoch.wakeAll();
+        for (Mailbox &box : cell->boxes)
+          box.posted.wakeAll();
+      }
+  }
+
+private:
+  Seat takeSeat(Cell &cell) const {
+    auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
+    return {&cell, static_cast<int>(it - cell.ranks.begin())};
+  }
+  Seat &seatIn(int group) { return seats[group + 1]; }
+
+  static void show(Seat &seat, const char *name, const void *in, void *out,
+                   int64_t bytes) {
+    Member &self = seat.self();
+    self.callName = name;
+    self.in = in;
+    self.out = out;
+    self.bytes = bytes;
+  }
+  static std::vector<const void *> inputs(const Seat &seat) {
+    std::vector<const void *> parts;
+    for (const Member &member : seat.cell->members)
+      parts.push_back(member.in);
+    return parts;
+  }
+
+  Status smallAllReduce(Seat &seat, void *data, int64_t count, DType type,
+                        ReduceKind kind) {
+    int64_t bytes = count * sizeOf(type);
+    uint32_t slot = seat.smallCalls++ % 2;
+    Member &self = seat.self();
+    std::memcpy(self.slots[slot].data(), data, bytes);
+    DPC_TRY(meet(seat, "all_reduce"));
+    std::vector<const void *> parts;
+    for (const Member &member : seat.cell->members)
+      parts.push_back(member.slots[slot].data());
+    reduceParts(parts, data, 0, count, type, kind);
+    return Status::success();
+  }
+
+  /// out[i] = the `bytes` at offset(my index) of member i's input.
+  template <typename Offset>
+  Status exchange(int group, const char *name, const void *in, void *out,
+                  int64_t bytes, Offset &&offset) {
+    Seat &seat = seatIn(group);
+    show(seat, name, in, out, bytes);
+    DPC_TRY(meet(seat, name, bytes));
+    for (int step = 0; step < seat.size(); ++step) {
+      int i = (seat.index + step) % seat.size(); // spread over the sources
+      std::memcpy(static_cast<char *>(out) + i * bytes,
+                  static_cast<const char *>(seat.cell->members[i].in) +
+                      offset(seat.index),
+                  bytes);
+    }
+    return meet(seat, name);
+  }
+
+  /// Returns once all members are here. With `bytes` >= 0, also checks that
+  /// all called the same thing.
+  Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
+    Cell &cell = *seat.cell;
+    uint32_t goal = ++seat.meetings;
+    if (seat.size() == 1)
+      return Status::success();
+    seat.self().arrivals.store(goal);
+    if (cell.waiting.fetch_add(1) + 1 == cell.ranks.size()) {
+      cell.waiting.store(0);
+      cell.epoch.increment();
+    } else {
+      double deadline = 0;
+      bool late = false;
+      cell.epoch.waitUntil([&] {
+        if (cell.epoch.load() >= goal || world->aborted.load())
+          return true;
+        double now = nowSeconds();
+        if (deadline == 0)
+          deadline = now + world->timeoutSeconds;
+        late = now > deadline;
+        return late;
+      });
+      if (cell.epoch.load() < goal)
+        return late ? missing(seat, name, absent(cell, goal)) : cancelled();
+    }
+    return bytes < 0 ? Status::success() : compareCalls(seat, name, bytes);
+  }
+
+  static std::vector<int> absent(const Cell &cell, uint32_t goal) {
+    std::vector<int> ranks;
+    for (size_t i = 0; i < cell.ranks.size(); ++i)
+      if (cell.members[i].arrivals.load() < goal)
+        ranks.push_back(cell.ranks[i]);
+    return ranks;
+  }
+
+  Status missing(const Seat &seat, const char *name,
+                 const std::vector<int> &ranks) const {
+    std::string list;
+    for (int rank : ranks)
+      list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", world->timeoutSeconds);
+    return {Code::Timeout, "rank " + std::to_string(rankIndex) + " waited " +
+                               seconds + " s in " + name + " for rank " +
+                               list};
+  }
+  static Status cancelled() {
+    return {Code::Cancelled, "another rank failed"};
+  }
+
+  static Status compareCalls(const Seat &seat, const char *name,
+                             int64_t bytes) {
+    for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
+      const Member &member = seat.cell->members[i];
+      if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
+        return Status::invalid(
+            "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
+            member.callName + " of " + std::to_string(member.bytes) +
+            " bytes where rank " +
+            std::to_string(seat.cell->ranks[seat.index]) + " called " + name +
+            " of " + std::to_string(bytes));
+    }
+    return Status::success();
+  }
+
+  std::shared_ptr<World> world;
+  int rankIndex, worldSize;
+  std::vector<Seat> seats; ///< [0] is the world, [g + 1] group g
+};
+
+} // namespace
+
+std::vector<std::unique_ptr<Communicator>>
+makeLocalComms(int ranks, const CommOptions &options) {
+  auto world = std::make_shared<World>(ranks, options.timeoutSeconds);
+  std::vector<std::unique_ptr<Communicator>> comms;
+  for (int rank = 0; rank < ranks; ++rank)
+    comms.push_back(std::make_unique<LocalComm>(world, rank, ranks));
+  return comms;
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,14 @@
+//===- NoMpi.cpp - what a build without MPI answers -----------------------===//
+#include "runtime/comm/Communicator.h"
+
+namespace dpc::rt {
+
+bool hasMpi() { return false; }
+
+Expected<std::unique_ptr<Communicator>> makeMpiComm(const CommOptions &) {
+  return Status::unsupported(
+      "--comm=mpi: this build has no MPI (install libopenmpi-dev and configure "
+      "again); --comm=local runs all ranks in one process");
+}
+
+} // namespace dpc::rt

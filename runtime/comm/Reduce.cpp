@@ -1,0 +1,125 @@
+#include "runtime/comm/Reduce.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Elements combined at a time: the running values stay in the first cache.
+constexpr int64_t kBlock = 2048;
+
+struct Sum {
+  template <typename T> static T apply(T a, T b) { return a + b; }
+};
+struct Prod {
+  template <typename T> static T apply(T a, T b) { return a * b; }
+};
+// A NaN on either side wins, so that it is not lost on the way.
+struct Max {
+  template <typename T> static T apply(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Min {
+  template <typename T> static T apply(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+template <typename Op, typename T>
+void combine(T *__restrict acc, const T *__restrict part, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    acc[i] = Op::apply(acc[i], part[i]);
+}
+
+/// Elements are widened to T on load and narrowed on store.
+template <typename T> struct Direct {
+  using Stored = T;
+  using Wide = T;
+  static void load(const T *from, T *to, int64_t count) {
+    std::memcpy(to, from, count * sizeof(T));
+  }
+  static void store(const T *from, T *to, int64_t count) {
+    std::memcpy(to, from, count * sizeof(T));
+  }
+};
+template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)> struct Half {
+  using Stored = uint16_t;
+  using Wide = float;
+  static void load(const uint16_t *from, float *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = Widen(from[i]);
+  }
+  static void store(const float *from, uint16_t *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = Narrow(from[i]);
+  }
+};
+
+template <typename Access, typename Op>
+void reduceAs(const std::vector<const void *> &parts, void *out, int64_t first,
+              int64_t count) {
+  using Stored = typename Access::Stored;
+  using Wide = typename Access::Wide;
+  alignas(64) Wide acc[kBlock];
+  alignas(64) Wide part[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    int64_t n = std::min(kBlock, count - begin);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      const auto *from = static_cast<const Stored *>(parts[p]) + first + begin;
+      if (p == 0) {
+        Access::load(from, acc, n);
+      } else if constexpr (std::is_same_v<Stored, Wide>) {
+        combine<Op>(acc, from, n);
+      } else {
+        Access::load(from, part, n);
+        combine<Op>(acc, part, n);
+      }
+    }
+    Access::store(acc, static_cast<Stored *>(out) + begin, n);
+  }
+}
+
+template <typename Access>
+void reduceKind(const std::vector<const void *> &parts, void *out,
+                int64_t first, int64_t count, ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Sum:
+    return reduceAs<Access, Sum>(parts, out, first, count);
+  case ReduceKind::Max:
+    return reduceAs<Access, Max>(parts, out, first, count);
+  case ReduceKind::Min:
+    return reduceAs<Access, Min>(parts, out, first, count);
+  case ReduceKind::Prod:
+    return reduceAs<Access, Prod>(parts, out, first, count);
+  }
+}
+
+} // namespace
+
+void reduceParts(const std::vector<const void *> &parts, void *out,
+                 int64_t first, int64_t count, DType type, ReduceKind kind) {
+  switch (type) {
+  case DType::F32:
+    return reduceKind<Direct<float>>(parts, out, first, count, kind);
+  case DType::F64:
+    return reduceKind<Direct<double>>(parts, out, first, count, kind);
+  case DType::I64:
+    return reduceKind<Direct<int64_t>>(parts, out, first, count, kind);
+  case DType::I32:
+    return reduceKind<Direct<int32_t>>(parts, out, first, count, kind);
+  case DType::BF16:
+    return reduceKind<Half<bf16ToFloat, floatToBf16>>(parts, out, first, count,
+                                                      kind);
+  case DType::F16:
+    return reduceKind<Half<f16ToFloat, floatToF16>>(parts, out, first, count,
+                                                    kind);
+  default:
+    assert(false && "type cannot be reduced");
+  }
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,20 @@
+//===- Reduce.h - reduction of arrays ---------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_COMM_REDUCE_H
+#define DPC_RUNTIME_COMM_REDUCE_H
+
+#include "runtime/base/DType.h"
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace dpc::rt {
+
+/// out[i] = reduction of parts[0][first + i], parts[1][first + i], ... in this
+/// order, for i < count. `out` may be one of the parts (shifted by first). The
+/// type must be reducible (Communicator::allReduce).
+void reduceParts(const std::vector<const void *> &parts, void *out,
+                 int64_t first, int64_t count, DType type, ReduceKind kind);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_COMM_REDUCE_H

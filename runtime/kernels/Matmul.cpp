@@ -1,0 +1,167 @@
+#include "runtime/kernels/Matmul.h"
+
+#include <dlfcn.h>
+#include <dnnl.hpp>
+#include <vector>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Element offsets of matrix (i, j) of the two batch levels.
+struct Offsets {
+  int64_t a, b, c;
+};
+Offsets offsetsOf(const MatmulOp &op, int64_t i, int64_t j) {
+  return {op.aOffset + i * op.strideA + j * op.stride2A,
+          op.bOffset + i * op.strideB + j * op.stride2B,
+          op.cOffset + i * op.strideC + j * op.stride2C};
+}
+
+template <typename F> Status forEachMatrix(const MatmulOp &op, F &&run) {
+  for (int64_t i = 0; i < op.batch; ++i)
+    for (int64_t j = 0; j < op.batch2; ++j)
+      DPC_TRY(run(offsetsOf(op, i, j)));
+  return Status::success();
+}
+
+Status failed(const MatmulOp &op, const std::string &why) {
+  return Status::unsupported("oneDNN refused a product of " +
+                             std::to_string(op.m) + " x " +
+                             std::to_string(op.k) + " by " +
+                             std::to_string(op.k) + " x " +
+                             std::to_string(op.n) + ": " + why);
+}
+
+Status matmulF32(const MatmulOp &op, const float *a, const float *b,
+                 float *c) {
+  return forEachMatrix(op, [&](Offsets at) {
+    dnnl_status_t status = dnnl_sgemm(
+        op.transA ? 'T' : 'N', op.transB ? 'T' : 'N', op.m, op.n, op.k,
+        static_cast<float>(op.alpha), a + at.a, op.lda, b + at.b, op.ldb,
+        static_cast<float>(op.beta), c + at.c, op.ldc);
+    return status == dnnl_success
+               ? Status::success()
+               : failed(op, "status " + std::to_string(status));
+  });
+}
+
+Status matmulF64(const MatmulOp &op, const double *a, const double *b,
+                 double *c) {
+  return forEachMatrix(op, [&](Offsets at) {
+    for (int64_t i = 0; i < op.m; ++i)
+      for (int64_t j = 0; j < op.n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < op.k; ++k)
+          sum += a[at.a + (op.transA ? k * op.lda + i : i * op.lda + k)] *
+                 b[at.b + (op.transB ? j * op.ldb + k : k * op.ldb + j)];
+        double &out = c[at.c + i * op.ldc + j];
+        out = op.alpha * sum + (op.beta == 0 ? 0 : op.beta * out);
+      }
+    return Status::success();
+  });
+}
+
+/// A dense bf16 copy of one matrix as it is stored.
+std::vector<uint16_t> toBf16(const void *data, DType type, int64_t offset,
+                             int64_t rows, int64_t cols, int64_t ld) {
+  std::vector<uint16_t> out(rows * cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      int64_t at = offset + r * ld + c;
+      out[r * cols + c] =
+          type == DType::BF16
+              ? static_cast<const uint16_t *>(data)[at]
+              : floatToBf16(static_cast<const float *>(data)[at]);
+    }
+  return out;
+}
+
+/// Sums in f32 into a dense result, then scales and adds in f32.
+Status matmulBf16(const MatmulOp &op, const void *a, DType aType,
+                  const void *b, DType bType, void *c, DType cType) {
+  using namespace dnnl;
+  using Type = memory::data_type;
+  static thread_local engine cpu(engine::kind::cpu, 0);
+  static thread_local stream queue(cpu);
+  auto strides = [](bool trans, int64_t rows, int64_t cols) {
+    return trans ? memory::dims{1, rows} : memory::dims{cols, 1};
+  };
+  memory::desc aDesc({op.m, op.k}, Type::bf16, strides(op.transA, op.m, op.k));
+  memory::desc bDesc({op.k, op.n}, Type::bf16, strides(op.transB, op.k, op.n));
+  memory::desc cDesc({op.m, op.n}, Type::f32, memory::dims{op.n, 1});
+  try {
+    matmul product(matmul::primitive_desc(matmul::desc(aDesc, bDesc, cDesc),
+                                          cpu));
+    std::vector<float> sum(op.m * op.n);
+    return forEachMatrix(op, [&](Offsets at) {
+      std::vector<uint16_t> left =
+          toBf16(a, aType, at.a, op.transA ? op.k : op.m,
+                 op.transA ? op.m : op.k, op.lda);
+      std::vector<uint16_t> right =
+          toBf16(b, bType, at.b, op.transB ? op.n : op.k,
+                 op.transB ? op.k : op.n, op.ldb);
+      product.execute(queue, {{DNNL_ARG_SRC, memory(aDesc, cpu, left.data())},
+                              {DNNL_ARG_WEIGHTS,
+                               memory(bDesc, cpu, right.data())},
+                              {DNNL_ARG_DST, memory(cDesc, cpu, sum.data())}});
+      queue.wait();
+      for (int64_t i = 0; i < op.m; ++i)
+        for (int64_t j = 0; j < op.n; ++j) {
+          int64_t out = at.c + i * op.ldc + j;
+          double old = op.beta == 0 ? 0 : op.beta * loadAsDouble(c, cType, out);
+          storeFromDouble(c, cType, out, op.alpha * sum[i * op.n + j] + old);
+        }
+      return Status::success();
+    });
+  } catch (const dnnl::error &error) {
+    return failed(op, error.message);
+  }
+}
+
+/// c = beta * c, for products over nothing.
+void scaleOnly(const MatmulOp &op, void *c, DType cType) {
+  (void)forEachMatrix(op, [&](Offsets at) {
+    for (int64_t i = 0; i < op.m; ++i)
+      for (int64_t j = 0; j < op.n; ++j) {
+        int64_t out = at.c + i * op.ldc + j;
+        double old = op.beta == 0 ? 0 : loadAsDouble(c, cType, out);
+        storeFromDouble(c, cType, out, op.beta * old);
+      }
+    return Status::success();
+  });
+}
+
+} // namespace
+
+Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
+                 DType bType, void *c, DType cType) {
+  if (op.m == 0 || op.n == 0)
+    return Status::success();
+  if (op.k == 0) {
+    scaleOnly(op, c, cType);
+    return Status::success();
+  }
+  switch (op.compute) {
+  case DType::F32:
+    return matmulF32(op, static_cast<const float *>(a),
+                     static_cast<const float *>(b), static_cast<float *>(c));
+  case DType::F64:
+    return matmulF64(op, static_cast<const double *>(a),
+                     static_cast<const double *>(b), static_cast<double *>(c));
+  default:
+    return matmulBf16(op, a, aType, b, bType, c, cType);
+  }
+}
+
+void setMatmulThreads(int threads) {
+  // oneDNN uses libgomp's pool of the calling thread. Looked up by name, so
+  // that this code links no OpenMP runtime of its own beside it.
+  using SetThreads = void (*)(int);
+  static auto set = reinterpret_cast<SetThreads>(
+      dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set)
+    set(threads);
+}
+
+} // namespace dpc::rt

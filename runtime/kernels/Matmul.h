@@ -1,0 +1,22 @@
+//===- Matmul.h - matrix products on the CPU --------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_KERNELS_MATMUL_H
+#define DPC_RUNTIME_KERNELS_MATMUL_H
+
+#include "runtime/base/DType.h"
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+namespace dpc::rt {
+
+/// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, whose
+/// element types are given. f32 uses oneDNN's sgemm, bf16 its matmul primitive
+/// (AMX where present), f64 plain loops. Fails when oneDNN does.
+Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
+                 DType bType, void *c, DType cType);
+
+/// Threads that products started by the calling thread may use.
+void setMatmulThreads(int threads);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_KERNELS_MATMUL_H
