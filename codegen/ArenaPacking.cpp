@@ -1,0 +1,154 @@
+//===- ArenaPacking.cpp - Offsets of buffers in one arena -----------------===//
+#include "codegen/ArenaPacking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+namespace dpc::codegen {
+
+static int64_t roundUp(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
+                        int64_t alignment) {
+  std::map<int64_t, int64_t> changes;
+  for (const Lifetime &buffer : buffers) {
+    int64_t bytes = roundUp(buffer.bytes, alignment);
+    changes[buffer.first] += bytes;
+    changes[buffer.last + 1] -= bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (auto [step, change] : changes) {
+    live += change;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+namespace {
+
+/// Places buffers one by one.
+class Packer {
+public:
+  Packer(const std::vector<Lifetime> &buffers, int64_t alignment)
+      : buffers(buffers), alignment(alignment) {}
+
+  /// Places in `order` at the tightest gap that fits, or, with `lowest`, at
+  /// the lowest.
+  ArenaLayout place(const std::vector<size_t> &order, bool lowest);
+
+private:
+  struct Placed {
+    int64_t begin, end;
+    size_t buffer;
+  };
+  int64_t findOffset(const Lifetime &buffer, int64_t size, bool lowest) const;
+
+  const std::vector<Lifetime> &buffers;
+  int64_t alignment;
+  std::vector<Placed> placed; ///< ascending by begin
+};
+
+} // namespace
+
+int64_t Packer::findOffset(const Lifetime &buffer, int64_t size,
+                           bool lowest) const {
+  int64_t end = 0, best = -1, bestGap = INT64_MAX;
+  for (const Placed &other : placed) {
+    const Lifetime &life = buffers[other.buffer];
+    if (life.last < buffer.first || life.first > buffer.last)
+      continue;
+    int64_t gap = other.begin - end;
+    if (gap >= size && gap < bestGap) {
+      if (lowest)
+        return end;
+      best = end;
+      bestGap = gap;
+    }
+    end = std::max(end, other.end);
+  }
+  return best >= 0 ? best : end;
+}
+
+ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
+  ArenaLayout layout;
+  layout.offsets.assign(buffers.size(), 0);
+  placed.clear();
+  for (size_t i : order) {
+    int64_t size = roundUp(buffers[i].bytes, alignment);
+    if (size == 0)
+      continue;
+    int64_t offset = findOffset(buffers[i], size, lowest);
+    layout.offsets[i] = offset;
+    layout.bytes = std::max(layout.bytes, offset + size);
+    Placed entry{offset, offset + size, i};
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                   [](const Placed &a, const Placed &b) {
+                                     return a.begin < b.begin;
+                                   }),
+                  entry);
+  }
+  return layout;
+}
+
+ArenaLayout packArena(const std::vector<Lifetime> &buffers,
+                      int64_t alignment) {
+  int64_t bound = arenaLowerBound(buffers, alignment);
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  Packer packer(buffers, alignment);
+  ArenaLayout best;
+  best.bytes = -1;
+  auto tryOrder = [&](const std::vector<size_t> &candidate) {
+    for (bool lowest : {true, false}) {
+      if (best.bytes == bound)
+        return;
+      ArenaLayout layout = packer.place(candidate, lowest);
+      if (best.bytes < 0 || layout.bytes < best.bytes)
+        best = std::move(layout);
+    }
+  };
+  auto span = [&](size_t i) { return buffers[i].last - buffers[i].first + 1; };
+  using Key = std::function<double(size_t)>;
+  const Key keys[] = {
+      [&](size_t i) { return -double(span(i)); },
+      [&](size_t i) { return -double(buffers[i].bytes); },
+      [&](size_t i) { return -double(buffers[i].bytes) * double(span(i)); },
+      [&](size_t i) { return double(buffers[i].first); },
+      [&](size_t i) { return -double(buffers[i].last); }};
+  for (const Key &key : keys) {
+    std::vector<size_t> sorted = order;
+    std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
+      return std::tuple(key(a), -buffers[a].bytes, a) <
+             std::tuple(key(b), -buffers[b].bytes, b);
+    });
+    tryOrder(sorted);
+  }
+  // Long-lived and large first, in several mixtures.
+  std::mt19937 random(1);
+  for (int round = 0; round < 24 && best.bytes > bound + bound / 200; ++round) {
+    double weight = double(random() % 1000) / 500.0;
+    double jitter = double(random() % 100) / 250.0;
+    std::vector<double> score(buffers.size());
+    for (size_t i = 0; i < buffers.size(); ++i)
+      score[i] = std::pow(double(buffers[i].bytes) + 1, weight) *
+                 double(span(i)) *
+                 (1 + jitter * double(random() % 1000) / 1000.0);
+    std::vector<size_t> sorted = order;
+    std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
+      return std::tuple(-score[a], a) < std::tuple(-score[b], b);
+    });
+    tryOrder(sorted);
+  }
+  if (best.bytes < 0)
+    best.bytes = 0;
+  return best;
+}
+
+} // namespace dpc::codegen

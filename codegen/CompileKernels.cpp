@@ -1,0 +1,219 @@
+//===- CompileKernels.cpp - Kernels to a shared object --------------------===//
+#include "codegen/CompileKernels.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <mutex>
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+void registerCodegenDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
+                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                  scf::SCFDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+//===----------------------------------------------------------------------===//
+// The target
+//===----------------------------------------------------------------------===//
+
+static llvm::Triple hostTriple() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  return llvm::Triple(llvm::sys::getProcessTriple());
+}
+
+/// Wide vectors: LLVM prefers 256 bits where clocks used to drop, which memory
+/// bound loops do not notice.
+static std::string featureString() {
+  return hostTriple().isX86() ? "-prefer-256-bit" : "";
+}
+
+std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
+                                          std::string &error) {
+  llvm::Triple triple = hostTriple();
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return std::nullopt;
+  std::string cpu =
+      name == "native" ? llvm::sys::getHostCPUName().str() : name.str();
+  std::unique_ptr<llvm::MCSubtargetInfo> info(
+      target->createMCSubtargetInfo(triple, "", ""));
+  if (!info || !info->isCPUStringValid(cpu)) {
+    error = "--target-cpu: unknown processor '" + cpu +
+            "'; 'native', 'x86-64-v3', 'x86-64-v4' and LLVM's processor names "
+            "are accepted";
+    return std::nullopt;
+  }
+  info.reset(target->createMCSubtargetInfo(triple, cpu, ""));
+  TargetCpu result{cpu, {}};
+  // What decides whether vector code runs at all; the rest comes with these.
+  for (const char *feature : {"sse4.1", "avx", "avx2", "fma", "f16c",
+                              "avx512f", "avx512bw", "avx512dq", "avx512vl"})
+    if (triple.isX86() && info->checkFeatures("+" + std::string(feature)))
+      result.features.push_back(feature);
+  return result;
+}
+
+static std::unique_ptr<llvm::TargetMachine>
+createMachine(const TargetCpu &cpu, std::string &error) {
+  llvm::Triple triple = hostTriple();
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, cpu.name, featureString(), llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
+//===----------------------------------------------------------------------===//
+// The stages
+//===----------------------------------------------------------------------===//
+
+static LogicalResult lowerToLLVMDialect(ModuleOp module) {
+  PassManager pm(module.getContext());
+  pm.enableVerifier(false);
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createConvertMathToLibmPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  return pm.run(module);
+}
+
+/// Kernel bodies keep their own functions: their arguments are `noalias`,
+/// which inlining would weaken.
+static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", cpu.name);
+    if (std::string features = featureString(); !features.empty())
+      function.addFnAttr("target-features", features);
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+    if (function.getName().ends_with("_impl")) {
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+      function.addFnAttr(llvm::Attribute::NoInline);
+    }
+  }
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+static LogicalResult writeObject(llvm::Module &module,
+                                 llvm::TargetMachine &machine,
+                                 const std::string &path, std::string &error) {
+  std::error_code code;
+  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
+  if (code) {
+    error = "cannot write " + path + ": " + code.message();
+    return failure();
+  }
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, out, nullptr,
+                                  llvm::CodeGenFileType::ObjectFile)) {
+    error = "this LLVM cannot write object files";
+    return failure();
+  }
+  passes.run(module);
+  return success();
+}
+
+static LogicalResult linkObject(const std::string &object,
+                                const std::string &path, std::string &error) {
+  llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName("ld.lld-22");
+  for (const char *name : {"ld.lld", "ld"})
+    if (!linker)
+      linker = llvm::sys::findProgramByName(name);
+  if (!linker)
+    linker = llvm::sys::findProgramByName("ld.lld", {"/usr/lib/llvm-22/bin"});
+  if (!linker) {
+    error = "no linker found: install lld-22 (ld.lld-22, ld.lld and ld were "
+            "looked for in PATH)";
+    return failure();
+  }
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(
+      *linker, {*linker, "-shared", "-o", path, object}, std::nullopt, {},
+      /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
+  llvm::sys::fs::remove(object);
+  if (status != 0) {
+    error = *linker + " failed on " + object + " (status " +
+            std::to_string(status) + ") " + message;
+    return failure();
+  }
+  return success();
+}
+
+LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
+                                    const std::string &path) {
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(cpu, error);
+  if (!machine)
+    return module.emitError(error);
+  if (failed(lowerToLLVMDialect(module)))
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(module, context, "kernels");
+  if (!llvmModule)
+    return module.emitError("cannot translate the kernels to LLVM IR");
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  llvmModule->setDataLayout(machine->createDataLayout());
+  setFunctionAttributes(*llvmModule, cpu);
+  optimize(*llvmModule, *machine);
+  std::string object = path + ".o";
+  if (failed(writeObject(*llvmModule, *machine, object, error)) ||
+      failed(linkObject(object, path, error)))
+    return module.emitError(error);
+  return success();
+}
+
+} // namespace dpc::codegen

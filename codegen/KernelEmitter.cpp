@@ -1,0 +1,225 @@
+//===- KernelEmitter.cpp - Functions, memory and loops of a kernel --------===//
+#include "codegen/KernelEmitter.h"
+#include "codegen/KernelScalars.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+KernelEmitter::KernelEmitter(OpBuilder &builder, const KernelSpec &spec,
+                             StringRef symbol)
+    : spec(spec), symbol(symbol.str()),
+      b(UnknownLoc::get(builder.getContext()), builder), math(b) {
+  KernelOp kernel = this->spec.op;
+  Operation *yield = kernel.getBody().front().getTerminator();
+  yields.assign(yield->operand_begin(), yield->operand_end());
+}
+
+/// Booleans are bytes in memory.
+static Type storageType(Type elementType) {
+  return elementType.isInteger(1)
+             ? IntegerType::get(elementType.getContext(), 8)
+             : elementType;
+}
+
+// The code proper is in a function of its own, because only arguments can be
+// `noalias`, and without it no loop is vectorized.
+func::FuncOp KernelEmitter::emitEntry() {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  unsigned numInputs = spec.inputs.size(), numOutputs = spec.outputs.size();
+  unsigned numScalars = 0;
+  for (Operation &op : spec.op.getBody().front())
+    numScalars += scalarsOf(&op).size();
+  SmallVector<Type> types(numInputs + numOutputs, pointer);
+  types.append(numScalars, b.getI64Type());
+  auto impl = func::FuncOp::create(b, symbol + "_impl",
+                                   b.getFunctionType(types, {}));
+  impl.setPrivate();
+  for (unsigned i = 0; i < numInputs + numOutputs; ++i) {
+    bool shared = i >= numInputs && spec.aliases[i - numInputs] >= 0;
+    if (!shared)
+      impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                      b.getUnitAttr());
+  }
+  auto entry = func::FuncOp::create(
+      b, symbol, b.getFunctionType({pointer, pointer}, {}));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry.addEntryBlock());
+  SmallVector<Value> arguments;
+  for (unsigned i = 0; i < numInputs + numOutputs; ++i)
+    arguments.push_back(LLVM::LoadOp::create(
+        b, pointer,
+        LLVM::GEPOp::create(b, pointer, pointer, entry.getArgument(0),
+                            ArrayRef<LLVM::GEPArg>{int32_t(i)})));
+  for (unsigned i = 0; i < numScalars; ++i)
+    arguments.push_back(LLVM::LoadOp::create(
+        b, b.getI64Type(),
+        LLVM::GEPOp::create(b, pointer, b.getI64Type(), entry.getArgument(1),
+                            ArrayRef<LLVM::GEPArg>{int32_t(i)})));
+  func::CallOp::create(b, impl, arguments);
+  func::ReturnOp::create(b);
+  return impl;
+}
+
+void KernelEmitter::bindArguments(func::FuncOp impl) {
+  unsigned next = 0;
+  for (const StridedView &view : spec.inputs)
+    inputs.push_back({impl.getArgument(next++), view});
+  for (auto [i, view] : llvm::enumerate(spec.outputs)) {
+    // One pointer per memory: two names for it would break `noalias`.
+    Value own = impl.getArgument(next++);
+    int64_t alias = spec.aliases[i];
+    outputs.push_back({alias >= 0 ? inputs[alias].pointer : own, view});
+  }
+  for (Operation &op : spec.op.getBody().front())
+    for (unsigned i = 0, e = scalarsOf(&op).size(); i < e; ++i)
+      scalars[&op].push_back(impl.getArgument(next++));
+}
+
+LogicalResult KernelEmitter::emit() {
+  func::FuncOp impl = emitEntry();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(impl.addEntryBlock());
+  bindArguments(impl);
+  memos.emplace_back();
+  LogicalResult result = success();
+  Block &body = spec.op.getBody().front();
+  if (Operation *rowOp = findRowOp(spec.op))
+    result = emitRows(rowOp);
+  else if (llvm::any_of(body, [](Operation &op) { return isReduction(&op); }))
+    result = emitReductions();
+  else
+    result = emitElementwise();
+  func::ReturnOp::create(b);
+  return failure(failed || mlir::failed(result));
+}
+
+Value KernelEmitter::address(const MemoryRef &memory, Type storage,
+                             ArrayRef<Index> indices) {
+  Index linear = LoopSpace::linearize(&b, indices, memory.view.strides,
+                                      memory.view.offset);
+  Value position = space.materialize(b, linear);
+  return LLVM::GEPOp::create(b, memory.pointer.getType(), storage,
+                             memory.pointer, ValueRange{position},
+                             LLVM::GEPNoWrapFlags::inbounds);
+}
+
+Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
+                          ArrayRef<Index> indices) {
+  Type storage = storageType(elementType);
+  Value element = LLVM::LoadOp::create(b, storage,
+                                       address(memory, storage, indices));
+  if (storage == elementType)
+    return element;
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element,
+                               math.constant(storage, 0));
+}
+
+void KernelEmitter::store(Value scalar, const MemoryRef &memory,
+                          ArrayRef<Index> indices) {
+  Type storage = storageType(scalar.getType());
+  if (storage != scalar.getType())
+    scalar = arith::ExtUIOp::create(b, storage, scalar);
+  LLVM::StoreOp::create(b, scalar, address(memory, storage, indices));
+}
+
+Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
+  auto value = cast<DenseElementsAttr>(op.getValue());
+  Type elementType = value.getElementType();
+  if (value.isSplat()) {
+    if (auto type = dyn_cast<FloatType>(elementType))
+      return arith::ConstantOp::create(
+          b, b.getFloatAttr(type, value.getSplatValue<APFloat>()));
+    return arith::ConstantOp::create(
+        b, b.getIntegerAttr(elementType, value.getSplatValue<APInt>()));
+  }
+  auto type = cast<RankedTensorType>(value.getType());
+  Type storage = storageType(elementType);
+  if (storage != elementType)
+    value = cast<DenseIntElementsAttr>(value).mapValues(
+        storage, [](const APInt &bit) { return bit.zext(8); });
+  value = value.reshape(RankedTensorType::get(type.getNumElements(), storage));
+  auto function = b.getBlock()->getParent()->getParentOfType<func::FuncOp>();
+  Operation *self = op.getOperation();
+  std::string name =
+      symbol + "_c" +
+      std::to_string(std::distance(self->getBlock()->begin(),
+                                   Block::iterator(self)));
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    LLVM::GlobalOp::create(
+        b, LLVM::LLVMArrayType::get(storage, type.getNumElements()),
+        /*isConstant=*/true, LLVM::Linkage::Internal, name, value,
+        /*alignment=*/64);
+  }
+  MemoryRef memory{LLVM::AddressOfOp::create(
+                       b, LLVM::LLVMPointerType::get(b.getContext()), name),
+                   StridedView::dense(type.getShape())};
+  return load(memory, elementType, indices);
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> KernelEmitter::foldLoop(Value upper, ValueRange init,
+                                           const FoldBody &body) {
+  Value zero = constantI64(b, 0), one = constantI64(b, 1);
+  auto loop = scf::ForOp::create(b, zero, upper, one, init);
+  OpBuilder::InsertionGuard guard(b);
+  Block *block = loop.getBody();
+  if (!block->empty() && block->back().hasTrait<mlir::OpTrait::IsTerminator>())
+    block->back().erase();
+  b.setInsertionPointToEnd(block);
+  memos.emplace_back();
+  SmallVector<Value> next = body(loop.getInductionVar(),
+                                 loop.getRegionIterArgs());
+  scf::YieldOp::create(b, next);
+  memos.pop_back();
+  return {loop.getResults().begin(), loop.getResults().end()};
+}
+
+void KernelEmitter::forLoop(int64_t size, const LoopBody &body) {
+  foldLoop(constantI64(b, size), {}, [&](Value i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<Value> KernelEmitter::spaceFold(
+    int64_t size, ValueRange init,
+    const std::function<SmallVector<Value>(Index, ValueRange)> &body) {
+  return foldLoop(constantI64(b, size), init, [&](Value i, ValueRange carried) {
+    int64_t loop = space.push(size, i);
+    SmallVector<Value> next = body(space.loop(loop), carried);
+    space.pop();
+    return next;
+  });
+}
+
+void KernelEmitter::spaceLoop(int64_t size,
+                              const std::function<void(Index)> &body) {
+  spaceFold(size, {}, [&](Index i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
+}
+
+void KernelEmitter::spaceLoops(ArrayRef<int64_t> sizes, Indices &indices,
+                               const std::function<void()> &body) {
+  if (sizes.empty())
+    return body();
+  spaceLoop(sizes.front(), [&](Index i) {
+    indices.push_back(i);
+    spaceLoops(sizes.drop_front(), indices, body);
+    indices.pop_back();
+  });
+}
+
+} // namespace dpc::codegen

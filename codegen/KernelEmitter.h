@@ -1,0 +1,178 @@
+//===- KernelEmitter.h - Loops for the body of a dpc.kernel -----*- C++ -*-===//
+//
+// Code is emitted from the results backwards: `at(value, indices)` emits the
+// computation of one element of any value of the body, down to loads of the
+// kernel's operands. Data movement only changes the indices, so that fused
+// transposes, slices, broadcasts and reshapes cost nothing but strides.
+//
+// A kernel is one of
+//   * elementwise: a loop nest per result shape, flattened as far as all
+//     accesses allow; in each iteration all results are computed, then stored
+//     (so a result may share the memory of an operand that is read at the same
+//     index);
+//   * row: loops over rows; inside, values needed before the row op, the row
+//     op's passes over the row, then what depends on it;
+//   * reduction, embedding gradient, sum of squares: see ReduceKernels.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_CODEGEN_KERNELEMITTER_H
+#define DPC_CODEGEN_KERNELEMITTER_H
+
+#include "codegen/Index.h"
+#include "codegen/ScalarMath.h"
+#include "ir/Dialect.h"
+#include "ir/StridedView.h"
+
+#include <functional>
+
+namespace dpc::codegen {
+
+/// A kernel and how its operands and results lie in memory.
+struct KernelSpec {
+  KernelOp op;
+  llvm::SmallVector<StridedView> inputs;
+  llvm::SmallVector<StridedView> outputs;
+  /// Result i shares the memory of operand aliases[i], or -1.
+  llvm::SmallVector<int64_t> aliases;
+};
+
+/// Elements of a value of the body in memory.
+struct MemoryRef {
+  mlir::Value pointer;
+  StridedView view;
+};
+
+/// Emits one kernel. Valid for one `emit`.
+class KernelEmitter {
+public:
+  /// `builder` inserts in `module`, between functions.
+  KernelEmitter(mlir::OpBuilder &builder, const KernelSpec &spec,
+                llvm::StringRef symbol);
+
+  /// Emits `void symbol(void *const *buffers, const int64_t *scalars)`;
+  /// buffers are the operands, then the results. Fails with a diagnostic at
+  /// the op that has no code.
+  llvm::LogicalResult emit();
+
+private:
+  using Computed = std::function<mlir::Value(llvm::ArrayRef<Index>)>;
+  using LoopBody = std::function<void(mlir::Value)>;
+  using FoldBody = std::function<llvm::SmallVector<mlir::Value>(
+      mlir::Value, mlir::ValueRange)>;
+
+  // Functions and memory (KernelEmitter.cpp).
+  mlir::func::FuncOp emitEntry();
+  void bindArguments(mlir::func::FuncOp impl);
+  mlir::Value load(const MemoryRef &memory, mlir::Type elementType,
+                   llvm::ArrayRef<Index> indices);
+  void store(mlir::Value scalar, const MemoryRef &memory,
+             llvm::ArrayRef<Index> indices);
+  mlir::Value address(const MemoryRef &memory, mlir::Type storage,
+                      llvm::ArrayRef<Index> indices);
+  mlir::Value loadConstant(ConstantOp op, llvm::ArrayRef<Index> indices);
+
+  // Loops (KernelEmitter.cpp).
+  void forLoop(int64_t size, const LoopBody &body);
+  llvm::SmallVector<mlir::Value> foldLoop(mlir::Value upper,
+                                          mlir::ValueRange init,
+                                          const FoldBody &body);
+  /// Opens a loop that is dimension `size` of the space; body gets its index.
+  void spaceLoop(int64_t size, const std::function<void(Index)> &body);
+  void spaceLoops(llvm::ArrayRef<int64_t> sizes, Indices &indices,
+                  const std::function<void()> &body);
+  /// As foldLoop, over a dimension of the space.
+  llvm::SmallVector<mlir::Value>
+  spaceFold(int64_t size, mlir::ValueRange init,
+            const std::function<llvm::SmallVector<mlir::Value>(
+                Index, mlir::ValueRange)> &body);
+
+  // Elements (Elements.cpp).
+  mlir::Value at(mlir::Value value, llvm::ArrayRef<Index> indices);
+  mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> indices);
+  mlir::Value maskAt(MaskOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value iotaAt(IotaOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value concatAt(ConcatOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value padAt(PadOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value ropeAt(RopeOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value embeddingAt(EmbeddingOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value crossEntropyGradAt(CrossEntropyGradOp op,
+                                 llvm::ArrayRef<Index> indices);
+  mlir::Value scoresGradAt(AttentionScoresGradOp op, unsigned result,
+                           llvm::ArrayRef<Index> indices);
+  mlir::Value adamwAt(AdamWOp op, unsigned result,
+                      llvm::ArrayRef<Index> indices);
+  mlir::Value sgdAt(SgdOp op, unsigned result, llvm::ArrayRef<Index> indices);
+  /// Row of a looked-up id in this rank's shard and whether it is there.
+  std::pair<mlir::Value, mlir::Value> lookup(mlir::Operation *op,
+                                             mlir::Value id,
+                                             int64_t localSize);
+  /// Least and greatest value of an affine index.
+  std::optional<std::pair<int64_t, int64_t>> range(const Index &index) const;
+  mlir::Value scalar(mlir::Operation *op, unsigned position);
+
+  // Nests (Nests.cpp).
+  llvm::LogicalResult emitElementwise();
+  void emitNest(llvm::ArrayRef<unsigned> results, int64_t lastBegin,
+                int64_t lastSize);
+  void emitBox(mlir::Value value, const MemoryRef &target);
+  llvm::SmallVector<bool> mergeable(llvm::ArrayRef<mlir::Value> values,
+                                    llvm::ArrayRef<StridedView> targets,
+                                    llvm::ArrayRef<int64_t> sizes,
+                                    int64_t lastBegin);
+  void fill(const MemoryRef &target, mlir::Type elementType, double value);
+
+  // Rows (RowKernels.cpp).
+  llvm::LogicalResult emitRows(mlir::Operation *rowOp);
+  void emitRow(mlir::Operation *rowOp, llvm::ArrayRef<Index> row);
+  void storeRowResults(mlir::Operation *rowOp, llvm::ArrayRef<Index> row,
+                       bool before);
+  void softmaxRow(SoftmaxOp op, llvm::ArrayRef<Index> row);
+  void softmaxGradRow(SoftmaxGradOp op, llvm::ArrayRef<Index> row);
+  void normRow(NormOp op, llvm::ArrayRef<Index> row);
+  void normGradRow(NormGradOp op, llvm::ArrayRef<Index> row);
+  void probsRow(AttentionProbsOp op, llvm::ArrayRef<Index> row);
+  void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);
+  mlir::Value maskTerm(mlir::Value mask, llvm::ArrayRef<Index> indices);
+
+  // Reductions (ReduceKernels.cpp).
+  llvm::LogicalResult emitReductions();
+  void emitReduce(ReduceOp op, const MemoryRef &target);
+  mlir::Value reduceElement(ReduceOp op, Indices &indices, unsigned next,
+                            mlir::Value sum);
+  void emitSumSquares(SumSquaresOp op, const MemoryRef &target);
+  void emitEmbeddingGrad(EmbeddingGradOp op, const MemoryRef &target);
+
+  KernelSpec spec;
+  std::string symbol;
+  mlir::ImplicitLocOpBuilder b;
+  ScalarMath math;
+  LoopSpace space;
+  llvm::SmallVector<mlir::Value> yields;
+  llvm::SmallVector<MemoryRef> inputs, outputs;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> scalars;
+  /// Values already in memory where code is being emitted.
+  llvm::DenseMap<mlir::Value, MemoryRef> stored;
+  /// Values that a row op knows how to compute.
+  llvm::DenseMap<mlir::Value, Computed> computed;
+  /// Elements already computed, by open loop.
+  using Memo =
+      llvm::DenseMap<mlir::Value,
+                     llvm::SmallVector<std::pair<Indices, mlir::Value>, 1>>;
+  std::vector<Memo> memos;
+  bool failed = false;
+};
+
+/// The indices of the operand element that a data movement op reads, or
+/// nullopt when `op` is none. Without `b` nothing is emitted.
+std::optional<Indices> movedIndices(mlir::ImplicitLocOpBuilder *b,
+                                    const LoopSpace &space, mlir::Operation *op,
+                                    llvm::ArrayRef<Index> indices);
+
+/// The op of a kernel body that needs whole rows, or null.
+mlir::Operation *findRowOp(KernelOp kernel);
+/// True for reduce, sum_squares and embedding_grad.
+bool isReduction(mlir::Operation *op);
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_KERNELEMITTER_H

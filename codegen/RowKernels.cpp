@@ -1,0 +1,351 @@
+//===- RowKernels.cpp - Kernels around one op on whole rows ---------------===//
+#include "codegen/KernelEmitter.h"
+#include "codegen/KernelScalars.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+Operation *findRowOp(KernelOp kernel) {
+  for (Operation &op : kernel.getBody().front())
+    if (isa<SoftmaxOp, SoftmaxGradOp, NormOp, NormGradOp, AttentionProbsOp,
+            CrossEntropySumsOp>(op))
+      return &op;
+  return nullptr;
+}
+
+static Indices append(ArrayRef<Index> row, Index column) {
+  Indices indices(row);
+  indices.push_back(column);
+  return indices;
+}
+
+/// True when `value` is computed from `op` inside the kernel.
+static bool dependsOn(Value value, Operation *op) {
+  SmallVector<Value> worklist{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!worklist.empty()) {
+    Operation *def = worklist.pop_back_val().getDefiningOp();
+    if (!def || !seen.insert(def).second)
+      continue;
+    if (def == op)
+      return true;
+    worklist.append(def->operand_begin(), def->operand_end());
+  }
+  return false;
+}
+
+LogicalResult KernelEmitter::emitRows(Operation *rowOp) {
+  ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
+  // Column sums grow over the rows.
+  if (auto grad = dyn_cast<NormGradOp>(rowOp))
+    for (auto [value, target] : llvm::zip_equal(yields, outputs))
+      if (value == grad.getDscale() || value == grad.getDbias())
+        fill(target, elementOf(value), 0);
+  Indices row;
+  spaceLoops(shape.drop_back(), row, [&] { emitRow(rowOp, row); });
+  return success();
+}
+
+void KernelEmitter::emitRow(Operation *rowOp, ArrayRef<Index> row) {
+  storeRowResults(rowOp, row, /*before=*/true);
+  TypeSwitch<Operation *>(rowOp)
+      .Case([&](SoftmaxOp op) { softmaxRow(op, row); })
+      .Case([&](SoftmaxGradOp op) { softmaxGradRow(op, row); })
+      .Case([&](NormOp op) { normRow(op, row); })
+      .Case([&](NormGradOp op) { normGradRow(op, row); })
+      .Case([&](AttentionProbsOp op) { probsRow(op, row); })
+      .Case([&](CrossEntropySumsOp op) { crossEntropyRow(op, row); });
+  storeRowResults(rowOp, row, /*before=*/false);
+  stored.clear();
+  computed.clear();
+}
+
+/// Results that the row op needs (`before`), or that need it. What is stored
+/// is read back afterwards: the row is in the nearest cache.
+void KernelEmitter::storeRowResults(Operation *rowOp, ArrayRef<Index> row,
+                                    bool before) {
+  ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
+  SmallVector<unsigned> wide;
+  for (auto [i, value] : llvm::enumerate(yields)) {
+    if (stored.contains(value) || dependsOn(value, rowOp) == before)
+      continue;
+    if (shapeOf(value) == shape) {
+      wide.push_back(i);
+      continue;
+    }
+    // A value per row; column sums are stored by the row op.
+    if (shapeOf(value) == shape.drop_back())
+      store(at(value, row), outputs[i], row);
+  }
+  if (wide.empty())
+    return;
+  spaceLoop(shape.back(), [&](Index j) {
+    Indices indices = append(row, j);
+    SmallVector<Value> elements;
+    for (unsigned i : wide)
+      elements.push_back(at(yields[i], indices));
+    for (auto [element, i] : llvm::zip_equal(elements, wide))
+      store(element, outputs[i], indices);
+  });
+  for (unsigned i : wide)
+    stored[yields[i]] = outputs[i];
+}
+
+void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
+  int64_t size = shapeOf(op.getX()).back();
+  Type type = elementOf(op.getX());
+  Value greatest = spaceFold(
+      size, math.neutral(ReduceKind::max, type),
+      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+        return {math.accumulate(ReduceKind::max, carried[0],
+                                at(op.getX(), append(row, j)))};
+      })[0];
+  const auto *result = llvm::find(yields, op.getResult());
+  bool keep = result != yields.end();
+  MemoryRef target = keep ? outputs[result - yields.begin()] : MemoryRef{};
+  Value sum = spaceFold(
+      size, math.constant(type, 0),
+      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+        Indices indices = append(row, j);
+        Value e = math.exp(math.sub(at(op.getX(), indices), greatest));
+        if (keep)
+          store(e, target, indices);
+        return {math.accumulate(ReduceKind::sum, carried[0], e)};
+      })[0];
+  Value factor = math.div(math.constant(type, 1), sum);
+  if (!keep) {
+    computed[op.getResult()] = [=, this](ArrayRef<Index> indices) mutable {
+      Value x = at(op.getX(), indices);
+      return math.mul(math.exp(math.sub(x, greatest)), factor);
+    };
+    return;
+  }
+  spaceLoop(size, [&](Index j) {
+    Indices indices = append(row, j);
+    store(math.mul(load(target, type, indices), factor), target, indices);
+  });
+  stored[op.getResult()] = target;
+}
+
+void KernelEmitter::softmaxGradRow(SoftmaxGradOp op, ArrayRef<Index> row) {
+  Type type = elementOf(op.getY());
+  Value sum = spaceFold(
+      shapeOf(op.getY()).back(), math.constant(type, 0),
+      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+        Indices indices = append(row, j);
+        Value y = at(op.getY(), indices);
+        return {math.accumulate(ReduceKind::sum, carried[0],
+                                math.mul(y, at(op.getDy(), indices)))};
+      })[0];
+  computed[op.getDx()] = [=, this](ArrayRef<Index> indices) mutable {
+    Value y = at(op.getY(), indices);
+    return math.mul(y, math.sub(at(op.getDy(), indices), sum));
+  };
+}
+
+// Two passes: the variance of the differences, so that a large mean costs no
+// digits.
+void KernelEmitter::normRow(NormOp op, ArrayRef<Index> row) {
+  int64_t size = shapeOf(op.getX()).back();
+  Type type = elementOf(op.getX());
+  Value count = math.constant(type, static_cast<double>(size));
+  bool layer = op.getKind() == NormKind::layer;
+  Value mean = math.constant(type, 0);
+  if (layer)
+    mean = math.div(
+        spaceFold(size, math.constant(type, 0),
+                  [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                    return {math.accumulate(ReduceKind::sum, carried[0],
+                                            at(op.getX(), append(row, j)))};
+                  })[0],
+        count);
+  auto centered = [=, this](ArrayRef<Index> indices) mutable {
+    Value x = at(op.getX(), indices);
+    return layer ? math.sub(x, mean) : x;
+  };
+  Value squares = spaceFold(
+      size, math.constant(type, 0),
+      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+        Value d = centered(append(row, j));
+        return {math.accumulate(ReduceKind::sum, carried[0], math.mul(d, d))};
+      })[0];
+  Value variance =
+      math.add(math.div(squares, count),
+               math.constant(type, op.getEps().convertToDouble()));
+  Value rstd = math.div(math.constant(type, 1),
+                        math::SqrtOp::create(b, variance));
+  computed[op.getMean()] = [=](ArrayRef<Index>) { return mean; };
+  computed[op.getRstd()] = [=](ArrayRef<Index>) { return rstd; };
+  computed[op.getY()] = [=, this](ArrayRef<Index> indices) mutable {
+    Value y = math.mul(centered(indices), rstd);
+    if (op.getScale())
+      y = math.mul(y, at(op.getScale(), indices.back()));
+    return op.getBias() ? math.add(y, at(op.getBias(), indices.back())) : y;
+  };
+}
+
+// With h = (x - mean) rstd and u = dy scale (means over the row):
+// dx = rstd (u - mean(u) - h mean(u h)); rms has no mean(u).
+void KernelEmitter::normGradRow(NormGradOp op, ArrayRef<Index> row) {
+  int64_t size = shapeOf(op.getX()).back();
+  Type type = elementOf(op.getX());
+  bool layer = op.getKind() == NormKind::layer;
+  Value rstd = at(op.getRstd(), row);
+  Value mean = layer ? at(op.getMean(), row) : Value();
+  auto normalized = [=, this](ArrayRef<Index> indices) mutable {
+    Value x = at(op.getX(), indices);
+    return math.mul(layer ? math.sub(x, mean) : x, rstd);
+  };
+  auto upstream = [=, this](ArrayRef<Index> indices) mutable {
+    Value dy = at(op.getDy(), indices);
+    return op.getScale() ? math.mul(dy, at(op.getScale(), indices.back())) : dy;
+  };
+  MemoryRef *dscale = nullptr, *dbias = nullptr;
+  for (auto [value, target] : llvm::zip_equal(yields, outputs)) {
+    if (value == op.getDscale())
+      dscale = &target;
+    if (value == op.getDbias())
+      dbias = &target;
+  }
+  Value zero = math.constant(type, 0);
+  SmallVector<Value> sums = spaceFold(
+      size, ValueRange{zero, zero},
+      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+        Indices indices = append(row, j);
+        Value h = normalized(indices), u = upstream(indices);
+        Value dy = at(op.getDy(), indices);
+        if (dscale)
+          store(math.add(load(*dscale, type, j), math.mul(dy, h)), *dscale, j);
+        if (dbias)
+          store(math.add(load(*dbias, type, j), dy), *dbias, j);
+        return {math.accumulate(ReduceKind::sum, carried[0], u),
+                math.accumulate(ReduceKind::sum, carried[1], math.mul(u, h))};
+      });
+  Value scale = math.constant(type, 1.0 / static_cast<double>(size));
+  Value meanU = math.mul(sums[0], scale), meanUh = math.mul(sums[1], scale);
+  computed[op.getDx()] = [=, this](ArrayRef<Index> indices) mutable {
+    Value inner = upstream(indices);
+    if (layer)
+      inner = math.sub(inner, meanU);
+    inner = math.sub(inner, math.mul(normalized(indices), meanUh));
+    return math.mul(inner, rstd);
+  };
+}
+
+/// The mask's element; unit dimensions repeat.
+Value KernelEmitter::maskTerm(Value mask, ArrayRef<Index> indices) {
+  Indices inner;
+  for (auto [size, index] : llvm::zip_equal(shapeOf(mask), indices))
+    inner.push_back(size == 1 ? LoopSpace::constant(0) : index);
+  return at(mask, inner);
+}
+
+// Causal rows stop at the diagonal; what lies beyond is never read. A row whose
+// every score is -inf gives zeros, not NaN, like a row without columns.
+void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
+  ArrayRef<int64_t> shape = shapeOf(op.getScores());
+  int64_t size = shape.back();
+  Type type = elementOf(op.getScores());
+  Value scale = math.constant(type, op.getScale().convertToDouble());
+  Value limit = constantI64(b, size);
+  if (op.getCausal()) {
+    Value t = space.materialize(b, row[2]);
+    Value visible = arith::AddIOp::create(
+        b, t, constantI64(b, size - shape[2] + 1));
+    limit = arith::MaxSIOp::create(
+        b, constantI64(b, 0), arith::MinSIOp::create(b, limit, visible));
+  }
+  auto score = [&](ArrayRef<Index> indices) {
+    Value x = math.mul(at(op.getScores(), indices), scale);
+    return op.getMask() ? math.add(x, maskTerm(op.getMask(), indices)) : x;
+  };
+  auto fold = [&](Value init, function_ref<Value(Indices, Value)> body) {
+    return foldLoop(limit, init, [&](Value i, ValueRange carried) {
+      int64_t loop = space.push(size, i);
+      SmallVector<Value> next{
+          body(append(row, space.loop(loop)), carried[0])};
+      space.pop();
+      return next;
+    })[0];
+  };
+  Value greatest = fold(math.neutral(ReduceKind::max, type),
+                        [&](Indices indices, Value best) {
+                          return math.accumulate(ReduceKind::max, best,
+                                                 score(indices));
+                        });
+  Value zero = math.constant(type, 0);
+  Value empty = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::OEQ, greatest,
+      math.neutral(ReduceKind::max, type));
+  Value shift = arith::SelectOp::create(b, empty, zero, greatest);
+  const auto *result = llvm::find(yields, op.getProbs());
+  if (result == yields.end()) {
+    op->emitOpError("must be the only op of its kernel");
+    failed = true;
+    return;
+  }
+  MemoryRef target = outputs[result - yields.begin()];
+  Value sum = fold(zero, [&](Indices indices, Value partial) {
+    Value e = math.exp(math.sub(score(indices), shift));
+    store(e, target, indices);
+    return math.accumulate(ReduceKind::sum, partial, e);
+  });
+  Value factor = arith::SelectOp::create(
+      b, empty, zero, math.div(math.constant(type, 1), sum));
+  foldLoop(limit, {}, [&](Value i, ValueRange) {
+    int64_t loop = space.push(size, i);
+    Indices indices = append(row, space.loop(loop));
+    store(math.mul(load(target, type, indices), factor), target, indices);
+    space.pop();
+    return SmallVector<Value>();
+  });
+  if (op.getCausal()) {
+    Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
+    foldLoop(rest, {}, [&](Value i, ValueRange) {
+      Value column = arith::AddIOp::create(b, i, limit);
+      store(zero, target, append(row, LoopSpace::opaque(column)));
+      return SmallVector<Value>();
+    });
+  }
+  stored[op.getProbs()] = target;
+  Value lse = math.add(math::LogOp::create(b, sum), greatest);
+  computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
+}
+
+// Columns beyond the valid ones are padding: they may hold NaN and are not
+// visited.
+void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
+                                    ArrayRef<Index> row) {
+  int64_t size = shapeOf(op.getLogits()).back();
+  Type type = elementOf(op.getLogits());
+  Value shift = at(op.getRowmax(), row);
+  Value valid = scalars[op].empty() ? constantI64(b, size) : scalar(op, 1);
+  Value zero = math.constant(type, 0);
+  Value sum = foldLoop(valid, zero, [&](Value i, ValueRange carried) {
+    int64_t loop = space.push(size, i);
+    Value x = at(op.getLogits(), append(row, space.loop(loop)));
+    space.pop();
+    return SmallVector<Value>{
+        math.accumulate(ReduceKind::sum, carried[0],
+                        math.exp(math.sub(x, shift)))};
+  })[0];
+  auto [column, found] = lookup(op, at(op.getLabels(), row), size);
+  Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));
+  Value logit = at(op.getLogits(), append(row, LoopSpace::opaque(safe)));
+  Value picked = arith::SelectOp::create(b, found, logit, zero);
+  computed[op.getSumexp()] = [=](ArrayRef<Index>) { return sum; };
+  computed[op.getPicked()] = [=](ArrayRef<Index>) { return picked; };
+}
+
+} // namespace dpc::codegen

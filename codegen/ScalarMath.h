@@ -1,0 +1,61 @@
+//===- ScalarMath.h - Elementwise functions on scalars ----------*- C++ -*-===//
+//
+// Emits one element's computation. f32 exp, tanh and erf are branch-free
+// polynomials (errors below 2 units in the last place, NaN and infinities as in
+// libm), so that LLVM vectorizes the loop around them; f64, and f32 log, sin,
+// cos, pow, call libm.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_CODEGEN_SCALARMATH_H
+#define DPC_CODEGEN_SCALARMATH_H
+
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace dpc::codegen {
+
+/// Emits at the builder's insertion point; operands are scalars of one type.
+class ScalarMath {
+public:
+  explicit ScalarMath(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
+
+  mlir::Value constant(mlir::Type type, double value);
+  mlir::Value add(mlir::Value x, mlir::Value y);
+  mlir::Value sub(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, mlir::Value y);
+  mlir::Value div(mlir::Value x, mlir::Value y);
+  /// x + y of a reduction: may be reordered.
+  mlir::Value accumulate(ReduceKind kind, mlir::Value x, mlir::Value y);
+  /// The neutral element of `kind`.
+  mlir::Value neutral(ReduceKind kind, mlir::Type type);
+
+  mlir::Value exp(mlir::Value x);
+  mlir::Value tanh(mlir::Value x);
+  mlir::Value erf(mlir::Value x);
+  mlir::Value sigmoid(mlir::Value x);
+
+  mlir::Value unary(UnaryKind kind, mlir::Value x);
+  mlir::Value binary(BinaryKind kind, mlir::Value x, mlir::Value y);
+  mlir::Value compare(CompareKind kind, mlir::Value x, mlir::Value y);
+  mlir::Value convert(mlir::Value x, mlir::Type to);
+
+private:
+  mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> highFirst);
+  mlir::Value erfNear(mlir::Value x, mlir::Value square);
+  mlir::Value erfFar(mlir::Value x, mlir::Value magnitude, mlir::Value square);
+  mlir::Value gelu(mlir::Value x);
+  mlir::Value geluGrad(mlir::Value x);
+  mlir::Value geluTanh(mlir::Value x, bool gradient);
+  mlir::Value sign(mlir::Value x);
+  mlir::Value integerUnary(UnaryKind kind, mlir::Value x);
+  mlir::Value integerBinary(BinaryKind kind, mlir::Value x, mlir::Value y);
+
+  mlir::ImplicitLocOpBuilder &b;
+};
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_SCALARMATH_H

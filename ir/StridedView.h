@@ -1,0 +1,132 @@
+//===- StridedView.h - How a value lies in another's buffer -----*- C++ -*-===//
+//
+// Element (i0, .., in) of a view lies at offset + sum(i_d * strides[d]) of its
+// base, counted in elements. Transposes, slices and broadcasts always have
+// views; a reshape has one when every new dimension is covered by dimensions
+// that are evenly spaced:
+//
+//   base [8, 192], slice [8, 64] at column 64   offset 64, strides (192, 1)
+//   ... reshaped to [8, 4, 16]                  offset 64, strides (192, 16, 1)
+//   ... reshaped to [512]                       none: rows are 192 apart
+//
+// Used by the pass that marks views and by the one that reads them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_IR_STRIDEDVIEW_H
+#define DPC_IR_STRIDEDVIEW_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace dpc {
+
+/// See the file comment.
+struct StridedView {
+  int64_t offset = 0;
+  llvm::SmallVector<int64_t, 6> shape;
+  llvm::SmallVector<int64_t, 6> strides;
+
+  bool operator==(const StridedView &) const = default;
+
+  /// The row-major view of a whole buffer.
+  static StridedView dense(llvm::ArrayRef<int64_t> shape) {
+    StridedView view;
+    view.shape.assign(shape.begin(), shape.end());
+    view.strides.resize(shape.size());
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
+      view.strides[d] = stride;
+    return view;
+  }
+
+  /// True when the elements are all of a buffer, in row-major order.
+  bool isDense() const {
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
+      if (shape[d] != 1 && strides[d] != stride)
+        return false;
+    return offset == 0;
+  }
+
+  /// Dimension i becomes dimension perm[i] of this view.
+  StridedView transpose(llvm::ArrayRef<int64_t> perm) const {
+    StridedView view;
+    view.offset = offset;
+    for (int64_t d : perm) {
+      view.shape.push_back(shape[d]);
+      view.strides.push_back(strides[d]);
+    }
+    return view;
+  }
+
+  /// Element i along dimension d becomes element offsets[d] + i * steps[d].
+  StridedView slice(llvm::ArrayRef<int64_t> offsets,
+                    llvm::ArrayRef<int64_t> steps,
+                    llvm::ArrayRef<int64_t> newShape) const {
+    StridedView view = *this;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      view.offset += offsets[d] * strides[d];
+      view.strides[d] = strides[d] * steps[d];
+      view.shape[d] = newShape[d];
+    }
+    return view;
+  }
+
+  /// Dimension i becomes dimension dims[i] of the result; others repeat.
+  StridedView broadcast(llvm::ArrayRef<int64_t> dims,
+                        llvm::ArrayRef<int64_t> newShape) const {
+    StridedView view;
+    view.offset = offset;
+    view.shape.assign(newShape.begin(), newShape.end());
+    view.strides.assign(newShape.size(), 0);
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (shape[i] == newShape[dims[i]])
+        view.strides[dims[i]] = strides[i];
+    return view;
+  }
+
+  /// The same elements in row-major order under another shape of as many
+  /// elements; nullopt when no strides describe them.
+  std::optional<StridedView> reshape(llvm::ArrayRef<int64_t> newShape) const;
+};
+
+inline std::optional<StridedView>
+StridedView::reshape(llvm::ArrayRef<int64_t> newShape) const {
+  // Maximal runs of evenly spaced dimensions, outermost first.
+  struct Run {
+    int64_t size, stride;
+  };
+  llvm::SmallVector<Run> runs;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1)
+      continue;
+    if (!runs.empty() && runs.back().stride == shape[d] * strides[d])
+      runs.back() = {runs.back().size * shape[d], strides[d]};
+    else
+      runs.push_back({shape[d], strides[d]});
+  }
+  StridedView view;
+  view.offset = offset;
+  view.shape.assign(newShape.begin(), newShape.end());
+  view.strides.assign(newShape.size(), 1);
+  // Innermost first: cut the new dimensions out of the runs.
+  for (size_t d = newShape.size(); d-- > 0;) {
+    int64_t size = newShape[d];
+    if (size == 1)
+      continue;
+    while (!runs.empty() && runs.back().size == 1)
+      runs.pop_back();
+    if (runs.empty() || runs.back().size % size != 0)
+      return std::nullopt;
+    view.strides[d] = runs.back().stride;
+    runs.back() = {runs.back().size / size, runs.back().stride * size};
+  }
+  return view;
+}
+
+} // namespace dpc
+
+#endif // DPC_IR_STRIDEDVIEW_H
