@@ -1,0 +1,121 @@
+//===- ConstTensor.h - Tensors known while importing -----------*- C++ -*-===//
+//
+// Shape arithmetic, masks and scalars are evaluated while importing, so that
+// every shape of the module is static. Masks may be large (sequence squared):
+// uniform and triangular tensors are kept symbolic.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_FRONTENDS_ONNX_CONSTTENSOR_H
+#define DPC_FRONTENDS_ONNX_CONSTTENSOR_H
+
+#include "ir/Dialect.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <vector>
+
+namespace dpc::frontend {
+
+/// Sizes of dimensions.
+using Shape = llvm::SmallVector<int64_t, 6>;
+
+/// One element: `f` for float element types, `i` for integers and booleans.
+union Scalar {
+  double f;
+  int64_t i;
+};
+
+/// Product of the sizes.
+int64_t numElements(llvm::ArrayRef<int64_t> shape);
+
+/// An immutable host tensor. Elements are held widened (double, int64_t) and
+/// already rounded to the element type.
+class ConstTensor {
+public:
+  enum class Layout {
+    Dense,    ///< values: every element, row-major
+    Splat,    ///< values: the one element
+    Triangle, ///< values: {v0, v1}; element (.., i, j) is v1 where
+              ///< j - i >= diagonal(), else v0
+  };
+
+  static ConstTensor dense(mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                           std::vector<Scalar> values);
+  static ConstTensor splat(mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                           Scalar value);
+  static ConstTensor triangle(mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                              Scalar below, Scalar above, int64_t diagonal);
+  /// A rank-1 i64 tensor.
+  static ConstTensor ints(mlir::MLIRContext *context,
+                          llvm::ArrayRef<int64_t> values);
+
+  mlir::Type element() const { return elementType; }
+  llvm::ArrayRef<int64_t> shape() const { return dims; }
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  int64_t size() const { return numElements(dims); }
+  Layout layout() const { return kind; }
+  int64_t diagonal() const { return diag; }
+  bool isFloat() const { return mlir::isa<mlir::FloatType>(elementType); }
+  /// The stored values; their number depends on layout().
+  const std::vector<Scalar> &stored() const { return values; }
+  /// Element at a row-major index.
+  Scalar at(int64_t index) const;
+  /// All elements as integers (float elements truncate).
+  Shape asInts() const;
+  mlir::RankedTensorType type() const;
+
+  /// The same tensor as Splat or Triangle where its elements allow.
+  ConstTensor compacted() const;
+  /// As an attribute for `dpc.constant`.
+  mlir::DenseElementsAttr toAttr() const;
+
+private:
+  mlir::Type elementType;
+  Shape dims;
+  Layout kind = Layout::Splat;
+  std::vector<Scalar> values;
+  int64_t diag = 0;
+};
+
+/// `value` rounded or wrapped to the element type.
+Scalar coerce(Scalar value, mlir::Type element);
+/// A float or integer number as an element of `element`.
+Scalar makeScalar(double value, mlir::Type element);
+
+/// Applies `fn` to every element; keeps the layout. The results are coerced.
+ConstTensor mapElements(const ConstTensor &x, mlir::Type element,
+                        llvm::function_ref<Scalar(Scalar)> fn);
+/// Applies `fn` to corresponding elements of tensors of one shape.
+ConstTensor mapElements(const ConstTensor &a, const ConstTensor &b,
+                        mlir::Type element,
+                        llvm::function_ref<Scalar(Scalar, Scalar)> fn);
+/// Elements of `onTrue` where `condition`, else of `onFalse`; one shape.
+ConstTensor selectElements(const ConstTensor &condition,
+                           const ConstTensor &onTrue,
+                           const ConstTensor &onFalse);
+
+/// The function of one dpc elementwise kind.
+Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat);
+Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat);
+bool evalCompare(CompareKind kind, Scalar a, Scalar b, bool isFloat);
+
+// Data movement, with the meaning of the dpc ops of the same names.
+ConstTensor convertTo(const ConstTensor &x, mlir::Type element);
+ConstTensor reshapeTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape);
+ConstTensor broadcastTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<int64_t> dims);
+ConstTensor transposed(const ConstTensor &x, llvm::ArrayRef<int64_t> perm);
+/// Steps may be negative here (dpc.slice has none, numpy does).
+ConstTensor sliced(const ConstTensor &x, llvm::ArrayRef<int64_t> offsets,
+                   llvm::ArrayRef<int64_t> sizes,
+                   llvm::ArrayRef<int64_t> steps);
+ConstTensor concatenated(llvm::ArrayRef<const ConstTensor *> parts,
+                         int64_t dim);
+ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
+                    llvm::ArrayRef<int64_t> dims);
+/// Keeps elements with j - i >= k (upper) or j - i <= k, zero elsewhere.
+ConstTensor triangularPart(const ConstTensor &x, int64_t k, bool upper);
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_ONNX_CONSTTENSOR_H

@@ -1,0 +1,129 @@
+//===- Emitter.h - Builds dpc ops or folds them ----------------*- C++ -*-===//
+//
+// Every operator is written once, over values that may be known while
+// importing. The Emitter evaluates what is known and makes dpc ops of the
+// rest. A null value stands for a failure that was already noted; every method
+// passes it through, so that operators need no checks between steps.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_FRONTENDS_ONNX_EMITTER_H
+#define DPC_FRONTENDS_ONNX_EMITTER_H
+
+#include "frontends/onnx/ConstTensor.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <memory>
+#include <string>
+
+namespace dpc::frontend {
+
+/// A value of the model: known while importing, or computed by the module.
+struct Val {
+  std::shared_ptr<const ConstTensor> constant;
+  mlir::Value value;
+
+  Val() = default;
+  Val(mlir::Value v) : value(v) {}
+  Val(ConstTensor tensor)
+      : constant(std::make_shared<const ConstTensor>(std::move(tensor))) {}
+
+  explicit operator bool() const { return constant || value; }
+  mlir::RankedTensorType type() const;
+  llvm::ArrayRef<int64_t> shape() const;
+  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  int64_t dim(int64_t d) const { return shape()[d]; }
+  mlir::Type element() const { return type().getElementType(); }
+  bool isFloat() const { return mlir::isa<mlir::FloatType>(element()); }
+};
+
+/// "8x32xf32": a type as messages show it.
+std::string describe(mlir::RankedTensorType type);
+std::string describe(llvm::ArrayRef<int64_t> shape);
+/// {0, 1, .., n - 1}.
+Shape iotaDims(int64_t n);
+
+class Emitter {
+public:
+  Emitter(mlir::OpBuilder builder)
+      : builder(builder), loc(builder.getUnknownLoc()) {}
+
+  mlir::OpBuilder builder;
+  mlir::Location loc; ///< of the node being converted
+
+  /// Notes why the current node cannot be converted (the first reason stays)
+  /// and returns the null value.
+  Val fail(const llvm::Twine &why);
+  bool failed() const { return !error.empty(); }
+  std::string error;
+
+  /// `v` as an SSA value; constants become `dpc.constant`, triangular ones
+  /// iota, compare and select.
+  mlir::Value materialize(Val v);
+
+  /// A rank-0 constant.
+  Val scalar(double value, mlir::Type element);
+  /// A constant of one value.
+  Val splat(double value, mlir::Type element, llvm::ArrayRef<int64_t> shape);
+  /// i_dim at every index, i64.
+  Val iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
+
+  // Elementwise; operands are broadcast as numpy does.
+  Val unary(UnaryKind kind, Val x);
+  Val binary(BinaryKind kind, Val a, Val b);
+  Val compare(CompareKind kind, Val a, Val b);
+  Val select(Val condition, Val onTrue, Val onFalse);
+  Val convert(Val x, mlir::Type element);
+  /// binary with a constant scalar of x's element type.
+  Val binary(BinaryKind kind, Val x, double scalar);
+
+  // Movement.
+  Val reshape(Val x, llvm::ArrayRef<int64_t> shape);
+  Val transpose(Val x, llvm::ArrayRef<int64_t> perm);
+  /// Operand dimension i becomes result dimension dims[i].
+  Val broadcast(Val x, llvm::ArrayRef<int64_t> shape,
+                llvm::ArrayRef<int64_t> dims);
+  /// Numpy alignment: dimensions match from the last one.
+  Val broadcastTo(Val x, llvm::ArrayRef<int64_t> shape);
+  Val slice(Val x, llvm::ArrayRef<int64_t> offsets,
+            llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> steps);
+  /// The box [begin, begin + size) of one dimension.
+  Val sliceDim(Val x, int64_t dim, int64_t begin, int64_t size,
+               int64_t step = 1);
+  Val concat(llvm::ArrayRef<Val> parts, int64_t dim);
+
+  /// Reduced dimensions are dropped. `dims` ascending.
+  Val reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims);
+  /// Sum times 1/count.
+  Val mean(Val x, llvm::ArrayRef<int64_t> dims);
+  /// Puts unit dimensions back where a reduction dropped `dims`.
+  Val keepDims(Val reduced, Val original, llvm::ArrayRef<int64_t> dims);
+
+  /// dpc.matmul; shapes must obey its constraints.
+  Val matmul(Val a, Val b, bool ta = false, bool tb = false);
+  /// Softmax along the last dimension.
+  Val softmax(Val x);
+  /// x - max - log(sum(exp(x - max))) along the last dimension.
+  Val logSoftmax(Val x);
+  /// Rows of `table` [n, columns].
+  Val embedding(Val table, Val ids);
+
+  /// The shape of a numpy broadcast, or failure (noted).
+  std::optional<Shape> broadcastShape(llvm::ArrayRef<int64_t> a,
+                                      llvm::ArrayRef<int64_t> b);
+
+private:
+  /// `v` in `shape`, emitted; uniform constants take the shape themselves.
+  mlir::Value expanded(Val v, llvm::ArrayRef<int64_t> shape);
+  mlir::Value emitConstant(const ConstTensor &tensor);
+  mlir::Value emitTriangle(const ConstTensor &tensor);
+  bool sameElement(Val a, Val b);
+
+  llvm::DenseMap<const ConstTensor *,
+                 std::pair<std::shared_ptr<const ConstTensor>, mlir::Value>>
+      materialized;
+};
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_ONNX_EMITTER_H

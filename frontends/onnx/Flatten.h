@@ -1,0 +1,39 @@
+//===- Flatten.h - Model-local functions become plain nodes ----*- C++ -*-===//
+#ifndef DPC_FRONTENDS_ONNX_FLATTEN_H
+#define DPC_FRONTENDS_ONNX_FLATTEN_H
+
+#include "frontends/onnx/ModelFile.h"
+
+namespace dpc::frontend {
+
+/// One node of the main graph or of an inlined function body.
+struct FlatNode {
+  ::onnx::NodeProto proto;
+  int64_t opset = 0; ///< version of the default domain it was written for
+  int64_t index = 0; ///< position of the node, or of the call, in the graph
+};
+
+/// The version of the default operator set among `imports`, or 0.
+template <typename Imports> int64_t defaultOpset(const Imports &imports) {
+  for (const auto &import : imports)
+    if (import.domain().empty() || import.domain() == "ai.onnx")
+      return import.version();
+  return 0;
+}
+
+/// Nodes of `graph` (the main graph of `model` or the subgraph of a node) in
+/// order, calls of model-local functions replaced by the functions' bodies.
+/// Values of a body get names of their own. Nodes are numbered by position, or
+/// all get `index` when it is given.
+llvm::Expected<std::vector<FlatNode>>
+flatten(const ::onnx::ModelProto &model, const ::onnx::GraphProto &graph,
+        int64_t opset, std::optional<int64_t> index = std::nullopt);
+
+/// Adds every value name that `node` reads, those that its subgraphs capture
+/// included.
+void collectReads(const ::onnx::NodeProto &node,
+                  llvm::function_ref<void(llvm::StringRef)> read);
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_ONNX_FLATTEN_H

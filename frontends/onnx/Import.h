@@ -1,0 +1,51 @@
+//===- Import.h - ONNX files become dpc modules ----------------*- C++ -*-===//
+//
+// The public face of the ONNX frontend. See README.md for what is accepted.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_FRONTENDS_ONNX_IMPORT_H
+#define DPC_FRONTENDS_ONNX_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+/// What the user decides about a model at import.
+struct ImportOptions {
+  /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`).
+  std::map<std::string, int64_t> bind;
+  /// Samples in a step over all ranks; sets the batch symbol, which is the
+  /// symbol of dimension 0 of the first input that has one. 0 = not given.
+  int64_t globalBatch = 0;
+  /// Names or globs of float initializers that are not trained.
+  std::vector<std::string> frozen;
+  /// Names or globs of float initializers that are trained although they look
+  /// like tables, masks or scalar constants. Wins over `frozen`.
+  std::vector<std::string> trainable;
+};
+
+/// Reads the ONNX model `file` into a module with one function `@forward` at
+/// the graph altitude: every type is static, no type has an encoding.
+///
+/// Arguments are parameters, then buffers, then inputs, each with `dpc.name`
+/// and `dpc.role`; weights with data have `dpc.source` = {file, offset, bytes,
+/// dtype}, a weight without it is abstract (external data that is not there).
+/// Inputs have `dpc.batch_dim` when they have a batch dimension. Results have
+/// `dpc.name`; the first scalar float result also has `dpc.loss`. The module
+/// has `dpc.model`, the file's stem.
+///
+/// On failure one diagnostic, of one line, says what is wrong and what would
+/// be accepted.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(llvm::StringRef file, mlir::MLIRContext &context,
+           const ImportOptions &options);
+
+} // namespace dpc
+
+#endif // DPC_FRONTENDS_ONNX_IMPORT_H

@@ -1,0 +1,307 @@
+//===- ModelFile.cpp - An .onnx file and its weights ----------------------===//
+#include "frontends/onnx/ModelFile.h"
+#include "frontends/onnx/WireScanner.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using ::onnx::TensorProto;
+
+namespace dpc::frontend {
+
+llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+//===----------------------------------------------------------------------===//
+// Element types
+//===----------------------------------------------------------------------===//
+
+Type elementTypeOf(int32_t onnxType, MLIRContext *context) {
+  switch (onnxType) {
+  case TensorProto::FLOAT:
+    return Float32Type::get(context);
+  case TensorProto::FLOAT16:
+    return Float16Type::get(context);
+  case TensorProto::BFLOAT16:
+    return BFloat16Type::get(context);
+  case TensorProto::DOUBLE:
+    return Float64Type::get(context);
+  case TensorProto::INT64:
+    return IntegerType::get(context, 64);
+  case TensorProto::INT32:
+    return IntegerType::get(context, 32);
+  case TensorProto::BOOL:
+    return IntegerType::get(context, 1);
+  default:
+    return {};
+  }
+}
+
+std::string onnxTypeName(int32_t onnxType) {
+  if (!::onnx::TensorProto_DataType_IsValid(onnxType))
+    return std::to_string(onnxType);
+  return ::onnx::TensorProto_DataType_Name(
+      static_cast<::onnx::TensorProto_DataType>(onnxType));
+}
+
+llvm::StringRef dtypeName(Type element) {
+  if (element.isF32())
+    return "f32";
+  if (element.isF16())
+    return "f16";
+  if (element.isBF16())
+    return "bf16";
+  if (element.isF64())
+    return "f64";
+  if (element.isInteger(64))
+    return "i64";
+  return element.isInteger(32) ? "i32" : "bool";
+}
+
+int64_t elementBytes(Type element) {
+  return std::max(1u, element.getIntOrFloatBitWidth() / 8);
+}
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+// Field numbers of onnx-ml.proto.
+static constexpr uint32_t kModelGraph = 7;
+static constexpr uint32_t kGraphInitializer = 5;
+static constexpr uint32_t kTensorFloatData = 4;
+static constexpr uint32_t kTensorRawData = 9;
+static constexpr uint32_t kTensorDoubleData = 10;
+
+llvm::Expected<std::unique_ptr<ModelFile>>
+ModelFile::open(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return makeError(path + ": cannot read: " + buffer.getError().message());
+  std::unique_ptr<ModelFile> result(new ModelFile);
+  result->file = path.str();
+  result->buffer = std::move(*buffer);
+  llvm::StringRef bytes = result->buffer->getBuffer();
+  if (bytes.size() >= (uint64_t(1) << 31))
+    return makeError(path + ": " + llvm::Twine(bytes.size()) +
+                     " bytes: an ONNX file holds less than 2 GiB, larger "
+                     "weights must be stored as external data");
+  ::google::protobuf::SetLogHandler(nullptr);
+  if (!result->proto.ParseFromArray(bytes.data(),
+                                    static_cast<int>(bytes.size())))
+    return makeError(path + ": not a valid ONNX file (truncated, damaged or of "
+                            "another format)");
+  if (!result->proto.has_graph() || result->proto.opset_import_size() == 0)
+    return makeError(path + ": not an ONNX model: it has no " +
+                     (result->proto.has_graph() ? "opset_import" : "graph"));
+  if (llvm::Error error = result->scanInitializers())
+    return std::move(error);
+  return result;
+}
+
+llvm::Error ModelFile::scanInitializers() {
+  auto visitTensor = [&](const WireField &tensor) {
+    if (tensor.number != kGraphInitializer)
+      return;
+    Span span;
+    scanFields(tensor.payload, [&](const WireField &field) {
+      if (field.number != kTensorRawData && field.number != kTensorFloatData &&
+          field.number != kTensorDoubleData)
+        return;
+      span.scattered |= span.offset >= 0 || field.wireType != 2;
+      span.offset = field.payload.data() - buffer->getBufferStart();
+      span.bytes = static_cast<int64_t>(field.payload.size());
+    });
+    spans.push_back(span);
+  };
+  bool ok = scanFields(buffer->getBuffer(), [&](const WireField &field) {
+    if (field.number == kModelGraph)
+      scanFields(field.payload, visitTensor);
+  });
+  if (!ok || static_cast<int>(spans.size()) != proto.graph().initializer_size())
+    return makeError(file + ": damaged: initializers cannot be located");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+static std::string describe(const TensorProto &tensor) {
+  return "initializer '" + tensor.name() + "'";
+}
+
+static bool isExternal(const TensorProto &tensor) {
+  return tensor.data_location() == TensorProto::EXTERNAL;
+}
+
+llvm::Expected<std::optional<DataLocation>>
+ModelFile::locateExternal(const TensorProto &tensor, int64_t bytes) const {
+  std::string location;
+  int64_t offset = 0, length = bytes;
+  for (const auto &entry : tensor.external_data()) {
+    llvm::StringRef value = entry.value();
+    bool bad = false;
+    if (entry.key() == "location")
+      location = entry.value();
+    else if (entry.key() == "offset")
+      bad = value.getAsInteger(10, offset) || offset < 0;
+    else if (entry.key() == "length")
+      bad = value.getAsInteger(10, length);
+    if (bad)
+      return makeError(file + ": " + describe(tensor) + ": external data " +
+                       entry.key() + " '" + value + "' is no valid number");
+  }
+  bool leaves = llvm::sys::path::is_absolute(location);
+  for (auto part = llvm::sys::path::begin(location);
+       part != llvm::sys::path::end(location); ++part)
+    leaves |= *part == "..";
+  if (location.empty() || leaves)
+    return makeError(file + ": " + describe(tensor) +
+                     ": external data location '" + location +
+                     "' must be a path inside the model's folder");
+  if (length != bytes)
+    return makeError(file + ": " + describe(tensor) + ": external data has " +
+                     llvm::Twine(length) + " bytes, its shape needs " +
+                     llvm::Twine(bytes));
+  llvm::SmallString<128> path(llvm::sys::path::parent_path(file));
+  llvm::sys::path::append(path, location);
+  uint64_t size = 0;
+  if (llvm::sys::fs::file_size(path, size))
+    return std::nullopt;
+  if (static_cast<int64_t>(size) < offset + bytes)
+    return makeError(path + ": holds " + llvm::Twine(size) + " bytes, " +
+                     describe(tensor) + " ends at byte " +
+                     llvm::Twine(offset + bytes));
+  return DataLocation{path.str().str(), offset, bytes};
+}
+
+llvm::Expected<std::optional<DataLocation>>
+ModelFile::locateInitializer(int index, Type element) const {
+  const TensorProto &tensor = proto.graph().initializer(index);
+  int64_t bytes = elementBytes(element);
+  for (int64_t d : tensor.dims())
+    bytes *= d;
+  if (isExternal(tensor))
+    return locateExternal(tensor, bytes);
+  const Span &span = spans[index];
+  if (bytes > 0 && (span.offset < 0 || span.scattered))
+    return makeError(file + ": " + describe(tensor) + " stores " +
+                     onnxTypeName(tensor.data_type()) +
+                     " as variable-length integers; save it as raw data");
+  if (bytes > 0 && span.bytes != bytes)
+    return makeError(file + ": " + describe(tensor) + " has " +
+                     llvm::Twine(span.bytes) +
+                     " bytes of data, its shape "
+                     "needs " +
+                     llvm::Twine(bytes));
+  return DataLocation{file, std::max<int64_t>(span.offset, 0), bytes};
+}
+
+/// One element at `data`, little-endian.
+static Scalar readElement(const char *data, Type element) {
+  using namespace llvm::support::endian;
+  Scalar s;
+  if (element.isF32()) {
+    s.f = llvm::bit_cast<float>(read32le(data));
+  } else if (element.isF64()) {
+    s.f = llvm::bit_cast<double>(read64le(data));
+  } else if (auto type = dyn_cast<FloatType>(element)) {
+    bool lost;
+    llvm::APFloat number(type.getFloatSemantics(),
+                         llvm::APInt(16, read16le(data)));
+    number.convert(llvm::APFloat::IEEEdouble(),
+                   llvm::APFloat::rmNearestTiesToEven, &lost);
+    s.f = number.convertToDouble();
+  } else if (element.isInteger(64)) {
+    s.i = static_cast<int64_t>(read64le(data));
+  } else if (element.isInteger(32)) {
+    s.i = static_cast<int32_t>(read32le(data));
+  } else {
+    s.i = *data != 0;
+  }
+  return s;
+}
+
+static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element) {
+  int64_t step = elementBytes(element);
+  std::vector<Scalar> values(bytes.size() / step);
+  for (size_t n = 0; n < values.size(); ++n)
+    values[n] = readElement(bytes.data() + n * step, element);
+  return values;
+}
+
+/// Elements from the typed fields of a tensor.
+static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element) {
+  std::vector<Scalar> values;
+  auto take = [&](const auto &numbers, auto convert) {
+    for (auto number : numbers)
+      values.push_back(convert(number));
+  };
+  auto asFloat = [](double v) {
+    Scalar s;
+    s.f = v;
+    return s;
+  };
+  auto asInt = [&](int64_t v) {
+    Scalar s;
+    s.i = v;
+    return coerce(s, element);
+  };
+  if (element.isF32())
+    take(tensor.float_data(), asFloat);
+  else if (element.isF64())
+    take(tensor.double_data(), asFloat);
+  else if (element.isInteger(64))
+    take(tensor.int64_data(), asInt);
+  else if (isa<IntegerType>(element))
+    take(tensor.int32_data(), asInt);
+  else // f16 and bf16 keep their bits in int32_data
+    take(tensor.int32_data(), [&](int32_t bits) {
+      char data[2];
+      llvm::support::endian::write16le(data, static_cast<uint16_t>(bits));
+      return readElement(data, element);
+    });
+  return values;
+}
+
+llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
+                                              MLIRContext *context) const {
+  Type element = elementTypeOf(tensor.data_type(), context);
+  if (!element)
+    return makeError("element type " + onnxTypeName(tensor.data_type()) +
+                     " is not supported; accepted: FLOAT, FLOAT16, BFLOAT16, "
+                     "DOUBLE, INT64, INT32, BOOL");
+  Shape shape(tensor.dims().begin(), tensor.dims().end());
+  std::vector<Scalar> values;
+  if (isExternal(tensor)) {
+    auto place =
+        locateExternal(tensor, numElements(shape) * elementBytes(element));
+    if (!place)
+      return place.takeError();
+    if (!*place)
+      return makeError(describe(tensor) + " has no data on disk");
+    auto data = llvm::MemoryBuffer::getFileSlice(
+        (*place)->file, (*place)->bytes, (*place)->offset);
+    if (!data)
+      return makeError((*place)->file +
+                       ": cannot read: " + data.getError().message());
+    values = readElements((*data)->getBuffer(), element);
+  } else if (tensor.has_raw_data()) {
+    values = readElements(tensor.raw_data(), element);
+  } else {
+    values = readTyped(tensor, element);
+  }
+  if (static_cast<int64_t>(values.size()) != numElements(shape))
+    return makeError(
+        "tensor '" + tensor.name() + "' holds " + llvm::Twine(values.size()) +
+        " elements, its shape needs " + llvm::Twine(numElements(shape)));
+  return ConstTensor::dense(element, shape, std::move(values));
+}
+
+} // namespace dpc::frontend

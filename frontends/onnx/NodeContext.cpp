@@ -1,0 +1,86 @@
+//===- NodeContext.cpp - One ONNX node being converted --------------------===//
+#include "frontends/onnx/NodeContext.h"
+
+using namespace mlir;
+using ::onnx::AttributeProto;
+
+namespace dpc::frontend {
+
+Val NodeContext::in(int64_t i) {
+  if (has(i))
+    return inputs[i];
+  return fail("input " + llvm::Twine(i) + " is missing");
+}
+
+Shape NodeContext::intsIn(int64_t i) {
+  Val v = in(i);
+  if (!v)
+    return {};
+  if (v.constant)
+    return v.constant->asInts();
+  fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
+       "' is computed from data; it must be known when the model is compiled");
+  return {};
+}
+
+double NodeContext::numberIn(int64_t i) {
+  Val v = in(i);
+  if (!v)
+    return 0.0;
+  if (!v.constant || v.constant->size() != 1) {
+    fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
+         "' must be a constant of one element");
+    return 0.0;
+  }
+  Scalar s = v.constant->at(0);
+  return v.isFloat() ? s.f : static_cast<double>(s.i);
+}
+
+const AttributeProto *NodeContext::findAttr(llvm::StringRef name) const {
+  for (const AttributeProto &attribute : node.proto.attribute())
+    if (attribute.name() == name)
+      return &attribute;
+  return nullptr;
+}
+
+int64_t NodeContext::intAttr(llvm::StringRef name, int64_t fallback) const {
+  const AttributeProto *attribute = findAttr(name);
+  return attribute ? attribute->i() : fallback;
+}
+
+double NodeContext::floatAttr(llvm::StringRef name, double fallback) const {
+  const AttributeProto *attribute = findAttr(name);
+  return attribute ? attribute->f() : fallback;
+}
+
+llvm::StringRef NodeContext::stringAttr(llvm::StringRef name,
+                                        llvm::StringRef fallback) const {
+  const AttributeProto *attribute = findAttr(name);
+  return attribute ? llvm::StringRef(attribute->s()) : fallback;
+}
+
+Shape NodeContext::intsAttr(llvm::StringRef name) const {
+  const AttributeProto *attribute = findAttr(name);
+  return attribute ? Shape(attribute->ints().begin(), attribute->ints().end())
+                   : Shape();
+}
+
+std::optional<Shape> NodeContext::intsAttrOrIn(llvm::StringRef name,
+                                               int64_t i) {
+  if (hasAttr(name))
+    return intsAttr(name);
+  if (has(i))
+    return intsIn(i);
+  return std::nullopt;
+}
+
+int64_t NodeContext::axis(int64_t value, int64_t rank) {
+  if (value < -rank || value >= rank) {
+    fail("axis " + llvm::Twine(value) + " is outside a tensor of rank " +
+         llvm::Twine(rank));
+    return 0;
+  }
+  return value < 0 ? value + rank : value;
+}
+
+} // namespace dpc::frontend

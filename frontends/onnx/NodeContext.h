@@ -1,0 +1,88 @@
+//===- NodeContext.h - One ONNX node being converted -----------*- C++ -*-===//
+#ifndef DPC_FRONTENDS_ONNX_NODECONTEXT_H
+#define DPC_FRONTENDS_ONNX_NODECONTEXT_H
+
+#include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/Flatten.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace dpc::frontend {
+
+/// What an operator sees of its node: inputs, attributes, and where outputs
+/// go. Accessors note a failure and return null or a default when the node
+/// lacks what was asked for; the caller need not check.
+class NodeContext {
+public:
+  NodeContext(Emitter &emit, const ModelFile &file, const FlatNode &node,
+              llvm::SmallVector<Val> inputs)
+      : emit(emit), file(file), node(node), inputs(std::move(inputs)),
+        outputs(node.proto.output_size()) {}
+
+  Emitter &emit;
+  const ModelFile &file;
+  const FlatNode &node;
+
+  int64_t opset() const { return node.opset; }
+  llvm::StringRef opType() const { return node.proto.op_type(); }
+  mlir::MLIRContext *context() const { return emit.builder.getContext(); }
+  Val fail(const llvm::Twine &why) { return emit.fail(why); }
+
+  int64_t numInputs() const { return static_cast<int64_t>(inputs.size()); }
+  /// Whether optional input `i` is given.
+  bool has(int64_t i) const { return i < numInputs() && inputs[i]; }
+  /// Input `i`, which must be given.
+  Val in(int64_t i);
+  /// Input `i` as numbers known while importing; fails, naming the value, when
+  /// it is computed from data.
+  Shape intsIn(int64_t i);
+  /// The one element of constant input `i`.
+  double numberIn(int64_t i);
+
+  bool hasAttr(llvm::StringRef name) const { return findAttr(name); }
+  int64_t intAttr(llvm::StringRef name, int64_t fallback) const;
+  double floatAttr(llvm::StringRef name, double fallback) const;
+  llvm::StringRef stringAttr(llvm::StringRef name,
+                             llvm::StringRef fallback) const;
+  Shape intsAttr(llvm::StringRef name) const;
+  const ::onnx::AttributeProto *findAttr(llvm::StringRef name) const;
+
+  /// Integers that older operator sets keep in attribute `name`, newer ones in
+  /// input `i`; nullopt when given by neither.
+  std::optional<Shape> intsAttrOrIn(llvm::StringRef name, int64_t i);
+
+  /// Axis counted from the end when negative; fails when out of range.
+  int64_t axis(int64_t value, int64_t rank);
+
+  /// Whether anything reads output `i` (by position; "" is an unused one).
+  bool wants(int64_t i) const {
+    return i < node.proto.output_size() && !node.proto.output(i).empty();
+  }
+  void out(int64_t i, Val value) {
+    if (i < static_cast<int64_t>(outputs.size()))
+      outputs[i] = std::move(value);
+  }
+  void out(Val value) { out(0, std::move(value)); }
+
+  llvm::SmallVector<Val> inputs;
+  llvm::SmallVector<Val> outputs;
+};
+
+/// Converts one node: reads the context's inputs, fills its outputs.
+using OpHandler = void (*)(NodeContext &);
+/// Operators of the default domain by name.
+using OpTable = llvm::StringMap<OpHandler>;
+
+// One per file of ops/.
+void addAttentionOps(OpTable &table);
+void addContractionOps(OpTable &table);
+void addElementwiseOps(OpTable &table);
+void addIndexingOps(OpTable &table);
+void addLossOps(OpTable &table);
+void addMovementOps(OpTable &table);
+void addRowOps(OpTable &table);
+void addShapeOps(OpTable &table);
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_ONNX_NODECONTEXT_H

@@ -1,0 +1,273 @@
+//===- Roles.cpp - Which initializers are trained -------------------------===//
+#include "frontends/onnx/Roles.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using ::onnx::TensorProto;
+
+namespace dpc::frontend {
+
+namespace {
+
+/// Integer and boolean initializers up to this size become constants.
+constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
+/// Additive masks hold zeros and numbers at most this large.
+constexpr double kMaskValue = -1e3;
+
+const llvm::StringSet<> &movementOps() {
+  static const llvm::StringSet<> ops = {
+      "Identity",  "Cast",      "CastLike", "Reshape", "Squeeze",
+      "Unsqueeze", "Flatten",   "Slice",    "Expand",  "Concat",
+      "Split",     "Transpose", "Gather",   "Tile"};
+  return ops;
+}
+
+const llvm::StringSet<> &gradientFreeOps() {
+  static const llvm::StringSet<> ops = {
+      "Equal", "Less",  "LessOrEqual", "Greater", "GreaterOrEqual",
+      "Not",   "Shape", "Size",        "Range",   "Sign",
+      "Floor", "Ceil",  "Round",       "IsNaN",   "IsInf"};
+  return ops;
+}
+
+class Classifier {
+public:
+  Classifier(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes)
+      : file(file) {
+    for (const FlatNode &node : nodes)
+      collectReads(node.proto, [&](llvm::StringRef name) {
+        auto &list = users[name];
+        if (list.empty() || list.back() != &node.proto)
+          list.push_back(&node.proto);
+      });
+    for (const auto &output : file.model().graph().output())
+      results.insert(output.name());
+  }
+
+  bool isRead(llvm::StringRef name) const {
+    return users.contains(name) || results.contains(name);
+  }
+
+  /// The rule for a float weight that the user did not name.
+  llvm::Expected<WeightRole> defaultRole(const Weight &weight,
+                                         MLIRContext *context) const {
+    llvm::StringRef name = weight.tensor->name();
+    if (weight.type.getRank() == 0 && weight.hasData)
+      return WeightRole::Constant;
+    if (feedsOnly(name, isStatistics, false))
+      return WeightRole::Buffer;
+    if (feedsOnly(name, isGradientFree, false))
+      return weight.hasData && isSmall(weight) ? WeightRole::Constant
+                                               : WeightRole::Buffer;
+    // Frequencies are vectors. A matrix that feeds Sin is a trained layer.
+    bool isVector = llvm::count_if(weight.type.getShape(),
+                                   [](int64_t d) { return d != 1; }) <= 1;
+    if (isVector && feedsOnly(name, isCosOrSin, true))
+      return WeightRole::Buffer;
+    if (weight.hasData && isSmall(weight) &&
+        feedsOnly(name, isMasking, false)) {
+      auto values = file.decode(*weight.tensor, context);
+      if (!values)
+        return values.takeError();
+      if (looksLikeMask(*values))
+        return WeightRole::Constant;
+    }
+    return WeightRole::Parameter;
+  }
+
+  static bool isSmall(const Weight &weight) {
+    return weight.type.getNumElements() <= kMaxConstantElements;
+  }
+
+private:
+  using Node = ::onnx::NodeProto;
+
+  static bool isStatistics(const Node &node, llvm::StringRef name) {
+    return node.op_type() == "BatchNormalization" && node.input_size() >= 5 &&
+           (node.input(3) == name || node.input(4) == name);
+  }
+  static bool isGradientFree(const Node &node, llvm::StringRef) {
+    return gradientFreeOps().contains(node.op_type());
+  }
+  static bool isCosOrSin(const Node &node, llvm::StringRef) {
+    return node.op_type() == "Cos" || node.op_type() == "Sin";
+  }
+  static bool isMasking(const Node &node, llvm::StringRef) {
+    return node.op_type() == "Add" || node.op_type() == "Where";
+  }
+
+  /// Whether every use of `name`, followed through data movement (and through
+  /// products when `throughProducts`), ends at a node that `accept` takes.
+  template <typename Accept>
+  bool feedsOnly(llvm::StringRef name, Accept accept,
+                 bool throughProducts) const {
+    llvm::SmallVector<std::string> work = {name.str()};
+    llvm::StringSet<> seen;
+    while (!work.empty()) {
+      std::string value = work.pop_back_val();
+      if (!seen.insert(value).second)
+        continue;
+      auto found = users.find(value);
+      if (found == users.end() || results.contains(value))
+        return false;
+      for (const Node *node : found->second) {
+        if (accept(*node, value))
+          continue;
+        llvm::StringRef op = node->op_type();
+        bool product = op == "Mul" || op == "MatMul" || op == "Einsum";
+        if (!movementOps().contains(op) && !(throughProducts && product))
+          return false;
+        work.append(node->output().begin(), node->output().end());
+      }
+    }
+    return true;
+  }
+
+  static bool looksLikeMask(const ConstTensor &values) {
+    bool masks = false;
+    for (int64_t n = 0; n < values.size(); ++n) {
+      double v = values.at(n).f;
+      if (v != 0.0 && !(v <= kMaskValue))
+        return false;
+      masks |= v != 0.0;
+    }
+    return masks;
+  }
+
+  const ModelFile &file;
+  llvm::StringMap<llvm::SmallVector<const Node *>> users;
+  llvm::StringSet<> results;
+};
+
+/// A list of names and globs given by the user.
+class NameFilter {
+public:
+  static llvm::Expected<NameFilter>
+  create(llvm::StringRef option, const std::vector<std::string> &patterns,
+         const ModelFile &file) {
+    NameFilter filter;
+    for (const std::string &pattern : patterns) {
+      auto glob = llvm::GlobPattern::create(pattern);
+      if (!glob) {
+        llvm::consumeError(glob.takeError());
+        return makeError(option + "=" + pattern + ": not a valid glob");
+      }
+      bool matches = false;
+      for (const TensorProto &t : file.model().graph().initializer())
+        matches |= pattern == t.name() || glob->match(t.name());
+      if (!matches)
+        return makeError(option + "=" + pattern + ": no initializer of " +
+                         file.path() + " has such a name" + examples(file));
+      filter.names.push_back(pattern);
+      filter.globs.push_back(std::move(*glob));
+    }
+    return filter;
+  }
+
+  bool matches(llvm::StringRef name) const {
+    return llvm::is_contained(names, name) ||
+           llvm::any_of(globs, [&](const llvm::GlobPattern &glob) {
+             return glob.match(name);
+           });
+  }
+
+private:
+  static std::string examples(const ModelFile &file) {
+    std::string text;
+    int shown = 0;
+    for (const TensorProto &t : file.model().graph().initializer())
+      if (elementIsFloat(t) && shown++ < 4)
+        text += (shown == 1 ? "; names are like '" : "', '") + t.name();
+    return shown ? text + "'" : text;
+  }
+  static bool elementIsFloat(const TensorProto &t) {
+    return t.data_type() == TensorProto::FLOAT ||
+           t.data_type() == TensorProto::FLOAT16 ||
+           t.data_type() == TensorProto::BFLOAT16 ||
+           t.data_type() == TensorProto::DOUBLE;
+  }
+
+  std::vector<std::string> names;
+  std::vector<llvm::GlobPattern> globs;
+};
+
+/// Decides one weight whose type is set.
+llvm::Expected<WeightRole> roleOf(const Weight &weight,
+                                  const Classifier &classifier,
+                                  const NameFilter &frozen,
+                                  const NameFilter &trainable,
+                                  MLIRContext *context) {
+  llvm::StringRef name = weight.tensor->name();
+  if (!isa<FloatType>(weight.type.getElementType()))
+    return weight.hasData && Classifier::isSmall(weight) ? WeightRole::Constant
+                                                         : WeightRole::Buffer;
+  if (trainable.matches(name))
+    return WeightRole::Parameter;
+  if (frozen.matches(name))
+    return WeightRole::Buffer;
+  return classifier.defaultRole(weight, context);
+}
+
+/// Sets whether weight `index` has data, and where if that is external.
+llvm::Error findData(const ModelFile &file, int index, Weight &weight) {
+  weight.hasData = true;
+  if (weight.tensor->data_location() != TensorProto::EXTERNAL)
+    return llvm::Error::success();
+  auto data = file.locateInitializer(index, weight.type.getElementType());
+  if (!data)
+    return data.takeError();
+  weight.data = *data;
+  weight.hasData = data->has_value();
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<std::vector<Weight>>
+classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
+                const ImportOptions &options, MLIRContext *context) {
+  auto frozen = NameFilter::create("--frozen", options.frozen, file);
+  if (!frozen)
+    return frozen.takeError();
+  auto trainable = NameFilter::create("--trainable", options.trainable, file);
+  if (!trainable)
+    return trainable.takeError();
+
+  Classifier classifier(file, nodes);
+  std::vector<Weight> weights;
+  const auto &graph = file.model().graph();
+  for (int i = 0; i < graph.initializer_size(); ++i) {
+    Weight weight;
+    weight.tensor = &graph.initializer(i);
+    if (!classifier.isRead(weight.tensor->name()))
+      continue;
+    Type element = elementTypeOf(weight.tensor->data_type(), context);
+    if (!element)
+      return makeError(file.path() + ": initializer '" + weight.tensor->name() +
+                       "' has elements of " +
+                       onnxTypeName(weight.tensor->data_type()) +
+                       ", which is not supported; accepted: FLOAT, FLOAT16, "
+                       "BFLOAT16, DOUBLE, INT64, INT32, BOOL");
+    weight.type = RankedTensorType::get(
+        Shape(weight.tensor->dims().begin(), weight.tensor->dims().end()),
+        element);
+    if (llvm::Error error = findData(file, i, weight))
+      return std::move(error);
+    if (auto role = roleOf(weight, classifier, *frozen, *trainable, context))
+      weight.role = *role;
+    else
+      return role.takeError();
+    if (weight.role != WeightRole::Constant && weight.hasData && !weight.data) {
+      auto data = file.locateInitializer(i, element);
+      if (!data)
+        return data.takeError();
+      weight.data = *data;
+    }
+    weights.push_back(std::move(weight));
+  }
+  return weights;
+}
+
+} // namespace dpc::frontend

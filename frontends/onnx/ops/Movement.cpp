@@ -1,0 +1,347 @@
+//===- Movement.cpp - Operators that move data ----------------------------===//
+#include "frontends/onnx/NodeContext.h"
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+namespace {
+
+void reshape(NodeContext &c) {
+  Val x = c.in(0);
+  Shape shape = c.intsIn(1);
+  if (!x || c.emit.failed())
+    return;
+  Shape asked = shape;
+  int64_t known = 1, free = -1;
+  for (auto [d, size] : llvm::enumerate(shape)) {
+    if (size == 0 && !c.intAttr("allowzero", 0)) {
+      if (static_cast<int64_t>(d) >= x.rank()) {
+        c.fail("shape " + describe(asked) + " copies dimension " +
+               llvm::Twine(d) + " of " + describe(x.shape()));
+        return;
+      }
+      size = x.dim(d);
+    }
+    if (size == -1 && free < 0)
+      free = static_cast<int64_t>(d);
+    else
+      known *= size;
+  }
+  int64_t total = numElements(x.shape());
+  if (free >= 0 && known > 0 && total % known == 0)
+    shape[free] = total / known;
+  if (numElements(shape) != total ||
+      llvm::any_of(shape, [](int64_t d) { return d < 0; })) {
+    c.fail("cannot reshape " + describe(x.shape()) + " to " + describe(asked));
+    return;
+  }
+  c.out(c.emit.reshape(x, shape));
+}
+
+void transpose(NodeContext &c) {
+  Val x = c.in(0);
+  if (!x)
+    return;
+  Shape perm = c.intsAttr("perm");
+  if (!c.hasAttr("perm"))
+    for (int64_t d = x.rank() - 1; d >= 0; --d)
+      perm.push_back(d);
+  Shape identity = iotaDims(x.rank());
+  if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
+                           identity.end())) {
+    c.fail("perm " + describe(perm) +
+           " is no permutation of the dimensions "
+           "of " +
+           describe(x.type()));
+    return;
+  }
+  c.out(c.emit.transpose(x, perm));
+}
+
+void squeeze(NodeContext &c) {
+  Val x = c.in(0);
+  auto axes = c.intsAttrOrIn("axes", 1);
+  if (!x || c.emit.failed())
+    return;
+  llvm::SmallVector<bool> drop(x.rank(), false);
+  for (int64_t d = 0; !axes && d < x.rank(); ++d)
+    drop[d] = x.dim(d) == 1;
+  for (int64_t a : axes.value_or(Shape())) {
+    int64_t d = c.axis(a, x.rank());
+    if (c.emit.failed())
+      return;
+    if (x.dim(d) != 1) {
+      c.fail("dimension " + llvm::Twine(d) + " of " + describe(x.type()) +
+             " is not 1");
+      return;
+    }
+    drop[d] = true;
+  }
+  Shape shape;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (!drop[d])
+      shape.push_back(x.dim(d));
+  c.out(c.emit.reshape(x, shape));
+}
+
+void unsqueeze(NodeContext &c) {
+  Val x = c.in(0);
+  auto axes = c.intsAttrOrIn("axes", 1);
+  if (!x || c.emit.failed())
+    return;
+  if (!axes) {
+    c.fail("axes are missing");
+    return;
+  }
+  int64_t rank = x.rank() + static_cast<int64_t>(axes->size());
+  llvm::SmallVector<bool> isNew(rank, false);
+  for (int64_t a : *axes) {
+    int64_t d = c.axis(a, rank);
+    if (c.emit.failed())
+      return;
+    if (isNew[d]) {
+      c.fail("axis " + llvm::Twine(a) + " is repeated");
+      return;
+    }
+    isNew[d] = true;
+  }
+  Shape shape;
+  const int64_t *next = x.shape().begin();
+  for (int64_t d = 0; d < rank; ++d)
+    shape.push_back(isNew[d] ? 1 : *next++);
+  c.out(c.emit.reshape(x, shape));
+}
+
+void flatten(NodeContext &c) {
+  Val x = c.in(0);
+  if (!x)
+    return;
+  int64_t axis = c.intAttr("axis", 1);
+  axis = axis == x.rank() ? axis : c.axis(axis, x.rank());
+  if (c.emit.failed())
+    return;
+  c.out(c.emit.reshape(x, {numElements(x.shape().take_front(axis)),
+                           numElements(x.shape().drop_front(axis))}));
+}
+
+void concat(NodeContext &c) {
+  llvm::SmallVector<Val> parts;
+  for (int64_t i = 0; i < c.numInputs(); ++i)
+    parts.push_back(c.in(i));
+  if (c.emit.failed() || parts.empty())
+    return;
+  int64_t axis = c.axis(c.intAttr("axis", 0), parts[0].rank());
+  for (const Val &part : parts)
+    if (part.rank() != parts[0].rank())
+      c.fail("operands differ in rank: " + describe(parts[0].shape()) +
+             " and " + describe(part.shape()));
+  if (!c.emit.failed())
+    c.out(c.emit.concat(parts, axis));
+}
+
+/// Sizes of the parts; empty after a failure.
+Shape partSizes(NodeContext &c, int64_t total) {
+  if (auto sizes = c.intsAttrOrIn("split", 1))
+    return *sizes;
+  int64_t count =
+      c.intAttr("num_outputs", static_cast<int64_t>(c.outputs.size()));
+  int64_t chunk = (total + count - 1) / count;
+  Shape sizes;
+  for (int64_t n = 0, left = total; n < count; ++n, left -= chunk)
+    sizes.push_back(std::clamp<int64_t>(left, 0, chunk));
+  return sizes;
+}
+
+void split(NodeContext &c) {
+  Val x = c.in(0);
+  if (!x)
+    return;
+  int64_t axis = c.axis(c.intAttr("axis", 0), x.rank());
+  if (c.emit.failed())
+    return;
+  Shape sizes = partSizes(c, x.dim(axis));
+  if (c.emit.failed())
+    return;
+  int64_t sum = 0;
+  for (int64_t size : sizes)
+    sum += size;
+  if (sum != x.dim(axis) || sizes.size() < c.outputs.size()) {
+    c.fail("parts " + describe(sizes) + " do not add up to dimension " +
+           llvm::Twine(axis) + " of " + describe(x.type()));
+    return;
+  }
+  int64_t begin = 0;
+  for (size_t n = 0; n < c.outputs.size(); begin += sizes[n++])
+    if (c.wants(n))
+      c.out(n, c.emit.sliceDim(x, axis, begin, sizes[n]));
+}
+
+/// One dimension of a numpy slice: first index and number of elements.
+std::pair<int64_t, int64_t> clampSlice(int64_t start, int64_t end, int64_t step,
+                                       int64_t size) {
+  // Sentinels such as INT64_MAX and INT64_MIN must not overflow.
+  auto absolute = [&](int64_t v) {
+    v = std::clamp<int64_t>(v, -size - 1, size);
+    return v < 0 ? v + size : v;
+  };
+  int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  start = std::clamp(absolute(start), low, high);
+  end = std::clamp(absolute(end), low, high);
+  int64_t span = step > 0 ? end - start : start - end;
+  int64_t stride = step > 0 ? step : -step;
+  return {std::max<int64_t>(start, 0),
+          span <= 0 ? 0 : (span + stride - 1) / stride};
+}
+
+void slice(NodeContext &c) {
+  Val x = c.in(0);
+  auto starts = c.intsAttrOrIn("starts", 1), ends = c.intsAttrOrIn("ends", 2);
+  auto axes = c.intsAttrOrIn("axes", 3);
+  Shape steps = c.has(4) ? c.intsIn(4) : Shape();
+  if (!x || c.emit.failed())
+    return;
+  if (!starts || !ends || starts->size() != ends->size() ||
+      (axes && axes->size() != starts->size())) {
+    c.fail("starts, ends and axes must have one length");
+    return;
+  }
+  Shape offsets(x.rank(), 0), sizes(x.shape()), strides(x.rank(), 1);
+  for (size_t n = 0; n < starts->size(); ++n) {
+    int64_t d = c.axis(axes ? (*axes)[n] : static_cast<int64_t>(n), x.rank());
+    int64_t step = n < steps.size() ? steps[n] : 1;
+    if (step == 0)
+      c.fail("a step is zero");
+    if (c.emit.failed())
+      return;
+    strides[d] = step;
+    std::tie(offsets[d], sizes[d]) =
+        clampSlice((*starts)[n], (*ends)[n], step, x.dim(d));
+  }
+  c.out(c.emit.slice(x, offsets, sizes, strides));
+}
+
+void expand(NodeContext &c) {
+  Val x = c.in(0);
+  Shape asked = c.intsIn(1);
+  if (!x || c.emit.failed())
+    return;
+  if (auto shape = c.emit.broadcastShape(x.shape(), asked))
+    c.out(c.emit.broadcastTo(x, *shape));
+}
+
+/// Unit dimensions are repeated by a broadcast; others through a new one.
+void tile(NodeContext &c) {
+  Val x = c.in(0);
+  Shape repeats = c.intsIn(1);
+  if (!x || c.emit.failed())
+    return;
+  if (static_cast<int64_t>(repeats.size()) != x.rank()) {
+    c.fail("repeats " + describe(repeats) +
+           " must have one entry per "
+           "dimension of " +
+           describe(x.type()));
+    return;
+  }
+  Shape wide, dims, result;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (x.dim(d) != 1 && repeats[d] != 1)
+      wide.push_back(repeats[d]);
+    dims.push_back(static_cast<int64_t>(wide.size()));
+    wide.push_back(x.dim(d) == 1 ? repeats[d] : x.dim(d));
+    result.push_back(x.dim(d) * repeats[d]);
+  }
+  c.out(c.emit.reshape(c.emit.broadcast(x, wide, dims), result));
+}
+
+/// Padding with zeros.
+void pad(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  auto pads = c.intsAttrOrIn("pads", 1);
+  llvm::StringRef mode = c.stringAttr("mode", "constant");
+  double value = c.has(2) ? c.numberIn(2) : c.floatAttr("value", 0.0);
+  if (!x || e.failed())
+    return;
+  Shape axes = c.has(3) ? c.intsIn(3) : iotaDims(x.rank());
+  if (mode != "constant" || value != 0.0 || !pads ||
+      pads->size() != 2 * axes.size()) {
+    c.fail("only padding with zeros is supported (mode 'constant', value 0)");
+    return;
+  }
+  Shape low(x.rank(), 0), shape(x.shape()), strides(x.rank(), 1);
+  for (size_t n = 0; n < axes.size(); ++n) {
+    int64_t d = c.axis(axes[n], x.rank());
+    int64_t before = (*pads)[n], after = (*pads)[n + axes.size()];
+    if (e.failed())
+      return;
+    if (before < 0 || after < 0) {
+      c.fail("negative padding is not supported");
+      return;
+    }
+    low[d] = before;
+    shape[d] += before + after;
+  }
+  if (x.shape() == llvm::ArrayRef(shape))
+    return c.out(x);
+  auto type = RankedTensorType::get(shape, x.element());
+  c.out(
+      Val(PadOp::create(e.builder, e.loc, type, e.materialize(x), low, strides)
+              .getResult()));
+}
+
+/// [N, C, H*b, W*b] -> [N, b*b*C, H, W].
+void spaceToDepth(NodeContext &c) {
+  Val x = c.in(0);
+  int64_t b = c.intAttr("blocksize", 1);
+  if (!x)
+    return;
+  if (x.rank() != 4 || b < 1 || x.dim(2) % b || x.dim(3) % b) {
+    c.fail("blocks of " + llvm::Twine(b) + " do not divide " +
+           describe(x.type()));
+    return;
+  }
+  int64_t n = x.dim(0), ch = x.dim(1), h = x.dim(2) / b, w = x.dim(3) / b;
+  Val split = c.emit.reshape(x, {n, ch, h, b, w, b});
+  Val moved = c.emit.transpose(split, {0, 3, 5, 1, 2, 4});
+  c.out(c.emit.reshape(moved, {n, ch * b * b, h, w}));
+}
+
+void depthToSpace(NodeContext &c) {
+  Val x = c.in(0);
+  int64_t b = c.intAttr("blocksize", 1);
+  if (!x)
+    return;
+  if (x.rank() != 4 || b < 1 || x.dim(1) % (b * b)) {
+    c.fail("blocks of " + llvm::Twine(b) + " do not divide the channels of " +
+           describe(x.type()));
+    return;
+  }
+  int64_t n = x.dim(0), ch = x.dim(1) / (b * b), h = x.dim(2), w = x.dim(3);
+  bool crd = c.stringAttr("mode", "DCR") == "CRD";
+  Val split = crd ? c.emit.reshape(x, {n, ch, b, b, h, w})
+                  : c.emit.reshape(x, {n, b, b, ch, h, w});
+  Val moved = crd ? c.emit.transpose(split, {0, 1, 4, 2, 5, 3})
+                  : c.emit.transpose(split, {0, 3, 4, 1, 5, 2});
+  c.out(c.emit.reshape(moved, {n, ch, h * b, w * b}));
+}
+
+} // namespace
+
+void addMovementOps(OpTable &table) {
+  table["Reshape"] = reshape;
+  table["Transpose"] = transpose;
+  table["Squeeze"] = squeeze;
+  table["Unsqueeze"] = unsqueeze;
+  table["Flatten"] = flatten;
+  table["Concat"] = concat;
+  table["Split"] = split;
+  table["Slice"] = slice;
+  table["Expand"] = expand;
+  table["Tile"] = tile;
+  table["Pad"] = pad;
+  table["SpaceToDepth"] = spaceToDepth;
+  table["DepthToSpace"] = depthToSpace;
+}
+
+} // namespace dpc::frontend
