@@ -147,7 +147,7 @@ struct Node {
   ShardingSpec spec;
   double price = 0;
   int64_t parent = -1;
-  std::optional<ReshardStep> step;
+  std::optional<ReshardStep> step = std::nullopt;
   bool done = false;
 };
 
@@ -155,7 +155,7 @@ class Planner {
 public:
   Planner(const ShardingSpec &from, const ShardingSpec &to,
           int64_t elementBytes);
-  std::optional<llvm::SmallVector<ReshardStep>> run(std::string &why);
+  std::optional<std::vector<ReshardStep>> run(std::string &why);
 
 private:
   void collectFixedAxes();
@@ -435,7 +435,7 @@ void Planner::expand(int64_t id) {
   expandFactors(id);
 }
 
-std::optional<llvm::SmallVector<ReshardStep>> Planner::run(std::string &why) {
+std::optional<std::vector<ReshardStep>> Planner::run(std::string &why) {
   for (const PartialAxis &partial : goal.partial) {
     if (start.partialOver(partial.axis) != partial.kind) {
       why = "the result is partial over '" +
@@ -457,7 +457,7 @@ std::optional<llvm::SmallVector<ReshardStep>> Planner::run(std::string &why) {
       expand(id);
       continue;
     }
-    llvm::SmallVector<ReshardStep> steps;
+    std::vector<ReshardStep> steps;
     for (int64_t at = id; nodes[at].step; at = nodes[at].parent)
       steps.push_back(*nodes[at].step);
     std::reverse(steps.begin(), steps.end());
@@ -494,7 +494,7 @@ int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes) {
   return productOfAxes(mesh, axes);
 }
 
-std::optional<llvm::SmallVector<ReshardStep>>
+std::optional<std::vector<ReshardStep>>
 planReshard(const ShardingSpec &from, const ShardingSpec &to,
             int64_t elementBytes, std::string &why) {
   return Planner(from, to, elementBytes).run(why);

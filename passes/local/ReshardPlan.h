@@ -30,6 +30,8 @@
 
 #include "ir/Sharding.h"
 
+#include <vector>
+
 namespace dpc {
 
 /// What a step of a plan does; see the file comment.
@@ -56,8 +58,8 @@ struct ReshardStep {
   /// reduce_scatter, all_to_all); -1 where there is none.
   int64_t source = -1;
   int64_t target = -1;
-  ShardingSpec before;
-  ShardingSpec after;
+  ShardingSpec before = {};
+  ShardingSpec after = {};
   /// Bytes of the full buffer as cost-model/CollectiveCost.h counts it:
   /// all_reduce one rank's buffer, all_gather the output, reduce_scatter and
   /// all_to_all the input. 0 for steps without communication.
@@ -73,7 +75,7 @@ int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 /// empty when they place equally. Nullopt with `why` filled when there is no
 /// way: the target is partial where the source is not, or a split over `mb`
 /// would have to be undone.
-std::optional<llvm::SmallVector<ReshardStep>>
+std::optional<std::vector<ReshardStep>>
 planReshard(const ShardingSpec &from, const ShardingSpec &to,
             int64_t elementBytes, std::string &why);
 

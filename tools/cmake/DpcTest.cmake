@@ -13,6 +13,9 @@ function(dpc_unit_test name)
     target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS}
                                                       ${LLVM_INCLUDE_DIRS})
     target_compile_definitions(${name} PRIVATE ${DPC_LLVM_DEFINITIONS})
+    # The precompiled header is position independent code, not -fPIE.
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM dpc_pch)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY

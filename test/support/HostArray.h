@@ -1,0 +1,66 @@
+//===- HostArray.h - Tensors of tests ---------------------------*- C++ -*-===//
+//
+// Every element type is held as double, which is exact for the integers that
+// exact tests use. i1 is 0 or 1.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_TEST_SUPPORT_HOSTARRAY_H
+#define DPC_TEST_SUPPORT_HOSTARRAY_H
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace dpc::test {
+
+/// A dense row-major tensor.
+struct HostArray {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+
+  HostArray() = default;
+  explicit HostArray(std::vector<int64_t> shape, double fill = 0)
+      : shape(std::move(shape)), data(count(this->shape), fill) {}
+
+  int64_t rank() const { return static_cast<int64_t>(shape.size()); }
+  int64_t size() const { return static_cast<int64_t>(data.size()); }
+  double &operator[](int64_t i) { return data[i]; }
+  double operator[](int64_t i) const { return data[i]; }
+
+  static int64_t count(const std::vector<int64_t> &shape) {
+    int64_t n = 1;
+    for (int64_t size : shape)
+      n *= size;
+    return n;
+  }
+
+  /// Row-major strides in elements.
+  std::vector<int64_t> strides() const {
+    std::vector<int64_t> result(shape.size());
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
+      result[d] = stride;
+    return result;
+  }
+};
+
+/// Calls `body(index)` for every index of `shape` in row-major order.
+template <typename Body>
+void forEachIndex(const std::vector<int64_t> &shape, Body body) {
+  std::vector<int64_t> index(shape.size(), 0);
+  for (int64_t left = HostArray::count(shape); left > 0; --left) {
+    body(index);
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d])
+        break;
+      index[d] = 0;
+    }
+  }
+}
+
+/// What padding holds in tests: whoever reads it spoils the result.
+inline constexpr double kPadding = std::numeric_limits<double>::quiet_NaN();
+
+} // namespace dpc::test
+
+#endif // DPC_TEST_SUPPORT_HOSTARRAY_H

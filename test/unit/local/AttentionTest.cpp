@@ -1,0 +1,1 @@
+#include "test/unit/local/LocalTest.h"

@@ -1,0 +1,37 @@
+//===- LocalTest.h - Helpers of the tests of passes/local -------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_LOCAL_LOCALTEST_H
+#define DPC_TEST_UNIT_LOCAL_LOCALTEST_H
+
+#include "mlir/Pass/PassManager.h"
+#include "test/support/RankInterpreter.h"
+
+#include <gtest/gtest.h>
+
+namespace dpc::test {
+
+/// A context with the dialects that the passes use.
+mlir::MLIRContext &testContext();
+
+/// Parses `source`; the test fails when it does not parse.
+mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &source);
+
+/// Runs a pipeline like "dpc-partition,dpc-verify-local".
+bool runPasses(mlir::ModuleOp module, const std::string &pipeline);
+
+/// Inputs of `func` by argument: integers count through small values (ids,
+/// labels), floats are small integers unless `fractions`.
+std::vector<HostArray> makeInputs(mlir::func::FuncOp func, bool fractions);
+
+/// Partitions the module's sharded function, runs all ranks and compares with
+/// the sharded function on one device. `tolerance` is relative to 1 + |x|;
+/// 0 asks for equality. Empty when equal, else the first difference.
+std::string compareWithOneDevice(mlir::ModuleOp module, double tolerance,
+                                 const std::string &passes = "");
+
+/// Replaces every $NAME in `text` by bindings[NAME].
+std::string bind(std::string text,
+                 const std::map<std::string, std::string> &bindings);
+
+} // namespace dpc::test
+
+#endif // DPC_TEST_UNIT_LOCAL_LOCALTEST_H

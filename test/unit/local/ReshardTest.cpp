@@ -1,0 +1,236 @@
+//===- ReshardTest.cpp - Every way from one sharding to another -----------===//
+#include "passes/local/Passes.h"
+#include "passes/local/ReshardPlan.h"
+#include "test/unit/local/LocalTest.h"
+
+using namespace mlir;
+
+namespace dpc::test {
+namespace {
+
+MeshAttr makeMesh(std::vector<std::pair<std::string, int64_t>> axes) {
+  MLIRContext *context = &testContext();
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  for (auto &[name, size] : axes) {
+    names.push_back(StringAttr::get(context, name));
+    sizes.push_back(size);
+  }
+  return MeshAttr::get(context, names, sizes);
+}
+
+/// All shardings of `base` (cut into factors, nothing split) over the axes of
+/// its mesh: each axis is free, partial, or splits one factor, in either order.
+std::vector<ShardingSpec> allStates(const ShardingSpec &base, int64_t axes) {
+  std::vector<ShardingSpec> states{base};
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    std::vector<ShardingSpec> next = states;
+    for (const ShardingSpec &state : states) {
+      ShardingSpec partial = state;
+      partial.partial.push_back({axis, ReduceKind::sum});
+      next.push_back(partial);
+      for (size_t d = 0; d < state.dims.size(); ++d)
+        for (size_t f = 0; f < state.dims[d].size(); ++f)
+          for (size_t at = 0; at <= state.dims[d][f].axes.size(); ++at) {
+            ShardingSpec split = state;
+            auto &list = split.dims[d][f].axes;
+            list.insert(list.begin() + at, axis);
+            next.push_back(split);
+          }
+    }
+    states = std::move(next);
+  }
+  return states;
+}
+
+bool becomesPartial(const ShardingSpec &from, const ShardingSpec &to) {
+  return llvm::any_of(to.partial, [&](const PartialAxis &p) {
+    return !from.partialOver(p.axis);
+  });
+}
+
+OwningOpRef<ModuleOp> reshardModule(const ShardingSpec &from,
+                                    const ShardingSpec &to) {
+  OpBuilder builder(&testContext());
+  Location loc = builder.getUnknownLoc();
+  auto shape = from.globalShape();
+  auto in = getSharded(shape, builder.getF32Type(), from.toAttr());
+  auto out = getSharded(shape, builder.getF32Type(), to.toAttr());
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto func = func::FuncOp::create(builder, loc, "forward",
+                                   builder.getFunctionType({in}, {out}));
+  Block *body = func.addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+  Value value = ReshardOp::create(builder, loc, out, body->getArgument(0));
+  func::ReturnOp::create(builder, loc, value);
+  return module;
+}
+
+std::string print(const ShardingSpec &spec) {
+  std::string text;
+  llvm::raw_string_ostream(text) << spec.toAttr();
+  return text;
+}
+
+int checkPairs(const std::vector<ShardingSpec> &states) {
+  int pairs = 0;
+  for (const ShardingSpec &from : states)
+    for (const ShardingSpec &to : states) {
+      if (becomesPartial(from, to))
+        continue;
+      auto module = reshardModule(from, to);
+      EXPECT_EQ(compareWithOneDevice(*module, 0), "")
+          << print(from) << " to " << print(to);
+      if (::testing::Test::HasFailure())
+        return pairs;
+      ++pairs;
+    }
+  return pairs;
+}
+
+class AllPairs : public ::testing::TestWithParam<std::vector<int64_t>> {};
+
+TEST_P(AllPairs, TwoDimsTwoAxes) {
+  MeshAttr mesh = makeMesh({{"dp", 2}, {"tp", 3}});
+  auto states = allStates(ShardingSpec::replicated(mesh, GetParam()), 2);
+  EXPECT_EQ(states.size(), 18u);
+  EXPECT_GT(checkPairs(states), 200);
+}
+
+TEST_P(AllPairs, OtherSizes) {
+  MeshAttr mesh = makeMesh({{"dp", 4}, {"tp", 2}});
+  auto states = allStates(ShardingSpec::replicated(mesh, GetParam()), 2);
+  EXPECT_GT(checkPairs(states), 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AllPairs,
+                         ::testing::Values(std::vector<int64_t>{8, 16},
+                                           std::vector<int64_t>{7, 9},
+                                           std::vector<int64_t>{3, 5},
+                                           std::vector<int64_t>{1, 5}));
+
+/// A dimension of 60 seen as 3 x 4 x 5, heads over three ranks.
+TEST(Reshard, Factored) {
+  MeshAttr mesh = makeMesh({{"dp", 2}, {"tp", 3}});
+  ShardingSpec factored = ShardingSpec::replicated(mesh, {6, 60});
+  factored.dims[1] = {{3, {}}, {4, {}}, {5, {}}};
+  std::vector<ShardingSpec> states = allStates(factored, 2);
+  // Plain splits of the same dimension do not nest with the factors'.
+  for (const ShardingSpec &plain :
+       allStates(ShardingSpec::replicated(mesh, {6, 60}), 2))
+    states.push_back(plain);
+  int pairs = 0;
+  for (size_t i = 0; i < states.size(); i += 3)
+    for (size_t j = 1; j < states.size(); j += 4) {
+      if (becomesPartial(states[i], states[j]))
+        continue;
+      auto module = reshardModule(states[i], states[j]);
+      ASSERT_EQ(compareWithOneDevice(*module, 0), "")
+          << print(states[i]) << " to " << print(states[j]);
+      ++pairs;
+    }
+  EXPECT_GT(pairs, 50);
+}
+
+TEST(Reshard, ThreeAxesInOneDimension) {
+  MeshAttr mesh = makeMesh({{"a", 2}, {"b", 3}, {"c", 2}});
+  std::vector<ShardingSpec> states =
+      allStates(ShardingSpec::replicated(mesh, {13, 11}), 3);
+  for (size_t i = 0; i < states.size(); i += 11)
+    for (size_t j = 5; j < states.size(); j += 17) {
+      if (becomesPartial(states[i], states[j]))
+        continue;
+      auto module = reshardModule(states[i], states[j]);
+      ASSERT_EQ(compareWithOneDevice(*module, 0), "")
+          << print(states[i]) << " to " << print(states[j]);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// What is chosen
+//===----------------------------------------------------------------------===//
+
+/// The sharding of a [64, 32] tensor written as in types, over `mesh`.
+ShardingSpec spec(const std::string &mesh, const std::string &text) {
+  std::string source = "func.func private @f(tensor<64x32xf32, #dpc.sharding<"
+                       "#dpc.mesh<" + mesh + ">, " + text + ">>)";
+  auto module = parse(source);
+  auto func = *module->getOps<func::FuncOp>().begin();
+  return *ShardingSpec::get(cast<RankedTensorType>(func.getArgumentTypes()[0]));
+}
+
+std::string planText(const std::string &mesh, const std::string &from,
+                     const std::string &to) {
+  std::string why;
+  auto steps = planReshard(spec(mesh, from), spec(mesh, to), 4, why);
+  if (!steps)
+    return why;
+  std::string text;
+  for (const ReshardStep &step : *steps) {
+    text += (text.empty() ? "" : " ") + stringifyReshardStepKind(step.kind).str();
+    for (int64_t axis : step.axes)
+      text += ":" + step.before.mesh.getNames()[axis].str();
+  }
+  return text;
+}
+
+TEST(ReshardPlan, Chains) {
+  const char *mesh = "dp=4, tp=2";
+  EXPECT_EQ(planText(mesh, "[{dp}, {}]", "[{dp}, {}]"), "");
+  EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp}, {tp}]"),
+            "rank_slice:dp rank_slice:tp");
+  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum}", "[{}, {}]"),
+            "all_reduce:dp");
+  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum, tp : sum}",
+                     "[{}, {}]"),
+            "all_reduce:dp:tp");
+  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum}", "[{dp}, {}]"),
+            "reduce_scatter:dp");
+  EXPECT_EQ(planText(mesh, "[{dp}, {}]", "[{}, {dp}]"), "all_to_all:dp");
+  EXPECT_EQ(planText(mesh, "[{dp, tp}, {}]", "[{}, {}]"), "all_gather:dp:tp");
+  EXPECT_EQ(planText(mesh, "[{dp, tp}, {}]", "[{dp}, {tp}]"), "all_to_all:tp");
+  EXPECT_EQ(planText(mesh, "[{dp, tp}, {}]", "[{dp}, {}]"), "all_gather:tp");
+}
+
+/// Slicing by tp first halves what the all-reduce over dp has to carry.
+TEST(ReshardPlan, SlicesBeforeItReduces) {
+  EXPECT_EQ(planText("dp=4, tp=2", "[{}, {}], partial = {dp : sum}",
+                     "[{}, {tp}]"),
+            "rank_slice:tp all_reduce:dp");
+}
+
+TEST(ReshardPlan, MicroBatches) {
+  const char *mesh = "dp=4, mb=2";
+  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum, mb : sum}",
+                     "[{}, {}]"),
+            "accumulate:mb all_reduce:dp");
+  EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, mb}, {}]"),
+            "rank_slice:dp rank_slice:mb");
+  EXPECT_NE(planText(mesh, "[{dp, mb}, {}]", "[{dp}, {}]").find(
+                "not supported"),
+            std::string::npos);
+  EXPECT_NE(planText(mesh, "[{}, {}]", "[{}, {}], partial = {dp : sum}")
+                .find("partial over 'dp'"),
+            std::string::npos);
+}
+
+TEST(ReshardPlan, Traffic) {
+  const char *mesh = "dp=4, tp=2";
+  auto cost = reshardTraffic(spec(mesh, "[{}, {}], partial = {dp : sum}"),
+                             spec(mesh, "[{}, {}]"), 4);
+  ASSERT_EQ(cost.traffic.size(), 1u);
+  EXPECT_EQ(cost.traffic[0].fullBytes, 64 * 32 * 4);
+  EXPECT_EQ(cost.sentBytes(), 2 * 3 * 64 * 32);
+  cost = reshardTraffic(spec(mesh, "[{dp}, {}]"), spec(mesh, "[{}, {}]"), 4);
+  EXPECT_EQ(cost.traffic[0].fullBytes, 64 * 32 * 4);
+  EXPECT_EQ(cost.sentBytes(), 3 * 64 * 32);
+  cost = reshardTraffic(spec(mesh, "[{dp}, {}]"), spec(mesh, "[{}, {dp}]"), 4);
+  EXPECT_EQ(cost.traffic[0].fullBytes, 16 * 32 * 4);
+  EXPECT_FALSE(reshardTraffic(spec(mesh, "[{dp}, {}]"),
+                              spec(mesh, "[{dp}, {}], partial = {tp : sum}"), 4)
+                   .feasible);
+}
+
+} // namespace
+} // namespace dpc::test
