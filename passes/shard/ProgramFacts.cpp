@@ -1,0 +1,121 @@
+//===- ProgramFacts.cpp - What sharding must know about a program ---------===//
+#include "passes/graph/Autodiff.h"
+#include "passes/shard/StrategyGraph.h"
+
+using namespace mlir;
+using namespace dpc;
+
+static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
+  auto role =
+      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+  return role ? role.getValue() : StringRef();
+}
+
+ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
+  findInputs();
+  SmallVector<Value> parameters;
+  for (BlockArgument arg : func.getArguments())
+    if (roleOf(func, arg) == role::kParameter)
+      parameters.push_back(arg);
+  // Without a gradient phase (inference) nothing has a gradient.
+  findGroups();
+  if (!forwardOf.empty())
+    active = dependents(func.getBody().front(), parameters);
+  findWeights();
+}
+
+void ProgramFacts::findInputs() {
+  for (BlockArgument arg : func.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (!type || roleOf(func, arg) != role::kInput)
+      continue;
+    auto batchDim =
+        func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), "dpc.batch_dim");
+    int64_t index = 0;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      for (size_t i = 0; i < factors.factors(arg, dim).size(); ++i, ++index) {
+        int64_t cls = factors.classOf(arg, index);
+        if (batchDim && dim == batchDim.getInt()) {
+          globalBatch = type.getDimSize(dim);
+          // A batch seen as several factors is split on the outermost.
+          if (i == 0 && batchClass < 0)
+            batchClass = cls;
+        } else if (type.getElementType().isInteger()) {
+          sequenceClasses.insert(cls);
+        }
+      }
+  }
+  sequenceClasses.erase(batchClass);
+}
+
+void ProgramFacts::findGroups() {
+  // The op that moves most bytes stands for a group with several forward ops
+  // (an expanded cross entropy).
+  llvm::DenseMap<int64_t, Operation *> leaders;
+  llvm::DenseMap<int64_t, double> weight;
+  Block &block = func.getBody().front();
+  for (Operation &op : block) {
+    auto group = op.getAttrOfType<IntegerAttr>(attr::kGroup);
+    if (!group || !isForward(&op))
+      continue;
+    double bytes = detail::operandAndResultBytes(&op);
+    if (bytes >= weight[group.getInt()]) {
+      weight[group.getInt()] = bytes;
+      leaders[group.getInt()] = &op;
+    }
+  }
+  for (Operation &op : block) {
+    auto group = op.getAttrOfType<IntegerAttr>(attr::kGroup);
+    if (!group || isForward(&op) || !leaders.count(group.getInt()))
+      continue;
+    Operation *leader = leaders[group.getInt()];
+    forwardOf[&op] = leader;
+    gradientOps[leader].push_back(&op);
+  }
+}
+
+void ProgramFacts::findWeights() {
+  auto isMove = [](Operation *op) {
+    return isa<ReshapeOp, TransposeOp, ConvertOp>(op);
+  };
+  // Depth first through data movement to the first op that computes.
+  std::function<bool(Value)> reachesContraction = [&](Value value) {
+    bool found = false;
+    for (Operation *user : value.getUsers()) {
+      if (!isForward(user))
+        continue;
+      bool hit = isa<MatmulOp>(user) ||
+                 (isa<EmbeddingOp>(user) && user->getOperand(0) == value) ||
+                 (isMove(user) && reachesContraction(user->getResult(0)));
+      found |= hit;
+    }
+    if (found)
+      weights.insert(value);
+    return found;
+  };
+  for (BlockArgument arg : func.getArguments()) {
+    StringRef role = roleOf(func, arg);
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (type && type.getRank() >= 2 && isa<FloatType>(type.getElementType()) &&
+        (role == role::kParameter || role == role::kBuffer))
+      reachesContraction(arg);
+  }
+}
+
+bool ProgramFacts::isForward(Operation *op) const {
+  if (!factors.hasRule(op) || op->getNumResults() == 0)
+    return false;
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  return !phase || phase.getValue() == "forward";
+}
+
+bool ProgramFacts::hasBatch(Value value) const {
+  for (int64_t i = 0, e = factors.numFactors(value); i < e; ++i)
+    if (factors.classOf(value, i) == batchClass)
+      return true;
+  return false;
+}
+
+bool ProgramFacts::isSequence(Operation *op, IterFactor factor) const {
+  return sequenceClasses.contains(factors.classOf(op, factor));
+}

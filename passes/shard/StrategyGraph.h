@@ -1,0 +1,91 @@
+//===- StrategyGraph.h - From a program to an optimization problem -*- C++ -*-//
+//
+// Chooses, for given degrees (dp, tp, sp, micro-batches), what the tensor-
+// parallel axis does in every op. The problem is cost-model/Problem.h's:
+//
+//   nodes    every forward op (its gradient goes along, see TpStates.h) with
+//            its TpChoices; every function argument with its states; and for
+//            every value with several readers a *copy* node with the value's
+//            states, so that readers which want the same state pay once
+//   cost     seconds of the op and its gradient on its share of the work;
+//            for parameters the data-parallel reduction and the update
+//   edges    seconds of the collectives of TpStates.h's table
+//
+// The data-parallel axis needs no choice: it splits the batch class wherever it
+// occurs.
+//
+// Rules on top (as large finite costs, so that odd models stay solvable):
+//   (R1) a weight (a parameter that reaches a matmul or an embedding through
+//        data movement only) is split, and is not gathered at use;
+//   (R2) sp=false: activations are not split along the sequence; sp=true:
+//        norms and elementwise ops on hidden activations are not replicated.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
+#define DPC_PASSES_SHARD_STRATEGYGRAPH_H
+
+#include "cost-model/Cluster.h"
+#include "cost-model/CollectiveCost.h"
+#include "cost-model/Problem.h"
+#include "passes/shard/TpStates.h"
+
+namespace dpc {
+
+/// Degrees of one strategy.
+struct ShardDegrees {
+  int64_t dp = 1;
+  int64_t tp = 1;
+  bool sp = false;
+  int64_t microBatches = 1;
+};
+
+/// What was chosen, for forward ops and for function arguments.
+struct ShardChoices {
+  llvm::DenseMap<mlir::Operation *, TpChoice> ops;
+  llvm::DenseMap<mlir::Value, TpState> arguments;
+};
+
+/// Facts about a function that do not depend on the degrees; made once and
+/// shared by all candidates.
+class ProgramFacts {
+public:
+  explicit ProgramFacts(mlir::func::FuncOp func);
+
+  mlir::func::FuncOp func;
+  FactorAnalysis factors;
+  /// Class of the inputs' batch dimensions; -1 when there is none.
+  int64_t batchClass = -1;
+  /// Classes of the other dimensions of integer inputs: positions.
+  llvm::DenseSet<int64_t> sequenceClasses;
+  /// Values with a gradient (float, depend on a trained parameter).
+  llvm::DenseSet<mlir::Value> active;
+  /// Weights of (R1): arguments, and what data movement makes of them.
+  llvm::DenseSet<mlir::Value> weights;
+  /// Gradient ops by forward op (attribute dpc.group), and back.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Operation *>>
+      gradientOps;
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> forwardOf;
+  /// Samples per step, or 1 without a batch.
+  int64_t globalBatch = 1;
+
+  /// True for ops that get a node of their own.
+  bool isForward(mlir::Operation *op) const;
+  /// True when some dimension of `value` is of the batch class.
+  bool hasBatch(mlir::Value value) const;
+  /// True when `factor` of `op` is along the sequence.
+  bool isSequence(mlir::Operation *op, IterFactor factor) const;
+
+private:
+  void findInputs();
+  void findGroups();
+  void findWeights();
+};
+
+/// Solves for the choices. The error names what made it fail.
+cost::Result<ShardChoices> chooseShards(const ProgramFacts &facts,
+                                        const cost::Cluster &cluster,
+                                        const ShardDegrees &degrees);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SHARD_STRATEGYGRAPH_H
