@@ -37,12 +37,12 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
   if (name.empty() && candidates.size() == 1)
     return candidates.front();
   if (candidates.empty())
-    return func.emitError("no output can carry a loss: none is a tensor of "
+    return emitError(func.getLoc(), "no output can carry a loss: none is a tensor of "
                           "floats with at least one dimension");
   if (name.empty())
-    return func.emitError("several outputs can carry the loss: name one of ")
+    return emitError(func.getLoc(), "several outputs can carry the loss: name one of ")
            << names;
-  return func.emitError("no float output is called '")
+  return emitError(func.getLoc(), "no float output is called '")
          << name << "'; there are " << names;
 }
 
@@ -87,13 +87,13 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
 
   void runOnOperation() override {
     if (loss != "cross_entropy" && loss != "mse") {
-      getOperation().emitError("unknown loss '")
+      emitError(getOperation().getLoc(), "unknown loss '")
           << loss << "': use cross_entropy or mse";
       return signalPassFailure();
     }
     auto func = getOperation().lookupSymbol<func::FuncOp>(kForwardFunction);
     if (!func) {
-      getOperation().emitError("no function @forward to append a loss to");
+      emitError(getOperation().getLoc(), "no function @forward to append a loss to");
       return signalPassFailure();
     }
     FailureOr<unsigned> index = findOutput(func, output);

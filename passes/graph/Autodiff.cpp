@@ -1,5 +1,6 @@
 //===- Autodiff.cpp - Reverse-mode differentiation ------------------------===//
 #include "passes/graph/Autodiff.h"
+#include "passes/graph/Match.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -111,20 +112,11 @@ dpc::buildGradients(OpBuilder &builder, Value root, Value seed,
 // Peeling the loss
 //===----------------------------------------------------------------------===//
 
-/// True for a constant of one float that is not negative.
-static bool isNonNegativeSplat(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
-                        : SplatElementsAttr();
-  return splat && isa<FloatType>(splat.getElementType()) &&
-         splat.getSplatValue<APFloat>().convertToDouble() >= 0;
-}
-
-/// True when every element is certainly not negative: scales that are not make
-/// the gradient norm change its sign.
+/// True when every element is certainly not negative: a scale of unknown
+/// sign would make the gradient norm negative.
 static bool isNonNegative(Value value) {
-  if (isNonNegativeSplat(value))
-    return true;
+  if (std::optional<double> splat = splatValue(value))
+    return *splat >= 0.0;
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;

@@ -99,12 +99,12 @@ LogicalResult TrainStepBuilder::findLoss() {
       continue;
     auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
     if (!type || type.getRank() != 0 || !isFloatTensor(type))
-      return forward.emitError("the loss must be a float scalar, not ")
+      return emitError(forward.getLoc(), "the loss must be a float scalar, not ")
              << forward.getResultTypes()[i];
     lossIndex = i;
     return success();
   }
-  return forward.emitError("no result is marked as the loss: the model needs a "
+  return emitError(forward.getLoc(), "no result is marked as the loss: the model needs a "
                            "scalar float output, or append one (--loss)");
 }
 
@@ -285,7 +285,7 @@ void TrainStepBuilder::addReturn() {
     if (index == lossIndex)
       resultAttrs.set(attr::kName, builder.getStringAttr("loss"));
     if (!shapeOf(value).empty()) {
-      forward.emitRemark("output ")
+      emitRemark(forward.getLoc(), "output ")
           << resultAttrs.get(attr::kName)
           << " is not returned by a training step: it is not a scalar";
       continue;
@@ -311,21 +311,21 @@ LogicalResult TrainStepBuilder::build() {
     StringRef role = roleOf(forward, index);
     if (role != role::kParameter && role != role::kBuffer &&
         role != role::kInput)
-      return forward.emitError("argument ")
+      return emitError(forward.getLoc(), "argument ")
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input";
     bool isParameter = role == role::kParameter;
     bool reaches = isParameter && dependents(forward.front(), {argument})
                                       .contains(loss);
     if (isParameter && !reaches)
-      forward.emitRemark("parameter ")
+      emitRemark(forward.getLoc(), "parameter ")
           << forward.getArgAttr(index, attr::kName)
           << " is left alone: the loss does not depend on it";
     isTrained.push_back(reaches);
     any |= reaches;
   }
   if (!any)
-    return forward.emitError("nothing to train: the loss depends on no "
+    return emitError(forward.getLoc(), "nothing to train: the loss depends on no "
                              "parameter");
   declare();
   cloneForward();
@@ -355,13 +355,13 @@ struct DifferentiatePass : dpc::impl::DpcDifferentiateBase<DifferentiatePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (optimizer != "adamw" && optimizer != "sgd") {
-      module.emitError("unknown optimizer '")
+      emitError(module.getLoc(), "unknown optimizer '")
           << optimizer << "': use adamw or sgd";
       return signalPassFailure();
     }
     auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
     if (!forward || forward.isExternal()) {
-      module.emitError("no function @forward to differentiate");
+      emitError(module.getLoc(), "no function @forward to differentiate");
       return signalPassFailure();
     }
     bool adamw = optimizer == "adamw";

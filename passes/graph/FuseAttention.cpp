@@ -1,0 +1,320 @@
+//===- FuseAttention.cpp - Attention from primitives ----------------------===//
+//
+// softmax(scores) v, where the scores are q k^T with any sequence of
+//   * multiplications and divisions by constants (also of q and k),
+//   * added masks,
+//   * selections of a very negative number
+// applied. Masks that keep exactly s <= t + S - T become `causal`; at most one
+// other mask becomes the mask operand.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/graph/FusePatterns.h"
+#include "passes/graph/Match.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Added to a score, or put in its place, this makes its probability zero in
+/// f32 for scores of any sensible size (GPT-2 uses this very number).
+static constexpr double kMasked = -1e4;
+/// Most elements of a mask that are examined one by one.
+static constexpr int64_t kMaxMaskElements = int64_t(1) << 24;
+
+namespace {
+
+class AttentionFuser {
+public:
+  explicit AttentionFuser(func::FuncOp func) : builder(func.getContext()) {}
+
+  /// Replaces the result of `product` when it is the last op of attention.
+  void tryFuse(MatmulOp product);
+
+private:
+  /// What was found on the way from softmax to q k^T.
+  struct Scores {
+    MatmulOp matmul;
+    double scale = 1.0;
+    bool causal = false;
+    Value mask; // [B|1, H|1, T|1, S]
+  };
+
+  bool walkScores(Value value, Scores &scores);
+  bool walkAdd(BinaryOp add, Scores &scores);
+  bool walkSelect(SelectOp select, Scores &scores);
+  template <typename Keeps> bool isCausal(Value value, Keeps keeps);
+  double causalBound(Value mask);
+  bool isCausalCondition(Value condition, bool keepsTrue);
+  bool addMask(Value value, Scores &scores);
+  bool setMask(Value mask, Scores &scores);
+  Value narrowed(Value value);
+  Value withoutRepeatedHeads(Value value);
+  static bool leadsToScores(Value value);
+
+  OpBuilder builder;
+  /// Masks are large and shared by layers, so what is found out about them is
+  /// kept. No op is erased while these live.
+  DenseMap<Value, double> boundCache;
+  DenseMap<std::pair<Value, unsigned>, bool> conditionCache;
+};
+
+} // namespace
+
+/// True when `value` is the same for all positions along `dim`.
+static bool isInvariant(Value value, int64_t dim) {
+  if (shapeOf(value)[dim] == 1 || splatValue(value))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    for (auto [i, to] : llvm::enumerate(broadcast.getDims()))
+      if (to == dim)
+        return isInvariant(broadcast.getX(), i);
+    return true;
+  }
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return static_cast<int64_t>(iota.getDim()) != dim;
+  if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op))
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isInvariant(operand, dim);
+    });
+  return false;
+}
+
+/// True when `value` [B, H, T, S] depends on t and s only, and keeps(element)
+/// holds exactly for s <= t + S - T. `keeps` answers nullopt for elements that
+/// are neither kept nor masked.
+template <typename Keeps>
+bool AttentionFuser::isCausal(Value value, Keeps keeps) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  int64_t rows = shape[2], columns = shape[3];
+  if (rows > columns || rows * columns > kMaxMaskElements || columns == 1)
+    return false;
+  if (!isInvariant(value, 0) || !isInvariant(value, 1))
+    return false;
+  for (int64_t t = 0; t < rows; ++t)
+    for (int64_t s = 0; s < columns; ++s) {
+      std::optional<double> element = elementAt(value, {0, 0, t, s});
+      std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
+      if (kept != std::optional<bool>(s <= t + columns - rows))
+        return false;
+    }
+  return true;
+}
+
+/// True when scale, add and select ops lead from `value` to a matmul.
+bool AttentionFuser::leadsToScores(Value value) {
+  for (unsigned depth = 0; depth < 8; ++depth) {
+    double factor;
+    value = skipConverts(value);
+    if (value.getDefiningOp<MatmulOp>())
+      return true;
+    if (Value scaled = scaledValue(value, factor)) {
+      value = scaled;
+    } else if (BinaryOp add = binaryOf(value, BinaryKind::add)) {
+      if (leadsToScores(add.getA()))
+        return true;
+      value = add.getB();
+    } else if (auto select = value.getDefiningOp<SelectOp>()) {
+      value = splatValue(select.getOnTrue()) ? select.getOnFalse()
+                                             : select.getOnTrue();
+    } else {
+      return false;
+    }
+  }
+  return false;
+}
+
+bool AttentionFuser::walkScores(Value value, Scores &scores) {
+  value = skipConverts(value);
+  if (auto matmul = value.getDefiningOp<MatmulOp>()) {
+    scores.matmul = matmul;
+    return true;
+  }
+  double factor;
+  if (Value scaled = scaledValue(value, factor)) {
+    scores.scale *= factor;
+    return factor > 0.0 && walkScores(scaled, scores);
+  }
+  if (BinaryOp add = binaryOf(value, BinaryKind::add))
+    return walkAdd(add, scores);
+  if (auto select = value.getDefiningOp<SelectOp>())
+    return walkSelect(select, scores);
+  return false;
+}
+
+bool AttentionFuser::walkAdd(BinaryOp add, Scores &scores) {
+  bool first = leadsToScores(add.getA());
+  Value inner = first ? add.getA() : add.getB();
+  Value mask = first ? add.getB() : add.getA();
+  if (first && leadsToScores(add.getB()))
+    return false;
+  return addMask(mask, scores) && walkScores(inner, scores);
+}
+
+/// For an additive mask that is zero for causal elements: the largest of the
+/// others; 0 for anything else.
+double AttentionFuser::causalBound(Value mask) {
+  auto [it, isNew] = boundCache.try_emplace(mask, 0.0);
+  if (!isNew)
+    return it->second;
+  double largest = -std::numeric_limits<double>::infinity();
+  bool causal = isCausal(mask, [&](double x) -> std::optional<bool> {
+    if (std::isnan(x) || x > 0.0)
+      return std::nullopt;
+    if (x < 0.0)
+      largest = std::max(largest, x);
+    return x == 0.0;
+  });
+  return it->second = causal ? largest : 0.0;
+}
+
+bool AttentionFuser::isCausalCondition(Value condition, bool keepsTrue) {
+  auto [it, isNew] = 
+      conditionCache.try_emplace({condition, keepsTrue ? 1u : 0u}, false);
+  if (isNew)
+    it->second = isCausal(condition, [&](double x) -> std::optional<bool> {
+      return (x != 0.0) == keepsTrue;
+    });
+  return it->second;
+}
+
+/// Adds the mask `value` [B, H, T, S]; `scores.scale` is what it is multiplied
+/// by on its way to the softmax.
+bool AttentionFuser::addMask(Value value, Scores &scores) {
+  if (causalBound(value) * scores.scale <= kMasked) {
+    scores.causal = true;
+    return true;
+  }
+  if (dependsOnParameter(value))
+    return false;
+  Value mask = narrowed(value);
+  if (scores.scale != 1.0)
+    mask = GraphBuilder(builder, value.getLoc()).scale(mask, scores.scale);
+  return setMask(mask, scores);
+}
+
+bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
+  Value condition = select.getCondition();
+  std::optional<double> onTrue = splatValue(select.getOnTrue());
+  std::optional<double> onFalse = splatValue(select.getOnFalse());
+  if (onTrue.has_value() == onFalse.has_value())
+    return false;
+  bool keepsTrue = onFalse.has_value();
+  double masked = (keepsTrue ? *onFalse : *onTrue) * scores.scale;
+  Value inner = keepsTrue ? select.getOnTrue() : select.getOnFalse();
+  if (!(masked <= kMasked))
+    return false;
+  if (isCausalCondition(condition, keepsTrue)) {
+    scores.causal = true;
+    return walkScores(inner, scores);
+  }
+  // -inf is absorbing, so putting it in place of a score is adding it.
+  if (!std::isinf(masked) || dependsOnParameter(condition))
+    return false;
+  GraphBuilder g(builder, select.getLoc());
+  Value keep = narrowed(condition);
+  auto type = RankedTensorType::get(
+      shapeOf(keep), tensorType(select.getResult()).getElementType());
+  Value zero = g.constant(type, 0.0), minus = g.constant(type, masked);
+  Value mask =
+      keepsTrue ? g.select(keep, zero, minus) : g.select(keep, minus, zero);
+  return setMask(mask, scores) && walkScores(inner, scores);
+}
+
+bool AttentionFuser::setMask(Value mask, Scores &scores) {
+  if (scores.mask)
+    return false;
+  scores.mask = mask;
+  return true;
+}
+
+/// `value` [B, H, T, S] with the dimensions along which it is a broadcast
+/// (but for the last) made 1.
+Value AttentionFuser::narrowed(Value value) {
+  Repeated repeated = repeatedSource(value);
+  ArrayRef<int64_t> full = shapeOf(value);
+  SmallVector<int64_t> shape(4, 1);
+  for (int64_t dim : repeated.dims)
+    shape[dim] = full[dim];
+  if (shape[3] != full[3])
+    return value;
+  return GraphBuilder(builder, value.getLoc()).reshape(repeated.source, shape);
+}
+
+/// For keys or values [B, H, S, D] that repeat G heads H / G times each (head
+/// h is h / (H / G)): the [B, G, S, D] original; else `value`.
+///
+///   [B, G, S, D] -> broadcast [B, G, R, S, D] -> reshape [B, G * R, S, D]
+Value AttentionFuser::withoutRepeatedHeads(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape || shapeOf(reshape.getX()).size() != 5)
+    return value;
+  ArrayRef<int64_t> wide = shapeOf(reshape.getX()), to = shapeOf(value);
+  if (wide[0] != to[0] || wide[1] * wide[2] != to[1] || wide[3] != to[2] ||
+      wide[4] != to[3])
+    return value;
+  Repeated repeated = repeatedSource(reshape.getX());
+  SmallVector<int64_t> expected;
+  for (int64_t dim : {0, 1, 3, 4})
+    if (wide[dim] != 1)
+      expected.push_back(dim);
+  if (wide[2] == 1 || repeated.dims != expected)
+    return value;
+  return GraphBuilder(builder, value.getLoc())
+      .reshape(repeated.source, {wide[0], wide[1], wide[3], wide[4]});
+}
+
+void AttentionFuser::tryFuse(MatmulOp product) {
+  Value probabilities = skipConverts(product.getA());
+  auto softmax = probabilities.getDefiningOp<SoftmaxOp>();
+  if (!softmax || !softmax.getResult().hasOneUse() || product.getTa() ||
+      shapeOf(product.getA()).size() != 4 ||
+      shapeOf(product.getB()).size() != 4)
+    return;
+  builder.setInsertionPoint(product);
+  GraphBuilder g(builder, product.getLoc());
+  Scores scores;
+  if (!walkScores(softmax.getX(), scores))
+    return;
+  Value q = scores.matmul.getA(), k = scores.matmul.getB();
+  if (shapeOf(q).size() != 4 || shapeOf(k).size() != 4)
+    return;
+  for (Value *operand : {&q, &k}) {
+    double factor;
+    if (Value scaled = scaledValue(*operand, factor); scaled && factor > 0.0) {
+      *operand = scaled;
+      scores.scale *= factor;
+    }
+  }
+  Value v = product.getB();
+  if (scores.matmul.getTa())
+    q = g.transpose(q, {0, 1, 3, 2});
+  if (!scores.matmul.getTb())
+    k = g.transpose(k, {0, 1, 3, 2});
+  if (product.getTb())
+    v = g.transpose(v, {0, 1, 3, 2});
+  Type element = tensorType(product.getResult()).getElementType();
+  for (Value operand : {q, k, v})
+    if (tensorType(operand).getElementType() != element)
+      return;
+  Value fewK = withoutRepeatedHeads(k), fewV = withoutRepeatedHeads(v);
+  if (shapeOf(fewK)[1] == shapeOf(fewV)[1]) {
+    k = fewK;
+    v = fewV;
+  }
+  Type statistic = element.isF64() ? element : builder.getF32Type();
+  auto attention = AttentionOp::create(
+      builder, product.getLoc(), product.getType(),
+      RankedTensorType::get(shapeOf(q).drop_back(), statistic), q, k, v,
+      scores.mask, builder.getF64FloatAttr(scores.scale),
+      scores.causal ? builder.getUnitAttr() : UnitAttr());
+  product.getResult().replaceAllUsesWith(attention.getOut());
+}
+
+void dpc::fuseAttention(func::FuncOp func) {
+  AttentionFuser fuser(func);
+  SmallVector<MatmulOp> products(func.getOps<MatmulOp>());
+  for (MatmulOp product : products)
+    fuser.tryFuse(product);
+}

@@ -1,0 +1,226 @@
+//===- FuseRows.cpp - Norms and softmax from primitives -------------------===//
+//
+// Written over rows, the last dimension:
+//
+//   rms      x * rsqrt(mean(x * x) + eps)
+//   layer    c * rsqrt(mean(c * c) + eps)   with c = x - mean(x)
+//   softmax  exp(x - max(x)) / sum(exp(x - max(x)))
+//
+// first without scale and bias; a following `* w` and `+ b` of row vectors
+// joins the op.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/graph/FusePatterns.h"
+#include "passes/graph/Match.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// The value that has one element per row of `like` and that `value` repeats
+/// along rows; null when it is anything else.
+static Value perRow(Value value, Value like) {
+  ArrayRef<int64_t> shape = shapeOf(like);
+  if (shape.empty() || shapeOf(value) != shape)
+    return nullptr;
+  Repeated repeated = repeatedSource(value);
+  SmallVector<int64_t> expected;
+  for (auto [dim, size] : llvm::enumerate(shape.drop_back()))
+    if (size != 1)
+      expected.push_back(dim);
+  return repeated.dims == expected ? repeated.source : Value();
+}
+
+/// `value` without reshapes that add or remove unit dimensions only.
+static Value skipUnitReshapes(Value value) {
+  while (value) {
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    if (!reshape)
+      break;
+    auto sizes = [](ArrayRef<int64_t> shape) {
+      return llvm::filter_to_vector(shape,
+                                    [](int64_t size) { return size != 1; });
+    };
+    if (sizes(shapeOf(reshape.getX())) != sizes(shapeOf(value)))
+      break;
+    value = reshape.getX();
+  }
+  return value;
+}
+
+/// x for a value that is the reduction of x's rows.
+static Value rowReduction(Value value, ReduceKind kind) {
+  value = skipUnitReshapes(value);
+  auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
+  if (!reduce || reduce.getKind() != kind)
+    return nullptr;
+  int64_t last = shapeOf(reduce.getX()).size() - 1;
+  if (reduce.getDims() != ArrayRef<int64_t>{last})
+    return nullptr;
+  return reduce.getX();
+}
+
+/// x for a value that is the mean of x's rows.
+static Value rowMean(Value value) {
+  double factor;
+  value = skipUnitReshapes(value);
+  Value sum = value ? scaledValue(value, factor) : Value();
+  Value x = sum ? rowReduction(sum, ReduceKind::sum) : Value();
+  if (!x)
+    return nullptr;
+  double count = shapeOf(x).back();
+  return count > 1 && std::abs(factor * count - 1.0) < 1e-6 ? x : Value();
+}
+
+/// v + eps: gives v, sets eps.
+static Value plusEpsilon(Value value, double &eps) {
+  BinaryOp sum = binaryOf(skipUnitReshapes(value), BinaryKind::add);
+  return otherOperand(sum, [&](Value operand) {
+    std::optional<double> splat = splatValue(operand);
+    if (splat)
+      eps = *splat;
+    return splat && *splat >= 0.0;
+  });
+}
+
+/// x for a value x / sqrt(v + eps), with v one number per row.
+static Value normalized(BinaryOp op, Value &variance, double &eps) {
+  if (op.getKind() == BinaryKind::div) {
+    Value divisor = skipUnitReshapes(perRow(op.getB(), op.getResult()));
+    UnaryOp sqrt = unaryOf(divisor, UnaryKind::sqrt);
+    variance = sqrt ? plusEpsilon(sqrt.getX(), eps) : Value();
+    return variance ? op.getA() : Value();
+  }
+  if (op.getKind() != BinaryKind::mul)
+    return nullptr;
+  return otherOperand(op, [&](Value operand) {
+    Value factor = skipUnitReshapes(perRow(operand, op.getResult()));
+    UnaryOp rsqrt = unaryOf(factor, UnaryKind::rsqrt);
+    if (UnaryOp reciprocal = unaryOf(factor, UnaryKind::reciprocal))
+      rsqrt = unaryOf(skipUnitReshapes(reciprocal.getX()), UnaryKind::sqrt);
+    variance = rsqrt ? plusEpsilon(rsqrt.getX(), eps) : Value();
+    return bool(variance);
+  });
+}
+
+/// x for a value x * x.
+static Value squared(Value value) {
+  BinaryOp mul = binaryOf(value, BinaryKind::mul);
+  if (mul && mul.getA() == mul.getB())
+    return mul.getA();
+  BinaryOp pow = binaryOf(value, BinaryKind::pow);
+  return pow && splatValue(pow.getB()) == 2.0 ? pow.getA() : Value();
+}
+
+/// Types of mean and rstd of a norm of `x`.
+static RankedTensorType statisticType(Value x) {
+  Type element = tensorType(x).getElementType();
+  if (!element.isF64())
+    element = Float32Type::get(x.getContext());
+  return RankedTensorType::get(shapeOf(x).drop_back(), element);
+}
+
+static NormOp createNorm(PatternRewriter &rewriter, Location loc, NormKind kind,
+                         Value x, Value scale, Value bias, FloatAttr eps) {
+  Type statistic = statisticType(x);
+  return NormOp::create(rewriter, loc, x.getType(), statistic, statistic,
+                        NormKindAttr::get(x.getContext(), kind), x, scale, bias,
+                        eps);
+}
+
+static LogicalResult fuseNorm(BinaryOp op, PatternRewriter &rewriter) {
+  Value variance;
+  double eps = 0.0;
+  if (!isFloatTensor(op.getType()))
+    return failure();
+  Value x = normalized(op, variance, eps);
+  if (!x)
+    return failure();
+  Value square = rowMean(variance);
+  if (!square || squared(square) != x)
+    return failure();
+  NormKind kind = NormKind::rms;
+  if (BinaryOp centered = binaryOf(x, BinaryKind::sub)) {
+    Value mean = perRow(centered.getB(), x);
+    if (mean && rowMean(mean) == centered.getA()) {
+      kind = NormKind::layer;
+      x = centered.getA();
+    }
+  }
+  rewriter.replaceOp(op, createNorm(rewriter, op.getLoc(), kind, x, Value(),
+                                    Value(), rewriter.getF64FloatAttr(eps))
+                             .getY());
+  return success();
+}
+
+/// The vector that `value` repeats for every row, or null.
+static Value rowVector(Value value, PatternRewriter &rewriter) {
+  Repeated repeated = repeatedSource(value);
+  int64_t last = shapeOf(value).size() - 1;
+  if (repeated.source == value || repeated.dims != ArrayRef<int64_t>{last})
+    return nullptr;
+  return GraphBuilder(rewriter, value.getLoc())
+      .reshape(repeated.source, {shapeOf(value).back()});
+}
+
+/// norm(x) * w and norm(x) + b.
+static LogicalResult absorbScaleAndBias(BinaryOp op,
+                                        PatternRewriter &rewriter) {
+  bool isScale = op.getKind() == BinaryKind::mul;
+  if (!isScale && op.getKind() != BinaryKind::add)
+    return failure();
+  for (auto [y, other] : {std::pair(op.getA(), op.getB()),
+                          std::pair(op.getB(), op.getA())}) {
+    auto norm = y.getDefiningOp<NormOp>();
+    if (!norm || y != norm.getY() || !y.hasOneUse() || norm.getBias() ||
+        (isScale && norm.getScale()) ||
+        (!isScale && norm.getKind() == NormKind::rms))
+      continue;
+    Value vector = rowVector(other, rewriter);
+    if (!vector)
+      continue;
+    NormOp fused = createNorm(rewriter, op.getLoc(), norm.getKind(),
+                              norm.getX(), isScale ? vector : norm.getScale(),
+                              isScale ? Value() : vector, norm.getEpsAttr());
+    rewriter.replaceOp(op, fused.getY());
+    rewriter.replaceAllUsesWith(norm.getMean(), fused.getMean());
+    rewriter.replaceAllUsesWith(norm.getRstd(), fused.getRstd());
+    return success();
+  }
+  return failure();
+}
+
+/// e / sum(e) and e * (1 / sum(e)) with e = exp(x) or exp(x - max(x)).
+static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
+  UnaryOp exp;
+  Value sum;
+  if (op.getKind() == BinaryKind::div) {
+    exp = unaryOf(op.getA(), UnaryKind::exp);
+    sum = perRow(op.getB(), op.getResult());
+  } else if (op.getKind() == BinaryKind::mul) {
+    for (auto [e, r] : {std::pair(op.getA(), op.getB()),
+                        std::pair(op.getB(), op.getA())}) {
+      UnaryOp reciprocal = unaryOf(
+          skipUnitReshapes(perRow(r, op.getResult())), UnaryKind::reciprocal);
+      if (reciprocal && unaryOf(e, UnaryKind::exp)) {
+        exp = unaryOf(e, UnaryKind::exp);
+        sum = reciprocal.getX();
+      }
+    }
+  }
+  if (!exp || !sum || rowReduction(sum, ReduceKind::sum) != exp.getResult())
+    return failure();
+  Value x = exp.getX();
+  if (BinaryOp shifted = binaryOf(x, BinaryKind::sub)) {
+    Value max = perRow(shifted.getB(), x);
+    if (max && rowReduction(max, ReduceKind::max) == shifted.getA())
+      x = shifted.getA();
+  }
+  rewriter.replaceOpWithNewOp<SoftmaxOp>(op, op.getType(), x);
+  return success();
+}
+
+void dpc::populateRowPatterns(RewritePatternSet &patterns) {
+  patterns.add(fuseNorm);
+  patterns.add(absorbScaleAndBias);
+  patterns.add(fuseSoftmax);
+}
