@@ -1,0 +1,33 @@
+#include "runtime/exec/Arena.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace dpc::rt {
+
+Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
+  constexpr int64_t hugePage = 2 << 20;
+  // A small arena would waste most of a huge page.
+  int64_t alignment = bytes >= hugePage ? hugePage : 4096;
+  int64_t mapped = std::max<int64_t>(bytes, 1) + alignment;
+  void *raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED)
+    return Status(Code::Unsupported, "cannot get " + std::to_string(bytes) +
+                                         " bytes of memory for a rank");
+  auto address = reinterpret_cast<uintptr_t>(raw);
+  auto *aligned = reinterpret_cast<char *>((address + alignment - 1) &
+                                           ~uintptr_t(alignment - 1));
+  // Huge pages would round the last one up: the tail stays small.
+  if (alignment == hugePage)
+    madvise(aligned, bytes / hugePage * hugePage, MADV_HUGEPAGE);
+  std::memset(aligned, fill, bytes);
+  Arena arena;
+  arena.length = bytes;
+  arena.base = std::shared_ptr<char>(
+      aligned, [raw, mapped](char *) { munmap(raw, mapped); });
+  return arena;
+}
+
+} // namespace dpc::rt

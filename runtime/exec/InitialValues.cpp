@@ -1,0 +1,154 @@
+#include "runtime/exec/InitialValues.h"
+
+#include "runtime/exec/Random.h"
+
+#include <cstring>
+
+namespace dpc::rt {
+
+/// GPT-2's standard deviation of weights.
+static constexpr double kDeviation = 0.02;
+
+static std::string nameWithRole(const Tensor &tensor) {
+  return std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
+}
+
+/// Copies the shard out of a dense global array of another element type.
+static void packConverted(const void *global, DType type, const Tensor &tensor,
+                          const Mesh &mesh, int rank, void *local) {
+  if (type == tensor.dtype)
+    return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank,
+                     0);
+  // Convert within the local shape, so that only this shard is copied twice;
+  // what the pack leaves untouched is padding, which must keep its contents.
+  int64_t count = numElements(localShape(tensor.layout, mesh));
+  std::vector<std::byte> narrow(count * sizeOf(type));
+  convertElements(local, tensor.dtype, narrow.data(), type, count);
+  packShard(global, narrow.data(), sizeOf(type), tensor.layout, mesh, rank, 0);
+  convertElements(narrow.data(), type, local, tensor.dtype, count);
+}
+
+Expected<InitChoice> InitChoice::parse(const std::string &text) {
+  InitChoice choice;
+  if (text == "zeros") {
+    choice.kind = Kind::Zeros;
+    return choice;
+  }
+  if (text == "random" || text.rfind("random:", 0) == 0) {
+    choice.kind = Kind::Random;
+    std::string seed = text.size() > 7 ? text.substr(7) : "0";
+    if (text == "random:" || seed.size() > 18 ||
+        seed.find_first_not_of("0123456789") != std::string::npos)
+      return Status::invalid("--init=" + text +
+                             ": expected random:SEED with a whole number");
+    choice.seed = std::stoull(seed);
+    return choice;
+  }
+  if (text.size() < 12 || text.substr(text.size() - 12) != ".safetensors")
+    return Status::invalid("--init=" + text +
+                           ": expected random:SEED, zeros or a "
+                           ".safetensors file");
+  choice.kind = Kind::File;
+  Expected<SafetensorsFile> file = openSafetensors(text);
+  if (!file)
+    return Status(file.status().code(), "--init: " + file.status().message());
+  choice.file = *file;
+  return choice;
+}
+
+InitialValues::InitialValues(std::string planDir, InitChoice choice,
+                             std::map<std::string, HostTensor> given)
+    : planDir(std::move(planDir)), choice(std::move(choice)),
+      given(std::move(given)) {}
+
+Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
+                           void *local) const {
+  if (auto it = given.find(tensor.name); it != given.end()) {
+    const HostTensor &value = it->second;
+    if (value.shape != tensor.globalShape)
+      return Status::invalid(nameWithRole(tensor) + ": given " +
+                             describe(value.dtype, value.shape) +
+                             ", expected " +
+                             describe(tensor.dtype, tensor.globalShape));
+    packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
+    return Status::success();
+  }
+  if (tensor.source)
+    return fillFromSource(tensor, mesh, rank, local);
+  return fillFromChoice(tensor, mesh, rank, local);
+}
+
+Expected<MappedFile> InitialValues::openSource(const std::string &file) const {
+  std::string path = file[0] == '/' ? file : planDir + "/" + file;
+  std::lock_guard lock(mutex);
+  if (auto it = files.find(path); it != files.end())
+    return it->second;
+  Expected<MappedFile> opened = MappedFile::open(path);
+  if (opened)
+    files.emplace(path, *opened);
+  return opened;
+}
+
+Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
+                                     int rank, void *local) const {
+  const TensorSource &source = *tensor.source;
+  Expected<MappedFile> file = openSource(source.file);
+  if (!file && choice.kind != InitChoice::Kind::None)
+    return fillFromChoice(tensor, mesh, rank, local);
+  if (!file)
+    return Status(file.status().code(),
+                  nameWithRole(tensor) + ": " + file.status().message() +
+                      "; put the model's data there or start with "
+                      "--init=random:SEED, zeros or FILE.safetensors");
+  if (source.bytes > file->size() || source.offset > file->size() - source.bytes)
+    return Status::invalid(
+        nameWithRole(tensor) + ": bytes " + std::to_string(source.offset) +
+        " to " + std::to_string(source.offset + source.bytes) + " of " +
+        file->path() + " lie past its end (" + std::to_string(file->size()) +
+        " bytes)");
+  packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
+                local);
+  return Status::success();
+}
+
+/// Without a source: states are zero, weights are what --init says.
+Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
+                                     int rank, void *local) const {
+  HostTensor value = HostTensor::zeros(tensor.dtype, tensor.globalShape);
+  bool isWeight = tensor.init != InitKind::Zeros;
+  if (isWeight && choice.kind == InitChoice::Kind::File) {
+    auto it = choice.file->entries.find(tensor.name);
+    if (it == choice.file->entries.end())
+      return Status::notFound(nameWithRole(tensor) + ": " +
+                              choice.file->file.path() +
+                              " has no tensor of this name");
+    const SafetensorsEntry &entry = it->second;
+    if (entry.shape != tensor.globalShape)
+      return Status::invalid(nameWithRole(tensor) + ": " +
+                             choice.file->file.path() + " has " +
+                             describe(entry.dtype, entry.shape) +
+                             ", expected " +
+                             describe(tensor.dtype, tensor.globalShape));
+    packConverted(choice.file->file.data() + entry.offset, entry.dtype, tensor,
+                  mesh, rank, local);
+    return Status::success();
+  }
+  if (isWeight && choice.kind == InitChoice::Kind::None &&
+      tensor.init == InitKind::Source)
+    return Status::notFound(
+        nameWithRole(tensor) +
+        ": the model has no data for it; start with --init=random:SEED, zeros "
+        "or FILE.safetensors");
+  if (isWeight && choice.kind != InitChoice::Kind::Zeros)
+    fillRandom(value, RandomStream(choice.seed, tensor.name), kDeviation, 0);
+  packShard(value.data.data(), local, sizeOf(tensor.dtype), tensor.layout,
+            mesh, rank, 0);
+  return Status::success();
+}
+
+void InitialValues::closeFiles() {
+  std::lock_guard lock(mutex);
+  files.clear();
+}
+
+} // namespace dpc::rt

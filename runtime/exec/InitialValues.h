@@ -1,0 +1,57 @@
+//===- InitialValues.h - what tensors hold before step 1 --------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_INITIALVALUES_H
+#define DPC_RUNTIME_EXEC_INITIALVALUES_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/exec/Safetensors.h"
+#include "runtime/plan/Plan.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace dpc::rt {
+
+/// --init: values for weights that the model file lacks.
+struct InitChoice {
+  enum class Kind { None, Random, Zeros, File };
+  Kind kind = Kind::None;
+  uint64_t seed = 0;                   ///< Random
+  std::optional<SafetensorsFile> file; ///< File
+
+  /// "random:SEED", "random", "zeros" or a .safetensors path.
+  static Expected<InitChoice> parse(const std::string &text);
+};
+
+/// Values of a plan's tensors. Safe to use from several threads.
+class InitialValues {
+public:
+  /// Sources are relative to `planDir`. `given` tensors come before all else.
+  InitialValues(std::string planDir, InitChoice choice,
+                std::map<std::string, HostTensor> given = {});
+
+  /// Copies the shard of `rank` to `local`, whose padding keeps its contents.
+  /// The order is: given values; the source file; --init; the plan's own init.
+  Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
+              void *local) const;
+
+  /// Unmaps the files that were opened.
+  void closeFiles();
+
+private:
+  Expected<MappedFile> openSource(const std::string &file) const;
+  Status fillFromSource(const Tensor &tensor, const Mesh &mesh, int rank,
+                        void *local) const;
+  Status fillFromChoice(const Tensor &tensor, const Mesh &mesh, int rank,
+                        void *local) const;
+
+  std::string planDir;
+  InitChoice choice;
+  std::map<std::string, HostTensor> given;
+  mutable std::mutex mutex; ///< guards `files`
+  mutable std::map<std::string, MappedFile> files;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_INITIALVALUES_H

@@ -1,0 +1,286 @@
+#include "runtime/exec/InputSource.h"
+
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Random.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpc::rt {
+
+namespace {
+
+bool isInteger(DType type) { return !isFloat(type) && type != DType::Bool; }
+
+/// Integers may be stored narrower than the input: labels as i32, say.
+bool widens(DType from, DType to) {
+  return isInteger(from) && isInteger(to) && sizeOf(from) <= sizeOf(to) &&
+         !(from == DType::U8 && to == DType::I8);
+}
+
+/// "[*, 8, 64]" when there is a step extent in front.
+std::string expectedShape(const Port &port, bool perStep) {
+  std::string text = describe(port.dtype, port.globalShape);
+  if (perStep)
+    text.insert(text.find('[') + 1,
+                port.globalShape.empty() ? "steps" : "steps, ");
+  return text;
+}
+
+class NpyInputs : public InputSource {
+public:
+  Status open(const Plan &plan, const std::string &dir, bool perStep) {
+    for (const Port &port : plan.inputs)
+      DPC_TRY(openOne(port, dir, perStep));
+    return Status::success();
+  }
+
+  int64_t steps() const override { return stepCount; }
+
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    for (File &file : files) {
+      int64_t first = file.elements * ((step - 1) % std::max<int64_t>(
+                                                        1, stepCount));
+      const char *data = file.array.data + first * sizeOf(file.array.dtype);
+      if (file.array.dtype != file.converted.dtype) {
+        convertElements(data, file.array.dtype, file.converted.data.data(),
+                        file.converted.dtype, file.elements);
+        pointers.push_back(file.converted.data.data());
+      } else {
+        pointers.push_back(data);
+      }
+    }
+    return pointers;
+  }
+
+private:
+  struct File {
+    NpyArray array;
+    HostTensor converted; ///< data only when the types differ
+    int64_t elements = 0; ///< of one step
+  };
+
+  Status openOne(const Port &port, const std::string &dir, bool perStep) {
+    std::string name = port.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    std::string path = dir + "/" + name + ".npy";
+    Expected<NpyArray> array = openNpy(path);
+    if (!array)
+      return Status(array.status().code(), "input '" + port.name + "': " +
+                                               array.status().message());
+    std::vector<int64_t> shape = array->shape;
+    bool fits = !perStep || !shape.empty();
+    int64_t count = 1;
+    if (perStep && fits) {
+      count = shape.front();
+      shape.erase(shape.begin());
+    }
+    fits = fits && shape == port.globalShape && count > 0 &&
+           (array->dtype == port.dtype || widens(array->dtype, port.dtype));
+    if (!fits)
+      return Status::invalid(path + ": found " +
+                             describe(array->dtype, array->shape) +
+                             ", expected " + expectedShape(port, perStep));
+    if (!files.empty() && perStep && count != stepCount)
+      return Status::invalid(path + ": holds " + std::to_string(count) +
+                             " steps, the other inputs " +
+                             std::to_string(stepCount));
+    stepCount = count;
+    DPC_TRY(checkLimit(port, *array, path));
+    File file{*array, {port.dtype, port.globalShape, {}},
+              numElements(port.globalShape)};
+    if (array->dtype != port.dtype)
+      file.converted = HostTensor::zeros(port.dtype, port.globalShape);
+    files.push_back(std::move(file));
+    return Status::success();
+  }
+
+  /// Labels may be negative (ignored positions); ids past the end never are.
+  static Status checkLimit(const Port &port, const NpyArray &array,
+                           const std::string &path) {
+    if (port.limit == 0 || !isInteger(port.dtype))
+      return Status::success();
+    int64_t count = numElements(array.shape);
+    for (int64_t i = 0; i < count; ++i)
+      if (double value = loadAsDouble(array.data, array.dtype, i);
+          value >= static_cast<double>(port.limit))
+        return Status::invalid(path + ": element " + std::to_string(i) +
+                               " is " +
+                               std::to_string(static_cast<int64_t>(value)) +
+                               ", expected less than " +
+                               std::to_string(port.limit));
+    return Status::success();
+  }
+
+  std::vector<File> files;
+  int64_t stepCount = 0;
+};
+
+class TokenInputs : public InputSource {
+public:
+  Status open(const Plan &plan, const std::string &path) {
+    DPC_TRY(takePorts(plan, path));
+    Expected<MappedFile> opened = MappedFile::open(path);
+    if (!opened)
+      return opened.status();
+    file = *opened;
+    readHeader(ports.front().limit);
+    perStep = numElements(ports.front().globalShape);
+    tokens = (file.size() - begin) / width;
+    if (tokens < perStep + 1)
+      return Status::invalid(path + ": has " + std::to_string(tokens) +
+                             " tokens, a step needs " +
+                             std::to_string(perStep + 1));
+    for (const Port &port : ports)
+      arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
+    return Status::success();
+  }
+
+  int64_t steps() const override { return (tokens - 1) / perStep; }
+
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    int64_t first = (step - 1) % steps() * perStep;
+    std::vector<const void *> pointers;
+    for (size_t p = 0; p < arrays.size(); ++p) {
+      for (int64_t i = 0; i < perStep; ++i) {
+        int64_t at = first + i + static_cast<int64_t>(p);
+        uint32_t token = 0;
+        std::memcpy(&token, file.data() + begin + at * width, width);
+        if (ports[p].limit > 0 && token >= ports[p].limit)
+          return Status::invalid(file.path() + ": token " +
+                                 std::to_string(at) + " is " +
+                                 std::to_string(token) +
+                                 ", expected less than " +
+                                 std::to_string(ports[p].limit));
+        arrays[p].set(i, token);
+      }
+      pointers.push_back(arrays[p].data.data());
+    }
+    return pointers;
+  }
+
+private:
+  Status takePorts(const Plan &plan, const std::string &path) {
+    ports = plan.inputs;
+    bool fits = ports.size() == 1 || ports.size() == 2;
+    for (const Port &port : ports)
+      fits = fits && isInteger(port.dtype) &&
+             port.globalShape == ports.front().globalShape;
+    if (fits)
+      return Status::success();
+    std::string inputs;
+    for (const Port &port : ports)
+      inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
+                describe(port.dtype, port.globalShape);
+    return Status::invalid("--data=" + path +
+                           ": tokens fit a model with one integer input, or "
+                           "two of one shape (tokens, labels); this one takes " +
+                           inputs + ": use --batches");
+  }
+
+  void readHeader(int64_t vocabulary) {
+    struct {
+      int32_t magic, version, count;
+    } header = {};
+    if (file.size() >= 1024)
+      std::memcpy(&header, file.data(), sizeof header);
+    bool isGpt2 = header.magic == 20240520, isLlama = header.magic == 20240801;
+    width = isLlama || (!isGpt2 && vocabulary > 65536) ? 4 : 2;
+    begin = isGpt2 || isLlama ? 1024 : 0;
+  }
+
+  MappedFile file;
+  std::vector<Port> ports;
+  std::vector<HostTensor> arrays;
+  int64_t begin = 0, width = 2, tokens = 0, perStep = 0;
+};
+
+class RandomInputs : public InputSource {
+public:
+  RandomInputs(const Plan &plan, uint64_t seed)
+      : ports(plan.inputs), seed(seed) {
+    for (const Port &port : ports)
+      arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
+  }
+
+  int64_t steps() const override { return 0; }
+
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    for (size_t i = 0; i < ports.size(); ++i) {
+      RandomStream stream(seed + static_cast<uint64_t>(step), ports[i].name);
+      fillRandom(arrays[i], stream, 1, ports[i].limit);
+      pointers.push_back(arrays[i].data.data());
+    }
+    return pointers;
+  }
+
+private:
+  std::vector<Port> ports;
+  uint64_t seed;
+  std::vector<HostTensor> arrays;
+};
+
+class FixedInputs : public InputSource {
+public:
+  std::vector<std::vector<HostTensor>> arrays; ///< by step, by input
+
+  int64_t steps() const override {
+    return static_cast<int64_t>(arrays.size());
+  }
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    if (!arrays.empty())
+      for (const HostTensor &array : arrays[(step - 1) % steps()])
+        pointers.push_back(array.data.data());
+    return pointers;
+  }
+};
+
+} // namespace
+
+Expected<std::unique_ptr<InputSource>>
+openNpyInputs(const Plan &plan, const std::string &dir, bool perStep) {
+  auto source = std::make_unique<NpyInputs>();
+  DPC_TRY(source->open(plan, dir, perStep));
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+Expected<std::unique_ptr<InputSource>> openTokenFile(const Plan &plan,
+                                                     const std::string &path) {
+  auto source = std::make_unique<TokenInputs>();
+  DPC_TRY(source->open(plan, path));
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed) {
+  return std::make_unique<RandomInputs>(plan, seed);
+}
+
+Expected<std::unique_ptr<InputSource>>
+fixedInputs(const Plan &plan,
+            std::vector<std::map<std::string, HostTensor>> steps) {
+  auto source = std::make_unique<FixedInputs>();
+  for (size_t s = 0; s < steps.size(); ++s) {
+    auto &row = source->arrays.emplace_back();
+    for (const Port &port : plan.inputs) {
+      auto it = steps[s].find(port.name);
+      std::string place = "step " + std::to_string(s + 1) + ": input '" +
+                          port.name + "': ";
+      if (it == steps[s].end())
+        return Status::notFound(place + "is not given");
+      if (it->second.dtype != port.dtype ||
+          it->second.shape != port.globalShape)
+        return Status::invalid(
+            place + "found " + describe(it->second.dtype, it->second.shape) +
+            ", expected " + describe(port.dtype, port.globalShape));
+      row.push_back(std::move(it->second));
+    }
+  }
+  if (source->arrays.empty() && !plan.inputs.empty())
+    return Status::notFound("no inputs are given");
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+} // namespace dpc::rt

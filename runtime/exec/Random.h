@@ -1,0 +1,38 @@
+//===- Random.h - numbers that depend on a position only --------*- C++ -*-===//
+//
+// Every number is a function of (seed, stream, index), so that any sharding
+// of a tensor draws what one device would.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_EXEC_RANDOM_H
+#define DPC_RUNTIME_EXEC_RANDOM_H
+
+#include "runtime/base/HostTensor.h"
+
+#include <cstdint>
+#include <string>
+
+namespace dpc::rt {
+
+/// A stream of numbers, told apart by seed and name.
+class RandomStream {
+public:
+  RandomStream(uint64_t seed, const std::string &name);
+
+  /// 64 uniform bits for `index`.
+  uint64_t bits(uint64_t index) const;
+  /// Standard normal for `index`.
+  double normal(uint64_t index) const;
+
+private:
+  uint64_t key;
+};
+
+/// Fills `tensor`: floats normal with the standard deviation, integers uniform
+/// in [0, limit), or in {0, 1} without a limit; bool 0 or 1.
+void fillRandom(HostTensor &tensor, const RandomStream &stream,
+                double deviation, int64_t limit);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_RANDOM_H

@@ -1,0 +1,260 @@
+#include "runtime/exec/RankExecutor.h"
+
+#include "runtime/kernels/Matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpc::rt {
+
+/// Runs the op of a task.
+struct RankExecutor::OpRunner {
+  RankExecutor &self;
+  const Task &task;
+
+  const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
+  char *data(int id) const { return self.bufferData(id); }
+  int64_t elements(int id) const { return numElements(buffer(id).shape); }
+  const Group &group(int id) const { return self.plan.groups[id]; }
+
+  Status operator()(const KernelOp &) const {
+    task.function(task.pointers.data(), task.scalars.data());
+    return Status::success();
+  }
+  Status operator()(const MatmulOp &op) const {
+    return runMatmul(op, data(op.a), buffer(op.a).dtype, data(op.b),
+                     buffer(op.b).dtype, data(op.c), buffer(op.c).dtype);
+  }
+  Status operator()(const AllReduceOp &op) const {
+    for (int id : op.buffers)
+      DPC_TRY(self.comm.allReduce(op.group, data(id), elements(id),
+                                  buffer(id).dtype, op.kind));
+    return Status::success();
+  }
+  Status operator()(const AllGatherOp &op) const {
+    return self.comm.allGather(op.group, data(op.in), data(op.out),
+                               buffer(op.in).bytes);
+  }
+  Status operator()(const ReduceScatterOp &op) const {
+    return self.comm.reduceScatter(op.group, data(op.in), data(op.out),
+                                   elements(op.out), buffer(op.out).dtype,
+                                   op.kind);
+  }
+  Status operator()(const AllToAllOp &op) const {
+    int64_t members =
+        static_cast<int64_t>(group(op.group).members.front().size());
+    return self.comm.allToAll(op.group, data(op.in), data(op.out),
+                              buffer(op.in).bytes / members);
+  }
+  Status operator()(const BroadcastOp &op) const {
+    return self.comm.broadcast(op.group, data(op.buffer),
+                               buffer(op.buffer).bytes, op.root);
+  }
+  Status operator()(const SendOp &op) const {
+    int peer = peerOf(op);
+    if (peer < 0)
+      return Status::success();
+    return self.comm.send(op.group, data(op.buffer), buffer(op.buffer).bytes,
+                          peer);
+  }
+  Status operator()(const RecvOp &op) const {
+    int peer = peerOf(op);
+    if (peer < 0)
+      return Status::success();
+    return self.comm.recv(op.group, data(op.buffer), buffer(op.buffer).bytes,
+                          peer);
+  }
+  Status operator()(const CopyOp &op) const {
+    std::memcpy(data(op.out) + op.outOffset, data(op.in) + op.inOffset,
+                op.bytes);
+    return Status::success();
+  }
+  Status operator()(const FillOp &op) const {
+    const Buffer &target = buffer(op.buffer);
+    int64_t count = elements(op.buffer);
+    if (op.value == 0) {
+      std::memset(data(op.buffer), 0, target.bytes);
+    } else if (target.dtype == DType::F32) {
+      std::fill_n(reinterpret_cast<float *>(data(op.buffer)), count,
+                  static_cast<float>(op.value));
+    } else {
+      for (int64_t i = 0; i < count; ++i)
+        storeFromDouble(data(op.buffer), target.dtype, i, op.value);
+    }
+    return Status::success();
+  }
+  Status operator()(const LoadInputOp &op) const {
+    const Port &port = self.plan.inputs[op.input];
+    std::memset(data(port.buffer), self.fillByte(),
+                buffer(port.buffer).bytes);
+    packShard(self.step->inputs[op.input], data(port.buffer),
+              sizeOf(port.dtype), port.layout, self.plan.mesh, self.rankIndex,
+              task.microBatch);
+    return Status::success();
+  }
+  Status operator()(const StoreOutputOp &op) const {
+    const Port &port = self.plan.outputs[op.output];
+    if (ownsShard(port.layout, self.plan.mesh, self.rankIndex,
+                  task.microBatch))
+      unpackShard(data(port.buffer),
+                  (*self.step->outputs)[op.output].data.data(),
+                  sizeOf(port.dtype), port.layout, self.plan.mesh,
+                  self.rankIndex, task.microBatch);
+    return Status::success();
+  }
+
+private:
+  /// Index in the group of a message's other end, or -1 when there is none.
+  template <typename Op> int peerOf(const Op &op) const {
+    for (const auto &cell : group(op.group).members) {
+      auto it = std::lower_bound(cell.begin(), cell.end(), self.rankIndex);
+      if (it == cell.end() || *it != self.rankIndex)
+        continue;
+      int size = static_cast<int>(cell.size());
+      int peer = static_cast<int>(it - cell.begin()) + op.shift;
+      if (op.wrap)
+        peer = (peer % size + size) % size;
+      return peer < 0 || peer >= size ? -1 : peer;
+    }
+    return -1;
+  }
+};
+
+RankExecutor::RankExecutor(const Plan &plan, int rank, Communicator &comm,
+                           const ExecutorOptions &options)
+    : plan(plan), rankIndex(rank), comm(comm), options(options),
+      isStored(plan.outputs.size(), false),
+      lanes{{rank, Queue::Compute, {}}, {rank, Queue::Comm, {}}} {}
+
+Expected<std::unique_ptr<RankExecutor>>
+RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
+                     Communicator &comm, const ExecutorOptions &options) {
+  std::unique_ptr<RankExecutor> self(
+      new RankExecutor(plan, rank, comm, options));
+  Expected<Arena> arena = Arena::create(plan.arenaBytes, self->fillByte());
+  if (!arena)
+    return arena.status();
+  self->arena = *arena;
+  Expected<RankProgram> program = unroll(plan, rank, self->arena, kernels);
+  if (!program)
+    return program.status();
+  self->program = std::move(*program);
+  self->events = std::vector<WaitWord>(self->program.events);
+  for (const auto &[phase, instructions] : plan.phases)
+    for (const Instruction &instruction : instructions)
+      if (auto *store = std::get_if<StoreOutputOp>(&instruction.op))
+        self->isStored[store->output] = true;
+  setMatmulThreads(options.threads);
+  if (!self->program.queues[static_cast<int>(Queue::Comm)].empty())
+    self->commThread = std::thread([raw = self.get()] { raw->commLoop(); });
+  return self;
+}
+
+RankExecutor::~RankExecutor() {
+  stopping = true;
+  started.increment();
+  if (commThread.joinable())
+    commThread.join();
+}
+
+Status RankExecutor::runStep(const StepData &data) {
+  step = &data;
+  for (WaitWord &event : events)
+    event.reset();
+  setScalars(data.step);
+  uint32_t goal = finished.load() + 1;
+  bool hasComm = commThread.joinable();
+  if (hasComm)
+    started.increment();
+  runQueue(Queue::Compute);
+  if (hasComm)
+    finished.waitUntil([&] { return finished.load() >= goal; });
+  if (!failed)
+    takeOutputs();
+  std::lock_guard lock(mutex);
+  return failure;
+}
+
+void RankExecutor::commLoop() {
+  for (uint32_t steps = 1;; ++steps) {
+    started.waitUntil([&] { return started.load() >= steps; });
+    if (stopping)
+      return;
+    runQueue(Queue::Comm);
+    finished.increment();
+  }
+}
+
+void RankExecutor::runQueue(Queue queue) {
+  TraceLane &lane = lanes[static_cast<int>(queue)];
+  for (const Task &task : program.queues[static_cast<int>(queue)]) {
+    for (const EventWait &wait : task.waits)
+      if (!waitFor(wait))
+        return;
+    if (failed.load(std::memory_order_relaxed))
+      return;
+    double begin = options.trace ? nowSeconds() : 0;
+    if (Status status = runTask(task); !status.ok())
+      return fail(std::move(status));
+    if (options.trace)
+      lane.events.push_back({task.instruction, step->step, task.microBatch,
+                             begin, nowSeconds()});
+    if (task.signals >= 0)
+      events[task.signals].increment();
+  }
+}
+
+Status RankExecutor::runTask(const Task &task) {
+  Status status = std::visit(OpRunner{*this, task}, task.instruction->op);
+  if (status.ok() || status.code() == Code::Cancelled)
+    return status;
+  std::string what = task.instruction->name.empty()
+                         ? std::string(opName(task.instruction->op))
+                         : task.instruction->name;
+  return Status(status.code(), "step " + std::to_string(step->step) + ", " +
+                                   what + ": " + status.message());
+}
+
+bool RankExecutor::waitFor(const EventWait &wait) {
+  WaitWord &event = events[wait.event];
+  event.waitUntil([&] {
+    return event.load() >= wait.count ||
+           failed.load(std::memory_order_relaxed);
+  });
+  return event.load() >= wait.count;
+}
+
+void RankExecutor::fail(Status status) {
+  {
+    std::lock_guard lock(mutex);
+    if (failed)
+      return;
+    failure = status;
+    failed = true;
+  }
+  for (WaitWord &event : events)
+    event.wakeAll();
+  if (options.onFailure)
+    options.onFailure(status);
+}
+
+void RankExecutor::setScalars(int64_t number) {
+  for (const ScalarInput &scalar : plan.scalars) {
+    double value = scalar.name == "lr"
+                       ? learningRate(plan.lrSchedule, number)
+                       : static_cast<double>(number);
+    storeFromDouble(bufferData(scalar.buffer), DType::F32, 0, value);
+  }
+}
+
+void RankExecutor::takeOutputs() {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Port &port = plan.outputs[i];
+    if (isStored[i] || !ownsShard(port.layout, plan.mesh, rankIndex, 0))
+      continue;
+    unpackShard(bufferData(port.buffer), (*step->outputs)[i].data.data(),
+                sizeOf(port.dtype), port.layout, plan.mesh, rankIndex, 0);
+  }
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,93 @@
+//===- RankExecutor.h - runs one rank's steps -------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_RANKEXECUTOR_H
+#define DPC_RUNTIME_EXEC_RANKEXECUTOR_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/Wait.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/RankProgram.h"
+#include "runtime/exec/Trace.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace dpc::rt {
+
+/// What a step reads and writes outside the arenas.
+struct StepData {
+  int64_t step = 1; ///< 1-based
+  /// One dense global array for each of Plan::inputs.
+  std::vector<const void *> inputs;
+  /// One for each of Plan::outputs, of its global shape. Ranks of a process
+  /// share them; each writes the parts it is the first to own.
+  std::vector<HostTensor> *outputs = nullptr;
+};
+
+struct ExecutorOptions {
+  /// Fill arena and padding with NaN (-1 in integers) instead of zero.
+  bool poison = false;
+  bool trace = false;
+  int threads = 1; ///< for matrix products
+  /// Called once, by the thread that fails first, with the reason.
+  std::function<void(const Status &)> onFailure;
+};
+
+/// Holds a rank's arena and its comm thread. All calls come from one thread,
+/// which becomes the compute queue.
+class RankExecutor {
+public:
+  /// `plan`, `kernels` and `comm` must outlive it.
+  static Expected<std::unique_ptr<RankExecutor>>
+  create(const Plan &plan, int rank, const KernelLibrary &kernels,
+         Communicator &comm, const ExecutorOptions &options);
+  ~RankExecutor();
+
+  /// Runs one step. After a failure no further step may run.
+  Status runStep(const StepData &data);
+
+  char *bufferData(int id) const {
+    return arena.at(plan.buffers[id].offset);
+  }
+  /// 0xff with poison, else 0.
+  unsigned char fillByte() const { return options.poison ? 0xff : 0; }
+  int rank() const { return rankIndex; }
+  std::vector<TraceLane> &traceLanes() { return lanes; }
+
+private:
+  RankExecutor(const Plan &plan, int rank, Communicator &comm,
+               const ExecutorOptions &options);
+
+  void commLoop();
+  void runQueue(Queue queue);
+  Status runTask(const Task &task);
+  bool waitFor(const EventWait &wait);
+  void fail(Status status);
+  void setScalars(int64_t step);
+  void takeOutputs();
+
+  struct OpRunner;
+
+  const Plan &plan;
+  int rankIndex;
+  Communicator &comm;
+  ExecutorOptions options;
+  Arena arena;
+  RankProgram program;
+  std::vector<WaitWord> events;
+  std::vector<bool> isStored; ///< by output: an instruction stores it
+  std::vector<TraceLane> lanes;
+  const StepData *step = nullptr;
+
+  std::atomic<bool> failed{false};
+  std::mutex mutex; ///< guards `failure`
+  Status failure;
+  WaitWord started, finished; ///< steps, as the comm thread sees them
+  std::atomic<bool> stopping{false};
+  std::thread commThread; ///< only when the comm queue is not empty
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_RANKEXECUTOR_H

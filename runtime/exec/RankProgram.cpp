@@ -1,0 +1,77 @@
+#include "runtime/exec/RankProgram.h"
+
+#include <map>
+
+namespace dpc::rt {
+
+namespace {
+
+class Unroller {
+public:
+  Unroller(const Plan &plan, int rank, const Arena &arena,
+           const KernelLibrary &kernels)
+      : plan(plan), rank(rank), arena(arena), kernels(kernels) {}
+
+  Expected<RankProgram> run() {
+    for (const ScheduleEntry &entry : plan.schedule[rank])
+      for (const Instruction &instruction : plan.phases.at(entry.phase))
+        DPC_TRY(add(instruction, entry.microBatch));
+    program.events = static_cast<int>(eventIndex.size());
+    return std::move(program);
+  }
+
+private:
+  int denseEvent(int event) {
+    return eventIndex.try_emplace(event, static_cast<int>(eventIndex.size()))
+        .first->second;
+  }
+
+  Status add(const Instruction &instruction, int64_t microBatch) {
+    Task task;
+    task.instruction = &instruction;
+    task.microBatch = microBatch;
+    // Signals so far: the run that precedes this one in the schedule. None
+    // yet means nothing to wait for.
+    for (int event : instruction.waits)
+      if (auto it = signalled.find(event); it != signalled.end())
+        task.waits.push_back({denseEvent(event), it->second});
+    if (instruction.signals >= 0) {
+      task.signals = denseEvent(instruction.signals);
+      ++signalled[instruction.signals];
+    }
+    if (auto *kernel = std::get_if<KernelOp>(&instruction.op))
+      DPC_TRY(bind(*kernel, task));
+    program.queues[static_cast<int>(instruction.queue)].push_back(
+        std::move(task));
+    return Status::success();
+  }
+
+  Status bind(const KernelOp &op, Task &task) {
+    task.function = kernels.find(op.symbol);
+    if (!task.function)
+      return Status::notFound("kernel " + op.symbol + " is not loaded");
+    for (int id : op.buffers)
+      task.pointers.push_back(arena.at(plan.buffers[id].offset));
+    for (const ScalarExpr &expr : op.scalars)
+      task.scalars.push_back(
+          evaluate(expr, plan.mesh, rank, task.microBatch));
+    return Status::success();
+  }
+
+  const Plan &plan;
+  int rank;
+  const Arena &arena;
+  const KernelLibrary &kernels;
+  RankProgram program;
+  std::map<int, int> eventIndex;
+  std::map<int, uint32_t> signalled;
+};
+
+} // namespace
+
+Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
+                             const KernelLibrary &kernels) {
+  return Unroller(plan, rank, arena, kernels).run();
+}
+
+} // namespace dpc::rt

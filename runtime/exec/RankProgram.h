@@ -1,0 +1,44 @@
+//===- RankProgram.h - a step of one rank, unrolled -------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_RANKPROGRAM_H
+#define DPC_RUNTIME_EXEC_RANKPROGRAM_H
+
+#include "runtime/exec/Arena.h"
+#include "runtime/kernels/KernelLibrary.h"
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace dpc::rt {
+
+/// Start only after the event was signalled `count` times in this step.
+struct EventWait {
+  int event = 0; ///< dense index, below RankProgram::events
+  uint32_t count = 0;
+};
+
+/// One run of an instruction, with everything looked up.
+struct Task {
+  const Instruction *instruction = nullptr;
+  int64_t microBatch = 0;
+  std::vector<EventWait> waits;
+  int signals = -1; ///< dense index, or -1
+  // KernelOp:
+  KernelFunction function = nullptr;
+  std::vector<void *> pointers;
+  std::vector<int64_t> scalars;
+};
+
+/// The tasks of both queues in order.
+struct RankProgram {
+  std::vector<Task> queues[2]; ///< by Queue
+  int events = 0;
+};
+
+/// Unrolls the schedule of `rank` of a valid plan over `arena`. Fails when
+/// `kernels` lacks a symbol.
+Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
+                             const KernelLibrary &kernels);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_RANKPROGRAM_H

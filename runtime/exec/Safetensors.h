@@ -1,0 +1,58 @@
+//===- Safetensors.h - .safetensors files -----------------------*- C++ -*-===//
+//
+// u64 length N | N bytes of JSON {"name": {"dtype", "shape", "data_offsets":
+// [begin, end]}} | data. Offsets count from the data's start; the tensors
+// cover the data without holes or overlaps.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_EXEC_SAFETENSORS_H
+#define DPC_RUNTIME_EXEC_SAFETENSORS_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/exec/MappedFile.h"
+
+#include <fstream>
+#include <map>
+
+namespace dpc::rt {
+
+/// A tensor inside an open file.
+struct SafetensorsEntry {
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  int64_t offset = 0; ///< bytes from the file's start
+  int64_t bytes = 0;
+};
+
+struct SafetensorsFile {
+  MappedFile file;
+  std::map<std::string, SafetensorsEntry> entries;
+};
+
+/// Opens a file and checks every entry against its size. The file may come
+/// from anywhere: nothing in it is trusted.
+Expected<SafetensorsFile> openSafetensors(const std::string &path);
+
+/// Writes a file tensor by tensor, so that only one is in memory at a time.
+class SafetensorsWriter {
+public:
+  struct Entry {
+    std::string name;
+    DType dtype;
+    std::vector<int64_t> shape;
+  };
+  /// Starts `path` (beside it, until finish()).
+  Status start(const std::string &path, const std::vector<Entry> &entries);
+  /// The next tensor's elements, in the order of start().
+  void append(const HostTensor &tensor);
+  /// Moves the file into place.
+  Status finish();
+
+private:
+  std::string path;
+  std::ofstream out;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_SAFETENSORS_H

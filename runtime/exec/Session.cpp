@@ -1,0 +1,223 @@
+#include "runtime/exec/Session.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+namespace dpc::rt {
+
+/// A thread that runs one job at a time.
+class Session::Worker {
+public:
+  Worker() : thread([this] { loop(); }) {}
+  ~Worker() {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  void start(std::function<Status()> work) {
+    {
+      std::lock_guard lock(mutex);
+      job = std::move(work);
+    }
+    changed.notify_all();
+  }
+  Status wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !job; });
+    return result;
+  }
+
+private:
+  void loop() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return stopping || job; });
+      if (stopping)
+        return;
+      std::function<Status()> work = job;
+      lock.unlock();
+      Status status = work();
+      lock.lock();
+      result = std::move(status);
+      job = nullptr;
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<Status()> job;
+  Status result;
+  bool stopping = false;
+  std::thread thread; ///< last: it uses the others
+};
+
+Session::Session(const Plan &plan, const SessionOptions &options)
+    : plan(plan), options(options), origin(nowSeconds()) {}
+
+Session::~Session() = default;
+
+Expected<std::unique_ptr<Session>>
+Session::create(const Plan &plan, const KernelLibrary &kernels,
+                std::vector<std::unique_ptr<Communicator>> comms,
+                const SessionOptions &options) {
+  assert(!comms.empty() && "a session needs a rank");
+  if (comms.front()->size() != plan.ranks())
+    return Status::invalid(
+        "the plan is for " + std::to_string(plan.ranks()) + " ranks, " +
+        std::to_string(comms.front()->size()) +
+        (comms.front()->size() == 1 ? " was started" : " were started"));
+  std::unique_ptr<Session> self(new Session(plan, options));
+  self->comms = std::move(comms);
+  size_t local = self->comms.size();
+  self->executors.resize(local);
+  for (size_t i = 0; i < local; ++i)
+    self->workers.push_back(std::make_unique<Worker>());
+  for (const Port &port : plan.outputs)
+    self->outputValues.push_back(
+        HostTensor::zeros(port.dtype, port.globalShape));
+  ExecutorOptions each;
+  each.poison = options.poison;
+  each.trace = options.trace;
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  each.threads = options.threadsPerRank > 0
+                     ? options.threadsPerRank
+                     : std::max(1, cores / static_cast<int>(local));
+  Session *session = self.get();
+  DPC_TRY(self->onAllRanks([&](size_t i) -> Status {
+    Communicator &comm = *session->comms[i];
+    ExecutorOptions own = each;
+    own.onFailure = [session, &comm](const Status &status) {
+      if (status.code() == Code::Cancelled)
+        return;
+      if (session->options.onFailure)
+        session->options.onFailure(status);
+      comm.abort();
+    };
+    DPC_TRY(comm.makeGroups(plan.groups));
+    auto executor = RankExecutor::create(plan, comm.rank(), kernels, comm, own);
+    if (!executor)
+      return executor.status();
+    session->executors[i] = std::move(*executor);
+    return Status::success();
+  }));
+  return self;
+}
+
+Status Session::onAllRanks(const std::function<Status(size_t)> &job) {
+  for (size_t i = 0; i < workers.size(); ++i)
+    workers[i]->start([&job, i] { return job(i); });
+  Status first;
+  for (auto &worker : workers) {
+    Status status = worker->wait();
+    if (!status.ok() && (first.ok() || first.code() == Code::Cancelled))
+      first = status;
+  }
+  return first;
+}
+
+Status Session::initialize(const InitialValues &values) {
+  return onAllRanks([&](size_t i) -> Status {
+    RankExecutor &executor = *executors[i];
+    for (const Tensor &tensor : plan.tensors) {
+      char *local = executor.bufferData(tensor.buffer);
+      std::memset(local, executor.fillByte(),
+                  plan.buffers[tensor.buffer].bytes);
+      DPC_TRY(values.fill(tensor, plan.mesh, executor.rank(), local));
+    }
+    return Status::success();
+  });
+}
+
+Status Session::step(int64_t number, const std::vector<const void *> &inputs) {
+  StepData data{number, inputs, &outputValues};
+  DPC_TRY(onAllRanks([&](size_t i) { return executors[i]->runStep(data); }));
+  for (size_t i = 0; i < outputValues.size(); ++i)
+    DPC_TRY(collect(outputValues[i], plan.outputs[i].layout));
+  return Status::success();
+}
+
+const HostTensor *Session::output(const std::string &name) const {
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (plan.outputs[i].name == name)
+      return &outputValues[i];
+  return nullptr;
+}
+
+Status Session::collect(HostTensor &global, const Layout &layout) {
+  if (comms.size() == static_cast<size_t>(plan.ranks()))
+    return Status::success(); // all shards are here
+  assert(comms.size() == 1 && "a process holds one rank or all");
+  Communicator &comm = *comms.front();
+  int64_t bytes =
+      numElements(localShape(layout, plan.mesh)) * sizeOf(global.dtype);
+  std::vector<std::byte> shard(bytes);
+  for (int rank = 1; rank < plan.ranks(); ++rank)
+    for (int64_t mb = 0; mb < plan.mesh.microBatches; ++mb) {
+      if (!ownsShard(layout, plan.mesh, rank, mb))
+        continue;
+      if (comm.rank() == rank) {
+        packShard(global.data.data(), shard.data(), sizeOf(global.dtype),
+                  layout, plan.mesh, rank, mb);
+        DPC_TRY(comm.send(kWorldGroup, shard.data(), bytes, 0));
+      } else if (comm.rank() == 0) {
+        DPC_TRY(comm.recv(kWorldGroup, shard.data(), bytes, rank));
+        unpackShard(shard.data(), global.data.data(), sizeOf(global.dtype),
+                    layout, plan.mesh, rank, mb);
+      }
+    }
+  return Status::success();
+}
+
+Expected<HostTensor> Session::gather(const Tensor &tensor) {
+  HostTensor global = HostTensor::zeros(tensor.dtype, tensor.globalShape);
+  for (auto &executor : executors)
+    if (ownsShard(tensor.layout, plan.mesh, executor->rank(), 0))
+      unpackShard(executor->bufferData(tensor.buffer), global.data.data(),
+                  sizeOf(tensor.dtype), tensor.layout, plan.mesh,
+                  executor->rank(), 0);
+  DPC_TRY(collect(global, tensor.layout));
+  return global;
+}
+
+std::string Session::traceEvents() const {
+  std::vector<TraceLane> lanes;
+  for (const auto &executor : executors)
+    for (const TraceLane &lane : executor->traceLanes())
+      lanes.push_back(lane);
+  return traceEventsJson(lanes, origin);
+}
+
+Expected<std::vector<std::string>>
+Session::collectTexts(const std::string &text) {
+  std::vector<std::string> texts;
+  if (comms.size() == static_cast<size_t>(plan.ranks())) {
+    texts.push_back(text);
+    return texts;
+  }
+  Communicator &comm = *comms.front();
+  int64_t length = static_cast<int64_t>(text.size());
+  if (comm.rank() != 0) {
+    DPC_TRY(comm.send(kWorldGroup, &length, sizeof length, 0));
+    DPC_TRY(comm.send(kWorldGroup, text.data(), length, 0));
+    // The sends end while rank 0 receives.
+    DPC_TRY(comm.barrier(kWorldGroup));
+    return texts;
+  }
+  texts.push_back(text);
+  for (int rank = 1; rank < comm.size(); ++rank) {
+    DPC_TRY(comm.recv(kWorldGroup, &length, sizeof length, rank));
+    std::string &received = texts.emplace_back(length, '\0');
+    DPC_TRY(comm.recv(kWorldGroup, received.data(), length, rank));
+  }
+  DPC_TRY(comm.barrier(kWorldGroup));
+  return texts;
+}
+
+} // namespace dpc::rt

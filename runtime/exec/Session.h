@@ -1,0 +1,90 @@
+//===- Session.h - a plan being run -----------------------------*- C++ -*-===//
+//
+//   auto comms = makeLocalComms(plan.ranks(), {});
+//   auto session = Session::create(plan, kernels, std::move(comms), options);
+//   (*session)->initialize(values);
+//   (*session)->step(1, inputs);
+//   (*session)->output("loss");
+//
+// A session holds the ranks of this process: all of them with local
+// communicators, one under mpirun. Every call is made by all processes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_EXEC_SESSION_H
+#define DPC_RUNTIME_EXEC_SESSION_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/InitialValues.h"
+#include "runtime/exec/RankExecutor.h"
+
+#include <functional>
+#include <memory>
+
+namespace dpc::rt {
+
+struct SessionOptions {
+  bool poison = false; ///< see ExecutorOptions
+  bool trace = false;
+  /// Threads of a rank for matrix products; 0: cores / ranks of this process,
+  /// at least 1.
+  int threadsPerRank = 0;
+  /// Called by the first rank that fails in a step, before others are told.
+  std::function<void(const Status &)> onFailure;
+};
+
+class Session {
+public:
+  /// `plan` and `kernels` must outlive the session. `comms` are those of the
+  /// ranks of this process, whose common world size is the plan's.
+  static Expected<std::unique_ptr<Session>>
+  create(const Plan &plan, const KernelLibrary &kernels,
+         std::vector<std::unique_ptr<Communicator>> comms,
+         const SessionOptions &options);
+  ~Session();
+
+  /// Fills all tensors.
+  Status initialize(const InitialValues &values);
+
+  /// Runs step `number` (1-based) on dense global inputs.
+  Status step(int64_t number, const std::vector<const void *> &inputs);
+
+  /// The last step's outputs, in the order of Plan::outputs; complete in the
+  /// process that holds rank 0.
+  const std::vector<HostTensor> &outputs() const { return outputValues; }
+  /// A scalar among them, nullptr when the plan has none of this name.
+  const HostTensor *output(const std::string &name) const;
+
+  /// A tensor, put together from its shards; complete in the process that
+  /// holds rank 0.
+  Expected<HostTensor> gather(const Tensor &tensor);
+
+  /// Whether this process holds rank 0.
+  bool holdsRankZero() const { return executors.front()->rank() == 0; }
+  /// Chrome trace events of this process's ranks.
+  std::string traceEvents() const;
+  /// Gives rank 0's process the texts of all processes, in order of ranks;
+  /// others get none.
+  Expected<std::vector<std::string>> collectTexts(const std::string &text);
+
+private:
+  class Worker;
+  Session(const Plan &plan, const SessionOptions &options);
+
+  /// Runs job(i) for rank i of this process on that rank's thread, all at
+  /// once; the first failure that is not Cancelled.
+  Status onAllRanks(const std::function<Status(size_t)> &job);
+  /// Brings the shards that other processes own to rank 0's array.
+  Status collect(HostTensor &global, const Layout &layout);
+
+  const Plan &plan;
+  SessionOptions options;
+  double origin = 0;
+  std::vector<std::unique_ptr<Communicator>> comms;
+  std::vector<std::unique_ptr<RankExecutor>> executors;
+  std::vector<HostTensor> outputValues;
+  std::vector<std::unique_ptr<Worker>> workers; ///< stop before the rest goes
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_SESSION_H

@@ -1,0 +1,37 @@
+//===- Trace.h - what ran when ----------------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_TRACE_H
+#define DPC_RUNTIME_EXEC_TRACE_H
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// One run of an instruction.
+struct TraceEvent {
+  const Instruction *instruction = nullptr;
+  int64_t step = 0, microBatch = 0;
+  double begin = 0, end = 0; ///< nowSeconds()
+};
+
+/// Events of one queue of one rank.
+struct TraceLane {
+  int rank = 0;
+  Queue queue = Queue::Compute;
+  std::vector<TraceEvent> events;
+};
+
+/// The lanes as elements of a Chrome trace ("X" events, microseconds since
+/// `origin`; a process per rank, a thread per queue), joined by commas.
+std::string traceEventsJson(const std::vector<TraceLane> &lanes,
+                            double origin);
+
+/// Writes a file that chrome://tracing and ui.perfetto.dev open.
+Status writeTrace(const std::string &path, const std::string &eventsJson);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_TRACE_H
