@@ -41,8 +41,13 @@ struct Layout {
   int64_t bytes = INT64_MAX;
 };
 
-/// Comparisons that may be spent; about a second at the worst.
-constexpr int64_t comparisonBudget = 600'000'000;
+/// Comparisons after which nothing new is started; half a second or so.
+constexpr int64_t comparisonBudget = 200'000'000;
+
+/// An arena this near to its lower bound is not improved any further.
+bool isTight(int64_t bytes, int64_t lowerBound) {
+  return bytes - lowerBound <= lowerBound / 1000;
+}
 
 } // namespace
 
@@ -121,8 +126,8 @@ candidateOrders(const std::vector<Item> &items) {
 static void improveOrder(const std::vector<Item> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
-  for (int round = 0;
-       round < 200 && best.bytes > lowerBound && comparisons < comparisonBudget;
+  for (int round = 0; round < 200 && !isTight(best.bytes, lowerBound) &&
+                      comparisons < comparisonBudget;
        ++round) {
     size_t position = 0;
     for (size_t i = 0; i < order.size(); ++i)
@@ -167,9 +172,9 @@ static Layout packItems(const std::vector<Item> &items) {
   std::vector<uint32_t> bestOrder;
   for (std::vector<uint32_t> &order : candidateOrders(items)) {
     bool isFirst = best.offsets.empty();
-    if (best.bytes == lowerBound && !isFirst)
+    if (!isFirst && isTight(best.bytes, lowerBound))
       return best;
-    if (!isFirst && comparisons > comparisonBudget)
+    if (comparisons > comparisonBudget)
       break;
     Layout layout = placeInOrder(items, order, best.bytes, comparisons);
     if (isFirst || layout.bytes < best.bytes) {
@@ -299,6 +304,8 @@ Status verifyPacking(const std::vector<Buffer> &buffers,
     return buffers[a].last < buffers[b].last;
   });
   auto overlap = [](uint32_t a, uint32_t b) {
+    if (a > b)
+      std::swap(a, b);
     return Error{"buffers " + std::to_string(a) + " and " + std::to_string(b) +
                  " are live at the same time and overlap"};
   };

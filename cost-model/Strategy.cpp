@@ -30,8 +30,9 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
 
 std::string stringifyStrategy(const Strategy &strategy) {
   nlohmann::ordered_json neutral = strategyToJson(Strategy());
+  nlohmann::ordered_json all = strategyToJson(strategy);
   std::string text;
-  for (const auto &[key, value] : strategyToJson(strategy).items()) {
+  for (const auto &[key, value] : all.items()) {
     bool isAlways = key == "dp" || key == "tp";
     if (!isAlways && value == neutral[key])
       continue;

@@ -1,0 +1,182 @@
+#include "cost-model/CollectiveCost.h"
+
+#include <gtest/gtest.h>
+
+using namespace dpc::cost;
+
+/// Nodes of 8 at 100 B/s and 1 s latency, 4 nodes at 10 B/s and 2 s.
+static Cluster twoLevels() {
+  Cluster cluster;
+  cluster.groups.push_back(NodeGroup{4, 8, Device()});
+  Level inner, outer;
+  inner.name = "inner";
+  inner.span = 8;
+  inner.bytesPerSecond = 100;
+  inner.latencySeconds = 1;
+  outer.name = "outer";
+  outer.span = 32;
+  outer.bytesPerSecond = 10;
+  outer.latencySeconds = 2;
+  cluster.levels = {inner, outer};
+  return cluster;
+}
+
+static double secondsWith(const Cluster &cluster, Algorithm algorithm,
+                          Collective kind, double bytes,
+                          std::vector<int64_t> ranks) {
+  auto estimate =
+      estimateWith(cluster, algorithm, kind, bytes, GroupPlacement{ranks, {}});
+  return estimate ? estimate->seconds : -1;
+}
+
+constexpr Collective allKinds[] = {
+    Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+    Collective::AllToAll,  Collective::Broadcast,     Collective::SendRecv};
+
+TEST(CollectiveCost, OneLevelByHand) {
+  Cluster c = twoLevels();
+  // 4 ranks, 400 bytes: chunks of 100 bytes, 3 steps of 1 s + 1 s.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Ring, Collective::ReduceScatter, 400, {4, 1}),
+      6);
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Ring, Collective::AllGather, 400, {4, 1}), 6);
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Ring, Collective::AllReduce, 400, {4, 1}), 12);
+  // Tree: 2 * (2 * 1 s + 4 s).
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Tree, Collective::AllReduce, 400, {4, 1}), 12);
+  // 5 ranks need depth 3.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Tree, Collective::Broadcast, 400, {5, 1}), 7);
+  // Direct: 1 s + 3/4 * 4 s.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Direct, Collective::AllToAll, 400, {4, 1}), 4);
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 400, {2, 1}), 5);
+}
+
+TEST(CollectiveCost, InSwitchNeedsTheSwitch) {
+  Cluster c = twoLevels();
+  EXPECT_EQ(
+      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 1}),
+      -1);
+  c.levels[0].inNetworkReduction = true;
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 1}),
+      2 * 1 + 4);
+  // The ring would take 14 * (1 + 0.5) = 21 s.
+  CollectiveEstimate best = estimateCollective(c, Collective::AllReduce, 400,
+                                               GroupPlacement{{8, 1}, {}});
+  EXPECT_EQ(best.algorithm, Algorithm::InSwitch);
+  EXPECT_EQ(
+      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 4}),
+      -1);
+}
+
+TEST(CollectiveCost, HierarchicalByHand) {
+  Cluster c = twoLevels();
+  // B = 800. Inner reduce_scatter: 7 * (1 + 1) = 14, and 14 back. Outer on 100
+  // bytes: ring 2 * 3 * (2 + 2.5) = 27, tree 2 * (2 * 2 + 10) = 28.
+  EXPECT_DOUBLE_EQ(secondsWith(c, Algorithm::Hierarchical,
+                               Collective::AllReduce, 800, {8, 4}),
+                   55);
+  // A flat ring would run at 10 B/s: 62 * (2 + 2.5) = 279 s.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Ring, Collective::AllReduce, 800, {8, 4}), 279);
+  CollectiveEstimate best = estimateCollective(c, Collective::AllReduce, 800,
+                                               GroupPlacement{{8, 4}, {}});
+  EXPECT_EQ(best.algorithm, Algorithm::Hierarchical);
+  // Per rank: 2 * 7/8 * 800 inside, 2 * 3/4 * 100 outside.
+  EXPECT_DOUBLE_EQ(best.bytesPerLevel[0], 1400);
+  EXPECT_DOUBLE_EQ(best.bytesPerLevel[1], 150);
+  // all_to_all: 7/32 of 800 = 175 inside, 24/32 = 600 outside: 3 + 60 s.
+  EXPECT_DOUBLE_EQ(secondsWith(c, Algorithm::Hierarchical, Collective::AllToAll,
+                               800, {8, 4}),
+                   63);
+}
+
+TEST(CollectiveCost, OneRankAndNothingAreFree) {
+  Cluster c = twoLevels();
+  for (Collective kind : allKinds) {
+    EXPECT_EQ(estimateCollective(c, kind, 1e9, {{1, 1}, {}}).seconds, 0);
+    EXPECT_EQ(estimateCollective(c, kind, 0, {{8, 4}, {}}).seconds, 0);
+    EXPECT_EQ(estimateCollective(c, kind, 1e9, {{}, {}}).seconds, 0);
+  }
+}
+
+TEST(CollectiveCost, MonotoneInBytesAndContention) {
+  Cluster c = twoLevels();
+  for (Collective kind : allKinds)
+    for (std::vector<int64_t> ranks :
+         {std::vector<int64_t>{2, 1}, {8, 1}, {1, 4}, {8, 4}}) {
+      double last = 0;
+      for (double bytes = 1; bytes < 1e9; bytes *= 3) {
+        double seconds =
+            estimateCollective(c, kind, bytes, {ranks, {}}).seconds;
+        EXPECT_GE(seconds, last);
+        EXPECT_GE(estimateCollective(c, kind, bytes, {ranks, {2, 2}}).seconds,
+                  seconds);
+        last = seconds;
+      }
+    }
+}
+
+TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
+  Cluster c = twoLevels();
+  for (std::vector<int64_t> ranks :
+       {std::vector<int64_t>{8, 1}, {1, 4}, {8, 4}, {3, 2}}) {
+    // Large buffers, where latency does not choose the tree.
+    GroupPlacement group{ranks, {}};
+    double both =
+        estimateCollective(c, Collective::ReduceScatter, 1e7, group).seconds +
+        estimateCollective(c, Collective::AllGather, 1e7, group).seconds;
+    double reduce =
+        estimateCollective(c, Collective::AllReduce, 1e7, group).seconds;
+    EXPECT_LE(reduce, both * 1.0001);
+    EXPECT_GE(reduce, both * 0.95);
+  }
+}
+
+TEST(CollectiveCost, FlatBytesAddUp) {
+  Cluster c = twoLevels();
+  auto ring = estimateWith(c, Algorithm::Ring, Collective::AllReduce, 3200,
+                           {{8, 4}, {}});
+  ASSERT_TRUE(ring);
+  // 2 * 31/32 * 3200 in all; 28 of 32 ring edges are inside nodes.
+  EXPECT_DOUBLE_EQ(ring->bytesPerLevel[0] + ring->bytesPerLevel[1], 6200);
+  EXPECT_DOUBLE_EQ(ring->bytesPerLevel[0], 6200 * 28.0 / 32);
+}
+
+TEST(CollectiveCost, LinkShapesMatter) {
+  Cluster c = twoLevels();
+  c.levels[0].kind = LinkKind::FullMesh;
+  // One of 7 links.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 100, {2, 1}), 8);
+  c.levels[0].kind = LinkKind::Ring;
+  // Two links on average among 8.
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Direct, Collective::AllToAll, 800, {8, 1}),
+      1 + 2 * 7);
+  c.levels[1].oversubscription = 2;
+  EXPECT_DOUBLE_EQ(
+      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 100, {1, 2}), 22);
+}
+
+TEST(PlaceAxis, InnermostFirst) {
+  Cluster c = twoLevels();
+  auto place = [&](int64_t stride, int64_t size) {
+    return placeAxis(c, stride, size).ranksPerLevel;
+  };
+  using Ranks = std::vector<int64_t>;
+  EXPECT_EQ(place(1, 8), (Ranks{8, 1}));
+  EXPECT_EQ(place(1, 32), (Ranks{8, 4}));
+  EXPECT_EQ(place(2, 16), (Ranks{4, 4}));
+  EXPECT_EQ(place(8, 4), (Ranks{1, 4}));
+  EXPECT_EQ(place(4, 2), (Ranks{2, 1}));
+  EXPECT_EQ(place(1, 1), (Ranks{1, 1}));
+  // 3 ranks would straddle nodes of 8.
+  EXPECT_EQ(place(1, 3), (Ranks{1, 3}));
+  EXPECT_EQ(place(1, 16), (Ranks{8, 2}));
+}

@@ -1,0 +1,101 @@
+#include "cost-model/Report.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace dpc::cost;
+
+TEST(Report, Formats) {
+  EXPECT_EQ(formatBytes(812), "812 B");
+  EXPECT_EQ(formatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(formatBytes(12.0 * (1 << 20)), "12.0 MiB");
+  EXPECT_EQ(formatBytes(123.4 * (1 << 30)), "123 GiB");
+  EXPECT_EQ(formatSeconds(1.234), "1.23 s");
+  EXPECT_EQ(formatSeconds(0.00456), "4.56 ms");
+  EXPECT_EQ(formatSeconds(7.89e-6), "7.89 us");
+  EXPECT_EQ(formatSeconds(0), "0.00 s");
+}
+
+/// One winner, one that does not fit, one that cannot be built.
+static SearchResult someResult() {
+  SearchResult result;
+  result.totals.globalBatch = 8;
+  result.totals.tokensPerSample = 100;
+  result.memoryLimitBytes = 80.0 * (1 << 30);
+  result.considered = 5;
+  result.pruned = 2;
+  result.seconds = 0.5;
+  result.bindingConstraint = "compute";
+  Candidate winner;
+  winner.strategy.dp = 4;
+  winner.fits = true;
+  winner.evaluation.stepSeconds = 2;
+  winner.evaluation.flops = 4e9;
+  winner.evaluation.memory[MemoryCategory::Optimizer] = 1000;
+  winner.evaluation.bytesPerLevel = {77};
+  Candidate large = winner;
+  large.strategy.dp = 1;
+  large.strategy.tp = 4;
+  large.fits = false;
+  large.why = "memory 123 GiB > 80.0 GiB";
+  Candidate impossible;
+  impossible.evaluation.rejected = impossible.why = "no kernel";
+  result.candidates = {winner, large, impossible};
+  result.baselines = {{"ddp", winner}, {"megatron-3d", impossible}};
+  return result;
+}
+
+static Cluster someCluster() {
+  Cluster cluster;
+  cluster.name = "toy";
+  Device device;
+  device.name = "toy-device";
+  device.peakFlops[static_cast<int>(DType::F32)] = 1e9;
+  cluster.groups.push_back(NodeGroup{1, 4, device});
+  Level level;
+  level.name = "wire";
+  level.span = 4;
+  cluster.levels.push_back(level);
+  return cluster;
+}
+
+TEST(Report, JsonHasTheContractsKeys) {
+  ReportContext context{"model.onnx", {"w"}, {"mask"}, {"a remark"}};
+  nlohmann::ordered_json report =
+      reportToJson(someCluster(), someResult(), context);
+  for (const char *key : {"version", "model", "cluster", "chosen", "candidates",
+                          "baselines", "search", "parameters", "remarks"})
+    EXPECT_TRUE(report.contains(key)) << key;
+  const auto &predicted = report["chosen"]["predicted"];
+  for (const char *key :
+       {"step_seconds", "tokens_per_second", "mfu", "memory_bytes",
+        "bytes_per_level", "bubble_fraction", "exposed_communication_seconds"})
+    EXPECT_TRUE(predicted.contains(key)) << key;
+  EXPECT_EQ(predicted["tokens_per_second"], 400);
+  EXPECT_DOUBLE_EQ(predicted["mfu"].get<double>(), 0.5);
+  EXPECT_EQ(predicted["memory_bytes"]["peak"], 1000);
+  EXPECT_EQ(predicted["memory_bytes"]["optimizer"], 1000);
+  EXPECT_EQ(predicted["bytes_per_level"]["wire"], 77);
+  EXPECT_EQ(report["chosen"]["strategy"]["dp"], 4);
+  EXPECT_EQ(report["chosen"]["binding_constraint"], "compute");
+  EXPECT_EQ(report["candidates"][1]["rejected"], "memory 123 GiB > 80.0 GiB");
+  EXPECT_EQ(report["candidates"][2]["rejected"], "no kernel");
+  EXPECT_FALSE(report["candidates"][2].contains("predicted"));
+  EXPECT_EQ(report["baselines"][0]["name"], "ddp");
+  EXPECT_EQ(report["baselines"][0]["step_seconds"], 2);
+  EXPECT_EQ(report["baselines"][1]["rejected"], "no kernel");
+  EXPECT_EQ(report["search"]["considered"], 5);
+}
+
+TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
+  ReportContext context{"model.onnx", {}, {}, {"a remark"}};
+  std::string text = reportToText(someCluster(), someResult(), context, 90);
+  EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("rejected: memory 123 GiB > 80.0 GiB"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("baselines"), std::string::npos);
+  EXPECT_NE(text.find("remark: a remark"), std::string::npos);
+  EXPECT_NE(text.find("5 considered, 2 pruned"), std::string::npos);
+}

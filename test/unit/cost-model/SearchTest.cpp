@@ -1,0 +1,226 @@
+#include "cost-model/Search.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace dpc::cost;
+
+static Cluster toyCluster(int64_t devices) {
+  Cluster cluster;
+  cluster.name = "toy";
+  Device device;
+  device.name = "toy-device";
+  device.peakFlops[static_cast<int>(DType::F32)] = 1e9;
+  device.memoryBytes = 1000;
+  device.memoryBytesPerSecond = 1e9;
+  cluster.groups.push_back(NodeGroup{1, devices, device});
+  Level level;
+  level.name = "wire";
+  level.span = devices;
+  level.bytesPerSecond = 1e6;
+  cluster.levels.push_back(level);
+  return cluster;
+}
+
+/// Time falls with tp down to a minimum at tp=2, memory falls with tp.
+class ToyEvaluator : public Evaluator {
+public:
+  ModelTotals totals() override {
+    ModelTotals totals;
+    totals.parameters = 100;
+    totals.parameterBytes = totals.gradientBytes = 400;
+    totals.optimizerBytes = 800;
+    totals.flopsPerStep = 4e9;
+    totals.activationBytesPerSample = 10;
+    totals.globalBatch = 8;
+    totals.layers = 4;
+    return totals;
+  }
+  Bounds bound(const Strategy &strategy) override {
+    Evaluation truth = value(strategy);
+    return {truth.stepSeconds * tightness, truth.memory.total() * tightness};
+  }
+  Evaluation evaluate(const Strategy &strategy) override {
+    ++calls;
+    if (strategy.tp == rejectedTp) {
+      Evaluation evaluation;
+      evaluation.rejected = "cannot be built";
+      return evaluation;
+    }
+    return value(strategy);
+  }
+  Evaluation value(const Strategy &strategy) {
+    Evaluation evaluation;
+    double tp = double(strategy.tp);
+    evaluation.computeSeconds = 1 + 0.01 * double(8 - strategy.microBatch);
+    evaluation.exposedCommunicationSeconds =
+        tp == 1 ? 0.5 : 0.1 * tp + (strategy.sp ? 0.05 : 0);
+    evaluation.stepSeconds =
+        evaluation.computeSeconds + evaluation.exposedCommunicationSeconds;
+    evaluation.memory[MemoryCategory::Parameters] = parameterBytes / tp;
+    evaluation.memory[MemoryCategory::Activations] =
+        double(10 * strategy.microBatch);
+    evaluation.bytesPerLevel = {100 * tp};
+    evaluation.flops = 4e9;
+    return evaluation;
+  }
+
+  double tightness = 1;
+  double parameterBytes = 1600;
+  int64_t rejectedTp = 0;
+  int calls = 0;
+};
+
+static SearchOptions optionsFor(int64_t ranks) {
+  SearchOptions options;
+  options.space.ranks = ranks;
+  options.space.globalBatch = 8;
+  return options;
+}
+
+TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {
+  ToyEvaluator evaluator;
+  SearchResult result =
+      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  ASSERT_TRUE(result.hasWinner());
+  // tp=1 needs 1600 bytes; tp=2 is faster than tp=4.
+  EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
+            "dp=2,tp=2,micro_batch=4");
+  EXPECT_TRUE(result.candidates[0].why.empty());
+  for (size_t i = 1; i < result.candidates.size(); ++i)
+    EXPECT_FALSE(result.candidates[i].why.empty());
+  EXPECT_EQ(result.considered, 16);
+  EXPECT_GE(result.pruned, 2);
+}
+
+TEST(Search, PruningNeverChangesTheWinner) {
+  for (int64_t top : {1, 3, 10})
+    for (double tightness : {0.0, 0.5, 1.0}) {
+      ToyEvaluator evaluator;
+      evaluator.tightness = tightness;
+      SearchOptions options = optionsFor(4);
+      options.top = top;
+      SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+      ASSERT_TRUE(result.hasWinner());
+      EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
+                "dp=2,tp=2,micro_batch=4");
+      EXPECT_LE(result.candidates.size(), size_t(top));
+    }
+}
+
+TEST(Search, TightBoundsSaveEvaluations) {
+  ToyEvaluator tight, loose;
+  loose.tightness = 0;
+  SearchOptions options = optionsFor(4);
+  options.top = 1;
+  searchStrategies(toyCluster(4), tight, options);
+  searchStrategies(toyCluster(4), loose, options);
+  EXPECT_LT(tight.calls, loose.calls);
+  EXPECT_LE(tight.calls, 2); // The winner, and the ddp baseline.
+}
+
+TEST(Search, ObjectivesDiffer) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.objective = Objective::Memory;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.tp, 4);
+  EXPECT_EQ(result.candidates[0].strategy.microBatch, 1);
+}
+
+TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
+  ToyEvaluator evaluator;
+  evaluator.parameterBytes = 1e6;
+  SearchResult result =
+      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  EXPECT_FALSE(result.hasWinner());
+  ASSERT_FALSE(result.candidates.empty());
+  EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
+            "dp=1,tp=4,micro_batch=1");
+  EXPECT_EQ(result.candidates[0].method, "graph");
+  EXPECT_NE(result.candidates[0].why.find("memory 244 KiB > 1000 B"),
+            std::string::npos)
+      << result.candidates[0].why;
+  EXPECT_EQ(result.bindingConstraint, "memory");
+}
+
+TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
+  ToyEvaluator evaluator;
+  evaluator.rejectedTp = 2;
+  SearchOptions options = optionsFor(4);
+  options.top = 20;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.tp, 4);
+  bool isSeen = false;
+  for (const Candidate &candidate : result.candidates)
+    isSeen |= candidate.why == "cannot be built" && !candidate.fits;
+  EXPECT_TRUE(isSeen);
+}
+
+TEST(Search, BaselinesAreTheKnownFive) {
+  ToyEvaluator evaluator;
+  SearchResult result =
+      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  std::vector<std::string> names;
+  for (const Baseline &baseline : result.baselines)
+    names.push_back(baseline.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"ddp", "zero1", "zero2", "zero3",
+                                             "megatron-3d"}));
+  EXPECT_EQ(result.baselines[0].candidate.method, "graph");
+  EXPECT_FALSE(result.baselines[0].candidate.fits);
+  EXPECT_NE(result.baselines[0].candidate.why.find("memory "),
+            std::string::npos);
+  EXPECT_EQ(result.baselines[3].candidate.strategy.zero, 3);
+  EXPECT_EQ(result.baselines[3].candidate.method, "formula");
+}
+
+TEST(Search, FixedStrategiesAreEvaluatedAsTheyAre) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.request = *parseStrategy("dp=1,tp=4,micro_batch=2", 4);
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_EQ(result.candidates.size(), 1u);
+  EXPECT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.considered, 1);
+}
+
+TEST(Search, EvaluationsCanBeLimited) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.maxEvaluations = 2;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  EXPECT_TRUE(result.hasWinner());
+  EXPECT_LE(evaluator.calls, 3); // And the ddp baseline.
+}
+
+TEST(Formula, MemoryOfZeroStagesByHand) {
+  Cluster cluster = toyCluster(4);
+  ToyEvaluator evaluator;
+  ModelTotals totals = evaluator.totals();
+  Strategy strategy;
+  strategy.dp = 4;
+  strategy.microBatch = 1;
+  auto memory = [&](int64_t zero) {
+    strategy.zero = zero;
+    return estimateByFormula(cluster, totals, strategy).memory;
+  };
+  EXPECT_DOUBLE_EQ(memory(0).total(), 400 + 400 + 800 + 10);
+  EXPECT_DOUBLE_EQ(memory(1)[MemoryCategory::Optimizer], 200);
+  EXPECT_DOUBLE_EQ(memory(2)[MemoryCategory::Gradients], 100);
+  EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Parameters], 100);
+  EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Communication], 200);
+}
+
+TEST(Formula, PipelinesHaveABubble) {
+  Cluster cluster = toyCluster(4);
+  ModelTotals totals = ToyEvaluator().totals();
+  Strategy strategy;
+  strategy.pp = 4;
+  strategy.microBatch = 1;
+  Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
+  // 8 micro-batches on 4 stages: 3 of 11 slots are idle.
+  EXPECT_NEAR(evaluation.bubbleFraction, 3.0 / 11, 1e-9);
+}

@@ -1,0 +1,251 @@
+#include "cost-model/search/Solvers.h"
+#include "cost-model/ProblemIO.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+using namespace dpc::cost;
+
+/// Random costs are small whole numbers: sums are exact in any order.
+static double randomCost(std::mt19937 &random, bool allowForbidden) {
+  if (allowForbidden && random() % 8 == 0)
+    return forbidden;
+  return double(random() % 20);
+}
+
+static CostMatrix randomMatrix(std::mt19937 &random, size_t rows,
+                               size_t columns, bool allowForbidden) {
+  CostMatrix matrix{uint32_t(rows), uint32_t(columns), {}};
+  for (size_t i = 0; i < rows * columns; ++i)
+    matrix.values.push_back(randomCost(random, allowForbidden));
+  return matrix;
+}
+
+static Problem randomProblem(std::mt19937 &random, size_t numNodes,
+                             size_t maxOptions, bool allowForbidden) {
+  Problem problem;
+  for (size_t id = 0; id < numNodes; ++id) {
+    Node node;
+    node.name = "n" + std::to_string(id);
+    for (size_t x = 0, count = 1 + random() % maxOptions; x < count; ++x) {
+      node.cost.push_back(randomCost(random, allowForbidden && x > 0));
+      node.bytes.push_back(double(random() % 10));
+    }
+    problem.addNode(std::move(node));
+  }
+  size_t numEdges = numNodes > 1 ? random() % (2 * numNodes) : 0;
+  for (size_t e = 0; e < numEdges; ++e) {
+    NodeId a = random() % numNodes, b = random() % numNodes;
+    if (a != b)
+      problem.addEdge(a, b,
+                      randomMatrix(random, problem.nodes()[a].cost.size(),
+                                   problem.nodes()[b].cost.size(),
+                                   allowForbidden));
+  }
+  return problem;
+}
+
+TEST(Exhaustive, SmallestLexicographicOptimum) {
+  Problem problem;
+  problem.addNode("a", {1, 1});
+  problem.addNode("b", {2, 0, 0});
+  Result<Solution> solution = solveExhaustive(problem);
+  ASSERT_TRUE(solution) << solution.error();
+  EXPECT_EQ(solution->choice, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(solution->objective, 1);
+  EXPECT_FALSE(solveExhaustive(problem, 5));
+  EXPECT_TRUE(solveExhaustive(Problem()));
+}
+
+TEST(Elimination, EqualsExhaustiveOnRandomGraphs) {
+  std::mt19937 random(1);
+  int infeasible = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    Problem problem =
+        randomProblem(random, 1 + random() % 7, 4, trial % 2 == 1);
+    Result<Solution> oracle = solveExhaustive(problem);
+    Result<Solution> solution = solveByElimination(problem);
+    ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
+    if (!oracle) {
+      ++infeasible;
+      continue;
+    }
+    ASSERT_EQ(oracle->objective, solution->objective) << writeProblem(problem);
+  }
+  EXPECT_GT(infeasible, 0);
+  EXPECT_LT(infeasible, 200);
+}
+
+TEST(Elimination, ConditioningEqualsExhaustive) {
+  std::mt19937 random(2);
+  uint32_t conditioned = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    Problem problem =
+        randomProblem(random, 2 + random() % 6, 3, trial % 2 == 1);
+    Result<Solution> oracle = solveExhaustive(problem);
+    EliminationOptions options;
+    options.maxTableEntries = 2;
+    EliminationStats stats;
+    Result<Solution> solution = solveByElimination(problem, options, &stats);
+    ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
+    conditioned += stats.conditionedNodes;
+    EXPECT_LE(stats.largestTable, 2u);
+    if (oracle) {
+      ASSERT_EQ(oracle->objective, solution->objective)
+          << writeProblem(problem);
+    }
+  }
+  EXPECT_GT(conditioned, 100u);
+}
+
+TEST(Elimination, TiesGoToTheLowestOption) {
+  Problem problem;
+  MatrixId zero = problem.addMatrix(CostMatrix{3, 3, std::vector<double>(9)});
+  for (int i = 0; i < 5; ++i)
+    problem.addNode("n", {0, 0, 0});
+  for (NodeId i = 1; i < 5; ++i)
+    problem.addEdge(i - 1, i, zero);
+  Result<Solution> solution = solveByElimination(problem);
+  ASSERT_TRUE(solution) << solution.error();
+  EXPECT_EQ(solution->choice, std::vector<uint32_t>(5, 0));
+}
+
+TEST(Elimination, FailsByNameWhenTooWide) {
+  Problem problem;
+  for (int i = 0; i < 12; ++i)
+    problem.addNode("node" + std::to_string(i), {1, 2, 3, 4});
+  MatrixId shared =
+      problem.addMatrix(CostMatrix{4, 4, std::vector<double>(16)});
+  for (NodeId a = 0; a < 12; ++a)
+    for (NodeId b = a + 1; b < 12; ++b)
+      problem.addEdge(a, b, shared);
+  EliminationOptions options;
+  options.maxTableEntries = 64;
+  options.maxConditionings = 16;
+  Result<Solution> solution = solveByElimination(problem, options);
+  ASSERT_FALSE(solution);
+  EXPECT_NE(solution.error().find("'node"), std::string::npos);
+  EXPECT_NE(solution.error().find("expected at most 64"), std::string::npos);
+  // With conditioning allowed the clique is solved.
+  options.maxConditionings = 1 << 20;
+  EXPECT_TRUE(solveByElimination(problem, options));
+}
+
+/// Layers of 10 nodes with a residual connection, a hub read by all layers, and
+/// shared matrices: the shape of a large transformer.
+static Problem transformer(std::mt19937 &random, int layers, size_t options,
+                           bool withHub) {
+  Problem problem;
+  std::vector<MatrixId> matrices;
+  for (int i = 0; i < 10; ++i)
+    matrices.push_back(problem.addMatrix(
+        randomMatrix(random, options, options, /*allowForbidden=*/false)));
+  auto node = [&](const std::string &name) {
+    std::vector<double> cost, bytes;
+    for (size_t x = 0; x < options; ++x) {
+      cost.push_back(double(random() % 50));
+      bytes.push_back(double(1 + random() % 50));
+    }
+    return problem.addNode(name, std::move(cost), std::move(bytes));
+  };
+  NodeId hub = node("embedding"), residual = node("input");
+  for (int layer = 0; layer < layers; ++layer) {
+    NodeId last = residual;
+    for (int i = 0; i < 9; ++i) {
+      NodeId next = node("op");
+      problem.addEdge(last, next, matrices[i]);
+      last = next;
+    }
+    NodeId sum = node("add");
+    problem.addEdge(last, sum, matrices[9]);
+    problem.addEdge(residual, sum, matrices[0]);
+    residual = sum;
+    if (withHub)
+      problem.addEdge(hub, sum, matrices[1]);
+  }
+  return problem;
+}
+
+TEST(Elimination, TwentyThousandNodesAreFast) {
+  std::mt19937 random(5);
+  Problem problem = transformer(random, 2000, 8, /*withHub=*/true);
+  ASSERT_GT(problem.nodes().size(), 20000u);
+  auto start = std::chrono::steady_clock::now();
+  EliminationStats stats;
+  Result<Solution> solution = solveByElimination(problem, {}, &stats);
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  ASSERT_TRUE(solution) << solution.error();
+  RecordProperty("milliseconds", int(seconds * 1e3));
+  EXPECT_LE(stats.width, 3u);
+  EXPECT_LT(seconds, 5.0); // Loose: the machine may be busy.
+}
+
+TEST(Elimination, AHubWithManyLeavesIsFast) {
+  Problem problem;
+  NodeId hub = problem.addNode("hub", {0, 1, 2, 3});
+  MatrixId shared = problem.addMatrix(
+      CostMatrix{4, 4, {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0}});
+  for (int i = 0; i < 20000; ++i)
+    problem.addEdge(hub, problem.addNode("leaf", {1, 0.5, 1, 1}), shared);
+  auto start = std::chrono::steady_clock::now();
+  Result<Solution> solution = solveByElimination(problem);
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  ASSERT_TRUE(solution) << solution.error();
+  EXPECT_EQ(solution->choice[hub], 1u);
+  EXPECT_DOUBLE_EQ(solution->objective, 1 + 20000 * 0.5);
+  EXPECT_LT(seconds, 5.0);
+}
+
+TEST(Lagrangian, BoundsAndFeasibilityAgainstExhaustive) {
+  std::mt19937 random(9);
+  int limited = 0, optimal = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    Problem problem =
+        randomProblem(random, 2 + random() % 6, 4, trial % 2 == 1);
+    problem.memoryLimit = double(random() % 30);
+    Result<Solution> oracle = solveExhaustive(problem);
+    Result<Solution> solution = solveWithMemoryLimit(problem);
+    ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
+    if (!oracle)
+      continue;
+    ++limited;
+    EXPECT_LE(solution->bytes, problem.memoryLimit);
+    EXPECT_GE(solution->objective, oracle->objective);
+    EXPECT_LE(solution->lowerBound, oracle->objective + 1e-9);
+    optimal += solution->objective == oracle->objective;
+  }
+  EXPECT_GT(limited, 100);
+  EXPECT_GT(optimal, limited * 8 / 10);
+}
+
+TEST(Lagrangian, LargeGraphsHaveASmallGap) {
+  std::mt19937 random(4);
+  Problem problem = transformer(random, 100, 6, /*withHub=*/false);
+  Result<Solution> free = solveByElimination(problem);
+  ASSERT_TRUE(free) << free.error();
+  problem.memoryLimit = 0.7 * free->bytes;
+  Result<Solution> solution = solveWithMemoryLimit(problem);
+  ASSERT_TRUE(solution) << solution.error();
+  EXPECT_LE(solution->bytes, problem.memoryLimit);
+  EXPECT_GE(solution->objective, free->objective);
+  double gap =
+      (solution->objective - solution->lowerBound) / solution->objective;
+  RecordProperty("gap", std::to_string(gap));
+  EXPECT_LT(gap, 0.01);
+}
+
+TEST(Lagrangian, NamesTheLeastBytes) {
+  Problem problem;
+  problem.addNode("a", {1, 2}, {70, 50});
+  problem.memoryLimit = 40;
+  Result<Solution> solution = solveWithMemoryLimit(problem);
+  ASSERT_FALSE(solution);
+  EXPECT_NE(solution.error().find("least memory is 50"), std::string::npos)
+      << solution.error();
+}
