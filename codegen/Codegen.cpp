@@ -1,0 +1,93 @@
+//===- Codegen.cpp - Files of a plan, and the Lowering interface ----------===//
+#include "codegen/Codegen.h"
+#include "codegen/KernelEmitter.h"
+#include "ir/Dialect.h"
+#include "runtime/plan/PlanJson.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
+  ModuleOp module = *draft.kernels;
+  auto fail = [&](const std::string &path, std::error_code code) {
+    return module.emitError("cannot write " + path + ": " + code.message());
+  };
+  std::string folder = dir + "/kernels";
+  if (std::error_code code = llvm::sys::fs::create_directories(folder))
+    return fail(folder, code);
+  if (!draft.constants.empty()) {
+    std::error_code code;
+    std::string path = dir + "/constants.bin";
+    llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
+    if (code)
+      return fail(path, code);
+    out.write(draft.constants.data(), draft.constants.size());
+    out.flush();
+    if (out.has_error())
+      return fail(path, out.error());
+  }
+  if (module.getBody()->empty())
+    return success();
+  std::string path = folder + "/kernels.so";
+  if (failed(compileToSharedObject(module, draft.cpu, path)))
+    return failure();
+  rt::Expected<std::string> hash = rt::hashFile(path);
+  if (!hash.ok())
+    return module.emitError(hash.status().message());
+  draft.plan.kernelFile = "kernels.so";
+  draft.plan.kernelHash = *hash;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The Lowering interface
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+template <typename Op, LoweringKind kind>
+struct FixedLowering
+    : LoweringOpInterface::ExternalModel<FixedLowering<Op, kind>, Op> {
+  LoweringKind getLoweringKind(Operation *) const { return kind; }
+};
+
+/// Transposes, slices and broadcasts are views only where marked.
+template <typename Op>
+struct ViewLowering
+    : LoweringOpInterface::ExternalModel<ViewLowering<Op>, Op> {
+  LoweringKind getLoweringKind(Operation *op) const {
+    return op->hasAttr("dpc.view") ? LoweringKind::view
+                                   : LoweringKind::elementwise;
+  }
+};
+
+template <LoweringKind kind, typename... Ops>
+void attach(MLIRContext *context) {
+  (Ops::template attachInterface<FixedLowering<Ops, kind>>(*context), ...);
+}
+
+} // namespace
+
+void registerLoweringModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
+    attach<LoweringKind::matmul, MatmulOp>(context);
+    attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
+           CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp,
+           EmbeddingOp, CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp,
+           RankSliceOp, AttentionScoresGradOp>(context);
+    attach<LoweringKind::kernel, ReduceOp, SoftmaxOp, SoftmaxGradOp, NormOp,
+           NormGradOp, EmbeddingGradOp, CrossEntropySumsOp, AccumulateOp,
+           SumSquaresOp, AttentionProbsOp, KernelOp>(context);
+    attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
+           AllToAllOp>(context);
+    attach<LoweringKind::view, ReshapeOp>(context);
+    TransposeOp::attachInterface<ViewLowering<TransposeOp>>(*context);
+    SliceOp::attachInterface<ViewLowering<SliceOp>>(*context);
+    BroadcastOp::attachInterface<ViewLowering<BroadcastOp>>(*context);
+  });
+}
+
+} // namespace dpc::codegen

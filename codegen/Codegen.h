@@ -1,0 +1,47 @@
+//===- Codegen.h - From local IR to a plan ----------------------*- C++ -*-===//
+#ifndef DPC_CODEGEN_CODEGEN_H
+#define DPC_CODEGEN_CODEGEN_H
+
+#include "codegen/CompileKernels.h"
+#include "runtime/plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dpc::codegen {
+
+/// What the IR does not say.
+struct CodegenOptions {
+  std::string model;              ///< name for the plan
+  bool trains = false;            ///< the plan updates parameters
+  std::string targetCpu = "native"; ///< see resolveTargetCpu
+  rt::LrSchedule lrSchedule;
+};
+
+/// A plan whose kernels are not compiled yet.
+struct PlanDraft {
+  rt::Plan plan;
+  TargetCpu cpu;
+  /// One public function per distinct kernel.
+  mlir::OwningOpRef<mlir::ModuleOp> kernels;
+  /// Contents of PLAN/constants.bin; empty when there is none.
+  std::vector<char> constants;
+};
+
+/// Plans `step`, a function of the local altitude (ops formed into dpc.kernel
+/// by dpc-form-kernels; single ops outside of one get a kernel each). The
+/// function is not changed. Fails with one diagnostic at the op or argument
+/// that cannot be executed.
+mlir::FailureOr<PlanDraft> buildPlan(mlir::func::FuncOp step,
+                                     const CodegenOptions &options);
+
+/// Compiles the kernels into `dir`/kernels/kernels.so, writes
+/// `dir`/constants.bin and completes the plan (kernel file and hash). Does not
+/// write plan.json. Fails with a diagnostic.
+llvm::LogicalResult writeKernels(PlanDraft &draft, const std::string &dir);
+
+/// Attaches the Lowering interface to all ops that can be executed.
+void registerLoweringModels(mlir::DialectRegistry &registry);
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_CODEGEN_H

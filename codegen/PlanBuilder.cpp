@@ -1,0 +1,610 @@
+//===- PlanBuilder.cpp - Instructions and buffers of a step ---------------===//
+#include "codegen/PlanBuilder.h"
+#include "codegen/KernelScalars.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+std::optional<rt::DType> dtypeOf(Type type) {
+  if (type.isF32())
+    return rt::DType::F32;
+  if (type.isF64())
+    return rt::DType::F64;
+  if (type.isInteger(1))
+    return rt::DType::Bool;
+  if (type.isInteger(8))
+    return rt::DType::I8;
+  if (type.isInteger(16))
+    return rt::DType::I16;
+  if (type.isInteger(32))
+    return rt::DType::I32;
+  if (type.isInteger(64))
+    return rt::DType::I64;
+  return std::nullopt;
+}
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+bool PlanBuilder::isView(Operation *op) const {
+  if (isa<ReshapeOp>(op))
+    return true;
+  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr("dpc.view");
+}
+
+/// Ops that become instructions without a kernel.
+static bool standsAlone(Operation *op) {
+  return isa<KernelOp, MatmulOp, AccumulateOp, AllReduceOp, AllGatherOp,
+             ReduceScatterOp, AllToAllOp>(op) ||
+         op->hasTrait<mlir::OpTrait::IsTerminator>();
+}
+
+/// True for a constant that is worth a buffer of its own.
+static bool isStoredConstant(Operation *op) {
+  auto constant = dyn_cast<ConstantOp>(op);
+  return constant && !constant.getValue().isSplat();
+}
+
+void PlanBuilder::wrapLooseOps() {
+  SmallVector<Operation *> loose;
+  for (Operation &op : step.getBody().front())
+    if (!standsAlone(&op) && !isView(&op) && !isStoredConstant(&op))
+      loose.push_back(&op);
+  for (Operation *op : loose) {
+    OpBuilder builder(op);
+    OperationState state(op->getLoc(), KernelOp::getOperationName());
+    state.addOperands(op->getOperands());
+    state.addTypes(op->getResultTypes());
+    if (Attribute phase = op->getAttr(attr::kPhase))
+      state.addAttribute(attr::kPhase, phase);
+    Block *body = new Block;
+    state.addRegion()->push_back(body);
+    auto kernel = cast<KernelOp>(builder.create(state));
+    IRMapping map;
+    for (Value operand : op->getOperands()) {
+      Value argument = body->addArgument(operand.getType(), op->getLoc());
+      map.map(operand, argument);
+    }
+    builder.setInsertionPointToEnd(body);
+    // An operand that appears twice has two arguments; either will do.
+    Operation *inner = builder.clone(*op, map);
+    YieldOp::create(builder, op->getLoc(), inner->getResults());
+    op->replaceAllUsesWith(kernel->getResults());
+    op->erase();
+  }
+}
+
+LogicalResult PlanBuilder::checkTypes() {
+  WalkResult result = step.walk([&](Operation *op) {
+    for (Type type : llvm::concat<const Type>(
+             llvm::to_vector(op->getOperandTypes()),
+             llvm::to_vector(op->getResultTypes()))) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor || dtypeOf(tensor.getElementType()))
+        continue;
+      op->emitError() << "element type " << tensor.getElementType()
+                      << " can be planned but not executed; f32, f64, i1, i8, "
+                         "i16, i32 and i64 run";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+Phase PlanBuilder::phaseOf(Operation *op) const {
+  auto name = op->getAttrOfType<StringAttr>(attr::kPhase);
+  for (auto [i, phase] : llvm::enumerate(kPhaseNames))
+    if (name && name.getValue() == phase)
+      return static_cast<Phase>(i);
+  return Phase::forward;
+}
+
+Value PlanBuilder::rootOf(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+void PlanBuilder::orderOps() {
+  for (Operation &op : step.getBody().front().without_terminator())
+    ops.push_back(&op);
+  llvm::stable_sort(ops, [&](Operation *a, Operation *b) {
+    return phaseOf(a) < phaseOf(b);
+  });
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    position[op] = i;
+    if (isView(op))
+      continue;
+    for (Value operand : op->getOperands()) {
+      int64_t &last = lastUse[rootOf(operand)];
+      last = std::max<int64_t>(last, i);
+    }
+  }
+  for (Value result : step.getBody().front().getTerminator()->getOperands())
+    lastUse[rootOf(result)] = std::numeric_limits<int64_t>::max();
+}
+
+bool PlanBuilder::diesAt(Value value, Operation *op) const {
+  auto it = lastUse.find(rootOf(value));
+  return it == lastUse.end() || it->second <= position.lookup(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+int PlanBuilder::addBuffer(RankedTensorType type, rt::BufferKind kind,
+                           std::string name) {
+  rt::Buffer buffer;
+  buffer.id = draft.plan.buffers.size();
+  buffer.name = std::move(name);
+  buffer.dtype = *dtypeOf(type.getElementType());
+  buffer.shape.assign(type.getShape().begin(), type.getShape().end());
+  buffer.bytes = rt::numElements(buffer.shape) * rt::sizeOf(buffer.dtype);
+  buffer.kind = kind;
+  draft.plan.buffers.push_back(std::move(buffer));
+  return draft.plan.buffers.back().id;
+}
+
+/// Whether the optimizer reads `value` as a gradient, through collectives,
+/// accumulation and views.
+bool PlanBuilder::feedsOptimizer(Value value) {
+  auto [it, isNew] = optimizerFeeds.try_emplace(value, false);
+  if (!isNew)
+    return it->second;
+  bool feeds = false;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto kernel = dyn_cast<KernelOp>(user)) {
+      BlockArgument argument =
+          kernel.getBody().front().getArgument(use.getOperandNumber());
+      for (Operation *inner : argument.getUsers()) {
+        auto adamw = dyn_cast<AdamWOp>(inner);
+        auto sgd = dyn_cast<SgdOp>(inner);
+        feeds |= (adamw && adamw.getG() == argument) ||
+                 (sgd && sgd.getG() == argument);
+      }
+    } else if (auto reduce = dyn_cast<AllReduceOp>(user)) {
+      feeds |= feedsOptimizer(reduce.getOutputs()[use.getOperandNumber()]);
+    } else if (isView(user) || isa<AccumulateOp>(user)) {
+      feeds |= feedsOptimizer(user->getResult(0));
+    }
+  }
+  optimizerFeeds[value] = feeds;
+  return feeds;
+}
+
+rt::BufferKind PlanBuilder::kindOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (feedsOptimizer(value) || isa<AccumulateOp>(op))
+    return rt::BufferKind::Gradient;
+  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
+    return rt::BufferKind::Communication;
+  auto last = lastUse.find(value);
+  bool crosses = last != lastUse.end() &&
+                 last->second < static_cast<int64_t>(ops.size()) &&
+                 phaseOf(ops[last->second]) != phaseOf(op);
+  return crosses ? rt::BufferKind::Activation : rt::BufferKind::Workspace;
+}
+
+/// Short name of what computes `op`, for traces.
+static std::string nameOfOp(Operation *op) {
+  if (auto loc = dyn_cast<NameLoc>(op->getLoc()))
+    return loc.getName().str();
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    StringRef best = "elementwise";
+    for (Operation &inner : kernel.getBody().front()) {
+      StringRef name = inner.getName().stripDialect();
+      if (!isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, BroadcastOp,
+               ReshapeOp, ConstantOp, YieldOp, IotaOp, MaskOp>(inner))
+        best = name;
+    }
+    return best.str();
+  }
+  return op->getName().stripDialect().str();
+}
+
+Slot PlanBuilder::newSlot(Value value) {
+  int buffer = addBuffer(typeOf(value), kindOf(value),
+                         nameOfOp(value.getDefiningOp()));
+  return slots[value] = {buffer,
+                         StridedView::dense(typeOf(value).getShape())};
+}
+
+std::optional<int> PlanBuilder::denseBuffer(const Slot &slot,
+                                            Type elementType) {
+  StridedView view = slot.view;
+  int64_t begin = std::exchange(view.offset, 0);
+  if (!view.isDense())
+    return std::nullopt;
+  const rt::Buffer root = draft.plan.buffers[slot.buffer];
+  int64_t count = rt::numElements({view.shape.begin(), view.shape.end()});
+  if (begin == 0 && count == rt::numElements(root.shape))
+    return slot.buffer;
+  int id = addBuffer(RankedTensorType::get(view.shape, elementType), root.kind,
+                     root.name + " (part)");
+  draft.plan.buffers[id].viewOf = slot.buffer;
+  draft.plan.buffers[id].offset = begin * rt::sizeOf(root.dtype);
+  return id;
+}
+
+rt::Instruction &PlanBuilder::emit(Phase phase, rt::OpVariant op,
+                                   std::string name, rt::Queue queue) {
+  Item item;
+  item.phase = phase;
+  item.instruction.queue = queue;
+  item.instruction.op = std::move(op);
+  item.instruction.name = std::move(name);
+  items.push_back(std::move(item));
+  return items.back().instruction;
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanBuilder::lower(Operation *op) {
+  if (isView(op))
+    return lowerView(op);
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](KernelOp o) { return lowerKernel(o); })
+      .Case([&](MatmulOp o) { return lowerMatmul(o); })
+      .Case([&](ConstantOp o) { return lowerConstant(o); })
+      .Case([&](AccumulateOp o) { return lowerAccumulate(o); })
+      .Case([&](AllReduceOp o) { return lowerAllReduce(o); })
+      .Case<AllGatherOp, ReduceScatterOp, AllToAllOp>(
+          [&](auto o) { return lowerStacked(o, o.getAxes()); })
+      .Default([](Operation *other) {
+        return other->emitOpError("cannot be executed");
+      });
+}
+
+LogicalResult PlanBuilder::lowerView(Operation *op) {
+  const Slot &from = slots[op->getOperand(0)];
+  ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
+  std::optional<StridedView> view;
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    view = from.view.transpose(transpose.getPerm());
+  else if (auto slice = dyn_cast<SliceOp>(op))
+    view = from.view.slice(slice.getOffsets(), slice.getStrides(), shape);
+  else if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    view = from.view.broadcast(broadcast.getDims(), shape);
+  else
+    view = from.view.reshape(shape);
+  if (!view)
+    return op->emitOpError(
+        "reads a strided view that it cannot regroup; the operand must not be "
+        "marked dpc.view");
+  slots[op->getResult(0)] = {from.buffer, *view};
+  return success();
+}
+
+LogicalResult PlanBuilder::lowerConstant(ConstantOp op) {
+  auto value = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!value)
+    return op.emitOpError("has a value that is not stored densely");
+  RankedTensorType type = typeOf(op.getResult());
+  rt::Tensor tensor;
+  tensor.name = "constant." + std::to_string(draft.plan.tensors.size());
+  tensor.role = rt::TensorRole::Buffer;
+  tensor.buffer = addBuffer(type, rt::BufferKind::Parameter, tensor.name);
+  tensor.dtype = *dtypeOf(type.getElementType());
+  tensor.globalShape = draft.plan.buffers[tensor.buffer].shape;
+  tensor.layout = rt::Layout::replicated(tensor.globalShape);
+  tensor.init = rt::InitKind::Source;
+  int64_t offset = draft.constants.size();
+  if (type.getElementType().isInteger(1)) {
+    for (bool bit : value.getValues<bool>())
+      draft.constants.push_back(bit);
+  } else {
+    ArrayRef<char> raw = value.getRawData();
+    draft.constants.insert(draft.constants.end(), raw.begin(), raw.end());
+  }
+  int64_t bytes = draft.plan.buffers[tensor.buffer].bytes;
+  tensor.source = rt::TensorSource{"constants.bin", offset, bytes,
+                                   tensor.dtype};
+  draft.constants.resize((draft.constants.size() + 63) / 64 * 64);
+  slots[op.getResult()] = {tensor.buffer, StridedView::dense(type.getShape())};
+  draft.plan.tensors.push_back(std::move(tensor));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// The operand whose memory result `result` takes over, or -1.
+int64_t PlanBuilder::tiedInput(KernelOp op, unsigned result) {
+  Operation *yield = op.getBody().front().getTerminator();
+  Value value = yield->getOperand(result);
+  Operation *inner = value.getDefiningOp();
+  if (!inner || !isa<AdamWOp, SgdOp>(inner))
+    return -1;
+  // p, m, v and p, buffer come first and in the order of the results.
+  Value old = inner->getOperand(cast<OpResult>(value).getResultNumber());
+  auto argument = dyn_cast<BlockArgument>(old);
+  if (!argument)
+    return -1;
+  Value operand = op.getInputs()[argument.getArgNumber()];
+  return slots[operand].view.isDense() && diesAt(operand, op)
+             ? argument.getArgNumber()
+             : -1;
+}
+
+/// Text that is equal for kernels that can share code.
+static std::string bodyText(const KernelSpec &spec) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  DenseMap<Value, unsigned> numbers;
+  Block &body = const_cast<KernelOp &>(spec.op).getBody().front();
+  for (BlockArgument argument : body.getArguments()) {
+    numbers[argument] = numbers.size();
+    out << argument.getType() << ' ';
+  }
+  for (Operation &op : body) {
+    out << '\n' << op.getName().getStringRef();
+    for (Value operand : op.getOperands())
+      out << " %" << numbers.lookup(operand);
+    for (NamedAttribute attribute : op.getAttrs())
+      if (!attribute.getName().getValue().starts_with("dpc."))
+        out << ' ' << attribute.getName().getValue() << '='
+            << attribute.getValue();
+    for (Value result : op.getResults()) {
+      numbers[result] = numbers.size();
+      out << " -> " << result.getType();
+    }
+  }
+  auto print = [&](const StridedView &view) {
+    out << "\n@" << view.offset;
+    for (int64_t stride : view.strides)
+      out << ' ' << stride;
+  };
+  llvm::for_each(spec.inputs, print);
+  llvm::for_each(spec.outputs, print);
+  for (int64_t alias : spec.aliases)
+    out << " =" << alias;
+  return text;
+}
+
+std::string PlanBuilder::kernelSymbol(const KernelSpec &spec) {
+  auto [it, isNew] = symbols.try_emplace(bodyText(spec));
+  if (!isNew)
+    return it->second;
+  KernelOp op = spec.op;
+  std::string symbol =
+      "k" + std::to_string(symbols.size() - 1) + "_" + nameOfOp(op);
+  for (char &c : symbol)
+    if (!llvm::isAlnum(c))
+      c = '_';
+  it->second = symbol;
+  OpBuilder builder(step.getContext());
+  builder.setInsertionPointToEnd(draft.kernels->getBody());
+  KernelEmitter emitter(builder, spec, symbol);
+  if (failed(emitter.emit()))
+    return "";
+  return symbol;
+}
+
+LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
+  KernelSpec spec;
+  spec.op = op;
+  rt::KernelOp call;
+  for (Value input : op.getInputs()) {
+    spec.inputs.push_back(slots[input].view);
+    call.buffers.push_back(slots[input].buffer);
+  }
+  for (auto [i, result] : llvm::enumerate(op.getOutputs())) {
+    int64_t tied = tiedInput(op, i);
+    spec.aliases.push_back(tied);
+    Slot slot = tied >= 0 ? slots[result] = slots[op.getInputs()[tied]]
+                          : newSlot(result);
+    slots[result].view = slot.view =
+        StridedView::dense(typeOf(result).getShape());
+    spec.outputs.push_back(slot.view);
+    call.writes.push_back(call.buffers.size());
+    call.buffers.push_back(slot.buffer);
+  }
+  for (Operation &inner : op.getBody().front())
+    for (const rt::ScalarExpr &scalar : scalarsOf(&inner))
+      call.scalars.push_back(scalar);
+  call.symbol = kernelSymbol(spec);
+  if (call.symbol.empty())
+    return failure();
+  emit(phaseOf(op), std::move(call), nameOfOp(op)).flops =
+      cast<CostOpInterface>(op.getOperation()).getFlops();
+  return success();
+}
+
+// sum += x, into a buffer that the setup phase clears.
+LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
+  if (op.getKind() != ReduceKind::sum)
+    return op.emitOpError("accumulates other than sums cannot be executed");
+  Slot sum = newSlot(op.getResult()), x = slots[op.getX()];
+  Item clear;
+  clear.phase = Phase::setup;
+  clear.instruction.op = rt::FillOp{sum.buffer, 0};
+  clear.instruction.name = "zero";
+  items.insert(items.begin(), std::move(clear));
+  // The body of an addition, not part of the function.
+  OpBuilder builder(op);
+  OperationState state(op.getLoc(), KernelOp::getOperationName());
+  state.addOperands({op.getX(), op.getX()});
+  state.addTypes(op.getResult().getType());
+  Block *body = new Block;
+  state.addRegion()->push_back(body);
+  auto kernel = cast<KernelOp>(builder.create(state));
+  for (int i = 0; i < 2; ++i)
+    body->addArgument(op.getX().getType(), op.getLoc());
+  builder.setInsertionPointToEnd(body);
+  Value added = BinaryOp::create(builder, op.getLoc(), op.getResult().getType(),
+                                 BinaryKind::add, body->getArgument(0),
+                                 body->getArgument(1));
+  YieldOp::create(builder, op.getLoc(), added);
+  KernelSpec spec{kernel, {sum.view, x.view}, {sum.view}, {0}};
+  rt::KernelOp call;
+  call.symbol = kernelSymbol(spec);
+  call.buffers = {sum.buffer, x.buffer, sum.buffer};
+  call.writes = {2};
+  emit(phaseOf(op), std::move(call), "accumulate");
+  kernel.erase();
+  return success(!items.back().instruction.name.empty());
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// The group along `axes`. With `ordered` the axes must be in mesh order, in
+/// which pieces are stacked.
+FailureOr<int> PlanBuilder::groupOf(Operation *op, ArrayAttr axes,
+                                    bool ordered) {
+  std::vector<std::string> names, sorted;
+  for (Attribute axis : axes)
+    names.push_back(cast<StringAttr>(axis).getValue().str());
+  for (const rt::MeshAxis &axis : draft.plan.mesh.axes)
+    if (llvm::is_contained(names, axis.name))
+      sorted.push_back(axis.name);
+  if (sorted.size() != names.size())
+    return op->emitOpError("names an axis that is no rank axis of the mesh");
+  if (ordered && sorted != names)
+    return op->emitOpError("stacks pieces along axes that are not in the "
+                           "mesh's order");
+  for (const rt::Group &group : draft.plan.groups)
+    if (group.axes == sorted)
+      return group.id;
+  rt::Group group;
+  group.id = draft.plan.groups.size();
+  group.axes = sorted;
+  group.members = rt::groupMembers(draft.plan.mesh, sorted);
+  draft.plan.groups.push_back(std::move(group));
+  return draft.plan.groups.back().id;
+}
+
+static rt::ReduceKind reduceKind(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::sum:
+    return rt::ReduceKind::Sum;
+  case ReduceKind::max:
+    return rt::ReduceKind::Max;
+  case ReduceKind::min:
+    return rt::ReduceKind::Min;
+  case ReduceKind::prod:
+    return rt::ReduceKind::Prod;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+LogicalResult PlanBuilder::lowerAllReduce(AllReduceOp op) {
+  auto group = groupOf(op, op.getAxes(), /*ordered=*/false);
+  if (failed(group))
+    return failure();
+  rt::AllReduceOp reduce;
+  reduce.group = *group;
+  reduce.kind = reduceKind(op.getKind());
+  for (auto [input, result] :
+       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
+    Slot from = slots[input];
+    auto buffer = denseBuffer(from, typeOf(input).getElementType());
+    if (!buffer)
+      return op.emitOpError("reduces a strided view");
+    Value root = rootOf(input);
+    bool inPlace = root.getDefiningOp() && diesAt(input, op) &&
+                   !isPersistent(draft.plan.buffers[from.buffer].kind) &&
+                   !llvm::is_contained(reduce.buffers, *buffer);
+    if (inPlace) {
+      slots[result] = from;
+    } else {
+      Slot copy = newSlot(result);
+      emit(phaseOf(op),
+           rt::CopyOp{*buffer, copy.buffer, 0, 0,
+                      draft.plan.buffers[copy.buffer].bytes},
+           "copy");
+      buffer = copy.buffer;
+    }
+    reduce.buffers.push_back(*buffer);
+  }
+  emit(phaseOf(op), std::move(reduce), nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+LogicalResult PlanBuilder::lowerStacked(Operation *op, ArrayAttr axes) {
+  auto group = groupOf(op, axes, /*ordered=*/true);
+  if (failed(group))
+    return failure();
+  Value input = op->getOperand(0);
+  auto in = denseBuffer(slots[input], typeOf(input).getElementType());
+  if (!in)
+    return op->emitOpError("sends a strided view");
+  int out = newSlot(op->getResult(0)).buffer;
+  rt::OpVariant call;
+  if (isa<AllGatherOp>(op))
+    call = rt::AllGatherOp{*group, *in, out};
+  else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+    call =
+        rt::ReduceScatterOp{*group, *in, out, reduceKind(scatter.getKind())};
+  else
+    call = rt::AllToAllOp{*group, *in, out};
+  emit(phaseOf(op), std::move(call), nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// All of it
+//===----------------------------------------------------------------------===//
+
+FailureOr<PlanDraft> PlanBuilder::build() {
+  std::string error;
+  auto cpu = resolveTargetCpu(options.targetCpu, error);
+  if (!cpu)
+    return step.emitError(error);
+  draft.cpu = *cpu;
+  draft.plan.model = options.model;
+  draft.plan.trains = options.trains;
+  draft.plan.targetCpu = cpu->name;
+  draft.plan.cpuFeatures = cpu->features;
+  draft.plan.lrSchedule = options.lrSchedule;
+  draft.kernels = ModuleOp::create(step.getLoc());
+  if (failed(checkTypes()) || failed(bindMesh()))
+    return failure();
+  wrapLooseOps();
+  orderOps();
+  if (failed(bindArguments()))
+    return failure();
+  for (Operation *op : ops)
+    if (failed(lower(op)))
+      return failure();
+  if (failed(bindResults()))
+    return failure();
+  orderItems();
+  addEvents();
+  placeBuffers();
+  fillSchedule();
+  return std::move(draft);
+}
+
+FailureOr<PlanDraft> buildPlan(func::FuncOp step,
+                               const CodegenOptions &options) {
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  step->getContext()->appendDialectRegistry(registry);
+  step->getContext()
+      ->loadDialect<arith::ArithDialect, cf::ControlFlowDialect,
+                    LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect>();
+  OwningOpRef<func::FuncOp> copy(step.clone());
+  return PlanBuilder(*copy, options).build();
+}
+
+} // namespace dpc::codegen

@@ -1,0 +1,237 @@
+//===- PlanPorts.cpp - Arguments and results of a step --------------------===//
+#include "codegen/KernelScalars.h"
+#include "codegen/PlanBuilder.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static std::string stringOf(DictionaryAttr attrs, StringRef name) {
+  auto value = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
+  return value ? value.getValue().str() : "";
+}
+
+/// The global type of an argument or result; its own when it has none.
+static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
+  auto global = attrs ? attrs.getAs<TypeAttr>("dpc.global") : TypeAttr();
+  return cast<RankedTensorType>(global ? global.getValue() : type);
+}
+
+LogicalResult PlanBuilder::bindMesh() {
+  mesh = step->getAttrOfType<MeshAttr>("dpc.mesh");
+  if (!mesh)
+    return success();
+  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes())) {
+    if (name.getValue() == kMicroBatchAxis)
+      draft.plan.mesh.microBatches = size;
+    else
+      draft.plan.mesh.axes.push_back({name.getValue().str(), size});
+  }
+  return success();
+}
+
+static std::vector<int64_t> globalShape(RankedTensorType type) {
+  return {type.getShape().begin(), type.getShape().end()};
+}
+
+LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
+  BlockArgument argument = step.getArgument(index);
+  RankedTensorType global = globalOf(attrs, argument.getType());
+  std::string role = stringOf(attrs, attr::kRole);
+  bool isState = role == role::kState;
+  rt::Tensor tensor;
+  tensor.name = stringOf(attrs, attr::kName);
+  tensor.of = stringOf(attrs, attr::kOf);
+  tensor.slot = stringOf(attrs, attr::kSlot);
+  tensor.role = isState                   ? rt::TensorRole::State
+                : role == role::kBuffer ? rt::TensorRole::Buffer
+                                          : rt::TensorRole::Parameter;
+  tensor.buffer = addBuffer(cast<RankedTensorType>(argument.getType()),
+                            isState ? rt::BufferKind::Optimizer
+                                    : rt::BufferKind::Parameter,
+                            tensor.name);
+  tensor.dtype = draft.plan.buffers[tensor.buffer].dtype;
+  tensor.globalShape = globalShape(global);
+  tensor.layout = layoutOf(global);
+  tensor.init = tensor.role == rt::TensorRole::Parameter ? rt::InitKind::Random
+                                                         : rt::InitKind::Zeros;
+  if (auto source = attrs ? attrs.getAs<DictionaryAttr>(attr::kSource)
+                          : DictionaryAttr()) {
+    auto offset = source.getAs<IntegerAttr>("offset");
+    auto bytes = source.getAs<IntegerAttr>("bytes");
+    auto dtype = rt::parseDType(stringOf(source, "dtype"));
+    if (!offset || !bytes || !dtype)
+      return step.emitError() << "argument " << index << " '" << tensor.name
+                              << "': dpc.source needs file, offset, bytes and "
+                                 "a dtype such as \"f32\"";
+    tensor.source = rt::TensorSource{stringOf(source, "file"), offset.getInt(),
+                                     bytes.getInt(), *dtype};
+    tensor.init = rt::InitKind::Source;
+  }
+  slots[argument] = {tensor.buffer,
+                     StridedView::dense(
+                         cast<RankedTensorType>(argument.getType())
+                             .getShape())};
+  draft.plan.tensors.push_back(std::move(tensor));
+  return success();
+}
+
+/// Loads at the start of each forward pass; of a step, if setup reads it.
+void PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
+  BlockArgument argument = step.getArgument(index);
+  auto type = cast<RankedTensorType>(argument.getType());
+  RankedTensorType global = globalOf(attrs, type);
+  rt::Port port;
+  port.name = stringOf(attrs, attr::kName);
+  port.buffer = addBuffer(type, rt::BufferKind::Input, port.name);
+  port.dtype = draft.plan.buffers[port.buffer].dtype;
+  port.globalShape = globalShape(global);
+  port.layout = layoutOf(global);
+  slots[argument] = {port.buffer, StridedView::dense(type.getShape())};
+  Phase phase = Phase::forward;
+  std::function<void(Value)> inspect = [&](Value value) {
+    for (Operation *user : value.getUsers()) {
+      if (isView(user))
+        inspect(user->getResult(0));
+      else if (!user->hasTrait<mlir::OpTrait::IsTerminator>())
+        phase = std::min(phase, phaseOf(user));
+    }
+  };
+  inspect(argument);
+  emit(phase, rt::LoadInputOp{static_cast<int>(draft.plan.inputs.size())},
+       "load " + port.name);
+  draft.plan.inputs.push_back(std::move(port));
+}
+
+LogicalResult PlanBuilder::bindArguments() {
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    DictionaryAttr attrs = step.getArgAttrDict(i);
+    std::string role = stringOf(attrs, attr::kRole);
+    BlockArgument argument = step.getArgument(i);
+    auto type = cast<RankedTensorType>(argument.getType());
+    if (role == role::kParameter || role == role::kBuffer ||
+        role == role::kState) {
+      if (failed(bindTensor(i, attrs)))
+        return failure();
+    } else if (role == role::kInput) {
+      bindInput(i, attrs);
+    } else if (role == role::kScalar) {
+      std::string name = stringOf(attrs, attr::kName);
+      int buffer = addBuffer(type, rt::BufferKind::Scalar, name);
+      slots[argument] = {buffer, StridedView::dense(type.getShape())};
+      draft.plan.scalars.push_back({name, buffer});
+    } else {
+      return step.emitError()
+             << "argument " << i << " has dpc.role '" << role
+             << "'; parameter, buffer, state, input and scalar are known";
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// The next value of a parameter or state: normally already in its place.
+LogicalResult PlanBuilder::bindTie(Value value, int64_t argument,
+                                   Operation *at) {
+  if (argument < 0 || argument >= step.getNumArguments())
+    return at->emitOpError() << "result is tied to argument " << argument
+                             << " of " << step.getNumArguments();
+  Slot target = slots[step.getArgument(argument)], from = slots[value];
+  Type elementType = cast<RankedTensorType>(value.getType()).getElementType();
+  auto buffer = denseBuffer(from, elementType);
+  if (!buffer)
+    return at->emitOpError("returns a strided view as a parameter");
+  if (*buffer == target.buffer)
+    return success();
+  Item copy;
+  copy.phase = Phase::update;
+  copy.instruction.name = "copy";
+  copy.instruction.op =
+      rt::CopyOp{*buffer, target.buffer, 0, 0,
+                 draft.plan.buffers[target.buffer].bytes};
+  tails.push_back(std::move(copy));
+  return success();
+}
+
+void PlanBuilder::bindOutput(unsigned index, Value value) {
+  DictionaryAttr attrs = step.getResultAttrDict(index);
+  auto type = cast<RankedTensorType>(value.getType());
+  RankedTensorType global = globalOf(attrs, type);
+  Operation *producer = rootOf(value).getDefiningOp();
+  Phase phase = producer ? phaseOf(producer) : Phase::forward;
+  Slot slot = slots[value];
+  bool whole = slot.view.isDense() &&
+               rt::numElements(draft.plan.buffers[slot.buffer].shape) ==
+                   type.getNumElements();
+  bool taken = !producer || llvm::any_of(draft.plan.outputs, [&](auto &port) {
+    return port.buffer == slot.buffer;
+  });
+  rt::Port port;
+  port.name = stringOf(attrs, attr::kName);
+  if (port.name.empty())
+    port.name = "output" + std::to_string(index);
+  port.globalShape = globalShape(global);
+  port.layout = layoutOf(global);
+  port.buffer = slot.buffer;
+  if (!whole || taken) {
+    // A kernel that copies: views may be strided.
+    port.buffer = addBuffer(type, rt::BufferKind::Output, port.name);
+    OpBuilder builder(step.getBody().front().getTerminator());
+    OperationState state(step.getLoc(), KernelOp::getOperationName());
+    state.addOperands(value);
+    state.addTypes(type);
+    Block *body = new Block;
+    state.addRegion()->push_back(body);
+    auto kernel = cast<KernelOp>(builder.create(state));
+    Value argument = body->addArgument(type, step.getLoc());
+    builder.setInsertionPointToEnd(body);
+    YieldOp::create(builder, step.getLoc(), argument);
+    KernelSpec spec{kernel, {slot.view},
+                    {StridedView::dense(type.getShape())}, {-1}};
+    rt::KernelOp call;
+    call.symbol = kernelSymbol(spec);
+    call.buffers = {slot.buffer, port.buffer};
+    call.writes = {1};
+    kernel.erase();
+    Item item;
+    item.phase = phase;
+    item.instruction.name = "copy " + port.name;
+    item.instruction.op = std::move(call);
+    tails.push_back(std::move(item));
+  } else if (rt::Buffer &buffer = draft.plan.buffers[slot.buffer];
+             !isPersistent(buffer.kind) &&
+             buffer.kind != rt::BufferKind::Gradient) {
+    buffer.kind = rt::BufferKind::Output;
+  }
+  port.dtype = draft.plan.buffers[port.buffer].dtype;
+  int number = draft.plan.outputs.size();
+  if (port.layout.mentions(rt::kMicroBatchAxis)) {
+    Item item;
+    item.phase = phase;
+    item.instruction.name = "store " + port.name;
+    item.instruction.op = rt::StoreOutputOp{number};
+    tails.push_back(std::move(item));
+  } else {
+    outputsAtEnd.push_back(port.buffer);
+  }
+  draft.plan.outputs.push_back(std::move(port));
+}
+
+LogicalResult PlanBuilder::bindResults() {
+  Operation *terminator = step.getBody().front().getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  for (auto [i, value] : llvm::enumerate(results)) {
+    if (auto tie = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies)) {
+      if (failed(bindTie(value, tie.getInt(), terminator)))
+        return failure();
+    } else {
+      bindOutput(i, value);
+    }
+  }
+  return success();
+}
+
+} // namespace dpc::codegen
