@@ -13,6 +13,7 @@ static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
 
 ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   findInputs();
+  findHidden();
   SmallVector<Value> parameters;
   for (BlockArgument arg : func.getArguments())
     if (roleOf(func, arg) == role::kParameter)
@@ -46,6 +47,16 @@ void ProgramFacts::findInputs() {
       }
   }
   sequenceClasses.erase(batchClass);
+}
+
+void ProgramFacts::findHidden() {
+  func.walk([&](NormOp op) {
+    int64_t last = op.getX().getType().getRank() - 1;
+    int64_t count = factors.numFactors(op.getX());
+    int64_t own = factors.factors(op.getX(), last).size();
+    for (int64_t i = count - own; i < count; ++i)
+      hiddenClasses.insert(factors.classOf(op.getX(), i));
+  });
 }
 
 void ProgramFacts::findGroups() {
@@ -93,6 +104,12 @@ void ProgramFacts::findWeights() {
       weights.insert(value);
     return found;
   };
+  for (BlockArgument arg : func.getArguments())
+    if (roleOf(func, arg) == role::kParameter)
+      stored.insert(arg);
+  for (Operation &op : func.getBody().front())
+    if ((isMove(&op) || isa<SliceOp>(op)) && stored.contains(op.getOperand(0)))
+      stored.insert(op.getResult(0));
   for (BlockArgument arg : func.getArguments()) {
     StringRef role = roleOf(func, arg);
     auto type = dyn_cast<RankedTensorType>(arg.getType());

@@ -114,7 +114,7 @@ double ProblemBuilder::choiceCost(Operation *op, const TpChoice &choice) const {
   return seconds + rulePenalty(op, choice);
 }
 
-/// (R2) of the header.
+/// (R2) and (R3) of the header.
 double ProblemBuilder::rulePenalty(Operation *op,
                                    const TpChoice &choice) const {
   bool along =
@@ -122,6 +122,10 @@ double ProblemBuilder::rulePenalty(Operation *op,
   Value result = op->getResult(0);
   if (!facts.active.contains(result))
     return 0;
+  if (choice.kind == TpChoice::split && facts.hasBatch(result) &&
+      !isa<MatmulOp, EmbeddingOp, AttentionOp>(op) &&
+      facts.hiddenClasses.contains(facts.factors.classOf(op, choice.factor)))
+    return kLastResort;
   if (!degrees.sp)
     return along ? kLastResort : 0;
   bool replicated = choice.kind == TpChoice::replicate ||
@@ -267,12 +271,13 @@ States ProblemBuilder::producerStates(Value value) const {
 cost::MatrixId ProblemBuilder::matrixFor(const States &from, const States &to,
                                          Value value) {
   bool gradient = facts.active.contains(value);
-  bool weight = facts.weights.contains(value);
+  bool parameter =
+      facts.weights.contains(value) || facts.stored.contains(value);
   bool batched = facts.hasBatch(value);
   double bytes = bytesPerRank(value);
   auto key = std::make_tuple(std::vector<TpState>(from.begin(), from.end()),
                              std::vector<TpState>(to.begin(), to.end()), bytes,
-                             gradient, weight, batched);
+                             gradient, parameter, batched);
   auto [it, isNew] = matrices.try_emplace(key, 0);
   if (!isNew)
     return it->second;
@@ -284,7 +289,7 @@ cost::MatrixId ProblemBuilder::matrixFor(const States &from, const States &to,
       TpTransition moves = transition(a, b, gradient);
       double seconds = moveSeconds(moves.forward, bytes, batched) +
                        moveSeconds(moves.backward, bytes, batched);
-      if (weight && moves.forward != TpTransition::none)
+      if (parameter && moves.forward != TpTransition::none)
         seconds += kLastResort; // (R1)
       matrix.values.push_back(seconds);
     }

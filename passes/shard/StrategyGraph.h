@@ -16,9 +16,12 @@
 //
 // Rules on top (as large finite costs, so that odd models stay solvable):
 //   (R1) a weight (a parameter that reaches a matmul or an embedding through
-//        data movement only) is split, and is not gathered at use;
+//        data movement only) is split; no parameter is gathered at use;
 //   (R2) sp=false: activations are not split along the sequence; sp=true:
-//        norms and elementwise ops on hidden activations are not replicated.
+//        norms and elementwise ops on hidden activations are not replicated;
+//   (R3) between matmuls, activations are not split along a dimension that
+//        norms run over: it would trade an all_reduce for a reduce_scatter and
+//        an all_gather around a bias.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
@@ -57,10 +60,14 @@ public:
   int64_t batchClass = -1;
   /// Classes of the other dimensions of integer inputs: positions.
   llvm::DenseSet<int64_t> sequenceClasses;
+  /// Classes that norms need whole: the hidden dimension.
+  llvm::DenseSet<int64_t> hiddenClasses;
   /// Values with a gradient (float, depend on a trained parameter).
   llvm::DenseSet<mlir::Value> active;
   /// Weights of (R1): arguments, and what data movement makes of them.
   llvm::DenseSet<mlir::Value> weights;
+  /// Trained parameters, and what data movement alone makes of them.
+  llvm::DenseSet<mlir::Value> stored;
   /// Gradient ops by forward op (attribute dpc.group), and back.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Operation *>>
       gradientOps;
@@ -77,6 +84,7 @@ public:
 
 private:
   void findInputs();
+  void findHidden();
   void findGroups();
   void findWeights();
 };
