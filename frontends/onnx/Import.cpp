@@ -15,8 +15,8 @@ using namespace mlir;
 namespace dpc::frontend {
 
 /// Operator sets that the operators here were written against.
-static constexpr int64_t kMinOpset = 9;
-static constexpr int64_t kMaxOpset = 26;
+static constexpr int64_t kMinOpset = 7;
+static constexpr int64_t kMaxOpset = 27;
 
 static constexpr llvm::StringLiteral kLossAttr = "dpc.loss";
 static constexpr llvm::StringLiteral kBatchDimAttr = "dpc.batch_dim";
@@ -261,7 +261,7 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   for (const std::string &name : proto.input()) {
     inputs.push_back(name.empty() ? Val() : lookup(name));
     if (!name.empty() && !inputs.back())
-      return nodeError(node, "input '" + name + "' is not defined before it");
+      return nodeError(node, "input '" + name + "' is made by no earlier node");
   }
   emit.loc = NameLoc::get(StringAttr::get(
       context, proto.name().empty() ? proto.op_type() : proto.name()));

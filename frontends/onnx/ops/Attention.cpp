@@ -37,6 +37,14 @@ Val additiveMask(NodeContext &c, Type element) {
   return e.reshape(mask, shape);
 }
 
+/// Forbids keys after the query, both counted from 0, as ONNX does. dpc counts
+/// from the ends, which is the same only for as many queries as keys.
+Val causalMask(Emitter &e, int64_t queries, int64_t keys, Type element) {
+  return Val(ConstTensor::triangle(
+      element, {1, 1, queries, keys}, makeScalar(0, element),
+      makeScalar(-std::numeric_limits<double>::infinity(), element), 1));
+}
+
 void attention(NodeContext &c) {
   Emitter &e = c.emit;
   for (int64_t i : {4, 5, 6})
@@ -67,6 +75,12 @@ void attention(NodeContext &c) {
     return;
   }
   Val mask = c.has(3) ? additiveMask(c, q.element()) : Val();
+  bool causal = c.intAttr("is_causal", 0) != 0;
+  if (causal && q.dim(2) != k.dim(2)) {
+    Val ahead = causalMask(e, q.dim(2), k.dim(2), q.element());
+    mask = mask ? e.binary(BinaryKind::add, mask, ahead) : ahead;
+    causal = false;
+  }
   if (e.failed())
     return;
   double scale = c.floatAttr("scale", 1.0 / std::sqrt(q.dim(3)));
@@ -75,10 +89,9 @@ void attention(NodeContext &c) {
   auto lse = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2)},
                                    e.builder.getF32Type());
   Value qv = e.materialize(q), kv = e.materialize(k), vv = e.materialize(v);
-  auto op =
-      AttentionOp::create(e.builder, e.loc, out, lse, qv, kv, vv,
-                          mask ? e.materialize(mask) : Value(),
-                          llvm::APFloat(scale), c.intAttr("is_causal", 0) != 0);
+  auto op = AttentionOp::create(e.builder, e.loc, out, lse, qv, kv, vv,
+                                mask ? e.materialize(mask) : Value(),
+                                llvm::APFloat(scale), causal);
   Val result(op.getOut());
   if (flat)
     result = e.reshape(e.transpose(result, {0, 2, 1, 3}),
@@ -86,8 +99,9 @@ void attention(NodeContext &c) {
   c.out(result);
 }
 
-/// Rotate-half form on the first `rotary_embedding_dim` columns; cos and sin
-/// hold one column per pair.
+/// Rotates pairs of the first `rotary_embedding_dim` columns: column i with
+/// i + half, or 2i with 2i + 1 when interleaved. cos and sin hold one column
+/// per pair.
 void rotaryEmbedding(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = splitHeads(c, c.in(0), "num_heads");
@@ -95,10 +109,6 @@ void rotaryEmbedding(NodeContext &c) {
   if (!x || !cos || !sin)
     return;
   bool flat = c.in(0).rank() == 3;
-  if (c.intAttr("interleaved", 0)) {
-    c.fail("interleaved=1 is not supported");
-    return;
-  }
   int64_t width = x.dim(3), rotary = c.intAttr("rotary_embedding_dim", 0);
   rotary = rotary ? rotary : width;
   int64_t half = rotary / 2;
@@ -116,13 +126,26 @@ void rotaryEmbedding(NodeContext &c) {
     return;
   }
   Val cosine = perPosition(cos), sine = perPosition(sin);
-  Val x1 = e.sliceDim(x, 3, 0, half), x2 = e.sliceDim(x, 3, half, half);
+  bool interleaved = c.intAttr("interleaved", 0) != 0;
+  int64_t step = interleaved ? 2 : 1;
+  Val x1 = e.sliceDim(x, 3, 0, half, step);
+  Val x2 = e.sliceDim(x, 3, interleaved ? 1 : half, half, step);
   auto mul = [&](Val a, Val b) { return e.binary(BinaryKind::mul, a, b); };
   Val y1 = e.binary(BinaryKind::sub, mul(x1, cosine), mul(x2, sine));
   Val y2 = e.binary(BinaryKind::add, mul(x2, cosine), mul(x1, sine));
   if (e.failed())
     return;
-  Val y = e.concat({y1, y2, e.sliceDim(x, 3, rotary, width - rotary)}, 3);
+  Val rotated;
+  if (interleaved) {
+    Shape pair = {x.dim(0), x.dim(1), x.dim(2), half, 1};
+    rotated = e.reshape(e.concat({e.reshape(y1, pair), e.reshape(y2, pair)}, 4),
+                        {x.dim(0), x.dim(1), x.dim(2), rotary});
+  } else {
+    rotated = e.concat({y1, y2}, 3);
+  }
+  Val y = rotated;
+  if (rotary < width)
+    y = e.concat({rotated, e.sliceDim(x, 3, rotary, width - rotary)}, 3);
   if (flat)
     y = e.reshape(e.transpose(y, {0, 2, 1, 3}), c.in(0).shape());
   c.out(y);
