@@ -1,0 +1,41 @@
+#include "runtime/exec/Launch.h"
+
+#include <cstdlib>
+
+namespace dpc::rt {
+
+/// Value of an environment variable as a number >= 0, or -1.
+static int numberIn(const char *variable) {
+  const char *text = std::getenv(variable);
+  if (!text || !*text)
+    return -1;
+  char *end = nullptr;
+  long value = std::strtol(text, &end, 10);
+  return *end == '\0' && value >= 0 && value < (1 << 24)
+             ? static_cast<int>(value)
+             : -1;
+}
+
+Launch detectLaunch() {
+  struct Convention {
+    const char *launcher, *rank, *size, *localSize;
+  };
+  // SLURM_PROCID is also set in an allocation's shell, outside srun; only a
+  // job step has SLURM_STEP_NUM_TASKS.
+  constexpr Convention conventions[] = {
+      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+      {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+       "OMPI_COMM_WORLD_LOCAL_SIZE"},
+      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"}};
+  for (const Convention &c : conventions) {
+    int rank = numberIn(c.rank), size = numberIn(c.size);
+    if (rank < 0 || size <= rank)
+      continue;
+    int local = numberIn(c.localSize);
+    return {c.launcher, rank, size, local > 0 ? local : size};
+  }
+  return {};
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,179 @@
+#include "tools/dpc-run/Job.h"
+
+#include "runtime/exec/Npy.h"
+#include "runtime/plan/PlanJson.h"
+#include "tools/dpc-run/Progress.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace dpc {
+
+using namespace rt;
+
+Status Job::prepare() {
+  if (options.device == "cuda")
+    return Status::unsupported("--device=cuda: this build runs on CPUs only; "
+                               "--device=cpu is accepted");
+  if (options.comm == "nccl")
+    return Status::unsupported("--comm=nccl: this build lacks NCCL; local and "
+                               "mpi are accepted");
+  Expected<Plan> read = readPlan(options.plan);
+  if (!read)
+    return read.status();
+  plan = std::move(*read);
+  Expected<KernelLibrary> loaded = KernelLibrary::load(plan, options.plan);
+  if (!loaded)
+    return loaded.status();
+  kernels = std::move(*loaded);
+  if (!options.init.empty()) {
+    Expected<InitChoice> choice = InitChoice::parse(options.init);
+    if (!choice)
+      return choice.status();
+    init = *choice;
+  }
+  return openInputs();
+}
+
+Status Job::openInputs() {
+  Expected<std::unique_ptr<InputSource>> source =
+      !options.batches.empty()  ? openNpyInputs(plan, options.batches)
+      : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
+      : !options.data.empty()   ? openTokenFile(plan, options.data)
+                                : randomInputs(plan, 0);
+  if (!source)
+    return source.status();
+  inputs = std::move(*source);
+  if (options.steps == 0)
+    options.steps = inputs->steps() > 0 ? inputs->steps()
+                    : plan.trains       ? 10
+                                        : 1;
+  return Status::success();
+}
+
+Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
+  SessionOptions sessionOptions;
+  sessionOptions.poison = options.poison;
+  sessionOptions.trace = !options.trace.empty();
+  sessionOptions.threadsPerRank = options.threads;
+  // A process that fails alone must speak before it ends the job.
+  if (isDistributed)
+    sessionOptions.onFailure = [](const Status &status) {
+      std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
+    };
+  auto made = Session::create(plan, kernels, std::move(comms), sessionOptions);
+  if (!made)
+    return Status(made.status().code(),
+                  options.plan + ": " + made.status().message());
+  session = std::move(*made);
+  InitialValues values(options.plan, init);
+  return session->initialize(values);
+}
+
+Status Job::run() {
+  DPC_TRY(runSteps());
+  DPC_TRY(saveParams());
+  DPC_TRY(saveOutputs());
+  return saveTrace();
+}
+
+int64_t Job::tokensPerStep() const {
+  for (const Port &port : plan.inputs)
+    if (port.dtype == DType::I64 || port.dtype == DType::I32)
+      return numElements(port.globalShape);
+  return 0;
+}
+
+static std::optional<double> scalarOf(const HostTensor *value) {
+  if (!value || value->elements() != 1)
+    return std::nullopt;
+  return value->at(0);
+}
+
+Status Job::runSteps() {
+  std::optional<Progress> progress;
+  if (session->holdsRankZero()) {
+    progress.emplace(options.steps);
+    if (!options.metrics.empty())
+      DPC_TRY(progress->openMetrics(options.metrics));
+  }
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    Expected<std::vector<const void *>> arrays = inputs->load(step);
+    if (!arrays)
+      return arrays.status();
+    double begin = nowSeconds();
+    DPC_TRY(session->step(step, *arrays));
+    StepReport report{step, scalarOf(session->output("loss")),
+                      scalarOf(session->output("grad_norm")),
+                      nowSeconds() - begin, tokensPerStep()};
+    if (progress)
+      progress->report(report);
+  }
+  return Status::success();
+}
+
+/// Parameters in fp32, by the names of the model file.
+Status Job::saveParams() {
+  if (options.saveParams.empty())
+    return Status::success();
+  std::vector<const Tensor *> parameters;
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Tensor &tensor : plan.tensors)
+    if (tensor.role == TensorRole::Parameter) {
+      parameters.push_back(&tensor);
+      entries.push_back({tensor.name,
+                         isFloat(tensor.dtype) ? DType::F32 : tensor.dtype,
+                         tensor.globalShape});
+    }
+  SafetensorsWriter writer;
+  bool writes = session->holdsRankZero();
+  if (writes)
+    DPC_TRY(writer.start(options.saveParams, entries));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Expected<HostTensor> value = session->gather(*parameters[i]);
+    if (!value)
+      return value.status();
+    if (!writes)
+      continue;
+    HostTensor full =
+        HostTensor::zeros(entries[i].dtype, parameters[i]->globalShape);
+    convertElements(value->data.data(), value->dtype, full.data.data(),
+                    full.dtype, full.elements());
+    writer.append(full);
+  }
+  return writes ? writer.finish() : Status::success();
+}
+
+Status Job::saveOutputs() {
+  if (options.outputs.empty() || !session->holdsRankZero())
+    return Status::success();
+  std::error_code error;
+  std::filesystem::create_directories(options.outputs, error);
+  if (error)
+    return Status::io("--outputs: " + options.outputs + ": " +
+                      error.message());
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    std::string name = plan.outputs[i].name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    DPC_TRY(writeNpy(options.outputs + "/" + name + ".npy",
+                     session->outputs()[i]));
+  }
+  return Status::success();
+}
+
+Status Job::saveTrace() {
+  if (options.trace.empty())
+    return Status::success();
+  Expected<std::vector<std::string>> texts =
+      session->collectTexts(session->traceEvents());
+  if (!texts)
+    return texts.status();
+  if (!session->holdsRankZero())
+    return Status::success();
+  std::string all;
+  for (const std::string &text : *texts)
+    all += (all.empty() || text.empty() ? "" : ",\n") + text;
+  return writeTrace(options.trace, all);
+}
+
+} // namespace dpc

@@ -1,0 +1,48 @@
+//===- Job.h - one run of dpc-run -------------------------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_JOB_H
+#define DPC_TOOLS_DPC_RUN_JOB_H
+
+#include "runtime/base/Status.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/InputSource.h"
+#include "runtime/exec/Session.h"
+#include "tools/dpc-run/Options.h"
+
+namespace dpc {
+
+/// The run in three parts, so that processes can agree between them whether
+/// to go on.
+class Job {
+public:
+  Job(const RunOptions &options, bool isDistributed)
+      : options(options), isDistributed(isDistributed) {}
+
+  /// Reads and checks the plan, kernels, data and initial values.
+  rt::Status prepare();
+  /// Makes the session and fills its tensors. `comms` as for Session.
+  rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms);
+  /// All steps and what is written after them.
+  rt::Status run();
+
+  const rt::Plan &thePlan() const { return plan; }
+
+private:
+  rt::Status openInputs();
+  rt::Status runSteps();
+  rt::Status saveParams();
+  rt::Status saveOutputs();
+  rt::Status saveTrace();
+  int64_t tokensPerStep() const;
+
+  RunOptions options;
+  bool isDistributed;
+  rt::Plan plan;
+  rt::KernelLibrary kernels;
+  std::unique_ptr<rt::InputSource> inputs;
+  rt::InitChoice init;
+  std::unique_ptr<rt::Session> session;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_JOB_H

@@ -1,0 +1,96 @@
+#include "tools/dpc-run/Options.h"
+
+#include "runtime/exec/Launch.h"
+
+#include <CLI/CLI.hpp>
+
+namespace dpc {
+
+static void addDataOptions(CLI::App &app, RunOptions &o) {
+  auto *batches = app.add_option(
+      "--batches", o.batches,
+      "DIR with one NAME.npy per model input, [steps, global batch, ...]; read "
+      "again from the start when --steps asks for more");
+  auto *data = app.add_option(
+      "--data", o.data,
+      "FILE of token ids: raw uint16 or uint32, or llm.c's .bin");
+  auto *inputs =
+      app.add_option("--inputs", o.inputs,
+                     "DIR with one NAME.npy per model input, for one step");
+  batches->type_name("DIR");
+  data->type_name("FILE");
+  inputs->type_name("DIR");
+  batches->excludes(data)->excludes(inputs);
+  data->excludes(inputs);
+  app.add_option("--steps", o.steps,
+                 "steps to run (default: all batches, 10 without --batches "
+                 "and --data, 1 with --inputs)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--init", o.init,
+                 "values for weights that the model file lacks: random:SEED, "
+                 "zeros or FILE.safetensors")
+      ->type_name("INIT");
+}
+
+static void addRunOptions(CLI::App &app, RunOptions &o) {
+  app.add_option("--comm", o.comm,
+                 "local: ranks are threads of this process; mpi: ranks are the "
+                 "processes mpirun started; nccl: GPUs (default: mpi under a "
+                 "launcher, else local)")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}));
+  app.add_option("--device", o.device, "cpu or cuda (default cpu)")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--threads", o.threads,
+                 "threads of a rank (default: cores / ranks here)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--timeout-seconds", o.timeoutSeconds,
+                 "how long a rank waits for the others (default 300)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--poison", o.poison,
+               "debugging: fill fresh memory and padding with NaN");
+}
+
+static void addOutputOptions(CLI::App &app, RunOptions &o) {
+  app.add_option("--metrics", o.metrics,
+                 "FILE.jsonl: step, loss, grad_norm, step_seconds and "
+                 "tokens_per_second, a line per step")
+      ->type_name("FILE");
+  app.add_option("--save-params", o.saveParams,
+                 "FILE.safetensors: all parameters after the last step")
+      ->type_name("FILE");
+  app.add_option("--outputs", o.outputs,
+                 "DIR for the last step's outputs, one NAME.npy each")
+      ->type_name("DIR");
+  app.add_option("--trace", o.trace,
+                 "FILE.json: Chrome trace of every instruction")
+      ->type_name("FILE");
+}
+
+bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
+  CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
+               "  dpc-run plan/ --batches=DIR --steps=20\n"
+               "  mpirun -np 4 dpc-run plan/ --comm=mpi",
+               "dpc-run");
+  app.add_option("PLAN", o.plan, "plan folder")
+      ->required()
+      ->type_name("DIR");
+  addDataOptions(app, o);
+  addRunOptions(app, o);
+  addOutputOptions(app, o);
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::ParseError &error) {
+    bool isHelp = error.get_exit_code() == 0;
+    exitCode = isHelp ? 0 : 1;
+    bool speaks = rt::detectLaunch().rank == 0;
+    if (isHelp && speaks)
+      app.exit(error);
+    else if (speaks)
+      std::cerr << "dpc-run: error: " << error.what()
+                << " (dpc-run --help lists the options)\n";
+    return false;
+  }
+}
+
+} // namespace dpc

@@ -1,0 +1,28 @@
+//===- Options.h - the command line of dpc-run ------------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_OPTIONS_H
+#define DPC_TOOLS_DPC_RUN_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+
+namespace dpc {
+
+struct RunOptions {
+  std::string plan;
+  std::string batches, data, inputs, outputs;
+  int64_t steps = 0; ///< 0: as many as there are batches, else 10
+  std::string comm;  ///< "": mpi under a launcher, else local
+  std::string device = "cpu";
+  std::string metrics, saveParams, trace, init;
+  double timeoutSeconds = 300;
+  int threads = 0;
+  bool poison = false;
+};
+
+/// Parses argv. Returns true to go on; else `exitCode` is what to exit with
+/// (help or the error was printed).
+bool parseOptions(int argc, char **argv, RunOptions &options, int &exitCode);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_OPTIONS_H

@@ -1,0 +1,73 @@
+#include "tools/dpc-run/Progress.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace dpc {
+
+Progress::Progress(int64_t steps)
+    : steps(steps), hasBar(isatty(STDOUT_FILENO) != 0) {}
+
+Progress::~Progress() { clearBar(); }
+
+rt::Status Progress::openMetrics(const std::string &path) {
+  metrics.open(path);
+  return metrics ? rt::Status::success()
+                 : rt::Status::io("--metrics: " + path +
+                                  " cannot be written");
+}
+
+void Progress::report(const StepReport &step) {
+  double rate = step.tokens > 0 && step.seconds > 0
+                    ? static_cast<double>(step.tokens) / step.seconds
+                    : 0;
+  clearBar();
+  std::string line = "step " + std::to_string(step.step) + "/" +
+                     std::to_string(steps);
+  auto add = [&](const char *format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    line += text;
+  };
+  if (step.loss)
+    add("  loss %.6g", *step.loss);
+  if (step.gradNorm)
+    add("  grad_norm %.6g", *step.gradNorm);
+  add("  %.4f s", step.seconds);
+  if (step.tokens > 0)
+    add("  %.0f tokens/s", rate);
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  drawBar(step.step);
+  if (!metrics.is_open())
+    return;
+  nlohmann::ordered_json record;
+  record["step"] = step.step;
+  if (step.loss)
+    record["loss"] = *step.loss;
+  if (step.gradNorm)
+    record["grad_norm"] = *step.gradNorm;
+  record["step_seconds"] = step.seconds;
+  record["tokens_per_second"] = rate;
+  metrics << record.dump() << std::endl; // a follower sees each step at once
+}
+
+void Progress::drawBar(int64_t done) {
+  if (!hasBar || steps <= 0)
+    return;
+  constexpr int64_t width = 40;
+  int64_t filled = width * done / steps;
+  std::string bar(static_cast<size_t>(filled), '#');
+  bar.resize(width, '.');
+  std::fprintf(stderr, "[%s] %lld%%", bar.c_str(),
+               static_cast<long long>(100 * done / steps));
+  std::fflush(stderr);
+}
+
+void Progress::clearBar() {
+  if (hasBar)
+    std::fprintf(stderr, "\r\033[K");
+}
+
+} // namespace dpc

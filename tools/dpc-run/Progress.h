@@ -1,0 +1,42 @@
+//===- Progress.h - what dpc-run shows and records --------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_PROGRESS_H
+#define DPC_TOOLS_DPC_RUN_PROGRESS_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace dpc {
+
+/// A finished step.
+struct StepReport {
+  int64_t step = 0;
+  std::optional<double> loss, gradNorm;
+  double seconds = 0;
+  int64_t tokens = 0; ///< 0: the model has no integer input
+};
+
+/// One line a step on stdout, a bar on stderr when stdout is a terminal, and
+/// the metrics file.
+class Progress {
+public:
+  explicit Progress(int64_t steps);
+  ~Progress();
+  rt::Status openMetrics(const std::string &path);
+  void report(const StepReport &step);
+
+private:
+  void drawBar(int64_t done);
+  void clearBar();
+
+  int64_t steps;
+  bool hasBar;
+  std::ofstream metrics;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_PROGRESS_H

@@ -1,0 +1,114 @@
+//===- main.cpp - dpc-run -------------------------------------------------===//
+//
+// Exit status 0 on success, 1 on any error. Errors are one line on stderr;
+// when all processes of a job have the same one, rank 0 alone prints it.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Launch.h"
+#include "tools/dpc-run/Job.h"
+#include "tools/dpc-run/Options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+using namespace dpc;
+using namespace dpc::rt;
+
+static int printError(const std::string &message) {
+  std::fprintf(stderr, "dpc-run: error: %s\n", message.c_str());
+  return 1;
+}
+
+static int runLocal(const RunOptions &options) {
+  Job job(options, /*isDistributed=*/false);
+  Status status = job.prepare();
+  if (status.ok())
+    status = job.start(makeLocalComms(static_cast<int>(job.thePlan().ranks()),
+                                      {options.timeoutSeconds}));
+  if (status.ok())
+    status = job.run();
+  return status.ok() ? 0 : printError(status.message());
+}
+
+/// Whether all processes succeeded so far. If not, rank 0 prints what the
+/// others say, equal messages once.
+static bool agree(Communicator &comm, const Status &own) {
+  constexpr size_t length = 1024;
+  std::vector<char> mine(length, 0), all(length * comm.size(), 0);
+  std::strncpy(mine.data(), own.message().c_str(), length - 1);
+  Status met = comm.allGather(kWorldGroup, mine.data(), all.data(), length);
+  if (!met.ok()) {
+    printError(own.ok() ? met.message() : own.message());
+    comm.abort();
+  }
+  std::vector<std::string> printed;
+  bool ok = true;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    std::string text(all.data() + rank * length);
+    if (text.empty())
+      continue;
+    ok = false;
+    if (std::find(printed.begin(), printed.end(), text) != printed.end())
+      continue;
+    printed.push_back(text);
+    if (comm.rank() == 0)
+      printError((rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") +
+                 text);
+  }
+  return ok;
+}
+
+static int runMpi(const RunOptions &options) {
+  Expected<std::unique_ptr<Communicator>> world =
+      makeMpiComm({options.timeoutSeconds});
+  if (!world)
+    return printError(world.status().message());
+  Communicator &comm = **world;
+  Job job(options, /*isDistributed=*/true);
+  Status status = job.prepare();
+  if (status.ok() && comm.size() != job.thePlan().ranks())
+    status = Status::invalid(
+        options.plan + ": the plan is for " +
+        std::to_string(job.thePlan().ranks()) + " ranks, " +
+        std::to_string(comm.size()) + " processes were started; use mpirun -np " +
+        std::to_string(job.thePlan().ranks()));
+  if (!agree(comm, status))
+    return 1;
+  auto own = makeMpiComm({options.timeoutSeconds});
+  if (!own)
+    return printError(own.status().message());
+  std::vector<std::unique_ptr<Communicator>> comms;
+  comms.push_back(std::move(*own));
+  status = job.start(std::move(comms));
+  if (!agree(comm, status))
+    return 1;
+  // A step's own failure was printed, and ended the job, where it happened.
+  status = job.run();
+  return agree(comm, status) ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+  RunOptions options;
+  int exitCode = 0;
+  if (!parseOptions(argc, argv, options, exitCode))
+    return exitCode;
+  Launch launch = detectLaunch();
+  if (options.comm.empty())
+    options.comm = launch.size > 1 ? "mpi" : "local";
+  std::string wrong;
+  if (options.comm == "local" && launch.size > 1)
+    wrong = "--comm=local under " + launch.launcher + " would run the whole "
+            "job " + std::to_string(launch.size) + " times; use --comm=mpi";
+  else if (options.comm == "mpi" && launch.launcher == "torchrun")
+    wrong = "--comm=mpi under torchrun: MPI needs mpirun or srun";
+  if (!wrong.empty())
+    return launch.rank == 0 ? printError(wrong) : 1;
+  if (options.threads == 0 && launch.size > 1)
+    options.threads = std::max(1, static_cast<int>(
+                                      std::thread::hardware_concurrency()) /
+                                      launch.localSize);
+  return options.comm == "mpi" ? runMpi(options) : runLocal(options);
+}
