@@ -61,6 +61,10 @@ std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
+static double geluTanh(double x) {
+  return std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
 static double unary(UnaryKind kind, double x) {
   double sigmoid = 1 / (1 + std::exp(-x));
   double cdf = 0.5 * std::erfc(-x * M_SQRT1_2);
@@ -91,15 +95,31 @@ static double unary(UnaryKind kind, double x) {
     return x * cdf;
   case UnaryKind::gelu_grad:
     return cdf + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
+  case UnaryKind::floor:
+    return std::floor(x);
+  case UnaryKind::ceil:
+    return std::ceil(x);
+  case UnaryKind::erf:
+    return std::erf(x);
+  case UnaryKind::sin:
+    return std::sin(x);
+  case UnaryKind::cos:
+    return std::cos(x);
+  case UnaryKind::gelu_tanh:
+    return 0.5 * x * (1 + geluTanh(x));
+  case UnaryKind::gelu_tanh_grad: {
+    double t = geluTanh(x);
+    double slope = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
+  }
   case UnaryKind::silu:
     return x * sigmoid;
   case UnaryKind::silu_grad:
     return sigmoid * (1 + x * (1 - sigmoid));
   case UnaryKind::logical_not:
     return x == 0;
-  default:
-    llvm::report_fatal_error("test interpreter: unary kind not known");
   }
+  llvm_unreachable("unknown kind");
 }
 
 static double binary(BinaryKind kind, double a, double b, bool integers) {
@@ -157,7 +177,7 @@ static void evalConstant(Evaluation &e) {
       out[i++] = x.convertToDouble();
   else
     for (const APInt &x : value.getValues<APInt>())
-      out[i++] = x.getBitWidth() == 1 ? x.getZExtValue() : x.getSExtValue();
+      out[i++] = x.roundToDouble(/*isSigned=*/x.getBitWidth() > 1);
 }
 
 static void evalConvert(Evaluation &e) {

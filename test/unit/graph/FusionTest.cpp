@@ -1,0 +1,310 @@
+//===- FusionTest.cpp - Fused ops compute what their parts did ------------===//
+#include "test/unit/graph/GraphTest.h"
+
+using namespace mlir;
+using namespace dpc;
+using namespace dpc::test;
+
+namespace {
+
+/// A function in primitives and the op that it must become.
+struct Idiom {
+  std::string name;
+  std::string fused;
+  std::string text;
+};
+
+void PrintTo(const Idiom &idiom, std::ostream *os) { *os << idiom.name; }
+
+/// Writes ops in order, naming values %1, %2, ..; keeps texts below short.
+class Writer {
+public:
+  Writer(std::string arguments, std::string result)
+      : head("func.func @f(" + arguments + ") -> " + result + " {\n"),
+        resultType(result) {}
+
+  std::string constant(const std::string &value, const std::string &type) {
+    return line("dpc.constant dense<" + value + "> : " + type + " -> " + type);
+  }
+  std::string unary(const std::string &kind, const std::string &x,
+                    const std::string &type) {
+    return line("dpc.unary " + kind + " " + x + " : " + type + " -> " + type);
+  }
+  std::string binary(const std::string &kind, const std::string &a,
+                     const std::string &b, const std::string &type) {
+    return line("dpc.binary " + kind + " " + a + ", " + b + " : (" + type +
+                ", " + type + ") -> " + type);
+  }
+  /// Any other op with functional-type syntax.
+  std::string op(const std::string &text) { return line(text); }
+  std::string finish(const std::string &value) {
+    return head + body + "  return " + value + " : " + resultType + "\n}";
+  }
+
+private:
+  std::string line(const std::string &text) {
+    std::string name = "%v" + std::to_string(next++);
+    body += "  " + name + " = " + text + "\n";
+    return name;
+  }
+  std::string head, body, resultType;
+  int next = 0;
+};
+
+const std::string kX = "tensor<2x3x8xf64>", kRow = "tensor<2x3x1xf64>",
+                  kReduced = "tensor<2x3xf64>", kVector = "tensor<8xf64>";
+
+/// The kept-dimension reduction that exporters write.
+std::string reduceRow(Writer &w, const std::string &kind,
+                      const std::string &x) {
+  std::string sum = w.op("dpc.reduce " + kind + " " + x + " dims = [2] : " +
+                         kX + " -> " + kReduced);
+  return w.op("dpc.reshape " + sum + " : " + kReduced + " -> " + kRow);
+}
+std::string widen(Writer &w, const std::string &row) {
+  return w.op("dpc.broadcast " + row + " dims = [0, 1, 2] : " + kRow + " -> " +
+              kX);
+}
+std::string meanRow(Writer &w, const std::string &x) {
+  std::string sum = reduceRow(w, "sum", x);
+  return w.binary("mul", sum, w.constant("1.25e-1", kRow), kRow);
+}
+
+std::string gelu(bool dividesFirst) {
+  Writer w("%x: " + kX, kX);
+  std::string scaled =
+      dividesFirst
+          ? w.binary("div", "%x", w.constant("1.4142135381698608", kX), kX)
+          : w.binary("mul", w.constant("0.70710678118", kX), "%x", kX);
+  std::string one = w.binary("add", w.unary("erf", scaled, kX),
+                             w.constant("1.0", kX), kX);
+  std::string half = w.constant("0.5", kX);
+  if (dividesFirst)
+    return w.finish(w.binary("mul", w.binary("mul", "%x", one, kX), half, kX));
+  return w.finish(w.binary("mul", w.binary("mul", "%x", half, kX), one, kX));
+}
+
+std::string geluTanh(bool cubeByPow) {
+  Writer w("%x: " + kX, kX);
+  std::string cube =
+      cubeByPow ? w.binary("pow", "%x", w.constant("3.0", kX), kX)
+                : w.binary("mul", "%x", w.binary("mul", "%x", "%x", kX), kX);
+  std::string inner = w.binary(
+      "add", "%x", w.binary("mul", w.constant("0.044715", kX), cube, kX), kX);
+  inner = w.binary("mul", inner, w.constant("0.7978845608028654", kX), kX);
+  std::string one = w.binary("add", w.constant("1.0", kX),
+                             w.unary("tanh", inner, kX), kX);
+  return w.finish(w.binary(
+      "mul", w.binary("mul", w.constant("0.5", kX), "%x", kX), one, kX));
+}
+
+std::string silu() {
+  Writer w("%x: " + kX, kX);
+  return w.finish(w.binary("mul", "%x", w.unary("sigmoid", "%x", kX), kX));
+}
+
+std::string softmax() {
+  Writer w("%x: " + kX, kX);
+  std::string shifted =
+      w.binary("sub", "%x", widen(w, reduceRow(w, "max", "%x")), kX);
+  std::string e = w.unary("exp", shifted, kX);
+  return w.finish(w.binary("div", e, widen(w, reduceRow(w, "sum", e)), kX));
+}
+
+/// Llama's: w * (x * (1 / sqrt(mean(x^2) + eps))).
+std::string rmsNorm() {
+  Writer w("%x: " + kX + ", %w: " + kVector, kX);
+  std::string square = w.binary("pow", "%x", w.constant("2.0", kX), kX);
+  std::string shifted =
+      w.binary("add", meanRow(w, square), w.constant("1.0e-5", kRow), kRow);
+  std::string inverse = w.binary("div", w.constant("1.0", kRow),
+                                 w.unary("sqrt", shifted, kRow), kRow);
+  std::string y = w.binary("mul", "%x", widen(w, inverse), kX);
+  std::string scale =
+      w.op("dpc.broadcast %w dims = [2] : " + kVector + " -> " + kX);
+  return w.finish(w.binary("mul", scale, y, kX));
+}
+
+std::string layerNorm() {
+  Writer w("%x: " + kX + ", %w: " + kVector + ", %b: " + kVector, kX);
+  std::string centered =
+      w.binary("sub", "%x", widen(w, meanRow(w, "%x")), kX);
+  std::string square =
+      w.binary("pow", centered, w.constant("2.0", kX), kX);
+  std::string shifted =
+      w.binary("add", meanRow(w, square), w.constant("1.0e-5", kRow), kRow);
+  std::string y = w.binary("div", centered,
+                           widen(w, w.unary("sqrt", shifted, kRow)), kX);
+  std::string scale =
+      w.op("dpc.broadcast %w dims = [2] : " + kVector + " -> " + kX);
+  std::string bias =
+      w.op("dpc.broadcast %b dims = [2] : " + kVector + " -> " + kX);
+  return w.finish(
+      w.binary("add", w.binary("mul", y, scale, kX), bias, kX));
+}
+
+std::string rope() {
+  const std::string x = "tensor<2x4x3x8xf64>", half = "tensor<2x4x3x4xf64>",
+                    table = "tensor<3x8xf64>", wide = "tensor<1x1x3x8xf64>";
+  Writer w("%x: " + x + ", %c: " + table + ", %s: " + table, x);
+  auto repeat = [&](const std::string &value) {
+    std::string four =
+        w.op("dpc.reshape " + value + " : " + table + " -> " + wide);
+    return w.op("dpc.broadcast " + four + " dims = [0, 1, 2, 3] : " + wide +
+                " -> " + x);
+  };
+  auto slice = [&](int offset) {
+    return w.op("dpc.slice %x offsets = [0, 0, 0, " + std::to_string(offset) +
+                "] strides = [1, 1, 1, 1] : " + x + " -> " + half);
+  };
+  std::string plain = w.binary("mul", "%x", repeat("%c"), x);
+  std::string negated = w.unary("neg", slice(4), half);
+  std::string rotated = w.op("dpc.concat " + negated + ", " + slice(0) +
+                             " dim = 3 : (" + half + ", " + half + ") -> " + x);
+  return w.finish(w.binary(
+      "add", plain, w.binary("mul", rotated, repeat("%s"), x), x));
+}
+
+const std::string kQ = "tensor<2x4x5x8xf64>", kK = "tensor<2x2x5x8xf64>",
+                  kScores = "tensor<2x4x5x5xf64>";
+
+/// GPT-2's: where(tril, q k^T / 4, -inf).
+std::string attentionSelect() {
+  const std::string bits = "tensor<1x1x5x5xi1>", mask = "tensor<2x4x5x5xi1>",
+                    kt = "tensor<2x4x8x5xf64>";
+  Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ, kQ);
+  std::string t = w.op("dpc.transpose %k perm = [0, 1, 3, 2] : " + kQ +
+                       " -> " + kt);
+  std::string scores = w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt +
+                            ") -> " + kScores);
+  scores = w.binary("div", scores, w.constant("4.0", kScores), kScores);
+  std::string rows;
+  for (int i = 0; i < 5; ++i) {
+    rows += i ? ", [" : "[";
+    for (int j = 0; j < 5; ++j)
+      rows += std::string(j ? ", " : "") + (j <= i ? "true" : "false");
+    rows += "]";
+  }
+  std::string keep = w.constant("[[[" + rows + "]]]", bits);
+  keep = w.unary("logical_not", keep, bits);
+  keep = w.op("dpc.broadcast " + keep + " dims = [0, 1, 2, 3] : " + bits +
+              " -> " + mask);
+  scores = w.op("dpc.select " + keep + ", " +
+                w.constant("0xFFF0000000000000", kScores) + ", " + scores +
+                " : (" + mask + ", " + kScores + ", " + kScores + ") -> " +
+                kScores);
+  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
+                       kScores);
+  return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
+                       ") -> " + kQ));
+}
+
+/// Llama's: grouped heads expanded, an additive mask made by comparing iotas.
+std::string attentionGrouped() {
+  const std::string five = "tensor<2x2x1x5x8xf64>",
+                    wide = "tensor<2x2x2x5x8xf64>", kt = "tensor<2x4x8x5xf64>",
+                    square = "tensor<5x5xf64>", ints = "tensor<5x5xi64>";
+  Writer w("%q: " + kQ + ", %k: " + kK + ", %v: " + kK, kQ);
+  auto repeat = [&](const std::string &value) {
+    std::string x = w.op("dpc.reshape " + value + " : " + kK + " -> " + five);
+    x = w.op("dpc.broadcast " + x + " dims = [0, 1, 2, 3, 4] : " + five +
+             " -> " + wide);
+    return w.op("dpc.reshape " + x + " : " + wide + " -> " + kQ);
+  };
+  std::string k = repeat("%k"), v = repeat("%v");
+  std::string t = w.op("dpc.transpose " + k + " perm = [0, 1, 3, 2] : " + kQ +
+                       " -> " + kt);
+  std::string scores = w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt +
+                            ") -> " + kScores);
+  scores = w.binary("div", scores, w.constant("2.8284271", kScores), kScores);
+  std::string row = w.op("dpc.iota dim = 0 : " + ints);
+  std::string column = w.op("dpc.iota dim = 1 : " + ints);
+  std::string above = w.op("dpc.compare gt " + column + ", " + row + " : (" +
+                           ints + ", " + ints + ") -> tensor<5x5xi1>");
+  std::string mask = w.op(
+      "dpc.select " + above + ", " + w.constant("0xFFF0000000000000", square) +
+      ", " + w.constant("0.0", square) + " : (tensor<5x5xi1>, " + square +
+      ", " + square + ") -> " + square);
+  mask = w.op("dpc.broadcast " + mask + " dims = [2, 3] : " + square + " -> " +
+              kScores);
+  scores = w.binary("add", scores, mask, kScores);
+  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
+                       kScores);
+  return w.finish(w.op("dpc.matmul " + p + ", " + v + " : (" + kScores + ", " +
+                       kQ + ") -> " + kQ));
+}
+
+/// BERT's: + (1 - mask) * -10000 with mask [B, S].
+std::string attentionPadding() {
+  const std::string ids = "tensor<2x5xi64>", flat = "tensor<2x1x1x5xf64>";
+  Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ + ", %m: " + ids, kQ);
+  std::string scores = w.op("dpc.matmul %q, %k tb : (" + kQ + ", " + kQ +
+                            ") -> " + kScores);
+  scores = w.binary("mul", scores, w.constant("0.3", kScores), kScores);
+  std::string mask =
+      w.op("dpc.reshape %m : " + ids + " -> tensor<2x1x1x5xi64>");
+  mask = w.op("dpc.convert " + mask + " : tensor<2x1x1x5xi64> -> " + flat);
+  mask = w.binary("sub", w.constant("1.0", flat), mask, flat);
+  mask = w.binary("mul", mask, w.constant("-2.5", flat), flat);
+  mask = w.op("dpc.broadcast " + mask + " dims = [0, 1, 2, 3] : " + flat +
+              " -> " + kScores);
+  scores = w.binary("add", scores, mask, kScores);
+  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
+                       kScores);
+  return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
+                       ") -> " + kQ));
+}
+
+class Fusion : public testing::TestWithParam<Idiom> {};
+
+TEST_P(Fusion, ComputesWhatItsPartsDid) {
+  auto parts = parse(GetParam().text), fused = parse(GetParam().text);
+  ASSERT_TRUE(parts && fused);
+  ASSERT_TRUE(runPasses(*fused, "func.func(dpc-simplify,dpc-fuse,dpc-simplify)"));
+  EXPECT_EQ(countOps(*fused, GetParam().fused), 1);
+  auto f = parts->lookupSymbol<func::FuncOp>("f");
+  auto inputs = randomInputs(f, 11, -2, 2);
+  auto expected = runGlobal(f, inputs);
+  auto actual = runGlobal(fused->lookupSymbol<func::FuncOp>("f"), inputs);
+  // Exporters' constants have about 7 digits.
+  EXPECT_LT(distance(actual[0], expected[0]), 1e-6);
+  // Everything went into the fused op but for reshapes and small masks.
+  EXPECT_EQ(countOps(*fused, "dpc.unary") +
+                countOps(*fused, "dpc.softmax") +
+                countOps(*fused, "dpc.matmul"),
+            GetParam().fused == "dpc.unary" || GetParam().fused == "dpc.softmax"
+                ? 1
+                : 0);
+}
+
+TEST_P(Fusion, SimplifyingAloneChangesNothing) {
+  auto before = parse(GetParam().text), after = parse(GetParam().text);
+  ASSERT_TRUE(before && after);
+  ASSERT_TRUE(runPasses(*after, "func.func(dpc-simplify)"));
+  auto f = before->lookupSymbol<func::FuncOp>("f");
+  auto inputs = randomInputs(f, 12, -2, 2);
+  auto expected = runGlobal(f, inputs);
+  auto actual = runGlobal(after->lookupSymbol<func::FuncOp>("f"), inputs);
+  EXPECT_LT(distance(actual[0], expected[0]), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Idioms, Fusion,
+    testing::Values(Idiom{"gelu_divided", "dpc.unary", gelu(true)},
+                    Idiom{"gelu_multiplied", "dpc.unary", gelu(false)},
+                    Idiom{"gelu_tanh_pow", "dpc.unary", geluTanh(true)},
+                    Idiom{"gelu_tanh_mul", "dpc.unary", geluTanh(false)},
+                    Idiom{"silu", "dpc.unary", silu()},
+                    Idiom{"softmax", "dpc.softmax", softmax()},
+                    Idiom{"rms_norm", "dpc.norm", rmsNorm()},
+                    Idiom{"layer_norm", "dpc.norm", layerNorm()},
+                    Idiom{"rope", "dpc.rope", rope()},
+                    Idiom{"attention_select", "dpc.attention",
+                          attentionSelect()},
+                    Idiom{"attention_grouped", "dpc.attention",
+                          attentionGrouped()},
+                    Idiom{"attention_padding", "dpc.attention",
+                          attentionPadding()}),
+    [](const testing::TestParamInfo<Idiom> &info) { return info.param.name; });
+
+} // namespace

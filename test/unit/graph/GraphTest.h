@@ -1,0 +1,41 @@
+//===- GraphTest.h - Running graph functions in tests -----------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_GRAPH_GRAPHTEST_H
+#define DPC_TEST_UNIT_GRAPH_GRAPHTEST_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "test/support/RankInterpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dpc::test {
+
+/// A context with the dpc dialect and gradients; one for the whole program.
+mlir::MLIRContext &context();
+
+/// Parses and verifies a module; a null module fails the test.
+mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text);
+
+/// Runs a textual pass pipeline such as "func.func(dpc-fuse)". True when it
+/// succeeded.
+bool runPasses(mlir::ModuleOp module, const std::string &pipeline);
+
+/// Numbers for every argument of `func`: floats in [low, high], integers in
+/// [0, integers), the same for the same seed.
+std::vector<HostArray> randomInputs(mlir::func::FuncOp func, unsigned seed = 1,
+                                    double low = -1.0, double high = 1.0,
+                                    int64_t integers = 4);
+
+/// Number of ops called `name` in `module`.
+int64_t countOps(mlir::ModuleOp module, llvm::StringRef name);
+
+/// The largest |a - b| / (1 + |b|); infinite when shapes differ.
+double distance(const HostArray &a, const HostArray &b);
+
+} // namespace dpc::test
+
+#endif // DPC_TEST_UNIT_GRAPH_GRAPHTEST_H
