@@ -101,9 +101,9 @@ void Bucketer::merge(const Bucket &bucket) {
     llvm::append_range(types, member.getResultTypes());
     locations.push_back(member.getLoc());
   }
-  auto merged = AllReduceOp::create(builder, builder.getFusedLoc(locations),
-                                    types, last.getKind(), inputs,
-                                    last.getAxes());
+  auto merged =
+      AllReduceOp::create(builder, builder.getFusedLoc(locations), types,
+                          last.getKind(), inputs, last.getAxes());
   merged->setDiscardableAttrs(last->getDiscardableAttrDictionary());
   size_t next = 0;
   for (AllReduceOp member : bucket.members) {
@@ -133,9 +133,8 @@ public:
   void run() {
     for (Operation *op : ops)
       place(op);
-    llvm::sort(ops, [&](Operation *a, Operation *b) {
-      return places[a] < places[b];
-    });
+    llvm::sort(
+        ops, [&](Operation *a, Operation *b) { return places[a] < places[b]; });
     for (Operation *op : ops)
       op->moveBefore(block.getTerminator());
   }

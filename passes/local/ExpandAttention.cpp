@@ -69,9 +69,8 @@ private:
   }
   Value matmul(Value a, Value b, bool ta, bool tb) {
     int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
-    return tagged(MatmulOp::create(builder, loc,
-                                   tensor({batch, groups, m, n}), a, b, ta,
-                                   tb));
+    return tagged(MatmulOp::create(builder, loc, tensor({batch, groups, m, n}),
+                                   a, b, ta, tb));
   }
   template <typename OpTy> OpTy tagged(OpTy made) {
     if (Attribute phase = op->getAttr(attr::kPhase))
@@ -133,8 +132,7 @@ void Expander::expand(AttentionGradOp grad) {
   grad.erase();
 }
 
-struct ExpandAttentionPass
-    : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
+struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     for (auto func : getOperation().getOps<func::FuncOp>())

@@ -2,8 +2,8 @@
 //
 // Every operand is split over its own set of axes and replicated over the
 // others. With U the union of all sets, the sum over U counts an operand split
-// over A once per rank of U \ A, so its squares are weighed by
-// 1 / |U \ A|; then one all-reduce of one scalar is enough:
+// over A once per rank of U \ A, so its squares are divided
+// by |U \ A|; then one all-reduce of one scalar is enough:
 //
 //   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
 //
@@ -19,25 +19,26 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Axes that split `spec`, ascending.
+/// Axes (of more than one rank) that split `spec`, ascending.
 static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
   std::vector<int64_t> axes;
   for (int64_t axis = 0, e = spec.mesh.getSizes().size(); axis < e; ++axis)
-    if (spec.splitsAxis(axis))
+    if (spec.mesh.getSizes()[axis] > 1 && spec.splitsAxis(axis))
       axes.push_back(axis);
   return axes;
 }
 
-static Value scaled(OpBuilder &builder, Location loc, Value value,
-                    double factor) {
-  if (factor == 1)
+/// A division, because 1 / 3 is not exact.
+static Value dividedBy(OpBuilder &builder, Location loc, Value value,
+                       double divisor) {
+  if (divisor == 1)
     return value;
   auto type = cast<RankedTensorType>(value.getType());
   Value constant = ConstantOp::create(
       builder, loc, type,
       DenseElementsAttr::get(
-          type, builder.getFloatAttr(type.getElementType(), factor)));
-  return BinaryOp::create(builder, loc, type, BinaryKind::mul, value, constant);
+          type, builder.getFloatAttr(type.getElementType(), divisor)));
+  return BinaryOp::create(builder, loc, type, BinaryKind::div, value, constant);
 }
 
 LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
@@ -66,7 +67,7 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
     double copies = static_cast<double>(productOfAxes(mesh, everyone) /
                                         productOfAxes(mesh, axes));
     Value squares = SumSquaresOp::create(builder, loc, type, values);
-    squares = scaled(builder, loc, squares, 1 / copies);
+    squares = dividedBy(builder, loc, squares, copies);
     sum = sum ? BinaryOp::create(builder, loc, type, BinaryKind::add, sum,
                                  squares)
                     .getResult()
@@ -78,9 +79,9 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
                               emitter.axisNames(everyone))
               .getResult(0);
   }
-  mapping.map(op.getNorm(),
-              UnaryOp::create(builder, loc, type, UnaryKind::sqrt, sum)
-                  .getResult());
+  mapping.map(
+      op.getNorm(),
+      UnaryOp::create(builder, loc, type, UnaryKind::sqrt, sum).getResult());
   return success();
 }
 

@@ -15,8 +15,7 @@ namespace {
 class PhaseListener : public OpBuilder::Listener {
 public:
   Attribute phase;
-  void notifyOperationInserted(Operation *op,
-                               OpBuilder::InsertPoint) override {
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (phase && !op->hasAttr(attr::kPhase))
       op->setAttr(attr::kPhase, phase);
   }
@@ -46,9 +45,8 @@ LogicalResult Partitioner::makeSignature() {
     for (auto [i, type] : llvm::enumerate(types)) {
       ShardingAttr sharding = getSharding(type);
       if (!sharding || sharding.getMesh() != mesh)
-        return sharded.emitError()
-               << what << " " << i << " of type " << type
-               << " has no sharding over " << mesh;
+        return sharded.emitError() << what << " " << i << " of type " << type
+                                   << " has no sharding over " << mesh;
       locals.push_back(localType(cast<RankedTensorType>(type)));
     }
     return success();

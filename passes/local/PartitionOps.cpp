@@ -66,8 +66,8 @@ void Partitioner::makeBoxLocal(Operation *op, Operation *local) {
   } else if (auto pad = dyn_cast<PadOp>(op)) {
     auto small = cast<RankedTensorType>(pad.getX().getType());
     auto large = cast<RankedTensorType>(pad.getResult().getType());
-    cast<PadOp>(local).setLow(localOffsets(
-        large, localType(large), small, pad.getLow(), pad.getStrides()));
+    cast<PadOp>(local).setLow(localOffsets(large, localType(large), small,
+                                           pad.getLow(), pad.getStrides()));
   }
 }
 
@@ -83,11 +83,9 @@ LogicalResult Partitioner::partitionConstant(ConstantOp op) {
   Value whole = ConstantOp::create(builder, op.getLoc(), withoutSharding(type),
                                    op.getValue());
   std::string why;
-  auto steps = planReshard(ShardingSpec::replicated(mesh, type.getShape()),
-                           *ShardingSpec::get(type),
-                           sizeInBytes(RankedTensorType::get(
-                               {}, type.getElementType())),
-                           why);
+  auto steps = planReshard(
+      ShardingSpec::replicated(mesh, type.getShape()), *ShardingSpec::get(type),
+      sizeInBytes(RankedTensorType::get({}, type.getElementType())), why);
   if (!steps)
     return op.emitError("cannot split the constant: ") << why;
   LocalEmitter emitter(builder, op.getLoc(), mesh);

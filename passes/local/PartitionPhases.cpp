@@ -40,10 +40,10 @@ namespace {
 
 /// What phases depend on, per value.
 struct Facts {
-  int phase = kSetup;      ///< Phase of the op that makes it.
-  bool varies = false;     ///< With the micro-batch.
-  bool accumulated = false;///< Known only after the last micro-batch.
-  bool fromInput = false;  ///< Depends on the step's data.
+  int phase = kSetup;       ///< Phase of the op that makes it.
+  bool varies = false;      ///< With the micro-batch.
+  bool accumulated = false; ///< Known only after the last micro-batch.
+  bool fromInput = false;   ///< Depends on the step's data.
 };
 
 class PhaseAssigner {
@@ -63,7 +63,7 @@ private:
 PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
-  hasMicroBatches = mb.has_value();
+  hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
   for (BlockArgument argument : step.getArguments()) {
     Facts facts;
     unsigned i = argument.getArgNumber();
@@ -117,8 +117,7 @@ LogicalResult PhaseAssigner::visit(Operation *op) {
     facts.varies = true;
   if (auto global = op->getAttrOfType<TypeAttr>("global")) {
     // Where a shard lies, and its padding, may depend on the micro-batch.
-    auto spec =
-        ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
+    auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
     std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
     facts.varies |= mb && spec->splitsAxis(*mb);
   }

@@ -143,15 +143,15 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
   case ReshardStepKind::allGather: {
     SmallVector<int64_t> shape{numPieces(mesh, step.axes)};
     llvm::append_range(shape, shapeOf(value));
-    value = AllGatherOp::create(builder, loc, typeLike(value, shape), value,
-                                axes);
+    value =
+        AllGatherOp::create(builder, loc, typeLike(value, shape), value, axes);
     return join(value, sizes, step.source, step.axes, goal[step.source]);
   }
   case ReshardStepKind::reduceScatter:
     value = split(value, sizes, step.target, step.axes);
-    return ReduceScatterOp::create(
-        builder, loc, typeLike(value, shapeOf(value).drop_front()),
-        step.reduction, value, axes);
+    return ReduceScatterOp::create(builder, loc,
+                                   typeLike(value, shapeOf(value).drop_front()),
+                                   step.reduction, value, axes);
   case ReshardStepKind::rankSlice:
     value = split(value, sizes, step.target, step.axes);
     return RankSliceOp::create(builder, loc,
@@ -196,8 +196,8 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   std::string why;
   auto steps = planReshard(*from, *to, elementBytes, why);
   if (!steps)
-    return op.emitError("cannot reshard ") << op.getX().getType() << " to "
-                                           << type << ": " << why;
+    return op.emitError("cannot reshard ")
+           << op.getX().getType() << " to " << type << ": " << why;
   Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc());
   LocalEmitter emitter(builder, op.getLoc(), mesh);
   mapping.map(op.getResult(),

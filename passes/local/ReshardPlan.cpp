@@ -60,9 +60,18 @@ DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
   return result;
 }
 
+/// Also drops axes of size 1, which place nothing.
 void normalize(ShardingSpec &spec) {
-  for (DimFactors &dim : spec.dims)
+  llvm::ArrayRef<int64_t> sizes = spec.mesh.getSizes();
+  for (DimFactors &dim : spec.dims) {
+    for (Factor &factor : dim)
+      llvm::erase_if(factor.axes,
+                     [&](int64_t axis) { return sizes[axis] == 1; });
     dim = normalize(spec.mesh, dim);
+  }
+  llvm::erase_if(spec.partial, [&](const PartialAxis &partial) {
+    return sizes[partial.axis] == 1;
+  });
   llvm::sort(spec.partial, [](const PartialAxis &a, const PartialAxis &b) {
     return a.axis < b.axis;
   });
@@ -119,9 +128,9 @@ std::optional<int64_t> isolate(ShardingSpec &spec, const Range &range) {
   int64_t size = sizeOf(dim);
   if (size % range.outer || range.outer % range.inner)
     return std::nullopt;
-  auto parts =
-      splitFactors(spec.mesh, dim,
-                   {size / range.outer, range.outer / range.inner, range.inner});
+  auto parts = splitFactors(
+      spec.mesh, dim,
+      {size / range.outer, range.outer / range.inner, range.inner});
   if (!parts)
     return std::nullopt;
   DimFactors middle = normalize(spec.mesh, (*parts)[1]);
@@ -221,8 +230,7 @@ void Planner::collectRanges(const ShardingSpec &spec) {
     if (dim.size() < 2 && outer > 1)
       ranges.insert({static_cast<int64_t>(d), outer, 1});
     for (const Factor &factor : dim) {
-      ranges.insert(
-          {static_cast<int64_t>(d), outer, outer / factor.size});
+      ranges.insert({static_cast<int64_t>(d), outer, outer / factor.size});
       outer /= factor.size;
     }
   }
@@ -311,8 +319,8 @@ void Planner::expandReductions(int64_t id) {
       continue;
     if (partial.axis == microBatch) {
       // Summing over time comes first: what follows runs once a step.
-      ReshardStep step{ReshardStepKind::accumulate, {partial.axis},
-                       partial.kind};
+      ReshardStep step{
+          ReshardStepKind::accumulate, {partial.axis}, partial.kind};
       step.before = step.after = spec;
       llvm::erase(step.after.partial, partial);
       return visit(id, std::move(step));
@@ -347,7 +355,8 @@ void Planner::expandReductions(int64_t id) {
 void Planner::expandSlices(int64_t id) {
   ShardingSpec spec = nodes[id].spec;
   for (int64_t axis = 0, e = mesh.getSizes().size(); axis < e; ++axis) {
-    // Splitting only pays for axes that the goal splits.
+    // Splitting only pays for axes that the goal splits (normalized: none of
+    // size 1).
     if (spec.usesAxis(axis) || !goal.splitsAxis(axis))
       continue;
     for (const Range &range : ranges) {
@@ -494,9 +503,10 @@ int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes) {
   return productOfAxes(mesh, axes);
 }
 
-std::optional<std::vector<ReshardStep>>
-planReshard(const ShardingSpec &from, const ShardingSpec &to,
-            int64_t elementBytes, std::string &why) {
+std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
+                                                    const ShardingSpec &to,
+                                                    int64_t elementBytes,
+                                                    std::string &why) {
   return Planner(from, to, elementBytes).run(why);
 }
 

@@ -75,9 +75,10 @@ int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 /// empty when they place equally. Nullopt with `why` filled when there is no
 /// way: the target is partial where the source is not, or a split over `mb`
 /// would have to be undone.
-std::optional<std::vector<ReshardStep>>
-planReshard(const ShardingSpec &from, const ShardingSpec &to,
-            int64_t elementBytes, std::string &why);
+std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
+                                                    const ShardingSpec &to,
+                                                    int64_t elementBytes,
+                                                    std::string &why);
 
 /// One collective of a reshard.
 struct ReshardTraffic {

@@ -49,17 +49,16 @@ LogicalResult LocalVerifier::checkGlobals(bool arguments) {
                               : TypeRange(func.getResultTypes());
   for (auto [i, type] : llvm::enumerate(types)) {
     auto global =
-        arguments ? func.getArgAttrOfType<TypeAttr>(i, attr::kGlobal)
-                  : dyn_cast_or_null<TypeAttr>(
-                        func.getResultAttr(i, attr::kGlobal));
+        arguments
+            ? func.getArgAttrOfType<TypeAttr>(i, attr::kGlobal)
+            : dyn_cast_or_null<TypeAttr>(func.getResultAttr(i, attr::kGlobal));
     const char *what = arguments ? "argument " : "result ";
     if (!global || !getSharding(global.getValue()))
       return func.emitError("(C5) ") << what << i << " has no 'dpc.global'";
     Type local = localType(cast<RankedTensorType>(global.getValue()));
     if (local != type)
-      return func.emitError("(C5) ")
-             << what << i << " has type " << type << ", its 'dpc.global' says "
-             << local;
+      return func.emitError("(C5) ") << what << i << " has type " << type
+                                     << ", its 'dpc.global' says " << local;
   }
   return success();
 }
@@ -71,7 +70,8 @@ LogicalResult LocalVerifier::checkTypes(Operation *op) {
   };
   for (Type type : op->getResultTypes())
     if (isEncoded(type))
-      return op->emitError("(C1) result of type ") << type << " has an encoding";
+      return op->emitError("(C1) result of type ")
+             << type << " has an encoding";
   for (Region &region : op->getRegions())
     for (Type type : region.getArgumentTypes())
       if (isEncoded(type))
@@ -105,8 +105,7 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   for (auto axis : axes.getAsRange<StringAttr>()) {
     if (!mesh.findAxis(axis.getValue()))
-      return op->emitError("(C2) axis ")
-             << axis << " is none of " << mesh;
+      return op->emitError("(C2) axis ") << axis << " is none of " << mesh;
     if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
       return op->emitError("(C2) micro-batches ('mb') are no ranks");
   }
@@ -114,7 +113,8 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
 }
 
 LogicalResult LocalVerifier::checkReads(Operation *op, int phase) {
-  bool inLoop = phase == *phaseRank("forward") || phase == *phaseRank("backward");
+  bool inLoop =
+      phase == *phaseRank("forward") || phase == *phaseRank("backward");
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     if (!producer)

@@ -135,8 +135,8 @@ private:
   std::vector<HostArray> combineGroup(Operation *op, int64_t rank,
                                       const std::vector<int64_t> &members);
   ShardingSpec resultSpec(size_t index) {
-    return specOf(cast<TypeAttr>(step.getResultAttr(index, "dpc.global"))
-                      .getValue());
+    return specOf(
+        cast<TypeAttr>(step.getResultAttr(index, "dpc.global")).getValue());
   }
 
   func::FuncOp step;

@@ -185,9 +185,9 @@ static void evalConvert(Evaluation &e) {
   Type to = type.getElementType();
   for (int64_t i = 0; i < e.results[0].size(); ++i) {
     double x = (*e.operands[0])[i];
-    e.results[0][i] = to.isInteger(1)             ? x != 0
-                      : isa<IntegerType>(to)      ? std::trunc(x)
-                                                  : x;
+    e.results[0][i] = to.isInteger(1)        ? x != 0
+                      : isa<IntegerType>(to) ? std::trunc(x)
+                                             : x;
   }
 }
 
@@ -212,12 +212,11 @@ static void addElementwise(std::map<std::string, Handler> &table) {
           unary(cast<UnaryOp>(e.op).getKind(), (*e.operands[0])[i]);
   };
   table["dpc.binary"] = [](Evaluation &e) {
-    bool integers =
-        isa<IntegerType>(getElementTypeOrSelf(e.op->getResult(0)));
+    bool integers = isa<IntegerType>(getElementTypeOrSelf(e.op->getResult(0)));
     for (int64_t i = 0; i < e.results[0].size(); ++i)
-      e.results[0][i] = binary(cast<BinaryOp>(e.op).getKind(),
-                               (*e.operands[0])[i], (*e.operands[1])[i],
-                               integers);
+      e.results[0][i] =
+          binary(cast<BinaryOp>(e.op).getKind(), (*e.operands[0])[i],
+                 (*e.operands[1])[i], integers);
   };
   table["dpc.compare"] = [](Evaluation &e) {
     for (int64_t i = 0; i < e.results[0].size(); ++i)
@@ -317,8 +316,8 @@ static void addMovement(std::map<std::string, Handler> &table) {
       bool padding = false;
       for (size_t d = 0; d < index.size(); ++d)
         padding |= positions[d][index[d]] < 0;
-      e.results[0][i] = padding ? mask.getValue().convertToDouble()
-                                : (*e.operands[0])[i];
+      e.results[0][i] =
+          padding ? mask.getValue().convertToDouble() : (*e.operands[0])[i];
       ++i;
     });
   };
@@ -395,9 +394,8 @@ std::map<std::string, Handler> &handlers() {
 void evaluate(Evaluation &e) {
   auto it = handlers().find(e.op->getName().getStringRef().str());
   if (it == handlers().end())
-    llvm::report_fatal_error(
-        llvm::Twine("test interpreter: no handler for ") +
-        e.op->getName().getStringRef());
+    llvm::report_fatal_error(llvm::Twine("test interpreter: no handler for ") +
+                             e.op->getName().getStringRef());
   e.results.clear();
   for (Value result : e.op->getResults())
     e.results.emplace_back(shapeOf(result));

@@ -130,8 +130,9 @@ static HostArray scoresOf(const Heads &n, const HostArray &q,
   forEachIndex(scores.shape, [&](const std::vector<int64_t> &x) {
     int64_t group = x[1] / (n.heads / n.groups);
     for (int64_t d = 0; d < n.depth; ++d)
-      scores[i] += q[((x[0] * n.heads + x[1]) * n.queries + x[2]) * n.depth + d] *
-                   k[((x[0] * n.groups + group) * n.keys + x[3]) * n.depth + d];
+      scores[i] +=
+          q[((x[0] * n.heads + x[1]) * n.queries + x[2]) * n.depth + d] *
+          k[((x[0] * n.groups + group) * n.keys + x[3]) * n.depth + d];
     ++i;
   });
   return scores;
@@ -327,8 +328,8 @@ static void evalCrossEntropy(Evaluation &e) {
     double lse = top + std::log(sum);
     int64_t label = idOf(labels[i]);
     e.results[1][i] = lse;
-    if (label != static_cast<int64_t>(
-                     cast<CrossEntropyOp>(e.op).getIgnoreIndex()))
+    if (label !=
+        static_cast<int64_t>(cast<CrossEntropyOp>(e.op).getIgnoreIndex()))
       e.results[0][i] = lse - logits[i * n + label];
   }
 }
@@ -351,8 +352,8 @@ static void evalAdamW(Evaluation &e) {
   double beta2 = op.getBeta2().convertToDouble();
   for (int64_t i = 0; i < e.results[0].size(); ++i) {
     double g = scale * (*e.operands[3])[i];
-    double p = (*e.operands[0])[i] *
-               (1 - lr * op.getWeightDecay().convertToDouble());
+    double p =
+        (*e.operands[0])[i] * (1 - lr * op.getWeightDecay().convertToDouble());
     double m = beta1 * (*e.operands[1])[i] + (1 - beta1) * g;
     double v = beta2 * (*e.operands[2])[i] + (1 - beta2) * g * g;
     double root = std::sqrt(v) / std::sqrt(1 - std::pow(beta2, count));
@@ -369,12 +370,11 @@ static void evalSgd(Evaluation &e) {
   bool first = scalar(e.operands[5]) == 1;
   for (int64_t i = 0; i < e.results[0].size(); ++i) {
     double p = (*e.operands[0])[i];
-    double g = scale * (*e.operands[2])[i] +
-               op.getWeightDecay().convertToDouble() * p;
-    double b = first ? g
-                     : op.getMomentum().convertToDouble() *
-                               (*e.operands[1])[i] +
-                           g;
+    double g =
+        scale * (*e.operands[2])[i] + op.getWeightDecay().convertToDouble() * p;
+    double b =
+        first ? g
+              : op.getMomentum().convertToDouble() * (*e.operands[1])[i] + g;
     e.results[0][i] = p - lr * b;
     e.results[1][i] = b;
   }

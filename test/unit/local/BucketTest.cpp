@@ -1,1 +1,91 @@
+//===- BucketTest.cpp - dpc-bucket-collectives ----------------------------===//
 #include "test/unit/local/LocalTest.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace dpc::test {
+namespace {
+
+/// A local function over dp = 2 with the given body; $A is an all-reduce.
+OwningOpRef<ModuleOp> step(const std::string &body) {
+  std::string text = R"mlir(
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{}]>
+!t = tensor<4xf32>
+!g = tensor<4xf32, #r>
+func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.global = !g}, !t {dpc.global = !g})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+)mlir" + body + "}\n";
+  for (size_t at; (at = text.find("$F")) != std::string::npos;)
+    text.replace(at, 2, "{dpc.phase = \"forward\"} : !t -> !t");
+  for (size_t at; (at = text.find("$A")) != std::string::npos;)
+    text.replace(at, 2,
+                 "axes = [\"dp\"] {dpc.phase = \"forward\"} : (!t) -> !t");
+  return parse(text);
+}
+
+/// Runs the pass, compares results before and after, returns all-reduces.
+int bucket(ModuleOp module, const std::string &options = "") {
+  auto func = module.lookupSymbol<func::FuncOp>("step");
+  std::vector<HostArray> inputs = makeInputs(func, false);
+  RankResult before = runRanks(func, inputs);
+  EXPECT_TRUE(runPasses(module, "dpc-bucket-collectives" + options +
+                                    ",dpc-verify-local"));
+  EXPECT_TRUE(succeeded(verify(module)));
+  RankResult after = runRanks(func, inputs);
+  for (size_t i = 0; i < before.outputs.size(); ++i)
+    EXPECT_EQ(before.outputs[i].data, after.outputs[i].data);
+  return countOps(module, "dpc.all_reduce");
+}
+
+TEST(Buckets, ReadersMoveBehind) {
+  auto module = step(R"mlir(
+  %0 = dpc.all_reduce sum %a $A
+  %1 = dpc.unary neg %0 $F
+  %2 = dpc.unary abs %1 $F
+  %3 = dpc.unary relu %b $F
+  %4 = dpc.all_reduce sum %3 $A
+  return %2, %4 : !t, !t
+)mlir");
+  EXPECT_EQ(bucket(*module), 1);
+}
+
+TEST(Buckets, DependentOnesStayApart) {
+  auto module = step(R"mlir(
+  %0 = dpc.all_reduce sum %a $A
+  %1 = dpc.unary neg %0 $F
+  %2 = dpc.all_reduce sum %1 $A
+  return %2, %1 : !t, !t
+)mlir");
+  EXPECT_EQ(bucket(*module), 2);
+}
+
+/// sum and max buckets that need each other must not both close.
+TEST(Buckets, NoCycleAcrossBuckets) {
+  auto module = step(R"mlir(
+  %s0 = dpc.all_reduce sum %a $A
+  %m0 = dpc.all_reduce max %b $A
+  %0 = dpc.unary neg %m0 $F
+  %s1 = dpc.all_reduce sum %0 $A
+  %1 = dpc.unary neg %s0 $F
+  %m1 = dpc.all_reduce max %1 $A
+  return %s1, %m1 : !t, !t
+)mlir");
+  EXPECT_EQ(bucket(*module), 3);
+}
+
+TEST(Buckets, Size) {
+  auto module = step(R"mlir(
+  %0 = dpc.all_reduce sum %a $A
+  %1 = dpc.all_reduce sum %b $A
+  %2 = dpc.unary neg %a $F
+  %3 = dpc.all_reduce sum %2 $A
+  %4 = dpc.binary add %0, %1 {dpc.phase = "forward"} : (!t, !t) -> !t
+  return %3, %4 : !t, !t
+)mlir");
+  EXPECT_EQ(bucket(*module, "{bucket-bytes=32}"), 2);
+}
+
+} // namespace
+} // namespace dpc::test

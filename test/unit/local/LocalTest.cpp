@@ -76,7 +76,8 @@ static std::string compare(const HostArray &got, const HostArray &want,
 }
 
 std::string compareWithOneDevice(ModuleOp module, double tolerance,
-                                 const std::string &passes) {
+                                 const std::string &passes,
+                                 llvm::function_ref<void(ModuleOp)> mutate) {
   auto sharded = module.lookupSymbol<func::FuncOp>("train_step");
   if (!sharded)
     sharded = module.lookupSymbol<func::FuncOp>("forward");
@@ -84,8 +85,9 @@ std::string compareWithOneDevice(ModuleOp module, double tolerance,
   std::vector<HostArray> want = runGlobal(sharded, inputs);
   if (!runPasses(module, "dpc-partition" + passes + ",dpc-verify-local"))
     return "passes failed";
-  RankResult got =
-      runRanks(module.lookupSymbol<func::FuncOp>("step"), inputs);
+  if (mutate)
+    mutate(module);
+  RankResult got = runRanks(module.lookupSymbol<func::FuncOp>("step"), inputs);
   if (tolerance == 0 && !got.disagreement.empty())
     return got.disagreement;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -96,8 +98,25 @@ std::string compareWithOneDevice(ModuleOp module, double tolerance,
   return "";
 }
 
-std::string bind(std::string text,
-                 const std::map<std::string, std::string> &bindings) {
+int dropMasks(ModuleOp module) {
+  int count = 0;
+  module.walk([&](MaskOp mask) {
+    mask.getResult().replaceAllUsesWith(mask.getX());
+    mask.erase();
+    ++count;
+  });
+  return count;
+}
+
+int countOps(ModuleOp module, llvm::StringRef name) {
+  int count = 0;
+  module.lookupSymbol<func::FuncOp>("step").walk(
+      [&](Operation *op) { count += op->getName().getStringRef() == name; });
+  return count;
+}
+
+std::string fillIn(std::string text,
+                   const std::map<std::string, std::string> &bindings) {
   // Longest names first, so that $ab is not read as $a.
   for (const auto &[name, value] : llvm::reverse(bindings))
     for (size_t at; (at = text.find("$" + name)) != std::string::npos;)

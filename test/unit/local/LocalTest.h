@@ -24,13 +24,22 @@ std::vector<HostArray> makeInputs(mlir::func::FuncOp func, bool fractions);
 
 /// Partitions the module's sharded function, runs all ranks and compares with
 /// the sharded function on one device. `tolerance` is relative to 1 + |x|;
-/// 0 asks for equality. Empty when equal, else the first difference.
-std::string compareWithOneDevice(mlir::ModuleOp module, double tolerance,
-                                 const std::string &passes = "");
+/// 0 asks for equality. `passes` (",name,..") run behind dpc-partition and
+/// `mutate` behind those. Empty when equal, else the first difference.
+std::string
+compareWithOneDevice(mlir::ModuleOp module, double tolerance,
+                     const std::string &passes = "",
+                     llvm::function_ref<void(mlir::ModuleOp)> mutate = nullptr);
+
+/// Replaces every dpc.mask by its operand; returns how many there were.
+int dropMasks(mlir::ModuleOp module);
+
+/// Number of ops of the given name in @step.
+int countOps(mlir::ModuleOp module, llvm::StringRef name);
 
 /// Replaces every $NAME in `text` by bindings[NAME].
-std::string bind(std::string text,
-                 const std::map<std::string, std::string> &bindings);
+std::string fillIn(std::string text,
+                   const std::map<std::string, std::string> &bindings);
 
 } // namespace dpc::test
 

@@ -154,7 +154,8 @@ TEST(Reshard, ThreeAxesInOneDimension) {
 /// The sharding of a [64, 32] tensor written as in types, over `mesh`.
 ShardingSpec spec(const std::string &mesh, const std::string &text) {
   std::string source = "func.func private @f(tensor<64x32xf32, #dpc.sharding<"
-                       "#dpc.mesh<" + mesh + ">, " + text + ">>)";
+                       "#dpc.mesh<" +
+                       mesh + ">, " + text + ">>)";
   auto module = parse(source);
   auto func = *module->getOps<func::FuncOp>().begin();
   return *ShardingSpec::get(cast<RankedTensorType>(func.getArgumentTypes()[0]));
@@ -168,7 +169,8 @@ std::string planText(const std::string &mesh, const std::string &from,
     return why;
   std::string text;
   for (const ReshardStep &step : *steps) {
-    text += (text.empty() ? "" : " ") + stringifyReshardStepKind(step.kind).str();
+    text +=
+        (text.empty() ? "" : " ") + stringifyReshardStepKind(step.kind).str();
     for (int64_t axis : step.axes)
       text += ":" + step.before.mesh.getNames()[axis].str();
   }
@@ -182,9 +184,9 @@ TEST(ReshardPlan, Chains) {
             "rank_slice:dp rank_slice:tp");
   EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum}", "[{}, {}]"),
             "all_reduce:dp");
-  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum, tp : sum}",
-                     "[{}, {}]"),
-            "all_reduce:dp:tp");
+  EXPECT_EQ(
+      planText(mesh, "[{}, {}], partial = {dp : sum, tp : sum}", "[{}, {}]"),
+      "all_reduce:dp:tp");
   EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum}", "[{dp}, {}]"),
             "reduce_scatter:dp");
   EXPECT_EQ(planText(mesh, "[{dp}, {}]", "[{}, {dp}]"), "all_to_all:dp");
@@ -195,21 +197,21 @@ TEST(ReshardPlan, Chains) {
 
 /// Slicing by tp first halves what the all-reduce over dp has to carry.
 TEST(ReshardPlan, SlicesBeforeItReduces) {
-  EXPECT_EQ(planText("dp=4, tp=2", "[{}, {}], partial = {dp : sum}",
-                     "[{}, {tp}]"),
-            "rank_slice:tp all_reduce:dp");
+  EXPECT_EQ(
+      planText("dp=4, tp=2", "[{}, {}], partial = {dp : sum}", "[{}, {tp}]"),
+      "rank_slice:tp all_reduce:dp");
 }
 
 TEST(ReshardPlan, MicroBatches) {
   const char *mesh = "dp=4, mb=2";
-  EXPECT_EQ(planText(mesh, "[{}, {}], partial = {dp : sum, mb : sum}",
-                     "[{}, {}]"),
-            "accumulate:mb all_reduce:dp");
+  EXPECT_EQ(
+      planText(mesh, "[{}, {}], partial = {dp : sum, mb : sum}", "[{}, {}]"),
+      "accumulate:mb all_reduce:dp");
   EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, mb}, {}]"),
             "rank_slice:dp rank_slice:mb");
-  EXPECT_NE(planText(mesh, "[{dp, mb}, {}]", "[{dp}, {}]").find(
-                "not supported"),
-            std::string::npos);
+  EXPECT_NE(
+      planText(mesh, "[{dp, mb}, {}]", "[{dp}, {}]").find("not supported"),
+      std::string::npos);
   EXPECT_NE(planText(mesh, "[{}, {}]", "[{}, {}], partial = {dp : sum}")
                 .find("partial over 'dp'"),
             std::string::npos);
