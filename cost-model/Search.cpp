@@ -329,9 +329,15 @@ std::string StrategySearch::bindingConstraint() const {
     return "memory";
   const Evaluation &winner = result.candidates.front().evaluation;
   // A faster candidate that does not fit: memory decides.
+  auto isFasterButTooLarge = [&](const Candidate &candidate) {
+    return kindOf(candidate) == 1 && candidate.method == "graph" &&
+           candidate.evaluation.stepSeconds < winner.stepSeconds;
+  };
   for (const Candidate &candidate : result.candidates)
-    if (kindOf(candidate) == 1 &&
-        candidate.evaluation.stepSeconds < winner.stepSeconds)
+    if (isFasterButTooLarge(candidate))
+      return "memory";
+  for (const Baseline &baseline : result.baselines)
+    if (isFasterButTooLarge(baseline.candidate))
       return "memory";
   if (winner.exposedCommunicationSeconds <= winner.stepSeconds / 2) {
     const Device &device = cluster.slowestDevice(result.totals.computeType);
