@@ -119,11 +119,11 @@ Value PlanBuilder::rootOf(Value value) const {
 }
 
 void PlanBuilder::orderOps() {
-  for (Operation &op : step.getBody().front().without_terminator())
-    ops.push_back(&op);
-  llvm::stable_sort(ops, [&](Operation *a, Operation *b) {
-    return phaseOf(a) < phaseOf(b);
-  });
+  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
+                      Phase::update})
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (phaseOf(&op) == phase)
+        ops.push_back(&op);
   for (auto [i, op] : llvm::enumerate(ops)) {
     position[op] = i;
     if (isView(op))
@@ -458,9 +458,11 @@ LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
   call.symbol = kernelSymbol(spec);
   call.buffers = {sum.buffer, x.buffer, sum.buffer};
   call.writes = {2};
-  emit(phaseOf(op), std::move(call), "accumulate");
   kernel.erase();
-  return success(!items.back().instruction.name.empty());
+  if (call.symbol.empty())
+    return failure();
+  emit(phaseOf(op), std::move(call), "accumulate");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,9 +21,13 @@ void PlanBuilder::orderItems() {
   for (Item &item : tails)
     items.push_back(std::move(item));
   tails.clear();
-  llvm::stable_sort(items, [](const Item &a, const Item &b) {
-    return a.phase < b.phase;
-  });
+  std::vector<Item> ordered;
+  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
+                      Phase::update})
+    for (Item &item : items)
+      if (item.phase == phase)
+        ordered.push_back(std::move(item));
+  items = std::move(ordered);
 }
 
 namespace {

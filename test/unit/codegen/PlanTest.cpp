@@ -1,0 +1,130 @@
+//===- PlanTest.cpp - Buffers, events and schedules of plans --------------===//
+#include "test/unit/codegen/StepHarness.h"
+
+#include <gtest/gtest.h>
+
+using namespace dpc::test;
+using namespace dpc;
+
+namespace {
+
+// dw = x^T x summed over 3 micro-batches and 2 ranks, then one update.
+const char *const kAccumulating = R"(
+func.func @step(%w: tensor<4x4xf32> {dpc.role = "parameter", dpc.name = "w"},
+                %b: tensor<4x4xf32> {dpc.role = "state", dpc.name = "b", dpc.of = "w", dpc.slot = "momentum"},
+                %x: tensor<2x4xf32> {dpc.role = "input", dpc.name = "x", dpc.global = tensor<12x4xf32, #dpc.sharding<#dpc.mesh<dp=2, mb=3>, [{dp, mb}, {} ]>>},
+                %lr: tensor<f32> {dpc.role = "scalar", dpc.name = "lr"},
+                %t: tensor<f32> {dpc.role = "scalar", dpc.name = "step"})
+    -> (tensor<4x4xf32> {dpc.name = "w", dpc.ties = 0 : i64}, tensor<4x4xf32> {dpc.name = "b", dpc.ties = 1 : i64}, tensor<2x4xf32> {dpc.name = "y", dpc.global = tensor<12x4xf32, #dpc.sharding<#dpc.mesh<dp=2, mb=3>, [{dp, mb}, {} ]>>})
+    attributes {dpc.mesh = #dpc.mesh<dp=2, mb=3>} {
+  %one = dpc.constant dense<1.0> : tensor<f32> {dpc.phase = "setup"} -> tensor<f32>
+  %y = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %g = dpc.matmul %x, %x ta {dpc.phase = "backward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  %s = dpc.accumulate sum %g {dpc.phase = "backward"} : tensor<4x4xf32> -> tensor<4x4xf32>
+  %r = dpc.all_reduce sum %s axes = ["dp"] {dpc.phase = "update"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w1, %b1 = dpc.sgd %w, %b, %r, %one, %lr, %t momentum = 0.0 weight_decay = 0.0 {dpc.phase = "update"} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  return %w1, %b1, %y : tensor<4x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>
+})";
+
+TEST(Plan, MicroBatchesAccumulate) {
+  Step step(kAccumulating);
+  ASSERT_EQ(step.error, "");
+  EXPECT_EQ(step.plan.mesh.microBatches, 3);
+  EXPECT_EQ(step.plan.schedule.size(), 2u);
+  ASSERT_EQ(step.plan.schedule[0].size(), 8u); // setup, 3 x 2, update
+  Array x = randomArray(8, 1), w = randomArray(16, 2);
+  step.set("w", w);
+  step.set("b", Array(16, 0));
+  step.set("x", x);
+  step.set("lr", {0.5});
+  step.set("step", {1});
+  // The harness feeds the same shard to every micro-batch.
+  for (int round = 0; round < 2; ++round) {
+    step.run();
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 4; ++j)
+        w[i * 4 + j] -= 0.5 * 3 * (x[i] * x[j] + x[4 + i] * x[4 + j]);
+    expectClose(step.get("w"), w);
+  }
+}
+
+TEST(Plan, CollectiveIsInPlaceAndOrderedByEvents) {
+  Step step(kAccumulating);
+  ASSERT_EQ(step.error, "");
+  const auto &update = step.plan.phases["update"];
+  ASSERT_EQ(update.size(), 2u);
+  EXPECT_EQ(update[0].queue, rt::Queue::Comm);
+  ASSERT_EQ(update[0].waits.size(), 1u);
+  EXPECT_EQ(update[1].waits, std::vector<int>{update[0].signals});
+  const auto &reduce = std::get<rt::AllReduceOp>(update[0].op);
+  const auto &fill = std::get<rt::FillOp>(step.plan.phases["setup"][0].op);
+  EXPECT_EQ(reduce.buffers, std::vector<int>{fill.buffer});
+  EXPECT_EQ(step.plan.buffers[fill.buffer].kind, rt::BufferKind::Gradient);
+}
+
+TEST(Plan, OutputsThatVaryWithMicroBatchesAreStored) {
+  Step step(kAccumulating);
+  ASSERT_EQ(step.error, "");
+  const auto &forward = step.plan.phases["forward"];
+  EXPECT_TRUE(std::holds_alternative<rt::LoadInputOp>(forward.front().op));
+  EXPECT_TRUE(std::holds_alternative<rt::StoreOutputOp>(forward.back().op));
+}
+
+// Four layers of one shape need one kernel.
+TEST(Plan, EqualKernelsShareCode) {
+  std::string body, last = "%x";
+  for (int i = 0; i < 4; ++i) {
+    std::string next = "%v" + std::to_string(i);
+    body += "  " + next + " = dpc.unary gelu " + last +
+            " : tensor<8x8xf32> -> tensor<8x8xf32>\n";
+    last = next;
+  }
+  Step step("func.func @step(%x: tensor<8x8xf32> {dpc.role = \"input\", "
+            "dpc.name = \"x\"}) -> (tensor<8x8xf32> {dpc.name = \"y\"}) {\n" +
+            body + "  return " + last + " : tensor<8x8xf32>\n}");
+  ASSERT_EQ(step.error, "");
+  std::set<std::string> symbols;
+  for (const rt::Instruction &instruction : step.plan.phases["forward"])
+    if (auto *kernel = std::get_if<rt::KernelOp>(&instruction.op))
+      symbols.insert(kernel->symbol);
+  EXPECT_EQ(symbols.size(), 1u);
+  // Two values are live at a time, and the output.
+  EXPECT_LE(step.plan.arenaBytes, 3 * 256);
+}
+
+// A gradient bucket may not reuse bytes that a running collective reads.
+TEST(Plan, BuffersOfRunningCollectivesStayLive) {
+  Step step(R"(
+func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<64xf32> {dpc.name = "a"}, tensor<64xf32> {dpc.name = "b"})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.unary exp %x : tensor<64xf32> -> tensor<64xf32>
+  %1 = dpc.all_reduce sum %0 axes = ["dp"] : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = dpc.unary tanh %x : tensor<64xf32> -> tensor<64xf32>
+  %3 = dpc.unary erf %2 : tensor<64xf32> -> tensor<64xf32>
+  %4 = dpc.binary add %1, %3 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %4, %3 : tensor<64xf32>, tensor<64xf32>
+})");
+  EXPECT_EQ(step.error, ""); // the validator checks the races
+  const auto &forward = step.plan.phases["forward"];
+  for (const rt::Instruction &instruction : forward)
+    if (instruction.name == "tanh" || instruction.name == "erf")
+      EXPECT_TRUE(instruction.waits.empty()) << "must overlap";
+}
+
+TEST(Plan, UpdatedParameterThatIsStillReadIsCopied) {
+  Step step(R"(
+func.func @step(%p: tensor<8xf32> {dpc.role = "parameter", dpc.name = "p"})
+    -> (tensor<8xf32> {dpc.name = "p", dpc.ties = 0 : i64}, tensor<8xf32> {dpc.name = "old"}) {
+  %q = dpc.unary exp %p {dpc.phase = "update"} : tensor<8xf32> -> tensor<8xf32>
+  %o = dpc.unary neg %p {dpc.phase = "update"} : tensor<8xf32> -> tensor<8xf32>
+  return %q, %o : tensor<8xf32>, tensor<8xf32>
+})");
+  ASSERT_EQ(step.error, "");
+  step.set("p", Array(8, 0.0));
+  step.run();
+  expectClose(step.get("old"), Array(8, 0.0));
+  EXPECT_EQ(step.get("p")[0], 1.0);
+}
+
+} // namespace

@@ -1,0 +1,325 @@
+//===- RowKernelTest.cpp - Row and reduction kernels against loops --------===//
+#include "test/unit/codegen/StepHarness.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace dpc::test;
+
+namespace {
+
+const double kInf = std::numeric_limits<double>::infinity();
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST(Row, SoftmaxAndItsGradient) {
+  Step step(R"(
+func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
+                %g: tensor<5x37xf32> {dpc.role = "input", dpc.name = "g"})
+    -> (tensor<5x37xf32> {dpc.name = "y"}, tensor<5x37xf32> {dpc.name = "dx"}) {
+  %y = dpc.softmax %x : tensor<5x37xf32> -> tensor<5x37xf32>
+  %dx = dpc.softmax_grad %y, %g : (tensor<5x37xf32>, tensor<5x37xf32>) -> tensor<5x37xf32>
+  return %y, %dx : tensor<5x37xf32>, tensor<5x37xf32>
+})");
+  Array x = randomArray(185, 1, -9, 9), g = randomArray(185, 2);
+  x[3] = -kInf;
+  step.set("x", x);
+  step.set("g", g);
+  step.run();
+  Array y(185), dx(185);
+  for (int i = 0; i < 5; ++i) {
+    double sum = 0, dot = 0;
+    for (int j = 0; j < 37; ++j)
+      sum += std::exp(x[i * 37 + j]);
+    for (int j = 0; j < 37; ++j) {
+      y[i * 37 + j] = std::exp(x[i * 37 + j]) / sum;
+      dot += y[i * 37 + j] * g[i * 37 + j];
+    }
+    for (int j = 0; j < 37; ++j)
+      dx[i * 37 + j] = y[i * 37 + j] * (g[i * 37 + j] - dot);
+  }
+  expectClose(step.get("y"), y);
+  expectClose(step.get("dx"), dx);
+}
+
+// x = a + b is also a result; the norm's result is scaled once more.
+TEST(Row, NormWithProducersAndConsumers) {
+  Step step(R"(
+func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
+                %b: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "b"},
+                %w: tensor<40xf32> {dpc.role = "parameter", dpc.name = "w"},
+                %c: tensor<40xf32> {dpc.role = "parameter", dpc.name = "c"})
+    -> (tensor<3x4x40xf32> {dpc.name = "x"}, tensor<3x4x40xf32> {dpc.name = "y"}, tensor<3x4xf32> {dpc.name = "mean"}, tensor<3x4xf32> {dpc.name = "rstd"}) {
+  %r:4 = dpc.kernel %a, %b, %w, %c : (tensor<3x4x40xf32>, tensor<3x4x40xf32>, tensor<40xf32>, tensor<40xf32>) -> (tensor<3x4x40xf32>, tensor<3x4x40xf32>, tensor<3x4xf32>, tensor<3x4xf32>) {
+  ^bb0(%p: tensor<3x4x40xf32>, %q: tensor<3x4x40xf32>, %s: tensor<40xf32>, %t: tensor<40xf32>):
+    %x = dpc.binary add %p, %q : (tensor<3x4x40xf32>, tensor<3x4x40xf32>) -> tensor<3x4x40xf32>
+    %y, %mean, %rstd = dpc.norm layer %x scale %s bias %t eps = 1.0e-5 : (tensor<3x4x40xf32>, tensor<40xf32>, tensor<40xf32>) -> (tensor<3x4x40xf32>, tensor<3x4xf32>, tensor<3x4xf32>)
+    %z = dpc.binary mul %y, %p : (tensor<3x4x40xf32>, tensor<3x4x40xf32>) -> tensor<3x4x40xf32>
+    dpc.yield %x, %z, %mean, %rstd : tensor<3x4x40xf32>, tensor<3x4x40xf32>, tensor<3x4xf32>, tensor<3x4xf32>
+  }
+  return %r#0, %r#1, %r#2, %r#3 : tensor<3x4x40xf32>, tensor<3x4x40xf32>, tensor<3x4xf32>, tensor<3x4xf32>
+})");
+  Array a = randomArray(480, 1), b = randomArray(480, 2, 98, 102);
+  Array w = randomArray(40, 3), c = randomArray(40, 4);
+  step.set("a", a);
+  step.set("b", b);
+  step.set("w", w);
+  step.set("c", c);
+  step.run();
+  Array x(480), y(480), means(12), rstds(12);
+  for (int i = 0; i < 12; ++i) {
+    double mean = 0, var = 0;
+    for (int j = 0; j < 40; ++j) {
+      x[i * 40 + j] = float(a[i * 40 + j] + b[i * 40 + j]);
+      mean += x[i * 40 + j] / 40;
+    }
+    for (int j = 0; j < 40; ++j)
+      var += std::pow(x[i * 40 + j] - mean, 2) / 40;
+    means[i] = mean;
+    rstds[i] = 1 / std::sqrt(var + 1e-5);
+    for (int j = 0; j < 40; ++j)
+      y[i * 40 + j] = ((x[i * 40 + j] - mean) * rstds[i] * w[j] + c[j]) *
+                      a[i * 40 + j];
+  }
+  expectClose(step.get("x"), x);
+  expectClose(step.get("y"), y, 3e-5); // x is near 100: 1e-5 absolute
+  expectClose(step.get("mean"), means);
+  expectClose(step.get("rstd"), rstds, 1e-5);
+}
+
+void checkNormGrad(bool layer) {
+  std::string kind = layer ? "layer" : "rms";
+  Step step(R"(
+func.func @step(%x: tensor<6x40xf32> {dpc.role = "input", dpc.name = "x"},
+                %dy: tensor<6x40xf32> {dpc.role = "input", dpc.name = "dy"},
+                %w: tensor<40xf32> {dpc.role = "parameter", dpc.name = "w"})
+    -> (tensor<6x40xf32> {dpc.name = "dx"}, tensor<40xf32> {dpc.name = "dw"}, tensor<40xf32> {dpc.name = "db"}) {
+  %y, %mean, %rstd = dpc.norm )" +
+            kind + R"( %x scale %w eps = 1.0e-5 : (tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>)
+  %dx, %dw, %db = dpc.norm_grad )" +
+            kind + R"( %x, %mean, %rstd, %dy scale %w : (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<40xf32>, tensor<40xf32>)
+  return %dx, %dw, %db : tensor<6x40xf32>, tensor<40xf32>, tensor<40xf32>
+})");
+  Array x = randomArray(240, 1), dy = randomArray(240, 2);
+  Array w = randomArray(40, 3);
+  step.set("x", x);
+  step.set("dy", dy);
+  step.set("w", w);
+  step.run();
+  Array dx(240), dw(40), db(40);
+  for (int i = 0; i < 6; ++i) {
+    double mean = 0, var = 0, u = 0, uh = 0;
+    for (int j = 0; j < 40; ++j)
+      mean += layer ? x[i * 40 + j] / 40 : 0;
+    for (int j = 0; j < 40; ++j)
+      var += std::pow(x[i * 40 + j] - mean, 2) / 40;
+    double rstd = 1 / std::sqrt(var + 1e-5);
+    auto h = [&](int j) { return (x[i * 40 + j] - mean) * rstd; };
+    for (int j = 0; j < 40; ++j) {
+      dw[j] += dy[i * 40 + j] * h(j);
+      db[j] += dy[i * 40 + j];
+      u += layer ? dy[i * 40 + j] * w[j] / 40 : 0;
+      uh += dy[i * 40 + j] * w[j] * h(j) / 40;
+    }
+    for (int j = 0; j < 40; ++j)
+      dx[i * 40 + j] = rstd * (dy[i * 40 + j] * w[j] - u - h(j) * uh);
+  }
+  expectClose(step.get("dx"), dx, 5e-6);
+  expectClose(step.get("dw"), dw, 5e-6);
+  expectClose(step.get("db"), db, 5e-6);
+}
+TEST(Row, LayerNormGradient) { checkNormGrad(true); }
+TEST(Row, RmsNormGradient) { checkNormGrad(false); }
+
+// Cells beyond the diagonal hold NaN and must not matter.
+TEST(Row, CausalAttentionProbabilities) {
+  Step step(R"(
+func.func @step(%s: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "s"},
+                %dp: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "dp"},
+                %delta: tensor<1x2x5xf32> {dpc.role = "input", dpc.name = "delta"})
+    -> (tensor<1x2x5x7xf32> {dpc.name = "p"}, tensor<1x2x5xf32> {dpc.name = "lse"}, tensor<1x2x5x7xf32> {dpc.name = "p2"}, tensor<1x2x5x7xf32> {dpc.name = "ds"}) {
+  %p, %lse = dpc.attention_probs %s scale = 0.25 causal : (tensor<1x2x5x7xf32>) -> (tensor<1x2x5x7xf32>, tensor<1x2x5xf32>)
+  %p2, %ds = dpc.attention_scores_grad %s, %lse, %dp, %delta scale = 0.25 causal : (tensor<1x2x5x7xf32>, tensor<1x2x5xf32>, tensor<1x2x5x7xf32>, tensor<1x2x5xf32>) -> (tensor<1x2x5x7xf32>, tensor<1x2x5x7xf32>)
+  return %p, %lse, %p2, %ds : tensor<1x2x5x7xf32>, tensor<1x2x5xf32>, tensor<1x2x5x7xf32>, tensor<1x2x5x7xf32>
+})");
+  Array s = randomArray(70, 1, -8, 8), dp = randomArray(70, 2);
+  Array delta = randomArray(10, 3), p(70), ds(70), lse(10);
+  for (int r = 0; r < 10; ++r) {
+    int visible = r % 5 + 3;
+    double sum = 0;
+    for (int j = 0; j < 7; ++j)
+      if (j >= visible)
+        s[r * 7 + j] = dp[r * 7 + j] = kNaN;
+    for (int j = 0; j < visible; ++j)
+      sum += std::exp(0.25 * s[r * 7 + j]);
+    lse[r] = std::log(sum);
+    for (int j = 0; j < visible; ++j) {
+      p[r * 7 + j] = std::exp(0.25 * s[r * 7 + j]) / sum;
+      ds[r * 7 + j] = 0.25 * p[r * 7 + j] * (dp[r * 7 + j] - delta[r]);
+    }
+  }
+  step.set("s", s);
+  step.set("dp", dp);
+  step.set("delta", delta);
+  step.run();
+  expectClose(step.get("p"), p);
+  expectClose(step.get("lse"), lse);
+  expectClose(step.get("p2"), p);
+  expectClose(step.get("ds"), ds);
+}
+
+TEST(Row, AttentionMaskIsAdded) {
+  Step step(R"(
+func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
+                %m: tensor<2x1x1x5xf32> {dpc.role = "input", dpc.name = "m"})
+    -> (tensor<2x2x3x5xf32> {dpc.name = "p"}) {
+  %p, %lse = dpc.attention_probs %s mask %m scale = 0.5 : (tensor<2x2x3x5xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x2x3x5xf32>, tensor<2x2x3xf32>)
+  return %p : tensor<2x2x3x5xf32>
+})");
+  Array s = randomArray(60, 1), m(10, 0), p(60);
+  m[1] = m[7] = -kInf;
+  m[2] = -3;
+  step.set("s", s);
+  step.set("m", m);
+  step.run();
+  for (int r = 0; r < 12; ++r) {
+    double sum = 0;
+    auto e = [&](int j) {
+      return std::exp(0.5 * s[r * 5 + j] + m[r / 6 * 5 + j]);
+    };
+    for (int j = 0; j < 5; ++j)
+      sum += e(j);
+    for (int j = 0; j < 5; ++j)
+      p[r * 5 + j] = e(j) / sum;
+  }
+  expectClose(step.get("p"), p);
+}
+
+// 7 columns over 2 ranks: 4 and 3; the padding column is NaN.
+TEST(Row, CrossEntropyOfASplitVocabulary) {
+  Step step(R"(
+func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},
+                %max: tensor<3xf32> {dpc.role = "input", dpc.name = "max"},
+                %labels: tensor<3xi64> {dpc.role = "input", dpc.name = "labels"},
+                %lse: tensor<3xf32> {dpc.role = "input", dpc.name = "lse"},
+                %dloss: tensor<3xf32> {dpc.role = "input", dpc.name = "dloss"})
+    -> (tensor<3xf32> {dpc.name = "sum"}, tensor<3xf32> {dpc.name = "picked"}, tensor<3x4xf32> {dpc.name = "dl"})
+    attributes {dpc.mesh = #dpc.mesh<tp=2>} {
+  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels global = tensor<3x7xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp} ]>> : (tensor<3x4xf32>, tensor<3xf32>, tensor<3xi64>) -> (tensor<3xf32>, tensor<3xf32>)
+  %dl = dpc.cross_entropy_grad %l, %labels, %lse, %dloss global = tensor<3x7xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp} ]>> : (tensor<3x4xf32>, tensor<3xi64>, tensor<3xf32>, tensor<3xf32>) -> tensor<3x4xf32>
+  return %sum, %picked, %dl : tensor<3xf32>, tensor<3xf32>, tensor<3x4xf32>
+})");
+  Array l = randomArray(12, 1), lse = {2, 2.5, kNaN}, dloss = {1, 0.5, 0};
+  Array max = {2, 2, 2}, labels = {5, 1, -100};
+  for (int i = 0; i < 3; ++i)
+    l[i * 4 + 3] = kNaN;
+  step.set("l", l);
+  step.set("max", max);
+  step.set("labels", labels);
+  step.set("lse", lse);
+  step.set("dloss", dloss);
+  step.run(1);
+  Array sum(3), picked(3), dl(12);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j) {
+      sum[i] += std::exp(l[i * 4 + j] - 2);
+      bool hit = labels[i] == 4 + j;
+      picked[i] += hit ? l[i * 4 + j] : 0;
+      dl[i * 4 + j] = dloss[i] == 0 ? 0
+                                    : (std::exp(l[i * 4 + j] - lse[i]) - hit) *
+                                          dloss[i];
+    }
+  expectClose(step.get("sum"), sum);
+  expectClose(step.get("picked"), picked);
+  Array actual = step.get("dl");
+  for (int i = 0; i < 3; ++i)
+    actual[i * 4 + 3] = 0; // padding may hold anything
+  expectClose(actual, dl);
+}
+
+TEST(Reduce, AnyDimensions) {
+  struct Case {
+    const char *dims, *result;
+    std::vector<int> keep;
+  };
+  const Case cases[] = {{"[2]", "tensor<3x4xf32>", {0, 1}},
+                        {"[0]", "tensor<4x5xf32>", {1, 2}},
+                        {"[1]", "tensor<3x5xf32>", {0, 2}},
+                        {"[0, 1]", "tensor<5xf32>", {2}},
+                        {"[0, 2]", "tensor<4xf32>", {1}},
+                        {"[0, 1, 2]", "tensor<f32>", {}}};
+  const int sizes[] = {3, 4, 5};
+  for (std::string kind : {"sum", "max", "min", "prod"})
+    for (const Case &c : cases) {
+      SCOPED_TRACE(kind + c.dims);
+      Step step("func.func @step(%x: tensor<3x4x5xf32> {dpc.role = \"input\", "
+                "dpc.name = \"x\"}) -> (" +
+                std::string(c.result) +
+                " {dpc.name = \"y\"}) {\n %y = dpc.reduce " + kind +
+                " %x dims = " + c.dims + " : tensor<3x4x5xf32> -> " +
+                c.result + "\n return %y : " + c.result + "\n}");
+      Array x = randomArray(60, 1, 0.5, 1.5);
+      step.set("x", x);
+      step.run();
+      int count = 1;
+      for (int d : c.keep)
+        count *= sizes[d];
+      Array y(count, kind == "sum"   ? 0
+                     : kind == "prod" ? 1
+                     : kind == "max"  ? -kInf
+                                      : kInf);
+      for (int i = 0; i < 60; ++i) {
+        int index[] = {i / 20, i / 5 % 4, i % 5}, position = 0;
+        for (int d : c.keep)
+          position = position * sizes[d] + index[d];
+        double &out = y[position];
+        out = kind == "sum"    ? out + x[i]
+              : kind == "prod" ? out * x[i]
+              : kind == "max"  ? std::max(out, x[i])
+                               : std::min(out, x[i]);
+      }
+      expectClose(step.get("y"), y);
+    }
+}
+
+TEST(Reduce, BesideWhatItReads) {
+  Step step(R"(
+func.func @step(%x: tensor<4x5xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<4x5xf32> {dpc.name = "y"}, tensor<5xf32> {dpc.name = "s"}) {
+  %r:2 = dpc.kernel %x : (tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<5xf32>) {
+  ^bb0(%a: tensor<4x5xf32>):
+    %y = dpc.unary abs %a : tensor<4x5xf32> -> tensor<4x5xf32>
+    %s = dpc.reduce sum %y dims = [0] : tensor<4x5xf32> -> tensor<5xf32>
+    dpc.yield %y, %s : tensor<4x5xf32>, tensor<5xf32>
+  }
+  return %r#0, %r#1 : tensor<4x5xf32>, tensor<5xf32>
+})");
+  Array x = randomArray(20, 1), y(20), s(5);
+  for (int i = 0; i < 20; ++i)
+    s[i % 5] += y[i] = std::abs(x[i]);
+  step.set("x", x);
+  step.run();
+  expectClose(step.get("y"), y);
+  expectClose(step.get("s"), s);
+}
+
+TEST(Reduce, SumOfSquaresIsInDoubles) {
+  Step step(R"(
+func.func @step(%x: tensor<100x1000xf32> {dpc.role = "input", dpc.name = "x"},
+                %y: tensor<3xf32> {dpc.role = "input", dpc.name = "y"})
+    -> (tensor<f32> {dpc.name = "n"}) {
+  %n = dpc.sum_squares %x, %y : (tensor<100x1000xf32>, tensor<3xf32>) -> tensor<f32>
+  return %n : tensor<f32>
+})");
+  Array x = randomArray(100000, 1, 0, 100), y = {1e5, 2, 3};
+  step.set("x", x);
+  step.set("y", y);
+  step.run();
+  double sum = 0;
+  for (const Array *array : {&x, &y})
+    for (double v : *array)
+      sum += v * v;
+  EXPECT_EQ(step.get("n")[0], static_cast<float>(sum));
+}
+
+} // namespace

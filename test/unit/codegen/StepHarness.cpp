@@ -1,0 +1,188 @@
+//===- StepHarness.cpp - Compile a @step and run its plan -----------------===//
+#include "test/unit/codegen/StepHarness.h"
+#include "ir/Dialect.h"
+#include "runtime/plan/PlanValidate.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <random>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace dpc::test {
+
+Step::Step(const std::string &text) {
+  MLIRContext context;
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    error += diagnostic.str() + "\n";
+    return success();
+  });
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  if (!module)
+    return;
+  auto function = module->lookupSymbol<func::FuncOp>("step");
+  codegen::CodegenOptions options;
+  options.model = "test";
+  auto draft = codegen::buildPlan(function, options);
+  if (failed(draft))
+    return;
+  char name[] = "/tmp/dpc-codegen-XXXXXX";
+  folder = mkdtemp(name);
+  if (failed(codegen::writeKernels(*draft, folder)))
+    return;
+  plan = draft->plan;
+  rt::Status status = rt::validatePlan(plan, "test");
+  if (!status.ok())
+    error = status.message();
+  if (!plan.kernelFile.empty()) {
+    std::string path = folder + "/kernels/" + plan.kernelFile;
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      error = dlerror();
+  }
+  arena.resize(plan.arenaBytes + 64);
+  // Whatever is read without being written must show.
+  std::memset(arena.data(), 0xff, arena.size());
+}
+
+Step::~Step() {
+  if (library)
+    dlclose(library);
+  if (!folder.empty())
+    std::filesystem::remove_all(folder);
+}
+
+int Step::bufferOf(const std::string &name) const {
+  for (const rt::Tensor &tensor : plan.tensors)
+    if (tensor.name == name)
+      return tensor.buffer;
+  for (const rt::ScalarInput &scalar : plan.scalars)
+    if (scalar.name == name)
+      return scalar.buffer;
+  for (const auto *ports : {&plan.inputs, &plan.outputs})
+    for (const rt::Port &port : *ports)
+      if (port.name == name)
+        return port.buffer;
+  ADD_FAILURE() << "no buffer called " << name << "; " << error;
+  return -1;
+}
+
+char *Step::at(int buffer) {
+  auto base = reinterpret_cast<uintptr_t>(arena.data());
+  uintptr_t aligned = (base + 63) / 64 * 64;
+  return reinterpret_cast<char *>(aligned) + plan.buffers[buffer].offset;
+}
+
+void Step::set(const std::string &name, const Array &values) {
+  int id = bufferOf(name);
+  if (id < 0)
+    return;
+  const rt::Buffer &buffer = plan.buffers[id];
+  ASSERT_EQ(static_cast<int64_t>(values.size()),
+            rt::numElements(buffer.shape));
+  inputs[name] = values;
+  for (size_t i = 0; i < values.size(); ++i)
+    rt::storeFromDouble(at(id), buffer.dtype, i, values[i]);
+}
+
+Array Step::get(const std::string &name) const {
+  int id = bufferOf(name);
+  if (id < 0)
+    return {};
+  const rt::Buffer &buffer = plan.buffers[id];
+  Array values(rt::numElements(buffer.shape));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = rt::loadAsDouble(const_cast<Step *>(this)->at(id),
+                                 buffer.dtype, i);
+  return values;
+}
+
+static void runMatmul(const rt::MatmulOp &op, float *a, float *b, float *c) {
+  for (int64_t i = 0; i < op.batch; ++i)
+    for (int64_t j = 0; j < op.batch2; ++j) {
+      float *pa = a + op.aOffset + i * op.strideA + j * op.stride2A;
+      float *pb = b + op.bOffset + i * op.strideB + j * op.stride2B;
+      float *pc = c + op.cOffset + i * op.strideC + j * op.stride2C;
+      for (int64_t m = 0; m < op.m; ++m)
+        for (int64_t n = 0; n < op.n; ++n) {
+          double sum = 0;
+          for (int64_t k = 0; k < op.k; ++k)
+            sum += double(op.transA ? pa[k * op.lda + m] : pa[m * op.lda + k]) *
+                   (op.transB ? pb[n * op.ldb + k] : pb[k * op.ldb + n]);
+          float &out = pc[m * op.ldc + n];
+          out = float(sum * op.alpha + (op.beta != 0 ? op.beta * out : 0));
+        }
+    }
+}
+
+void Step::execute(const rt::Instruction &instruction, int64_t rank,
+                   int64_t mb) {
+  if (auto *op = std::get_if<rt::KernelOp>(&instruction.op)) {
+    auto *function = reinterpret_cast<void (*)(void *const *, const int64_t *)>(
+        dlsym(library, op->symbol.c_str()));
+    ASSERT_NE(function, nullptr) << op->symbol;
+    std::vector<void *> pointers;
+    for (int id : op->buffers)
+      pointers.push_back(at(id));
+    std::vector<int64_t> scalars;
+    for (const rt::ScalarExpr &scalar : op->scalars)
+      scalars.push_back(rt::evaluate(scalar, plan.mesh, rank, mb));
+    function(pointers.data(), scalars.data());
+  } else if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op)) {
+    runMatmul(*op, reinterpret_cast<float *>(at(op->a)),
+              reinterpret_cast<float *>(at(op->b)),
+              reinterpret_cast<float *>(at(op->c)));
+  } else if (auto *op = std::get_if<rt::FillOp>(&instruction.op)) {
+    const rt::Buffer &buffer = plan.buffers[op->buffer];
+    for (int64_t i = 0; i < rt::numElements(buffer.shape); ++i)
+      rt::storeFromDouble(at(op->buffer), buffer.dtype, i, op->value);
+  } else if (auto *op = std::get_if<rt::CopyOp>(&instruction.op)) {
+    std::memcpy(at(op->out) + op->outOffset, at(op->in) + op->inOffset,
+                op->bytes);
+  } else if (auto *op = std::get_if<rt::LoadInputOp>(&instruction.op)) {
+    const rt::Port &port = plan.inputs[op->input];
+    if (inputs.count(port.name))
+      set(port.name, inputs[port.name]);
+  } else if (!std::holds_alternative<rt::StoreOutputOp>(instruction.op) &&
+             !std::holds_alternative<rt::AllReduceOp>(instruction.op)) {
+    ADD_FAILURE() << "the harness cannot run " << rt::opName(instruction.op);
+  }
+}
+
+void Step::run(int64_t rank) {
+  ASSERT_EQ(error, "");
+  for (const rt::ScheduleEntry &entry : plan.schedule[rank])
+    for (const rt::Instruction &instruction : plan.phases[entry.phase])
+      execute(instruction, rank, entry.microBatch);
+}
+
+Array randomArray(int64_t count, int seed, double low, double high) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> distribution(low, high);
+  Array values(count);
+  for (double &value : values)
+    value = static_cast<float>(distribution(random));
+  return values;
+}
+
+void expectClose(const Array &actual, const Array &expected,
+                 double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(actual[i]))
+      continue;
+    if (actual[i] == expected[i])
+      continue;
+    ASSERT_LE(std::abs(actual[i] - expected[i]),
+              tolerance * (1 + std::abs(expected[i])))
+        << "at " << i << ": " << actual[i] << " is not " << expected[i];
+  }
+}
+
+} // namespace dpc::test
