@@ -3,8 +3,9 @@
 // One walk in program order puts every all-reduce into the newest open bucket
 // of its kind, axes, element type and phase, unless it needs, directly or over
 // other buckets, a result of that bucket: then members would wait for
-// themselves, and a new bucket begins. Then each bucket becomes one op in place
-// of its last member, and what reads earlier members moves behind it:
+// themselves, and a new bucket begins. Then each bucket becomes one op behind
+// its last producer, as early as communication can start, and what reads
+// earlier members moves behind it:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
@@ -120,12 +121,14 @@ struct Place {
   auto operator<=>(const Place &) const = default;
 };
 
-/// Moves readers of merged ops behind them; all else keeps its order.
+/// Puts all-reduces behind their last producer, inside their phase, and what
+/// reads merged ones behind them; all else keeps its order.
 class Reorder {
 public:
   explicit Reorder(Block &block) : block(block) {
     for (Operation &op : block.without_terminator()) {
       index[&op] = ops.size();
+      phaseStart.try_emplace(op.getAttr(attr::kPhase), ops.size());
       ops.push_back(&op);
     }
   }
@@ -145,6 +148,10 @@ private:
     if (it != places.end())
       return it->second;
     Place result{index[op], 0, index[op]};
+    if (isa<AllReduceOp>(op))
+      result.position = phaseStart[op->getAttr(attr::kPhase)];
+    if (result.position < result.index)
+      result.level = 1; // behind the op whose index that is
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (!producer)
@@ -163,6 +170,7 @@ private:
   Block &block;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, size_t> index;
+  llvm::DenseMap<Attribute, size_t> phaseStart;
   llvm::DenseMap<Operation *, Place> places;
 };
 
@@ -192,14 +200,10 @@ void Bucketer::run() {
     if (!needs.empty())
       opNeeds[&op] = std::move(needs);
   }
-  bool changed = false;
   for (const Bucket &bucket : buckets)
-    if (bucket.members.size() > 1) {
+    if (bucket.members.size() > 1)
       merge(bucket);
-      changed = true;
-    }
-  if (changed)
-    Reorder(block).run();
+  Reorder(block).run();
 }
 
 struct BucketCollectivesPass
@@ -209,7 +213,7 @@ struct BucketCollectivesPass
   void runOnOperation() override {
     if (bucketBytes <= 0) {
       getOperation().emitError("bucket-bytes is ")
-          << bucketBytes << ", expected a positive number";
+          << bucketBytes.getValue() << ", expected a positive number";
       return signalPassFailure();
     }
     for (auto func : getOperation().getOps<func::FuncOp>())

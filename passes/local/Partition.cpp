@@ -83,6 +83,7 @@ FailureOr<func::FuncOp> Partitioner::run() {
       SmallVector<Value> values;
       for (Value value : ret.getOperands())
         values.push_back(mapping.lookup(value));
+      listener.phase = {};
       func::ReturnOp::create(builder, ret.getLoc(), values);
       break;
     }

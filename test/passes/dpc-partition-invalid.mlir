@@ -1,0 +1,66 @@
+// RUN: dpc-opt %s --split-input-file --dpc-partition --verify-diagnostics
+
+// expected-error @below {{no function @train_step or @forward to partition}}
+module {}
+
+// -----
+
+// expected-error @below {{has no tensor with #dpc.sharding: assign shardings first}}
+func.func @forward(%x: tensor<8xf32>) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+// expected-error @below {{argument 1 of type 'tensor<8xf32>' has no sharding over #dpc.mesh<dp=2>}}
+func.func @forward(%x: tensor<8xf32, #r>, %y: tensor<8xf32>) -> tensor<8xf32, #r> {
+  return %x : tensor<8xf32, #r>
+}
+
+// -----
+
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+func.func @forward(%x: tensor<8xf32, #r>) -> tensor<8xf32, #r> {
+  return %x : tensor<8xf32, #r>
+}
+// expected-error @below {{@step exists already}}
+func.func @step() {
+  return
+}
+
+// -----
+
+#b = #dpc.sharding<#dpc.mesh<dp=2, mb=2>, [{dp, mb}]>
+#r = #dpc.sharding<#dpc.mesh<dp=2, mb=2>, [{dp}]>
+func.func @forward(%x: tensor<8xf32, #b>) -> tensor<8xf32, #r> {
+  // expected-error @below {{a split over micro-batches ('mb') can only end in a sum over them (not supported)}}
+  %0 = dpc.reshard %x : tensor<8xf32, #b> -> tensor<8xf32, #r>
+  return %0 : tensor<8xf32, #r>
+}
+
+// -----
+
+#r = #dpc.sharding<#dpc.mesh<mb=2>, []>
+#b = #dpc.sharding<#dpc.mesh<mb=2>, [{mb}]>
+func.func @forward(%x: tensor<8xf32, #b>) -> tensor<f32, #r> {
+  // expected-error @below {{is split over micro-batches (not supported)}}
+  %0 = dpc.global_norm %x : (tensor<8xf32, #b>) -> tensor<f32, #r>
+  return %0 : tensor<f32, #r>
+}
+
+// -----
+
+// The update of a parameter may not depend on a single micro-batch.
+
+#r = #dpc.sharding<#dpc.mesh<mb=2>, []>
+#b = #dpc.sharding<#dpc.mesh<mb=2>, [{mb}]>
+#p = #dpc.sharding<#dpc.mesh<mb=2>, [], partial = {mb : sum}>
+func.func @forward(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf32, #b> {
+  %0 = dpc.reduce sum %x dims = [0] : tensor<8xf32, #b> -> tensor<f32, #p>
+  %1 = dpc.reshard %0 : tensor<f32, #p> -> tensor<f32, #r>
+  %2 = dpc.broadcast %1 dims = [] : tensor<f32, #r> -> tensor<8xf32, #b>
+  // expected-error @below {{reads a value of one micro-batch together with a sum over all of them (not supported)}}
+  %3 = dpc.binary add %x, %2 : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
+  return %3 : tensor<8xf32, #b>
+}
