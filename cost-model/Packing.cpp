@@ -110,6 +110,7 @@ candidateOrders(const std::vector<Item> &items) {
   std::vector<std::vector<uint32_t>> orders;
   for (const auto &[major, minor] : keys) {
     std::vector<std::pair<double, double>> values;
+    values.reserve(items.size());
     for (const Item &item : items)
       values.emplace_back(-major(item), -minor(item));
     std::vector<uint32_t> order(items.size());

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
+#include <cstdlib>
 
 using namespace dpc::cost;
 using nlohmann::json;
@@ -190,6 +190,16 @@ TEST(Device, AllFilesLoadAndHaveSources) {
     EXPECT_GT(device->peak(DType::F32), 0);
     EXPECT_GT(device->usableBytes(), 0);
   }
+}
+
+TEST(Device, TheEnvironmentReplacesTheFolder) {
+  setenv("DPC_DEVICE_DIR", "/nonexistent", 1);
+  Result<Device> device = loadDevice("cpu-local");
+  unsetenv("DPC_DEVICE_DIR");
+  ASSERT_FALSE(device);
+  EXPECT_NE(device.error().find("/nonexistent (empty; set DPC_DEVICE_DIR"),
+            std::string::npos)
+      << device.error();
 }
 
 TEST(Device, InlineObjectsAreChecked) {
