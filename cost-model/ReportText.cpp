@@ -41,6 +41,7 @@ static Row rowOf(const Candidate &candidate, std::string mark) {
 
 static std::vector<Row> tableRows(const SearchResult &result) {
   std::vector<Row> rows;
+  rows.reserve(result.candidates.size() + result.baselines.size());
   for (size_t i = 0; i < result.candidates.size(); ++i)
     rows.push_back(
         rowOf(result.candidates[i], i == 0 && result.hasWinner() ? "*" : ""));
