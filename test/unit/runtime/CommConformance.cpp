@@ -1,0 +1,206 @@
+#include "test/unit/runtime/CommConformance.h"
+
+#include "runtime/base/Wait.h"
+
+#include <chrono>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace dpc::rt::test {
+namespace {
+
+constexpr double kTimeout = 30;
+
+const DType kReducible[] = {DType::F32,  DType::F64, DType::BF16,
+                            DType::F16, DType::I64, DType::I32};
+const ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
+                             ReduceKind::Prod};
+
+/// Small whole numbers: exact in every type and order, products included.
+double valueOf(int rank, int64_t i, ReduceKind kind) {
+  if (kind == ReduceKind::Prod)
+    return (rank + i) % 3 == 0 ? 2 : ((rank + i) % 3 == 1 ? 1 : -1);
+  return static_cast<double>((rank * 7 + i * 3) % 11) - 5;
+}
+
+double reduced(const std::vector<int> &ranks, int64_t i, ReduceKind kind) {
+  double acc = valueOf(ranks[0], i, kind);
+  for (size_t r = 1; r < ranks.size(); ++r) {
+    double v = valueOf(ranks[r], i, kind);
+    acc = kind == ReduceKind::Sum   ? acc + v
+          : kind == ReduceKind::Max ? std::max(acc, v)
+          : kind == ReduceKind::Min ? std::min(acc, v)
+                                    : acc * v;
+  }
+  return acc;
+}
+
+std::vector<char> filled(int rank, int64_t count, DType type,
+                         ReduceKind kind) {
+  std::vector<char> data(count * sizeOf(type));
+  for (int64_t i = 0; i < count; ++i)
+    storeFromDouble(data.data(), type, i, valueOf(rank, i, kind));
+  return data;
+}
+
+std::vector<int> allRanks(int size) {
+  std::vector<int> ranks(size);
+  for (int i = 0; i < size; ++i)
+    ranks[i] = i;
+  return ranks;
+}
+
+/// Errors are compared as text, so that a failing test says why.
+std::string message(const Status &status) { return status.message(); }
+
+class CommTest : public testing::TestWithParam<int> {};
+
+TEST_P(CommTest, AllReducesEveryTypeAndKindExactly) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    for (DType type : kReducible)
+      for (ReduceKind kind : kKinds)
+        for (int64_t count : {0, 1, 7, 1000, 20001}) {
+          std::vector<char> data = filled(comm.rank(), count, type, kind);
+          ASSERT_EQ(message(comm.allReduce(kWorldGroup, data.data(), count,
+                                           type, kind)),
+                    "");
+          for (int64_t i = 0; i < count; ++i)
+            ASSERT_EQ(loadAsDouble(data.data(), type, i),
+                      reduced(allRanks(comm.size()), i, kind))
+                << nameOf(type) << ' ' << nameOf(kind) << " element " << i;
+        }
+  });
+}
+
+TEST_P(CommTest, ReduceScattersEveryType) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    for (DType type : kReducible)
+      for (ReduceKind kind : kKinds) {
+        constexpr int64_t count = 513;
+        std::vector<char> in =
+            filled(comm.rank(), count * comm.size(), type, kind);
+        std::vector<char> out(count * sizeOf(type));
+        ASSERT_EQ(message(comm.reduceScatter(kWorldGroup, in.data(),
+                                             out.data(), count, type, kind)),
+                  "");
+        for (int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(loadAsDouble(out.data(), type, i),
+                    reduced(allRanks(comm.size()), comm.rank() * count + i,
+                            kind));
+      }
+  });
+}
+
+TEST_P(CommTest, GathersExchangesAndBroadcasts) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    int size = comm.size(), rank = comm.rank();
+    for (int64_t count : {1, 3000}) {
+      std::vector<int32_t> in(count * size), out(count * size);
+      for (int64_t i = 0; i < count * size; ++i)
+        in[i] = static_cast<int32_t>(rank * 100000 + i);
+      ASSERT_EQ(message(comm.allGather(kWorldGroup, in.data(), out.data(),
+                                       count * 4)),
+                "");
+      for (int64_t i = 0; i < count * size; ++i)
+        ASSERT_EQ(out[i], i / count * 100000 + i % count);
+      ASSERT_EQ(message(comm.allToAll(kWorldGroup, in.data(), out.data(),
+                                      count * 4)),
+                "");
+      for (int64_t i = 0; i < count * size; ++i)
+        ASSERT_EQ(out[i], i / count * 100000 + rank * count + i % count);
+      int root = size - 1;
+      ASSERT_EQ(message(comm.broadcast(kWorldGroup, in.data(), count * 4,
+                                       root)),
+                "");
+      ASSERT_EQ(in[count - 1], root * 100000 + count - 1);
+    }
+  });
+}
+
+TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    int size = comm.size(), rank = comm.rank();
+    if (size == 1)
+      return;
+    constexpr int64_t count = 100000; // more than any eager limit
+    for (int message = 0; message < 3; ++message) {
+      std::vector<int32_t> data(count, rank * 10 + message);
+      ASSERT_EQ(test::message(comm.send(kWorldGroup, data.data(), count * 4,
+                                        (rank + 1) % size)),
+                "");
+    }
+    for (int message = 0; message < 3; ++message) {
+      std::vector<int32_t> data(count);
+      int from = (rank + size - 1) % size;
+      ASSERT_EQ(
+          test::message(comm.recv(kWorldGroup, data.data(), count * 4, from)),
+          "");
+      ASSERT_EQ(data.front(), from * 10 + message);
+      ASSERT_EQ(data.back(), from * 10 + message);
+    }
+  });
+}
+
+TEST_P(CommTest, GroupsAreIndependent) {
+  if (GetParam() != 4)
+    GTEST_SKIP() << "needs a 2 x 2 mesh";
+  Mesh mesh{{{"dp", 2}, {"tp", 2}}, 1};
+  std::vector<Group> groups = {{0, {"tp"}, groupMembers(mesh, {"tp"})},
+                               {1, {"dp"}, groupMembers(mesh, {"dp"})},
+                               {2, {}, groupMembers(mesh, {})}};
+  onRanks(4, kTimeout, [&](Communicator &comm) {
+    ASSERT_EQ(message(comm.makeGroups(groups)), "");
+    int rank = comm.rank();
+    for (int round = 0; round < 20; ++round) {
+      float tp = static_cast<float>(rank), dp = tp, own = tp;
+      ASSERT_EQ(message(comm.allReduce(0, &tp, 1, DType::F32,
+                                       ReduceKind::Sum)),
+                "");
+      ASSERT_EQ(message(comm.allReduce(1, &dp, 1, DType::F32,
+                                       ReduceKind::Sum)),
+                "");
+      ASSERT_EQ(message(comm.allReduce(2, &own, 1, DType::F32,
+                                       ReduceKind::Sum)),
+                "");
+      EXPECT_EQ(tp, rank < 2 ? 1.f : 5.f);
+      EXPECT_EQ(dp, rank % 2 == 0 ? 2.f : 4.f);
+      EXPECT_EQ(own, static_cast<float>(rank));
+    }
+  });
+}
+
+TEST_P(CommTest, NaNIsNotLost) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    float value = comm.rank() == 0 ? NAN : 1.f;
+    ASSERT_EQ(message(comm.allReduce(kWorldGroup, &value, 1, DType::F32,
+                                     ReduceKind::Sum)),
+              "");
+    EXPECT_TRUE(std::isnan(value));
+  });
+}
+
+/// The last rank comes late: the others say so, by its number.
+TEST_P(CommTest, ALateRankIsNamed) {
+  if (GetParam() == 1)
+    GTEST_SKIP() << "nobody else to wait for";
+  onRanks(GetParam(), 0.4, [](Communicator &comm) {
+    int late = comm.size() - 1;
+    if (comm.rank() == late) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      return;
+    }
+    std::vector<float> data(5000);
+    Status status = comm.allReduce(kWorldGroup, data.data(), 5000, DType::F32,
+                                   ReduceKind::Sum);
+    EXPECT_EQ(status.code(), Code::Timeout);
+    EXPECT_EQ(status.message(), "rank " + std::to_string(comm.rank()) +
+                                    " waited 0.4 s in all_reduce for rank " +
+                                    std::to_string(late));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CommTest, testing::ValuesIn(worldSizes()));
+
+} // namespace
+} // namespace dpc::rt::test

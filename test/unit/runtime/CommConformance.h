@@ -1,0 +1,22 @@
+//===- CommConformance.h - what every communicator must do ------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
+#define DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
+
+#include "runtime/comm/Communicator.h"
+
+#include <functional>
+#include <vector>
+
+namespace dpc::rt::test {
+
+/// Runs body(comm) on every rank of a fresh world of `ranks`, at once. The
+/// test executables define it: with threads, or in the process that mpirun
+/// started.
+void onRanks(int ranks, double timeoutSeconds,
+             const std::function<void(Communicator &)> &body);
+/// World sizes to test.
+std::vector<int> worldSizes();
+
+} // namespace dpc::rt::test
+
+#endif // DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H

@@ -1,0 +1,279 @@
+//===- DataTest.cpp - files in, files out, initial values -----------------===//
+#include "runtime/exec/InitialValues.h"
+#include "runtime/exec/InputSource.h"
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Safetensors.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace dpc::rt {
+namespace {
+
+using test::leastSquares;
+using test::ramp;
+
+class Data : public testing::Test {
+protected:
+  void SetUp() override {
+    dir = std::filesystem::temp_directory_path() /
+          ("dpc-data-" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+
+  std::string at(const std::string &name) const {
+    return (dir / name).string();
+  }
+  void write(const std::string &name, const std::string &bytes) const {
+    std::ofstream(dir / name, std::ios::binary) << bytes;
+  }
+  std::string read(const std::string &name) const {
+    std::ifstream in(dir / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::filesystem::path dir;
+};
+
+TEST_F(Data, NpyRoundTripsEveryType) {
+  for (DType type : {DType::F32, DType::F64, DType::F16, DType::I64,
+                     DType::I32, DType::I16, DType::I8, DType::U8,
+                     DType::Bool}) {
+    HostTensor tensor = HostTensor::zeros(type, {2, 3});
+    for (int i = 0; i < 6; ++i)
+      tensor.set(i, i % 2);
+    ASSERT_TRUE(writeNpy(at("a.npy"), tensor).ok());
+    Expected<NpyArray> back = openNpy(at("a.npy"));
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(back->dtype, type);
+    EXPECT_EQ(back->shape, tensor.shape);
+    EXPECT_EQ(std::memcmp(back->data, tensor.data.data(), tensor.data.size()),
+              0);
+  }
+  ASSERT_TRUE(writeNpy(at("s.npy"), HostTensor::zeros(DType::F32, {})).ok());
+  EXPECT_TRUE(openNpy(at("s.npy"))->shape.empty());
+}
+
+TEST_F(Data, NpyRefusesBadFiles) {
+  ASSERT_TRUE(writeNpy(at("a.npy"), ramp({2, 3})).ok());
+  std::string good = read("a.npy");
+  auto errorOf = [&](std::string bytes) {
+    write("b.npy", bytes);
+    return openNpy(at("b.npy")).status().message();
+  };
+  EXPECT_NE(errorOf(good.substr(0, good.size() - 1)).find("data is cut off"),
+            std::string::npos);
+  EXPECT_NE(errorOf(good.substr(0, 40)).find("header is cut off"),
+            std::string::npos);
+  EXPECT_NE(errorOf("hello").find("not a .npy"), std::string::npos);
+  std::string text = good;
+  text.replace(text.find("<f4"), 3, ">f4");
+  EXPECT_NE(errorOf(text).find(">f4"), std::string::npos);
+  text = good;
+  text.replace(text.find("False"), 5, "True ");
+  EXPECT_NE(errorOf(text).find("Fortran"), std::string::npos);
+  EXPECT_NE(openNpy(at("none.npy")).status().message().find("No such file"),
+            std::string::npos);
+}
+
+TEST_F(Data, SafetensorsRoundTrip) {
+  SafetensorsWriter writer;
+  ASSERT_TRUE(writer
+                  .start(at("p.safetensors"), {{"a.b", DType::F32, {2, 3}},
+                                               {"c", DType::F32, {}}})
+                  .ok());
+  writer.append(ramp({2, 3}));
+  writer.append(ramp({}, 1, -9));
+  ASSERT_TRUE(writer.finish().ok());
+  Expected<SafetensorsFile> file = openSafetensors(at("p.safetensors"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_EQ(file->entries.size(), 2u);
+  const SafetensorsEntry &c = file->entries["c"];
+  EXPECT_EQ(loadAsDouble(file->file.data() + c.offset, DType::F32, 0), 9);
+  EXPECT_EQ(c.offset % 4, 0);
+  EXPECT_EQ(file->entries["a.b"].shape, (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(Data, SafetensorsTrustNothing) {
+  auto errorOf = [&](const std::string &header, const std::string &data) {
+    uint64_t length = header.size();
+    std::string bytes(8, '\0');
+    std::memcpy(bytes.data(), &length, 8);
+    write("q.safetensors", bytes + header + data);
+    Expected<SafetensorsFile> file = openSafetensors(at("q.safetensors"));
+    return file ? std::string("accepted") : file.status().message();
+  };
+  std::string ok = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  EXPECT_EQ(errorOf(ok, "1234"), "accepted");
+  EXPECT_NE(errorOf(ok, "123").find("outside"), std::string::npos);
+  EXPECT_NE(errorOf("{", "").find("not JSON"), std::string::npos);
+  EXPECT_NE(
+      errorOf(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234")
+          .find("has 8"),
+      std::string::npos);
+  EXPECT_NE(
+      errorOf(R"({"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}})",
+              "1234")
+          .find("F4"),
+      std::string::npos);
+  EXPECT_NE(
+      errorOf(
+          R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,4]}})",
+          "1234")
+          .find("not a size"),
+      std::string::npos);
+  write("r.safetensors", std::string(8, '\xff') + "{}");
+  EXPECT_FALSE(openSafetensors(at("r.safetensors")).ok());
+}
+
+TEST_F(Data, RandomValuesDoNotDependOnTheLayout) {
+  Tensor tensor;
+  tensor.name = "w";
+  tensor.globalShape = {6, 5};
+  tensor.init = InitKind::Random;
+  InitialValues values(".", *InitChoice::parse("random:3"));
+  Mesh one, three{{{"tp", 3}}, 1};
+  tensor.layout = Layout::replicated({6, 5});
+  std::vector<float> whole(30), parts(30), shard(10);
+  ASSERT_TRUE(values.fill(tensor, one, 0, whole.data()).ok());
+  tensor.layout = {{{{6, {}}}, {{5, {"tp"}}}}};
+  std::vector<float> local(12);
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(values.fill(tensor, three, rank, local.data()).ok());
+    unpackShard(local.data(), parts.data(), 4, tensor.layout, three, rank, 0);
+  }
+  EXPECT_EQ(parts, whole);
+  EXPECT_NE(whole[0], whole[1]);
+  tensor.name = "v";
+  tensor.layout = Layout::replicated({6, 5});
+  ASSERT_TRUE(values.fill(tensor, one, 0, parts.data()).ok());
+  EXPECT_NE(parts, whole);
+}
+
+TEST_F(Data, SourcesAreConvertedAndChecked) {
+  HostTensor half = HostTensor::zeros(DType::F16, {3});
+  for (int i = 0; i < 3; ++i)
+    half.set(i, i + 0.5);
+  write("w.bin", "pad!" + std::string(reinterpret_cast<char *>(
+                                          half.data.data()),
+                                      6));
+  Tensor tensor;
+  tensor.name = "w";
+  tensor.globalShape = {3};
+  tensor.layout = {{{{3, {"tp"}}}}};
+  tensor.source = TensorSource{"w.bin", 4, 6, DType::F16};
+  tensor.init = InitKind::Source;
+  Mesh mesh{{{"tp", 2}}, 1};
+  InitialValues values(dir, {});
+  float local[2] = {-1, -1};
+  ASSERT_TRUE(values.fill(tensor, mesh, 1, local).ok());
+  EXPECT_EQ(local[0], 2.5f);
+  EXPECT_EQ(local[1], -1.f) << "padding is kept";
+
+  tensor.source->offset = 5;
+  std::string error = values.fill(tensor, mesh, 0, local).message();
+  EXPECT_NE(error.find("parameter 'w': bytes 5 to 11 of"), std::string::npos)
+      << error;
+  tensor.source->file = "gone.bin";
+  error = values.fill(tensor, mesh, 0, local).message();
+  EXPECT_NE(error.find("parameter 'w'"), std::string::npos);
+  EXPECT_NE(error.find("gone.bin"), std::string::npos);
+  EXPECT_NE(error.find("--init=random:SEED"), std::string::npos);
+  tensor.source.reset();
+  error = values.fill(tensor, mesh, 0, local).message();
+  EXPECT_NE(error.find("no data"), std::string::npos);
+}
+
+TEST_F(Data, InitChoices) {
+  EXPECT_EQ(InitChoice::parse("random:17")->seed, 17u);
+  EXPECT_EQ(InitChoice::parse("zeros")->kind, InitChoice::Kind::Zeros);
+  for (const char *bad : {"random:", "random:x", "ones", ""})
+    EXPECT_NE(InitChoice::parse(bad).status().message().find("expected"),
+              std::string::npos)
+        << bad;
+}
+
+TEST_F(Data, BatchesAreCheckedAndRepeat) {
+  Plan plan = leastSquares(1, 1);
+  ASSERT_TRUE(writeNpy(at("x.npy"), ramp({2, 8, 4})).ok());
+  auto source = openNpyInputs(plan, dir);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ((*source)->steps(), 2);
+  EXPECT_EQ(loadAsDouble((*(*source)->load(2))[0], DType::F32, 0), 32);
+  EXPECT_EQ(loadAsDouble((*(*source)->load(3))[0], DType::F32, 0), 0);
+
+  auto errorOf = [&](const HostTensor &tensor) {
+    EXPECT_TRUE(writeNpy(at("x.npy"), tensor).ok());
+    return openNpyInputs(plan, dir).status().message();
+  };
+  EXPECT_EQ(errorOf(ramp({2, 9, 4})),
+            at("x.npy") + ": found f32[2, 9, 4], expected f32[steps, 8, 4]");
+  EXPECT_EQ(errorOf(HostTensor::zeros(DType::F64, {2, 8, 4})),
+            at("x.npy") + ": found f64[2, 8, 4], expected f32[steps, 8, 4]");
+  std::filesystem::remove(at("x.npy"));
+  EXPECT_NE(openNpyInputs(plan, dir).status().message().find("input 'x'"),
+            std::string::npos);
+}
+
+Plan tokenPlan() {
+  Plan plan;
+  plan.inputs = {{"tokens", 0, DType::I64, {2, 3}, {}, 100},
+                 {"labels", 0, DType::I64, {2, 3}, {}, 100}};
+  return plan;
+}
+
+TEST_F(Data, TokensAreShiftedIntoLabels) {
+  std::string bytes;
+  for (uint16_t t = 0; t < 14; ++t)
+    bytes.append(reinterpret_cast<char *>(&t), 2);
+  write("t.bin", bytes);
+  auto source = openTokenFile(tokenPlan(), at("t.bin"));
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ((*source)->steps(), 2);
+  auto arrays = *(*source)->load(2);
+  EXPECT_EQ(loadAsDouble(arrays[0], DType::I64, 0), 6);
+  EXPECT_EQ(loadAsDouble(arrays[1], DType::I64, 5), 12);
+  Plan small = tokenPlan();
+  small.inputs[0].limit = 5;
+  EXPECT_NE((*openTokenFile(small, at("t.bin")))
+                ->load(1)
+                .status()
+                .message()
+                .find("token 5 is 5, expected less than 5"),
+            std::string::npos);
+  write("t.bin", bytes.substr(0, 12));
+  EXPECT_NE(openTokenFile(tokenPlan(), at("t.bin"))
+                .status()
+                .message()
+                .find("has 6 tokens"),
+            std::string::npos);
+  EXPECT_NE(openTokenFile(leastSquares(1, 1), at("t.bin"))
+                .status()
+                .message()
+                .find("x f32[8, 4]"),
+            std::string::npos);
+}
+
+TEST_F(Data, IntegersWidenAndAreBounded) {
+  Plan plan = tokenPlan();
+  plan.inputs.pop_back();
+  HostTensor ids = HostTensor::zeros(DType::I32, {1, 2, 3});
+  ids.set(4, 99);
+  ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
+  auto source = openNpyInputs(plan, dir);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ(loadAsDouble((*(*source)->load(1))[0], DType::I64, 4), 99);
+  ids.set(4, 100);
+  ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
+  EXPECT_NE(openNpyInputs(plan, dir).status().message().find(
+                "element 4 is 100, expected less than 100"),
+            std::string::npos);
+}
+
+} // namespace
+} // namespace dpc::rt

@@ -1,0 +1,223 @@
+//===- DpcRunTest.cpp - dpc-run from outside ------------------------------===//
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Safetensors.h"
+#include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace dpc::rt {
+namespace {
+
+using test::leastSquares;
+using test::leastSquaresStep;
+using test::ramp;
+
+struct Ran {
+  int exitCode = 0;
+  std::string out, err;
+};
+
+class DpcRun : public testing::Test {
+protected:
+  void SetUp() override {
+    dir = std::filesystem::temp_directory_path() /
+          ("dpc-run-" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir / "batches");
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    ASSERT_TRUE(writeNpy(at("batches/x.npy"), x()).ok());
+    writeWeights();
+    writePlanFor(2);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+
+  static HostTensor x() { return ramp({3, 8, 4}, 1.0 / 64, 0.75); }
+  static HostTensor w() { return ramp({4, 2}, 0.125, 0.5); }
+
+  std::string at(const std::string &name) const {
+    return (dir / name).string();
+  }
+  std::string read(const std::string &name) const {
+    std::ifstream in(dir / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  void writeWeights() const {
+    HostTensor eye = HostTensor::zeros(DType::F32, {4, 4});
+    for (int i = 0; i < 4; ++i)
+      eye.set(i * 5, 1);
+    std::ofstream out(dir / "weights.bin", std::ios::binary);
+    HostTensor first = w();
+    out.write(reinterpret_cast<char *>(first.data.data()), 32);
+    out.write(reinterpret_cast<char *>(eye.data.data()), 64);
+  }
+
+  Plan planFor(int ranks) const {
+    Plan plan = leastSquares(ranks, 2);
+    plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
+    plan.tensors[1].source =
+        TensorSource{"../weights.bin", 32, 64, DType::F32};
+    return plan;
+  }
+  void writePlanFor(int ranks) const {
+    std::filesystem::create_directories(dir / "plan");
+    ASSERT_TRUE(writePlan(planFor(ranks), at("plan")).ok());
+  }
+
+  Ran run(const std::string &arguments, const std::string &prefix = "") const {
+    std::string command = "cd " + dir.string() + " && " + prefix + " " +
+                          DPC_RUN + " " + arguments + " > out.txt 2> err.txt";
+    int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"),
+            read("err.txt")};
+  }
+
+  /// Lines of stderr that are ours: mpirun adds its own.
+  static std::vector<std::string> errors(const Ran &ran) {
+    std::vector<std::string> lines;
+    std::istringstream in(ran.err);
+    for (std::string line; std::getline(in, line);)
+      if (line.rfind("dpc-run:", 0) == 0)
+        lines.push_back(line);
+    return lines;
+  }
+  static void expectError(const Ran &ran, const std::string &part) {
+    EXPECT_EQ(ran.exitCode, 1);
+    std::vector<std::string> lines = errors(ran);
+    ASSERT_EQ(lines.size(), 1u) << ran.err;
+    EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
+  }
+
+  /// Metrics and saved parameters are those of one device.
+  void expectTrained(const Ran &ran) const {
+    ASSERT_EQ(ran.exitCode, 0) << ran.err;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 3) << ran.out;
+    HostTensor weights = w(), all = x();
+    std::istringstream lines(read("m.jsonl"));
+    std::string line;
+    for (int step = 0; step < 3; ++step) {
+      HostTensor batch = HostTensor::zeros(DType::F32, {8, 4});
+      for (int i = 0; i < 32; ++i)
+        batch.set(i, all.at(step * 32 + i));
+      double loss = leastSquaresStep(batch, weights);
+      ASSERT_TRUE(std::getline(lines, line));
+      auto record = nlohmann::json::parse(line);
+      EXPECT_EQ(record["step"], step + 1);
+      EXPECT_NEAR(record["loss"].get<double>(), loss, 1e-5 * loss);
+      EXPECT_GT(record["step_seconds"].get<double>(), 0);
+      EXPECT_TRUE(record.contains("tokens_per_second"));
+    }
+    Expected<SafetensorsFile> saved = openSafetensors(at("p.safetensors"));
+    ASSERT_TRUE(saved.ok()) << saved.status().message();
+    for (int i = 0; i < 8; ++i)
+      EXPECT_NEAR(loadAsDouble(saved->file.data() + saved->entries["w"].offset,
+                               DType::F32, i),
+                  weights.at(i), 1e-5);
+  }
+
+  std::filesystem::path dir;
+};
+
+const char *kTrain = "plan --batches=batches --metrics=m.jsonl "
+                     "--save-params=p.safetensors";
+
+TEST_F(DpcRun, TrainsLocally) {
+  expectTrained(run(kTrain));
+  writePlanFor(3);
+  expectTrained(run(kTrain));
+}
+
+TEST_F(DpcRun, TrainsUnderMpirun) {
+  if (!hasMpi())
+    GTEST_SKIP() << "built without MPI";
+  expectTrained(run(std::string(kTrain) + " --comm=mpi --trace=t.json",
+                    "mpirun --oversubscribe -np 2"));
+  auto trace = nlohmann::json::parse(read("t.json"));
+  std::vector<bool> seen(2);
+  for (const auto &event : trace["traceEvents"])
+    seen[event["pid"].get<size_t>()] = true;
+  EXPECT_TRUE(seen[0] && seen[1]);
+}
+
+TEST_F(DpcRun, WritesOutputsAndTraces) {
+  Ran ran = run("plan --batches=batches --steps=1 --trace=t.json "
+                "--outputs=results");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_TRUE(nlohmann::json::parse(read("t.json")).contains("traceEvents"));
+  EXPECT_TRUE(openNpy(at("results/loss.npy")).ok());
+}
+
+TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
+  std::filesystem::remove(dir / "weights.bin");
+  Ran ran = run("plan --steps=2 --init=random:5");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  expectError(run("plan --steps=2"), "parameter 'w'");
+}
+
+TEST_F(DpcRun, BadInputGetsOneLine) {
+  expectError(run("nowhere"), "nowhere/plan.json");
+  expectError(run("plan --device=cuda"), "--device=cuda");
+  expectError(run("plan --comm=nccl"), "--comm=nccl");
+  expectError(run("plan --comm=tcp"), "--comm");
+  expectError(run("plan --resume"), "--resume");
+  expectError(run("plan --steps=0"), "--steps");
+  expectError(run("plan --init=ones"), "--init=ones");
+  expectError(run("plan --batches=none"), "none/x.npy");
+  ASSERT_TRUE(writeNpy(at("batches/x.npy"), ramp({3, 7, 4})).ok());
+  expectError(run("plan --batches=batches"),
+              "found f32[3, 7, 4], expected f32[steps, 8, 4]");
+}
+
+TEST_F(DpcRun, BadPlansGetOneLine) {
+  Plan plan = planFor(2);
+  plan.version = 7;
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  expectError(run("plan"), "plan version 7 is not supported, this build "
+                           "reads 1");
+  std::string text = planToJson(planFor(2));
+  size_t number = text.find("\"m\":") + 4;
+  text[number] = text[number] == '1' ? '2' : '1';
+  std::ofstream(dir / "plan/plan.json") << text;
+  expectError(run("plan"), "checksum");
+  plan = planFor(2);
+  std::get<MatmulOp>(plan.phases["forward"][1].op).k = 400;
+  ASSERT_TRUE(writePlan(plan, at("plan")).ok());
+  expectError(run("plan"), "plan/plan.json: forward[1] (matmul): lda is 4");
+}
+
+TEST_F(DpcRun, MpirunErrorsAreSaidOnce) {
+  if (!hasMpi())
+    GTEST_SKIP() << "built without MPI";
+  writePlanFor(4);
+  expectError(run("plan --comm=mpi", "mpirun --oversubscribe -np 2"),
+              "the plan is for 4 ranks, 2 processes were started");
+  expectError(run("plan --comm=local", "mpirun --oversubscribe -np 2"),
+              "--comm=mpi");
+  writePlanFor(2);
+  expectError(run("plan --batches=none", "mpirun --oversubscribe -np 2"),
+              "none/x.npy");
+  std::filesystem::remove(dir / "weights.bin");
+  expectError(run("plan", "mpirun --oversubscribe -np 2"), "parameter 'w'");
+}
+
+TEST_F(DpcRun, HelpListsTheOptions) {
+  Ran ran = run("--help");
+  EXPECT_EQ(ran.exitCode, 0);
+  for (const char *option :
+       {"--batches", "--data", "--steps", "--comm", "--device", "--metrics",
+        "--save-params", "--trace", "--inputs", "--outputs", "--init",
+        "--timeout-seconds"})
+    EXPECT_NE(ran.out.find(option), std::string::npos) << option;
+}
+
+} // namespace
+} // namespace dpc::rt

@@ -1,0 +1,180 @@
+#include "runtime/base/HostTensor.h"
+#include "runtime/base/Wait.h"
+#include "runtime/kernels/KernelLibrary.h"
+#include "runtime/kernels/Matmul.h"
+#include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <cmath>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+using test::ramp;
+
+/// The definition of MatmulOp, in double.
+HostTensor expected(const MatmulOp &op, const HostTensor &a,
+                    const HostTensor &b, HostTensor c) {
+  for (int64_t i = 0; i < op.batch; ++i)
+    for (int64_t j = 0; j < op.batch2; ++j)
+      for (int64_t r = 0; r < op.m; ++r)
+        for (int64_t n = 0; n < op.n; ++n) {
+          double sum = 0;
+          for (int64_t k = 0; k < op.k; ++k)
+            sum += a.at(op.aOffset + i * op.strideA + j * op.stride2A +
+                        (op.transA ? k * op.lda + r : r * op.lda + k)) *
+                   b.at(op.bOffset + i * op.strideB + j * op.stride2B +
+                        (op.transB ? n * op.ldb + k : k * op.ldb + n));
+          int64_t at = op.cOffset + i * op.strideC + j * op.stride2C +
+                       r * op.ldc + n;
+          c.set(at, op.alpha * sum + (op.beta == 0 ? 0 : op.beta * c.at(at)));
+        }
+  return c;
+}
+
+/// Whole numbers up to 4: exact in bf16 too.
+HostTensor numbers(int64_t count, DType type) {
+  HostTensor tensor = HostTensor::zeros(type, {count});
+  for (int64_t i = 0; i < count; ++i)
+    tensor.set(i, static_cast<double>(i * 7 % 9) - 4);
+  return tensor;
+}
+
+void expectProduct(const MatmulOp &op, DType inputs, DType output) {
+  HostTensor a = numbers(400, inputs), b = numbers(500, inputs),
+             c = numbers(600, output);
+  HostTensor want = expected(op, a, b, c);
+  Status status = runMatmul(op, a.data.data(), inputs, b.data.data(), inputs,
+                            c.data.data(), output);
+  ASSERT_EQ(status.message(), "");
+  for (int64_t i = 0; i < 600; ++i)
+    ASSERT_EQ(c.at(i), want.at(i)) << i;
+}
+
+MatmulOp small(bool transA, bool transB) {
+  MatmulOp op;
+  op.m = 5;
+  op.n = 7;
+  op.k = 3;
+  op.transA = transA;
+  op.transB = transB;
+  op.lda = transA ? 6 : 4;
+  op.ldb = transB ? 4 : 8;
+  op.ldc = 9;
+  op.aOffset = 2;
+  op.bOffset = 1;
+  op.cOffset = 3;
+  return op;
+}
+
+TEST(Matmul, AllTransposesTypesAndOffsets) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (double beta : {0.0, 1.0, 2.0}) {
+        MatmulOp op = small(transA, transB);
+        op.alpha = 2;
+        op.beta = beta;
+        op.compute = DType::F32;
+        expectProduct(op, DType::F32, DType::F32);
+        op.compute = DType::F64;
+        expectProduct(op, DType::F64, DType::F64);
+        op.compute = DType::BF16;
+        expectProduct(op, DType::BF16, DType::F32);
+        expectProduct(op, DType::F32, DType::F32);
+      }
+}
+
+TEST(Matmul, TwoBatchLevelsReadHeadsInPlace) {
+  // q, k of [batch 2, time 4, heads 3, 5]: scores [2, 3, 4, 4].
+  MatmulOp op;
+  op.m = op.n = 4;
+  op.k = 5;
+  op.transB = true;
+  op.lda = op.ldb = 15;
+  op.ldc = 4;
+  op.batch = 2;
+  op.strideA = op.strideB = 60;
+  op.strideC = 48;
+  op.batch2 = 3;
+  op.stride2A = op.stride2B = 5;
+  op.stride2C = 16;
+  expectProduct(op, DType::F32, DType::F32);
+}
+
+TEST(Matmul, BetaZeroDoesNotReadTheResult) {
+  MatmulOp op = small(false, false);
+  HostTensor a = numbers(400, DType::F32), b = numbers(500, DType::F32);
+  HostTensor c = HostTensor::zeros(DType::F32, {600});
+  for (int64_t i = 0; i < 600; ++i)
+    c.set(i, NAN);
+  ASSERT_TRUE(runMatmul(op, a.data.data(), DType::F32, b.data.data(),
+                        DType::F32, c.data.data(), DType::F32)
+                  .ok());
+  EXPECT_FALSE(std::isnan(c.at(3)));
+  EXPECT_TRUE(std::isnan(c.at(2)));
+}
+
+TEST(Matmul, NothingToSum) {
+  MatmulOp op = small(false, false);
+  op.k = 0;
+  op.beta = 2;
+  expectProduct(op, DType::F32, DType::F32);
+  op.m = 0;
+  expectProduct(op, DType::F32, DType::F32);
+}
+
+TEST(KernelLibrary, LoadsChecksAndCalls) {
+  namespace fs = std::filesystem;
+  fs::path dir = fs::temp_directory_path() /
+                 ("dpc-kernels-" + std::to_string(getpid()));
+  fs::create_directories(dir / "kernels");
+  fs::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so",
+                fs::copy_options::overwrite_existing);
+  Plan plan;
+  plan.kernelFile = "kernels.so";
+  plan.kernelHash = *hashFile(DPC_TEST_KERNELS);
+  plan.phases["forward"] = {
+      {Queue::Compute, {}, -1, "", 0, KernelOp{"test_add", {}, {}, {}}}};
+  Expected<KernelLibrary> library = KernelLibrary::load(plan, dir);
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  float in[3] = {1, 2, 3}, out[3];
+  void *buffers[] = {in, out};
+  int64_t scalars[] = {3, 10};
+  library->find("test_add")(buffers, scalars);
+  EXPECT_EQ(out[2], 13);
+  EXPECT_EQ(library->find("other"), nullptr);
+
+  auto errorOf = [&](const Plan &p) {
+    return KernelLibrary::load(p, dir).status().message();
+  };
+  Plan wrong = plan;
+  wrong.kernelHash = "0000000000000000";
+  EXPECT_NE(errorOf(wrong).find("hash"), std::string::npos);
+  wrong = plan;
+  std::get<KernelOp>(wrong.phases["forward"][0].op).symbol = "gone";
+  EXPECT_NE(errorOf(wrong).find("symbol gone"), std::string::npos);
+  wrong = plan;
+  wrong.kernelFile = "missing.so";
+  EXPECT_NE(errorOf(wrong).find("missing.so"), std::string::npos);
+  wrong = plan;
+  wrong.targetCpu = "zeta";
+  wrong.cpuFeatures = {"avx2000"};
+  EXPECT_NE(errorOf(wrong).find("the plan needs avx2000 (compiled for zeta), "
+                                "this machine lacks it"),
+            std::string::npos);
+  fs::remove_all(dir);
+}
+
+TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
+  std::string flags = "lm pni sse4_1 avx512f avx512_vnni abm bmi1 amx_tile";
+  for (const char *name : {"64bit", "sse3", "sse4.1", "avx512f", "avx512vnni",
+                           "lzcnt", "bmi", "amx-tile", "+avx512f", "shstk"})
+    EXPECT_TRUE(hasCpuFeature(name, flags)) << name;
+  for (const char *name : {"avx2", "avx512bf16", "bmi2", "amx-int8"})
+    EXPECT_FALSE(hasCpuFeature(name, flags)) << name;
+}
+
+} // namespace
+} // namespace dpc::rt

@@ -1,0 +1,113 @@
+#include "runtime/base/Layout.h"
+#include "runtime/base/DType.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace dpc::rt {
+namespace {
+
+/// Packs every shard of 0, 1, 2, ... and unpacks them into a fresh array:
+/// nothing may be lost, and nothing may come from padding.
+void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
+                     const Mesh &mesh) {
+  ASSERT_TRUE(checkLayout(layout, shape, mesh).ok());
+  int64_t count = numElements(shape);
+  std::vector<float> global(count), back(count, -1);
+  std::iota(global.begin(), global.end(), 0.f);
+  int64_t local = numElements(localShape(layout, mesh)), seen = 0;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+    for (int64_t mb = 0; mb < mesh.microBatches; ++mb) {
+      std::vector<float> shard(local, NAN);
+      packShard(global.data(), shard.data(), 4, layout, mesh, rank, mb);
+      unpackShard(shard.data(), back.data(), 4, layout, mesh, rank, mb);
+      if (ownsShard(layout, mesh, rank, mb))
+        seen += std::count_if(shard.begin(), shard.end(),
+                              [](float v) { return !std::isnan(v); });
+    }
+  EXPECT_EQ(back, global);
+  EXPECT_EQ(seen, count) << "each element has one owner";
+}
+
+TEST(Layout, FormulaOfTheHeader) {
+  Mesh mesh{{{"dp", 3}}, 1};
+  std::vector<int64_t> valid;
+  for (int rank = 0; rank < 3; ++rank)
+    valid.push_back(shardOf(8, {"dp"}, mesh, rank, 0).valid);
+  EXPECT_EQ(valid, (std::vector<int64_t>{3, 3, 2}));
+  Mesh four{{{"dp", 4}}, 1};
+  FactorShard last = shardOf(5, {"dp"}, four, 3, 0);
+  EXPECT_EQ(last.valid, 0);
+  EXPECT_EQ(last.capacity, 2);
+  EXPECT_EQ(last.offset, 6);
+}
+
+TEST(Layout, NestedAxesSplitShards) {
+  // 10 over dp=2 is 5, 5; each over tp=3 is 2, 2, 1.
+  Mesh mesh{{{"dp", 2}, {"tp", 3}}, 1};
+  std::vector<std::pair<int64_t, int64_t>> shards;
+  for (int rank = 0; rank < 6; ++rank) {
+    FactorShard shard = shardOf(10, {"dp", "tp"}, mesh, rank, 0);
+    shards.emplace_back(shard.offset, shard.valid);
+  }
+  EXPECT_EQ(shards, (std::vector<std::pair<int64_t, int64_t>>{
+                        {0, 2}, {2, 2}, {4, 1}, {5, 2}, {7, 2}, {9, 1}}));
+}
+
+TEST(Layout, RoundTripsUneven) {
+  Mesh mesh{{{"dp", 3}}, 1};
+  expectRoundTrip({{{{8, {"dp"}}}, {{5, {}}}}}, {8, 5}, mesh);
+  expectRoundTrip({{{{5, {}}}, {{8, {"dp"}}}}}, {5, 8}, mesh);
+}
+
+TEST(Layout, RoundTripsInnerFactor) {
+  // Heads of a fused projection: 192 = 3 * 4 heads * 16, 4 heads over 3.
+  Mesh mesh{{{"tp", 3}}, 1};
+  Layout layout{{{{2, {}}}, {{3, {}}, {4, {"tp"}}, {16, {}}}}};
+  EXPECT_EQ(localShape(layout, mesh), (std::vector<int64_t>{2, 3 * 2 * 16}));
+  expectRoundTrip(layout, {2, 192}, mesh);
+}
+
+TEST(Layout, RoundTripsTwoAxesOnOneFactorAndMicroBatches) {
+  Mesh mesh{{{"dp", 2}, {"tp", 3}}, 3};
+  expectRoundTrip({{{{10, {"dp", "tp"}}}}}, {10}, mesh);
+  expectRoundTrip({{{{10, {"tp", "dp"}}}}}, {10}, mesh);
+  expectRoundTrip({{{{11, {"dp", "mb"}}}, {{4, {"tp"}}}}}, {11, 4}, mesh);
+}
+
+TEST(Layout, RoundTripsEmptyShardsScalarsAndEmptyArrays) {
+  Mesh mesh{{{"tp", 4}}, 1};
+  expectRoundTrip({{{{3, {"tp"}}}, {{2, {}}}}}, {3, 2}, mesh);
+  expectRoundTrip({}, {}, mesh);
+  expectRoundTrip({{{{0, {"tp"}}}}}, {0}, mesh);
+}
+
+TEST(Layout, RefusesWhatDoesNotFit) {
+  Mesh mesh{{{"tp", 4}}, 1};
+  auto message = [&](const Layout &layout) {
+    return checkLayout(layout, {12}, mesh).message();
+  };
+  EXPECT_NE(message({{{{3, {}}, {3, {}}}}}).find("multiply to 9, not 12"),
+            std::string::npos);
+  EXPECT_NE(message({{{{12, {"pp"}}}}}).find("'pp'"), std::string::npos);
+  EXPECT_NE(message({{{{3, {"tp"}}, {4, {"tp"}}}}}).find("twice"),
+            std::string::npos);
+  EXPECT_NE(message({}).find("0 dimensions"), std::string::npos);
+}
+
+TEST(DType, HalfPrecisionRoundsToNearestEven) {
+  EXPECT_EQ(floatToBf16(1.0f), 0x3f80);
+  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // half way, even stays
+  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82); // half way, odd goes up
+  EXPECT_TRUE(std::isnan(bf16ToFloat(floatToBf16(NAN))));
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits)
+    ASSERT_EQ(floatToF16(f16ToFloat(static_cast<uint16_t>(bits))), bits);
+  EXPECT_EQ(floatToF16(65520.f), 0x7c00);
+  EXPECT_EQ(floatToF16(65519.f), 0x7bff);
+  EXPECT_EQ(floatToF16(-2.f), 0xc000);
+  EXPECT_TRUE(std::isnan(f16ToFloat(floatToF16(NAN))));
+}
+
+} // namespace
+} // namespace dpc::rt

@@ -1,0 +1,89 @@
+#include "runtime/base/Wait.h"
+#include "runtime/comm/Communicator.h"
+#include "test/unit/runtime/CommConformance.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace dpc::rt::test {
+
+std::vector<int> worldSizes() { return {1, 2, 3, 4, 8}; }
+
+void onRanks(int ranks, double timeoutSeconds,
+             const std::function<void(Communicator &)> &body) {
+  auto comms = makeLocalComms(ranks, {timeoutSeconds});
+  std::vector<std::thread> threads;
+  for (auto &comm : comms)
+    threads.emplace_back([&body, raw = comm.get()] { body(*raw); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+namespace {
+
+TEST(LocalComm, SumsInTheOrderOfTheRanks) {
+  // 1e8 + 1 - 1e8 is 0 or 1 in f32, by order: all ranks agree, every time.
+  const float values[] = {1e8f, 1.f, -1e8f};
+  for (int64_t count : {1, 100000}) {
+    onRanks(3, 30, [&](Communicator &comm) {
+      std::vector<float> data(count, values[comm.rank()]);
+      ASSERT_TRUE(comm.allReduce(kWorldGroup, data.data(), count, DType::F32,
+                                 ReduceKind::Sum)
+                      .ok());
+      for (float v : data)
+        ASSERT_EQ(v, (1e8f + 1.f) - 1e8f);
+    });
+  }
+}
+
+TEST(LocalComm, AbortCancelsTheOthers) {
+  double begin = nowSeconds();
+  onRanks(3, 30, [](Communicator &comm) {
+    if (comm.rank() == 1) {
+      comm.abort();
+      return;
+    }
+    EXPECT_EQ(comm.barrier(kWorldGroup).code(), Code::Cancelled);
+  });
+  EXPECT_LT(nowSeconds() - begin, 5);
+}
+
+TEST(LocalComm, DifferentCallsAreNoticed) {
+  onRanks(2, 30, [](Communicator &comm) {
+    std::vector<float> data(4096), out(8192);
+    Status status =
+        comm.rank() == 0
+            ? comm.allReduce(kWorldGroup, data.data(), 4096, DType::F32,
+                             ReduceKind::Sum)
+            : comm.allGather(kWorldGroup, data.data(), out.data(), 16384);
+    EXPECT_NE(status.message().find("called"), std::string::npos)
+        << status.message();
+  });
+}
+
+/// Prints microseconds; run with --gtest_also_run_disabled_tests.
+TEST(LocalComm, DISABLED_Speed) {
+  for (int ranks : {2, 4})
+    for (int64_t bytes : {1 << 10, 64 << 10, 1 << 20, 64 << 20}) {
+      std::vector<double> best(ranks, 1e9);
+      onRanks(ranks, 30, [&](Communicator &comm) {
+        std::vector<float> data(bytes / 4, 1.f);
+        for (int round = 0; round < (bytes > (1 << 22) ? 8 : 200); ++round) {
+          (void)comm.barrier(kWorldGroup);
+          double begin = nowSeconds();
+          (void)comm.allReduce(kWorldGroup, data.data(), bytes / 4, DType::F32,
+                               ReduceKind::Max);
+          best[comm.rank()] =
+              std::min(best[comm.rank()], nowSeconds() - begin);
+        }
+      });
+      std::printf("all_reduce %9lld bytes x%d: %.1f us\n",
+                  static_cast<long long>(bytes), ranks, best[0] * 1e6);
+    }
+}
+
+} // namespace
+} // namespace dpc::rt::test

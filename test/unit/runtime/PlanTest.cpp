@@ -1,0 +1,386 @@
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace dpc::rt {
+namespace {
+
+using test::addBuffer;
+using test::leastSquares;
+
+TEST(Plan, GroupsPartitionTheRanks) {
+  Mesh mesh{{{"dp", 2}, {"tp", 3}}, 1};
+  EXPECT_EQ(groupMembers(mesh, {"dp"}),
+            (std::vector<std::vector<int>>{{0, 3}, {1, 4}, {2, 5}}));
+  EXPECT_EQ(groupMembers(mesh, {"tp"}),
+            (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}}));
+  EXPECT_EQ(groupMembers(mesh, {"tp", "dp"}).size(), 1u);
+  EXPECT_EQ(groupMembers(mesh, {}).size(), 6u);
+}
+
+TEST(Plan, LearningRates) {
+  LrSchedule lr{LrKind::Cosine, 1.0, 10, 110};
+  EXPECT_EQ(learningRate(lr, 1), 0);
+  EXPECT_EQ(learningRate(lr, 6), 0.5);
+  EXPECT_EQ(learningRate(lr, 11), 1);
+  EXPECT_NEAR(learningRate(lr, 61), 0.5, 1e-12);
+  EXPECT_NEAR(learningRate(lr, 500), 0, 1e-12);
+  EXPECT_NEAR(learningRate({LrKind::Linear, 1.0, 0, 10}, 6), 0.5, 1e-12);
+  EXPECT_EQ(learningRate({LrKind::Constant, 0.3, 0, 0}, 99), 0.3);
+}
+
+TEST(Plan, ScalarsFollowTheLayoutFormula) {
+  Mesh mesh{{{"dp", 2}, {"tp", 3}}, 2};
+  ScalarExpr expr{ScalarKind::Offset, 0, 10, {"dp", "tp"}};
+  EXPECT_EQ(evaluate(expr, mesh, 5, 0), 9);
+  expr.kind = ScalarKind::Valid;
+  EXPECT_EQ(evaluate(expr, mesh, 5, 0), 1);
+  EXPECT_EQ(evaluate({ScalarKind::Coord, 0, 0, {"tp", "mb"}}, mesh, 5, 1), 5);
+  EXPECT_EQ(evaluate({ScalarKind::Const, 7, 0, {}}, mesh, 5, 1), 7);
+}
+
+/// A plan that uses every instruction and optional field.
+Plan everything() {
+  Plan plan = leastSquares(2, 2);
+  plan.kernelFile = "kernels.so";
+  plan.kernelHash = "0123456789abcdef";
+  plan.cpuFeatures = {"avx2"};
+  plan.inputs[0].limit = 7;
+  plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
+  int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
+  plan.tensors.push_back({"w.exp_avg", TensorRole::State, "w", "exp_avg",
+                          state, DType::F32, {4, 2},
+                          Layout::replicated({4, 2}), {}, InitKind::Zeros});
+  int in = addBuffer(plan, "in", BufferKind::Communication, {4});
+  int out = addBuffer(plan, "out", BufferKind::Communication, {8});
+  int same = addBuffer(plan, "same", BufferKind::Communication, {4});
+  auto comm = [&](OpVariant op) {
+    plan.phases["update"].push_back(
+        {Queue::Comm, {}, -1, "", 0, std::move(op)});
+  };
+  comm(FillOp{in, -std::numeric_limits<double>::infinity()});
+  comm(AllGatherOp{0, in, out});
+  comm(ReduceScatterOp{0, out, in, ReduceKind::Max});
+  comm(AllToAllOp{0, in, same});
+  comm(BroadcastOp{0, same, 1});
+  comm(SendOp{0, same, 1, true});
+  comm(RecvOp{0, in, -1, true});
+  comm(CopyOp{in, same, 0, 0, 16});
+  plan.phases["backward"].push_back(
+      {Queue::Compute, {}, 1, "k", 12.5,
+       KernelOp{"k0", {5, 5}, {1}, {{ScalarKind::Valid, 0, 8, {"dp"}}}}});
+  plan.phases["backward"][0].signals = -1; // the kernel is the last now
+  plan.phases["update"].push_back(
+      {Queue::Compute, {}, -1, "s", 0, StoreOutputOp{0}});
+  // The loss is reduced in the comm queue.
+  plan.phases["update"][1].signals = 3;
+  plan.phases["update"].back().waits = {3};
+  return plan;
+}
+
+TEST(PlanJson, RoundTripsEverything) {
+  Plan plan = everything();
+  ASSERT_EQ(validatePlan(plan, "p").message(), "");
+  std::string text = planToJson(plan);
+  Expected<Plan> back = planFromJson(text, "p");
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(planToJson(*back), text);
+}
+
+TEST(PlanJson, FixtureIsThePlanOfTheTests) {
+  std::ifstream in(DPC_FIXTURES "/plans/least-squares/plan.json");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(text, planToJson(leastSquares(2, 2)));
+  EXPECT_TRUE(readPlan(DPC_FIXTURES "/plans/least-squares").ok());
+}
+
+std::string readError(const std::string &text) {
+  Expected<Plan> plan = planFromJson(text, "plan.json");
+  return plan ? "accepted" : plan.status().message();
+}
+
+std::string replaced(std::string text, const std::string &from,
+                     const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(PlanJson, RefusesOtherVersions) {
+  Plan plan = leastSquares(2, 1);
+  plan.version = 7;
+  EXPECT_EQ(readError(planToJson(plan)),
+            "plan.json: plan version 7 is not supported, this build reads 1");
+}
+
+TEST(PlanJson, RefusesAChangedNumber) {
+  std::string text = planToJson(leastSquares(2, 1));
+  std::string error = readError(replaced(text, "\"offset\":64", "\"offset\":0"));
+  EXPECT_NE(error.find("checksum"), std::string::npos) << error;
+}
+
+TEST(PlanJson, RefusesBrokenText) {
+  std::string text = planToJson(leastSquares(2, 1));
+  EXPECT_NE(readError(text.substr(0, text.size() / 2)).find("not JSON"),
+            std::string::npos);
+  EXPECT_NE(readError("[1]").find("not a plan"), std::string::npos);
+  EXPECT_NE(readError("{}").find("version"), std::string::npos);
+}
+
+//===----------------------------------------------------------------------===//
+// Mutations: each changes one thing of a valid plan and must be refused with
+// a message that names it.
+//===----------------------------------------------------------------------===//
+
+struct Mutation {
+  const char *name;
+  std::function<void(Plan &)> change;
+  const char *message; ///< a part of it
+};
+
+Instruction &at(Plan &p, const char *phase, size_t index) {
+  return p.phases[phase][index];
+}
+template <typename Op> Op &op(Plan &p, const char *phase, size_t index) {
+  return std::get<Op>(at(p, phase, index).op);
+}
+
+class PlanMutation : public testing::TestWithParam<Mutation> {};
+
+TEST_P(PlanMutation, IsRefused) {
+  Plan plan = everything();
+  GetParam().change(plan);
+  Status status = validatePlan(plan, "plan.json");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
+      << status.message();
+  EXPECT_EQ(status.message().rfind("plan.json: ", 0), 0u);
+}
+
+const Mutation kHeaderMutations[] = {
+    {"meshName", [](Plan &p) { p.mesh.axes[0].name = "mb"; }, "\"mb\""},
+    {"meshSize", [](Plan &p) { p.mesh.axes[0].size = 0; }, "size 0"},
+    {"meshHuge", [](Plan &p) { p.mesh.axes[0].size = 1 << 30; }, "dp"},
+    {"meshTwice", [](Plan &p) { p.mesh.axes.push_back({"dp", 1}); }, "twice"},
+    {"meshOther", [](Plan &p) { p.mesh.axes[0].size = 3; }, "groups[0]"},
+    {"microBatches", [](Plan &p) { p.mesh.microBatches = 0; },
+     "micro_batches is 0"},
+    {"kernelFile", [](Plan &p) { p.kernelFile = "../k.so"; }, "kernel_file"},
+    {"noKernelFile", [](Plan &p) { p.kernelFile = ""; },
+     "backward[1] (kernel): symbol is \"k0\""},
+    {"kernelHash", [](Plan &p) { p.kernelHash = "12"; }, "kernel_hash"},
+    {"lr", [](Plan &p) { p.lrSchedule.lr = -1; }, "lr_schedule.lr"},
+    {"warmup", [](Plan &p) { p.lrSchedule.warmup = -1; }, "warmup is -1"},
+    {"total", [](Plan &p) { p.lrSchedule.kind = LrKind::Linear; },
+     "lr_schedule.total is 0"},
+    {"groupId", [](Plan &p) { p.groups[0].id = 1; }, "groups[0]: id is 1"},
+    {"groupAxis", [](Plan &p) { p.groups[0].axes = {"tp"}; }, "\"tp\""},
+    {"groupMembers", [](Plan &p) { p.groups[0].members = {{0}, {1}}; },
+     "groups[0]: members"},
+    {"arena", [](Plan &p) { p.arenaBytes -= 64; }, "arena_bytes"},
+    {"bufferId", [](Plan &p) { p.buffers[2].id = 3; }, "buffers[2]"},
+    {"bufferBytes", [](Plan &p) { p.buffers[3].bytes += 4; },
+     "buffers[3] \"x\": bytes is 36"},
+    {"bufferShape", [](Plan &p) { p.buffers[3].shape[0] = -1; }, "shape"},
+    {"bufferShapeHuge",
+     [](Plan &p) { p.buffers[3].shape = {int64_t(1) << 40, 1 << 30}; },
+     "is not a size"},
+    {"bufferDType", [](Plan &p) { p.buffers[3].dtype = DType::F64; },
+     "buffers[3]"},
+    {"bufferOffset", [](Plan &p) { p.buffers[3].offset += 4; },
+     "multiple of 64"},
+    {"bufferNegative", [](Plan &p) { p.buffers[3].offset = -64; },
+     "offset is -64"},
+    {"bufferPastEnd", [](Plan &p) { p.buffers[3].offset = 1 << 20; },
+     "arena"},
+    {"viewOf", [](Plan &p) { p.buffers[4].viewOf = 99; }, "view_of is 99"},
+    {"viewOutside", [](Plan &p) { p.buffers[4].viewOf = 0; },
+     "outside buffer 0"},
+    {"persistentOverlap", [](Plan &p) { p.buffers[4].offset = 0; },
+     "persists, but shares bytes"},
+    {"tensorName", [](Plan &p) { p.tensors[1].name = "w"; }, "used twice"},
+    {"tensorBuffer", [](Plan &p) { p.tensors[0].buffer = 77; },
+     "tensors[0] \"w\": buffer is 77"},
+    {"tensorDType", [](Plan &p) { p.tensors[0].dtype = DType::BF16; },
+     "dtype is bf16"},
+    {"tensorShape", [](Plan &p) { p.tensors[0].globalShape = {5, 2}; },
+     "multiply to 4, not 5"},
+    {"tensorLayout",
+     [](Plan &p) { p.tensors[0].layout.dims[0][0].axes = {"dp"}; },
+     "layout gives shards f32[2, 2]"},
+    {"tensorMb", [](Plan &p) { p.tensors[0].layout.dims[0][0].axes = {"mb"}; },
+     "tensors[0]"},
+    {"tensorRole", [](Plan &p) { p.tensors[0].role = TensorRole::State; },
+     "kind optimizer"},
+    {"tensorOf", [](Plan &p) { p.tensors[2].of = "v"; }, "of is \"v\""},
+    {"tensorSlot", [](Plan &p) { p.tensors[2].slot = ""; }, "slot is empty"},
+    {"tensorShared", [](Plan &p) {
+       p.tensors[1] = p.tensors[0];
+       p.tensors[1].name = "v";
+     }, "holds another tensor"},
+    {"sourceBytes", [](Plan &p) { p.tensors[0].source->bytes = 31; },
+     "source.bytes is 31"},
+    {"sourceOffset", [](Plan &p) { p.tensors[0].source->offset = -1; },
+     "source.offset is -1"},
+    {"sourceDType",
+     [](Plan &p) { p.tensors[0].source->dtype = DType::F64; },
+     "source.bytes"},
+    {"sourceFile", [](Plan &p) { p.tensors[0].source->file = ""; },
+     "source.file"},
+    {"inputBuffer", [](Plan &p) { p.inputs[0].buffer = -1; }, "inputs[0]"},
+    {"inputShape", [](Plan &p) { p.inputs[0].globalShape[0] = 9; },
+     "inputs[0] \"x\""},
+    {"inputLimit", [](Plan &p) { p.inputs[0].limit = -1; }, "limit is -1"},
+    {"outputLayout", [](Plan &p) { p.outputs[0].buffer = 3; }, "outputs[0]"},
+    {"scalarName", [](Plan &p) { p.scalars[0].name = "beta"; },
+     "expected lr or step"},
+    {"scalarBuffer", [](Plan &p) { p.scalars[0].buffer = 3; }, "buffer 3"},
+};
+INSTANTIATE_TEST_SUITE_P(Header, PlanMutation,
+                         testing::ValuesIn(kHeaderMutations),
+                         [](const auto &info) { return info.param.name; });
+
+const Mutation kInstructionMutations[] = {
+    {"phaseName", [](Plan &p) { p.phases["warm"] = {}; }, "\"warm\""},
+    {"flops", [](Plan &p) { at(p, "forward", 1).flops = -1; },
+     "forward[1] (matmul): flops"},
+    {"queue", [](Plan &p) { at(p, "update", 0).queue = Queue::Compute; },
+     "update[0] (all_reduce): queue"},
+    {"queueComm", [](Plan &p) { at(p, "forward", 1).queue = Queue::Comm; },
+     "forward[1] (matmul): queue"},
+    {"symbol",
+     [](Plan &p) { op<KernelOp>(p, "backward", 1).symbol = "a b"; },
+     "\"a b\""},
+    {"kernelBuffer",
+     [](Plan &p) { op<KernelOp>(p, "backward", 1).buffers[0] = 50; },
+     "names buffer 50"},
+    {"kernelWrites",
+     [](Plan &p) { op<KernelOp>(p, "backward", 1).writes = {2}; },
+     "writes is 2"},
+    {"kernelAxis",
+     [](Plan &p) { op<KernelOp>(p, "backward", 1).scalars[0].axes = {"q"}; },
+     "\"q\""},
+    {"kernelSize",
+     [](Plan &p) { op<KernelOp>(p, "backward", 1).scalars[0].size = -2; },
+     "size is -2"},
+    {"matmulA", [](Plan &p) { op<MatmulOp>(p, "forward", 1).a = -1; },
+     "a names buffer -1"},
+    {"matmulM", [](Plan &p) { op<MatmulOp>(p, "forward", 1).m = 3; },
+     "a reaches element 11"},
+    {"matmulK", [](Plan &p) { op<MatmulOp>(p, "forward", 1).k = 5; },
+     "lda is 4"},
+    {"matmulN", [](Plan &p) { op<MatmulOp>(p, "forward", 1).n = -2; },
+     "n is -2"},
+    {"matmulLdb", [](Plan &p) { op<MatmulOp>(p, "forward", 1).ldb = 1; },
+     "ldb is 1"},
+    {"matmulOffset",
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).cOffset = 1; },
+     "c reaches element"},
+    {"matmulStride",
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).strideA = -1; },
+     "negative"},
+    {"matmulBatch",
+     [](Plan &p) {
+       op<MatmulOp>(p, "forward", 1).batch2 = int64_t(1) << 62;
+       op<MatmulOp>(p, "forward", 1).stride2A = int64_t(1) << 62;
+     },
+     "a reaches element 2^63"},
+    {"matmulCompute",
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).compute = DType::F64; },
+     "compute is f64"},
+    {"matmulAlpha",
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).alpha = INFINITY; },
+     "alpha"},
+    {"reduceGroup", [](Plan &p) { op<AllReduceOp>(p, "update", 0).group = 1; },
+     "group is 1"},
+    {"reduceBuffers",
+     [](Plan &p) { op<AllReduceOp>(p, "update", 0).buffers = {}; }, "empty"},
+    {"gatherOut",
+     [](Plan &p) {
+       auto &gather = op<AllGatherOp>(p, "update", 4);
+       gather.out = gather.in;
+     },
+     "does not fit a group of 2"},
+    {"scatterIn",
+     [](Plan &p) {
+       auto &scatter = op<ReduceScatterOp>(p, "update", 5);
+       std::swap(scatter.in, scatter.out);
+     },
+     "does not fit a group of 2"},
+    {"root", [](Plan &p) { op<BroadcastOp>(p, "update", 7).root = 2; },
+     "root is 2"},
+    {"shift", [](Plan &p) { op<SendOp>(p, "update", 8).shift = 2; },
+     "shift is 2"},
+    {"sendLost", [](Plan &p) { op<SendOp>(p, "update", 8).wrap = false; },
+     "would wait for ever"},
+    {"recvLost", [](Plan &p) { op<RecvOp>(p, "update", 9).wrap = false; },
+     "never received"},
+    {"copyBytes", [](Plan &p) { op<CopyOp>(p, "update", 10).bytes = 20; },
+     "outside buffer"},
+    {"copyOffset", [](Plan &p) { op<CopyOp>(p, "update", 10).inOffset = -4; },
+     "in_offset is -4"},
+    {"copySelf", [](Plan &p) {
+       auto &copy = op<CopyOp>(p, "update", 10);
+       copy.out = copy.in;
+     }, "overlap"},
+    {"fillBuffer", [](Plan &p) { op<FillOp>(p, "setup", 0).buffer = 1000; },
+     "setup[0] (fill): buffer names buffer 1000"},
+    {"loadInput", [](Plan &p) { op<LoadInputOp>(p, "forward", 0).input = 1; },
+     "input is 1"},
+    {"storeOutput",
+     [](Plan &p) { op<StoreOutputOp>(p, "update", 11).output = 1; },
+     "output is 1"},
+    {"scheduleRanks", [](Plan &p) { p.schedule.pop_back(); },
+     "schedule has 1 lists"},
+    {"schedulePhase", [](Plan &p) { p.schedule[0][1].phase = "fwd"; },
+     "schedule[0][1]: phase is \"fwd\""},
+    {"scheduleMb", [](Plan &p) { p.schedule[1][1].microBatch = 2; },
+     "schedule[1][1]: micro_batch is 2"},
+    {"event", [](Plan &p) { at(p, "update", 0).waits = {17}; }, "event 17"},
+    {"eventTwice", [](Plan &p) { at(p, "update", 0).signals = 0; },
+     "another instruction signals"},
+};
+INSTANTIATE_TEST_SUITE_P(Instructions, PlanMutation,
+                         testing::ValuesIn(kInstructionMutations),
+                         [](const auto &info) { return info.param.name; });
+
+const Mutation kFlowMutations[] = {
+    {"neverWritten", [](Plan &p) { p.phases["setup"].erase(
+                                       p.phases["setup"].begin()); },
+     "reads buffer 5 \"w.grad\", which is not written before"},
+    {"bytesTaken",
+     [](Plan &p) { p.buffers[4].offset = p.buffers[5].offset; },
+     "whose bytes another buffer took"},
+    {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
+     "update[0] (all_reduce): touches buffer 5"},
+    {"noWaitAfterReduce", [](Plan &p) { at(p, "update", 2).waits = {}; },
+     "no event orders them"},
+    {"orderDiffers",
+     [](Plan &p) {
+       p.schedule[1] = p.schedule[0];
+       p.schedule[1].push_back({"update", 0});
+     },
+     "rank 1 would wait for ever"},
+    {"outputTaken",
+     [](Plan &p) {
+       p.phases["update"].pop_back();
+       p.phases["update"].push_back(
+           {Queue::Compute, {3}, -1, "", 0, FillOp{0, 0}});
+       p.outputs[0].buffer = 2;
+       p.buffers[2].kind = BufferKind::Output;
+       p.scalars.clear();
+     },
+     "outputs[0] \"loss\": buffer 2 does not hold it"},
+};
+INSTANTIATE_TEST_SUITE_P(Flow, PlanMutation, testing::ValuesIn(kFlowMutations),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace dpc::rt

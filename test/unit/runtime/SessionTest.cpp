@@ -1,0 +1,186 @@
+#include "runtime/exec/RunPlan.h"
+#include "runtime/exec/Session.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <chrono>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace dpc::rt {
+namespace {
+
+using test::addBuffer;
+using test::leastSquares;
+using test::leastSquaresStep;
+using test::ramp;
+
+HostTensor identity() {
+  HostTensor eye = HostTensor::zeros(DType::F32, {4, 4});
+  for (int i = 0; i < 4; ++i)
+    eye.set(i * 5, 1);
+  return eye;
+}
+
+RunRequest leastSquaresRequest(int64_t rows) {
+  RunRequest request;
+  request.steps = 3;
+  request.tensors = {{"w", ramp({4, 2}, 0.125, 0.5)}, {"eye", identity()}};
+  request.inputs = {{{"x", ramp({rows, 4}, 1.0 / 32, 0.25)}},
+                    {{"x", ramp({rows, 4}, -1.0 / 64, 0.125)}}};
+  return request;
+}
+
+class LeastSquares
+    : public testing::TestWithParam<std::tuple<int, int, int>> {};
+
+/// Any number of ranks and micro-batches, uneven ones included, computes what
+/// one device does.
+TEST_P(LeastSquares, FollowsOneDevice) {
+  auto [ranks, microBatches, rows] = GetParam();
+  Plan plan = leastSquares(ranks, microBatches, rows);
+  RunRequest request = leastSquaresRequest(rows);
+  HostTensor w = request.tensors["w"];
+  std::vector<double> losses;
+  for (int step = 0; step < 3; ++step)
+    losses.push_back(leastSquaresStep(request.inputs[step % 2].at("x"), w));
+  Expected<RunResult> result = runPlan(plan, ".", request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  for (int step = 0; step < 3; ++step)
+    EXPECT_NEAR(result->outputs[step]["loss"].at(0), losses[step],
+                1e-5 * losses[step]);
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(result->tensors["w"].at(i), w.at(i), 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LeastSquares,
+    testing::Values(std::tuple{1, 1, 8}, std::tuple{2, 1, 8},
+                    std::tuple{3, 1, 8}, std::tuple{2, 2, 8},
+                    std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
+                    std::tuple{4, 3, 16}));
+
+TEST(Session, PoisonReachesWhatReadsPadding) {
+  // 5 rows over 4 ranks leave padding, which this plan sums: NaN shows it.
+  RunRequest request = leastSquaresRequest(5);
+  request.poison = true;
+  Expected<RunResult> result = runPlan(leastSquares(4, 1, 5), ".", request);
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(std::isnan(result->outputs[0]["loss"].at(0)));
+  // Without padding nothing reads what nobody wrote.
+  request = leastSquaresRequest(8);
+  request.poison = true;
+  result = runPlan(leastSquares(4, 2, 8), ".", request);
+  ASSERT_TRUE(result.ok());
+  EXPECT_FALSE(std::isnan(result->outputs[2]["loss"].at(0)));
+}
+
+TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
+  // out[row] = first row of the shard, through a kernel.
+  Plan plan;
+  plan.mesh = {{{"dp", 3}}, 2};
+  plan.groups = {};
+  Layout layout{{{{7, {"dp", "mb"}}}}};
+  int64_t local = localShape(layout, plan.mesh)[0];
+  int out = addBuffer(plan, "out", BufferKind::Output, {local});
+  plan.kernelFile = "none.so";
+  plan.kernelHash = "0000000000000000";
+  plan.outputs = {{"rows", out, DType::F32, {7}, layout}};
+  KernelOp op{"first_row",
+              {out},
+              {0},
+              {{ScalarKind::Offset, 0, 7, {"dp", "mb"}},
+               {ScalarKind::Const, local, 0, {}}}};
+  plan.phases["forward"] = {{Queue::Compute, {}, -1, "", 0, op},
+                            {Queue::Compute, {}, -1, "", 0, StoreOutputOp{0}}};
+  plan.schedule.assign(3, {{"forward", 0}, {"forward", 1}});
+  KernelLibrary kernels = KernelLibrary::of(
+      {{"first_row", [](void *const *buffers, const int64_t *scalars) {
+          for (int64_t i = 0; i < scalars[1]; ++i)
+            static_cast<float *>(buffers[0])[i] =
+                static_cast<float>(scalars[0]);
+        }}});
+  Expected<RunResult> result = runPlan(plan, ".", kernels, {});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // 7 over dp=3 is 3, 3, 1; over mb=2 each shard is 2 + 1.
+  const double want[] = {0, 0, 2, 3, 3, 5, 6};
+  for (int i = 0; i < 7; ++i)
+    EXPECT_EQ(result->outputs[0]["rows"].at(i), want[i]) << i;
+
+  Expected<RunResult> none = runPlan(plan, ".", KernelLibrary(), {});
+  EXPECT_NE(none.status().message().find("first_row"), std::string::npos);
+}
+
+TEST(Session, ScalarsFollowTheSchedule) {
+  Plan plan;
+  plan.trains = true;
+  int lr = addBuffer(plan, "lr", BufferKind::Scalar, {});
+  int step = addBuffer(plan, "step", BufferKind::Scalar, {});
+  plan.scalars = {{"lr", lr}, {"step", step}};
+  plan.outputs = {{"lr", lr, DType::F32, {}, {}},
+                  {"step", step, DType::F32, {}, {}}};
+  plan.lrSchedule = {LrKind::Linear, 1.0, 2, 6};
+  plan.schedule = {{}};
+  RunRequest request;
+  request.steps = 4;
+  Expected<RunResult> result = runPlan(plan, ".", request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const double want[] = {0, 0.5, 1, 0.75};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FLOAT_EQ(result->outputs[i]["lr"].at(0), want[i]);
+    EXPECT_EQ(result->outputs[i]["step"].at(0), i + 1);
+  }
+}
+
+TEST(Session, ALateRankEndsTheRunAndIsNamed) {
+  Plan plan = leastSquares(2, 1);
+  plan.kernelFile = "none.so";
+  plan.kernelHash = "0000000000000000";
+  KernelOp stall{"stall", {5, 5}, {1}, {{ScalarKind::Coord, 0, 0, {"dp"}}}};
+  plan.phases["setup"].push_back({Queue::Compute, {}, -1, "", 0, stall});
+  KernelLibrary kernels = KernelLibrary::of(
+      {{"stall", [](void *const *, const int64_t *scalars) {
+          if (scalars[0] == 1)
+            std::this_thread::sleep_for(std::chrono::milliseconds(900));
+        }}});
+  RunRequest request = leastSquaresRequest(8);
+  request.timeoutSeconds = 0.2;
+  Expected<RunResult> result = runPlan(plan, ".", kernels, request);
+  EXPECT_EQ(result.status().message(),
+            "step 1, reduce gradient: rank 0 waited 0.2 s in all_reduce for "
+            "rank 1");
+}
+
+TEST(Session, RefusesAnotherNumberOfRanks) {
+  Plan plan = leastSquares(4, 1);
+  KernelLibrary kernels;
+  auto session = Session::create(plan, kernels, makeLocalComms(2, {}), {});
+  EXPECT_EQ(session.status().message(),
+            "the plan is for 4 ranks, 2 were started");
+}
+
+TEST(Session, TracesEveryInstruction) {
+  Plan plan = leastSquares(2, 2);
+  KernelLibrary kernels;
+  SessionOptions options;
+  options.trace = true;
+  auto session =
+      Session::create(plan, kernels, makeLocalComms(2, {}), options);
+  ASSERT_TRUE(session.ok());
+  InitialValues values(".", *InitChoice::parse("random:1"));
+  ASSERT_TRUE((*session)->initialize(values).ok());
+  HostTensor x = ramp({8, 4});
+  ASSERT_TRUE((*session)->step(1, {x.data.data()}).ok());
+  std::string events = (*session)->traceEvents();
+  size_t count = 0;
+  for (size_t at = 0; (at = events.find("\"ph\":\"X\"", at)) !=
+                      std::string::npos;
+       ++at)
+    ++count;
+  // 2 ranks: 2 setup, (3 + 1) x 2 micro-batches, 3 update.
+  EXPECT_EQ(count, 2u * (2 + 8 + 3));
+  EXPECT_NE(events.find("reduce gradient"), std::string::npos);
+}
+
+} // namespace
+} // namespace dpc::rt
