@@ -32,7 +32,7 @@ public:
   mlir::Value trim(mlir::Value value, int64_t dim, int64_t size);
   /// Extends dimension `dim` to `size` elements with zeros behind.
   mlir::Value extend(mlir::Value value, int64_t dim, int64_t size);
-  /// Names of mesh axes as collectives hold them.
+  /// Names of mesh axes as collectives hold them: in mesh order.
   mlir::ArrayAttr axisNames(llvm::ArrayRef<int64_t> axes);
 
   /// One step of a plan. The value's elements are those of `step.before`, in
@@ -40,7 +40,11 @@ public:
   mlir::Value emit(const ReshardStep &step, mlir::Value value);
 
 private:
-  /// [.., c0, ..] -> [k, (.., c, ..)] where c0 is cut into k shards of c.
+  /// [k, ..] with the k pieces numbered row-major over `to` instead of `from`.
+  mlir::Value renumber(mlir::Value value, llvm::ArrayRef<int64_t> from,
+                       llvm::ArrayRef<int64_t> to);
+  /// [.., c0, ..] -> [k, (.., c, ..)] where c0 is cut into k shards of c;
+  /// pieces are numbered by mesh order.
   mlir::Value split(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
                     int64_t position, llvm::ArrayRef<int64_t> axes);
   /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].

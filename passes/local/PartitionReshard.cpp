@@ -7,6 +7,9 @@
 //     [2, 3, 5] -gather-> [4, 2, 15] -transpose-> [2, 4, 15]
 //     -reshape-> [2, 12, 5] -trim-> [2, 10, 5]
 //
+// Collectives number pieces by mesh order of their axes. A factor that is split
+// by axes in another order has its pieces renumbered in between.
+//
 //===----------------------------------------------------------------------===//
 #include "passes/local/Partition.h"
 
@@ -72,11 +75,31 @@ Value LocalEmitter::extend(Value value, int64_t dim, int64_t size) {
                        strides);
 }
 
+static SmallVector<int64_t> sorted(ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> result(axes);
+  llvm::sort(result);
+  return result;
+}
+
 ArrayAttr LocalEmitter::axisNames(ArrayRef<int64_t> axes) {
   SmallVector<Attribute> names;
-  for (int64_t axis : axes)
+  for (int64_t axis : sorted(axes))
     names.push_back(mesh.getNames()[axis]);
   return builder.getArrayAttr(names);
+}
+
+Value LocalEmitter::renumber(Value value, ArrayRef<int64_t> from,
+                             ArrayRef<int64_t> to) {
+  if (from == to)
+    return value;
+  SmallVector<int64_t> shape(shapeOf(value)), apart, perm;
+  for (int64_t axis : from)
+    apart.push_back(mesh.getSizes()[axis]);
+  for (int64_t axis : to)
+    perm.push_back(llvm::find(from, axis) - from.begin());
+  apart.push_back(productOf(ArrayRef<int64_t>(shape).drop_front()));
+  perm.push_back(from.size());
+  return reshape(transpose(reshape(value, apart), perm), shape);
 }
 
 Value LocalEmitter::split(Value value, SmallVector<int64_t> &sizes,
@@ -94,7 +117,7 @@ Value LocalEmitter::split(Value value, SmallVector<int64_t> &sizes,
   }
   sizes[position] = size;
   value = reshape(value, {pre, numPieces(mesh, axes), size * post});
-  return transpose(value, {1, 0, 2});
+  return renumber(transpose(value, {1, 0, 2}), axes, sorted(axes));
 }
 
 Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
@@ -103,6 +126,7 @@ Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
   int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
   int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
   int64_t pieces = numPieces(mesh, axes);
+  value = renumber(value, sorted(axes), axes);
   value = reshape(value, {pieces, pre, sizes[position] * post});
   value = transpose(value, {1, 0, 2});
   // Capacities before each axis: trim from the innermost split outward.

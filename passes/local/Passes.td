@@ -73,7 +73,8 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
 
     * (C1) no value type has an encoding;
     * (C2) axes of collectives are rank axes of the mesh (`mb` only in
-      `rank_slice`), and stacked operands have as many pieces as ranks;
+      `rank_slice`) in mesh order, and stacked operands have as many pieces as
+      ranks;
     * (C3) every op has a `dpc.phase`, one of setup, forward, backward, update,
       and phases do not go back;
     * (C4) an op of one phase reads no value of a later one; results of

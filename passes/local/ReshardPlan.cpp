@@ -184,6 +184,7 @@ private:
 
   MeshAttr mesh;
   ShardingSpec start, goal;
+  std::vector<int64_t> goalKey;
   int64_t elementBytes;
   int64_t microBatch = -1;
   std::set<int64_t> fixed;
@@ -200,6 +201,7 @@ Planner::Planner(const ShardingSpec &from, const ShardingSpec &to,
     : mesh(from.mesh), start(from), goal(to), elementBytes(elementBytes) {
   normalize(start);
   normalize(goal);
+  goalKey = keyOf(goal);
   if (std::optional<int64_t> axis = mesh.findAxis(kMicroBatchAxis))
     microBatch = *axis;
   collectFixedAxes();
@@ -236,48 +238,51 @@ void Planner::collectRanges(const ShardingSpec &spec) {
   }
 }
 
-void Planner::visit(int64_t parent, ReshardStep step) {
-  double pieces = static_cast<double>(numPieces(mesh, step.axes));
-  double before = localBytes(step.before, elementBytes);
-  double after = localBytes(step.after, elementBytes);
+/// Fills in the step's bytes.
+void countBytes(ReshardStep &step, double before, double after) {
+  double pieces = static_cast<double>(numPieces(step.before.mesh, step.axes));
   double share = (pieces - 1) / pieces;
-  double price = kStepPrice;
   switch (step.kind) {
   case ReshardStepKind::accumulate:
   case ReshardStepKind::rankSlice:
-    price = kLocalStepPrice;
-    break;
+    return;
   case ReshardStepKind::allReduce:
     step.fullBytes = before;
     step.sentBytes = 2 * share * before;
-    break;
+    return;
   case ReshardStepKind::allGather:
     step.fullBytes = pieces * before;
-    step.sentBytes = share * step.fullBytes;
     break;
   case ReshardStepKind::reduceScatter:
     step.fullBytes = pieces * after;
-    step.sentBytes = share * step.fullBytes;
     break;
   case ReshardStepKind::allToAll: {
     // The factor that gains axes is padded to a multiple of the pieces.
     const Factor &gained = factorAt(step.after, step.target);
     const Factor &lost = factorAt(step.before, step.target);
+    MeshAttr mesh = step.before.mesh;
     double padded =
         pieces * localFactorSize(mesh, gained.size, gained.axes) /
         static_cast<double>(localFactorSize(mesh, lost.size, lost.axes));
     step.fullBytes = before * padded;
-    step.sentBytes = share * step.fullBytes;
     break;
   }
   }
-  price += step.sentBytes + kCopyPricePerByte * (before + after);
-  price += nodes[parent].price;
+  step.sentBytes = share * step.fullBytes;
+}
+
+void Planner::visit(int64_t parent, ReshardStep step) {
+  double before = localBytes(step.before, elementBytes);
+  double after = localBytes(step.after, elementBytes);
+  countBytes(step, before, after);
+  double price = nodes[parent].price + step.sentBytes +
+                 (step.sentBytes > 0 ? kStepPrice : kLocalStepPrice) +
+                 kCopyPricePerByte * (before + after);
   ShardingSpec next = step.after;
   normalize(next);
   auto [it, inserted] = known.try_emplace(keyOf(next), nodes.size());
   if (inserted) {
-    if (nodes.size() >= kMaxStates) {
+    if (nodes.size() >= kMaxStates && it->first != goalKey) {
       known.erase(it);
       return;
     }
@@ -452,7 +457,6 @@ std::optional<std::vector<ReshardStep>> Planner::run(std::string &why) {
       return std::nullopt;
     }
   }
-  std::vector<int64_t> goalKey = keyOf(goal);
   nodes.push_back({start});
   known[keyOf(start)] = 0;
   queue.push({0, 0});

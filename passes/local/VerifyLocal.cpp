@@ -103,9 +103,15 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
           op))
     return success();
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  int64_t last = -1;
   for (auto axis : axes.getAsRange<StringAttr>()) {
-    if (!mesh.findAxis(axis.getValue()))
+    std::optional<int64_t> index = mesh.findAxis(axis.getValue());
+    if (!index)
       return op->emitError("(C2) axis ") << axis << " is none of " << mesh;
+    if (*index <= last)
+      return op->emitError("(C2) axes ")
+             << axes << " are not in the order of " << mesh;
+    last = *index;
     if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
       return op->emitError("(C2) micro-batches ('mb') are no ranks");
   }

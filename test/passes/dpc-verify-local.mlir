@@ -34,6 +34,15 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 // -----
 
+!x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{dp}]>>
+func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2, tp=2>} {
+  // expected-error @below {{(C2) axes ["tp", "dp"] are not in the order of #dpc.mesh<dp=2, tp=2>}}
+  %0 = dpc.all_reduce sum %a axes = ["tp", "dp"] {dpc.phase = "forward"} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2, mb=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2, mb=2>} {
   // expected-error @below {{(C2) micro-batches ('mb') are no ranks}}
