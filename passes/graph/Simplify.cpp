@@ -44,6 +44,18 @@ static void completePhases(func::FuncOp func) {
 }
 
 namespace {
+
+/// Hands phase and group of a replaced op on to the op that replaces it.
+struct AttributeKeeper : RewriterBase::Listener {
+  void notifyOperationReplaced(Operation *op, ValueRange replacement) override {
+    for (Value value : replacement)
+      if (Operation *made = value.getDefiningOp())
+        for (StringRef name : {attr::kPhase, attr::kGroup})
+          if (Attribute attr = op->getAttr(name); attr && !made->hasAttr(name))
+            made->setAttr(name, attr);
+  }
+};
+
 struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet patterns(context);
@@ -61,7 +73,10 @@ struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
     DominanceInfo dominance(func);
     IRRewriter rewriter(func.getContext());
     eliminateCommonSubExpressions(rewriter, dominance, func);
-    if (failed(applyPatternsGreedily(func, frozen))) {
+    AttributeKeeper keeper;
+    GreedyRewriteConfig config;
+    config.setListener(&keeper);
+    if (failed(applyPatternsGreedily(func, frozen, config))) {
       func.emitError("simplification did not come to an end");
       return signalPassFailure();
     }

@@ -148,6 +148,66 @@ static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
 }
 
 //===----------------------------------------------------------------------===//
+// Sums of padded parts
+//===----------------------------------------------------------------------===//
+
+/// The pads that `value`, a tree of additions, sums up; false when anything
+/// else is added or an inner sum has other users.
+static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
+  if (auto pad = value.getDefiningOp<PadOp>()) {
+    pads.push_back(pad);
+    return true;
+  }
+  BinaryOp sum = binaryOf(value, BinaryKind::add);
+  return sum && (isRoot || value.hasOneUse()) &&
+         collectPads(sum.getA(), false, pads) &&
+         collectPads(sum.getB(), false, pads);
+}
+
+/// The only dimension along which `pad` places anything, or -1.
+static int64_t padDim(PadOp pad) {
+  int64_t found = -1;
+  for (auto [dim, from, to] :
+       llvm::enumerate(shapeOf(pad.getX()), shapeOf(pad.getResult()))) {
+    if (pad.getStrides()[dim] != 1)
+      return -1;
+    if (from == to)
+      continue;
+    if (found >= 0)
+      return -1;
+    found = dim;
+  }
+  return found;
+}
+
+/// Parts that are padded to disjoint places and added, as the gradients of
+/// split q, k, v are: a concat.
+static LogicalResult simplifySumOfPads(BinaryOp op,
+                                       PatternRewriter &rewriter) {
+  SmallVector<PadOp> pads;
+  if (op.getKind() != BinaryKind::add ||
+      !collectPads(op.getResult(), true, pads))
+    return failure();
+  int64_t dim = padDim(pads.front()), end = 0;
+  if (dim < 0)
+    return failure();
+  llvm::sort(pads, [&](PadOp a, PadOp b) {
+    return a.getLow()[dim] < b.getLow()[dim];
+  });
+  SmallVector<Value> parts;
+  for (PadOp pad : pads) {
+    if (padDim(pad) != dim || pad.getLow()[dim] != end)
+      return failure();
+    end += shapeOf(pad.getX())[dim];
+    parts.push_back(pad.getX());
+  }
+  if (end != shapeOf(op.getResult())[dim])
+    return failure();
+  rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), parts, dim);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Matmul operands
 //===----------------------------------------------------------------------===//
 
@@ -208,5 +268,6 @@ void dpc::populateMovementPatterns(RewritePatternSet &patterns) {
   patterns.add(simplifyTranspose);
   patterns.add(simplifyReduce);
   patterns.add(simplifyConcat);
+  patterns.add(simplifySumOfPads);
   patterns.add(simplifyMatmul);
 }
