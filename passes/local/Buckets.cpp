@@ -3,9 +3,10 @@
 // One walk in program order puts every all-reduce into the newest open bucket
 // of its kind, axes, element type and phase, unless it needs, directly or over
 // other buckets, a result of that bucket: then members would wait for
-// themselves, and a new bucket begins. Then each bucket becomes one op behind
-// its last producer, as early as communication can start, and what reads
-// earlier members moves behind it:
+// themselves, and a new bucket begins. A contraction that needs a bucket closes
+// it, so that no layer waits for a later one's sums; light ops may wait. Then
+// each bucket becomes one op behind its last producer, as early as
+// communication can start, and what reads earlier members moves behind it:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
@@ -29,6 +30,8 @@ namespace {
 struct Bucket {
   SmallVector<AllReduceOp> members;
   int64_t bytes = 0;
+  /// A contraction waits for it: joining later would idle the device.
+  bool closed = false;
 };
 
 int64_t bytesOf(AllReduceOp op) {
@@ -184,7 +187,8 @@ void Bucketer::run() {
         if (!canJoin(buckets[i].members.front(), reduce))
           continue;
         // Only the newest: older ones were closed by size or dependence.
-        if (buckets[i].bytes + bytes <= limit && !reaches(needs, i))
+        if (!buckets[i].closed && buckets[i].bytes + bytes <= limit &&
+            !reaches(needs, i))
           home = i;
         break;
       }
@@ -197,6 +201,9 @@ void Bucketer::run() {
       bucketNeeds[home].insert(needs.begin(), needs.end());
       needs = {home};
     }
+    if (isa<MatmulOp, AttentionOp, AttentionGradOp>(&op))
+      for (size_t id : needs)
+        buckets[id].closed = true;
     if (!needs.empty())
       opNeeds[&op] = std::move(needs);
   }

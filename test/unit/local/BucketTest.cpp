@@ -75,6 +75,24 @@ TEST(Buckets, NoCycleAcrossBuckets) {
   EXPECT_EQ(bucket(*module), 3);
 }
 
+/// What a contraction waits for is not held back.
+TEST(Buckets, ContractionCloses) {
+  auto module = parse(R"mlir(
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
+!t = tensor<4x4xf32>
+!g = tensor<4x4xf32, #r>
+func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.global = !g}, !t {dpc.global = !g})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.all_reduce sum %a axes = ["dp"] {dpc.phase = "forward"} : (!t) -> !t
+  %1 = dpc.unary neg %0 {dpc.phase = "forward"} : !t -> !t
+  %2 = dpc.matmul %1, %b {dpc.phase = "forward"} : (!t, !t) -> !t
+  %3 = dpc.all_reduce sum %b axes = ["dp"] {dpc.phase = "forward"} : (!t) -> !t
+  return %2, %3 : !t, !t
+}
+)mlir");
+  EXPECT_EQ(bucket(*module), 2);
+}
+
 TEST(Buckets, Size) {
   auto module = step(R"mlir(
   %0 = dpc.all_reduce sum %a $A
