@@ -105,6 +105,19 @@ public:
     groups.push_back(std::move(world));
   }
 
+  /// Messages on their way still need their bytes: waits for them, and gives
+  /// the bytes up rather than free them under MPI when nobody receives.
+  ~MpiComm() override {
+    double deadline = nowSeconds() + options.timeoutSeconds;
+    for (int64_t polls = 0; !sends.empty() && nowSeconds() < deadline;
+         ++polls) {
+      finishSends();
+      rest(polls);
+    }
+    if (!sends.empty())
+      new std::deque<PendingSend>(std::move(sends));
+  }
+
   int rank() const override { return rankIndex; }
   int size() const override { return worldSize; }
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <dnnl.hpp>
+#include <optional>
 #include <vector>
 
 namespace dpc::rt {
@@ -77,46 +78,95 @@ std::vector<uint16_t> toBf16(const void *data, DType type, int64_t offset,
   return out;
 }
 
+/// A dense bf16 product with sums in f32: out = op(left) * op(right).
+class Bf16Product {
+public:
+  explicit Bf16Product(const MatmulOp &op)
+      : op(op), aDesc({op.m, op.k}, memory::data_type::bf16,
+                      strides(op.transA, op.m, op.k)),
+        bDesc({op.k, op.n}, memory::data_type::bf16,
+              strides(op.transB, op.k, op.n)),
+        cDesc({op.m, op.n}, memory::data_type::f32, memory::dims{op.n, 1}) {
+    // oneDNN has bf16 products for AVX-512 and later only.
+    try {
+      primitive.emplace(dnnl::matmul::primitive_desc(
+          dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
+    } catch (const dnnl::error &) {
+    }
+  }
+
+  Status run(std::vector<uint16_t> &left, std::vector<uint16_t> &right,
+             float *out) {
+    if (!primitive)
+      return runWidened(left, right, out);
+    try {
+      dnnl::stream queue(cpu());
+      primitive->execute(queue,
+                         {{DNNL_ARG_SRC, memory(aDesc, cpu(), left.data())},
+                          {DNNL_ARG_WEIGHTS,
+                           memory(bDesc, cpu(), right.data())},
+                          {DNNL_ARG_DST, memory(cDesc, cpu(), out)}});
+      queue.wait();
+      return Status::success();
+    } catch (const dnnl::error &error) {
+      return failed(op, error.message);
+    }
+  }
+
+private:
+  using memory = dnnl::memory;
+
+  static const dnnl::engine &cpu() {
+    static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    return engine;
+  }
+  static memory::dims strides(bool trans, int64_t rows, int64_t cols) {
+    return trans ? memory::dims{1, rows} : memory::dims{cols, 1};
+  }
+  static std::vector<float> widened(const std::vector<uint16_t> &values) {
+    std::vector<float> wide(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      wide[i] = bf16ToFloat(values[i]);
+    return wide;
+  }
+  Status runWidened(const std::vector<uint16_t> &left,
+                    const std::vector<uint16_t> &right, float *out) const {
+    MatmulOp dense = op;
+    dense.lda = op.transA ? op.m : op.k;
+    dense.ldb = op.transB ? op.k : op.n;
+    dense.ldc = op.n;
+    dense.aOffset = dense.bOffset = dense.cOffset = 0;
+    dense.batch = dense.batch2 = 1;
+    dense.alpha = 1;
+    dense.beta = 0;
+    return matmulF32(dense, widened(left).data(), widened(right).data(), out);
+  }
+
+  const MatmulOp &op;
+  memory::desc aDesc, bDesc, cDesc;
+  std::optional<dnnl::matmul> primitive;
+};
+
 /// Sums in f32 into a dense result, then scales and adds in f32.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType,
                   const void *b, DType bType, void *c, DType cType) {
-  using namespace dnnl;
-  using Type = memory::data_type;
-  static thread_local engine cpu(engine::kind::cpu, 0);
-  static thread_local stream queue(cpu);
-  auto strides = [](bool trans, int64_t rows, int64_t cols) {
-    return trans ? memory::dims{1, rows} : memory::dims{cols, 1};
-  };
-  memory::desc aDesc({op.m, op.k}, Type::bf16, strides(op.transA, op.m, op.k));
-  memory::desc bDesc({op.k, op.n}, Type::bf16, strides(op.transB, op.k, op.n));
-  memory::desc cDesc({op.m, op.n}, Type::f32, memory::dims{op.n, 1});
-  try {
-    matmul product(matmul::primitive_desc(matmul::desc(aDesc, bDesc, cDesc),
-                                          cpu));
-    std::vector<float> sum(op.m * op.n);
-    return forEachMatrix(op, [&](Offsets at) {
-      std::vector<uint16_t> left =
-          toBf16(a, aType, at.a, op.transA ? op.k : op.m,
-                 op.transA ? op.m : op.k, op.lda);
-      std::vector<uint16_t> right =
-          toBf16(b, bType, at.b, op.transB ? op.n : op.k,
-                 op.transB ? op.k : op.n, op.ldb);
-      product.execute(queue, {{DNNL_ARG_SRC, memory(aDesc, cpu, left.data())},
-                              {DNNL_ARG_WEIGHTS,
-                               memory(bDesc, cpu, right.data())},
-                              {DNNL_ARG_DST, memory(cDesc, cpu, sum.data())}});
-      queue.wait();
-      for (int64_t i = 0; i < op.m; ++i)
-        for (int64_t j = 0; j < op.n; ++j) {
-          int64_t out = at.c + i * op.ldc + j;
-          double old = op.beta == 0 ? 0 : op.beta * loadAsDouble(c, cType, out);
-          storeFromDouble(c, cType, out, op.alpha * sum[i * op.n + j] + old);
-        }
-      return Status::success();
-    });
-  } catch (const dnnl::error &error) {
-    return failed(op, error.message);
-  }
+  Bf16Product product(op);
+  std::vector<float> sum(op.m * op.n);
+  return forEachMatrix(op, [&](Offsets at) -> Status {
+    std::vector<uint16_t> left = toBf16(a, aType, at.a, op.transA ? op.k : op.m,
+                                        op.transA ? op.m : op.k, op.lda);
+    std::vector<uint16_t> right =
+        toBf16(b, bType, at.b, op.transB ? op.n : op.k,
+               op.transB ? op.k : op.n, op.ldb);
+    DPC_TRY(product.run(left, right, sum.data()));
+    for (int64_t i = 0; i < op.m; ++i)
+      for (int64_t j = 0; j < op.n; ++j) {
+        int64_t out = at.c + i * op.ldc + j;
+        double old = op.beta == 0 ? 0 : op.beta * loadAsDouble(c, cType, out);
+        storeFromDouble(c, cType, out, op.alpha * sum[i * op.n + j] + old);
+      }
+    return Status::success();
+  });
 }
 
 /// c = beta * c, for products over nothing.

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Wait.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -190,9 +191,10 @@ TEST_P(CommTest, ALateRankIsNamed) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       return;
     }
-    std::vector<float> data(5000);
-    Status status = comm.allReduce(kWorldGroup, data.data(), 5000, DType::F32,
-                                   ReduceKind::Sum);
+    // Kept for ever: an unfinished operation may write to it until the end.
+    static auto *kept = new std::array<std::array<float, 5000>, 8>();
+    Status status = comm.allReduce(kWorldGroup, (*kept)[comm.rank()].data(),
+                                   5000, DType::F32, ReduceKind::Sum);
     EXPECT_EQ(status.code(), Code::Timeout);
     EXPECT_EQ(status.message(), "rank " + std::to_string(comm.rank()) +
                                     " waited 0.4 s in all_reduce for rank " +

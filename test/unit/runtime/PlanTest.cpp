@@ -144,6 +144,9 @@ struct Mutation {
   std::function<void(Plan &)> change;
   const char *message; ///< a part of it
 };
+void PrintTo(const Mutation &mutation, std::ostream *out) {
+  *out << mutation.name;
+}
 
 Instruction &at(Plan &p, const char *phase, size_t index) {
   return p.phases[phase][index];
@@ -364,7 +367,8 @@ const Mutation kFlowMutations[] = {
      "no event orders them"},
     {"orderDiffers",
      [](Plan &p) {
-       p.schedule[1] = p.schedule[0];
+       for (int mb : {0, 1})
+         p.schedule[1].push_back({"backward", mb});
        p.schedule[1].push_back({"update", 0});
      },
      "rank 1 would wait for ever"},
