@@ -63,14 +63,18 @@ private:
           dim.symbol = shape.dim(d).dim_param();
         else
           dim.symbol = info.name() + "." + std::to_string(d);
+        if (dim.symbol.empty() && dim.size == 0)
+          return makeError(file.path() + ": dimension " + llvm::Twine(d) +
+                           " of input '" + info.name() + "' has size 0");
         input.dims.push_back(dim);
       }
       if (batchSymbol.empty() && !input.dims.empty())
         batchSymbol = input.dims[0].symbol;
       inputs.push_back(std::move(input));
     }
-    if (batchSymbol.empty() && !inputs.empty() && !inputs[0].dims.empty())
-      staticBatch = inputs[0].dims[0].size;
+    for (const RawInput &input : llvm::reverse(inputs))
+      if (batchSymbol.empty() && !input.dims.empty())
+        staticBatch = input.dims[0].size;
     return llvm::Error::success();
   }
 

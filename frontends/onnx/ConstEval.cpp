@@ -63,10 +63,10 @@ Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat) {
   }
   switch (kind) {
   case UnaryKind::neg:
-    r.i = -x.i;
+    r.i = static_cast<int64_t>(-static_cast<uint64_t>(x.i));
     break;
   case UnaryKind::abs:
-    r.i = x.i < 0 ? -x.i : x.i;
+    r.i = x.i < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x.i)) : x.i;
     break;
   case UnaryKind::sign:
     r.i = (x.i > 0) - (x.i < 0);
@@ -78,8 +78,7 @@ Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat) {
     r.i = !x.i;
     break;
   default:
-    r.i = x.i;
-    break; // floor and ceil of integers
+    llvm_unreachable("other kinds take floats");
   }
   return r;
 }

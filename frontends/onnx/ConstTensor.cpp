@@ -61,7 +61,8 @@ ConstTensor ConstTensor::dense(Type element, llvm::ArrayRef<int64_t> shape,
   ConstTensor t;
   t.elementType = element;
   t.dims.assign(shape.begin(), shape.end());
-  t.kind = Layout::Dense;
+  // One element is uniform, which keeps what it is broadcast to small.
+  t.kind = values.size() == 1 ? Layout::Splat : Layout::Dense;
   t.values = std::move(values);
   return t;
 }

@@ -42,14 +42,18 @@ static bool isUniform(const ConstTensor &t) {
   return t.layout() == ConstTensor::Layout::Splat;
 }
 
+/// Whether an op on `operands` is evaluated here: all are known, and the
+/// result is small or stays symbolic (at most one triangle, the rest uniform).
 static bool foldable(llvm::ArrayRef<int64_t> shape,
                      std::initializer_list<Val> operands) {
   if (!llvm::all_of(operands, [](const Val &v) { return !!v.constant; }))
     return false;
-  return numElements(shape) <= kFoldLimit ||
-         llvm::all_of(operands, [](const Val &v) {
-           return v.constant->layout() != ConstTensor::Layout::Dense;
-         });
+  auto shaped = llvm::count_if(
+      operands, [](const Val &v) { return !isUniform(*v.constant); });
+  auto dense = llvm::count_if(operands, [](const Val &v) {
+    return v.constant->layout() == ConstTensor::Layout::Dense;
+  });
+  return numElements(shape) <= kFoldLimit || (dense == 0 && shaped <= 1);
 }
 
 static RankedTensorType typeOf(llvm::ArrayRef<int64_t> shape, Type element) {
@@ -134,6 +138,35 @@ bool Emitter::sameElement(Val a, Val b) {
   return false;
 }
 
+/// Kinds whose value for an integer is an integer.
+static bool takesIntegers(UnaryKind kind) {
+  switch (kind) {
+  case UnaryKind::neg:
+  case UnaryKind::abs:
+  case UnaryKind::sign:
+  case UnaryKind::relu:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool isLogical(BinaryKind kind) {
+  return kind == BinaryKind::logical_and || kind == BinaryKind::logical_or ||
+         kind == BinaryKind::logical_xor;
+}
+
+bool Emitter::accepts(Val x, bool integers, bool booleans) {
+  bool isBoolean = x.element().isInteger(1);
+  if (booleans ? isBoolean : x.isFloat() || (integers && !isBoolean))
+    return true;
+  fail("operand of type " + describe(x.type()) + " is not accepted; it must " +
+       (booleans   ? "be boolean"
+        : integers ? "hold numbers"
+                   : "hold floats"));
+  return false;
+}
+
 std::optional<Shape> Emitter::broadcastShape(llvm::ArrayRef<int64_t> a,
                                              llvm::ArrayRef<int64_t> b) {
   if (a.size() < b.size())
@@ -163,7 +196,7 @@ Value Emitter::expanded(Val v, llvm::ArrayRef<int64_t> shape) {
 }
 
 Val Emitter::unary(UnaryKind kind, Val x) {
-  if (!x)
+  if (!x || !accepts(x, takesIntegers(kind), kind == UnaryKind::logical_not))
     return {};
   if (foldable(x.shape(), {x}))
     return Val(mapElements(*x.constant, x.element(), [&](Scalar v) {
@@ -174,7 +207,7 @@ Val Emitter::unary(UnaryKind kind, Val x) {
 }
 
 Val Emitter::binary(BinaryKind kind, Val a, Val b) {
-  if (!a || !b || !sameElement(a, b))
+  if (!a || !b || !sameElement(a, b) || !accepts(a, true, isLogical(kind)))
     return {};
   auto shape = broadcastShape(a.shape(), b.shape());
   if (!shape)

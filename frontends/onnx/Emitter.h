@@ -118,6 +118,8 @@ private:
   mlir::Value emitConstant(const ConstTensor &tensor);
   mlir::Value emitTriangle(const ConstTensor &tensor);
   bool sameElement(Val a, Val b);
+  /// Whether x has booleans (`booleans`), else floats or, if so, integers.
+  bool accepts(Val x, bool integers, bool booleans);
 
   llvm::DenseMap<const ConstTensor *,
                  std::pair<std::shared_ptr<const ConstTensor>, mlir::Value>>

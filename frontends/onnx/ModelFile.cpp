@@ -5,6 +5,7 @@
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -70,6 +71,9 @@ int64_t elementBytes(Type element) {
 // Opening
 //===----------------------------------------------------------------------===//
 
+/// The bytes of larger tensors cannot be counted.
+static constexpr int64_t kMaxElements = int64_t(1) << 59;
+
 // Field numbers of onnx-ml.proto.
 static constexpr uint32_t kModelGraph = 7;
 static constexpr uint32_t kGraphInitializer = 5;
@@ -134,6 +138,15 @@ llvm::Error ModelFile::scanInitializers() {
 
 static std::string describe(const TensorProto &tensor) {
   return "initializer '" + tensor.name() + "'";
+}
+
+llvm::Error checkDims(const TensorProto &tensor) {
+  int64_t elements = 1;
+  for (int64_t d : tensor.dims())
+    if (d < 0 || llvm::MulOverflow(elements, d, elements) ||
+        elements > kMaxElements)
+      return makeError(describe(tensor) + " has impossible dimensions");
+  return llvm::Error::success();
 }
 
 static bool isExternal(const TensorProto &tensor) {
@@ -277,6 +290,8 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
     return makeError("element type " + onnxTypeName(tensor.data_type()) +
                      " is not supported; accepted: FLOAT, FLOAT16, BFLOAT16, "
                      "DOUBLE, INT64, INT32, BOOL");
+  if (llvm::Error error = checkDims(tensor))
+    return std::move(error);
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   std::vector<Scalar> values;
   if (isExternal(tensor)) {

@@ -34,6 +34,9 @@ llvm::StringRef dtypeName(mlir::Type element);
 /// Bytes of one element in a file (booleans take one).
 int64_t elementBytes(mlir::Type element);
 
+/// Fails when a dimension is negative or the size overflows.
+llvm::Error checkDims(const ::onnx::TensorProto &tensor);
+
 /// A parsed model. Weights stay in the files; only their places are known.
 class ModelFile {
 public:

@@ -250,6 +250,8 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
                        onnxTypeName(weight.tensor->data_type()) +
                        ", which is not supported; accepted: FLOAT, FLOAT16, "
                        "BFLOAT16, DOUBLE, INT64, INT32, BOOL");
+    if (llvm::Error error = checkDims(*weight.tensor))
+      return makeError(file.path() + ": " + llvm::toString(std::move(error)));
     weight.type = RankedTensorType::get(
         Shape(weight.tensor->dims().begin(), weight.tensor->dims().end()),
         element);

@@ -7,6 +7,9 @@ namespace dpc::frontend {
 
 namespace {
 
+/// Ranges are held while importing.
+constexpr int64_t kMaxRange = int64_t(1) << 26;
+
 Val decoded(NodeContext &c, const ::onnx::TensorProto &tensor) {
   auto value = c.file.decode(tensor, c.context());
   if (!value)
@@ -86,8 +89,13 @@ void range(NodeContext &c) {
     c.fail("the step is zero");
     return;
   }
-  auto count = std::max<int64_t>(
-      0, static_cast<int64_t>(std::ceil((limit - start) / step)));
+  double steps = std::max(0.0, std::ceil((limit - start) / step));
+  if (!(steps <= static_cast<double>(kMaxRange))) {
+    c.fail("a range of more than " + llvm::Twine(kMaxRange) +
+           " elements is not supported");
+    return;
+  }
+  auto count = static_cast<int64_t>(steps);
   std::vector<Scalar> values;
   for (int64_t n = 0; n < count; ++n)
     values.push_back(

@@ -1,0 +1,199 @@
+//===- ErrorsTest.cpp - What a user sees of a model that is refused -------===//
+#include "test/unit/frontends/ModelBuilder.h"
+
+#include <fstream>
+
+using namespace dpc;
+using namespace dpc::test;
+
+namespace {
+
+/// A model of one Relu, for what does not depend on the graph.
+ModelBuilder relu(const std::string &type = "f32[2,3]") {
+  ModelBuilder m;
+  m.input("x", type).node("Relu x -> y").output("y");
+  return m;
+}
+
+/// The import must fail with a message that has all of `parts`.
+void expectError(const ModelBuilder &m, const std::vector<std::string> &parts,
+                 const ImportOptions &options = {}) {
+  Imported imported = import(m, options);
+  EXPECT_FALSE(imported.module);
+  EXPECT_TRUE(inOrder(imported.error, parts));
+}
+
+std::string writeBytes(const std::string &bytes) {
+  std::string path = testing::TempDir() + "dpc-frontends-bytes.onnx";
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+TEST(OnnxErrors, MissingFile) {
+  Imported imported = importFile("no/such/model.onnx");
+  EXPECT_TRUE(inOrder(imported.error, {"no/such/model.onnx: cannot read: No "
+                                       "such file"}));
+}
+
+TEST(OnnxErrors, TruncatedFileAtEveryLength) {
+  ModelBuilder m = relu();
+  m.floats("w", {4}, {1.0f});
+  std::string bytes = m.model.SerializeAsString();
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    Imported imported = importFile(writeBytes(bytes.substr(0, length)));
+    EXPECT_NE(imported.error, "") << "cut at byte " << length;
+  }
+}
+
+TEST(OnnxErrors, GarbageFile) {
+  Imported imported = importFile(writeBytes("this is no model"));
+  EXPECT_TRUE(inOrder(imported.error, {"not a valid ONNX file"}));
+  EXPECT_TRUE(inOrder(importFile(writeBytes("")).error,
+                      {"not an ONNX model: it has no graph"}));
+}
+
+TEST(OnnxErrors, OperatorSet) {
+  ModelBuilder old(5);
+  old.input("x", "f32[2]").node("Relu x -> y").output("y");
+  expectError(old, {"operator set 5 is not supported; accepted: 7 to"});
+}
+
+TEST(OnnxErrors, UnknownOperator) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").node("Relu x -> y").node("Frobnicate y -> z");
+  expectError(m.output("z"), {"node 1 'Frobnicate_1': operator Frobnicate "
+                              "(domain '') is not supported"});
+  ModelBuilder n;
+  n.input("x", "f32[2]").node("Relu x -> y", {}, "com.acme").output("y");
+  expectError(n, {"operator Relu (domain 'com.acme') is not supported"});
+}
+
+TEST(OnnxErrors, DataDependentShapes) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").node("NonZero x -> y").output("y");
+  expectError(m, {"operator NonZero makes a tensor whose shape depends on "
+                  "data"});
+  ModelBuilder n;
+  n.input("x", "f32[4]").input("s", "i64[2]").node("Reshape x s -> y");
+  expectError(n.output("y"), {"Reshape: input 1 's' is computed from data"});
+}
+
+TEST(OnnxErrors, IfOnData) {
+  ModelBuilder branch;
+  branch.node("Relu x -> z").output("z");
+  ModelBuilder m;
+  m.input("x", "f32[2]").input("c", "i1[]");
+  m.node("If c -> y",
+         {{"then_branch", branch.graph()}, {"else_branch", branch.graph()}});
+  expectError(m.output("y"),
+              {"node 0 'If_0': operator If: condition 'c' is computed from "
+               "data"});
+}
+
+TEST(OnnxErrors, UnboundSymbols) {
+  expectError(relu("f32[batch,seq]"),
+              {"symbolic dimension 'batch' of input 'x' is unbound",
+               "--global-batch=N or --bind=batch=N"});
+  ImportOptions options;
+  options.globalBatch = 4;
+  expectError(relu("f32[batch,seq]"),
+              {"symbolic dimension 'seq' of input 'x' is unbound: pass "
+               "--bind=seq=N"},
+              options);
+}
+
+TEST(OnnxErrors, Bindings) {
+  ImportOptions unknown;
+  unknown.bind = {{"bacth", 4}};
+  expectError(
+      relu("f32[batch,seq]"),
+      {"--bind=bacth=4", "no symbolic dimension 'bacth'", "'batch', 'seq'"},
+      unknown);
+  ImportOptions zero;
+  zero.bind = {{"batch", 0}};
+  expectError(relu("f32[batch]"), {"--bind=batch=0", "must be positive"}, zero);
+  ImportOptions both;
+  both.bind = {{"batch", 4}};
+  both.globalBatch = 8;
+  expectError(relu("f32[batch]"),
+              {"--global-batch=8 contradicts --bind=batch=4"}, both);
+  ImportOptions fixed;
+  fixed.globalBatch = 8;
+  expectError(relu(), {"--global-batch=8", "fixed batch of 2"}, fixed);
+}
+
+TEST(OnnxErrors, ElementTypes) {
+  expectError(relu("string[2]"),
+              {"input 'x' has elements of STRING", "accepted: FLOAT"});
+  ModelBuilder m;
+  m.input("x", "i64[2]").node("Sqrt x -> y").output("y");
+  expectError(m, {"Sqrt: operand of type [2] i64", "must hold floats"});
+}
+
+TEST(OnnxErrors, Shapes) {
+  ModelBuilder add;
+  add.input("a", "f32[2,3]").input("b", "f32[2,4]").node("Add a b -> y");
+  expectError(add.output("y"), {"node 0 'Add_0': Add: shapes [2, 3] and "
+                                "[2, 4] do not broadcast"});
+  ModelBuilder matmul;
+  matmul.input("a", "f32[2,3]").input("b", "f32[4,5]");
+  expectError(matmul.node("MatMul a b -> y").output("y"),
+              {"contracted dimensions differ"});
+  ModelBuilder reshape;
+  reshape.input("x", "f32[2,3]").ints("s", {4, -1});
+  expectError(reshape.node("Reshape x s -> y").output("y"),
+              {"cannot reshape [2, 3] to [4, -1]"});
+  ModelBuilder gather;
+  gather.input("x", "f32[2,3]").ints("i", {5});
+  expectError(gather.node("Gather x i -> y").output("y"),
+              {"index 5 is outside dimension 0"});
+}
+
+TEST(OnnxErrors, UndefinedValue) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").node("Add x ghost -> y").output("y");
+  expectError(m, {"node 0 'Add_0': input 'ghost' is made by no earlier node"});
+}
+
+TEST(OnnxErrors, TrainingDropout) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").floats("ratio", {}, {0.1f}).scalar("on", 1);
+  m.node("Cast on -> t", {{"to", int64_t(9)}});
+  expectError(m.node("Dropout x ratio t -> y").output("y"),
+              {"Dropout: ratio 0.10 in training mode is not supported",
+               "accepted: ratio 0"});
+}
+
+TEST(OnnxErrors, Initializers) {
+  ModelBuilder data;
+  data.input("x", "f32[4]").floats("w", {4}, {1.0f});
+  data.node("Mul x w -> y").output("y");
+  data.model.mutable_graph()->mutable_initializer(0)->set_dims(0, 5);
+  expectError(data, {"initializer 'w' has 16 bytes of data, its shape needs "
+                     "20"});
+  ModelBuilder outside;
+  outside.input("x", "f32[4]").external("w", {4}, "../w.bin", 0);
+  expectError(outside.node("Mul x w -> y").output("y"),
+              {"location '../w.bin' must be a path inside"});
+  ImportOptions frozen;
+  frozen.frozen = {"nothing.*"};
+  expectError(relu(), {"--frozen=nothing.*: no initializer"}, frozen);
+}
+
+TEST(OnnxErrors, RecursiveFunction) {
+  ModelBuilder m;
+  auto *f = m.model.add_functions();
+  f->set_name("Loop");
+  f->set_domain("local");
+  f->add_input("a");
+  f->add_output("b");
+  auto *call = f->add_node();
+  call->set_op_type("Loop");
+  call->set_domain("local");
+  call->add_input("a");
+  call->add_output("b");
+  m.input("x", "f32[2]").node("Loop x -> y", {}, "local").output("y");
+  expectError(m, {"function Loop calls itself"});
+}
+
+} // namespace

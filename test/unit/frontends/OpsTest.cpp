@@ -1,0 +1,362 @@
+//===- OpsTest.cpp - Values of imported operators -------------------------===//
+//
+// Each model is run by the host interpreter of test/support; expected numbers
+// are worked out by hand.
+//
+//===----------------------------------------------------------------------===//
+#include "test/unit/frontends/ModelBuilder.h"
+
+#include <cmath>
+
+using namespace dpc;
+using namespace dpc::test;
+
+namespace {
+
+/// Runs the operator `text` (inputs x0, x1.., output y) on `inputs`.
+HostArray run(const std::string &text, const std::vector<HostArray> &inputs,
+              Attrs attrs = {}, int64_t opset = 17) {
+  ModelBuilder m(opset);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::string type = "f32[";
+    for (size_t d = 0; d < inputs[i].shape.size(); ++d)
+      type += (d ? "," : "") + std::to_string(inputs[i].shape[d]);
+    m.input("x" + std::to_string(i), type + "]");
+  }
+  m.node(text, std::move(attrs)).output("y");
+  return evaluate(m, inputs)[0];
+}
+
+HostArray vec(std::vector<double> data) {
+  auto n = static_cast<int64_t>(data.size());
+  return array({n}, std::move(data));
+}
+
+TEST(OnnxOps, Broadcasting) {
+  HostArray a = array({2, 1}, {1, 2}), b = vec({10, 20, 30});
+  expectNear(run("Add x0 x1 -> y", {a, b}),
+             array({2, 3}, {11, 21, 31, 12, 22, 32}));
+  expectNear(run("Sub x1 x0 -> y", {a, b}),
+             array({2, 3}, {9, 19, 29, 8, 18, 28}));
+  expectNear(run("Max x0 x1 x0 -> y", {vec({1, 5}), vec({3, 4})}), vec({3, 5}));
+  expectNear(run("Mean x0 x1 -> y", {vec({1, 5}), vec({3, 4})}), vec({2, 4.5}));
+}
+
+TEST(OnnxOps, Activations) {
+  HostArray x = vec({-2, -0.5, 0, 3});
+  auto expect = [&](const std::string &op, double (*f)(double),
+                    Attrs attrs = {}) {
+    HostArray want = x;
+    for (double &v : want.data)
+      v = f(v);
+    SCOPED_TRACE(op);
+    expectNear(run(op + " x0 -> y", {x}, std::move(attrs), 20), want, 1e-5);
+  };
+  expect("Relu", [](double v) { return std::max(v, 0.0); });
+  expect("LeakyRelu", [](double v) { return v < 0 ? 0.01 * v : v; });
+  expect("Elu", [](double v) { return v < 0 ? std::expm1(v) : v; });
+  expect("Softplus", [](double v) { return std::log1p(std::exp(v)); });
+  expect("Mish",
+         [](double v) { return v * std::tanh(std::log1p(std::exp(v))); });
+  expect("HardSwish",
+         [](double v) { return v * std::clamp(v / 6 + 0.5, 0.0, 1.0); });
+  expect("Softsign", [](double v) { return v / (1 + std::fabs(v)); });
+  expect("Gelu",
+         [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); });
+  expect("Gelu",
+         [](double v) {
+           double u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+           return 0.5 * v * (1 + std::tanh(u));
+         },
+         {{"approximate", std::string("tanh")}});
+  expect("Swish", [](double v) { return v / (1 + std::exp(-2 * v)); },
+         {{"alpha", 2.0}});
+}
+
+TEST(OnnxOps, Clip) {
+  expectNear(
+      run("Clip x0 -> y", {vec({-3, 1, 9})}, {{"min", -1.0}, {"max", 2.0}}, 9),
+      vec({-1, 1, 2}));
+  ModelBuilder m;
+  m.input("x", "f32[3]").floats("high", {}, {2.0f});
+  m.node("Clip x _ high -> y").output("y");
+  expectNear(evaluate(m, {vec({-3, 1, 9})})[0], vec({-3, 1, 2}));
+}
+
+TEST(OnnxOps, IntegerMod) {
+  ModelBuilder m;
+  m.input("a", "i64[4]").input("b", "i64[4]").node("Mod a b -> y");
+  expectNear(
+      evaluate(m.output("y"), {vec({5, -5, 5, -6}), vec({3, 3, -3, 3})})[0],
+      vec({2, 1, -1, 0}));
+}
+
+TEST(OnnxOps, WhereBroadcastsAll) {
+  ModelBuilder m;
+  m.input("c", "i1[2,1]").input("a", "f32[3]").input("b", "f32[]");
+  m.node("Where c a b -> y").output("y");
+  expectNear(
+      evaluate(m, {array({2, 1}, {1, 0}), vec({1, 2, 3}), array({}, {9})})[0],
+      array({2, 3}, {1, 2, 3, 9, 9, 9}));
+}
+
+TEST(OnnxOps, MatMulRanks) {
+  HostArray matrix = array({2, 3}, {1, 2, 3, 4, 5, 6});
+  expectNear(run("MatMul x0 x1 -> y", {matrix, vec({1, 0, -1})}),
+             vec({-2, -2}));
+  expectNear(run("MatMul x0 x1 -> y", {vec({1, -1}), matrix}),
+             vec({-3, -3, -3}));
+  expectNear(run("MatMul x0 x1 -> y", {vec({1, 2}), vec({3, 4})}),
+             array({}, {11}));
+  // Batches broadcast in both directions.
+  HostArray a = array({2, 1, 1, 2}, {1, 2, 3, 4});
+  HostArray b = array({2, 2, 1}, {1, 1, 1, -1});
+  expectNear(run("MatMul x0 x1 -> y", {a, b}),
+             array({2, 2, 1, 1}, {3, -1, 7, -1}));
+  // A plain left matrix times a batch.
+  expectNear(run("MatMul x0 x1 -> y", {array({1, 2}, {1, 2}), b}),
+             array({2, 1, 1}, {3, -1}));
+}
+
+TEST(OnnxOps, Gemm) {
+  HostArray a = array({2, 1}, {1, 2}), b = array({3, 2}, {1, 2, 3, 4, 5, 6});
+  expectNear(run("Gemm x0 x1 x2 -> y", {a, b, array({1, 1}, {10})},
+                 {{"transA", int64_t(1)},
+                  {"transB", int64_t(1)},
+                  {"alpha", 2.0},
+                  {"beta", 0.5}}),
+             array({1, 3}, {15, 27, 39}));
+}
+
+TEST(OnnxOps, Einsum) {
+  auto einsum = [](const std::string &equation, std::vector<HostArray> in) {
+    std::string text = "Einsum";
+    for (size_t i = 0; i < in.size(); ++i)
+      text += " x" + std::to_string(i);
+    return run(text + " -> y", in, {{"equation", equation}});
+  };
+  HostArray a = array({2, 3}, {1, 2, 3, 4, 5, 6}), v = vec({1, 10});
+  expectNear(einsum("i,ij->ji", {v, a}), array({3, 2}, {1, 40, 2, 50, 3, 60}));
+  expectNear(einsum("ij,kj->ik", {a, a}), array({2, 2}, {14, 32, 32, 77}));
+  expectNear(einsum("i,j->ij", {v, v}), array({2, 2}, {1, 10, 10, 100}));
+  expectNear(einsum("ij->j", {a}), vec({5, 7, 9}));
+  expectNear(einsum("ij,ij", {a, a}), array({}, {91}));
+  expectNear(einsum("bi,bj,j->bi", {a, a, vec({1, 0, 0})}),
+             array({2, 3}, {1, 2, 3, 16, 20, 24}));
+  // Batched, with the result's dimensions permuted.
+  expectNear(einsum("bij,bj->ib", {array({2, 1, 2}, {1, 2, 3, 4}),
+                                   array({2, 2}, {1, 1, 1, -1})}),
+             array({1, 2}, {3, -1}));
+}
+
+TEST(OnnxOps, SoftmaxAxes) {
+  HostArray x = array({2, 2}, {0, 0, std::log(3.0), 0});
+  expectNear(run("Softmax x0 -> y", {x}), array({2, 2}, {.5, .5, .75, .25}),
+             1e-6);
+  expectNear(run("Softmax x0 -> y", {x}, {{"axis", int64_t(0)}}),
+             array({2, 2}, {.25, .5, .75, .5}), 1e-6);
+  expectNear(
+      run("LogSoftmax x0 -> y", {x}),
+      array({2, 2}, {std::log(.5), std::log(.5), std::log(.75), std::log(.25)}),
+      1e-6);
+  // Before operator set 13, axis 0 made the whole tensor one row.
+  expectNear(run("Softmax x0 -> y", {x}, {{"axis", int64_t(0)}}, 11),
+             array({2, 2}, {1 / 6., 1 / 6., .5, 1 / 6.}), 1e-6);
+}
+
+TEST(OnnxOps, LayerNormOverTwoDimensions) {
+  HostArray x = array({1, 2, 2}, {1, 2, 3, 4});
+  HostArray scale = array({2, 2}, {1, 1, 2, 2}),
+            bias = array({2, 2}, {0, 0, 0, 1});
+  double s = std::sqrt(1.25);
+  expectNear(run("LayerNormalization x0 x1 x2 -> y", {x, scale, bias},
+                 {{"axis", int64_t(1)}, {"epsilon", 0.0}}),
+             array({1, 2, 2}, {-1.5 / s, -.5 / s, 1 / s, 3 / s + 1}), 1e-5);
+  expectNear(run("RMSNormalization x0 x1 -> y", {vec({3, 4}), vec({1, 2})},
+                 {{"epsilon", 0.0}}, 23),
+             vec({3 / std::sqrt(12.5), 8 / std::sqrt(12.5)}), 1e-5);
+}
+
+TEST(OnnxOps, Reductions) {
+  HostArray x = array({2, 3}, {1, 2, 3, 4, 5, 6});
+  auto reduce = [&](const std::string &op, std::vector<int64_t> axes) {
+    return run(op + " x0 -> y", {x}, {{"axes", axes}, {"keepdims", int64_t(0)}},
+               11);
+  };
+  expectNear(reduce("ReduceSum", {-1}), vec({6, 15}));
+  expectNear(reduce("ReduceMean", {0}), vec({2.5, 3.5, 4.5}));
+  expectNear(reduce("ReduceMax", {0, 1}), array({}, {6}));
+  expectNear(reduce("ReduceMin", {1}), vec({1, 4}));
+  expectNear(reduce("ReduceL2", {1}), vec({std::sqrt(14.), std::sqrt(77.)}),
+             1e-5);
+  expectNear(reduce("ReduceLogSumExp", {1}),
+             vec({3 + std::log(1 + std::exp(-1.) + std::exp(-2.)),
+                  6 + std::log(1 + std::exp(-1.) + std::exp(-2.))}),
+             1e-5);
+  expectNear(run("ReduceSum x0 -> y", {x}), array({1, 1}, {21}));
+  expectNear(
+      run("ReduceSum x0 -> y", {x}, {{"noop_with_empty_axes", int64_t(1)}}, 18),
+      x);
+}
+
+TEST(OnnxOps, GatherByData) {
+  ModelBuilder m;
+  m.input("table", "f32[2,3,2]").input("ids", "i64[2]");
+  m.node("Gather table ids -> y", {{"axis", int64_t(1)}}).output("y");
+  HostArray table({2, 3, 2});
+  for (int64_t n = 0; n < table.size(); ++n)
+    table[n] = static_cast<double>(n);
+  expectNear(evaluate(m, {table, vec({2, 0})})[0],
+             array({2, 2, 2}, {4, 5, 0, 1, 10, 11, 6, 7}));
+}
+
+TEST(OnnxOps, GatherByConstants) {
+  auto gather = [](std::vector<int64_t> ids) {
+    ModelBuilder m;
+    m.input("x", "f32[5]").ints("ids", ids);
+    m.node("Gather x ids -> y").output("y");
+    return evaluate(m, {vec({0, 1, 2, 3, 4})})[0];
+  };
+  expectNear(gather({1, 2, 3}), vec({1, 2, 3}));
+  expectNear(gather({0, 2, 4}), vec({0, 2, 4}));
+  expectNear(gather({4, -5, 1}), vec({4, 0, 1}));
+}
+
+TEST(OnnxOps, OneHot) {
+  ModelBuilder m;
+  m.input("ids", "i64[3]").scalar("depth", 3).floats("v", {2}, {0.0f, 5.0f});
+  m.node("OneHot ids depth v -> y", {{"axis", int64_t(0)}}).output("y");
+  Imported imported = import(m);
+  ASSERT_EQ(imported.error, "");
+  // The values are an initializer, hence a parameter, hence the first input.
+  expectNear(runGlobal(imported.function(), {vec({0, 5}), vec({1, -1, 0})})[0],
+             array({3, 3}, {0, 0, 5, 5, 0, 0, 0, 5, 0}));
+}
+
+TEST(OnnxOps, Slices) {
+  auto slice = [](std::vector<int64_t> starts, std::vector<int64_t> ends,
+                  std::vector<int64_t> axes, std::vector<int64_t> steps) {
+    ModelBuilder m;
+    m.input("x", "f32[2,4]").ints("s", starts).ints("e", ends);
+    m.ints("a", axes).ints("t", steps);
+    m.node("Slice x s e a t -> y").output("y");
+    return evaluate(m, {array({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7})})[0];
+  };
+  expectNear(slice({1}, {INT64_MAX}, {-1}, {2}), array({2, 2}, {1, 3, 5, 7}));
+  expectNear(slice({-1, -3}, {9, -1}, {0, 1}, {1, 1}), array({1, 2}, {5, 6}));
+}
+
+TEST(OnnxOps, SplitUneven) {
+  ModelBuilder m(18);
+  m.input("x", "f32[5]");
+  m.node("Split x -> a b", {{"num_outputs", int64_t(2)}});
+  auto parts = evaluate(m.output("a").output("b"), {vec({1, 2, 3, 4, 5})});
+  expectNear(parts[0], vec({1, 2, 3}));
+  expectNear(parts[1], vec({4, 5}));
+}
+
+TEST(OnnxOps, TileExpandPad) {
+  ModelBuilder m;
+  m.input("x", "f32[1,2]")
+      .ints("r", {2, 2})
+      .ints("s", {2, 1})
+      .ints("p", {0, 1, 1, 0});
+  m.node("Tile x r -> a").node("Expand x s -> b").node("Pad x p -> c");
+  auto y =
+      evaluate(m.output("a").output("b").output("c"), {array({1, 2}, {1, 2})});
+  expectNear(y[0], array({2, 4}, {1, 2, 1, 2, 1, 2, 1, 2}));
+  expectNear(y[1], array({2, 2}, {1, 2, 1, 2}));
+  expectNear(y[2], array({2, 3}, {0, 1, 2, 0, 0, 0}));
+}
+
+TEST(OnnxOps, TriluOfData) {
+  HostArray x = array({2, 3}, {1, 2, 3, 4, 5, 6});
+  expectNear(run("Trilu x0 -> y", {x}), array({2, 3}, {1, 2, 3, 0, 5, 6}));
+  expectNear(run("Trilu x0 -> y", {x}, {{"upper", int64_t(0)}}),
+             array({2, 3}, {1, 0, 0, 4, 5, 0}));
+}
+
+//===----------------------------------------------------------------------===//
+// Losses and attention
+//===----------------------------------------------------------------------===//
+
+/// Cross entropy of a row of two scores, the label being the first.
+double rowLoss(double a, double b) { return std::log1p(std::exp(b - a)); }
+
+std::vector<HostArray> loss(const std::string &reduction, bool ignore,
+                            bool weights) {
+  ModelBuilder m;
+  m.input("s", "f32[2,2,2]").input("l", "i64[2,2]").input("w", "f32[2]");
+  Attrs attrs = {{"reduction", reduction}};
+  if (ignore)
+    attrs.push_back({"ignore_index", int64_t(-1)});
+  m.node(std::string("SoftmaxCrossEntropyLoss s l ") + (weights ? "w" : "_") +
+             " -> y",
+         attrs);
+  // Scores [N, C, d]: rows (0, 2), (1, 3), (4, 6), (5, 9).
+  return evaluate(m.output("y"),
+                  {array({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 9}),
+                   array({2, 2}, {0, 1, ignore ? -1. : 1., 0}), vec({1, 3})});
+}
+
+TEST(OnnxOps, CrossEntropy) {
+  double a = rowLoss(0, 2), b = rowLoss(3, 1), c = rowLoss(6, 4),
+         d = rowLoss(5, 9);
+  expectNear(loss("none", false, false)[0], array({2, 2}, {a, b, c, d}), 1e-5);
+  expectNear(loss("sum", true, false)[0], array({}, {a + b + d}), 1e-5);
+  expectNear(loss("mean", false, false)[0], array({}, {(a + b + c + d) / 4}),
+             1e-5);
+  expectNear(loss("mean", true, false)[0], array({}, {(a + b + d) / 3}), 1e-5);
+  expectNear(loss("mean", true, true)[0], array({}, {(a + 3 * b + d) / 5}),
+             1e-5);
+}
+
+TEST(OnnxOps, NegativeLogLikelihood) {
+  ModelBuilder m;
+  m.input("s", "f32[3,2]").input("l", "i64[3]");
+  m.node("NegativeLogLikelihoodLoss s l -> y", {{"ignore_index", int64_t(1)}});
+  expectNear(evaluate(m.output("y"), {array({3, 2}, {-1, -2, -3, -4, -5, -6}),
+                                      vec({0, 1, 0})})[0],
+             array({}, {3}));
+}
+
+TEST(OnnxOps, CausalAttentionWithMoreKeys) {
+  // All scores are 0, so that each query averages the keys it may see; ONNX
+  // counts both from 0.
+  ModelBuilder m(23);
+  m.input("q", "f32[1,1,2,1]").input("k", "f32[1,1,3,1]");
+  m.input("v", "f32[1,1,3,1]");
+  m.node("Attention q k v -> y", {{"is_causal", int64_t(1)}}).output("y");
+  expectNear(
+      evaluate(m, {array({1, 1, 2, 1}, {0, 0}), array({1, 1, 3, 1}, {0, 0, 0}),
+                   array({1, 1, 3, 1}, {2, 4, 90})})[0],
+      array({1, 1, 2, 1}, {2, 3}));
+}
+
+TEST(OnnxOps, RotaryEmbedding) {
+  for (bool interleaved : {false, true}) {
+    ModelBuilder m(23);
+    m.input("x", "f32[1,1,1,4]").input("c", "f32[1,1,2]");
+    m.input("s", "f32[1,1,2]");
+    m.node("RotaryEmbedding x c s -> y",
+           {{"interleaved", int64_t(interleaved)}});
+    HostArray y = evaluate(m.output("y"), {array({1, 1, 1, 4}, {1, 2, 3, 4}),
+                                           array({1, 1, 2}, {0, 1}),
+                                           array({1, 1, 2}, {1, 0})})[0];
+    expectNear(y, interleaved ? array({1, 1, 1, 4}, {-2, 1, 3, 4})
+                              : array({1, 1, 1, 4}, {-3, 2, 1, 4}));
+  }
+}
+
+TEST(OnnxOps, BooleanMaskOfAttention) {
+  ModelBuilder m(23);
+  m.input("q", "f32[1,1,1,1]").input("k", "f32[1,1,2,1]");
+  m.input("v", "f32[1,1,2,1]").input("mask", "i1[1,2]");
+  m.node("Attention q k v mask -> y").output("y");
+  expectNear(
+      evaluate(m, {array({1, 1, 1, 1}, {1}), array({1, 1, 2, 1}, {5, 6}),
+                   array({1, 1, 2, 1}, {7, 8}), array({1, 2}, {1, 0})})[0],
+      array({1, 1, 1, 1}, {7}));
+}
+
+} // namespace

@@ -1,0 +1,165 @@
+//===- RolesTest.cpp - Parameters, buffers, inputs and their sources ------===//
+#include "ir/Dialect.h"
+#include "test/unit/frontends/ModelBuilder.h"
+
+#include <cstring>
+#include <fstream>
+
+using namespace dpc;
+using namespace dpc::test;
+
+namespace {
+
+/// "parameter", "buffer", "input", or "" when `name` is no argument.
+std::string roleOf(Imported &imported, llvm::StringRef name) {
+  mlir::func::FuncOp f = imported.function();
+  for (unsigned i = 0; i < f.getNumArguments(); ++i)
+    if (f.getArgAttrOfType<mlir::StringAttr>(i, attr::kName) == name)
+      return f.getArgAttrOfType<mlir::StringAttr>(i, attr::kRole).str();
+  return "";
+}
+
+mlir::DictionaryAttr sourceOf(Imported &imported, unsigned argument) {
+  return imported.function().getArgAttrOfType<mlir::DictionaryAttr>(
+      argument, attr::kSource);
+}
+
+int64_t number(mlir::DictionaryAttr source, llvm::StringRef key) {
+  return source.getAs<mlir::IntegerAttr>(key).getInt();
+}
+
+TEST(OnnxRoles, Defaults) {
+  ModelBuilder m;
+  m.input("x", "f32[batch,4]").input("t", "f32[batch,1]");
+  m.floats("w", {4, 4}, {0.5f}).floats("unused", {4}, {1.0f});
+  m.floats("freqs", {4}, {1.0f, 0.1f, 0.01f, 0.001f});
+  m.floats("mask", {1, 4}, {0.0f, 0.0f, -1e9f, -1e9f});
+  m.floats("bias", {4}, {0.0f, -0.5f, 0.0f, 1.0f});
+  m.floats("eps", {}, {1e-5f});
+  m.node("Mul t freqs -> angle").node("Cos angle -> c").node("Sin angle -> s");
+  m.node("MatMul x w -> a").node("Add a mask -> b").node("Add b bias -> d");
+  m.node("Add d eps -> e").node("Mul e c -> f").node("Mul f s -> y");
+  ImportOptions options;
+  options.globalBatch = 3;
+  Imported imported = import(m.output("y"), options);
+  ASSERT_EQ(imported.error, "");
+  EXPECT_EQ(roleOf(imported, "w"), "parameter");
+  EXPECT_EQ(roleOf(imported, "bias"), "parameter");
+  EXPECT_EQ(roleOf(imported, "freqs"), "buffer");
+  EXPECT_EQ(roleOf(imported, "mask"), "");
+  EXPECT_EQ(roleOf(imported, "eps"), "");
+  EXPECT_EQ(roleOf(imported, "unused"), "");
+  EXPECT_EQ(roleOf(imported, "x"), "input");
+  // Parameters come before buffers, buffers before inputs.
+  EXPECT_TRUE(inOrder(imported.text, {"\"w\"", "\"bias\"", "\"freqs\"",
+                                      "dpc.batch_dim = 0", "\"x\"", "\"t\""}));
+}
+
+TEST(OnnxRoles, MatrixBeforeSineIsTrained) {
+  ModelBuilder m;
+  m.input("x", "f32[2,4]").floats("w", {4, 4}, {0.5f});
+  m.node("MatMul x w -> a").node("Sin a -> y").output("y");
+  Imported imported = import(m);
+  EXPECT_EQ(roleOf(imported, "w"), "parameter");
+}
+
+TEST(OnnxRoles, UserDecides) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("block.0.w", {4}, {1.0f});
+  m.floats("block.1.w", {4}, {1.0f}).floats("temperature", {}, {2.0f});
+  m.node("Mul x block.0.w -> a").node("Mul a block.1.w -> b");
+  m.node("Mul b temperature -> y").output("y");
+  ImportOptions options;
+  options.frozen = {"block.*"};
+  options.trainable = {"block.1.w", "temperature"};
+  Imported imported = import(m, options);
+  EXPECT_EQ(roleOf(imported, "block.0.w"), "buffer");
+  EXPECT_EQ(roleOf(imported, "block.1.w"), "parameter");
+  EXPECT_EQ(roleOf(imported, "temperature"), "parameter");
+}
+
+TEST(OnnxRoles, IntegersAreNotTrained) {
+  ModelBuilder m;
+  m.input("x", "i64[3]").ints("offset", {1, 2, 3});
+  Imported imported = import(m.node("Add x offset -> y").output("y"));
+  EXPECT_EQ(roleOf(imported, "offset"), "");
+  EXPECT_TRUE(
+      inOrder(imported.text, {"dpc.constant dense<[1, 2, 3]>", "dpc.binary"}));
+}
+
+TEST(OnnxRoles, SourcePointsAtTheBytes) {
+  ModelBuilder m;
+  m.input("x", "f32[3]").floats("first", {3}, {1.0f, 2.0f, 3.0f});
+  // The second one keeps its numbers in float_data instead of raw_data.
+  auto *second = m.model.mutable_graph()->add_initializer();
+  second->set_name("second");
+  second->set_data_type(::onnx::TensorProto::FLOAT);
+  second->add_dims(3);
+  for (float f : {4.0f, 5.0f, 6.0f})
+    second->add_float_data(f);
+  m.node("Mul x first -> a").node("Mul a second -> y").output("y");
+  std::string path = m.write();
+  Imported imported = importFile(path);
+  ASSERT_EQ(imported.error, "");
+  std::ifstream file(path, std::ios::binary);
+  for (unsigned i : {0u, 1u}) {
+    auto source = sourceOf(imported, i);
+    ASSERT_TRUE(source);
+    EXPECT_EQ(source.getAs<mlir::StringAttr>("file"), path);
+    EXPECT_EQ(source.getAs<mlir::StringAttr>("dtype"), "f32");
+    EXPECT_EQ(number(source, "bytes"), 12);
+    float values[3];
+    file.seekg(number(source, "offset"));
+    file.read(reinterpret_cast<char *>(values), 12);
+    for (unsigned j = 0; j < 3; ++j)
+      EXPECT_EQ(values[j], static_cast<float>(3 * i + j + 1));
+  }
+  std::remove(path.c_str());
+}
+
+TEST(OnnxRoles, AbsentExternalDataIsAbstract) {
+  ModelBuilder m;
+  m.input("x", "f32[3]").external("w", {3}, "nowhere.bin", 4096);
+  Imported imported = import(m.node("Mul x w -> y").output("y"));
+  EXPECT_EQ(roleOf(imported, "w"), "parameter");
+  EXPECT_FALSE(sourceOf(imported, 0));
+}
+
+TEST(OnnxRoles, ExternalData) {
+  std::string data = testing::TempDir() + "dpc-frontends-weights.bin";
+  std::ofstream(data, std::ios::binary) << std::string(64, '\0');
+  ModelBuilder m;
+  m.input("x", "f32[3]").external("w", {3}, "dpc-frontends-weights.bin", 16);
+  Imported imported = import(m.node("Mul x w -> y").output("y"));
+  ASSERT_EQ(imported.error, "");
+  ASSERT_TRUE(sourceOf(imported, 0));
+  EXPECT_EQ(number(sourceOf(imported, 0), "offset"), 16);
+  ModelBuilder beyond;
+  beyond.input("x", "f32[3]")
+      .external("w", {3}, "dpc-frontends-weights.bin", 60);
+  EXPECT_TRUE(inOrder(import(beyond.node("Mul x w -> y").output("y")).error,
+                      {"holds 64 bytes", "'w' ends at byte 72"}));
+  std::remove(data.c_str());
+}
+
+TEST(OnnxRoles, BatchDimension) {
+  ModelBuilder m;
+  m.input("step", "f32[]").input("x", "f32[n,s]").input("y", "f32[s,n]");
+  m.input("z", "f32[?]");
+  m.node("Identity step -> loss").node("Identity x -> a");
+  m.node("Identity y -> b").node("Identity z -> c");
+  m.output("a").output("loss").output("b").output("c");
+  ImportOptions options;
+  options.globalBatch = 6;
+  options.bind = {{"s", 5}, {"z.0", 7}};
+  Imported imported = import(m, options);
+  ASSERT_EQ(imported.error, "");
+  EXPECT_TRUE(
+      inOrder(imported.text, {"tensor<6x5xf32> {dpc.batch_dim = 0 : i64",
+                              "tensor<5x6xf32> {dpc.batch_dim = 1 : i64",
+                              "tensor<7xf32> {dpc.name = \"z\"", "->",
+                              "tensor<6x5xf32> {dpc.name = \"a\"}",
+                              "tensor<f32> {dpc.loss, dpc.name = \"loss\"}"}));
+}
+
+} // namespace
