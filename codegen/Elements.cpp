@@ -211,6 +211,9 @@ Value KernelEmitter::padAt(PadOp op, ArrayRef<Index> indices) {
     int64_t low = op.getLow()[d], stride = op.getStrides()[d];
     int64_t size = shapeOf(op.getX())[d];
     auto bounds = range(index);
+    if (bounds && (bounds->second < low ||
+                   bounds->first > low + (size - 1) * stride))
+      return math.constant(elementOf(op.getResult()), 0);
     if (stride == 1 && bounds && bounds->first >= low &&
         bounds->second < low + size) {
       inner.push_back(LoopSpace::add(&b, index, LoopSpace::constant(-low)));
@@ -239,7 +242,7 @@ Value KernelEmitter::padAt(PadOp op, ArrayRef<Index> indices) {
   return arith::SelectOp::create(b, inside, x, math.constant(x.getType(), 0));
 }
 
-// Nests are cut at D / 2 (emitElementwise), so that the half is known here; the
+// Nests are cut at D / 2 (emitCut), so that the half is known here; the
 // selects are for a rope that is read at odd places.
 Value KernelEmitter::ropeAt(RopeOp op, ArrayRef<Index> indices) {
   int64_t size = shapeOf(op.getX()).back(), half = size / 2;

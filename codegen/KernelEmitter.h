@@ -112,13 +112,14 @@ private:
 
   // Nests (Nests.cpp).
   llvm::LogicalResult emitElementwise();
-  void emitNest(llvm::ArrayRef<unsigned> results, int64_t lastBegin,
-                int64_t lastSize);
+  void emitCut(llvm::ArrayRef<unsigned> results);
+  void emitNest(llvm::ArrayRef<unsigned> results,
+                llvm::ArrayRef<int64_t> begin, llvm::ArrayRef<int64_t> sizes);
   void emitBox(mlir::Value value, const MemoryRef &target);
   llvm::SmallVector<bool> mergeable(llvm::ArrayRef<mlir::Value> values,
                                     llvm::ArrayRef<StridedView> targets,
-                                    llvm::ArrayRef<int64_t> sizes,
-                                    int64_t lastBegin);
+                                    llvm::ArrayRef<int64_t> begin,
+                                    llvm::ArrayRef<int64_t> sizes);
   void fill(const MemoryRef &target, mlir::Type elementType, double value);
 
   // Rows (RowKernels.cpp).

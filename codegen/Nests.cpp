@@ -1,6 +1,8 @@
 //===- Nests.cpp - Elementwise loop nests ---------------------------------===//
 #include "codegen/KernelEmitter.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -100,17 +102,24 @@ void FlattenAnalysis::visit(Value value, ArrayRef<Index> indices,
     inspect(index);
 }
 
+/// Loop indices moved to where a box begins.
+static Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
+                       ArrayRef<int64_t> begin) {
+  Indices result;
+  for (auto [index, offset] : llvm::zip_equal(indices, begin))
+    result.push_back(LoopSpace::add(b, index, LoopSpace::constant(offset)));
+  return result;
+}
+
 SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
                                            ArrayRef<StridedView> targets,
-                                           ArrayRef<int64_t> sizes,
-                                           int64_t lastBegin) {
+                                           ArrayRef<int64_t> begin,
+                                           ArrayRef<int64_t> sizes) {
   FlattenAnalysis analysis(sizes);
   Indices indices;
-  for (auto [d, size] : llvm::enumerate(sizes))
+  for (int64_t d = 0, e = sizes.size(); d < e; ++d)
     indices.push_back(analysis.space.loop(d));
-  if (lastBegin != 0)
-    indices.back() = LoopSpace::add(nullptr, indices.back(),
-                                    LoopSpace::constant(lastBegin));
+  indices = shifted(nullptr, indices, begin);
   for (auto [value, target] : llvm::zip_equal(values, targets)) {
     analysis.visit(value, indices, spec.inputs);
     analysis.access(target, indices);
@@ -122,53 +131,104 @@ SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
 // Emission
 //===----------------------------------------------------------------------===//
 
-void KernelEmitter::emitNest(ArrayRef<unsigned> results, int64_t lastBegin,
-                             int64_t lastSize) {
-  SmallVector<int64_t> sizes(shapeOf(yields[results[0]]));
-  if (!sizes.empty())
-    sizes.back() = lastSize;
+/// One nest over a box of the results' shape.
+void KernelEmitter::emitNest(ArrayRef<unsigned> results,
+                             ArrayRef<int64_t> begin,
+                             ArrayRef<int64_t> sizes) {
   SmallVector<Value> values;
   SmallVector<StridedView> targets;
   for (unsigned r : results) {
     values.push_back(yields[r]);
     targets.push_back(outputs[r].view);
   }
-  SmallVector<bool> merges = mergeable(values, targets, sizes, lastBegin);
-  Indices indices;
+  SmallVector<bool> merges = mergeable(values, targets, begin, sizes);
+  Indices loops;
+  auto body = [&] {
+    Indices indices = shifted(&b, loops, begin);
+    // All are computed before any is stored: results may share the memory of
+    // operands.
+    SmallVector<Value> elements;
+    for (Value value : values)
+      elements.push_back(at(value, indices));
+    for (auto [element, r] : llvm::zip_equal(elements, results))
+      store(element, outputs[r], indices);
+  };
+  // `pending`: iterations of the outer loops that were merged into this one.
   std::function<void(unsigned, int64_t)> open = [&](unsigned d,
                                                     int64_t pending) {
-    if (d == sizes.size()) {
-      Indices shifted(indices);
-      if (lastBegin != 0)
-        shifted.back() = LoopSpace::add(&b, shifted.back(),
-                                        LoopSpace::constant(lastBegin));
-      // All are computed before any is stored: results may share the memory
-      // of operands.
-      SmallVector<Value> elements;
-      for (Value value : values)
-        elements.push_back(at(value, shifted));
-      for (auto [element, r] : llvm::zip_equal(elements, results))
-        store(element, outputs[r], shifted);
-      return;
-    }
-    if (d + 1 < sizes.size() && merges[d]) {
-      int64_t loop = space.push(sizes[d], {});
-      indices.push_back(space.loop(loop));
-      open(d + 1, pending * sizes[d]);
-      indices.pop_back();
+    if (d == sizes.size())
+      return body();
+    auto enter = [&](Value var, int64_t next) {
+      int64_t loop = space.push(sizes[d], var);
+      loops.push_back(space.loop(loop));
+      open(d + 1, next);
+      loops.pop_back();
       space.pop();
-      return;
-    }
+    };
+    if (d + 1 < sizes.size() && merges[d])
+      return enter({}, pending * sizes[d]);
     foldLoop(constantI64(b, pending * sizes[d]), {}, [&](Value i, ValueRange) {
-      int64_t loop = space.push(sizes[d], i);
-      indices.push_back(space.loop(loop));
-      open(d + 1, 1);
-      indices.pop_back();
-      space.pop();
+      enter(i, 1);
       return SmallVector<Value>();
     });
   };
   open(0, 1);
+}
+
+/// Where along `dim` an op chooses between parts: inside a piece the choice is
+/// the same for all elements, so that no code is left of it.
+static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
+                    std::set<int64_t> &cuts) {
+  if (op.getNumResults() == 0 || shapeOf(op.getResult(0)) != shape)
+    return;
+  if (auto rope = dyn_cast<RopeOp>(op)) {
+    if (dim + 1 == static_cast<int64_t>(shape.size()))
+      cuts.insert(shape.back() / 2);
+  } else if (auto pad = dyn_cast<PadOp>(op)) {
+    if (pad.getStrides()[dim] == 1) {
+      cuts.insert(pad.getLow()[dim]);
+      cuts.insert(pad.getLow()[dim] + shapeOf(pad.getX())[dim]);
+    }
+  } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+    int64_t end = 0;
+    if (concat.getDim() == static_cast<uint64_t>(dim))
+      for (Value part : concat.getParts())
+        cuts.insert(end += shapeOf(part)[dim]);
+  }
+}
+
+/// More pieces than this cost more code than they save.
+static constexpr int64_t kMaxPieces = 12;
+
+/// Nests over the pieces between all cuts.
+void KernelEmitter::emitCut(ArrayRef<unsigned> results) {
+  ArrayRef<int64_t> shape = shapeOf(yields[results.front()]);
+  SmallVector<SmallVector<int64_t>> bounds;
+  int64_t pieces = 1;
+  for (int64_t d = 0, e = shape.size(); d < e; ++d) {
+    std::set<int64_t> cuts{0, shape[d]};
+    for (Operation &op : spec.op.getBody().front())
+      addCuts(op, d, shape, cuts);
+    int64_t count = cuts.size() - 1;
+    if (pieces * count > kMaxPieces || count < 1)
+      cuts = {0, shape[d]};
+    else
+      pieces *= count;
+    bounds.emplace_back(cuts.begin(), cuts.end());
+  }
+  SmallVector<int64_t> begin, sizes;
+  std::function<void(unsigned)> visit = [&](unsigned d) {
+    if (d == shape.size())
+      return emitNest(results, begin, sizes);
+    for (size_t i = 0; i + 1 < bounds[d].size(); ++i) {
+      begin.push_back(bounds[d][i]);
+      sizes.push_back(bounds[d][i + 1] - bounds[d][i]);
+      visit(d + 1);
+      begin.pop_back();
+      sizes.pop_back();
+    }
+  };
+  visit(0);
 }
 
 void KernelEmitter::fill(const MemoryRef &target, Type elementType,
@@ -220,21 +280,8 @@ LogicalResult KernelEmitter::emitElementwise() {
     else
       same->push_back(i);
   }
-  // A rope reads the other half of its row: one nest per half.
-  int64_t ropeSize = 0;
-  for (Operation &op : spec.op.getBody().front())
-    if (auto rope = dyn_cast<RopeOp>(op))
-      ropeSize = shapeOf(rope.getX()).back();
-  for (ArrayRef<unsigned> group : groups) {
-    ArrayRef<int64_t> shape = shapeOf(yields[group.front()]);
-    int64_t last = shape.empty() ? 1 : shape.back();
-    if (ropeSize == 0 || last != ropeSize) {
-      emitNest(group, 0, last);
-      continue;
-    }
-    emitNest(group, 0, last / 2);
-    emitNest(group, last / 2, last / 2);
-  }
+  for (ArrayRef<unsigned> group : groups)
+    emitCut(group);
   return success();
 }
 

@@ -26,8 +26,7 @@ LogicalResult KernelEmitter::emitReductions() {
     (op && isReduction(op) ? sums : plain).push_back(i);
   }
   for (unsigned i : plain) {
-    ArrayRef<int64_t> shape = shapeOf(yields[i]);
-    emitNest(i, 0, shape.empty() ? 1 : shape.back());
+    emitCut(i);
     stored[yields[i]] = outputs[i];
   }
   for (unsigned i : sums)

@@ -80,12 +80,14 @@ void KernelEmitter::storeRowResults(Operation *rowOp, ArrayRef<Index> row,
   for (auto [i, value] : llvm::enumerate(yields)) {
     if (stored.contains(value) || dependsOn(value, rowOp) == before)
       continue;
-    if (shapeOf(value) == shape) {
+    if (shapeOf(value) == shape && shape.size() > 0) {
       wide.push_back(i);
       continue;
     }
     // A value per row; column sums are stored by the row op.
-    if (shapeOf(value) == shape.drop_back())
+    bool columns = isa_and_nonnull<NormGradOp>(value.getDefiningOp()) &&
+                   cast<OpResult>(value).getResultNumber() > 0;
+    if (!columns && shapeOf(value) == shape.drop_back())
       store(at(value, row), outputs[i], row);
   }
   if (wide.empty())

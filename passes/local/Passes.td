@@ -83,4 +83,39 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
   }];
 }
 
+def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Groups ops of the local altitude into dpc.kernel.";
+  let description = [{
+    In functions of the local altitude every op but matmuls, collectives,
+    accumulations and large constants ends up in a `dpc.kernel`:
+
+    * elementwise ops over one shape share a kernel, with several results where
+      values are read elsewhere; small constants are copied into their readers;
+    * softmax, norms and their gradients take elementwise neighbours with the
+      same rows; a reduction takes producers that nothing else reads;
+    * a fusion never makes a kernel wait for itself, crosses no phase, and
+      never delays another reader of what it computes.
+
+    `dpc.transpose`, `dpc.slice` and `dpc.broadcast` stay outside with `dpc.view`
+    when every reader can take strided data, and become copying kernels
+    otherwise. A matmul whose result is read through one transpose gets
+    `dpc.out_perm`: it writes the transposed layout, and the transpose is dense.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.binary add %0, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %2 = dpc.unary gelu %1 : tensor<4xf32> -> tensor<4xf32>
+    // becomes
+    %2 = dpc.kernel %0, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):
+      %s = dpc.binary add %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %r = dpc.unary gelu %s : tensor<4xf32> -> tensor<4xf32>
+      dpc.yield %r : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
 #endif // DPC_PASSES_LOCAL_TD

@@ -1,0 +1,90 @@
+// RUN: dpc-opt %s --split-input-file --dpc-form-kernels | FileCheck %s
+
+module {
+  // Bias, gelu and residual are one kernel; the sum feeds the norm's kernel,
+  // which also returns it.
+  // CHECK-LABEL: func.func @step
+  // CHECK: %[[M:.*]] = dpc.matmul
+  // CHECK: %[[B:.*]] = dpc.broadcast {{.*}} {dpc.phase = "forward", dpc.view}
+  // CHECK: %[[K:.*]]:2 = dpc.kernel %[[M]], %[[B]], %{{.*}}, %{{.*}} {dpc.phase = "forward"}
+  // CHECK:   dpc.binary add
+  // CHECK:   dpc.unary gelu
+  // CHECK:   dpc.binary add
+  // CHECK:   dpc.norm layer
+  // CHECK-NOT: dpc.kernel
+  // CHECK: return %[[K]]#0, %[[K]]#1
+  func.func @step(%x: tensor<8x16xf32> {dpc.role = "input", dpc.name = "x"},
+                  %w: tensor<16x16xf32> {dpc.role = "parameter", dpc.name = "w"},
+                  %b: tensor<16xf32> {dpc.role = "parameter", dpc.name = "b"})
+      -> (tensor<8x16xf32> {dpc.name = "s"}, tensor<8x16xf32> {dpc.name = "y"})
+      attributes {dpc.mesh = #dpc.mesh<dp=1>} {
+    %m = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+    %bb = dpc.broadcast %b dims = [1] {dpc.phase = "forward"} : tensor<16xf32> -> tensor<8x16xf32>
+    %a = dpc.binary add %m, %bb {dpc.phase = "forward"} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %g = dpc.unary gelu %a {dpc.phase = "forward"} : tensor<8x16xf32> -> tensor<8x16xf32>
+    %s = dpc.binary add %g, %x {dpc.phase = "forward"} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %y, %mean, %rstd = dpc.norm layer %s scale %b eps = 1.0e-5 {dpc.phase = "forward"} : (tensor<8x16xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>)
+    return %s, %y : tensor<8x16xf32>, tensor<8x16xf32>
+  }
+}
+
+// -----
+
+module {
+  // A value that a collective sends is not kept back by a reader that needs
+  // more than it.
+  // CHECK-LABEL: func.func @step
+  // CHECK: dpc.kernel
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: dpc.unary exp
+  // CHECK-NEXT: dpc.yield
+  // CHECK: dpc.all_reduce
+  // CHECK: dpc.matmul
+  // CHECK: dpc.kernel
+  func.func @step(%x: tensor<4x4xf32> {dpc.role = "input", dpc.name = "x"})
+      -> (tensor<4x4xf32> {dpc.name = "a"}, tensor<4x4xf32> {dpc.name = "b"})
+      attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+    %e = dpc.unary exp %x {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<4x4xf32>
+    %r = dpc.all_reduce sum %e axes = ["dp"] {dpc.phase = "forward"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m = dpc.matmul %x, %x {dpc.phase = "forward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s = dpc.binary add %e, %m {dpc.phase = "forward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %r, %s : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+module {
+  // q and k are read in place, the attention output is written transposed; a
+  // transpose that a reshape cannot regroup is copied.
+  // CHECK-LABEL: func.func @step
+  // CHECK: dpc.slice {{.*}} {dpc.view}
+  // CHECK: dpc.transpose {{.*}} {dpc.view}
+  // CHECK: dpc.slice {{.*}} {dpc.view}
+  // CHECK: dpc.transpose {{.*}} {dpc.view}
+  // CHECK: dpc.matmul {{.*}} tb {dpc.out_perm = array<i64: 0, 2, 1, 3>}
+  // CHECK: dpc.transpose {{.*}} {dpc.view}
+  // CHECK: dpc.reshape
+  // CHECK: dpc.kernel
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: dpc.transpose
+  // CHECK-NEXT: dpc.yield
+  // CHECK: dpc.reshape
+  func.func @step(%x: tensor<2x4x24xf32> {dpc.role = "input", dpc.name = "x"})
+      -> (tensor<2x4x16xf32> {dpc.name = "o"}, tensor<64xf32> {dpc.name = "p"})
+      attributes {dpc.mesh = #dpc.mesh<dp=1>} {
+    %q0 = dpc.slice %x offsets = [0, 0, 0] strides = [1, 1, 1] : tensor<2x4x24xf32> -> tensor<2x4x8xf32>
+    %q1 = dpc.reshape %q0 : tensor<2x4x8xf32> -> tensor<2x4x4x2xf32>
+    %q = dpc.transpose %q1 perm = [0, 2, 1, 3] : tensor<2x4x4x2xf32> -> tensor<2x4x4x2xf32>
+    %k0 = dpc.slice %x offsets = [0, 0, 8] strides = [1, 1, 1] : tensor<2x4x24xf32> -> tensor<2x4x8xf32>
+    %k1 = dpc.reshape %k0 : tensor<2x4x8xf32> -> tensor<2x4x4x2xf32>
+    %k = dpc.transpose %k1 perm = [0, 2, 1, 3] : tensor<2x4x4x2xf32> -> tensor<2x4x4x2xf32>
+    %s = dpc.matmul %q, %k tb : (tensor<2x4x4x2xf32>, tensor<2x4x4x2xf32>) -> tensor<2x4x4x4xf32>
+    %t = dpc.transpose %s perm = [0, 2, 1, 3] : tensor<2x4x4x4xf32> -> tensor<2x4x4x4xf32>
+    %o = dpc.reshape %t : tensor<2x4x4x4xf32> -> tensor<2x4x16xf32>
+    %u = dpc.slice %x offsets = [0, 0, 0] strides = [1, 1, 1] : tensor<2x4x24xf32> -> tensor<2x4x8xf32>
+    %v = dpc.transpose %u perm = [1, 2, 0] : tensor<2x4x8xf32> -> tensor<4x8x2xf32>
+    %p = dpc.reshape %v : tensor<4x8x2xf32> -> tensor<64xf32>
+    return %o, %p : tensor<2x4x16xf32>, tensor<64xf32>
+  }
+}
