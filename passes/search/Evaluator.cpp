@@ -1,0 +1,116 @@
+//===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
+#include "passes/search/Evaluator.h"
+
+#include "passes/search/StepEstimate.h"
+#include "passes/shard/Passes.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace dpc;
+
+static double bytesOf(Value value) {
+  return sizeInBytes(cast<RankedTensorType>(value.getType()));
+}
+
+ProgramEvaluator::ProgramEvaluator(ModuleOp program,
+                                   const cost::Cluster &cluster)
+    : program(program), cluster(cluster) {
+  func::FuncOp func = findProgram(program);
+  sumUpArguments(func);
+  sumUp(func);
+}
+
+void ProgramEvaluator::sumUpArguments(func::FuncOp func) {
+  bool haveTokens = false;
+  for (BlockArgument arg : func.getArguments()) {
+    unsigned i = arg.getArgNumber();
+    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    auto type = cast<RankedTensorType>(arg.getType());
+    if (!role)
+      continue;
+    if (role.getValue() == role::kParameter) {
+      sums.parameters += type.getNumElements();
+      sums.parameterBytes += bytesOf(arg);
+      sums.gradientBytes += bytesOf(arg);
+    } else if (role.getValue() == role::kState) {
+      sums.optimizerBytes += bytesOf(arg);
+    } else if (role.getValue() == role::kInput) {
+      auto batch = func.getArgAttrOfType<IntegerAttr>(i, "dpc.batch_dim");
+      if (batch)
+        sums.globalBatch = type.getDimSize(batch.getInt());
+      if (batch && !haveTokens && type.getElementType().isInteger()) {
+        haveTokens = true;
+        sums.tokensPerSample =
+            static_cast<double>(type.getNumElements()) / sums.globalBatch;
+      }
+    }
+  }
+}
+
+void ProgramEvaluator::sumUp(func::FuncOp func) {
+  sums.training = func.getName() == "train_step";
+  double activations = 0;
+  int64_t layers = 0;
+  for (Operation &op : func.getBody().front()) {
+    if (auto costed = dyn_cast<CostOpInterface>(op))
+      sums.flopsPerStep += costed.getFlops();
+    if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      Type type = matmul.getA().getType().getElementType();
+      sums.computeType = type.isBF16()  ? cost::DType::BF16
+                         : type.isF16() ? cost::DType::F16
+                         : type.isF64() ? cost::DType::F64
+                                        : cost::DType::F32;
+    }
+    layers += isa<AttentionOp>(op);
+    if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
+      sums.hiddenBytesPerSample = bytesOf(norm.getX()) / sums.globalBatch;
+    if (phaseOf(&op) != StepPhase::forward || isBufferView(&op))
+      continue;
+    for (Value result : op.getResults())
+      if (llvm::any_of(result.getUsers(), [](Operation *user) {
+            return phaseOf(user) == StepPhase::backward;
+          }))
+        activations += bytesOf(result);
+  }
+  sums.activationBytesPerSample = activations / sums.globalBatch;
+  sums.layers = std::max<int64_t>(1, layers);
+}
+
+cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
+  cost::Bounds bounds;
+  // Nothing but tensor parallelism splits weights and states here.
+  bounds.memoryBytes =
+      (sums.parameterBytes + sums.optimizerBytes) / strategy.tp;
+  const cost::Device &device = cluster.slowestDevice(sums.computeType);
+  double peak =
+      *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
+  bounds.stepSeconds = sums.flopsPerStep / strategy.ranks() / peak;
+  return bounds;
+}
+
+cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
+  cost::Evaluation evaluation;
+  std::string why;
+  // What cannot be built is a row of the report, not an error.
+  ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &d) {
+    if (why.empty() && d.getSeverity() == DiagnosticSeverity::Error)
+      why = d.str();
+    return success();
+  });
+  auto module =
+      lowerForStrategy(program, cluster, degreesOf(strategy, sums.globalBatch));
+  if (failed(module)) {
+    evaluation.rejected = why.empty() ? "cannot be compiled" : why;
+    return evaluation;
+  }
+  func::FuncOp step = findStep(**module);
+  StepTime time = estimateTime(step, cluster);
+  evaluation.stepSeconds = time.seconds;
+  evaluation.computeSeconds = time.computeSeconds;
+  evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;
+  evaluation.bytesPerLevel = time.bytesPerLevel;
+  evaluation.memory = estimateMemory(step).categories;
+  evaluation.flops = sums.flopsPerStep;
+  return evaluation;
+}

@@ -1,0 +1,33 @@
+//===- Evaluator.h - Strategies evaluated over the IR ------------*- C++
+//-*-===//
+#ifndef DPC_PASSES_SEARCH_EVALUATOR_H
+#define DPC_PASSES_SEARCH_EVALUATOR_H
+
+#include "cost-model/Search.h"
+#include "passes/search/Pipeline.h"
+
+namespace dpc {
+
+/// Evaluates a strategy by compiling the program for it down to the local
+/// altitude and estimating that (StepEstimate.h).
+class ProgramEvaluator : public cost::Evaluator {
+public:
+  /// `program` holds @train_step or @forward and must outlive the evaluator.
+  ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster);
+
+  cost::ModelTotals totals() override { return sums; }
+  cost::Bounds bound(const cost::Strategy &strategy) override;
+  cost::Evaluation evaluate(const cost::Strategy &strategy) override;
+
+private:
+  mlir::ModuleOp program;
+  const cost::Cluster &cluster;
+  cost::ModelTotals sums;
+
+  void sumUp(mlir::func::FuncOp func);
+  void sumUpArguments(mlir::func::FuncOp func);
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_EVALUATOR_H

@@ -1,0 +1,53 @@
+//===- Pipeline.cpp - From a training step to one rank's program ----------===//
+#include "passes/search/Pipeline.h"
+
+#include "passes/shard/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace dpc;
+
+ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
+                            int64_t globalBatch) {
+  ShardDegrees degrees;
+  degrees.dp = strategy.dp;
+  degrees.tp = strategy.tp;
+  degrees.sp = strategy.sp;
+  int64_t local = ceilDiv(globalBatch, strategy.dp);
+  if (strategy.microBatch > 0)
+    degrees.microBatches = ceilDiv(local, strategy.microBatch);
+  return degrees;
+}
+
+func::FuncOp dpc::findStep(ModuleOp module) {
+  return module.lookupSymbol<func::FuncOp>("step");
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
+                      const ShardDegrees &degrees, PhaseObserver observer) {
+  OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
+  func::FuncOp func = findProgram(*module);
+  if (!func)
+    return program.emitError("no function @train_step or @forward to compile");
+  ProgramFacts facts(func);
+  cost::Result<ShardChoices> choices = chooseShards(facts, cluster, degrees);
+  if (!choices)
+    return func.emitError(choices.error());
+  if (failed(assignShardings(facts, *choices, degrees)))
+    return failure();
+  if (failed(verify(*module)))
+    return failure();
+  if (observer)
+    observer("sharded", *module);
+  PassManager pm(program->getContext());
+  if (failed(parsePassPipeline(kLocalPipeline, pm, llvm::errs())) ||
+      failed(pm.run(*module)))
+    return failure();
+  if (observer)
+    observer("local", *module);
+  return module;
+}

@@ -1,0 +1,38 @@
+//===- Pipeline.h - From a training step to one rank's program --*- C++ -*-===//
+#ifndef DPC_PASSES_SEARCH_PIPELINE_H
+#define DPC_PASSES_SEARCH_PIPELINE_H
+
+#include "cost-model/Cluster.h"
+#include "cost-model/Strategy.h"
+#include "passes/shard/Assign.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+namespace dpc {
+
+/// The passes that turn a sharded function into `@step` with kernels.
+inline constexpr llvm::StringLiteral kLocalPipeline =
+    "dpc-partition{drop-sharded=true},dpc-expand-attention,canonicalize,cse,"
+    "dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
+
+/// Called with the module after every phase: "sharded", "local".
+using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
+
+/// Micro-batches of a strategy: the data-parallel rank's share of the batch,
+/// cut into pieces of `strategy.microBatch` samples (0 = one piece).
+ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch);
+
+/// Clones `program` (a module with @train_step or @forward without encodings)
+/// and lowers it for one strategy: shard, partition, form kernels. The result
+/// holds @step. Needs the passes of passes/local to be registered. Fails with
+/// one diagnostic.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
+                 const ShardDegrees &degrees, PhaseObserver observer = nullptr);
+
+/// `@step` of a lowered module.
+mlir::func::FuncOp findStep(mlir::ModuleOp module);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_PIPELINE_H

@@ -1,0 +1,17 @@
+//===- Calibration.h - Measures this machine ---------------------*- C++
+//-*-===//
+#ifndef DPC_TOOLS_DPC_OPT_CALIBRATION_H
+#define DPC_TOOLS_DPC_OPT_CALIBRATION_H
+
+#include <string>
+
+namespace dpc {
+
+/// Measures matrix products, memory bandwidth, kernel launch and the exchange
+/// between two threads, and writes them to `file` as a device file for
+/// `local:N`. Takes some seconds. Returns "" or a one-line error.
+std::string calibrateMachine(const std::string &file);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_CALIBRATION_H

@@ -1,0 +1,417 @@
+//===- Compiler.cpp - dpc-opt's pipeline ----------------------------------===//
+#include "tools/dpc-opt/Compiler.h"
+
+#include "codegen/Codegen.h"
+#include "cost-model/Report.h"
+#include "cost-model/Search.h"
+#include "frontends/onnx/Import.h"
+#include "passes/graph/Passes.h"
+#include "passes/local/Passes.h"
+#include "passes/search/Evaluator.h"
+#include "passes/shard/Passes.h"
+#include "runtime/plan/PlanJson.h"
+#include "tools/dpc-opt/Calibration.h"
+#include "tools/dpc-opt/Inputs.h"
+#include "tools/dpc-opt/OutputFolder.h"
+#include "tools/dpc-opt/Verify.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+void registerEverything(DialectRegistry &registry) {
+  registry.insert<DpcDialect, func::FuncDialect>();
+  registerVjpModels(registry);
+  codegen::registerLoweringModels(registry);
+  codegen::registerCodegenDialects(registry);
+  registerGraphPasses();
+  registerShardPasses();
+  registerLocalPasses();
+  registerTransformsPasses();
+}
+
+namespace {
+
+/// Plans larger than this are not verified unless asked for: elements of all
+/// parameters times ranks, and operations per step.
+constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
+
+class Compiler {
+public:
+  explicit Compiler(const CompileOptions &options) : options(options) {}
+  int run();
+
+private:
+  const CompileOptions &options;
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> program;
+  cost::Cluster cluster;
+  cost::ReportContext reportContext;
+  bool reported = false; ///< An error line was printed.
+  int dumps = 0;
+
+  bool fail(const std::string &message);
+  void installDiagnostics();
+  bool loadCluster();
+  bool loadProgram();
+  bool runPasses(StringRef pipeline);
+  std::string graphPipeline(bool trains) const;
+  bool prepareProgram();
+  bool hasLoss();
+  void listParameters();
+  void dump(StringRef phase, ModuleOp module);
+
+  std::optional<cost::SearchResult> search();
+  bool writePlan(const cost::SearchResult &result, const fs::path &dir);
+  std::optional<rt::Plan> buildPlan(const ShardDegrees &degrees,
+                                    const cost::Cluster &target,
+                                    const fs::path &dir, bool isWinner);
+  bool shouldVerify(const cost::SearchResult &result);
+  bool verify(const rt::Plan &plan, const fs::path &dir);
+  bool writeReport(const cost::SearchResult &result, const fs::path &dir);
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+bool Compiler::fail(const std::string &message) {
+  if (!reported)
+    llvm::errs() << "dpc-opt: error: " << message << "\n";
+  reported = true;
+  return false;
+}
+
+/// One line per error: the first one, without notes.
+void Compiler::installDiagnostics() {
+  context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+    std::string text = diagnostic.str();
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      fail(text);
+    else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning ||
+             diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      reportContext.remarks.push_back(text);
+    return success();
+  });
+}
+
+void Compiler::dump(StringRef phase, ModuleOp module) {
+  if (options.dumpIrDir.empty())
+    return;
+  std::error_code code;
+  fs::create_directories(options.dumpIrDir, code);
+  std::string number = std::to_string(dumps++);
+  std::string name = std::string(2 - std::min<size_t>(2, number.size()), '0') +
+                     number + "-" + phase.str() + ".mlir";
+  llvm::raw_fd_ostream file((fs::path(options.dumpIrDir) / name).string(),
+                            code);
+  if (!code)
+    module.print(file);
+}
+
+//===----------------------------------------------------------------------===//
+// From the model to a training step
+//===----------------------------------------------------------------------===//
+
+bool Compiler::loadCluster() {
+  std::string device = options.device;
+  if (!options.calibrate.empty()) {
+    std::string error = calibrateMachine(options.calibrate);
+    if (!error.empty())
+      return fail(error);
+    device = options.calibrate;
+  }
+  if (options.cluster.empty())
+    return fail("--cluster is missing: give a cluster.json, or local:N for N "
+                "ranks on this machine");
+  cost::Result<cost::Cluster> loaded =
+      cost::loadCluster(options.cluster, device);
+  if (!loaded)
+    return fail(loaded.error());
+  cluster = *loaded;
+  return true;
+}
+
+bool Compiler::loadProgram() {
+  StringRef file = options.model;
+  if (file.ends_with(".mlir") || file.ends_with(".mlirbc")) {
+    program = parseSourceFile<ModuleOp>(file, context.get());
+    return program ? true : fail(options.model + ": cannot be read as dpc IR");
+  }
+  if (!file.ends_with(".onnx"))
+    return fail(options.model + ": unknown kind of model; .onnx and dpc .mlir "
+                                "are accepted");
+  ImportOptions import;
+  import.bind = options.bind;
+  import.globalBatch = options.globalBatch;
+  import.frozen = options.frozen;
+  import.trainable = options.trainable;
+  auto imported = importOnnx(file, *context, import);
+  if (failed(imported))
+    return fail(options.model + ": cannot be imported");
+  program = std::move(*imported);
+  return true;
+}
+
+bool Compiler::runPasses(StringRef pipeline) {
+  PassManager pm(context.get());
+  std::string errors;
+  llvm::raw_string_ostream stream(errors);
+  if (failed(parsePassPipeline(pipeline, pm, stream)))
+    return fail("internal pipeline '" + pipeline.str() + "': " + errors);
+  return succeeded(pm.run(*program))
+             ? true
+             : fail("pass pipeline failed: " + pipeline.str());
+}
+
+bool Compiler::hasLoss() {
+  auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
+  for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, kLossAttr))
+      return true;
+  return false;
+}
+
+std::string Compiler::graphPipeline(bool trains) const {
+  if (!trains)
+    return "dpc-expand-cross-entropy,canonicalize,cse";
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "dpc-differentiate{optimizer="
+      << (options.train.empty() ? "adamw" : options.train)
+      << " beta1=" << options.beta1 << " beta2=" << options.beta2
+      << llvm::format(" eps=%.17g", options.eps)
+      << llvm::format(" weight-decay=%.17g", options.weightDecay)
+      << llvm::format(" momentum=%.17g", options.momentum)
+      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm)
+      << "},dpc-expand-cross-entropy,canonicalize";
+  return text;
+}
+
+bool Compiler::prepareProgram() {
+  dump("import", *program);
+  if (program->lookupSymbol<func::FuncOp>(kTrainStepFunction))
+    return true; // .mlir that was differentiated before
+  if (!program->lookupSymbol<func::FuncOp>(kForwardFunction))
+    return fail(options.model + ": has no function @forward or @train_step");
+  if (!options.loss.empty()) {
+    auto [kind, output] = StringRef(options.loss).split(':');
+    std::string pass = "dpc-append-loss{loss=" + kind.str();
+    if (!output.empty())
+      pass += " output=" + output.str();
+    if (!runPasses(pass + "}"))
+      return false;
+  }
+  bool trains = hasLoss() && !options.infer;
+  if (!trains && !options.train.empty())
+    return fail(options.model + ": --train=" + options.train +
+                " needs a loss, a scalar float output; add one with --loss="
+                "cross_entropy or mse");
+  if (!runPasses("dpc-simplify,dpc-fuse,dpc-simplify"))
+    return false;
+  dump("fused", *program);
+  if (!runPasses(graphPipeline(trains)))
+    return false;
+  dump(trains ? "train-step" : "forward", *program);
+  return true;
+}
+
+void Compiler::listParameters() {
+  func::FuncOp func = findProgram(*program);
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    auto name = func.getArgAttrOfType<StringAttr>(i, attr::kName);
+    if (!role || !name)
+      continue;
+    if (role.getValue() == role::kParameter)
+      reportContext.trained.push_back(name.getValue().str());
+    if (role.getValue() == role::kBuffer)
+      reportContext.frozen.push_back(name.getValue().str());
+  }
+  reportContext.model = options.model;
+}
+
+//===----------------------------------------------------------------------===//
+// Search and plan
+//===----------------------------------------------------------------------===//
+
+std::optional<cost::SearchResult> Compiler::search() {
+  ProgramEvaluator evaluator(*program, cluster);
+  cost::SearchOptions search;
+  search.space.ranks = cluster.numDevices();
+  search.space.globalBatch = evaluator.totals().globalBatch;
+  search.top = options.top;
+  search.objective = *cost::symbolizeObjective(options.objective);
+  auto request = cost::parseStrategy(options.strategy, search.space.ranks);
+  if (!request) {
+    fail(request.error());
+    return std::nullopt;
+  }
+  search.request = *request;
+  if (options.microBatch && !search.request.microBatch)
+    search.request.microBatch = options.microBatch;
+  return cost::searchStrategies(cluster, evaluator, search);
+}
+
+std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
+                                            const cost::Cluster &target,
+                                            const fs::path &dir,
+                                            bool isWinner) {
+  auto observer = [&](StringRef phase, ModuleOp module) {
+    if (isWinner)
+      dump(phase, module);
+  };
+  auto lowered = lowerForStrategy(*program, target, degrees, observer);
+  if (failed(lowered))
+    return std::nullopt;
+  codegen::CodegenOptions codegenOptions;
+  codegenOptions.model = fs::path(options.model).stem().string();
+  codegenOptions.trains =
+      static_cast<bool>(program->lookupSymbol(kTrainStepFunction));
+  codegenOptions.targetCpu = options.targetCpu;
+  rt::LrSchedule &schedule = codegenOptions.lrSchedule;
+  schedule.lr = options.lr;
+  schedule.warmup = options.warmup;
+  schedule.total = options.totalSteps;
+  schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
+                  : options.lrSchedule == "linear" ? rt::LrKind::Linear
+                                                   : rt::LrKind::Constant;
+  auto draft = codegen::buildPlan(findStep(**lowered), codegenOptions);
+  if (failed(draft))
+    return std::nullopt;
+  if (failed(codegen::writeKernels(*draft, dir.string())))
+    return std::nullopt;
+  setInputLimits(findProgram(*program), draft->plan);
+  if (isWinner && options.emit.count("mlir")) {
+    std::error_code code;
+    llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
+    (*lowered)->print(file);
+  }
+  return std::move(draft->plan);
+}
+
+bool Compiler::writePlan(const cost::SearchResult &result,
+                         const fs::path &dir) {
+  const cost::Candidate &winner = result.candidates.front();
+  ShardDegrees degrees = degreesOf(winner.strategy, result.totals.globalBatch);
+  std::optional<rt::Plan> plan = buildPlan(degrees, cluster, dir, true);
+  if (!plan)
+    return fail("the plan could not be built");
+  rt::Status status = rt::writePlan(*plan, dir.string());
+  if (!status.ok())
+    return fail(status.message());
+  auto checked = rt::readPlan(dir.string());
+  if (!checked)
+    return fail("the plan is not valid: " + checked.status().message());
+  return !shouldVerify(result) || verify(*plan, dir);
+}
+
+bool Compiler::shouldVerify(const cost::SearchResult &result) {
+  if (options.verify != "auto")
+    return options.verify == "on";
+  double elements = result.totals.parameters * cluster.numDevices();
+  bool small = elements <= kVerifyParameterLimit &&
+               result.totals.flopsPerStep <= kVerifyFlopLimit;
+  if (!small)
+    reportContext.remarks.push_back(
+        "not verified against one device: the model is large (--verify=on "
+        "runs it all the same)");
+  return small;
+}
+
+bool Compiler::verify(const rt::Plan &plan, const fs::path &dir) {
+  cost::Result<cost::Cluster> single = cost::makeLocalCluster(1);
+  if (!single)
+    return fail(single.error());
+  fs::path referenceDir = dir / "one-device";
+  std::error_code code;
+  fs::create_directories(referenceDir / "kernels", code);
+  std::optional<rt::Plan> reference =
+      buildPlan(ShardDegrees{}, *single, referenceDir, false);
+  if (!reference)
+    return fail("the program for one device could not be built");
+  std::string why = verifyAgainstOneDevice(
+      {plan, dir.string()}, {*reference, referenceDir.string()}, options.init);
+  fs::remove_all(referenceDir, code);
+  if (!why.empty())
+    return fail("verification failed: " + why);
+  reportContext.remarks.push_back(
+      "verified: " + std::to_string(plan.ranks()) +
+      " ranks compute what one device computes (2 steps)");
+  return true;
+}
+
+bool Compiler::writeReport(const cost::SearchResult &result,
+                           const fs::path &dir) {
+  std::ofstream file(dir / "report.json");
+  file << cost::reportToJson(cluster, result, reportContext).dump(2) << "\n";
+  file.close();
+  return file ? true
+              : fail((dir / "report.json").string() + ": cannot be written");
+}
+
+int Compiler::run() {
+  registerEverything(registry);
+  context = std::make_unique<MLIRContext>(registry);
+  context->loadAllAvailableDialects();
+  installDiagnostics();
+  bool printsOnly = options.cluster.empty() && options.emit.count("mlir");
+  if ((!printsOnly && !loadCluster()) || !loadProgram() || !prepareProgram())
+    return 1;
+  if (printsOnly) {
+    program->print(llvm::outs());
+    llvm::outs() << "\n";
+    return 0;
+  }
+  listParameters();
+  std::optional<cost::SearchResult> result = search();
+  if (!result)
+    return 1;
+  bool plans = options.emit.count("plan");
+  if (result->candidates.empty() ||
+      !result->candidates.front().evaluation.rejected.empty()) {
+    std::string why = result->candidates.empty()
+                          ? "no strategy was found"
+                          : result->candidates.front().evaluation.rejected;
+    if (plans)
+      return fail(why), 1;
+  }
+  std::string error;
+  OutputFolder folder(options.output, error);
+  if (!error.empty())
+    return fail(error), 1;
+  if (plans && !writePlan(*result, folder.path()))
+    return 1;
+  if (!writeReport(*result, folder.path()))
+    return 1;
+  error = folder.commit();
+  if (!error.empty())
+    return fail(error), 1;
+  llvm::outs() << cost::reportToText(cluster, *result, reportContext);
+  llvm::outs() << "\nwrote " << options.output << "\n";
+  return 0;
+}
+
+int compileModel(const CompileOptions &options) {
+  return Compiler(options).run();
+}
+
+} // namespace dpc

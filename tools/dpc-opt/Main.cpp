@@ -1,0 +1,55 @@
+//===- Main.cpp - dpc-opt -------------------------------------------------===//
+//
+// Two tools in one binary: the compiler (a model and a cluster in, a plan out),
+// and an mlir-opt for the dialect when it is given .mlir without --cluster.
+//
+//===----------------------------------------------------------------------===//
+#include "tools/dpc-opt/Main.h"
+
+#include "tools/dpc-opt/Compiler.h"
+
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace dpc;
+
+/// Whether the words ask for the mlir-opt side.
+static bool isPassTool(int argc, char **argv) {
+  bool textual = argc == 1;
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef word = argv[i];
+    if (word.starts_with("--cluster") || word.ends_with(".onnx") ||
+        word == "--help" || word == "-h")
+      return false;
+    textual |=
+        word == "-" || word.ends_with(".mlir") || word.ends_with(".mlirbc") ||
+        word.starts_with("--dpc-") || word.starts_with("--pass-pipeline") ||
+        word == "--help-passes" || word.starts_with("--show-dialects") ||
+        word.starts_with("--verify-diagnostics") ||
+        word.starts_with("--split-input-file") ||
+        word.starts_with("--verify-roundtrip") || word.starts_with("--mlir-") ||
+        word == "--canonicalize" || word == "--cse";
+  }
+  return textual;
+}
+
+static int runPassTool(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registerEverything(registry);
+  std::vector<char *> words(argv, argv + argc);
+  char help[] = "--help";
+  for (char *&word : words)
+    if (llvm::StringRef(word) == "--help-passes")
+      word = help;
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(words.size(), words.data(),
+                        "dpc-opt: passes of the dpc dialect\n", registry));
+}
+
+int dpc::dpcOptMain(int argc, char **argv) {
+  if (isPassTool(argc, argv))
+    return runPassTool(argc, argv);
+  int exitCode = 0;
+  std::optional<CompileOptions> options = parseOptions(argc, argv, exitCode);
+  return options ? compileModel(*options) : exitCode;
+}

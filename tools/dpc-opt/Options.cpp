@@ -1,0 +1,210 @@
+//===- Options.cpp - the command line of dpc-opt --------------------------===//
+#include "tools/dpc-opt/Options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <iostream>
+
+namespace dpc {
+
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Options that need more than CLI11's conversion.
+struct RawOptions {
+  Strings bind, frozen, trainable, emit, lrSchedule;
+};
+
+void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  app.add_option("MODEL", o.model, "Model to compile (.onnx)")
+      ->required()
+      ->group("Model");
+  app.add_option("--bind", raw.bind, "Sizes of symbolic dimensions: dim=N,...")
+      ->delimiter(',')
+      ->group("Model");
+  app.add_option("--global-batch", o.globalBatch,
+                 "Samples per step over all ranks")
+      ->check(CLI::PositiveNumber)
+      ->group("Model");
+  app.add_option("--frozen", raw.frozen, "Weights left alone: NAME|GLOB,...")
+      ->delimiter(',')
+      ->group("Model");
+  app.add_option("--trainable", raw.trainable,
+                 "Weights trained although they look like tables or masks")
+      ->delimiter(',')
+      ->group("Model");
+  app.add_option("--loss", o.loss,
+                 "Append a loss: cross_entropy[:output] or mse[:output]")
+      ->group("Model");
+  app.add_option("--init", o.init,
+                 "Values for weights the file lacks: random:SEED, zeros or a "
+                 ".safetensors file")
+      ->group("Model");
+}
+
+void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  const char *group = "Training (PyTorch's meaning)";
+  app.add_option("--train", o.train, "Optimizer: adamw or sgd")
+      ->check(CLI::IsMember({"adamw", "sgd"}))
+      ->group(group);
+  app.add_flag("--infer", o.infer, "Compile the forward pass only")
+      ->group(group);
+  app.add_option("--lr", o.lr, "Learning rate")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--lr-schedule", raw.lrSchedule,
+                 "constant|cosine|linear[,warmup=N,total=N]")
+      ->delimiter(',')
+      ->group(group);
+  app.add_option("--beta1", o.beta1, "AdamW")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--beta2", o.beta2, "AdamW")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--eps", o.eps, "AdamW")->capture_default_str()->group(group);
+  app.add_option("--weight-decay", o.weightDecay, "On all parameters")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--momentum", o.momentum, "SGD")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--clip-grad-norm", o.clipGradNorm,
+                 "Largest norm of all gradients together (0 = no clipping)")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--precision", o.precision, "Compute type: fp32")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  const char *group = "Strategy";
+  app.add_option("--cluster", o.cluster,
+                 "cluster.json, or local:N for N ranks on this machine")
+      ->group(group);
+  app.add_option("--strategy", o.strategy,
+                 "auto, or fixed keys: dp=N,tp=N,sp=true|false,micro_batch=N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--micro-batch", o.microBatch,
+                 "Samples per micro-batch on one data-parallel rank")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--objective", o.objective, "throughput, memory or latency")
+      ->check(CLI::IsMember({"throughput", "memory", "latency"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--top", o.top, "Candidates the report keeps")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--device-file", o.device,
+                 "Calibrated device file for local:N (see --calibrate)")
+      ->group(group);
+  app.add_option("--calibrate", o.calibrate,
+                 "Measure this machine, write a device file, and use it")
+      ->group(group);
+  group = "Output";
+  app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
+      ->group(group);
+  app.add_option("--emit", raw.emit,
+                 "What to write: plan,report,mlir (plan,report)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"plan", "report", "mlir"}))
+      ->group(group);
+  app.add_option("--verify", o.verify,
+                 "Run the ranks against one device first: auto, on or off")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--target-cpu", o.targetCpu,
+                 "CPU kernels are compiled for: native, x86-64-v3, ...")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--dump-ir-dir", o.dumpIrDir,
+                 "Write the IR after every phase into this folder")
+      ->group(group);
+}
+
+/// `KEY=N` with a positive N.
+std::pair<std::string, int64_t> parseBinding(const std::string &word,
+                                             const char *option) {
+  size_t equal = word.find('=');
+  int64_t value = 0;
+  if (equal != std::string::npos && equal > 0 &&
+      CLI::detail::lexical_cast(word.substr(equal + 1), value) && value > 0)
+    return {word.substr(0, equal), value};
+  throw CLI::ValidationError(std::string(option) + "=" + word +
+                             ": expected NAME=N with a positive number");
+}
+
+void finish(CompileOptions &o, const RawOptions &raw) {
+  for (const std::string &word : raw.bind)
+    o.bind.insert(parseBinding(word, "--bind"));
+  o.frozen = raw.frozen;
+  o.trainable = raw.trainable;
+  if (!raw.emit.empty())
+    o.emit = {raw.emit.begin(), raw.emit.end()};
+  for (const std::string &word : raw.lrSchedule) {
+    if (word == "constant" || word == "cosine" || word == "linear") {
+      o.lrSchedule = word;
+      continue;
+    }
+    auto [key, value] = parseBinding(word, "--lr-schedule");
+    if (key != "warmup" && key != "total")
+      throw CLI::ValidationError(
+          "--lr-schedule: unknown key '" + key +
+          "'; constant|cosine|linear, warmup=N and total=N are known");
+    (key == "warmup" ? o.warmup : o.totalSteps) = value;
+  }
+  if (o.lrSchedule != "constant" && o.totalSteps <= o.warmup)
+    throw CLI::ValidationError(
+        "--lr-schedule=" + o.lrSchedule +
+        ": total=" + std::to_string(o.totalSteps) +
+        " must exceed warmup=" + std::to_string(o.warmup));
+  if (o.infer && !o.train.empty())
+    throw CLI::ValidationError("--infer and --train exclude each other");
+  if (o.precision != "fp32")
+    throw CLI::ValidationError("--precision=" + o.precision +
+                               ": this build computes in fp32");
+  if (o.output.empty())
+    o.output =
+        std::filesystem::path(o.model).replace_extension(".plan").string();
+}
+
+} // namespace
+
+std::optional<CompileOptions> parseOptions(int argc, char **argv,
+                                           int &exitCode) {
+  CompileOptions options;
+  RawOptions raw;
+  CLI::App app("Compiles a model for a cluster: searches a strategy, says why, "
+               "and writes a plan that dpc-run executes.");
+  app.footer("Examples:\n"
+             "  dpc-opt gpt2.onnx --cluster=local:4 --global-batch=8 -o plan\n"
+             "  dpc-opt gpt3.onnx --cluster=cluster.json --global-batch=1536 "
+             "--emit=report\n\n"
+             "Given dpc .mlir and pass flags, dpc-opt is an mlir-opt for the "
+             "dialect: see dpc-opt --help-passes.");
+  addModelOptions(app, options, raw);
+  addTrainOptions(app, options, raw);
+  addPlanOptions(app, options, raw);
+  try {
+    app.parse(argc, argv);
+    finish(options, raw);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    exitCode = 0;
+    return std::nullopt;
+  } catch (const CLI::Error &error) {
+    std::cerr << "dpc-opt: error: " << error.what() << "\n";
+    exitCode = 1;
+    return std::nullopt;
+  }
+  return options;
+}
+
+} // namespace dpc

@@ -1,0 +1,54 @@
+//===- Options.h - the command line of dpc-opt -------------------*- C++
+//-*-===//
+#ifndef DPC_TOOLS_DPC_OPT_OPTIONS_H
+#define DPC_TOOLS_DPC_OPT_OPTIONS_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+/// What the user asked for; the fields are named like the options.
+struct CompileOptions {
+  std::string model;
+  std::string cluster;
+  std::string output; ///< Plan folder; MODEL.plan when not given.
+
+  std::map<std::string, int64_t> bind;
+  int64_t globalBatch = 0;
+  int64_t microBatch = 0;
+  std::vector<std::string> frozen, trainable;
+
+  std::string train; ///< "", "adamw" or "sgd".
+  bool infer = false;
+  std::string loss; ///< "", "cross_entropy[:output]" or "mse[:output]".
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weightDecay = 1e-2, momentum = 0.0, clipGradNorm = 0.0;
+  std::string lrSchedule = "constant";
+  int64_t warmup = 0, totalSteps = 0; ///< Of lrSchedule.
+
+  std::string strategy = "auto";
+  std::string objective = "throughput";
+  int64_t top = 10;
+  std::string precision = "fp32";
+  std::string targetCpu = "native";
+  std::string init;
+  std::set<std::string> emit = {"plan", "report"};
+  std::string verify = "auto";
+  std::string dumpIrDir;
+  std::string calibrate; ///< Write a measured device file here.
+  std::string device;    ///< Device file used for local:N.
+};
+
+/// Parses argv. Nullopt when there is nothing to compile: help was printed
+/// (`exitCode` 0) or a word was wrong and one line on stderr says so (1).
+std::optional<CompileOptions> parseOptions(int argc, char **argv,
+                                           int &exitCode);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_OPTIONS_H
