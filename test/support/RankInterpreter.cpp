@@ -127,7 +127,6 @@ private:
   void runPhase(llvm::StringRef phase);
   void runOp(Operation *op);
   void runCollective(Operation *op);
-  void rankSlice(Operation *op);
   void accumulate(Operation *op);
   void store(int64_t microBatchIndex);
   void storeResult(size_t index, Value value, const ShardingSpec &spec);
@@ -223,22 +222,6 @@ void RankRun::runCollective(Operation *op) {
   ++result.collectives[op->getName().stripDialect().str()];
 }
 
-void RankRun::rankSlice(Operation *op) {
-  auto slice = cast<RankSliceOp>(op);
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    int64_t piece = 0;
-    for (auto name : slice.getAxes().getAsRange<StringAttr>()) {
-      int64_t axis = *mesh.findAxis(name.getValue());
-      piece = piece * mesh.getSizes()[axis] + ranks[r][axis];
-    }
-    auto shape = slice.getOutput().getType().getShape();
-    HostArray out({shape.begin(), shape.end()});
-    for (int64_t i = 0; i < out.size(); ++i)
-      out[i] = values[r][slice.getInput()][piece * out.size() + i];
-    values[r][slice.getOutput()] = std::move(out);
-  }
-}
-
 void RankRun::accumulate(Operation *op) {
   auto kind = cast<AccumulateOp>(op).getKind();
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -253,8 +236,6 @@ void RankRun::accumulate(Operation *op) {
 void RankRun::runOp(Operation *op) {
   if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
     return runCollective(op);
-  if (isa<RankSliceOp>(op))
-    return rankSlice(op);
   if (isa<AccumulateOp>(op))
     return accumulate(op);
   for (size_t r = 0; r < ranks.size(); ++r) {

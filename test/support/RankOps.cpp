@@ -1,5 +1,6 @@
 //===- RankOps.cpp - Elementwise ops, movement, contractions --------------===//
 #include "test/support/RankOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/support/RankRowOps.h"
 
 #include <cmath>
@@ -378,6 +379,45 @@ static void evalMatmul(Evaluation &e) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Ranks and kernels
+//===----------------------------------------------------------------------===//
+
+/// The own piece of a stack, by the coordinates of the evaluation.
+static void evalRankSlice(Evaluation &e) {
+  auto func = e.op->getParentOfType<func::FuncOp>();
+  auto mesh = func->getAttrOfType<MeshAttr>("dpc.mesh");
+  int64_t piece = 0;
+  for (auto name : cast<RankSliceOp>(e.op).getAxes().getAsRange<StringAttr>()) {
+    int64_t axis = *mesh.findAxis(name.getValue());
+    piece = piece * mesh.getSizes()[axis] + e.coordinates[axis];
+  }
+  HostArray &out = e.results[0];
+  for (int64_t i = 0; i < out.size(); ++i)
+    out[i] = (*e.operands[0])[piece * out.size() + i];
+}
+
+/// The body of a kernel, op by op.
+static void evalKernel(Evaluation &e) {
+  llvm::DenseMap<Value, HostArray> values;
+  Block &body = e.op->getRegion(0).front();
+  for (auto [argument, operand] : llvm::zip(body.getArguments(), e.operands))
+    values[argument] = *operand;
+  for (Operation &op : body) {
+    if (isa<YieldOp>(op)) {
+      for (auto [i, value] : llvm::enumerate(op.getOperands()))
+        e.results[i] = values[value];
+      return;
+    }
+    Evaluation inner{&op, {}, e.coordinates, {}};
+    for (Value operand : op.getOperands())
+      inner.operands.push_back(&values[operand]);
+    evaluate(inner);
+    for (auto [value, array] : llvm::zip(op.getResults(), inner.results))
+      values[value] = std::move(array);
+  }
+}
+
 std::map<std::string, Handler> &handlers() {
   static std::map<std::string, Handler> table = [] {
     std::map<std::string, Handler> made;
@@ -385,6 +425,8 @@ std::map<std::string, Handler> &handlers() {
     addMovement(made);
     made["dpc.reduce"] = evalReduce;
     made["dpc.matmul"] = evalMatmul;
+    made["dpc.rank_slice"] = evalRankSlice;
+    made["dpc.kernel"] = evalKernel;
     addRowOps(made);
     return made;
   }();

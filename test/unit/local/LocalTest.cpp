@@ -52,7 +52,12 @@ std::vector<HostArray> makeInputs(func::FuncOp func, bool fractions) {
         input[i] = fractions ? static_cast<double>(draw % 2001 - 1000) / 1000
                              : static_cast<double>(draw % 7 - 3);
     }
-    // Scalars are step counts and rates: positive.
+    // Second moments are not negative; scalars are step counts and rates.
+    auto role =
+        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
+    if (role && role.getValue() == role::kState)
+      for (double &x : input.data)
+        x = std::abs(x);
     if (type.getRank() == 0)
       input[0] = 1;
     inputs.push_back(std::move(input));
