@@ -57,9 +57,10 @@ def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "Merges small all-reduces into few large ones.";
   let description = [{
     All-reduces of one kind, axis list, element type and phase become one
-    variadic all-reduce as long as no op between them needs a result early; a
-    bucket is closed when it reaches `bucket-bytes`. The merged op stands behind
-    the last of its producers. The bytes sent do not change.
+    variadic all-reduce, unless one needs another's result. A bucket is closed
+    when it reaches `bucket-bytes`, or when a contraction waits for it. Every
+    all-reduce moves right behind the last of its producers, readers of merged
+    ones behind the bucket. The bytes sent do not change.
   }];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
                         "Close a bucket at this many bytes.">];

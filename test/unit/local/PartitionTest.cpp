@@ -205,6 +205,17 @@ TEST_P(Programs, SequenceParallelNorm) {
             GetParam().dp * GetParam().tp > 1 ? 2 : 0);
 }
 
+/// Every pass of the local altitude in its order.
+TEST_P(Programs, WholePipeline) {
+  for (const char *text : {kMlp, kLanguageModel, kNorm}) {
+    auto module = parse(program(text, GetParam()));
+    EXPECT_EQ(compareWithOneDevice(*module, 1e-11,
+                                   ",dpc-expand-attention,dpc-bucket-"
+                                   "collectives,dpc-form-kernels"),
+              "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, Programs,
     ::testing::Values(Case{1, 1, 1, 4, 6}, Case{2, 2, 1, 8, 8},
