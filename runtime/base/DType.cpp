@@ -40,8 +40,7 @@ template <typename T> T loadAs(const void *data, int64_t index) {
 }
 
 template <typename T> void storeAs(void *data, int64_t index, T value) {
-  std::memcpy(static_cast<char *>(data) + index * sizeof(T), &value,
-              sizeof(T));
+  std::memcpy(static_cast<char *>(data) + index * sizeof(T), &value, sizeof(T));
 }
 
 uint32_t bitsOf(float value) {

@@ -107,10 +107,9 @@ Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
       }
     }
     if (product != shape[d])
-      return Status::invalid("layout factors of dimension " +
-                             std::to_string(d) + " multiply to " +
-                             std::to_string(product) + ", not " +
-                             std::to_string(shape[d]));
+      return Status::invalid(
+          "layout factors of dimension " + std::to_string(d) + " multiply to " +
+          std::to_string(product) + ", not " + std::to_string(shape[d]));
   }
   return Status::success();
 }

@@ -66,9 +66,7 @@ public:
   bool ok() const { return std::holds_alternative<T>(state); }
   explicit operator bool() const { return ok(); }
   /// The error; success() when there is a value.
-  Status status() const {
-    return ok() ? Status() : std::get<Status>(state);
-  }
+  Status status() const { return ok() ? Status() : std::get<Status>(state); }
   T &operator*() {
     assert(ok());
     return std::get<T>(state);

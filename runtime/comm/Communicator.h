@@ -54,8 +54,7 @@ public:
   virtual Status broadcast(int group, void *data, int64_t bytes, int root) = 0;
   /// To the member with index `peer`. Returns once `data` may be reused, which
   /// may be before it is received; messages between two ranks keep their order.
-  virtual Status send(int group, const void *data, int64_t bytes,
-                      int peer) = 0;
+  virtual Status send(int group, const void *data, int64_t bytes, int peer) = 0;
   virtual Status recv(int group, void *data, int64_t bytes, int peer) = 0;
   virtual Status barrier(int group) = 0;
 
@@ -76,8 +75,7 @@ makeLocalComms(int ranks, const CommOptions &options);
 /// The communicator of this process among those that mpirun started. Fails
 /// with Unsupported in a build without MPI. Initializes MPI when needed; it is
 /// finalized at exit.
-Expected<std::unique_ptr<Communicator>>
-makeMpiComm(const CommOptions &options);
+Expected<std::unique_ptr<Communicator>> makeMpiComm(const CommOptions &options);
 
 /// Whether this build has makeMpiComm.
 bool hasMpi();

@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -206,8 +206,8 @@ public:
     if (static_cast<int64_t>(received.size()) != bytes)
       return Status::invalid("recv expects " + std::to_string(bytes) +
                              " bytes, rank " +
-                             std::to_string(seat.cell->ranks[peer]) +
-                             " sent " + std::to_string(received.size()));
+                             std::to_string(seat.cell->ranks[peer]) + " sent " +
+                             std::to_string(received.size()));
     std::memcpy(data, received.data(), bytes);
     return Status::success();
   }
@@ -327,12 +327,9 @@ private:
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", world->timeoutSeconds);
     return {Code::Timeout, "rank " + std::to_string(rankIndex) + " waited " +
-                               seconds + " s in " + name + " for rank " +
-                               list};
+                               seconds + " s in " + name + " for rank " + list};
   }
-  static Status cancelled() {
-    return {Code::Cancelled, "another rank failed"};
-  }
+  static Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
 
   static Status compareCalls(const Seat &seat, const char *name,
                              int64_t bytes) {

@@ -73,9 +73,7 @@ MPI_Datatype mpiType(DType type) {
   }
 }
 
-bool isHalf(DType type) {
-  return type == DType::BF16 || type == DType::F16;
-}
+bool isHalf(DType type) { return type == DType::BF16 || type == DType::F16; }
 
 std::vector<float> widen(const void *data, int64_t count, DType type) {
   std::vector<float> wide(count);
@@ -180,8 +178,7 @@ public:
     DPC_TRY(fitsCount("all_gather", bytes));
     int count = static_cast<int>(bytes);
     return run(group, "all_gather", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm,
-                            r);
+      return MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm, r);
     });
   }
 
@@ -197,8 +194,7 @@ public:
   Status broadcast(int group, void *data, int64_t bytes, int root) override {
     DPC_TRY(fitsCount("broadcast", bytes));
     return run(group, "broadcast", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm,
-                        r);
+      return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm, r);
     });
   }
 
@@ -208,9 +204,8 @@ public:
     const auto *from = static_cast<const char *>(data);
     PendingSend &pending = sends.emplace_back();
     pending.data.assign(from, from + bytes);
-    return check("send", MPI_Isend(pending.data.data(),
-                                   static_cast<int>(bytes), MPI_BYTE, peer,
-                                   kMessageTag, at(group).comm,
+    return check("send", MPI_Isend(pending.data.data(), static_cast<int>(bytes),
+                                   MPI_BYTE, peer, kMessageTag, at(group).comm,
                                    &pending.request));
   }
 
@@ -218,9 +213,8 @@ public:
     DPC_TRY(fitsCount("recv", bytes));
     GroupComm &g = at(group);
     MPI_Request request;
-    DPC_TRY(check("recv",
-                  MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer,
-                            kMessageTag, g.comm, &request)));
+    DPC_TRY(check("recv", MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE,
+                                    peer, kMessageTag, g.comm, &request)));
     double deadline = nowSeconds() + options.timeoutSeconds;
     for (int64_t polls = 0;; ++polls) {
       int done = 0;
@@ -262,10 +256,9 @@ private:
   static Status fitsCount(const char *name, int64_t count) {
     if (count <= INT_MAX)
       return Status::success();
-    return Status::unsupported(std::string(name) + " of " +
-                               std::to_string(count) +
-                               " bytes or elements: MPI takes at most " +
-                               std::to_string(INT_MAX));
+    return Status::unsupported(
+        std::string(name) + " of " + std::to_string(count) +
+        " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
   }
 
   static Status check(const char *name, int error) {
@@ -286,8 +279,8 @@ private:
       finishSends();
     MPI_Request request;
     DPC_TRY(check(name, start(g.comm, &request)));
-    double began = 0, noteAfter = std::min(kNoteSeconds,
-                                           options.timeoutSeconds / 2);
+    double began = 0,
+           noteAfter = std::min(kNoteSeconds, options.timeoutSeconds / 2);
     bool noted = false;
     for (int64_t polls = 0;; ++polls) {
       int done = 0;
@@ -342,8 +335,8 @@ private:
       if (!found)
         break;
       Note note;
-      MPI_Recv(&note, sizeof note, MPI_BYTE, status.MPI_SOURCE, kNoteTag,
-               notes, MPI_STATUS_IGNORE);
+      MPI_Recv(&note, sizeof note, MPI_BYTE, status.MPI_SOURCE, kNoteTag, notes,
+               MPI_STATUS_IGNORE);
       if (note.group == group && note.call == g.calls)
         here.insert(status.MPI_SOURCE);
     }

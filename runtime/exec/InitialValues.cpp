@@ -17,8 +17,7 @@ static std::string nameWithRole(const Tensor &tensor) {
 static void packConverted(const void *global, DType type, const Tensor &tensor,
                           const Mesh &mesh, int rank, void *local) {
   if (type == tensor.dtype)
-    return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank,
-                     0);
+    return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
   // Convert within the local shape, so that only this shard is copied twice;
   // what the pack leaves untouched is padding, which must keep its contents.
   int64_t count = numElements(localShape(tensor.layout, mesh));
@@ -100,12 +99,13 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
                   nameWithRole(tensor) + ": " + file.status().message() +
                       "; put the model's data there or start with "
                       "--init=random:SEED, zeros or FILE.safetensors");
-  if (source.bytes > file->size() || source.offset > file->size() - source.bytes)
-    return Status::invalid(
-        nameWithRole(tensor) + ": bytes " + std::to_string(source.offset) +
-        " to " + std::to_string(source.offset + source.bytes) + " of " +
-        file->path() + " lie past its end (" + std::to_string(file->size()) +
-        " bytes)");
+  if (source.bytes > file->size() ||
+      source.offset > file->size() - source.bytes)
+    return Status::invalid(nameWithRole(tensor) + ": bytes " +
+                           std::to_string(source.offset) + " to " +
+                           std::to_string(source.offset + source.bytes) +
+                           " of " + file->path() + " lie past its end (" +
+                           std::to_string(file->size()) + " bytes)");
   packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
                 local);
   return Status::success();
@@ -124,11 +124,10 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                               " has no tensor of this name");
     const SafetensorsEntry &entry = it->second;
     if (entry.shape != tensor.globalShape)
-      return Status::invalid(nameWithRole(tensor) + ": " +
-                             choice.file->file.path() + " has " +
-                             describe(entry.dtype, entry.shape) +
-                             ", expected " +
-                             describe(tensor.dtype, tensor.globalShape));
+      return Status::invalid(
+          nameWithRole(tensor) + ": " + choice.file->file.path() + " has " +
+          describe(entry.dtype, entry.shape) + ", expected " +
+          describe(tensor.dtype, tensor.globalShape));
     packConverted(choice.file->file.data() + entry.offset, entry.dtype, tensor,
                   mesh, rank, local);
     return Status::success();
@@ -141,8 +140,8 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
         "or FILE.safetensors");
   if (isWeight && choice.kind != InitChoice::Kind::Zeros)
     fillRandom(value, RandomStream(choice.seed, tensor.name), kDeviation, 0);
-  packShard(value.data.data(), local, sizeOf(tensor.dtype), tensor.layout,
-            mesh, rank, 0);
+  packShard(value.data.data(), local, sizeOf(tensor.dtype), tensor.layout, mesh,
+            rank, 0);
   return Status::success();
 }
 

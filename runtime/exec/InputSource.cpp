@@ -40,8 +40,8 @@ public:
   Expected<std::vector<const void *>> load(int64_t step) override {
     std::vector<const void *> pointers;
     for (File &file : files) {
-      int64_t first = file.elements * ((step - 1) % std::max<int64_t>(
-                                                        1, stepCount));
+      int64_t first =
+          file.elements * ((step - 1) % std::max<int64_t>(1, stepCount));
       const char *data = file.array.data + first * sizeOf(file.array.dtype);
       if (file.array.dtype != file.converted.dtype) {
         convertElements(data, file.array.dtype, file.converted.data.data(),
@@ -67,8 +67,8 @@ private:
     std::string path = dir + "/" + name + ".npy";
     Expected<NpyArray> array = openNpy(path);
     if (!array)
-      return Status(array.status().code(), "input '" + port.name + "': " +
-                                               array.status().message());
+      return Status(array.status().code(),
+                    "input '" + port.name + "': " + array.status().message());
     std::vector<int64_t> shape = array->shape;
     bool fits = !perStep || !shape.empty();
     int64_t count = 1;
@@ -88,7 +88,8 @@ private:
                              std::to_string(stepCount));
     stepCount = count;
     DPC_TRY(checkLimit(port, *array, path));
-    File file{*array, {port.dtype, port.globalShape, {}},
+    File file{*array,
+              {port.dtype, port.globalShape, {}},
               numElements(port.globalShape)};
     if (array->dtype != port.dtype)
       file.converted = HostTensor::zeros(port.dtype, port.globalShape);
@@ -105,11 +106,10 @@ private:
     for (int64_t i = 0; i < count; ++i)
       if (double value = loadAsDouble(array.data, array.dtype, i);
           value >= static_cast<double>(port.limit))
-        return Status::invalid(path + ": element " + std::to_string(i) +
-                               " is " +
-                               std::to_string(static_cast<int64_t>(value)) +
-                               ", expected less than " +
-                               std::to_string(port.limit));
+        return Status::invalid(
+            path + ": element " + std::to_string(i) + " is " +
+            std::to_string(static_cast<int64_t>(value)) +
+            ", expected less than " + std::to_string(port.limit));
     return Status::success();
   }
 
@@ -148,9 +148,8 @@ public:
         uint32_t token = 0;
         std::memcpy(&token, file.data() + begin + at * width, width);
         if (ports[p].limit > 0 && token >= ports[p].limit)
-          return Status::invalid(file.path() + ": token " +
-                                 std::to_string(at) + " is " +
-                                 std::to_string(token) +
+          return Status::invalid(file.path() + ": token " + std::to_string(at) +
+                                 " is " + std::to_string(token) +
                                  ", expected less than " +
                                  std::to_string(ports[p].limit));
         arrays[p].set(i, token);
@@ -173,10 +172,11 @@ private:
     for (const Port &port : ports)
       inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
                 describe(port.dtype, port.globalShape);
-    return Status::invalid("--data=" + path +
-                           ": tokens fit a model with one integer input, or "
-                           "two of one shape (tokens, labels); this one takes " +
-                           inputs + ": use --batches");
+    return Status::invalid(
+        "--data=" + path +
+        ": tokens fit a model with one integer input, or "
+        "two of one shape (tokens, labels); this one takes " +
+        inputs + ": use --batches");
   }
 
   void readHeader(int64_t vocabulary) {
@@ -226,9 +226,7 @@ class FixedInputs : public InputSource {
 public:
   std::vector<std::vector<HostTensor>> arrays; ///< by step, by input
 
-  int64_t steps() const override {
-    return static_cast<int64_t>(arrays.size());
-  }
+  int64_t steps() const override { return static_cast<int64_t>(arrays.size()); }
   Expected<std::vector<const void *>> load(int64_t step) override {
     std::vector<const void *> pointers;
     if (!arrays.empty())
@@ -266,8 +264,8 @@ fixedInputs(const Plan &plan,
     auto &row = source->arrays.emplace_back();
     for (const Port &port : plan.inputs) {
       auto it = steps[s].find(port.name);
-      std::string place = "step " + std::to_string(s + 1) + ": input '" +
-                          port.name + "': ";
+      std::string place =
+          "step " + std::to_string(s + 1) + ": input '" + port.name + "': ";
       if (it == steps[s].end())
         return Status::notFound(place + "is not given");
       if (it->second.dtype != port.dtype ||

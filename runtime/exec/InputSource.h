@@ -31,8 +31,8 @@ openNpyInputs(const Plan &plan, const std::string &dir, bool perStep = true);
 /// Token ids: raw uint16 (uint32 when the plan's vocabulary needs it), or with
 /// the headers of llm.c. The plan has one integer input [batch, length], the
 /// tokens, and perhaps a second one, which gets them shifted by one (labels).
-Expected<std::unique_ptr<InputSource>>
-openTokenFile(const Plan &plan, const std::string &path);
+Expected<std::unique_ptr<InputSource>> openTokenFile(const Plan &plan,
+                                                     const std::string &path);
 
 /// Random data (Random.h), different in each step.
 std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed);

@@ -27,7 +27,8 @@ Launch detectLaunch() {
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
        "OMPI_COMM_WORLD_LOCAL_SIZE"},
       {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"}};
+      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+       "SLURM_NTASKS_PER_NODE"}};
   for (const Convention &c : conventions) {
     int rank = numberIn(c.rank), size = numberIn(c.size);
     if (rank < 0 || size <= rank)

@@ -97,10 +97,9 @@ Status parseFile(const MappedFile &file, NpyArray &array) {
       return Status::invalid("shape is too large");
   int64_t have = file.size() - begin - length;
   if (have < bytes)
-    return Status::invalid("data is cut off: " +
-                           describe(array.dtype, array.shape) + " needs " +
-                           std::to_string(bytes) + " bytes, the file has " +
-                           std::to_string(have));
+    return Status::invalid(
+        "data is cut off: " + describe(array.dtype, array.shape) + " needs " +
+        std::to_string(bytes) + " bytes, the file has " + std::to_string(have));
   array.data = data + begin + length;
   return Status::success();
 }
@@ -129,8 +128,8 @@ Status writeNpy(const std::string &path, const HostTensor &tensor) {
   for (const DescrName &entry : kDescrs)
     if (entry.type == tensor.dtype)
       descr = entry.descr;
-  std::string header = "{'descr': '" + descr +
-                       "', 'fortran_order': False, 'shape': (";
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
   for (int64_t extent : tensor.shape)
     header += std::to_string(extent) + ", ";
   header += "), }";

@@ -85,8 +85,7 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const LoadInputOp &op) const {
     const Port &port = self.plan.inputs[op.input];
-    std::memset(data(port.buffer), self.fillByte(),
-                buffer(port.buffer).bytes);
+    std::memset(data(port.buffer), self.fillByte(), buffer(port.buffer).bytes);
     packShard(self.step->inputs[op.input], data(port.buffer),
               sizeOf(port.dtype), port.layout, self.plan.mesh, self.rankIndex,
               task.microBatch);
@@ -94,8 +93,7 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const StoreOutputOp &op) const {
     const Port &port = self.plan.outputs[op.output];
-    if (ownsShard(port.layout, self.plan.mesh, self.rankIndex,
-                  task.microBatch))
+    if (ownsShard(port.layout, self.plan.mesh, self.rankIndex, task.microBatch))
       unpackShard(data(port.buffer),
                   (*self.step->outputs)[op.output].data.data(),
                   sizeOf(port.dtype), port.layout, self.plan.mesh,
@@ -197,8 +195,8 @@ void RankExecutor::runQueue(Queue queue) {
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
     if (options.trace)
-      lane.events.push_back({task.instruction, step->step, task.microBatch,
-                             begin, nowSeconds()});
+      lane.events.push_back(
+          {task.instruction, step->step, task.microBatch, begin, nowSeconds()});
     if (task.signals >= 0)
       events[task.signals].increment();
   }
@@ -218,8 +216,7 @@ Status RankExecutor::runTask(const Task &task) {
 bool RankExecutor::waitFor(const EventWait &wait) {
   WaitWord &event = events[wait.event];
   event.waitUntil([&] {
-    return event.load() >= wait.count ||
-           failed.load(std::memory_order_relaxed);
+    return event.load() >= wait.count || failed.load(std::memory_order_relaxed);
   });
   return event.load() >= wait.count;
 }
@@ -240,9 +237,8 @@ void RankExecutor::fail(Status status) {
 
 void RankExecutor::setScalars(int64_t number) {
   for (const ScalarInput &scalar : plan.scalars) {
-    double value = scalar.name == "lr"
-                       ? learningRate(plan.lrSchedule, number)
-                       : static_cast<double>(number);
+    double value = scalar.name == "lr" ? learningRate(plan.lrSchedule, number)
+                                       : static_cast<double>(number);
     storeFromDouble(bufferData(scalar.buffer), DType::F32, 0, value);
   }
 }

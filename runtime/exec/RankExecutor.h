@@ -47,9 +47,7 @@ public:
   /// Runs one step. After a failure no further step may run.
   Status runStep(const StepData &data);
 
-  char *bufferData(int id) const {
-    return arena.at(plan.buffers[id].offset);
-  }
+  char *bufferData(int id) const { return arena.at(plan.buffers[id].offset); }
   /// 0xff with poison, else 0.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
   int rank() const { return rankIndex; }

@@ -53,8 +53,7 @@ private:
     for (int id : op.buffers)
       task.pointers.push_back(arena.at(plan.buffers[id].offset));
     for (const ScalarExpr &expr : op.scalars)
-      task.scalars.push_back(
-          evaluate(expr, plan.mesh, rank, task.microBatch));
+      task.scalars.push_back(evaluate(expr, plan.mesh, rank, task.microBatch));
     return Status::success();
   }
 

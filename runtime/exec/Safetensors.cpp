@@ -18,14 +18,14 @@ struct TypeName {
   DType type;
 };
 constexpr TypeName kTypeNames[] = {
-    {"F32", DType::F32}, {"F64", DType::F64}, {"BF16", DType::BF16},
-    {"F16", DType::F16}, {"I64", DType::I64}, {"I32", DType::I32},
-    {"I16", DType::I16}, {"I8", DType::I8},   {"U8", DType::U8},
+    {"F32", DType::F32},  {"F64", DType::F64}, {"BF16", DType::BF16},
+    {"F16", DType::F16},  {"I64", DType::I64}, {"I32", DType::I32},
+    {"I16", DType::I16},  {"I8", DType::I8},   {"U8", DType::U8},
     {"BOOL", DType::Bool}};
 
 Status readEntry(const Json &json, int64_t dataBytes, SafetensorsEntry &entry) {
-  if (!json.is_object() || !json.contains("dtype") ||
-      !json.contains("shape") || !json.contains("data_offsets"))
+  if (!json.is_object() || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets"))
     return Status::invalid("dtype, shape or data_offsets is missing");
   bool known = false;
   for (const TypeName &type : kTypeNames)

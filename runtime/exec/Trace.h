@@ -26,8 +26,7 @@ struct TraceLane {
 
 /// The lanes as elements of a Chrome trace ("X" events, microseconds since
 /// `origin`; a process per rank, a thread per queue), joined by commas.
-std::string traceEventsJson(const std::vector<TraceLane> &lanes,
-                            double origin);
+std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
 
 /// Writes a file that chrome://tracing and ui.perfetto.dev open.
 Status writeTrace(const std::string &path, const std::string &eventsJson);

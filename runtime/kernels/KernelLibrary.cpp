@@ -15,10 +15,12 @@ namespace {
 /// Names that differ by more than punctuation between LLVM and Linux.
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
-      {"64bit", "lm"},     {"sse3", "pni"},          {"cx16", "cx16"},
-      {"sahf", "lahflm"},  {"lzcnt", "abm"},         {"bmi", "bmi1"},
+      {"64bit", "lm"},     {"sse3", "pni"},
+      {"cx16", "cx16"},    {"sahf", "lahflm"},
+      {"lzcnt", "abm"},    {"bmi", "bmi1"},
       {"sha", "shani"},    {"prfchw", "3dnowprefetch"},
-      {"rdrnd", "rdrand"}, {"pclmul", "pclmulqdq"},  {"crc32", "sse42"}};
+      {"rdrnd", "rdrand"}, {"pclmul", "pclmulqdq"},
+      {"crc32", "sse42"}};
   return names;
 }
 

@@ -21,8 +21,7 @@ public:
   /// Loads DIR/kernels/<kernelFile>, after checking its hash and that this
   /// machine has the features it was compiled for, and finds every symbol the
   /// plan uses. A plan without kernels gives an empty library.
-  static Expected<KernelLibrary> load(const Plan &plan,
-                                      const std::string &dir);
+  static Expected<KernelLibrary> load(const Plan &plan, const std::string &dir);
 
   /// Functions of this process, for plans that are built in tests.
   static KernelLibrary of(std::map<std::string, KernelFunction> functions);

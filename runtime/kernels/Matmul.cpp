@@ -27,15 +27,13 @@ template <typename F> Status forEachMatrix(const MatmulOp &op, F &&run) {
 }
 
 Status failed(const MatmulOp &op, const std::string &why) {
-  return Status::unsupported("oneDNN refused a product of " +
-                             std::to_string(op.m) + " x " +
-                             std::to_string(op.k) + " by " +
-                             std::to_string(op.k) + " x " +
-                             std::to_string(op.n) + ": " + why);
+  return Status::unsupported(
+      "oneDNN refused a product of " + std::to_string(op.m) + " x " +
+      std::to_string(op.k) + " by " + std::to_string(op.k) + " x " +
+      std::to_string(op.n) + ": " + why);
 }
 
-Status matmulF32(const MatmulOp &op, const float *a, const float *b,
-                 float *c) {
+Status matmulF32(const MatmulOp &op, const float *a, const float *b, float *c) {
   return forEachMatrix(op, [&](Offsets at) {
     dnnl_status_t status = dnnl_sgemm(
         op.transA ? 'T' : 'N', op.transB ? 'T' : 'N', op.m, op.n, op.k,
@@ -101,11 +99,10 @@ public:
       return runWidened(left, right, out);
     try {
       dnnl::stream queue(cpu());
-      primitive->execute(queue,
-                         {{DNNL_ARG_SRC, memory(aDesc, cpu(), left.data())},
-                          {DNNL_ARG_WEIGHTS,
-                           memory(bDesc, cpu(), right.data())},
-                          {DNNL_ARG_DST, memory(cDesc, cpu(), out)}});
+      primitive->execute(
+          queue, {{DNNL_ARG_SRC, memory(aDesc, cpu(), left.data())},
+                  {DNNL_ARG_WEIGHTS, memory(bDesc, cpu(), right.data())},
+                  {DNNL_ARG_DST, memory(cDesc, cpu(), out)}});
       queue.wait();
       return Status::success();
     } catch (const dnnl::error &error) {
@@ -148,16 +145,16 @@ private:
 };
 
 /// Sums in f32 into a dense result, then scales and adds in f32.
-Status matmulBf16(const MatmulOp &op, const void *a, DType aType,
-                  const void *b, DType bType, void *c, DType cType) {
+Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
+                  DType bType, void *c, DType cType) {
   Bf16Product product(op);
   std::vector<float> sum(op.m * op.n);
   return forEachMatrix(op, [&](Offsets at) -> Status {
     std::vector<uint16_t> left = toBf16(a, aType, at.a, op.transA ? op.k : op.m,
                                         op.transA ? op.m : op.k, op.lda);
     std::vector<uint16_t> right =
-        toBf16(b, bType, at.b, op.transB ? op.n : op.k,
-               op.transB ? op.k : op.n, op.ldb);
+        toBf16(b, bType, at.b, op.transB ? op.n : op.k, op.transB ? op.k : op.n,
+               op.ldb);
     DPC_TRY(product.run(left, right, sum.data()));
     for (int64_t i = 0; i < op.m; ++i)
       for (int64_t j = 0; j < op.n; ++j) {
@@ -208,8 +205,8 @@ void setMatmulThreads(int threads) {
   // oneDNN uses libgomp's pool of the calling thread. Looked up by name, so
   // that this code links no OpenMP runtime of its own beside it.
   using SetThreads = void (*)(int);
-  static auto set = reinterpret_cast<SetThreads>(
-      dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  static auto set =
+      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set)
     set(threads);
 }

@@ -20,8 +20,8 @@ template <typename E> struct EnumNames;
 
 template <> struct EnumNames<BufferKind> {
   static constexpr std::array<std::string_view, 9> names = {
-      "parameter", "gradient",      "optimizer", "activation", "workspace",
-      "communication", "input",     "scalar",    "output"};
+      "parameter",     "gradient", "optimizer", "activation", "workspace",
+      "communication", "input",    "scalar",    "output"};
 };
 template <> struct EnumNames<TensorRole> {
   static constexpr std::array<std::string_view, 3> names = {"parameter",

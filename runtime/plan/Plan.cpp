@@ -50,9 +50,9 @@ double learningRate(const LrSchedule &schedule, int64_t step) {
            static_cast<double>(schedule.warmup);
   if (schedule.kind == LrKind::Constant)
     return schedule.lr;
-  double p = std::min(1.0, static_cast<double>(s - schedule.warmup) /
-                               static_cast<double>(schedule.total -
-                                                   schedule.warmup));
+  double p =
+      std::min(1.0, static_cast<double>(s - schedule.warmup) /
+                        static_cast<double>(schedule.total - schedule.warmup));
   if (schedule.kind == LrKind::Linear)
     return schedule.lr * (1 - p);
   return schedule.lr * (1 + std::cos(M_PI * p)) / 2;
@@ -112,7 +112,9 @@ struct AccessVisitor {
       out.reads.push_back(op.c);
     out.writes = {op.c};
   }
-  void operator()(const AllReduceOp &op) { out.reads = out.writes = op.buffers; }
+  void operator()(const AllReduceOp &op) {
+    out.reads = out.writes = op.buffers;
+  }
   void operator()(const AllGatherOp &op) { inOut(op); }
   void operator()(const ReduceScatterOp &op) { inOut(op); }
   void operator()(const AllToAllOp &op) { inOut(op); }

@@ -82,8 +82,8 @@ struct Group {
 
 /// The partition of the ranks of `mesh` into groups along `axes` (given in any
 /// order; the index within a group is row-major over `axes` in mesh order).
-std::vector<std::vector<int>> groupMembers(const Mesh &mesh,
-                                           const std::vector<std::string> &axes);
+std::vector<std::vector<int>>
+groupMembers(const Mesh &mesh, const std::vector<std::string> &axes);
 
 /// Where a tensor's first values lie: `bytes` bytes of row-major `dtype` at
 /// `offset` of `file` (relative to the plan folder, or absolute).
@@ -151,10 +151,10 @@ struct ScalarInput {
 };
 
 enum class ScalarKind {
-  Const, ///< value
+  Const,  ///< value
   Offset, ///< shardOf(size, axes).offset
-  Valid, ///< shardOf(size, axes).valid
-  Coord  ///< linear coordinate along axes, first axis outermost
+  Valid,  ///< shardOf(size, axes).valid
+  Coord   ///< linear coordinate along axes, first axis outermost
 };
 std::string_view nameOf(ScalarKind kind);
 

@@ -41,9 +41,11 @@ public:
     DPC_TRY(buffer("b", op.b));
     DPC_TRY(buffer("c", op.c));
     DPC_TRY(matmulTypes(op));
-    const std::pair<const char *, int64_t> counts[] = {
-        {"m", op.m}, {"n", op.n},           {"k", op.k},
-        {"batch", op.batch}, {"batch2", op.batch2}};
+    const std::pair<const char *, int64_t> counts[] = {{"m", op.m},
+                                                       {"n", op.n},
+                                                       {"k", op.k},
+                                                       {"batch", op.batch},
+                                                       {"batch2", op.batch2}};
     for (auto [name, value] : counts)
       if (value < 0)
         return bad(name, value, "at least 0");
@@ -149,9 +151,7 @@ private:
   int64_t groupSize(int id) const {
     return static_cast<int64_t>(plan.groups[id].members.front().size());
   }
-  int64_t elements(int id) const {
-    return numElements(plan.buffers[id].shape);
-  }
+  int64_t elements(int id) const { return numElements(plan.buffers[id].shape); }
 
   Status reducible(int id) const {
     DType type = plan.buffers[id].dtype;
@@ -169,10 +169,10 @@ private:
     if (plan.buffers[in].dtype != plan.buffers[out].dtype)
       return Status::invalid("in and out have different types");
     if (Wide(elements(in)) * inFactor != Wide(elements(out)) * outFactor)
-      return Status::invalid(
-          "in has " + std::to_string(elements(in)) + " elements, out " +
-          std::to_string(elements(out)) + ", which does not fit a group of " +
-          std::to_string(std::max(inFactor, outFactor)));
+      return Status::invalid("in has " + std::to_string(elements(in)) +
+                             " elements, out " + std::to_string(elements(out)) +
+                             ", which does not fit a group of " +
+                             std::to_string(std::max(inFactor, outFactor)));
     const Buffer &a = plan.buffers[in], &b = plan.buffers[out];
     if (a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes)
       return Status::invalid("in and out overlap");
@@ -189,8 +189,7 @@ private:
     return Status::success();
   }
 
-  Status range(const char *field, int id, int64_t offset,
-               int64_t bytes) const {
+  Status range(const char *field, int id, int64_t offset, int64_t bytes) const {
     if (offset < 0 || offset > plan.buffers[id].bytes - bytes)
       return Status::invalid(
           std::string(field) + " is " + std::to_string(offset) + ", " +
@@ -224,10 +223,10 @@ private:
     else if (op.compute == DType::BF16)
       fits = isNarrow(a) && isNarrow(b) && isNarrow(c);
     if (!fits)
-      return Status::invalid(
-          "compute is " + std::string(nameOf(op.compute)) +
-          ", which does not take " + std::string(nameOf(a)) + " times " +
-          std::string(nameOf(b)) + " into " + std::string(nameOf(c)));
+      return Status::invalid("compute is " + std::string(nameOf(op.compute)) +
+                             ", which does not take " + std::string(nameOf(a)) +
+                             " times " + std::string(nameOf(b)) + " into " +
+                             std::string(nameOf(c)));
     return Status::success();
   }
 
@@ -238,8 +237,7 @@ private:
     if (ld < std::max<int64_t>(cols, 1))
       return bad("ld" + name, ld, "at least " + std::to_string(cols));
     if (offset < 0 || stride < 0 || stride2 < 0)
-      return Status::invalid("an offset or stride of " + name +
-                             " is negative");
+      return Status::invalid("an offset or stride of " + name + " is negative");
     if (rows == 0 || cols == 0 || op.batch == 0 || op.batch2 == 0)
       return Status::success();
     Wide last = Wide(offset) + Wide(op.batch - 1) * stride +
@@ -272,23 +270,21 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
 
 Status checkSchedule(const Plan &plan) {
   if (plan.schedule.size() != static_cast<size_t>(plan.ranks()))
-    return Status::invalid("schedule has " +
-                           std::to_string(plan.schedule.size()) +
-                           " lists, the mesh has " +
-                           std::to_string(plan.ranks()) + " ranks");
+    return Status::invalid(
+        "schedule has " + std::to_string(plan.schedule.size()) +
+        " lists, the mesh has " + std::to_string(plan.ranks()) + " ranks");
   for (size_t rank = 0; rank < plan.schedule.size(); ++rank)
     for (size_t i = 0; i < plan.schedule[rank].size(); ++i) {
       const ScheduleEntry &entry = plan.schedule[rank][i];
-      std::string place = "schedule[" + std::to_string(rank) + "][" +
-                          std::to_string(i) + "]: ";
+      std::string place =
+          "schedule[" + std::to_string(rank) + "][" + std::to_string(i) + "]: ";
       if (!plan.phases.count(entry.phase))
         return Status::invalid(place + "phase is \"" + entry.phase +
                                "\", which the plan lacks");
       if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
-        return Status::invalid(place + "micro_batch is " +
-                               std::to_string(entry.microBatch) +
-                               ", the plan has " +
-                               std::to_string(plan.mesh.microBatches));
+        return Status::invalid(
+            place + "micro_batch is " + std::to_string(entry.microBatch) +
+            ", the plan has " + std::to_string(plan.mesh.microBatches));
     }
   return Status::success();
 }

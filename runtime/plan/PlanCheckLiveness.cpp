@@ -151,14 +151,12 @@ private:
   }
 
   std::string describeBuffer(int id) const {
-    return "buffer " + std::to_string(id) + " \"" + plan.buffers[id].name +
-           '"';
+    return "buffer " + std::to_string(id) + " \"" + plan.buffers[id].name + '"';
   }
   Status unordered(int id, int other, const std::string &verb) const {
     return Status::invalid("touches " + describeBuffer(id) +
                            " while the other queue " + verb + ' ' +
-                           describeBuffer(other) +
-                           ": no event orders them");
+                           describeBuffer(other) + ": no event orders them");
   }
 
   const Plan &plan;

@@ -15,8 +15,7 @@ struct Meeting {
   size_t index;
   int64_t microBatch;
   bool operator==(const Meeting &o) const {
-    return *phase == *o.phase && index == o.index &&
-           microBatch == o.microBatch;
+    return *phase == *o.phase && index == o.index && microBatch == o.microBatch;
   }
 };
 
@@ -65,15 +64,15 @@ public:
     }
     for (size_t rank = 0; rank < queues.size(); ++rank)
       if (next[rank] < queues[rank].size())
-        return Status::invalid(here(static_cast<int>(rank)) +
-                               ": rank " + std::to_string(rank) +
+        return Status::invalid(here(static_cast<int>(rank)) + ": rank " +
+                               std::to_string(rank) +
                                " would wait for ever here");
     for (const auto &[key, messages] : inFlight)
       if (!messages.empty())
         return Status::invalid(
             "a message from rank " + std::to_string(std::get<1>(key)) +
-            " to rank " + std::to_string(std::get<2>(key)) +
-            " (buffer of " + std::to_string(messages.front()) +
+            " to rank " + std::to_string(std::get<2>(key)) + " (buffer of " +
+            std::to_string(messages.front()) +
             " bytes) is sent but never received");
     return Status::success();
   }

@@ -67,8 +67,7 @@ public:
     if (j.is_string())
       type = parseDType(j.get<std::string>());
     if (!type)
-      return wrongType(
-          "f32, f64, bf16, f16, i64, i32, i16, i8, u8 or bool", j);
+      return wrongType("f32, f64, bf16, f16, i64, i32, i16, i8, u8 or bool", j);
     v = *type;
   }
   template <typename T>
@@ -94,8 +93,7 @@ public:
     for (size_t i = 0; i < j.size() && error.empty(); ++i)
       within("[" + std::to_string(i) + "]", [&] { read(j[i], v[i]); });
   }
-  template <typename T>
-  void read(const Json &j, std::map<std::string, T> &v) {
+  template <typename T> void read(const Json &j, std::map<std::string, T> &v) {
     if (!j.is_object())
       return wrongType("an object", j);
     for (auto it = j.begin(); it != j.end() && error.empty(); ++it)

@@ -102,8 +102,7 @@ Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
       return Status::invalid(place + ": axes names " + quoted(axis) +
                              ", which is not a rank axis of the mesh");
     if (!seen.insert(axis).second)
-      return Status::invalid(place + ": axes names " + quoted(axis) +
-                             " twice");
+      return Status::invalid(place + ": axes names " + quoted(axis) + " twice");
   }
   if (group.members != groupMembers(mesh, group.axes))
     return Status::invalid(place + ": members are not the partition of the " +
@@ -151,15 +150,13 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
       buffer.offset + buffer.bytes > parent.offset + parent.bytes)
     return Status::invalid("offset " + std::to_string(buffer.offset) +
                            " is outside buffer " +
-                           std::to_string(buffer.viewOf) +
-                           ", which it views");
+                           std::to_string(buffer.viewOf) + ", which it views");
   return Status::success();
 }
 
 /// What tensors, inputs and outputs share: a buffer that has room for a shard.
 template <typename T> Status checkHome(const Plan &plan, const T &value) {
-  if (value.buffer < 0 ||
-      value.buffer >= static_cast<int>(plan.buffers.size()))
+  if (value.buffer < 0 || value.buffer >= static_cast<int>(plan.buffers.size()))
     return Status::invalid("buffer is " + std::to_string(value.buffer) +
                            ", the plan has " +
                            std::to_string(plan.buffers.size()));
@@ -176,8 +173,7 @@ template <typename T> Status checkHome(const Plan &plan, const T &value) {
   std::vector<int64_t> local = localShape(value.layout, plan.mesh);
   if (checkedElements(local) != checkedElements(buffer.shape))
     return Status::invalid("layout gives shards " +
-                           describe(value.dtype, local) +
-                           ", its buffer is " +
+                           describe(value.dtype, local) + ", its buffer is " +
                            describe(buffer.dtype, buffer.shape));
   return Status::success();
 }
@@ -190,8 +186,7 @@ Status checkSource(const Tensor &tensor) {
   if (source.file.empty())
     return Status::invalid("source.file is empty");
   if (source.offset < 0)
-    return Status::invalid("source.offset is " +
-                           std::to_string(source.offset));
+    return Status::invalid("source.offset is " + std::to_string(source.offset));
   int64_t bytes = numElements(tensor.globalShape) * sizeOf(source.dtype);
   if (source.bytes != bytes)
     return Status::invalid("source.bytes is " + std::to_string(source.bytes) +
@@ -218,12 +213,12 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   if (isState == tensor.of.empty() || isState == tensor.slot.empty())
     return Status::invalid(isState ? "of or slot is empty in a state"
                                    : "of or slot is set, but it is no state");
-  bool found = !isState || std::any_of(plan.tensors.begin(), plan.tensors.end(),
-                                       [&](const Tensor &other) {
-                                         return other.role ==
-                                                    TensorRole::Parameter &&
-                                                other.name == tensor.of;
-                                       });
+  bool found =
+      !isState || std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                              [&](const Tensor &other) {
+                                return other.role == TensorRole::Parameter &&
+                                       other.name == tensor.of;
+                              });
   if (!found)
     return Status::invalid("of is " + quoted(tensor.of) +
                            ", which is no parameter of the plan");
@@ -267,8 +262,7 @@ Status checkScalars(const Plan &plan) {
     if (scalar.buffer < 0 ||
         scalar.buffer >= static_cast<int>(plan.buffers.size()))
       return Status::invalid(place + ": buffer is " +
-                             std::to_string(scalar.buffer) +
-                             ", the plan has " +
+                             std::to_string(scalar.buffer) + ", the plan has " +
                              std::to_string(plan.buffers.size()));
     const Buffer &buffer = plan.buffers[scalar.buffer];
     if (buffer.kind != BufferKind::Scalar || buffer.dtype != DType::F32 ||
@@ -278,8 +272,7 @@ Status checkScalars(const Plan &plan) {
                              " is not one f32 of kind scalar");
     if (!buffers.insert(scalar.buffer).second)
       return Status::invalid(place + ": buffer " +
-                             std::to_string(scalar.buffer) +
-                             " is used twice");
+                             std::to_string(scalar.buffer) + " is used twice");
   }
   return Status::success();
 }
@@ -301,8 +294,7 @@ Status checkHeader(const Plan &plan) {
 
 Status checkBuffers(const Plan &plan) {
   if (plan.arenaBytes < 0)
-    return Status::invalid("arena_bytes is " +
-                           std::to_string(plan.arenaBytes));
+    return Status::invalid("arena_bytes is " + std::to_string(plan.arenaBytes));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer &buffer = plan.buffers[i];
     std::string place =

@@ -150,13 +150,12 @@ Status Job::saveOutputs() {
   std::error_code error;
   std::filesystem::create_directories(options.outputs, error);
   if (error)
-    return Status::io("--outputs: " + options.outputs + ": " +
-                      error.message());
+    return Status::io("--outputs: " + options.outputs + ": " + error.message());
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     std::string name = plan.outputs[i].name;
     std::replace(name.begin(), name.end(), '/', '_');
-    DPC_TRY(writeNpy(options.outputs + "/" + name + ".npy",
-                     session->outputs()[i]));
+    DPC_TRY(
+        writeNpy(options.outputs + "/" + name + ".npy", session->outputs()[i]));
   }
   return Status::success();
 }

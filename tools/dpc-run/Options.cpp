@@ -71,9 +71,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
                "  dpc-run plan/ --batches=DIR --steps=20\n"
                "  mpirun -np 4 dpc-run plan/ --comm=mpi",
                "dpc-run");
-  app.add_option("PLAN", o.plan, "plan folder")
-      ->required()
-      ->type_name("DIR");
+  app.add_option("PLAN", o.plan, "plan folder")->required()->type_name("DIR");
   addDataOptions(app, o);
   addRunOptions(app, o);
   addOutputOptions(app, o);

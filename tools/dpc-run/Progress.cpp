@@ -14,8 +14,7 @@ Progress::~Progress() { clearBar(); }
 rt::Status Progress::openMetrics(const std::string &path) {
   metrics.open(path);
   return metrics ? rt::Status::success()
-                 : rt::Status::io("--metrics: " + path +
-                                  " cannot be written");
+                 : rt::Status::io("--metrics: " + path + " cannot be written");
 }
 
 void Progress::report(const StepReport &step) {
@@ -23,8 +22,8 @@ void Progress::report(const StepReport &step) {
                     ? static_cast<double>(step.tokens) / step.seconds
                     : 0;
   clearBar();
-  std::string line = "step " + std::to_string(step.step) + "/" +
-                     std::to_string(steps);
+  std::string line =
+      "step " + std::to_string(step.step) + "/" + std::to_string(steps);
   auto add = [&](const char *format, double value) {
     char text[64];
     std::snprintf(text, sizeof text, format, value);

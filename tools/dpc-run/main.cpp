@@ -70,11 +70,11 @@ static int runMpi(const RunOptions &options) {
   Job job(options, /*isDistributed=*/true);
   Status status = job.prepare();
   if (status.ok() && comm.size() != job.thePlan().ranks())
-    status = Status::invalid(
-        options.plan + ": the plan is for " +
-        std::to_string(job.thePlan().ranks()) + " ranks, " +
-        std::to_string(comm.size()) + " processes were started; use mpirun -np " +
-        std::to_string(job.thePlan().ranks()));
+    status = Status::invalid(options.plan + ": the plan is for " +
+                             std::to_string(job.thePlan().ranks()) +
+                             " ranks, " + std::to_string(comm.size()) +
+                             " processes were started; use mpirun -np " +
+                             std::to_string(job.thePlan().ranks()));
   if (!agree(comm, status))
     return 1;
   auto own = makeMpiComm({options.timeoutSeconds});
@@ -100,15 +100,17 @@ int main(int argc, char **argv) {
     options.comm = launch.size > 1 ? "mpi" : "local";
   std::string wrong;
   if (options.comm == "local" && launch.size > 1)
-    wrong = "--comm=local under " + launch.launcher + " would run the whole "
-            "job " + std::to_string(launch.size) + " times; use --comm=mpi";
+    wrong = "--comm=local under " + launch.launcher +
+            " would run the whole "
+            "job " +
+            std::to_string(launch.size) + " times; use --comm=mpi";
   else if (options.comm == "mpi" && launch.launcher == "torchrun")
     wrong = "--comm=mpi under torchrun: MPI needs mpirun or srun";
   if (!wrong.empty())
     return launch.rank == 0 ? printError(wrong) : 1;
   if (options.threads == 0 && launch.size > 1)
-    options.threads = std::max(1, static_cast<int>(
-                                      std::thread::hardware_concurrency()) /
-                                      launch.localSize);
+    options.threads =
+        std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /
+                        launch.localSize);
   return options.comm == "mpi" ? runMpi(options) : runLocal(options);
 }

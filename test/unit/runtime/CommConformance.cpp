@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTimeout = 30;
 
-const DType kReducible[] = {DType::F32,  DType::F64, DType::BF16,
+const DType kReducible[] = {DType::F32, DType::F64, DType::BF16,
                             DType::F16, DType::I64, DType::I32};
 const ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
                              ReduceKind::Prod};
@@ -37,8 +37,7 @@ double reduced(const std::vector<int> &ranks, int64_t i, ReduceKind kind) {
   return acc;
 }
 
-std::vector<char> filled(int rank, int64_t count, DType type,
-                         ReduceKind kind) {
+std::vector<char> filled(int rank, int64_t count, DType type, ReduceKind kind) {
   std::vector<char> data(count * sizeOf(type));
   for (int64_t i = 0; i < count; ++i)
     storeFromDouble(data.data(), type, i, valueOf(rank, i, kind));
@@ -82,13 +81,13 @@ TEST_P(CommTest, ReduceScattersEveryType) {
         std::vector<char> in =
             filled(comm.rank(), count * comm.size(), type, kind);
         std::vector<char> out(count * sizeOf(type));
-        ASSERT_EQ(message(comm.reduceScatter(kWorldGroup, in.data(),
-                                             out.data(), count, type, kind)),
+        ASSERT_EQ(message(comm.reduceScatter(kWorldGroup, in.data(), out.data(),
+                                             count, type, kind)),
                   "");
         for (int64_t i = 0; i < count; ++i)
-          ASSERT_EQ(loadAsDouble(out.data(), type, i),
-                    reduced(allRanks(comm.size()), comm.rank() * count + i,
-                            kind));
+          ASSERT_EQ(
+              loadAsDouble(out.data(), type, i),
+              reduced(allRanks(comm.size()), comm.rank() * count + i, kind));
       }
   });
 }
@@ -105,15 +104,14 @@ TEST_P(CommTest, GathersExchangesAndBroadcasts) {
                 "");
       for (int64_t i = 0; i < count * size; ++i)
         ASSERT_EQ(out[i], i / count * 100000 + i % count);
-      ASSERT_EQ(message(comm.allToAll(kWorldGroup, in.data(), out.data(),
-                                      count * 4)),
-                "");
+      ASSERT_EQ(
+          message(comm.allToAll(kWorldGroup, in.data(), out.data(), count * 4)),
+          "");
       for (int64_t i = 0; i < count * size; ++i)
         ASSERT_EQ(out[i], i / count * 100000 + rank * count + i % count);
       int root = size - 1;
-      ASSERT_EQ(message(comm.broadcast(kWorldGroup, in.data(), count * 4,
-                                       root)),
-                "");
+      ASSERT_EQ(
+          message(comm.broadcast(kWorldGroup, in.data(), count * 4, root)), "");
       ASSERT_EQ(in[count - 1], root * 100000 + count - 1);
     }
   });
@@ -155,15 +153,12 @@ TEST_P(CommTest, GroupsAreIndependent) {
     int rank = comm.rank();
     for (int round = 0; round < 20; ++round) {
       float tp = static_cast<float>(rank), dp = tp, own = tp;
-      ASSERT_EQ(message(comm.allReduce(0, &tp, 1, DType::F32,
-                                       ReduceKind::Sum)),
+      ASSERT_EQ(message(comm.allReduce(0, &tp, 1, DType::F32, ReduceKind::Sum)),
                 "");
-      ASSERT_EQ(message(comm.allReduce(1, &dp, 1, DType::F32,
-                                       ReduceKind::Sum)),
+      ASSERT_EQ(message(comm.allReduce(1, &dp, 1, DType::F32, ReduceKind::Sum)),
                 "");
-      ASSERT_EQ(message(comm.allReduce(2, &own, 1, DType::F32,
-                                       ReduceKind::Sum)),
-                "");
+      ASSERT_EQ(
+          message(comm.allReduce(2, &own, 1, DType::F32, ReduceKind::Sum)), "");
       EXPECT_EQ(tp, rank < 2 ? 1.f : 5.f);
       EXPECT_EQ(dp, rank % 2 == 0 ? 2.f : 4.f);
       EXPECT_EQ(own, static_cast<float>(rank));

@@ -40,9 +40,8 @@ protected:
 };
 
 TEST_F(Data, NpyRoundTripsEveryType) {
-  for (DType type : {DType::F32, DType::F64, DType::F16, DType::I64,
-                     DType::I32, DType::I16, DType::I8, DType::U8,
-                     DType::Bool}) {
+  for (DType type : {DType::F32, DType::F64, DType::F16, DType::I64, DType::I32,
+                     DType::I16, DType::I8, DType::U8, DType::Bool}) {
     HostTensor tensor = HostTensor::zeros(type, {2, 3});
     for (int i = 0; i < 6; ++i)
       tensor.set(i, i % 2);
@@ -83,8 +82,8 @@ TEST_F(Data, NpyRefusesBadFiles) {
 TEST_F(Data, SafetensorsRoundTrip) {
   SafetensorsWriter writer;
   ASSERT_TRUE(writer
-                  .start(at("p.safetensors"), {{"a.b", DType::F32, {2, 3}},
-                                               {"c", DType::F32, {}}})
+                  .start(at("p.safetensors"),
+                         {{"a.b", DType::F32, {2, 3}}, {"c", DType::F32, {}}})
                   .ok());
   writer.append(ramp({2, 3}));
   writer.append(ramp({}, 1, -9));
@@ -111,16 +110,14 @@ TEST_F(Data, SafetensorsTrustNothing) {
   EXPECT_EQ(errorOf(ok, "1234"), "accepted");
   EXPECT_NE(errorOf(ok, "123").find("outside"), std::string::npos);
   EXPECT_NE(errorOf("{", "").find("not JSON"), std::string::npos);
-  EXPECT_NE(
-      errorOf(
-          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234")
-          .find("has 8"),
-      std::string::npos);
-  EXPECT_NE(
-      errorOf(R"({"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}})",
-              "1234")
-          .find("F4"),
-      std::string::npos);
+  EXPECT_NE(errorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
+                    "1234")
+                .find("has 8"),
+            std::string::npos);
+  EXPECT_NE(errorOf(R"({"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}})",
+                    "1234")
+                .find("F4"),
+            std::string::npos);
   EXPECT_NE(
       errorOf(
           R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,4]}})",
@@ -159,9 +156,8 @@ TEST_F(Data, SourcesAreConvertedAndChecked) {
   HostTensor half = HostTensor::zeros(DType::F16, {3});
   for (int i = 0; i < 3; ++i)
     half.set(i, i + 0.5);
-  write("w.bin", "pad!" + std::string(reinterpret_cast<char *>(
-                                          half.data.data()),
-                                      6));
+  write("w.bin",
+        "pad!" + std::string(reinterpret_cast<char *>(half.data.data()), 6));
   Tensor tensor;
   tensor.name = "w";
   tensor.globalShape = {3};

@@ -64,8 +64,7 @@ protected:
   Plan planFor(int ranks) const {
     Plan plan = leastSquares(ranks, 2);
     plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
-    plan.tensors[1].source =
-        TensorSource{"../weights.bin", 32, 64, DType::F32};
+    plan.tensors[1].source = TensorSource{"../weights.bin", 32, 64, DType::F32};
     return plan;
   }
   void writePlanFor(int ranks) const {

@@ -27,8 +27,8 @@ HostTensor expected(const MatmulOp &op, const HostTensor &a,
                         (op.transA ? k * op.lda + r : r * op.lda + k)) *
                    b.at(op.bOffset + i * op.strideB + j * op.stride2B +
                         (op.transB ? n * op.ldb + k : k * op.ldb + n));
-          int64_t at = op.cOffset + i * op.strideC + j * op.stride2C +
-                       r * op.ldc + n;
+          int64_t at =
+              op.cOffset + i * op.strideC + j * op.stride2C + r * op.ldc + n;
           c.set(at, op.alpha * sum + (op.beta == 0 ? 0 : op.beta * c.at(at)));
         }
   return c;
@@ -127,8 +127,8 @@ TEST(Matmul, NothingToSum) {
 
 TEST(KernelLibrary, LoadsChecksAndCalls) {
   namespace fs = std::filesystem;
-  fs::path dir = fs::temp_directory_path() /
-                 ("dpc-kernels-" + std::to_string(getpid()));
+  fs::path dir =
+      fs::temp_directory_path() / ("dpc-kernels-" + std::to_string(getpid()));
   fs::create_directories(dir / "kernels");
   fs::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so",
                 fs::copy_options::overwrite_existing);

@@ -76,8 +76,7 @@ TEST(LocalComm, DISABLED_Speed) {
           double begin = nowSeconds();
           (void)comm.allReduce(kWorldGroup, data.data(), bytes / 4, DType::F32,
                                ReduceKind::Max);
-          best[comm.rank()] =
-              std::min(best[comm.rank()], nowSeconds() - begin);
+          best[comm.rank()] = std::min(best[comm.rank()], nowSeconds() - begin);
         }
       });
       std::printf("all_reduce %9lld bytes x%d: %.1f us\n",

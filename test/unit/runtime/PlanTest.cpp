@@ -55,9 +55,16 @@ Plan everything() {
   plan.inputs[0].limit = 7;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
-  plan.tensors.push_back({"w.exp_avg", TensorRole::State, "w", "exp_avg",
-                          state, DType::F32, {4, 2},
-                          Layout::replicated({4, 2}), {}, InitKind::Zeros});
+  plan.tensors.push_back({"w.exp_avg",
+                          TensorRole::State,
+                          "w",
+                          "exp_avg",
+                          state,
+                          DType::F32,
+                          {4, 2},
+                          Layout::replicated({4, 2}),
+                          {},
+                          InitKind::Zeros});
   int in = addBuffer(plan, "in", BufferKind::Communication, {4});
   int out = addBuffer(plan, "out", BufferKind::Communication, {8});
   int same = addBuffer(plan, "same", BufferKind::Communication, {4});
@@ -74,7 +81,11 @@ Plan everything() {
   comm(RecvOp{0, in, -1, true});
   comm(CopyOp{in, same, 0, 0, 16});
   plan.phases["backward"].push_back(
-      {Queue::Compute, {}, 1, "k", 12.5,
+      {Queue::Compute,
+       {},
+       1,
+       "k",
+       12.5,
        KernelOp{"k0", {5, 5}, {1}, {{ScalarKind::Valid, 0, 8, {"dp"}}}}});
   plan.phases["backward"][0].signals = -1; // the kernel is the last now
   plan.phases["update"].push_back(
@@ -122,7 +133,8 @@ TEST(PlanJson, RefusesOtherVersions) {
 
 TEST(PlanJson, RefusesAChangedNumber) {
   std::string text = planToJson(leastSquares(2, 1));
-  std::string error = readError(replaced(text, "\"offset\":64", "\"offset\":0"));
+  std::string error =
+      readError(replaced(text, "\"offset\":64", "\"offset\":0"));
   EXPECT_NE(error.find("checksum"), std::string::npos) << error;
 }
 
@@ -201,8 +213,7 @@ const Mutation kHeaderMutations[] = {
      "multiple of 64"},
     {"bufferNegative", [](Plan &p) { p.buffers[3].offset = -64; },
      "offset is -64"},
-    {"bufferPastEnd", [](Plan &p) { p.buffers[3].offset = 1 << 20; },
-     "arena"},
+    {"bufferPastEnd", [](Plan &p) { p.buffers[3].offset = 1 << 20; }, "arena"},
     {"viewOf", [](Plan &p) { p.buffers[4].viewOf = 99; }, "view_of is 99"},
     {"viewOutside", [](Plan &p) { p.buffers[4].viewOf = 0; },
      "outside buffer 0"},
@@ -224,16 +235,17 @@ const Mutation kHeaderMutations[] = {
      "kind optimizer"},
     {"tensorOf", [](Plan &p) { p.tensors[2].of = "v"; }, "of is \"v\""},
     {"tensorSlot", [](Plan &p) { p.tensors[2].slot = ""; }, "slot is empty"},
-    {"tensorShared", [](Plan &p) {
+    {"tensorShared",
+     [](Plan &p) {
        p.tensors[1] = p.tensors[0];
        p.tensors[1].name = "v";
-     }, "holds another tensor"},
+     },
+     "holds another tensor"},
     {"sourceBytes", [](Plan &p) { p.tensors[0].source->bytes = 31; },
      "source.bytes is 31"},
     {"sourceOffset", [](Plan &p) { p.tensors[0].source->offset = -1; },
      "source.offset is -1"},
-    {"sourceDType",
-     [](Plan &p) { p.tensors[0].source->dtype = DType::F64; },
+    {"sourceDType", [](Plan &p) { p.tensors[0].source->dtype = DType::F64; },
      "source.bytes"},
     {"sourceFile", [](Plan &p) { p.tensors[0].source->file = ""; },
      "source.file"},
@@ -258,8 +270,7 @@ const Mutation kInstructionMutations[] = {
      "update[0] (all_reduce): queue"},
     {"queueComm", [](Plan &p) { at(p, "forward", 1).queue = Queue::Comm; },
      "forward[1] (matmul): queue"},
-    {"symbol",
-     [](Plan &p) { op<KernelOp>(p, "backward", 1).symbol = "a b"; },
+    {"symbol", [](Plan &p) { op<KernelOp>(p, "backward", 1).symbol = "a b"; },
      "\"a b\""},
     {"kernelBuffer",
      [](Plan &p) { op<KernelOp>(p, "backward", 1).buffers[0] = 50; },
@@ -283,12 +294,10 @@ const Mutation kInstructionMutations[] = {
      "n is -2"},
     {"matmulLdb", [](Plan &p) { op<MatmulOp>(p, "forward", 1).ldb = 1; },
      "ldb is 1"},
-    {"matmulOffset",
-     [](Plan &p) { op<MatmulOp>(p, "forward", 1).cOffset = 1; },
+    {"matmulOffset", [](Plan &p) { op<MatmulOp>(p, "forward", 1).cOffset = 1; },
      "c reaches element"},
     {"matmulStride",
-     [](Plan &p) { op<MatmulOp>(p, "forward", 1).strideA = -1; },
-     "negative"},
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).strideA = -1; }, "negative"},
     {"matmulBatch",
      [](Plan &p) {
        op<MatmulOp>(p, "forward", 1).batch2 = int64_t(1) << 62;
@@ -299,8 +308,7 @@ const Mutation kInstructionMutations[] = {
      [](Plan &p) { op<MatmulOp>(p, "forward", 1).compute = DType::F64; },
      "compute is f64"},
     {"matmulAlpha",
-     [](Plan &p) { op<MatmulOp>(p, "forward", 1).alpha = INFINITY; },
-     "alpha"},
+     [](Plan &p) { op<MatmulOp>(p, "forward", 1).alpha = INFINITY; }, "alpha"},
     {"reduceGroup", [](Plan &p) { op<AllReduceOp>(p, "update", 0).group = 1; },
      "group is 1"},
     {"reduceBuffers",
@@ -329,10 +337,12 @@ const Mutation kInstructionMutations[] = {
      "outside buffer"},
     {"copyOffset", [](Plan &p) { op<CopyOp>(p, "update", 10).inOffset = -4; },
      "in_offset is -4"},
-    {"copySelf", [](Plan &p) {
+    {"copySelf",
+     [](Plan &p) {
        auto &copy = op<CopyOp>(p, "update", 10);
        copy.out = copy.in;
-     }, "overlap"},
+     },
+     "overlap"},
     {"fillBuffer", [](Plan &p) { op<FillOp>(p, "setup", 0).buffer = 1000; },
      "setup[0] (fill): buffer names buffer 1000"},
     {"loadInput", [](Plan &p) { op<LoadInputOp>(p, "forward", 0).input = 1; },
@@ -355,11 +365,10 @@ INSTANTIATE_TEST_SUITE_P(Instructions, PlanMutation,
                          [](const auto &info) { return info.param.name; });
 
 const Mutation kFlowMutations[] = {
-    {"neverWritten", [](Plan &p) { p.phases["setup"].erase(
-                                       p.phases["setup"].begin()); },
+    {"neverWritten",
+     [](Plan &p) { p.phases["setup"].erase(p.phases["setup"].begin()); },
      "reads buffer 5 \"w.grad\", which is not written before"},
-    {"bytesTaken",
-     [](Plan &p) { p.buffers[4].offset = p.buffers[5].offset; },
+    {"bytesTaken", [](Plan &p) { p.buffers[4].offset = p.buffers[5].offset; },
      "whose bytes another buffer took"},
     {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
      "update[0] (all_reduce): touches buffer 5"},

@@ -1,5 +1,5 @@
-#include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
+#include "runtime/exec/RunPlan.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <chrono>
@@ -31,8 +31,8 @@ RunRequest leastSquaresRequest(int64_t rows) {
   return request;
 }
 
-class LeastSquares
-    : public testing::TestWithParam<std::tuple<int, int, int>> {};
+class LeastSquares : public testing::TestWithParam<std::tuple<int, int, int>> {
+};
 
 /// Any number of ranks and micro-batches, uneven ones included, computes what
 /// one device does.
@@ -164,8 +164,7 @@ TEST(Session, TracesEveryInstruction) {
   KernelLibrary kernels;
   SessionOptions options;
   options.trace = true;
-  auto session =
-      Session::create(plan, kernels, makeLocalComms(2, {}), options);
+  auto session = Session::create(plan, kernels, makeLocalComms(2, {}), options);
   ASSERT_TRUE(session.ok());
   InitialValues values(".", *InitChoice::parse("random:1"));
   ASSERT_TRUE((*session)->initialize(values).ok());
@@ -173,9 +172,8 @@ TEST(Session, TracesEveryInstruction) {
   ASSERT_TRUE((*session)->step(1, {x.data.data()}).ok());
   std::string events = (*session)->traceEvents();
   size_t count = 0;
-  for (size_t at = 0; (at = events.find("\"ph\":\"X\"", at)) !=
-                      std::string::npos;
-       ++at)
+  for (size_t at = 0;
+       (at = events.find("\"ph\":\"X\"", at)) != std::string::npos; ++at)
     ++count;
   // 2 ranks: 2 setup, (3 + 1) x 2 micro-batches, 3 update.
   EXPECT_EQ(count, 2u * (2 + 8 + 3));

@@ -21,8 +21,7 @@ int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
               std::vector<int64_t> shape, DType dtype = DType::F32);
 
 /// Values 0, 1, 2, ... times `scale`, minus `shift`.
-HostTensor ramp(std::vector<int64_t> shape, double scale = 1,
-                double shift = 0);
+HostTensor ramp(std::vector<int64_t> shape, double scale = 1, double shift = 0);
 
 } // namespace dpc::rt::test
 
