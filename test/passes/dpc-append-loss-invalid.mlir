@@ -1,0 +1,28 @@
+// RUN: dpc-opt %s --dpc-append-loss --split-input-file --verify-diagnostics
+// RUN: not dpc-opt %s --dpc-append-loss="loss=hinge" --split-input-file 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: not dpc-opt %s --dpc-append-loss="output=z" --split-input-file 2>&1 | FileCheck %s --check-prefix=NAME
+
+// KIND: unknown loss 'hinge': use cross_entropy or mse
+// NAME: no float output is called 'z'; there are 'a', 'b'
+
+// expected-error@+1 {{several outputs can carry the loss: name one of 'a', 'b'}}
+func.func @forward(%x: tensor<4x8xf32>)
+    -> (tensor<4x8xf32> {dpc.name = "a"}, tensor<4x8xf32> {dpc.name = "b"}) {
+  return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// expected-error@+1 {{no output can carry a loss: none is a tensor of floats with at least one dimension}}
+func.func @forward(%x: tensor<4xi64>) -> tensor<4xi64> {
+  return %x : tensor<4xi64>
+}
+
+// -----
+
+// expected-error@+1 {{no function @forward to append a loss to}}
+module {
+  func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    return %x : tensor<4x8xf32>
+  }
+}

@@ -1,0 +1,62 @@
+// RUN: dpc-opt %s --dpc-differentiate --split-input-file --verify-diagnostics
+// RUN: not dpc-opt %s --dpc-differentiate="optimizer=lion" --split-input-file 2>&1 | FileCheck %s --check-prefix=KIND
+
+// KIND: unknown optimizer 'lion': use adamw or sgd
+
+// expected-error@+1 {{no result is marked as the loss: the model needs a scalar float output, or append one (--loss)}}
+func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> tensor<4xf32> {
+  return %w : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{the loss must be a float scalar, not 'tensor<4xf32>'}}
+func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<4xf32> {dpc.loss}) {
+  return %w : tensor<4xf32>
+}
+
+// -----
+
+// expected-remark@+2 {{parameter "w" is left alone: the loss does not depend on it}}
+// expected-error@+1 {{nothing to train: the loss depends on no parameter}}
+func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"}, %x: tensor<f32>) -> (tensor<f32> {dpc.loss}) {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// expected-remark@+1 {{parameter "unused" is left alone: the loss does not depend on it}}
+func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
+                   %u: tensor<f32> {dpc.name = "unused", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
+  return %w : tensor<f32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
+  // expected-error@+1 {{reduce prod has no gradient}}
+  %0 = dpc.reduce prod %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
+  // expected-error@+1 {{unary gelu_grad has no gradient: it is a derivative itself}}
+  %0 = dpc.unary gelu_grad %w : tensor<4xf32> -> tensor<4xf32>
+  %1 = dpc.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{argument 1 of @forward has role 'weight': expected parameter, buffer or input}}
+func.func @forward(%w: tensor<f32> {dpc.role = "parameter"}, %x: tensor<f32> {dpc.role = "weight"}) -> (tensor<f32> {dpc.loss}) {
+  return %w : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{no function @forward to differentiate}}
+module {
+}

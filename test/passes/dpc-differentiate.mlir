@@ -1,0 +1,103 @@
+// RUN: dpc-opt %s --dpc-differentiate="clip-grad-norm=1.0 beta2=0.95 weight-decay=0.1" --split-input-file 2>/dev/null | FileCheck %s
+// RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=SGD
+// RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd momentum=0.9" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=MOMENTUM
+
+// Arguments: parameters, buffers, states, inputs, lr, step; the order of
+// @forward's does not matter. The mean's 1 / 8 is peeled: the gradient starts
+// from 1 and the constant scales norm and update.
+
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"}
+// CHECK-SAME: %[[T:[^:]*]]: tensor<2x4xf32> {dpc.name = "t", dpc.role = "buffer"}
+// CHECK-SAME: %[[M:[^:]*]]: tensor<4x4xf32> {dpc.name = "w.exp_avg", dpc.of = "w", dpc.role = "state", dpc.slot = "exp_avg"}
+// CHECK-SAME: %[[V:[^:]*]]: tensor<4x4xf32> {dpc.name = "w.exp_avg_sq", dpc.of = "w", dpc.role = "state", dpc.slot = "exp_avg_sq"}
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x4xf32> {dpc.batch_dim = 0 : i64, dpc.name = "x", dpc.role = "input"}
+// CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {dpc.name = "lr", dpc.role = "scalar"}
+// CHECK-SAME: %[[STEP:[^:]*]]: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}
+// CHECK-SAME: -> (tensor<4x4xf32> {dpc.name = "w", dpc.ties = 0 : i64},
+// CHECK-SAME: tensor<4x4xf32> {dpc.name = "w.exp_avg", dpc.ties = 2 : i64},
+// CHECK-SAME: tensor<4x4xf32> {dpc.name = "w.exp_avg_sq", dpc.ties = 3 : i64},
+// CHECK-SAME: tensor<f32> {dpc.loss, dpc.name = "loss"}, tensor<f32> {dpc.name = "grad_norm"})
+// CHECK-NEXT: %[[H:.*]] = dpc.matmul %[[X]], %[[W]] {dpc.group = {{.*}}, dpc.phase = "forward"}
+// CHECK-NEXT: %[[D:.*]] = dpc.binary sub %[[H]], %[[T]] {{.*}}dpc.phase = "forward"
+// CHECK-NEXT: %[[S:.*]] = dpc.binary mul %[[D]], %[[D]]
+// CHECK-NEXT: %[[SUM:.*]] = dpc.reduce sum %[[S]] dims = [0, 1]
+// CHECK-NEXT: %[[C:.*]] = dpc.constant dense<1.250000e-01> : tensor<f32> {dpc.phase = "forward"}
+// CHECK-NEXT: %[[LOSS:.*]] = dpc.binary mul %[[SUM]], %[[C]] {dpc.phase = "forward"}
+// CHECK-NEXT: %[[SEED:.*]] = dpc.constant dense<1.000000e+00> : tensor<f32> {dpc.phase = "backward"}
+// CHECK: %[[DW:.*]] = dpc.matmul %[[X]], %{{.*}} ta {{.*}}dpc.phase = "backward"
+// CHECK-NEXT: %[[N:.*]] = dpc.global_norm %[[DW]] {dpc.phase = "update"}
+// CHECK-NEXT: %[[NORM:.*]] = dpc.binary mul %[[N]], %[[C]]
+// CHECK-DAG: %[[MAX:.*]] = dpc.constant dense<1.000000e+00> : tensor<f32>
+// CHECK-DAG: %[[EPS:.*]] = dpc.constant dense<9.99999997E-7>
+// CHECK: %[[SHIFTED:.*]] = dpc.binary add %[[NORM]], %[[EPS]]
+// CHECK: %[[RATIO:.*]] = dpc.binary div %{{.*}}, %[[SHIFTED]]
+// CHECK: %[[CLIP:.*]] = dpc.binary minimum %[[RATIO]], %{{.*}}
+// CHECK: %[[SCALE:.*]] = dpc.binary mul %[[C]], %[[CLIP]] {dpc.phase = "update"}
+// CHECK: %[[P1:.*]], %[[M1:.*]], %[[V1:.*]] = dpc.adamw %[[W]], %[[M]], %[[V]], %[[DW]], %[[SCALE]], %[[LR]], %[[STEP]]
+// CHECK-SAME: beta1 = 9.000000e-01 beta2 = 0.9{{[0-9]*}} eps = 1.000000e-08 weight_decay = 1.000000e-01
+// CHECK: return %[[P1]], %[[M1]], %[[V1]], %[[LOSS]], %[[NORM]]
+// CHECK-NOT: @forward
+
+// Without momentum the gradient itself stands in for the buffer.
+// SGD-LABEL: func.func @train_step
+// SGD-NOT: "state"
+// SGD: %[[DW:.*]] = dpc.matmul %{{.*}}, %{{.*}} ta
+// SGD: dpc.sgd %{{.*}}, %[[DW]], %[[DW]], %{{.*}} momentum = 0.000000e+00 weight_decay = 0.000000e+00
+
+// MOMENTUM-LABEL: func.func @train_step
+// MOMENTUM-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "w.momentum", dpc.of = "w", dpc.role = "state", dpc.slot = "momentum"}
+// MOMENTUM: dpc.sgd %{{[^ ]*}}, %[[B]], %{{.*}} momentum = 9.000000e-01
+func.func @forward(%x: tensor<2x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64},
+                   %t: tensor<2x4xf32> {dpc.name = "t", dpc.role = "buffer"},
+                   %w: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"})
+    -> (tensor<f32> {dpc.name = "mean", dpc.loss}, tensor<2x4xf32> {dpc.name = "h"}) {
+  %0 = dpc.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = dpc.binary sub %0, %t : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = dpc.binary mul %1, %1 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = dpc.reduce sum %2 dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>
+  %4 = dpc.constant dense<0.125> : tensor<f32> -> tensor<f32>
+  %5 = dpc.binary mul %3, %4 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %5, %0 : tensor<f32>, tensor<2x4xf32>
+}
+
+// -----
+
+// A negated loss starts from -1; a table used twice sums its gradients; the
+// divisor's reciprocal scales.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {dpc.name = "w"
+// CHECK-SAME: %[[N:[^:]*]]: tensor<f32> {dpc.name = "n"
+// CHECK: %[[A:.*]] = dpc.unary abs %[[N]]
+// CHECK: dpc.constant dense<-1.000000e+00> : tensor<f32> {dpc.phase = "backward"}
+// CHECK: %[[G1:.*]] = dpc.matmul {{.*}} ta {{.*}}"backward"
+// CHECK: %[[G2:.*]] = dpc.embedding_grad
+// CHECK: %[[G:.*]] = dpc.binary add %[[G1]], %[[G2]] {dpc.phase = "backward"}
+// CHECK: %[[SCALE:.*]] = dpc.unary reciprocal %[[A]] {dpc.phase = "update"}
+// CHECK: dpc.global_norm %[[G]]
+func.func @forward(%w: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"},
+                   %ids: tensor<3xi64> {dpc.name = "ids", dpc.role = "input"},
+                   %n: tensor<f32> {dpc.name = "n", dpc.role = "input"})
+    -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.embedding %w, %ids : (tensor<4x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  %1 = dpc.matmul %0, %w tb : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+  %2 = dpc.reduce sum %1 dims = [0, 1] : tensor<3x4xf32> -> tensor<f32>
+  %3 = dpc.unary abs %n : tensor<f32> -> tensor<f32>
+  %4 = dpc.binary div %2, %3 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %5 = dpc.unary neg %4 : tensor<f32> -> tensor<f32>
+  return %5 : tensor<f32>
+}
+
+// -----
+
+// A factor of unknown sign is not peeled, nor is a sum of two losses.
+// CHECK-LABEL: func.func @train_step
+// CHECK: %[[ONE:.*]] = dpc.constant dense<1.000000e+00> : tensor<f32> {dpc.phase = "update"}
+// CHECK: dpc.adamw %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}},
+func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
+                   %n: tensor<f32> {dpc.name = "n", dpc.role = "input"})
+    -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  %1 = dpc.binary mul %0, %n : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}
