@@ -18,17 +18,19 @@
 
 namespace dpc::frontend {
 
-/// A value of the model: known while importing, or computed by the module.
+/// A value of the model: known while importing, or computed by the module, or
+/// a sequence of such values (see ops/Sequences.cpp).
 struct Val {
   std::shared_ptr<const ConstTensor> constant;
   mlir::Value value;
+  std::shared_ptr<const std::vector<Val>> parts;
 
   Val() = default;
   Val(mlir::Value v) : value(v) {}
   Val(ConstTensor tensor)
       : constant(std::make_shared<const ConstTensor>(std::move(tensor))) {}
 
-  explicit operator bool() const { return constant || value; }
+  explicit operator bool() const { return constant || value || parts; }
   mlir::RankedTensorType type() const;
   llvm::ArrayRef<int64_t> shape() const;
   int64_t rank() const { return static_cast<int64_t>(shape().size()); }

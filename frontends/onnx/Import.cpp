@@ -32,6 +32,7 @@ static const OpTable &opTable() {
     addLossOps(t);
     addMovementOps(t);
     addRowOps(t);
+    addSequenceOps(t);
     addShapeOps(t);
     return t;
   }();
@@ -262,6 +263,10 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
     inputs.push_back(name.empty() ? Val() : lookup(name));
     if (!name.empty() && !inputs.back())
       return nodeError(node, "input '" + name + "' is made by no earlier node");
+    if (inputs.back().parts && !takesSequences(op))
+      return nodeError(node, "operator " + op + ": input '" + name +
+                                 "' is a sequence, which only SequenceAt, "
+                                 "SequenceLength and ConcatFromSequence take");
   }
   emit.loc = NameLoc::get(StringAttr::get(
       context, proto.name().empty() ? proto.op_type() : proto.name()));
@@ -282,7 +287,7 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
 llvm::Error Importer::convertIf(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   Val condition = proto.input_size() ? lookup(proto.input(0)) : Val();
-  if (!condition || !condition.constant || condition.constant->size() != 1)
+  if (!condition.constant || condition.constant->size() != 1)
     return nodeError(node, "operator If: condition '" +
                                (proto.input_size() ? proto.input(0) : "") +
                                "' is computed from data; only conditions "
@@ -330,6 +335,9 @@ llvm::Error Importer::finish() {
     if (!value)
       return makeError(file.path() + ": output '" + output.name() +
                        "' is not defined by any supported node");
+    if (value.parts)
+      return makeError(file.path() + ": output '" + output.name() +
+                       "' is a sequence; accepted: tensors");
     NamedAttrList resultAttrs;
     resultAttrs.append(attr::kName, b.getStringAttr(output.name()));
     if (!lossFound && value.isFloat() && value.rank() == 0) {

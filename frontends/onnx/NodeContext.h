@@ -81,7 +81,11 @@ void addIndexingOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addMovementOps(OpTable &table);
 void addRowOps(OpTable &table);
+void addSequenceOps(OpTable &table);
 void addShapeOps(OpTable &table);
+
+/// Whether `op` takes sequences of tensors; all others take tensors only.
+bool takesSequences(llvm::StringRef op);
 
 } // namespace dpc::frontend
 

@@ -155,6 +155,16 @@ TEST(OnnxErrors, UndefinedValue) {
   expectError(m, {"node 0 'Add_0': input 'ghost' is made by no earlier node"});
 }
 
+TEST(OnnxErrors, SequencesAreNoTensors) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").node("SequenceConstruct x x -> s");
+  m.node("Relu s -> y").output("y");
+  expectError(m, {"operator Relu: input 's' is a sequence"});
+  ModelBuilder n;
+  n.input("x", "f32[2]").node("SequenceConstruct x x -> s").output("s");
+  expectError(n, {"output 's' is a sequence; accepted: tensors"});
+}
+
 TEST(OnnxErrors, TrainingDropout) {
   ModelBuilder m;
   m.input("x", "f32[2]").floats("ratio", {}, {0.1f}).scalar("on", 1);

@@ -255,6 +255,20 @@ TEST(OnnxOps, SplitUneven) {
   expectNear(parts[1], vec({4, 5}));
 }
 
+TEST(OnnxOps, Sequences) {
+  // x.split(2)[-1], as torch writes it; the last part is shorter.
+  ModelBuilder m;
+  m.input("x", "f32[5]").scalar("two", 2).scalar("last", -1);
+  m.node("SplitToSequence x two -> s").node("SequenceAt s last -> a");
+  m.node("ConcatFromSequence s -> b", {{"axis", int64_t(0)}});
+  m.node("SequenceLength s -> n").output("a").output("b").output("n");
+  HostArray x = vec({1, 2, 3, 4, 5});
+  auto y = evaluate(m, {x});
+  expectNear(y[0], vec({5}));
+  expectNear(y[1], x);
+  expectNear(y[2], array({}, {3}));
+}
+
 TEST(OnnxOps, TileExpandPad) {
   ModelBuilder m;
   m.input("x", "f32[1,2]")
