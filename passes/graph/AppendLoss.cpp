@@ -37,10 +37,12 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
   if (name.empty() && candidates.size() == 1)
     return candidates.front();
   if (candidates.empty())
-    return emitError(func.getLoc(), "no output can carry a loss: none is a tensor of "
-                          "floats with at least one dimension");
+    return emitError(func.getLoc(),
+                     "no output can carry a loss: none is a tensor of "
+                     "floats with at least one dimension");
   if (name.empty())
-    return emitError(func.getLoc(), "several outputs can carry the loss: name one of ")
+    return emitError(func.getLoc(),
+                     "several outputs can carry the loss: name one of ")
            << names;
   return emitError(func.getLoc(), "no float output is called '")
          << name << "'; there are " << names;
@@ -69,8 +71,8 @@ static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
   auto rowType = RankedTensorType::get({rows}, lossElement);
   auto loss = CrossEntropyOp::create(g.builder, g.loc, rowType, rowType, logits,
                                      labels, kIgnoreIndex);
-  Value counts = g.compare(CompareKind::ne, labels,
-                           g.constantLike(labels, kIgnoreIndex));
+  Value counts =
+      g.compare(CompareKind::ne, labels, g.constantLike(labels, kIgnoreIndex));
   return g.div(g.reduceAll(ReduceKind::sum, loss.getLoss()),
                g.reduceAll(ReduceKind::sum, g.convert(counts, lossElement)));
 }
@@ -93,7 +95,8 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     }
     auto func = getOperation().lookupSymbol<func::FuncOp>(kForwardFunction);
     if (!func) {
-      emitError(getOperation().getLoc(), "no function @forward to append a loss to");
+      emitError(getOperation().getLoc(),
+                "no function @forward to append a loss to");
       return signalPassFailure();
     }
     FailureOr<unsigned> index = findOutput(func, output);
@@ -107,10 +110,10 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     Value value = ret->getOperand(index);
     bool isCrossEntropy = loss == "cross_entropy";
     OpBuilder builder(ret);
-    auto labelType =
-        isCrossEntropy ? RankedTensorType::get(shapeOf(value).drop_back(),
-                                               builder.getI64Type())
-                       : tensorType(value);
+    auto labelType = isCrossEntropy
+                         ? RankedTensorType::get(shapeOf(value).drop_back(),
+                                                 builder.getI64Type())
+                         : tensorType(value);
     Value labels = addLabels(func, labelType);
     GraphBuilder g(builder, func.getLoc());
     Value result = isCrossEntropy ? crossEntropy(g, value, labels)

@@ -82,9 +82,9 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
   return success();
 }
 
-FailureOr<SmallVector<Value>>
-dpc::buildGradients(OpBuilder &builder, Value root, Value seed,
-                    ArrayRef<Value> wanted) {
+FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
+                                                  Value root, Value seed,
+                                                  ArrayRef<Value> wanted) {
   Block &block = *root.getParentBlock();
   DenseSet<Value> active = dependents(block, wanted);
   GradientTable table;
@@ -103,8 +103,7 @@ dpc::buildGradients(OpBuilder &builder, Value root, Value seed,
       return failure();
   SmallVector<Value> grads;
   for (Value value : wanted)
-    grads.push_back(
-        table.total(GraphBuilder(builder, value.getLoc()), value));
+    grads.push_back(table.total(GraphBuilder(builder, value.getLoc()), value));
   return grads;
 }
 

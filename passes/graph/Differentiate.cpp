@@ -99,13 +99,15 @@ LogicalResult TrainStepBuilder::findLoss() {
       continue;
     auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
     if (!type || type.getRank() != 0 || !isFloatTensor(type))
-      return emitError(forward.getLoc(), "the loss must be a float scalar, not ")
+      return emitError(forward.getLoc(),
+                       "the loss must be a float scalar, not ")
              << forward.getResultTypes()[i];
     lossIndex = i;
     return success();
   }
-  return emitError(forward.getLoc(), "no result is marked as the loss: the model needs a "
-                           "scalar float output, or append one (--loss)");
+  return emitError(forward.getLoc(),
+                   "no result is marked as the loss: the model needs a "
+                   "scalar float output, or append one (--loss)");
 }
 
 StringAttr TrainStepBuilder::argName(unsigned argument) {
@@ -135,7 +137,8 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
 
 void TrainStepBuilder::addStates() {
   for (Trained &parameter : trained) {
-    auto type = cast<RankedTensorType>(step.getArgument(parameter.argument).getType());
+    auto type =
+        cast<RankedTensorType>(step.getArgument(parameter.argument).getType());
     Type element = type.getElementType().isF64() ? type.getElementType()
                                                  : builder.getF32Type();
     StringRef of = argName(parameter.argument).getValue();
@@ -191,8 +194,8 @@ LogicalResult TrainStepBuilder::addGradients() {
   SmallVector<Value> parameters;
   for (Trained &parameter : trained)
     parameters.push_back(step.getArgument(parameter.argument));
-  Value loss = mapping.lookup(
-      forward.front().getTerminator()->getOperand(lossIndex));
+  Value loss =
+      mapping.lookup(forward.front().getTerminator()->getOperand(lossIndex));
   peeled = peelLoss(loss, dependents(step.front(), parameters));
   Operation *last = lastOp();
   Value seed = graph().constantLike(peeled.sum, peeled.seed);
@@ -228,8 +231,8 @@ void TrainStepBuilder::addNormAndScale() {
   GraphBuilder g = graph();
   Value clip = g.div(g.constant(scalarType, settings.clipGradNorm),
                      g.add(gradNorm, g.constant(scalarType, kClipEpsilon)));
-  scale = g.mul(scale, g.binary(BinaryKind::minimum, clip,
-                                g.constant(scalarType, 1.0)));
+  scale = g.mul(
+      scale, g.binary(BinaryKind::minimum, clip, g.constant(scalarType, 1.0)));
 }
 
 void TrainStepBuilder::addUpdates() {
@@ -253,10 +256,10 @@ void TrainStepBuilder::addUpdates() {
     // Without momentum the buffer's value does not matter: the gradient, which
     // dies here, serves as one and no state is kept.
     Value buffer = parameter.states.empty() ? parameter.grad : state(0);
-    auto update = SgdOp::create(builder, step.getLoc(), p.getType(),
-                                buffer.getType(), p, buffer, parameter.grad,
-                                scale, lr, stepCount, number(settings.momentum),
-                                number(settings.weightDecay));
+    auto update =
+        SgdOp::create(builder, step.getLoc(), p.getType(), buffer.getType(), p,
+                      buffer, parameter.grad, scale, lr, stepCount,
+                      number(settings.momentum), number(settings.weightDecay));
     newParams.push_back(update.getNewP());
     if (!parameter.states.empty())
       newStates.push_back(update.getNewBuffer());
@@ -315,8 +318,8 @@ LogicalResult TrainStepBuilder::build() {
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input";
     bool isParameter = role == role::kParameter;
-    bool reaches = isParameter && dependents(forward.front(), {argument})
-                                      .contains(loss);
+    bool reaches =
+        isParameter && dependents(forward.front(), {argument}).contains(loss);
     if (isParameter && !reaches)
       emitRemark(forward.getLoc(), "parameter ")
           << forward.getArgAttr(index, attr::kName)
@@ -325,8 +328,9 @@ LogicalResult TrainStepBuilder::build() {
     any |= reaches;
   }
   if (!any)
-    return emitError(forward.getLoc(), "nothing to train: the loss depends on no "
-                             "parameter");
+    return emitError(forward.getLoc(),
+                     "nothing to train: the loss depends on no "
+                     "parameter");
   declare();
   cloneForward();
   if (failed(addGradients()))
@@ -366,8 +370,8 @@ struct DifferentiatePass : dpc::impl::DpcDifferentiateBase<DifferentiatePass> {
     }
     bool adamw = optimizer == "adamw";
     double decay = weightDecay >= 0.0 ? weightDecay : adamw ? 0.01 : 0.0;
-    TrainStepBuilder builder(forward, {adamw, beta1, beta2, eps, decay,
-                                       momentum, clipGradNorm});
+    TrainStepBuilder builder(
+        forward, {adamw, beta1, beta2, eps, decay, momentum, clipGradNorm});
     if (failed(builder.build()))
       return signalPassFailure();
     forward.erase();

@@ -26,8 +26,8 @@ static void expand(CrossEntropyOp op) {
   Value ignored = g.compare(
       CompareKind::eq, labels,
       g.constantLike(labels, static_cast<int64_t>(op.getIgnoreIndex())));
-  Value loss = g.select(ignored, g.constantLike(lse, 0.0),
-                        g.sub(lse, sums.getPicked()));
+  Value loss =
+      g.select(ignored, g.constantLike(lse, 0.0), g.sub(lse, sums.getPicked()));
   for (StringRef name : {attr::kPhase, attr::kGroup})
     if (Attribute value = op->getAttr(name))
       for (Operation *made = before ? before->getNextNode()

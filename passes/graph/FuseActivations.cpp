@@ -42,8 +42,8 @@ static void factorize(Value value, Value atom, Product &product,
     product.constant *= factor;
     factorize(scaled, atom, product, depth + 1);
   } else if (BinaryOp pow = binaryOf(value, BinaryKind::pow);
-             pow && (splatValue(pow.getB()) == 2.0 ||
-                     splatValue(pow.getB()) == 3.0)) {
+             pow &&
+             (splatValue(pow.getB()) == 2.0 || splatValue(pow.getB()) == 3.0)) {
     for (int i = 0; i < *splatValue(pow.getB()); ++i)
       factorize(pow.getA(), atom, product, depth + 1);
   } else {
@@ -91,9 +91,8 @@ static bool isGeluTanhArgument(Value inner, Value x) {
   Value rest = product.factors[0] == x   ? product.factors[1]
                : product.factors[1] == x ? product.factors[0]
                                          : Value();
-  Value square =
-      otherOperand(binaryOf(rest, BinaryKind::add),
-                   [](Value v) { return isSplatNear(v, 1.0); });
+  Value square = otherOperand(binaryOf(rest, BinaryKind::add),
+                              [](Value v) { return isSplatNear(v, 1.0); });
   return square && isPower(factorsOf(square, x), kGeluTanhCubic, x, 2);
 }
 
@@ -143,8 +142,8 @@ static LogicalResult fuseGelu(BinaryOp op, PatternRewriter &rewriter) {
 static LogicalResult fuseSilu(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::mul)
     return failure();
-  for (auto [x, s] : {std::pair(op.getA(), op.getB()),
-                      std::pair(op.getB(), op.getA())}) {
+  for (auto [x, s] :
+       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
     UnaryOp sigmoid = unaryOf(s, UnaryKind::sigmoid);
     if (sigmoid && sigmoid.getX() == x) {
       rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::silu,

@@ -170,7 +170,7 @@ double AttentionFuser::causalBound(Value mask) {
 }
 
 bool AttentionFuser::isCausalCondition(Value condition, bool keepsTrue) {
-  auto [it, isNew] = 
+  auto [it, isNew] =
       conditionCache.try_emplace({condition, keepsTrue ? 1u : 0u}, false);
   if (isNew)
     it->second = isCausal(condition, [&](double x) -> std::optional<bool> {

@@ -60,8 +60,8 @@ static Value rotaryTable(Value value, PatternRewriter &rewriter) {
 static LogicalResult fuseRope(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::add || shapeOf(op.getResult()).size() < 2)
     return failure();
-  for (auto [plain, rotated] : {std::pair(op.getA(), op.getB()),
-                                std::pair(op.getB(), op.getA())}) {
+  for (auto [plain, rotated] :
+       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
     BinaryOp sinMul = binaryOf(rotated, BinaryKind::mul);
     Value x;
     Value sin = otherOperand(sinMul, [&](Value operand) {
@@ -76,8 +76,8 @@ static LogicalResult fuseRope(BinaryOp op, PatternRewriter &rewriter) {
     Value sinTable = cosTable ? rotaryTable(sin, rewriter) : Value();
     if (!sinTable)
       continue;
-    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, cosTable,
-                                        sinTable, /*inverse=*/false);
+    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, cosTable, sinTable,
+                                        /*inverse=*/false);
     return success();
   }
   return failure();

@@ -168,8 +168,8 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
   bool isScale = op.getKind() == BinaryKind::mul;
   if (!isScale && op.getKind() != BinaryKind::add)
     return failure();
-  for (auto [y, other] : {std::pair(op.getA(), op.getB()),
-                          std::pair(op.getB(), op.getA())}) {
+  for (auto [y, other] :
+       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
     auto norm = y.getDefiningOp<NormOp>();
     if (!norm || y != norm.getY() || !y.hasOneUse() || norm.getBias() ||
         (isScale && norm.getScale()) ||
@@ -197,10 +197,10 @@ static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
     exp = unaryOf(op.getA(), UnaryKind::exp);
     sum = perRow(op.getB(), op.getResult());
   } else if (op.getKind() == BinaryKind::mul) {
-    for (auto [e, r] : {std::pair(op.getA(), op.getB()),
-                        std::pair(op.getB(), op.getA())}) {
-      UnaryOp reciprocal = unaryOf(
-          skipUnitReshapes(perRow(r, op.getResult())), UnaryKind::reciprocal);
+    for (auto [e, r] :
+         {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
+      UnaryOp reciprocal = unaryOf(skipUnitReshapes(perRow(r, op.getResult())),
+                                   UnaryKind::reciprocal);
       if (reciprocal && unaryOf(e, UnaryKind::exp)) {
         exp = unaryOf(e, UnaryKind::exp);
         sum = reciprocal.getX();

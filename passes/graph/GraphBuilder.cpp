@@ -91,8 +91,8 @@ Value GraphBuilder::slice(Value x, ArrayRef<int64_t> shape,
                          strides);
 }
 
-Value GraphBuilder::pad(Value x, ArrayRef<int64_t> shape,
-                        ArrayRef<int64_t> low, ArrayRef<int64_t> strides) {
+Value GraphBuilder::pad(Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> low,
+                        ArrayRef<int64_t> strides) {
   return PadOp::create(builder, loc, withShape(x, shape), x, low, strides);
 }
 

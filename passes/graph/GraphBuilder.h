@@ -68,8 +68,7 @@ public:
                     llvm::ArrayRef<int64_t> offsets,
                     llvm::ArrayRef<int64_t> strides);
   mlir::Value pad(mlir::Value x, llvm::ArrayRef<int64_t> shape,
-                  llvm::ArrayRef<int64_t> low,
-                  llvm::ArrayRef<int64_t> strides);
+                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> strides);
   /// Reduces `dims` (ascending), which are dropped.
   mlir::Value reduce(ReduceKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);

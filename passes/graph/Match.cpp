@@ -22,8 +22,7 @@ std::optional<double> dpc::splatValue(Value value) {
       auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
       if (!splat)
         return std::nullopt;
-      return toDouble(splat.getElementType(),
-                      splat.getSplatValue<Attribute>());
+      return toDouble(splat.getElementType(), splat.getSplatValue<Attribute>());
     }
     bool moves = isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op);
     bool converts = isa<ConvertOp>(op) && isFloatTensor(value.getType());
@@ -42,7 +41,8 @@ bool dpc::isSplatNear(Value value, double expected) {
 
 Value dpc::skipConverts(Value value) {
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
-    auto from = dyn_cast<FloatType>(tensorType(convert.getX()).getElementType());
+    auto from =
+        dyn_cast<FloatType>(tensorType(convert.getX()).getElementType());
     auto to = dyn_cast<FloatType>(tensorType(value).getElementType());
     if (!from || !to || from.getWidth() > to.getWidth())
       break;
@@ -63,8 +63,8 @@ BinaryOp dpc::binaryOf(Value value, BinaryKind kind) {
 
 Value dpc::scaledValue(Value value, double &factor) {
   if (BinaryOp mul = binaryOf(value, BinaryKind::mul)) {
-    for (auto [x, c] : {std::pair(mul.getA(), mul.getB()),
-                        std::pair(mul.getB(), mul.getA())})
+    for (auto [x, c] :
+         {std::pair(mul.getA(), mul.getB()), std::pair(mul.getB(), mul.getA())})
       if (std::optional<double> splat = splatValue(c)) {
         factor = *splat;
         return x;

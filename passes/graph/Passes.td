@@ -7,12 +7,13 @@ include "mlir/Pass/PassBase.td"
 def DpcSimplify : Pass<"dpc-simplify", "::mlir::func::FuncOp"> {
   let summary = "Removes what computes nothing: canonical forms, CSE, dead code.";
   let description = [{
-    Rewrites values to equal values only (bit for bit, but for the sign of zero
-    and constants folded at compile time): chains of transposes, reshapes,
-    slices and broadcasts collapse, transposes of matmul operands become its
-    `ta`/`tb` flags, divisions by powers of two become multiplications,
-    `x * 1`, `x + 0` and the like vanish, `pow(x, 2)` becomes `x * x`.
-    Function arguments stay, used or not.
+    Chains of transposes, reshapes, slices and broadcasts collapse, transposes
+    of matmul operands become its `ta`/`tb` flags, divisions by powers of two
+    become multiplications, `x * 1`, `x + 0` and the like vanish, powers with
+    the exponents 2, 3, 1/2, -1/2 and -1 become products and roots, sums of
+    disjoint pads become concats. Results stay the same up to the sign of zero
+    and the last rounding. Function arguments stay, used or not; rewritten ops
+    keep `dpc.phase` and `dpc.group`.
 
     Example:
 
@@ -34,6 +35,15 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
     element by element), it becomes one op; anything else stays as it is.
     Masks and rotary tables that depend on a parameter are not fused, because
     the ops have no gradient in them. Run `dpc-simplify` before.
+
+    Example:
+
+    ```mlir
+    %0 = dpc.unary sigmoid %x : tensor<4xf32> -> tensor<4xf32>
+    %1 = dpc.binary mul %x, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %1 = dpc.unary silu %x : tensor<4xf32> -> tensor<4xf32>
+    ```
   }];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

@@ -57,8 +57,8 @@ static LogicalResult simplifyBinary(BinaryOp op, PatternRewriter &rewriter) {
   case BinaryKind::div:
     return simplifyDiv(op, rewriter);
   case BinaryKind::mul:
-    for (auto [x, c] : {std::pair(op.getA(), op.getB()),
-                        std::pair(op.getB(), op.getA())})
+    for (auto [x, c] :
+         {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())})
       if (splatValue(c) == -1.0) {
         rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::neg,
                                              x);
@@ -77,10 +77,9 @@ static LogicalResult simplifyUnary(UnaryOp op, PatternRewriter &rewriter) {
                                            root.getX());
       return success();
     }
-  bool isInvolution =
-      op.getKind() == UnaryKind::neg ||
-      (op.getKind() == UnaryKind::logical_not &&
-       op.getType().getElementType().isInteger(1));
+  bool isInvolution = op.getKind() == UnaryKind::neg ||
+                      (op.getKind() == UnaryKind::logical_not &&
+                       op.getType().getElementType().isInteger(1));
   UnaryOp inner = isInvolution ? unaryOf(op.getX(), op.getKind()) : UnaryOp();
   if (!inner)
     return failure();
@@ -97,8 +96,7 @@ static LogicalResult simplifySelect(SelectOp op, PatternRewriter &rewriter) {
     rewriter.replaceOp(op, *condition != 0 ? op.getOnTrue() : op.getOnFalse());
     return success();
   }
-  if (UnaryOp inverted =
-          unaryOf(op.getCondition(), UnaryKind::logical_not)) {
+  if (UnaryOp inverted = unaryOf(op.getCondition(), UnaryKind::logical_not)) {
     if (!tensorType(inverted.getX()).getElementType().isInteger(1))
       return failure();
     rewriter.replaceOpWithNewOp<SelectOp>(op, op.getType(), inverted.getX(),

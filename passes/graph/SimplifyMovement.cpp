@@ -34,8 +34,8 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
     bool matches = part.getType() == op.getType();
     for (auto [d, offset, stride] :
          llvm::enumerate(op.getOffsets(), op.getStrides()))
-      matches &= stride == 1 &&
-                 offset == (static_cast<int64_t>(d) == dim ? start : 0);
+      matches &=
+          stride == 1 && offset == (static_cast<int64_t>(d) == dim ? start : 0);
     if (matches) {
       rewriter.replaceOp(op, part);
       return success();
@@ -182,8 +182,7 @@ static int64_t padDim(PadOp pad) {
 
 /// Parts that are padded to disjoint places and added, as the gradients of
 /// split q, k, v are: a concat.
-static LogicalResult simplifySumOfPads(BinaryOp op,
-                                       PatternRewriter &rewriter) {
+static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
   SmallVector<PadOp> pads;
   if (op.getKind() != BinaryKind::add ||
       !collectPads(op.getResult(), true, pads))

@@ -146,8 +146,7 @@ struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
       return g.neg(g.div(g.mul(dy, op.getResult()), b));
     case BinaryKind::pow: { // y log(a), zero where a is zero
       Value zero = g.constantLike(a, 0.0);
-      Value grad =
-          g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
+      Value grad = g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
       return g.select(g.compare(CompareKind::eq, a, zero), zero, grad);
     }
     case BinaryKind::maximum:

@@ -49,9 +49,9 @@ struct SoftmaxVjp : VjpOpInterface::ExternalModel<SoftmaxVjp, SoftmaxOp> {
                          Grads &operandGrads) const {
     operandGrads.assign(1, Value());
     if (wanted[0])
-      operandGrads[0] = SoftmaxGradOp::create(
-          builder, op->getLoc(), op->getResult(0).getType(), op->getResult(0),
-          resultGrads[0]);
+      operandGrads[0] = SoftmaxGradOp::create(builder, op->getLoc(),
+                                              op->getResult(0).getType(),
+                                              op->getResult(0), resultGrads[0]);
     return success();
   }
 };
@@ -69,10 +69,9 @@ struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
                                          tensorType(x).getElementType());
     Type scaleType = norm.getScale() ? norm.getScale().getType() : rowType;
     Type biasType = norm.getBias() ? norm.getBias().getType() : rowType;
-    auto grad = NormGradOp::create(builder, op->getLoc(), x.getType(),
-                                   scaleType, biasType, norm.getKind(), x,
-                                   norm.getMean(), norm.getRstd(), dy,
-                                   norm.getScale());
+    auto grad = NormGradOp::create(
+        builder, op->getLoc(), x.getType(), scaleType, biasType, norm.getKind(),
+        x, norm.getMean(), norm.getRstd(), dy, norm.getScale());
     operandGrads[0] = grad.getDx();
     unsigned next = 1;
     if (norm.getScale())
@@ -94,7 +93,8 @@ struct CrossEntropyVjp
     auto loss = cast<CrossEntropyOp>(op);
     operandGrads.assign(2, Value());
     if (resultGrads[1])
-      return op->emitError("the log-sum-exp of a cross entropy has no gradient");
+      return op->emitError(
+          "the log-sum-exp of a cross entropy has no gradient");
     if (!wanted[0])
       return success();
     // cross_entropy_grad takes dloss = 0 on ignored rows.

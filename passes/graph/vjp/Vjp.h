@@ -12,8 +12,8 @@
 #ifndef DPC_PASSES_GRAPH_VJP_VJP_H
 #define DPC_PASSES_GRAPH_VJP_VJP_H
 
-#include "passes/graph/GraphBuilder.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "passes/graph/GraphBuilder.h"
 
 namespace dpc {
 

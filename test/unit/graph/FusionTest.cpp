@@ -57,8 +57,8 @@ const std::string kX = "tensor<2x3x8xf64>", kRow = "tensor<2x3x1xf64>",
 /// The kept-dimension reduction that exporters write.
 std::string reduceRow(Writer &w, const std::string &kind,
                       const std::string &x) {
-  std::string sum = w.op("dpc.reduce " + kind + " " + x + " dims = [2] : " +
-                         kX + " -> " + kReduced);
+  std::string sum = w.op("dpc.reduce " + kind + " " + x +
+                         " dims = [2] : " + kX + " -> " + kReduced);
   return w.op("dpc.reshape " + sum + " : " + kReduced + " -> " + kRow);
 }
 std::string widen(Writer &w, const std::string &row) {
@@ -76,8 +76,8 @@ std::string gelu(bool dividesFirst) {
       dividesFirst
           ? w.binary("div", "%x", w.constant("1.4142135381698608", kX), kX)
           : w.binary("mul", w.constant("0.70710678118", kX), "%x", kX);
-  std::string one = w.binary("add", w.unary("erf", scaled, kX),
-                             w.constant("1.0", kX), kX);
+  std::string one =
+      w.binary("add", w.unary("erf", scaled, kX), w.constant("1.0", kX), kX);
   std::string half = w.constant("0.5", kX);
   if (dividesFirst)
     return w.finish(w.binary("mul", w.binary("mul", "%x", one, kX), half, kX));
@@ -92,8 +92,8 @@ std::string geluTanh(bool cubeByPow) {
   std::string inner = w.binary(
       "add", "%x", w.binary("mul", w.constant("0.044715", kX), cube, kX), kX);
   inner = w.binary("mul", inner, w.constant("0.7978845608028654", kX), kX);
-  std::string one = w.binary("add", w.constant("1.0", kX),
-                             w.unary("tanh", inner, kX), kX);
+  std::string one =
+      w.binary("add", w.constant("1.0", kX), w.unary("tanh", inner, kX), kX);
   return w.finish(w.binary(
       "mul", w.binary("mul", w.constant("0.5", kX), "%x", kX), one, kX));
 }
@@ -127,20 +127,17 @@ std::string rmsNorm() {
 
 std::string layerNorm() {
   Writer w("%x: " + kX + ", %w: " + kVector + ", %b: " + kVector, kX);
-  std::string centered =
-      w.binary("sub", "%x", widen(w, meanRow(w, "%x")), kX);
-  std::string square =
-      w.binary("pow", centered, w.constant("2.0", kX), kX);
+  std::string centered = w.binary("sub", "%x", widen(w, meanRow(w, "%x")), kX);
+  std::string square = w.binary("pow", centered, w.constant("2.0", kX), kX);
   std::string shifted =
       w.binary("add", meanRow(w, square), w.constant("1.0e-5", kRow), kRow);
-  std::string y = w.binary("div", centered,
-                           widen(w, w.unary("sqrt", shifted, kRow)), kX);
+  std::string y =
+      w.binary("div", centered, widen(w, w.unary("sqrt", shifted, kRow)), kX);
   std::string scale =
       w.op("dpc.broadcast %w dims = [2] : " + kVector + " -> " + kX);
   std::string bias =
       w.op("dpc.broadcast %b dims = [2] : " + kVector + " -> " + kX);
-  return w.finish(
-      w.binary("add", w.binary("mul", y, scale, kX), bias, kX));
+  return w.finish(w.binary("add", w.binary("mul", y, scale, kX), bias, kX));
 }
 
 std::string rope() {
@@ -161,8 +158,8 @@ std::string rope() {
   std::string negated = w.unary("neg", slice(4), half);
   std::string rotated = w.op("dpc.concat " + negated + ", " + slice(0) +
                              " dim = 3 : (" + half + ", " + half + ") -> " + x);
-  return w.finish(w.binary(
-      "add", plain, w.binary("mul", rotated, repeat("%s"), x), x));
+  return w.finish(
+      w.binary("add", plain, w.binary("mul", rotated, repeat("%s"), x), x));
 }
 
 const std::string kQ = "tensor<2x4x5x8xf64>", kK = "tensor<2x2x5x8xf64>",
@@ -173,10 +170,10 @@ std::string attentionSelect() {
   const std::string bits = "tensor<1x1x5x5xi1>", mask = "tensor<2x4x5x5xi1>",
                     kt = "tensor<2x4x8x5xf64>";
   Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ, kQ);
-  std::string t = w.op("dpc.transpose %k perm = [0, 1, 3, 2] : " + kQ +
-                       " -> " + kt);
-  std::string scores = w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt +
-                            ") -> " + kScores);
+  std::string t =
+      w.op("dpc.transpose %k perm = [0, 1, 3, 2] : " + kQ + " -> " + kt);
+  std::string scores =
+      w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt + ") -> " + kScores);
   scores = w.binary("div", scores, w.constant("4.0", kScores), kScores);
   std::string rows;
   for (int i = 0; i < 5; ++i) {
@@ -189,12 +186,12 @@ std::string attentionSelect() {
   keep = w.unary("logical_not", keep, bits);
   keep = w.op("dpc.broadcast " + keep + " dims = [0, 1, 2, 3] : " + bits +
               " -> " + mask);
-  scores = w.op("dpc.select " + keep + ", " +
-                w.constant("0xFFF0000000000000", kScores) + ", " + scores +
-                " : (" + mask + ", " + kScores + ", " + kScores + ") -> " +
-                kScores);
-  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
-                       kScores);
+  scores =
+      w.op("dpc.select " + keep + ", " +
+           w.constant("0xFFF0000000000000", kScores) + ", " + scores + " : (" +
+           mask + ", " + kScores + ", " + kScores + ") -> " + kScores);
+  std::string p =
+      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
   return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
                        ") -> " + kQ));
 }
@@ -212,24 +209,24 @@ std::string attentionGrouped() {
     return w.op("dpc.reshape " + x + " : " + wide + " -> " + kQ);
   };
   std::string k = repeat("%k"), v = repeat("%v");
-  std::string t = w.op("dpc.transpose " + k + " perm = [0, 1, 3, 2] : " + kQ +
-                       " -> " + kt);
-  std::string scores = w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt +
-                            ") -> " + kScores);
+  std::string t =
+      w.op("dpc.transpose " + k + " perm = [0, 1, 3, 2] : " + kQ + " -> " + kt);
+  std::string scores =
+      w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt + ") -> " + kScores);
   scores = w.binary("div", scores, w.constant("2.8284271", kScores), kScores);
   std::string row = w.op("dpc.iota dim = 0 : " + ints);
   std::string column = w.op("dpc.iota dim = 1 : " + ints);
   std::string above = w.op("dpc.compare gt " + column + ", " + row + " : (" +
                            ints + ", " + ints + ") -> tensor<5x5xi1>");
-  std::string mask = w.op(
-      "dpc.select " + above + ", " + w.constant("0xFFF0000000000000", square) +
-      ", " + w.constant("0.0", square) + " : (tensor<5x5xi1>, " + square +
-      ", " + square + ") -> " + square);
+  std::string mask = w.op("dpc.select " + above + ", " +
+                          w.constant("0xFFF0000000000000", square) + ", " +
+                          w.constant("0.0", square) + " : (tensor<5x5xi1>, " +
+                          square + ", " + square + ") -> " + square);
   mask = w.op("dpc.broadcast " + mask + " dims = [2, 3] : " + square + " -> " +
               kScores);
   scores = w.binary("add", scores, mask, kScores);
-  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
-                       kScores);
+  std::string p =
+      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
   return w.finish(w.op("dpc.matmul " + p + ", " + v + " : (" + kScores + ", " +
                        kQ + ") -> " + kQ));
 }
@@ -238,8 +235,8 @@ std::string attentionGrouped() {
 std::string attentionPadding() {
   const std::string ids = "tensor<2x5xi64>", flat = "tensor<2x1x1x5xf64>";
   Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ + ", %m: " + ids, kQ);
-  std::string scores = w.op("dpc.matmul %q, %k tb : (" + kQ + ", " + kQ +
-                            ") -> " + kScores);
+  std::string scores =
+      w.op("dpc.matmul %q, %k tb : (" + kQ + ", " + kQ + ") -> " + kScores);
   scores = w.binary("mul", scores, w.constant("0.3", kScores), kScores);
   std::string mask =
       w.op("dpc.reshape %m : " + ids + " -> tensor<2x1x1x5xi64>");
@@ -249,8 +246,8 @@ std::string attentionPadding() {
   mask = w.op("dpc.broadcast " + mask + " dims = [0, 1, 2, 3] : " + flat +
               " -> " + kScores);
   scores = w.binary("add", scores, mask, kScores);
-  std::string p = w.op("dpc.softmax " + scores + " : " + kScores + " -> " +
-                       kScores);
+  std::string p =
+      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
   return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
                        ") -> " + kQ));
 }
@@ -260,7 +257,8 @@ class Fusion : public testing::TestWithParam<Idiom> {};
 TEST_P(Fusion, ComputesWhatItsPartsDid) {
   auto parts = parse(GetParam().text), fused = parse(GetParam().text);
   ASSERT_TRUE(parts && fused);
-  ASSERT_TRUE(runPasses(*fused, "func.func(dpc-simplify,dpc-fuse,dpc-simplify)"));
+  ASSERT_TRUE(
+      runPasses(*fused, "func.func(dpc-simplify,dpc-fuse,dpc-simplify)"));
   EXPECT_EQ(countOps(*fused, GetParam().fused), 1);
   auto f = parts->lookupSymbol<func::FuncOp>("f");
   auto inputs = randomInputs(f, 11, -2, 2);
@@ -269,8 +267,7 @@ TEST_P(Fusion, ComputesWhatItsPartsDid) {
   // Exporters' constants have about 7 digits.
   EXPECT_LT(distance(actual[0], expected[0]), 1e-6);
   // Everything went into the fused op but for reshapes and small masks.
-  EXPECT_EQ(countOps(*fused, "dpc.unary") +
-                countOps(*fused, "dpc.softmax") +
+  EXPECT_EQ(countOps(*fused, "dpc.unary") + countOps(*fused, "dpc.softmax") +
                 countOps(*fused, "dpc.matmul"),
             GetParam().fused == "dpc.unary" || GetParam().fused == "dpc.softmax"
                 ? 1
@@ -290,21 +287,19 @@ TEST_P(Fusion, SimplifyingAloneChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Idioms, Fusion,
-    testing::Values(Idiom{"gelu_divided", "dpc.unary", gelu(true)},
-                    Idiom{"gelu_multiplied", "dpc.unary", gelu(false)},
-                    Idiom{"gelu_tanh_pow", "dpc.unary", geluTanh(true)},
-                    Idiom{"gelu_tanh_mul", "dpc.unary", geluTanh(false)},
-                    Idiom{"silu", "dpc.unary", silu()},
-                    Idiom{"softmax", "dpc.softmax", softmax()},
-                    Idiom{"rms_norm", "dpc.norm", rmsNorm()},
-                    Idiom{"layer_norm", "dpc.norm", layerNorm()},
-                    Idiom{"rope", "dpc.rope", rope()},
-                    Idiom{"attention_select", "dpc.attention",
-                          attentionSelect()},
-                    Idiom{"attention_grouped", "dpc.attention",
-                          attentionGrouped()},
-                    Idiom{"attention_padding", "dpc.attention",
-                          attentionPadding()}),
+    testing::Values(
+        Idiom{"gelu_divided", "dpc.unary", gelu(true)},
+        Idiom{"gelu_multiplied", "dpc.unary", gelu(false)},
+        Idiom{"gelu_tanh_pow", "dpc.unary", geluTanh(true)},
+        Idiom{"gelu_tanh_mul", "dpc.unary", geluTanh(false)},
+        Idiom{"silu", "dpc.unary", silu()},
+        Idiom{"softmax", "dpc.softmax", softmax()},
+        Idiom{"rms_norm", "dpc.norm", rmsNorm()},
+        Idiom{"layer_norm", "dpc.norm", layerNorm()},
+        Idiom{"rope", "dpc.rope", rope()},
+        Idiom{"attention_select", "dpc.attention", attentionSelect()},
+        Idiom{"attention_grouped", "dpc.attention", attentionGrouped()},
+        Idiom{"attention_padding", "dpc.attention", attentionPadding()}),
     [](const testing::TestParamInfo<Idiom> &info) { return info.param.name; });
 
 } // namespace

@@ -41,8 +41,7 @@ OwningOpRef<ModuleOp> build(const Case &c, std::vector<unsigned> &wanted,
   text += "%w: " + c.result + ") -> tensor<f64> {\n" + c.body + "\n" +
           "  %p = dpc.binary mul %y, %w : (" + c.result + ", " + c.result +
           ") -> " + c.result + "\n";
-  int64_t rank =
-      std::count(c.result.begin(), c.result.end(), 'x');
+  int64_t rank = std::count(c.result.begin(), c.result.end(), 'x');
   text += "  %s = dpc.reduce sum %p dims = [";
   for (int64_t i = 0; i < rank; ++i)
     text += (i ? ", " : "") + std::to_string(i);
@@ -111,7 +110,8 @@ TEST_P(Gradient, AgreesWithFiniteDifferences) {
 }
 
 std::string unaryBody(const std::string &kind) {
-  return "  %y = dpc.unary " + kind + " %a0 : tensor<3x4xf64> -> tensor<3x4xf64>";
+  return "  %y = dpc.unary " + kind +
+         " %a0 : tensor<3x4xf64> -> tensor<3x4xf64>";
 }
 std::string binaryBody(const std::string &kind) {
   return "  %y = dpc.binary " + kind +
@@ -130,9 +130,10 @@ std::vector<Case> elementwiseCases() {
     cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind)});
   for (std::string kind : {"div", "pow"})
     cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind), 0.5, 2.0});
-  cases.push_back(
-      {"binary_rem", {t, t}, t, binaryBody("rem"), 0.5, 2.0, {1}});
-  cases.push_back({"square", {t}, t,
+  cases.push_back({"binary_rem", {t, t}, t, binaryBody("rem"), 0.5, 2.0, {1}});
+  cases.push_back({"square",
+                   {t},
+                   t,
                    "  %y = dpc.binary mul %a0, %a0 : (tensor<3x4xf64>, "
                    "tensor<3x4xf64>) -> tensor<3x4xf64>"});
   cases.push_back(
@@ -210,7 +211,9 @@ std::vector<Case> matmulCases() {
         std::string b = "tensor<" + batch + (tb ? "4x3xf64>" : "3x4xf64>");
         std::string y = "tensor<" + batch + "2x4xf64>";
         cases.push_back({std::string("matmul_") +
-                             (batch.empty() ? "" : batch.size() > 2 ? "bb" : "b") +
+                             (batch.empty()      ? ""
+                              : batch.size() > 2 ? "bb"
+                                                 : "b") +
                              (ta ? "ta" : "") + (tb ? "tb" : ""),
                          {a, b},
                          y,
@@ -220,13 +223,12 @@ std::vector<Case> matmulCases() {
       }
   for (bool tb : {false, true}) {
     std::string b = tb ? "tensor<4x3xf64>" : "tensor<3x4xf64>";
-    cases.push_back({std::string("matmul_shared") + (tb ? "_tb" : ""),
-                     {"tensor<5x2x3xf64>", b},
-                     "tensor<5x2x4xf64>",
-                     "  %y = dpc.matmul %a0, %a1" +
-                         std::string(tb ? " tb" : "") +
-                         " : (tensor<5x2x3xf64>, " + b +
-                         ") -> tensor<5x2x4xf64>"});
+    cases.push_back(
+        {std::string("matmul_shared") + (tb ? "_tb" : ""),
+         {"tensor<5x2x3xf64>", b},
+         "tensor<5x2x4xf64>",
+         "  %y = dpc.matmul %a0, %a1" + std::string(tb ? " tb" : "") +
+             " : (tensor<5x2x3xf64>, " + b + ") -> tensor<5x2x4xf64>"});
   }
   return cases;
 }
@@ -315,14 +317,15 @@ INSTANTIATE_TEST_SUITE_P(Matmul, Gradient, testing::ValuesIn(matmulCases()),
 INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
 
 TEST(GradientOfMaximum, TiesShareEvenly) {
-  Case c{"tie", {"tensor<2xf64>", "tensor<2xf64>"}, "tensor<2xf64>",
+  Case c{"tie",
+         {"tensor<2xf64>", "tensor<2xf64>"},
+         "tensor<2xf64>",
          "  %y = dpc.binary maximum %a0, %a1 : (tensor<2xf64>, tensor<2xf64>) "
          "-> tensor<2xf64>"};
   std::vector<unsigned> wanted;
   auto module = build(c, wanted, true);
   HostArray a({2}), w({2}, 1.0);
-  auto results =
-      runGlobal(*module->getOps<func::FuncOp>().begin(), {a, a, w});
+  auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), {a, a, w});
   EXPECT_EQ(results[1].data, (std::vector<double>{0.5, 0.5}));
   EXPECT_EQ(results[2].data, (std::vector<double>{0.5, 0.5}));
 }

@@ -57,9 +57,8 @@ std::vector<HostArray> dpc::test::randomInputs(func::FuncOp func, unsigned seed,
 
 int64_t dpc::test::countOps(ModuleOp module, StringRef name) {
   int64_t count = 0;
-  module.walk([&](Operation *op) {
-    count += op->getName().getStringRef() == name;
-  });
+  module.walk(
+      [&](Operation *op) { count += op->getName().getStringRef() == name; });
   return count;
 }
 

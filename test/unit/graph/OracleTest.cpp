@@ -81,9 +81,9 @@ protected:
         **module,
         "func.func(dpc-simplify,dpc-fuse,dpc-simplify),dpc-differentiate{"
         "optimizer=adamw eps=1e-8 beta1=" +
-            number("beta1") + " beta2=" + number("beta2") + " weight-decay=" +
-            number("weight_decay") + " clip-grad-norm=" +
-            number("clip_grad_norm") +
+            number("beta1") + " beta2=" + number("beta2") +
+            " weight-decay=" + number("weight_decay") +
+            " clip-grad-norm=" + number("clip_grad_norm") +
             "},func.func(dpc-expand-cross-entropy,dpc-simplify)"));
     return std::move(*module);
   }
@@ -98,8 +98,7 @@ HostArray initialValue(func::FuncOp func, unsigned i) {
 }
 
 TEST_P(Oracle, FirstStepsFollowPyTorch) {
-  auto oracle =
-      nlohmann::json::parse(std::ifstream(folder() + "/oracle.json"));
+  auto oracle = nlohmann::json::parse(std::ifstream(folder() + "/oracle.json"));
   auto module = trainStep(oracle["optimizer"]);
   ASSERT_TRUE(module);
   EXPECT_EQ(countOps(*module, "dpc.softmax"), 0) << "attention is fused";

@@ -98,8 +98,8 @@ TEST(TrainStep, ClippingScalesTheUpdateAndNotTheReportedNorm) {
   auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=0.25");
   ASSERT_TRUE(step);
   ASSERT_EQ(step.getNumArguments(), 5u) << "no state without momentum";
-  auto results = runGlobal(
-      step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
+  auto results =
+      runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
   std::vector<double> grad = expectedGradient(), expected;
   double size = norm(grad);
   ASSERT_GT(size, 0.25);
@@ -113,8 +113,8 @@ TEST(TrainStep, SmallGradientsAreNotClipped) {
   auto module = parse(kModel);
   auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=100");
   ASSERT_TRUE(step);
-  auto results = runGlobal(
-      step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
+  auto results =
+      runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
   std::vector<double> expected;
   for (int i = 0; i < 4; ++i)
     expected.push_back(kW[i] - 0.5 * expectedGradient()[i]);
@@ -127,8 +127,8 @@ TEST(TrainStep, SgdMomentumAndWeightDecay) {
       trainStep(*module, "optimizer=sgd momentum=0.9 weight-decay=0.01");
   ASSERT_TRUE(step);
   std::vector<double> buffer = {0.1, -0.2, 0.3, 0.4}, p, b;
-  auto results = runGlobal(step, {vec(kW), vec(buffer), vec(kX), vec(kT),
-                                  scalar(0.5), scalar(3)});
+  auto results = runGlobal(
+      step, {vec(kW), vec(buffer), vec(kX), vec(kT), scalar(0.5), scalar(3)});
   for (int i = 0; i < 4; ++i) {
     b.push_back(0.9 * buffer[i] + expectedGradient()[i] + 0.01 * kW[i]);
     p.push_back(kW[i] - 0.5 * b[i]);

@@ -1,0 +1,43 @@
+//===- CoverageTest.cpp - Every op has a gradient or says why not ---------===//
+#include "test/unit/graph/GraphTest.h"
+
+using namespace mlir;
+using namespace dpc;
+using namespace dpc::test;
+
+namespace {
+
+/// Why the listed ops have no gradient. All other ops that can appear at the
+/// graph altitude must have one.
+const std::map<std::string, std::string> kWithout = {
+    {"dpc.constant", "no operands"},
+    {"dpc.iota", "no operands"},
+    {"dpc.softmax_grad", "made by differentiation"},
+    {"dpc.norm_grad", "made by differentiation"},
+    {"dpc.attention_grad", "made by differentiation"},
+    {"dpc.embedding_grad", "made by differentiation"},
+    {"dpc.cross_entropy_grad", "made by differentiation"},
+    {"dpc.cross_entropy_sums", "made after differentiation"},
+    {"dpc.global_norm", "made by differentiation"},
+    {"dpc.adamw", "made by differentiation"},
+    {"dpc.sgd", "made by differentiation"},
+    {"dpc.reshard", "sharded altitude"},
+};
+
+TEST(Coverage, EveryGraphOpHasAGradientOrAReason) {
+  unsigned withGradient = 0;
+  for (RegisteredOperationName name : context().getRegisteredOperations()) {
+    if (name.getDialectNamespace() != "dpc")
+      continue;
+    // Ops of the local altitude have no sharding rule.
+    if (!name.hasInterface<ShardingRuleOpInterface>())
+      continue;
+    std::string text = name.getStringRef().str();
+    bool has = name.hasInterface<VjpOpInterface>();
+    withGradient += has;
+    EXPECT_NE(has, kWithout.contains(text)) << text;
+  }
+  EXPECT_GE(withGradient, 19u);
+}
+
+} // namespace
