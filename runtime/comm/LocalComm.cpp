@@ -246,6 +246,7 @@ private:
   }
   static std::vector<const void *> inputs(const Seat &seat) {
     std::vector<const void *> parts;
+    parts.reserve(seat.cell->members.size());
     for (const Member &member : seat.cell->members)
       parts.push_back(member.in);
     return parts;
@@ -259,6 +260,7 @@ private:
     std::memcpy(self.slots[slot].data(), data, bytes);
     DPC_TRY(meet(seat, "all_reduce"));
     std::vector<const void *> parts;
+    parts.reserve(seat.cell->members.size());
     for (const Member &member : seat.cell->members)
       parts.push_back(member.slots[slot].data());
     reduceParts(parts, data, 0, count, type, kind);
@@ -357,6 +359,7 @@ std::vector<std::unique_ptr<Communicator>>
 makeLocalComms(int ranks, const CommOptions &options) {
   auto world = std::make_shared<World>(ranks, options.timeoutSeconds);
   std::vector<std::unique_ptr<Communicator>> comms;
+  comms.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
     comms.push_back(std::make_unique<LocalComm>(world, rank, ranks));
   return comms;

@@ -85,11 +85,12 @@ public:
         bDesc({op.k, op.n}, memory::data_type::bf16,
               strides(op.transB, op.k, op.n)),
         cDesc({op.m, op.n}, memory::data_type::f32, memory::dims{op.n, 1}) {
-    // oneDNN has bf16 products for AVX-512 and later only.
     try {
       primitive.emplace(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
     } catch (const dnnl::error &) {
+      // oneDNN has bf16 products for AVX-512 and later only.
+      primitive.reset();
     }
   }
 

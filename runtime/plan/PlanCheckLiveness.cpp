@@ -215,6 +215,7 @@ Status checkLiveness(const Plan &plan) {
   std::set<std::vector<std::pair<std::string, int64_t>>> done;
   for (const auto &schedule : plan.schedule) {
     std::vector<std::pair<std::string, int64_t>> key;
+    key.reserve(schedule.size());
     for (const ScheduleEntry &entry : schedule)
       key.emplace_back(entry.phase, entry.microBatch);
     if (!done.insert(key).second)

@@ -150,14 +150,15 @@ private:
     fail("expected " + wanted + ", found " + text);
   }
 
+  /// Makes `op` the alternative of OpTable.def that has this name.
+  template <size_t I = 0>
   static bool makeOp(const std::string &name, OpVariant &op) {
-#define DPC_PLAN_OP(STRUCT, NAME)                                              \
-  if (name == NAME) {                                                          \
-    op = STRUCT{};                                                             \
-    return true;                                                               \
-  }
-#include "runtime/plan/OpTable.def"
-    return false;
+    if constexpr (I == std::variant_size_v<OpVariant>) {
+      return false;
+    } else {
+      op.emplace<I>();
+      return opName(op) == name || makeOp<I + 1>(name, op);
+    }
   }
 
   std::string place;

@@ -75,7 +75,7 @@ protected:
   Ran run(const std::string &arguments, const std::string &prefix = "") const {
     std::string command = "cd " + dir.string() + " && " + prefix + " " +
                           DPC_RUN + " " + arguments + " > out.txt 2> err.txt";
-    int status = std::system(command.c_str());
+    int status = std::system(command.c_str()); // NOLINT: our own words
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"),
             read("err.txt")};
   }

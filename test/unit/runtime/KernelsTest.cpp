@@ -12,8 +12,6 @@
 namespace dpc::rt {
 namespace {
 
-using test::ramp;
-
 /// The definition of MatmulOp, in double.
 HostTensor expected(const MatmulOp &op, const HostTensor &a,
                     const HostTensor &b, HostTensor c) {
@@ -136,13 +134,13 @@ TEST(KernelLibrary, LoadsChecksAndCalls) {
   plan.kernelFile = "kernels.so";
   plan.kernelHash = *hashFile(DPC_TEST_KERNELS);
   plan.phases["forward"] = {
-      {Queue::Compute, {}, -1, "", 0, KernelOp{"test_add", {}, {}, {}}}};
+      {Queue::Compute, {}, -1, "", 0, KernelOp{"testAdd", {}, {}, {}}}};
   Expected<KernelLibrary> library = KernelLibrary::load(plan, dir);
   ASSERT_TRUE(library.ok()) << library.status().message();
   float in[3] = {1, 2, 3}, out[3];
   void *buffers[] = {in, out};
   int64_t scalars[] = {3, 10};
-  library->find("test_add")(buffers, scalars);
+  library->find("testAdd")(buffers, scalars);
   EXPECT_EQ(out[2], 13);
   EXPECT_EQ(library->find("other"), nullptr);
 

@@ -33,6 +33,7 @@ void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
 TEST(Layout, FormulaOfTheHeader) {
   Mesh mesh{{{"dp", 3}}, 1};
   std::vector<int64_t> valid;
+  valid.reserve(3);
   for (int rank = 0; rank < 3; ++rank)
     valid.push_back(shardOf(8, {"dp"}, mesh, rank, 0).valid);
   EXPECT_EQ(valid, (std::vector<int64_t>{3, 3, 2}));

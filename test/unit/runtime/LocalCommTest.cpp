@@ -16,6 +16,7 @@ void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body) {
   auto comms = makeLocalComms(ranks, {timeoutSeconds});
   std::vector<std::thread> threads;
+  threads.reserve(comms.size());
   for (auto &comm : comms)
     threads.emplace_back([&body, raw = comm.get()] { body(*raw); });
   for (std::thread &thread : threads)

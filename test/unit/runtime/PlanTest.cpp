@@ -156,6 +156,7 @@ struct Mutation {
   std::function<void(Plan &)> change;
   const char *message; ///< a part of it
 };
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 void PrintTo(const Mutation &mutation, std::ostream *out) {
   *out << mutation.name;
 }

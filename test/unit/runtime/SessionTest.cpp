@@ -42,6 +42,7 @@ TEST_P(LeastSquares, FollowsOneDevice) {
   RunRequest request = leastSquaresRequest(rows);
   HostTensor w = request.tensors["w"];
   std::vector<double> losses;
+  losses.reserve(3);
   for (int step = 0; step < 3; ++step)
     losses.push_back(leastSquaresStep(request.inputs[step % 2].at("x"), w));
   Expected<RunResult> result = runPlan(plan, ".", request);

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 // buffers: in, out. scalars: elements, addend.
-extern "C" void test_add(void *const *buffers, const int64_t *scalars) {
+extern "C" void testAdd(void *const *buffers, const int64_t *scalars) {
   const float *in = (const float *)buffers[0];
   float *out = (float *)buffers[1];
   for (int64_t i = 0; i < scalars[0]; ++i)
