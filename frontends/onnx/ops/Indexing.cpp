@@ -1,6 +1,8 @@
 //===- Indexing.cpp - Gather and friends ----------------------------------===//
 #include "frontends/onnx/NodeContext.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 using namespace mlir;
 
 namespace dpc::frontend {
@@ -85,6 +87,25 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
   return e.transpose(rows, back);
 }
 
+/// Whether `x` is an argument that holds weights.
+bool isWeight(Val x) {
+  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
+  if (!argument)
+    return false;
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto role = function ? function.getArgAttrOfType<StringAttr>(
+                             argument.getArgNumber(), attr::kRole)
+                       : StringAttr();
+  return role == role::kParameter || role == role::kBuffer;
+}
+
+/// Negative indices count from the end.
+Val wrapped(Emitter &e, Val indices, int64_t size) {
+  return e.select(
+      e.compare(CompareKind::lt, indices, e.scalar(0, indices.element())),
+      e.binary(BinaryKind::add, indices, static_cast<double>(size)), indices);
+}
+
 void gather(NodeContext &c) {
   Val x = c.in(0), indices = c.in(1);
   if (!x || !indices)
@@ -101,6 +122,9 @@ void gather(NodeContext &c) {
     if (result || c.emit.failed())
       return c.out(result);
   }
+  // Token ids are never negative: a plain look-up is what embeddings are.
+  if (indices.constant || !isWeight(x))
+    indices = wrapped(c.emit, indices, x.dim(axis));
   c.out(gatherRows(c.emit, x, indices, axis));
 }
 
@@ -127,12 +151,8 @@ void oneHot(NodeContext &c) {
     return;
   }
   int64_t axis = c.axis(c.intAttr("axis", -1), indices.rank() + 1);
-  Val zero = e.scalar(0, indices.element());
-  Val wrapped = e.select(
-      e.compare(CompareKind::lt, indices, zero),
-      e.binary(BinaryKind::add, indices, static_cast<double>(depth)), indices);
-  Val hot = e.select(oneHotMask(e, wrapped, depth), e.sliceDim(values, 0, 1, 1),
-                     e.sliceDim(values, 0, 0, 1));
+  Val hot = e.select(oneHotMask(e, wrapped(e, indices, depth), depth),
+                     e.sliceDim(values, 0, 1, 1), e.sliceDim(values, 0, 0, 1));
   if (!hot)
     return;
   Shape perm = iotaDims(hot.rank() - 1);
