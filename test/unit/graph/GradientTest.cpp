@@ -242,13 +242,22 @@ std::string attention(const std::string &mask, const std::string &causal) {
          ") -> (tensor<2x4x3x6xf64>, tensor<2x4x3xf64>)";
 }
 
-std::vector<Case> rowCases() {
-  const std::string x = "tensor<2x3x4xf64>", w = "tensor<4xf64>",
-                    m = "tensor<2x3xf64>", out = "tensor<2x4x3x6xf64>";
+std::vector<Case> attentionCases() {
+  const std::string out = "tensor<2x4x3x6xf64>";
   std::vector<std::string> qkv = {"tensor<2x4x3x5xf64>", "tensor<2x2x4x5xf64>",
                                   "tensor<2x2x4x6xf64>"};
   std::vector<std::string> masked = qkv;
   masked.push_back("tensor<2x1x1x4xf64>");
+  return {
+      {"attention", qkv, out, attention("", "")},
+      {"attention_causal", qkv, out, attention("", " causal")},
+      {"attention_mask", masked, out, attention(masked[3], ""), -1, 1, {3}},
+  };
+}
+
+std::vector<Case> rowCases() {
+  const std::string x = "tensor<2x3x4xf64>", w = "tensor<4xf64>",
+                    m = "tensor<2x3xf64>";
   std::string results = " -> (" + x + ", " + m + ", " + m + ")";
   return {
       {"softmax", {x}, x, "  %y = dpc.softmax %a0 : " + x + " -> " + x},
@@ -272,9 +281,6 @@ std::vector<Case> rowCases() {
        x,
        "  %y, %m, %r = dpc.norm rms %a0 scale %a1 eps = 1.0e-5 : (" + x + ", " +
            w + ")" + results},
-      {"attention", qkv, out, attention("", "")},
-      {"attention_causal", qkv, out, attention("", " causal")},
-      {"attention_mask", masked, out, attention(masked[3], ""), -1, 1, {3}},
       {"rope",
        {x, "tensor<3x4xf64>", "tensor<3x4xf64>"},
        x,
@@ -314,6 +320,8 @@ INSTANTIATE_TEST_SUITE_P(Movement, Gradient, testing::ValuesIn(movementCases()),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Matmul, Gradient, testing::ValuesIn(matmulCases()),
                          nameOf);
+INSTANTIATE_TEST_SUITE_P(Attention, Gradient,
+                         testing::ValuesIn(attentionCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
 
 TEST(GradientOfMaximum, TiesShareEvenly) {
