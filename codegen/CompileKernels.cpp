@@ -15,6 +15,8 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -115,6 +117,21 @@ static LogicalResult lowerToLLVMDialect(ModuleOp module) {
   return pm.run(module);
 }
 
+/// Lowering leaves a loop's annotation on the branch of its header; LLVM reads
+/// that of the latch.
+static void moveLoopMetadata(llvm::Function &function) {
+  llvm::DominatorTree dominators(function);
+  llvm::LoopInfo loops(dominators);
+  for (llvm::Loop *loop : loops.getLoopsInPreorder()) {
+    llvm::Instruction *branch = loop->getHeader()->getTerminator();
+    llvm::MDNode *id = branch->getMetadata(llvm::LLVMContext::MD_loop);
+    if (!id)
+      continue;
+    branch->setMetadata(llvm::LLVMContext::MD_loop, nullptr);
+    loop->setLoopID(id);
+  }
+}
+
 /// Kernel bodies keep their own functions: their arguments are `noalias`,
 /// which inlining would weaken.
 static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
@@ -125,6 +142,7 @@ static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
     if (std::string features = featureString(); !features.empty())
       function.addFnAttr("target-features", features);
     function.addFnAttr(llvm::Attribute::NoUnwind);
+    moveLoopMetadata(function);
     if (function.getName().ends_with("_impl")) {
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
       function.addFnAttr(llvm::Attribute::NoInline);
@@ -137,7 +155,14 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  // Loops are vectorized as loops; straight-line code is not worth the search.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = true;
+  tuning.LoopInterleaving = true;
+  tuning.SLPVectorization = false;
+  // The vectorizer interleaves; more unrolling triples code and compile time.
+  tuning.LoopUnrolling = false;
+  llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
   builder.registerFunctionAnalyses(functions);

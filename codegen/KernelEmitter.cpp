@@ -95,13 +95,52 @@ LogicalResult KernelEmitter::emit() {
   else
     result = emitElementwise();
   func::ReturnOp::create(b);
+  annotateLoops(impl);
   return failure(failed || mlir::failed(result));
+}
+
+/// Vectorizing a loop that jumps through memory makes much code and little
+/// speed: remembers the loop.
+void KernelEmitter::noteStride(const Index &linear) {
+  Block *block = b.getInsertionBlock();
+  bool inLoop = isa<scf::ForOp>(block->getParentOp());
+  if (!inLoop)
+    return;
+  Value var = block->getArgument(0);
+  if (Operation *def = linear.opaque ? linear.opaque.getDefiningOp() : nullptr;
+      def && def->getBlock() == block)
+    strided.insert(block);
+  for (auto [d, c] : llvm::enumerate(linear.coefs))
+    if (space.var(d) == var && std::abs(c) > 1)
+      strided.insert(block);
+}
+
+/// Keeps LLVM from vectorizing loops that jump.
+void KernelEmitter::annotateLoops(func::FuncOp function) {
+  MLIRContext *context = b.getContext();
+  BoolAttr yes = b.getBoolAttr(true);
+  auto vectorize =
+      LLVM::LoopVectorizeAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  function.walk([&](scf::ForOp loop) {
+    if (!strided.contains(loop.getBody()))
+      return;
+    loop->setAttr("llvm.loop_annotation",
+                  LLVM::LoopAnnotationAttr::get(
+                      context, /*disableNonforced=*/{},
+                      vectorize, /*interleave=*/{}, /*unroll=*/{},
+                      /*unrollAndJam=*/{},
+                      /*licm=*/{}, /*distribute=*/{}, /*pipeline=*/{},
+                      /*peeled=*/{}, /*unswitch=*/{}, /*mustProgress=*/{},
+                      /*isVectorized=*/{}, /*startLoc=*/{}, /*endLoc=*/{},
+                      /*parallelAccesses=*/{}));
+  });
 }
 
 Value KernelEmitter::address(const MemoryRef &memory, Type storage,
                              ArrayRef<Index> indices) {
   Index linear = LoopSpace::linearize(&b, indices, memory.view.strides,
                                       memory.view.offset);
+  noteStride(linear);
   Value position = space.materialize(b, linear);
   return LLVM::GEPOp::create(b, memory.pointer.getType(), storage,
                              memory.pointer, ValueRange{position},
@@ -171,6 +210,9 @@ Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
 SmallVector<Value> KernelEmitter::foldLoop(Value upper, ValueRange init,
                                            const FoldBody &body) {
   Value zero = constantI64(b, 0), one = constantI64(b, 1);
+  if (auto size = upper.getDefiningOp<arith::ConstantOp>();
+      size && cast<IntegerAttr>(size.getValue()).getInt() == 1)
+    return body(zero, init);
   auto loop = scf::ForOp::create(b, zero, upper, one, init);
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();

@@ -69,6 +69,8 @@ private:
              llvm::ArrayRef<Index> indices);
   mlir::Value address(const MemoryRef &memory, mlir::Type storage,
                       llvm::ArrayRef<Index> indices);
+  void noteStride(const Index &linear);
+  void annotateLoops(mlir::func::FuncOp function);
   mlir::Value loadConstant(ConstantOp op, llvm::ArrayRef<Index> indices);
 
   // Loops (KernelEmitter.cpp).
@@ -160,6 +162,8 @@ private:
       llvm::DenseMap<mlir::Value,
                      llvm::SmallVector<std::pair<Indices, mlir::Value>, 1>>;
   std::vector<Memo> memos;
+  /// Bodies of loops with accesses that are not contiguous.
+  llvm::SmallPtrSet<mlir::Block *, 8> strided;
   bool failed = false;
 };
 

@@ -7,9 +7,9 @@
 //   * a matmul operand needs rows or columns that are contiguous;
 //   * collectives, accumulations and results need dense memory;
 //   * a reshape needs evenly spaced dimensions (ir/StridedView.h).
-// A matmul whose result is only read through one transpose writes the
-// transposed layout in the first place (`dpc.out_perm`), so that the transpose
-// is dense.
+// A matmul whose result is transposed writes the transposed layout in the first
+// place (`dpc.out_perm`), so that the transpose is dense, if its other readers
+// take strides.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/StridedView.h"
@@ -61,18 +61,17 @@ private:
 } // namespace
 
 void ViewMarker::permuteMatmuls() {
-  for (auto matmul : block.getOps<MatmulOp>()) {
-    auto transpose = matmul.getResult().hasOneUse()
-                         ? dyn_cast<TransposeOp>(
-                               *matmul.getResult().getUsers().begin())
-                         : TransposeOp();
-    if (!transpose)
-      continue;
-    // The innermost dimension must stay where BLAS writes it.
-    ArrayRef<int64_t> perm = transpose.getPerm();
-    if (perm.back() == static_cast<int64_t>(perm.size()) - 1)
-      matmul->setAttr("dpc.out_perm", transpose.getPermAttr());
-  }
+  for (auto matmul : block.getOps<MatmulOp>())
+    for (Operation *user : matmul.getResult().getUsers()) {
+      auto transpose = dyn_cast<TransposeOp>(user);
+      if (!transpose)
+        continue;
+      // The innermost dimension must stay where BLAS writes it.
+      ArrayRef<int64_t> perm = transpose.getPerm();
+      if (perm.back() == static_cast<int64_t>(perm.size()) - 1)
+        matmul->setAttr("dpc.out_perm", transpose.getPermAttr());
+      break;
+    }
 }
 
 StridedView ViewMarker::lookup(Value value) const {

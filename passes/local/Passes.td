@@ -99,8 +99,8 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
 
     `dpc.transpose`, `dpc.slice` and `dpc.broadcast` stay outside with `dpc.view`
     when every reader can take strided data, and become copying kernels
-    otherwise. A matmul whose result is read through one transpose gets
-    `dpc.out_perm`: it writes the transposed layout, and the transpose is dense.
+    otherwise. A matmul whose result is transposed gets
+    `dpc.out_perm` if its other readers take strides: it writes the transposed layout, and the transpose is dense.
 
     Example:
 
