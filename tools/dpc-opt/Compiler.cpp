@@ -300,6 +300,11 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
   if (failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(*program), draft->plan);
+  // Paths in the model are relative to here; in a plan, to the plan's folder.
+  for (rt::Tensor &tensor : draft->plan.tensors)
+    if (tensor.source)
+      tensor.source->file =
+          fs::absolute(tensor.source->file).lexically_normal().string();
   if (isWinner && options.emit.count("mlir")) {
     std::error_code code;
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
