@@ -77,6 +77,7 @@ ConstTensor reshapeTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape) {
   if (x.layout() == ConstTensor::Layout::Dense)
     return ConstTensor::dense(x.element(), shape, x.stored());
   std::vector<Scalar> values;
+  values.reserve(x.size());
   for (int64_t n = 0; n < x.size(); ++n)
     values.push_back(x.at(n));
   return ConstTensor::dense(x.element(), shape, std::move(values));

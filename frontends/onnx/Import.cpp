@@ -270,16 +270,16 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   }
   emit.loc = NameLoc::get(StringAttr::get(
       context, proto.name().empty() ? proto.op_type() : proto.name()));
-  NodeContext node_(emit, file, node, std::move(inputs));
-  handler->second(node_);
+  NodeContext converted(emit, file, node, std::move(inputs));
+  handler->second(converted);
   if (emit.failed())
     return nodeError(node, op + ": " + emit.error);
   for (int i = 0; i < proto.output_size(); ++i) {
     if (proto.output(i).empty())
       continue;
-    if (!node_.outputs[i])
+    if (!converted.outputs[i])
       continue; // an optional output; a reader of it is told by name
-    scopes.back()[proto.output(i)] = node_.outputs[i];
+    scopes.back()[proto.output(i)] = converted.outputs[i];
   }
   return llvm::Error::success();
 }

@@ -68,6 +68,7 @@ void splitToSequence(NodeContext &c) {
 
 void sequenceConstruct(NodeContext &c) {
   std::vector<Val> parts;
+  parts.reserve(c.numInputs());
   for (int64_t i = 0; i < c.numInputs(); ++i)
     parts.push_back(c.in(i));
   if (!c.emit.failed())
@@ -104,7 +105,7 @@ void concatFromSequence(NodeContext &c) {
   int64_t rank = parts->front().rank() + (isNew ? 1 : 0);
   int64_t axis = c.axis(c.intAttr("axis", 0), rank);
   llvm::SmallVector<Val> joined;
-  for (Val part : *parts) {
+  for (const Val &part : *parts) {
     if (part.rank() != parts->front().rank())
       c.fail("the sequence's tensors differ in rank");
     if (e.failed())

@@ -97,6 +97,7 @@ void range(NodeContext &c) {
   }
   auto count = static_cast<int64_t>(steps);
   std::vector<Scalar> values;
+  values.reserve(count);
   for (int64_t n = 0; n < count; ++n)
     values.push_back(
         makeScalar(start + static_cast<double>(n) * step, first.element()));
