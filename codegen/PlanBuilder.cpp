@@ -273,7 +273,7 @@ LogicalResult PlanBuilder::lower(Operation *op) {
 }
 
 LogicalResult PlanBuilder::lowerView(Operation *op) {
-  const Slot &from = slots[op->getOperand(0)];
+  Slot from = slots.at(op->getOperand(0));
   ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
   std::optional<StridedView> view;
   if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -409,10 +409,9 @@ LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
   for (auto [i, result] : llvm::enumerate(op.getOutputs())) {
     int64_t tied = tiedInput(op, i);
     spec.aliases.push_back(tied);
-    Slot slot = tied >= 0 ? slots[result] = slots[op.getInputs()[tied]]
-                          : newSlot(result);
-    slots[result].view = slot.view =
-        StridedView::dense(typeOf(result).getShape());
+    Slot slot = tied >= 0 ? slots.at(op.getInputs()[tied]) : newSlot(result);
+    slot.view = StridedView::dense(typeOf(result).getShape());
+    slots[result] = slot;
     spec.outputs.push_back(slot.view);
     call.writes.push_back(call.buffers.size());
     call.buffers.push_back(slot.buffer);
