@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Communication is minimal: what a plan says is sent in a step, counted exactly.
+
+Every collective of a step appears in these tests by phase, kind, group and bytes; one more or one less fails.
+`hidden` is one activation [batch, sequence, hidden] of the whole batch, `rows` one float per token.
+"""
+import collections
+import unittest
+
+import e2e
+
+# What is sent in one step: (phase, op, reduction or None, axes, bytes) -> how often. Bytes are of the whole buffer
+# that is reduced or gathered, as if one rank held it.
+Traffic = collections.Counter
+
+BLOCKS = {"gpt2-tiny": 4, "llama-tiny": 4, "bert-tiny": 2}
+HIDDEN = {"gpt2-tiny": 8 * 32 * 64 * 4, "llama-tiny": 8 * 32 * 64 * 4, "bert-tiny": 8 * 24 * 64 * 4}
+ROWS = 8 * 32 * 4
+SCALAR = 4
+
+
+def make_plan(folder, model, strategy, ranks):
+    e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", "--global-batch=8", "--emit=plan,report",
+              f"--strategy={strategy}", "--clip-grad-norm=1", "--verify=off", "-o", folder])
+    return e2e.read_plan(folder)
+
+
+class Collectives:
+    """The collectives of a plan, each as often as a step runs it."""
+
+    def __init__(self, plan):
+        self.plan, self.all = plan, []
+        runs = collections.Counter(entry["phase"] for entry in plan["schedule"][0])
+        for phase, instructions in plan["phases"].items():
+            for instruction in instructions:
+                if "group" in instruction:
+                    self.all += [(phase, instruction)] * runs[phase]
+
+    def buffers(self, instruction):
+        """The buffers that hold what is sent, at full size."""
+        ids = {"all_reduce": lambda i: i["buffers"], "reduce_scatter": lambda i: [i["in"]],
+               "all_gather": lambda i: [i["out"]], "all_to_all": lambda i: [i["in"]]}[instruction["op"]](instruction)
+        return [self.plan["buffers"][i] for i in ids]
+
+    def axes(self, instruction):
+        return ",".join(self.plan["groups"][instruction["group"]]["axes"])
+
+    def traffic(self, gradients=True):
+        """Of every buffer on its own; without gradients when `gradients` is false."""
+        sent = Traffic()
+        for phase, instruction in self.all:
+            for buffer in self.buffers(instruction):
+                if gradients or not self.is_gradient(buffer):
+                    sent[phase, instruction["op"], instruction.get("kind"), self.axes(instruction), buffer["bytes"]] += 1
+        return sent
+
+    def is_gradient(self, buffer):
+        return buffer["kind"] == "gradient" and bool(buffer["shape"])
+
+    def gradients(self):
+        """[(axes, shape)] of every gradient that is reduced."""
+        return sorted((self.axes(i), tuple(b["shape"])) for _, i in self.all for b in self.buffers(i) if self.is_gradient(b))
+
+
+def trained(plan):
+    """The parameters that the optimizer changes."""
+    names = {tensor["of"] for tensor in plan["tensors"] if tensor["role"] == "state"}
+    return [tensor for tensor in plan["tensors"] if tensor["role"] == "parameter" and tensor["name"] in names]
+
+
+def local_shapes(plan):
+    return [tuple(plan["buffers"][tensor["buffer"]]["shape"]) for tensor in trained(plan)]
+
+
+class Communication(unittest.TestCase):
+    maxDiff = None
+
+    def plan(self, model, strategy, ranks):
+        with e2e.scratch() as folder:
+            return make_plan(f"{folder}/plan", model, strategy, ranks)
+
+    def same(self, got, want):
+        self.assertEqual(dict(got), {key: count for key, count in want.items() if count})
+
+    def test_one_rank_sends_nothing(self):
+        self.assertEqual(Collectives(self.plan("gpt2-tiny", "dp=1", 1)).all, [])
+
+    def test_data_parallel_reduces_each_gradient_once(self):
+        for model in BLOCKS:
+            for ranks in (2, 4):
+                with self.subTest(model=model, ranks=ranks):
+                    plan = self.plan(model, f"dp={ranks}", ranks)
+                    sent = Collectives(plan)
+                    self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
+                    # The gradients of all parameters, whole: nothing is split over dp.
+                    parameters = sum(plan["buffers"][t["buffer"]]["bytes"] for t in trained(plan))
+                    with_loss = sum(key[-1] * count for key, count in sent.traffic().items())
+                    # A mean over labels has two sums: of their losses, and their count.
+                    self.assertEqual(with_loss, parameters + 2 * SCALAR)
+                    self.same(sent.traffic(gradients=False), {("forward", "all_reduce", "sum", "dp", SCALAR): 2})
+
+    def test_micro_batches_do_not_reduce_gradients_more_often(self):
+        plan = self.plan("gpt2-tiny", "dp=2,micro_batch=1", 2)
+        self.assertEqual(plan["micro_batches"], 4)
+        sent = Collectives(plan)
+        self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
+        self.same(sent.traffic(gradients=False), {("update", "all_reduce", "sum", "dp", SCALAR): 2})
+
+    def tensor_parallel(self, model, around):
+        """Two all-reduces forward and two backward in a block, what surrounds the blocks, and the norm."""
+        want = Traffic({("forward", "all_reduce", "sum", "tp", HIDDEN[model]): 2 * BLOCKS[model],
+                        ("backward", "all_reduce", "sum", "tp", HIDDEN[model]): 2 * BLOCKS[model],
+                        ("update", "all_reduce", "sum", "tp", SCALAR): 1})
+        want.update(around)
+        return want
+
+    def cross_entropy(self):
+        """The logits stay where they are: the largest of each row, then its sum and its label's logit."""
+        return {("forward", "all_reduce", "max", "tp", ROWS): 1, ("forward", "all_reduce", "sum", "tp", ROWS): 2}
+
+    def test_tensor_parallel_gpt2(self):
+        hidden = HIDDEN["gpt2-tiny"]
+        around = Traffic({("forward", "all_reduce", "sum", "tp", hidden): 1,    # embedding, split by vocabulary
+                          ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head, the same weight
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                sent = Collectives(self.plan("gpt2-tiny", f"tp={ranks}", ranks))
+                self.same(sent.traffic(), self.tensor_parallel("gpt2-tiny", around + Traffic(self.cross_entropy())))
+
+    def test_tensor_parallel_llama(self):
+        hidden = HIDDEN["llama-tiny"]
+        around = Traffic({("forward", "all_gather", None, "tp", hidden): 1,     # embedding, split by columns
+                          ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head
+        sent = Collectives(self.plan("llama-tiny", "tp=2", 2))
+        self.same(sent.traffic(), self.tensor_parallel("llama-tiny", around + Traffic(self.cross_entropy())))
+
+    def test_tensor_parallel_bert(self):
+        hidden = HIDDEN["bert-tiny"]
+        around = Traffic({("forward", "all_gather", None, "tp", hidden): 2,           # two embeddings
+                          ("forward", "all_reduce", "sum", "tp", 8 * 3 * 4): 1,       # classifier
+                          ("backward", "all_reduce", "sum", "tp", 8 * 64 * 4): 1})    # pooler
+        sent = Collectives(self.plan("bert-tiny", "tp=2", 2))
+        self.same(sent.traffic(), self.tensor_parallel("bert-tiny", around))
+
+    def test_fused_qkv_is_split_by_heads_and_sends_nothing(self):
+        plan = self.plan("gpt2-tiny", "tp=4", 4)
+        sharded = {t["name"]: t["layout"] for t in plan["tensors"] if "qkv" in t["name"] and t["role"] == "parameter"}
+        self.assertEqual(len(sharded), 2 * BLOCKS["gpt2-tiny"])
+        for name, layout in sharded.items():
+            # 192 rows = (q, k, v) x 4 heads of 16: a rank has a head of each. (64 over tp is 4 x 16 with 4 over tp.)
+            self.assertEqual([(f["size"], f["axes"]) for f in layout[0]], [(3, []), (64, ["tp"])], name)
+        sent = Collectives(plan)
+        forward = [i["name"] for phase, i in sent.all if phase == "forward"]
+        self.assertEqual([name for name in forward if "qkv" in name], [])
+        # Backward: the sum over heads of the gradient of what went into the projection, and nothing else.
+        backward = [i for phase, i in sent.all if phase == "backward" and "qkv" in i["name"]]
+        self.assertEqual([(i["op"], i["kind"]) for i in backward], [("all_reduce", "sum")] * BLOCKS["gpt2-tiny"])
+
+    def test_sequence_parallel_sends_the_bytes_of_tensor_parallel(self):
+        plan = self.plan("gpt2-tiny", "tp=4,sp=true", 4)
+        sent, hidden, blocks = Collectives(plan), HIDDEN["gpt2-tiny"], BLOCKS["gpt2-tiny"]
+        want = Traffic(self.cross_entropy())
+        # An all-reduce of n bytes is a reduce-scatter and an all-gather of n bytes; tp=4 has 2 a block and one around.
+        for phase in ("forward", "backward"):
+            want[phase, "reduce_scatter", "sum", "tp", hidden] = 2 * blocks + 1
+            want[phase, "all_gather", None, "tp", hidden] = 2 * blocks + 1
+        want["update", "all_reduce", "sum", "tp", SCALAR] = 1
+        self.same(sent.traffic(gradients=False), want)
+        # Norms and the biases after a row-split weight see a part of the sequence on each rank: [64] each.
+        norms_and_biases = 2 * (2 * blocks + 1) + 2 * blocks
+        self.assertEqual(sent.gradients(), [("tp", (64,))] * norms_and_biases)
+
+    def test_both_together(self):
+        plan = self.plan("gpt2-tiny", "dp=2,tp=2", 4)
+        sent, hidden = Collectives(plan), HIDDEN["gpt2-tiny"] // 2
+        self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
+        want = Traffic({("forward", "all_reduce", "max", "tp", ROWS // 2): 1, ("forward", "all_reduce", "sum", "tp", ROWS // 2): 2,
+                        ("forward", "all_reduce", "sum", "dp", SCALAR): 2, ("update", "all_reduce", "sum", "tp", SCALAR): 1})
+        for phase in ("forward", "backward"):
+            want[phase, "all_reduce", "sum", "tp", hidden] = 2 * BLOCKS["gpt2-tiny"] + 1
+        self.same(sent.traffic(gradients=False), want)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

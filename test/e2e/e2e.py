@@ -1,0 +1,151 @@
+"""What the end-to-end tests share: calling the tools, and reading what they write.
+
+Python's standard library only. The tools are found in $DPC_BIN, the source in
+$DPC_SOURCE (ctest sets both); without them, in ../../build/bin and ../..
+"""
+import array
+import contextlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.environ.get("DPC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BIN = os.environ.get("DPC_BIN") or os.path.join(SOURCE, "build", "bin")
+MODELS = os.path.join(SOURCE, "test", "fixtures", "models")
+ONNX = os.path.join(SOURCE, "test", "fixtures", "onnx")
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+
+# A stuck rank must end the test, not the machine's patience.
+TIMEOUT_SECONDS = 300
+
+
+def tool(name):
+    return os.path.join(BIN, name)
+
+
+def model(name):
+    """The .onnx of test/fixtures/models/NAME."""
+    return os.path.join(MODELS, name, "model.onnx")
+
+
+def environment():
+    """Processes of one test share the cores with others, and may run as root in a container."""
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def call(words):
+    """Runs a command to its end, whatever its exit status."""
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environment())
+
+
+class ToolError(Exception):
+    pass
+
+
+def must(words):
+    """Runs a command that has to succeed; returns its stdout."""
+    done = call(words)
+    if done.returncode:
+        raise ToolError(f"{' '.join(str(w) for w in words)}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-600:]}")
+    return done.stdout
+
+
+def mpirun(processes):
+    """The words before a command that start it on several processes, or None when there is no mpirun."""
+    found = shutil.which("mpirun")
+    return [found, "--oversubscribe", "-np", str(processes)] if found else None
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder that is gone afterwards."""
+    path = tempfile.mkdtemp(prefix="dpc-e2e-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(SKIPPED)
+
+
+def read_json(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def read_plan(folder):
+    return read_json(os.path.join(folder, "plan.json"))
+
+
+def read_report(folder):
+    return read_json(os.path.join(folder, "report.json"))
+
+
+def read_metrics(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+# --- arrays -------------------------------------------------------------------
+
+_NPY_CODES = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "b1": "b", "u1": "B"}
+_SAFETENSORS_CODES = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "BOOL": "b", "U8": "B"}
+
+
+def read_npy(path):
+    """(dtype such as "f4", shape, values as a flat array.array)."""
+    with open(path, "rb") as file:
+        head = file.read(10)
+        if head[:6] != b"\x93NUMPY":
+            raise ValueError(f"{path}: not an .npy file")
+        text = file.read(struct.unpack("<H", head[8:10])[0]).decode()
+        # numpy writes a Python dictionary of literals.
+        import ast
+        fields = ast.literal_eval(text.strip())
+        if fields["fortran_order"]:
+            raise ValueError(f"{path}: column-major")
+        dtype = fields["descr"].lstrip("<|")
+        values = array.array(_NPY_CODES[dtype])
+        values.frombytes(file.read())
+        return dtype, tuple(fields["shape"]), values
+
+
+def write_npy(path, dtype, shape, values):
+    """Writes `values` (flat) as a row-major .npy of `dtype` such as "f4"."""
+    descr = ("|" if dtype in ("b1", "u1") else "<") + dtype
+    shown = "(" + "".join(f"{n}, " for n in shape).rstrip() + ")" if len(shape) < 2 else str(tuple(shape))
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shown}, }}"
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        file.write(array.array(_NPY_CODES[dtype], values).tobytes())
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, values as a flat array.array)}."""
+    with open(path, "rb") as file:
+        head = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    head.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in head.items():
+        values = array.array(_SAFETENSORS_CODES[entry["dtype"]])
+        begin, end = entry["data_offsets"]
+        values.frombytes(data[begin:end])
+        tensors[name] = (entry["dtype"], tuple(entry["shape"]), values)
+    return tensors
+
+
+def largest_difference(a, b):
+    """max |a - b| / max |b| of two flat arrays of one length."""
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} elements")
+    scale = max((abs(x) for x in b), default=0) or 1
+    return max((abs(x - y) for x, y in zip(a, b)), default=0) / scale

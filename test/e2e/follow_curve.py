@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Does a plan train as PyTorch trained?
+
+usage: follow_curve.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--comm=mpi] [--train=sgd] [--opt=WORD ...]
+
+Compiles MODEL_DIR/model.onnx under the strategy, trains the steps of MODEL_DIR/batches, and compares with
+MODEL_DIR/oracle.json: the loss and the gradient norm of every step, the L2 norm of every parameter at the end (by
+its name in the model file). The oracle trains with AdamW; with --train=sgd the reference is dpc's own run on one
+rank. Also checked: report.json names the strategy that was asked for, and the peak memory it predicts is the size
+of the plan's arena, within 2 %.
+
+Prints one line and exits with 0 when all of it holds, else with 1; 77 when --comm=mpi finds no mpirun.
+"""
+import argparse
+import math
+import os
+import sys
+
+import e2e
+
+# Relative. fp32 rounding alone (f64 against f32, split batches) moves the loss by 4e-6, gradient norms by 2e-3 and
+# parameter norms by 1e-4 at most.
+LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
+MEMORY_TOLERANCE = 0.02
+# The relative change of a parameter whose norm is almost zero says nothing.
+SMALLEST_NORM = 1e-3
+
+
+class Curve:
+    """What one training run leaves behind."""
+
+    def __init__(self, losses, grad_norms, parameter_norms):
+        self.losses, self.grad_norms, self.parameter_norms = losses, grad_norms, parameter_norms
+
+    @classmethod
+    def of_oracle(cls, oracle):
+        return cls(oracle["losses"], oracle["grad_norms"], oracle["param_norms"])
+
+    @classmethod
+    def of_run(cls, metrics, parameters):
+        rows = e2e.read_metrics(metrics)
+        norms = {name: math.sqrt(math.fsum(x * x for x in values))
+                 for name, (dtype, _, values) in e2e.read_safetensors(parameters).items() if dtype == "F32"}
+        return cls([r["loss"] for r in rows], [r["grad_norm"] for r in rows], norms)
+
+
+def relative(got, want):
+    return abs(got - want) / max(1e-6, abs(want))
+
+
+def largest(got, want):
+    """The largest relative difference of two series, infinite when they cannot be compared."""
+    if len(got) != len(want) or any(math.isnan(x) for x in got):
+        return math.inf
+    return max(map(relative, got, want))
+
+
+def optimizer_words(optimizer, kind):
+    words = [f"--train={kind}", f"--lr={optimizer['lr']}", f"--clip-grad-norm={optimizer['clip_grad_norm']}",
+             f"--weight-decay={optimizer['weight_decay']}"]
+    if kind == "adamw":
+        return words + [f"--beta1={optimizer['beta1']}", f"--beta2={optimizer['beta2']}", f"--eps={optimizer['eps']}"]
+    return words + ["--momentum=0.9"]
+
+
+class Case:
+    """One model under one strategy."""
+
+    def __init__(self, folder, strategy, ranks, comm="local", kind="adamw", words=()):
+        self.folder, self.strategy, self.ranks, self.comm, self.kind = folder, strategy, ranks, comm, kind
+        self.words = list(words)
+        self.oracle = e2e.read_json(f"{folder}/oracle.json")
+
+    def train(self, plan, strategy, ranks, comm):
+        """Compiles into `plan` and runs; returns the curve."""
+        first = f"{self.folder}/batches/{self.oracle['inputs'][0]}.npy"
+        frozen = [f"--frozen={','.join(self.oracle['frozen'])}"] if self.oracle.get("frozen") else []
+        e2e.must([e2e.tool("dpc-opt"), f"{self.folder}/model.onnx", f"--cluster=local:{ranks}",
+                  f"--global-batch={e2e.read_npy(first)[1][1]}", f"--strategy={strategy}", "--verify=off", "-o", plan] +
+                 frozen + optimizer_words(self.oracle["optimizer"], self.kind) + self.words)
+        launcher = e2e.mpirun(ranks) if comm == "mpi" else []
+        e2e.must(launcher + [e2e.tool("dpc-run"), plan, f"--batches={self.folder}/batches",
+                             f"--steps={self.oracle['steps']}", f"--comm={comm}", f"--metrics={plan}.jsonl",
+                             f"--save-params={plan}.safetensors"])
+        return Curve.of_run(f"{plan}.jsonl", f"{plan}.safetensors")
+
+    def problems(self, plan, got, want):
+        """What does not hold, as texts; and a summary of what was measured."""
+        loss, grad_norm = largest(got.losses, want.losses), largest(got.grad_norms, want.grad_norms)
+        changes = {name: relative(got.parameter_norms[name], norm) for name, norm in want.parameter_norms.items()
+                   if name in got.parameter_norms and not norm <= SMALLEST_NORM}
+        worst = max(changes, key=changes.get)
+        report, arena = e2e.read_report(plan), e2e.read_plan(plan)["arena_bytes"]
+        memory = report["chosen"]["predicted"]["memory_bytes"]["peak"] / arena - 1
+        found = [f"parameter {name} is not saved" for name in want.parameter_norms if name not in got.parameter_norms]
+        if not loss <= LOSS_TOLERANCE:
+            found.append("loss")
+        if not grad_norm <= GRAD_NORM_TOLERANCE:
+            found.append("gradient norm")
+        if not changes[worst] <= PARAMETER_TOLERANCE:
+            found.append(f"parameter {worst}")
+        if not abs(memory) <= MEMORY_TOLERANCE:
+            found.append(f"predicted memory, the arena has {arena} bytes")
+        chosen = report["chosen"]["strategy"]
+        for key, value in self.asked().items():
+            if str(chosen.get(key)).lower() != value:
+                found.append(f"report.json says {key}={chosen.get(key)}")
+        return found, f"loss={loss:.1e} grad_norm={grad_norm:.1e} parameters={changes[worst]:.1e} memory={memory:+.2%}"
+
+    def asked(self):
+        if self.strategy == "auto":
+            return {}
+        return dict(pair.lower().split("=") for pair in self.strategy.split(","))
+
+    def follow(self):
+        """Whether the plan follows the curve; prints one line."""
+        with e2e.scratch() as folder:
+            try:
+                got = self.train(f"{folder}/plan", self.strategy, self.ranks, self.comm)
+                want = Curve.of_oracle(self.oracle) if self.kind == self.oracle["optimizer"]["type"] else \
+                    self.train(f"{folder}/reference", "dp=1", 1, "local")
+                found, summary = self.problems(f"{folder}/plan", got, want)
+            except e2e.ToolError as error:
+                found, summary = ["it does not run"], str(error)
+        print("FAIL" if found else "ok  ", self.oracle["model"], self.strategy, self.kind, self.comm, f"ranks={self.ranks}",
+              summary, "; ".join(found))
+        return not found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder with model.onnx, batches/ and oracle.json")
+    parser.add_argument("--strategy", required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--comm", choices=["local", "mpi"], default="local")
+    parser.add_argument("--train", choices=["adamw", "sgd"], default="adamw")
+    parser.add_argument("--bin", help="folder of dpc-opt and dpc-run")
+    parser.add_argument("--opt", action="append", default=[], help="one more word for dpc-opt")
+    arguments = parser.parse_args()
+    if arguments.bin:
+        e2e.BIN = os.path.abspath(arguments.bin)
+    if arguments.comm == "mpi" and not e2e.mpirun(1):
+        e2e.skip("no mpirun on this machine")
+    case = Case(arguments.model, arguments.strategy, arguments.ranks, arguments.comm, arguments.train, arguments.opt)
+    sys.exit(0 if case.follow() else 1)
+
+
+if __name__ == "__main__":
+    main()
