@@ -97,8 +97,7 @@ ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
   return layout;
 }
 
-ArenaLayout packArena(const std::vector<Lifetime> &buffers,
-                      int64_t alignment) {
+ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
   int64_t bound = arenaLowerBound(buffers, alignment);
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);

@@ -56,8 +56,7 @@ struct FixedLowering
 
 /// Transposes, slices and broadcasts are views only where marked.
 template <typename Op>
-struct ViewLowering
-    : LoweringOpInterface::ExternalModel<ViewLowering<Op>, Op> {
+struct ViewLowering : LoweringOpInterface::ExternalModel<ViewLowering<Op>, Op> {
   LoweringKind getLoweringKind(Operation *op) const {
     return op->hasAttr("dpc.view") ? LoweringKind::view
                                    : LoweringKind::elementwise;
@@ -75,9 +74,9 @@ void registerLoweringModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
     attach<LoweringKind::matmul, MatmulOp>(context);
     attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
-           CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp,
-           EmbeddingOp, CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp,
-           RankSliceOp, AttentionScoresGradOp>(context);
+           CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp, EmbeddingOp,
+           CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,
+           AttentionScoresGradOp>(context);
     attach<LoweringKind::kernel, ReduceOp, SoftmaxOp, SoftmaxGradOp, NormOp,
            NormGradOp, EmbeddingGradOp, CrossEntropySumsOp, AccumulateOp,
            SumSquaresOp, AttentionProbsOp, KernelOp>(context);

@@ -11,8 +11,8 @@ namespace dpc::codegen {
 
 /// What the IR does not say.
 struct CodegenOptions {
-  std::string model;              ///< name for the plan
-  bool trains = false;            ///< the plan updates parameters
+  std::string model;                ///< name for the plan
+  bool trains = false;              ///< the plan updates parameters
   std::string targetCpu = "native"; ///< see resolveTargetCpu
   rt::LrSchedule lrSchedule;
 };

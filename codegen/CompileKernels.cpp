@@ -35,9 +35,9 @@ using namespace mlir;
 namespace dpc::codegen {
 
 void registerCodegenDialects(DialectRegistry &registry) {
-  registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                  scf::SCFDialect>();
+  registry
+      .insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect,
+              LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
 }
@@ -81,15 +81,15 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   info.reset(target->createMCSubtargetInfo(triple, cpu, ""));
   TargetCpu result{cpu, {}};
   // What decides whether vector code runs at all; the rest comes with these.
-  for (const char *feature : {"sse4.1", "avx", "avx2", "fma", "f16c",
-                              "avx512f", "avx512bw", "avx512dq", "avx512vl"})
+  for (const char *feature : {"sse4.1", "avx", "avx2", "fma", "f16c", "avx512f",
+                              "avx512bw", "avx512dq", "avx512vl"})
     if (triple.isX86() && info->checkFeatures("+" + std::string(feature)))
       result.features.push_back(feature);
   return result;
 }
 
-static std::unique_ptr<llvm::TargetMachine>
-createMachine(const TargetCpu &cpu, std::string &error) {
+static std::unique_ptr<llvm::TargetMachine> createMachine(const TargetCpu &cpu,
+                                                          std::string &error) {
   llvm::Triple triple = hostTriple();
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(triple, error);

@@ -176,8 +176,7 @@ Value KernelEmitter::concatAt(ConcatOp op, ArrayRef<Index> indices) {
   for (Value part : op.getParts()) {
     int64_t end = begin + shapeOf(part)[dim];
     Indices inner(indices);
-    inner[dim] =
-        LoopSpace::add(&b, indices[dim], LoopSpace::constant(-begin));
+    inner[dim] = LoopSpace::add(&b, indices[dim], LoopSpace::constant(-begin));
     if (bounds && bounds->first >= begin && bounds->second < end)
       return at(part, inner);
     if (!position)
@@ -185,14 +184,15 @@ Value KernelEmitter::concatAt(ConcatOp op, ArrayRef<Index> indices) {
     // Out-of-range positions are clamped: the load must stay inside.
     Value shifted = arith::SubIOp::create(b, position, constantI64(b, begin));
     shifted = arith::MaxSIOp::create(b, shifted, constantI64(b, 0));
-    shifted = arith::MinSIOp::create(b, shifted,
-                                     constantI64(b, end - begin - 1));
+    shifted =
+        arith::MinSIOp::create(b, shifted, constantI64(b, end - begin - 1));
     inner[dim] = LoopSpace::opaque(shifted);
     Value element = at(part, inner);
     if (result)
       element = arith::SelectOp::create(
-          b, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
-                                   constantI64(b, begin)),
+          b,
+          arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
+                                constantI64(b, begin)),
           result, element);
     result = element;
     begin = end;
@@ -204,15 +204,15 @@ Value KernelEmitter::padAt(PadOp op, ArrayRef<Index> indices) {
   Value inside;
   Indices inner;
   auto require = [&](Value condition) {
-    inside = inside ? Value(arith::AndIOp::create(b, inside, condition))
-                    : condition;
+    inside =
+        inside ? Value(arith::AndIOp::create(b, inside, condition)) : condition;
   };
   for (auto [d, index] : llvm::enumerate(indices)) {
     int64_t low = op.getLow()[d], stride = op.getStrides()[d];
     int64_t size = shapeOf(op.getX())[d];
     auto bounds = range(index);
-    if (bounds && (bounds->second < low ||
-                   bounds->first > low + (size - 1) * stride))
+    if (bounds &&
+        (bounds->second < low || bounds->first > low + (size - 1) * stride))
       return math.constant(elementOf(op.getResult()), 0);
     if (stride == 1 && bounds && bounds->first >= low &&
         bounds->second < low + size) {
@@ -309,8 +309,7 @@ Value KernelEmitter::crossEntropyGradAt(CrossEntropyGradOp op,
       lookup(op, at(op.getLabels(), row), shapeOf(op.getLogits())[1]);
   Value j = space.materialize(b, indices[1]);
   Value isLabel = arith::AndIOp::create(
-      b, found,
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, j));
+      b, found, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, j));
   Value prob = math.exp(math.sub(logit, at(op.getLse(), row)));
   Value one = arith::SelectOp::create(b, isLabel, math.constant(type, 1),
                                       math.constant(type, 0));
@@ -345,8 +344,7 @@ Value KernelEmitter::scoresGradAt(AttentionScoresGradOp op, unsigned result,
   }
   if (result == 0)
     return p;
-  Value inner =
-      math.sub(at(op.getDprobs(), indices), at(op.getDelta(), row));
+  Value inner = math.sub(at(op.getDprobs(), indices), at(op.getDelta(), row));
   Value ds = math.mul(scale, math.mul(p, inner));
   return visible ? arith::SelectOp::create(b, visible, ds, zero) : ds;
 }
@@ -376,12 +374,11 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
   if (result == 1)
     return m1;
   Value v1 = math.add(math.mul(v, math.constant(type, beta2)),
-                      math.mul(math.mul(g, g),
-                               math.constant(type, 1 - beta2)));
+                      math.mul(math.mul(g, g), math.constant(type, 1 - beta2)));
   if (result == 2)
     return v1;
-  Value stepSize = math.convert(
-      math.div(math.convert(lr, f64), correction(beta1)), type);
+  Value stepSize =
+      math.convert(math.div(math.convert(lr, f64), correction(beta1)), type);
   Value root = math.convert(
       math::SqrtOp::create(b, correction(beta2)).getResult(), type);
   double decay = op.getWeightDecay().convertToDouble();
@@ -394,19 +391,17 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
                   math.mul(stepSize, math.div(m1, denominator)));
 }
 
-Value KernelEmitter::sgdAt(SgdOp op, unsigned result,
-                           ArrayRef<Index> indices) {
+Value KernelEmitter::sgdAt(SgdOp op, unsigned result, ArrayRef<Index> indices) {
   Value p = at(op.getP(), indices);
   Type type = p.getType();
   Value g = math.mul(at(op.getG(), indices), at(op.getScale(), {}));
-  Value decay =
-      math.constant(type, op.getWeightDecay().convertToDouble());
+  Value decay = math.constant(type, op.getWeightDecay().convertToDouble());
   g = math.add(g, math.mul(decay, p));
   Value momentum = math.constant(type, op.getMomentum().convertToDouble());
   Value buffer = math.add(math.mul(momentum, at(op.getBuffer(), indices)), g);
-  Value first = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE,
-                                      at(op.getStep(), {}),
-                                      math.constant(type, 1));
+  Value first =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, at(op.getStep(), {}),
+                            math.constant(type, 1));
   Value b1 = arith::SelectOp::create(b, first, g, buffer);
   return result == 1 ? b1 : math.sub(p, math.mul(at(op.getLr(), {}), b1));
 }

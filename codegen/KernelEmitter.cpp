@@ -36,8 +36,8 @@ func::FuncOp KernelEmitter::emitEntry() {
     numScalars += scalarsOf(&op).size();
   SmallVector<Type> types(numInputs + numOutputs, pointer);
   types.append(numScalars, b.getI64Type());
-  auto impl = func::FuncOp::create(b, symbol + "_impl",
-                                   b.getFunctionType(types, {}));
+  auto impl =
+      func::FuncOp::create(b, symbol + "_impl", b.getFunctionType(types, {}));
   impl.setPrivate();
   for (unsigned i = 0; i < numInputs + numOutputs; ++i) {
     bool shared = i >= numInputs && spec.aliases[i - numInputs] >= 0;
@@ -45,8 +45,8 @@ func::FuncOp KernelEmitter::emitEntry() {
       impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                       b.getUnitAttr());
   }
-  auto entry = func::FuncOp::create(
-      b, symbol, b.getFunctionType({pointer, pointer}, {}));
+  auto entry = func::FuncOp::create(b, symbol,
+                                    b.getFunctionType({pointer, pointer}, {}));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(entry.addEntryBlock());
   SmallVector<Value> arguments;
@@ -126,8 +126,8 @@ void KernelEmitter::annotateLoops(func::FuncOp function) {
       return;
     loop->setAttr("llvm.loop_annotation",
                   LLVM::LoopAnnotationAttr::get(
-                      context, /*disableNonforced=*/{},
-                      vectorize, /*interleave=*/{}, /*unroll=*/{},
+                      context, /*disableNonforced=*/{}, vectorize,
+                      /*interleave=*/{}, /*unroll=*/{},
                       /*unrollAndJam=*/{},
                       /*licm=*/{}, /*distribute=*/{}, /*pipeline=*/{},
                       /*peeled=*/{}, /*unswitch=*/{}, /*mustProgress=*/{},
@@ -150,8 +150,8 @@ Value KernelEmitter::address(const MemoryRef &memory, Type storage,
 Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
                           ArrayRef<Index> indices) {
   Type storage = storageType(elementType);
-  Value element = LLVM::LoadOp::create(b, storage,
-                                       address(memory, storage, indices));
+  Value element =
+      LLVM::LoadOp::create(b, storage, address(memory, storage, indices));
   if (storage == elementType)
     return element;
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element,
@@ -184,10 +184,9 @@ Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
   value = value.reshape(RankedTensorType::get(type.getNumElements(), storage));
   auto function = b.getBlock()->getParent()->getParentOfType<func::FuncOp>();
   Operation *self = op.getOperation();
-  std::string name =
-      symbol + "_c" +
-      std::to_string(std::distance(self->getBlock()->begin(),
-                                   Block::iterator(self)));
+  std::string name = symbol + "_c" +
+                     std::to_string(std::distance(self->getBlock()->begin(),
+                                                  Block::iterator(self)));
   auto module = function->getParentOfType<ModuleOp>();
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard guard(b);
@@ -220,8 +219,8 @@ SmallVector<Value> KernelEmitter::foldLoop(Value upper, ValueRange init,
     block->back().erase();
   b.setInsertionPointToEnd(block);
   memos.emplace_back();
-  SmallVector<Value> next = body(loop.getInductionVar(),
-                                 loop.getRegionIterArgs());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
   scf::YieldOp::create(b, next);
   memos.pop_back();
   return {loop.getResults().begin(), loop.getResults().end()};

@@ -75,9 +75,8 @@ private:
 
   // Loops (KernelEmitter.cpp).
   void forLoop(int64_t size, const LoopBody &body);
-  llvm::SmallVector<mlir::Value> foldLoop(mlir::Value upper,
-                                          mlir::ValueRange init,
-                                          const FoldBody &body);
+  llvm::SmallVector<mlir::Value>
+  foldLoop(mlir::Value upper, mlir::ValueRange init, const FoldBody &body);
   /// Opens a loop that is dimension `size` of the space; body gets its index.
   void spaceLoop(int64_t size, const std::function<void(Index)> &body);
   void spaceLoops(llvm::ArrayRef<int64_t> sizes, Indices &indices,
@@ -85,8 +84,8 @@ private:
   /// As foldLoop, over a dimension of the space.
   llvm::SmallVector<mlir::Value>
   spaceFold(int64_t size, mlir::ValueRange init,
-            const std::function<llvm::SmallVector<mlir::Value>(
-                Index, mlir::ValueRange)> &body);
+            const std::function<
+                llvm::SmallVector<mlir::Value>(Index, mlir::ValueRange)> &body);
 
   // Elements (Elements.cpp).
   mlir::Value at(mlir::Value value, llvm::ArrayRef<Index> indices);
@@ -106,8 +105,7 @@ private:
   mlir::Value sgdAt(SgdOp op, unsigned result, llvm::ArrayRef<Index> indices);
   /// Row of a looked-up id in this rank's shard and whether it is there.
   std::pair<mlir::Value, mlir::Value> lookup(mlir::Operation *op,
-                                             mlir::Value id,
-                                             int64_t localSize);
+                                             mlir::Value id, int64_t localSize);
   /// Least and greatest value of an affine index.
   std::optional<std::pair<int64_t, int64_t>> range(const Index &index) const;
   mlir::Value scalar(mlir::Operation *op, unsigned position);
@@ -115,13 +113,16 @@ private:
   // Nests (Nests.cpp).
   llvm::LogicalResult emitElementwise();
   void emitCut(llvm::ArrayRef<unsigned> results);
-  void emitNest(llvm::ArrayRef<unsigned> results,
-                llvm::ArrayRef<int64_t> begin, llvm::ArrayRef<int64_t> sizes);
+  void emitNest(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<int64_t> begin,
+                llvm::ArrayRef<int64_t> sizes);
   void emitBox(mlir::Value value, const MemoryRef &target);
   llvm::SmallVector<bool> mergeable(llvm::ArrayRef<mlir::Value> values,
                                     llvm::ArrayRef<StridedView> targets,
                                     llvm::ArrayRef<int64_t> begin,
-                                    llvm::ArrayRef<int64_t> sizes);
+                                    llvm::ArrayRef<int64_t> sizes,
+                                    int64_t &crossed);
+  void emitTiled(llvm::ArrayRef<int64_t> sizes, int64_t crossed, Indices &loops,
+                 const std::function<void()> &body);
   void fill(const MemoryRef &target, mlir::Type elementType, double value);
 
   // Rows (RowKernels.cpp).

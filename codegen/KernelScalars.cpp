@@ -24,10 +24,9 @@ SmallVector<LocalFactor> factorsOf(std::optional<Type> global, int64_t dim,
     return result;
   }
   for (const Factor &factor : spec->dims[dim])
-    result.push_back({factor.size,
-                      localFactorSize(spec->mesh, factor.size, factor.axes),
-                      isUneven(spec->mesh, factor),
-                      axisNames(spec->mesh, factor.axes)});
+    result.push_back(
+        {factor.size, localFactorSize(spec->mesh, factor.size, factor.axes),
+         isUneven(spec->mesh, factor), axisNames(spec->mesh, factor.axes)});
   return result;
 }
 

@@ -1,9 +1,9 @@
 //===- KernelScalars.h - What a kernel asks about its rank ------*- C++ -*-===//
 //
-// A kernel is compiled once for all ranks and micro-batches. What differs, where
-// a shard begins and how much of it exists, reaches it as int64 arguments that
-// the runtime evaluates. This file is the one list of them, read by the writer
-// of the plan and by the emitter of the code.
+// A kernel is compiled once for all ranks and micro-batches. What differs,
+// where a shard begins and how much of it exists, reaches it as int64 arguments
+// that the runtime evaluates. This file is the one list of them, read by the
+// writer of the plan and by the emitter of the code.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNELSCALARS_H

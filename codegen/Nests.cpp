@@ -36,6 +36,9 @@ public:
   LoopSpace space;
   /// merges[d]: loops d and d + 1 may become one.
   SmallVector<bool> merges;
+  /// A loop along which some access is contiguous that jumps along the last
+  /// loop, or -1.
+  int64_t crossed = -1;
 
 private:
   void inspect(const Index &index);
@@ -55,11 +58,14 @@ void FlattenAnalysis::inspect(const Index &index) {
   }
 }
 
-void FlattenAnalysis::access(const StridedView &view,
-                             ArrayRef<Index> indices) {
+void FlattenAnalysis::access(const StridedView &view, ArrayRef<Index> indices) {
   Index linear =
       LoopSpace::linearize(nullptr, indices, view.strides, view.offset);
   linear.coefs.resize(sizes.size(), 0);
+  if (!sizes.empty() && std::abs(linear.coefs.back()) > 1)
+    for (size_t d = 0; d + 1 < sizes.size(); ++d)
+      if (linear.coefs[d] == 1)
+        crossed = d;
   for (size_t d = 0; d + 1 < sizes.size(); ++d)
     if (sizes[d] != 1 && linear.coefs[d] != sizes[d + 1] * linear.coefs[d + 1])
       merges[d] = false;
@@ -114,7 +120,8 @@ static Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
 SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
                                            ArrayRef<StridedView> targets,
                                            ArrayRef<int64_t> begin,
-                                           ArrayRef<int64_t> sizes) {
+                                           ArrayRef<int64_t> sizes,
+                                           int64_t &crossed) {
   FlattenAnalysis analysis(sizes);
   Indices indices;
   for (int64_t d = 0, e = sizes.size(); d < e; ++d)
@@ -124,6 +131,7 @@ SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
     analysis.visit(value, indices, spec.inputs);
     analysis.access(target, indices);
   }
+  crossed = analysis.crossed;
   return analysis.merges;
 }
 
@@ -131,17 +139,61 @@ SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
 // Emission
 //===----------------------------------------------------------------------===//
 
+/// Both sides of a transpose stay in the nearest cache within a tile.
+static constexpr int64_t kTile = 32;
+
+/// Loops `crossed` and the last in tiles, inside all others.
+void KernelEmitter::emitTiled(ArrayRef<int64_t> sizes, int64_t crossed,
+                              Indices &loops,
+                              const std::function<void()> &body) {
+  int64_t last = sizes.size() - 1;
+  loops.resize(sizes.size());
+  auto tiles = [&](int64_t d) { return (sizes[d] + kTile - 1) / kTile; };
+  // Positions inside tile `tile` of dimension d; the last tile may be smaller.
+  auto within = [&](int64_t d, const Index &tile, auto next) {
+    Value upper = constantI64(b, kTile);
+    Index first = LoopSpace::scale(&b, tile, kTile);
+    if (sizes[d] % kTile != 0)
+      upper = arith::MinSIOp::create(
+          b, upper,
+          arith::SubIOp::create(b, constantI64(b, sizes[d]),
+                                space.materialize(b, first)));
+    foldLoop(upper, {}, [&](Value i, ValueRange) {
+      int64_t loop = space.push(kTile, i);
+      loops[d] = LoopSpace::add(&b, first, space.loop(loop));
+      next();
+      space.pop();
+      return SmallVector<Value>();
+    });
+  };
+  std::function<void(int64_t)> open = [&](int64_t d) {
+    if (d == crossed)
+      return open(d + 1);
+    if (d < last)
+      return spaceLoop(sizes[d], [&](Index i) {
+        loops[d] = i;
+        open(d + 1);
+      });
+    spaceLoop(tiles(crossed), [&](Index row) {
+      spaceLoop(tiles(last), [&](Index column) {
+        within(crossed, row, [&] { within(last, column, body); });
+      });
+    });
+  };
+  open(0);
+}
+
 /// One nest over a box of the results' shape.
 void KernelEmitter::emitNest(ArrayRef<unsigned> results,
-                             ArrayRef<int64_t> begin,
-                             ArrayRef<int64_t> sizes) {
+                             ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
   SmallVector<Value> values;
   SmallVector<StridedView> targets;
   for (unsigned r : results) {
     values.push_back(yields[r]);
     targets.push_back(outputs[r].view);
   }
-  SmallVector<bool> merges = mergeable(values, targets, begin, sizes);
+  int64_t crossed = -1;
+  SmallVector<bool> merges = mergeable(values, targets, begin, sizes, crossed);
   Indices loops;
   auto body = [&] {
     Indices indices = shifted(&b, loops, begin);
@@ -153,6 +205,8 @@ void KernelEmitter::emitNest(ArrayRef<unsigned> results,
     for (auto [element, r] : llvm::zip_equal(elements, results))
       store(element, outputs[r], indices);
   };
+  if (crossed >= 0 && sizes[crossed] >= 2 * kTile && sizes.back() >= 2 * kTile)
+    return emitTiled(sizes, crossed, loops, body);
   // `pending`: iterations of the outer loops that were merged into this one.
   std::function<void(unsigned, int64_t)> open = [&](unsigned d,
                                                     int64_t pending) {
@@ -247,18 +301,18 @@ void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
   if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
     SmallVector<int64_t> begin(zeros);
     for (Value part : concat.getParts()) {
-      emitBox(part, {target.pointer,
-                     target.view.slice(begin, ones, shapeOf(part))});
+      emitBox(part,
+              {target.pointer, target.view.slice(begin, ones, shapeOf(part))});
       begin[concat.getDim()] += shapeOf(part)[concat.getDim()];
     }
     return;
   }
   if (auto pad = dyn_cast_or_null<PadOp>(op)) {
     fill(target, elementOf(value), 0);
-    return emitBox(pad.getX(), {target.pointer,
-                                target.view.slice(pad.getLow(),
-                                                  pad.getStrides(),
-                                                  shapeOf(pad.getX()))});
+    return emitBox(
+        pad.getX(),
+        {target.pointer, target.view.slice(pad.getLow(), pad.getStrides(),
+                                           shapeOf(pad.getX()))});
   }
   Indices indices;
   spaceLoops(shape, indices,

@@ -85,9 +85,9 @@ void PlanBuilder::wrapLooseOps() {
 
 LogicalResult PlanBuilder::checkTypes() {
   WalkResult result = step.walk([&](Operation *op) {
-    for (Type type : llvm::concat<const Type>(
-             llvm::to_vector(op->getOperandTypes()),
-             llvm::to_vector(op->getResultTypes()))) {
+    for (Type type :
+         llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
+                                  llvm::to_vector(op->getResultTypes()))) {
       auto tensor = dyn_cast<RankedTensorType>(type);
       if (!tensor || dtypeOf(tensor.getElementType()))
         continue;
@@ -119,8 +119,8 @@ Value PlanBuilder::rootOf(Value value) const {
 }
 
 void PlanBuilder::orderOps() {
-  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
-                      Phase::update})
+  for (Phase phase :
+       {Phase::setup, Phase::forward, Phase::backward, Phase::update})
     for (Operation &op : step.getBody().front().without_terminator())
       if (phaseOf(&op) == phase)
         ops.push_back(&op);
@@ -200,8 +200,7 @@ rt::BufferKind PlanBuilder::kindOf(Value value) {
   return crosses ? rt::BufferKind::Activation : rt::BufferKind::Workspace;
 }
 
-/// Short name of what computes `op`, for traces.
-static std::string nameOfOp(Operation *op) {
+std::string nameOfOp(Operation *op) {
   if (auto loc = dyn_cast<NameLoc>(op->getLoc()))
     return loc.getName().str();
   if (auto kernel = dyn_cast<KernelOp>(op)) {
@@ -218,10 +217,9 @@ static std::string nameOfOp(Operation *op) {
 }
 
 Slot PlanBuilder::newSlot(Value value) {
-  int buffer = addBuffer(typeOf(value), kindOf(value),
-                         nameOfOp(value.getDefiningOp()));
-  return slots[value] = {buffer,
-                         StridedView::dense(typeOf(value).getShape())};
+  int buffer =
+      addBuffer(typeOf(value), kindOf(value), nameOfOp(value.getDefiningOp()));
+  return slots[value] = {buffer, StridedView::dense(typeOf(value).getShape())};
 }
 
 std::optional<int> PlanBuilder::denseBuffer(const Slot &slot,
@@ -314,8 +312,8 @@ LogicalResult PlanBuilder::lowerConstant(ConstantOp op) {
     draft.constants.insert(draft.constants.end(), raw.begin(), raw.end());
   }
   int64_t bytes = draft.plan.buffers[tensor.buffer].bytes;
-  tensor.source = rt::TensorSource{"constants.bin", offset, bytes,
-                                   tensor.dtype};
+  tensor.source =
+      rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
   draft.constants.resize((draft.constants.size() + 63) / 64 * 64);
   slots[op.getResult()] = {tensor.buffer, StridedView::dense(type.getShape())};
   draft.plan.tensors.push_back(std::move(tensor));
@@ -461,104 +459,6 @@ LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
   if (call.symbol.empty())
     return failure();
   emit(phaseOf(op), std::move(call), "accumulate");
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Collectives
-//===----------------------------------------------------------------------===//
-
-/// The group along `axes`. With `ordered` the axes must be in mesh order, in
-/// which pieces are stacked.
-FailureOr<int> PlanBuilder::groupOf(Operation *op, ArrayAttr axes,
-                                    bool ordered) {
-  std::vector<std::string> names, sorted;
-  for (Attribute axis : axes)
-    names.push_back(cast<StringAttr>(axis).getValue().str());
-  for (const rt::MeshAxis &axis : draft.plan.mesh.axes)
-    if (llvm::is_contained(names, axis.name))
-      sorted.push_back(axis.name);
-  if (sorted.size() != names.size())
-    return op->emitOpError("names an axis that is no rank axis of the mesh");
-  if (ordered && sorted != names)
-    return op->emitOpError("stacks pieces along axes that are not in the "
-                           "mesh's order");
-  for (const rt::Group &group : draft.plan.groups)
-    if (group.axes == sorted)
-      return group.id;
-  rt::Group group;
-  group.id = draft.plan.groups.size();
-  group.axes = sorted;
-  group.members = rt::groupMembers(draft.plan.mesh, sorted);
-  draft.plan.groups.push_back(std::move(group));
-  return draft.plan.groups.back().id;
-}
-
-static rt::ReduceKind reduceKind(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return rt::ReduceKind::Sum;
-  case ReduceKind::max:
-    return rt::ReduceKind::Max;
-  case ReduceKind::min:
-    return rt::ReduceKind::Min;
-  case ReduceKind::prod:
-    return rt::ReduceKind::Prod;
-  }
-  llvm_unreachable("unknown reduction");
-}
-
-LogicalResult PlanBuilder::lowerAllReduce(AllReduceOp op) {
-  auto group = groupOf(op, op.getAxes(), /*ordered=*/false);
-  if (failed(group))
-    return failure();
-  rt::AllReduceOp reduce;
-  reduce.group = *group;
-  reduce.kind = reduceKind(op.getKind());
-  for (auto [input, result] :
-       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
-    Slot from = slots[input];
-    auto buffer = denseBuffer(from, typeOf(input).getElementType());
-    if (!buffer)
-      return op.emitOpError("reduces a strided view");
-    Value root = rootOf(input);
-    bool inPlace = root.getDefiningOp() && diesAt(input, op) &&
-                   !isPersistent(draft.plan.buffers[from.buffer].kind) &&
-                   !llvm::is_contained(reduce.buffers, *buffer);
-    if (inPlace) {
-      slots[result] = from;
-    } else {
-      Slot copy = newSlot(result);
-      emit(phaseOf(op),
-           rt::CopyOp{*buffer, copy.buffer, 0, 0,
-                      draft.plan.buffers[copy.buffer].bytes},
-           "copy");
-      buffer = copy.buffer;
-    }
-    reduce.buffers.push_back(*buffer);
-  }
-  emit(phaseOf(op), std::move(reduce), nameOfOp(op), rt::Queue::Comm);
-  return success();
-}
-
-LogicalResult PlanBuilder::lowerStacked(Operation *op, ArrayAttr axes) {
-  auto group = groupOf(op, axes, /*ordered=*/true);
-  if (failed(group))
-    return failure();
-  Value input = op->getOperand(0);
-  auto in = denseBuffer(slots[input], typeOf(input).getElementType());
-  if (!in)
-    return op->emitOpError("sends a strided view");
-  int out = newSlot(op->getResult(0)).buffer;
-  rt::OpVariant call;
-  if (isa<AllGatherOp>(op))
-    call = rt::AllGatherOp{*group, *in, out};
-  else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-    call =
-        rt::ReduceScatterOp{*group, *in, out, reduceKind(scatter.getKind())};
-  else
-    call = rt::AllToAllOp{*group, *in, out};
-  emit(phaseOf(op), std::move(call), nameOfOp(op), rt::Queue::Comm);
   return success();
 }
 

@@ -56,10 +56,12 @@ private:
   llvm::LogicalResult lowerConstant(ConstantOp op);
   llvm::LogicalResult lowerKernel(KernelOp op);
   llvm::LogicalResult lowerAccumulate(AccumulateOp op);
-  llvm::LogicalResult lowerAllReduce(AllReduceOp op);
-  llvm::LogicalResult lowerStacked(mlir::Operation *op, mlir::ArrayAttr axes);
   int64_t tiedInput(KernelOp op, unsigned result);
   std::string kernelSymbol(const KernelSpec &spec);
+
+  // PlanCollectives.cpp
+  llvm::LogicalResult lowerAllReduce(AllReduceOp op);
+  llvm::LogicalResult lowerStacked(mlir::Operation *op, mlir::ArrayAttr axes);
   llvm::FailureOr<int> groupOf(mlir::Operation *op, mlir::ArrayAttr axes,
                                bool ordered);
 
@@ -110,13 +112,16 @@ private:
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
   std::vector<Item> items;
-  std::vector<Item> tails; ///< appended to their phases
+  std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
   llvm::StringMap<std::string> symbols;
 };
 
 /// Element type of buffers for `type`; nullopt when it cannot be executed.
 std::optional<rt::DType> dtypeOf(mlir::Type type);
+
+/// Short name of what computes `op`, for traces.
+std::string nameOfOp(mlir::Operation *op);
 
 } // namespace dpc::codegen
 

@@ -24,7 +24,8 @@ struct Batch {
 static std::optional<Matrix> matrixOf(const StridedView &view) {
   size_t rank = view.shape.size();
   int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
-  int64_t rowStride = view.strides[rank - 2], colStride = view.strides[rank - 1];
+  int64_t rowStride = view.strides[rank - 2],
+          colStride = view.strides[rank - 1];
   if (colStride == 1 || cols == 1) {
     int64_t ld = rows == 1 ? std::max<int64_t>(cols, 1) : rowStride;
     if (ld >= cols)

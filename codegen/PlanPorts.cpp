@@ -43,13 +43,13 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
   tensor.name = stringOf(attrs, attr::kName);
   tensor.of = stringOf(attrs, attr::kOf);
   tensor.slot = stringOf(attrs, attr::kSlot);
-  tensor.role = isState                   ? rt::TensorRole::State
+  tensor.role = isState                 ? rt::TensorRole::State
                 : role == role::kBuffer ? rt::TensorRole::Buffer
-                                          : rt::TensorRole::Parameter;
-  tensor.buffer = addBuffer(cast<RankedTensorType>(argument.getType()),
-                            isState ? rt::BufferKind::Optimizer
-                                    : rt::BufferKind::Parameter,
-                            tensor.name);
+                                        : rt::TensorRole::Parameter;
+  tensor.buffer =
+      addBuffer(cast<RankedTensorType>(argument.getType()),
+                isState ? rt::BufferKind::Optimizer : rt::BufferKind::Parameter,
+                tensor.name);
   tensor.dtype = draft.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = globalShape(global);
   tensor.layout = layoutOf(global);
@@ -68,10 +68,10 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
                                      bytes.getInt(), *dtype};
     tensor.init = rt::InitKind::Source;
   }
-  slots[argument] = {tensor.buffer,
-                     StridedView::dense(
-                         cast<RankedTensorType>(argument.getType())
-                             .getShape())};
+  slots[argument] = {
+      tensor.buffer,
+      StridedView::dense(
+          cast<RankedTensorType>(argument.getType()).getShape())};
   draft.plan.tensors.push_back(std::move(tensor));
   return success();
 }
@@ -149,9 +149,8 @@ LogicalResult PlanBuilder::bindTie(Value value, int64_t argument,
   Item copy;
   copy.phase = Phase::update;
   copy.instruction.name = "copy";
-  copy.instruction.op =
-      rt::CopyOp{*buffer, target.buffer, 0, 0,
-                 draft.plan.buffers[target.buffer].bytes};
+  copy.instruction.op = rt::CopyOp{*buffer, target.buffer, 0, 0,
+                                   draft.plan.buffers[target.buffer].bytes};
   tails.push_back(std::move(copy));
   return success();
 }
@@ -189,8 +188,8 @@ void PlanBuilder::bindOutput(unsigned index, Value value) {
     Value argument = body->addArgument(type, step.getLoc());
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, step.getLoc(), argument);
-    KernelSpec spec{kernel, {slot.view},
-                    {StridedView::dense(type.getShape())}, {-1}};
+    KernelSpec spec{
+        kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
     rt::KernelOp call;
     call.symbol = kernelSymbol(spec);
     call.buffers = {slot.buffer, port.buffer};

@@ -22,8 +22,8 @@ void PlanBuilder::orderItems() {
     items.push_back(std::move(item));
   tails.clear();
   std::vector<Item> ordered;
-  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
-                      Phase::update})
+  for (Phase phase :
+       {Phase::setup, Phase::forward, Phase::backward, Phase::update})
     for (Item &item : items)
       if (item.phase == phase)
         ordered.push_back(std::move(item));
@@ -181,7 +181,8 @@ void PlanBuilder::placeBuffers() {
       lives[buffer.id] = {lives[buffer.id].bytes, 0, count};
   }
   for (int64_t i = 0; i < count; ++i) {
-    int64_t end = items[i].instruction.queue == rt::Queue::Comm ? waiters[i] : i;
+    int64_t end =
+        items[i].instruction.queue == rt::Queue::Comm ? waiters[i] : i;
     Touched touched = touchedBy(items[i].instruction, plan);
     for (int id : llvm::concat<int>(touched.reads, touched.writes)) {
       Lifetime &life = lives[id];

@@ -38,8 +38,8 @@ LogicalResult KernelEmitter::emitReductions() {
 }
 
 /// Accumulates over the reduced dimensions from the `next`-th on.
-Value KernelEmitter::reduceElement(ReduceOp op, Indices &indices,
-                                   unsigned next, Value sum) {
+Value KernelEmitter::reduceElement(ReduceOp op, Indices &indices, unsigned next,
+                                   Value sum) {
   if (next == op.getDims().size())
     return math.accumulate(op.getKind(), sum, at(op.getX(), indices));
   int64_t dim = op.getDims()[next];
@@ -63,15 +63,14 @@ void KernelEmitter::emitReduce(ReduceOp op, const MemoryRef &target) {
       unsigned next = 0;
       for (int64_t d = 0; d < rank; ++d)
         indices.push_back(llvm::is_contained(dims, d) ? Index() : kept[next++]);
-      Value sum = reduceElement(op, indices, 0,
-                                math.neutral(op.getKind(), type));
+      Value sum =
+          reduceElement(op, indices, 0, math.neutral(op.getKind(), type));
       store(sum, target, kept);
     });
     return;
   }
-  spaceLoops(target.view.shape, kept, [&] {
-    store(math.neutral(op.getKind(), type), target, kept);
-  });
+  spaceLoops(target.view.shape, kept,
+             [&] { store(math.neutral(op.getKind(), type), target, kept); });
   Indices indices;
   spaceLoops(shape, indices, [&] {
     Indices result;
@@ -129,8 +128,8 @@ void KernelEmitter::emitEmbeddingGrad(EmbeddingGradOp op,
   int64_t columns = shapeOf(op.getDy()).back();
   Indices row;
   spaceLoops(shapeOf(op.getIds()), row, [&] {
-    auto [position, found] = lookup(op, at(op.getIds(), row),
-                                    shapeOf(op.getResult())[0]);
+    auto [position, found] =
+        lookup(op, at(op.getIds(), row), shapeOf(op.getResult())[0]);
     // A loop of no iterations skips ids that are elsewhere.
     Value count = arith::SelectOp::create(b, found, constantI64(b, columns),
                                           constantI64(b, 0));

@@ -107,24 +107,25 @@ void KernelEmitter::storeRowResults(Operation *rowOp, ArrayRef<Index> row,
 void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = elementOf(op.getX());
-  Value greatest = spaceFold(
-      size, math.neutral(ReduceKind::max, type),
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        return {math.accumulate(ReduceKind::max, carried[0],
-                                at(op.getX(), append(row, j)))};
-      })[0];
+  Value greatest =
+      spaceFold(size, math.neutral(ReduceKind::max, type),
+                [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                  return {math.accumulate(ReduceKind::max, carried[0],
+                                          at(op.getX(), append(row, j)))};
+                })[0];
   const auto *result = llvm::find(yields, op.getResult());
   bool keep = result != yields.end();
   MemoryRef target = keep ? outputs[result - yields.begin()] : MemoryRef{};
-  Value sum = spaceFold(
-      size, math.constant(type, 0),
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        Indices indices = append(row, j);
-        Value e = math.exp(math.sub(at(op.getX(), indices), greatest));
-        if (keep)
-          store(e, target, indices);
-        return {math.accumulate(ReduceKind::sum, carried[0], e)};
-      })[0];
+  Value sum =
+      spaceFold(size, math.constant(type, 0),
+                [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                  Indices indices = append(row, j);
+                  Value e =
+                      math.exp(math.sub(at(op.getX(), indices), greatest));
+                  if (keep)
+                    store(e, target, indices);
+                  return {math.accumulate(ReduceKind::sum, carried[0], e)};
+                })[0];
   Value factor = math.div(math.constant(type, 1), sum);
   if (!keep) {
     computed[op.getResult()] = [=, this](ArrayRef<Index> indices) mutable {
@@ -182,11 +183,10 @@ void KernelEmitter::normRow(NormOp op, ArrayRef<Index> row) {
         Value d = centered(append(row, j));
         return {math.accumulate(ReduceKind::sum, carried[0], math.mul(d, d))};
       })[0];
-  Value variance =
-      math.add(math.div(squares, count),
-               math.constant(type, op.getEps().convertToDouble()));
-  Value rstd = math.div(math.constant(type, 1),
-                        math::SqrtOp::create(b, variance));
+  Value variance = math.add(math.div(squares, count),
+                            math.constant(type, op.getEps().convertToDouble()));
+  Value rstd =
+      math.div(math.constant(type, 1), math::SqrtOp::create(b, variance));
   computed[op.getMean()] = [=](ArrayRef<Index>) { return mean; };
   computed[op.getRstd()] = [=](ArrayRef<Index>) { return rstd; };
   computed[op.getY()] = [=, this](ArrayRef<Index> indices) mutable {
@@ -263,10 +263,10 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
   Value limit = constantI64(b, size);
   if (op.getCausal()) {
     Value t = space.materialize(b, row[2]);
-    Value visible = arith::AddIOp::create(
-        b, t, constantI64(b, size - shape[2] + 1));
-    limit = arith::MaxSIOp::create(
-        b, constantI64(b, 0), arith::MinSIOp::create(b, limit, visible));
+    Value visible =
+        arith::AddIOp::create(b, t, constantI64(b, size - shape[2] + 1));
+    limit = arith::MaxSIOp::create(b, constantI64(b, 0),
+                                   arith::MinSIOp::create(b, limit, visible));
   }
   auto score = [&](ArrayRef<Index> indices) {
     Value x = math.mul(at(op.getScores(), indices), scale);
@@ -275,21 +275,18 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
   auto fold = [&](Value init, function_ref<Value(Indices, Value)> body) {
     return foldLoop(limit, init, [&](Value i, ValueRange carried) {
       int64_t loop = space.push(size, i);
-      SmallVector<Value> next{
-          body(append(row, space.loop(loop)), carried[0])};
+      SmallVector<Value> next{body(append(row, space.loop(loop)), carried[0])};
       space.pop();
       return next;
     })[0];
   };
-  Value greatest = fold(math.neutral(ReduceKind::max, type),
-                        [&](Indices indices, Value best) {
-                          return math.accumulate(ReduceKind::max, best,
-                                                 score(indices));
-                        });
+  Value greatest = fold(
+      math.neutral(ReduceKind::max, type), [&](Indices indices, Value best) {
+        return math.accumulate(ReduceKind::max, best, score(indices));
+      });
   Value zero = math.constant(type, 0);
-  Value empty = arith::CmpFOp::create(
-      b, arith::CmpFPredicate::OEQ, greatest,
-      math.neutral(ReduceKind::max, type));
+  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, greatest,
+                                      math.neutral(ReduceKind::max, type));
   Value shift = arith::SelectOp::create(b, empty, zero, greatest);
   const auto *result = llvm::find(yields, op.getProbs());
   if (result == yields.end()) {
@@ -303,8 +300,8 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
     store(e, target, indices);
     return math.accumulate(ReduceKind::sum, partial, e);
   });
-  Value factor = arith::SelectOp::create(
-      b, empty, zero, math.div(math.constant(type, 1), sum));
+  Value factor = arith::SelectOp::create(b, empty, zero,
+                                         math.div(math.constant(type, 1), sum));
   foldLoop(limit, {}, [&](Value i, ValueRange) {
     int64_t loop = space.push(size, i);
     Indices indices = append(row, space.loop(loop));
@@ -338,9 +335,8 @@ void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
     int64_t loop = space.push(size, i);
     Value x = at(op.getLogits(), append(row, space.loop(loop)));
     space.pop();
-    return SmallVector<Value>{
-        math.accumulate(ReduceKind::sum, carried[0],
-                        math.exp(math.sub(x, shift)))};
+    return SmallVector<Value>{math.accumulate(ReduceKind::sum, carried[0],
+                                              math.exp(math.sub(x, shift)))};
   })[0];
   auto [column, found] = lookup(op, at(op.getLabels(), row), size);
   Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));

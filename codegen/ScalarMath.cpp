@@ -120,8 +120,8 @@ Value ScalarMath::exp(Value x) {
       b, arith::BitcastOp::create(b, i32, shifted), integer(0x4B400000));
   Value half = arith::ShRSIOp::create(b, whole, integer(1));
   Value rest = arith::SubIOp::create(b, whole, half);
-  return arith::MulFOp::create(
-      b, arith::MulFOp::create(b, p, power(half)), power(rest));
+  return arith::MulFOp::create(b, arith::MulFOp::create(b, p, power(half)),
+                               power(rest));
 }
 
 // Cephes tanhf: a polynomial near zero, 1 - 2 / (exp(2|x|) + 1) beyond.
@@ -131,9 +131,9 @@ Value ScalarMath::tanh(Value x) {
     return math::TanhOp::create(b, x);
   Value magnitude = math::AbsFOp::create(b, x);
   Value square = mul(x, x);
-  Value p = polynomial(square, {-5.70498872745e-3, 2.06390887954e-2,
-                                -5.37397155531e-2, 1.33314422036e-1,
-                                -3.33332819422e-1});
+  Value p = polynomial(square,
+                       {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
+                        1.33314422036e-1, -3.33332819422e-1});
   Value nearZero = add(mul(mul(p, square), x), x);
   Value e = exp(add(magnitude, magnitude));
   Value one = constant(type, 1.0);
@@ -146,9 +146,8 @@ Value ScalarMath::tanh(Value x) {
 
 // Minimax polynomials by N. Juffa, each within 1 ulp.
 Value ScalarMath::erfNear(Value x, Value square) {
-  Value p = polynomial(square,
-                       {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
-                        1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+  Value p = polynomial(square, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
+                                1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
   return add(mul(p, x), x);
 }
 Value ScalarMath::erfFar(Value x, Value magnitude, Value square) {
@@ -169,8 +168,8 @@ Value ScalarMath::erf(Value x) {
   Value magnitude = math::AbsFOp::create(b, x);
   // Beyond 4 the result is 1; the clamp keeps infinities out of inf - inf.
   Value limit = constant(type, 4.0);
-  Value tooFar = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, magnitude,
-                                       limit);
+  Value tooFar =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, magnitude, limit);
   Value clamped = arith::SelectOp::create(b, tooFar, limit, magnitude);
   Value square = mul(clamped, clamped);
   Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, magnitude,
@@ -242,8 +241,7 @@ Value ScalarMath::integerUnary(UnaryKind kind, Value x) {
     return arith::MaxSIOp::create(b, x, zero);
   case UnaryKind::sign:
     return arith::MaxSIOp::create(
-        b, constant(type, -1),
-        arith::MinSIOp::create(b, constant(type, 1), x));
+        b, constant(type, -1), arith::MinSIOp::create(b, constant(type, 1), x));
   case UnaryKind::floor:
   case UnaryKind::ceil:
     return x;
@@ -258,50 +256,82 @@ Value ScalarMath::unary(UnaryKind kind, Value x) {
     return integerUnary(kind, x);
   Value one = constant(type, 1.0);
   switch (kind) {
-  case UnaryKind::neg: return arith::NegFOp::create(b, x);
-  case UnaryKind::exp: return exp(x);
-  case UnaryKind::log: return math::LogOp::create(b, x);
-  case UnaryKind::sqrt: return math::SqrtOp::create(b, x);
-  case UnaryKind::rsqrt: return div(one, math::SqrtOp::create(b, x));
-  case UnaryKind::reciprocal: return div(one, x);
-  case UnaryKind::abs: return math::AbsFOp::create(b, x);
-  case UnaryKind::sign: return sign(x);
-  case UnaryKind::floor: return math::FloorOp::create(b, x);
-  case UnaryKind::ceil: return math::CeilOp::create(b, x);
-  case UnaryKind::tanh: return tanh(x);
-  case UnaryKind::sigmoid: return sigmoid(x);
+  case UnaryKind::neg:
+    return arith::NegFOp::create(b, x);
+  case UnaryKind::exp:
+    return exp(x);
+  case UnaryKind::log:
+    return math::LogOp::create(b, x);
+  case UnaryKind::sqrt:
+    return math::SqrtOp::create(b, x);
+  case UnaryKind::rsqrt:
+    return div(one, math::SqrtOp::create(b, x));
+  case UnaryKind::reciprocal:
+    return div(one, x);
+  case UnaryKind::abs:
+    return math::AbsFOp::create(b, x);
+  case UnaryKind::sign:
+    return sign(x);
+  case UnaryKind::floor:
+    return math::FloorOp::create(b, x);
+  case UnaryKind::ceil:
+    return math::CeilOp::create(b, x);
+  case UnaryKind::tanh:
+    return tanh(x);
+  case UnaryKind::sigmoid:
+    return sigmoid(x);
   case UnaryKind::relu:
     return arith::MaximumFOp::create(b, x, constant(type, 0.0));
-  case UnaryKind::erf: return erf(x);
-  case UnaryKind::sin: return math::SinOp::create(b, x);
-  case UnaryKind::cos: return math::CosOp::create(b, x);
-  case UnaryKind::gelu: return gelu(x);
-  case UnaryKind::gelu_tanh: return geluTanh(x, /*gradient=*/false);
-  case UnaryKind::silu: return mul(x, sigmoid(x));
-  case UnaryKind::gelu_grad: return geluGrad(x);
-  case UnaryKind::gelu_tanh_grad: return geluTanh(x, /*gradient=*/true);
+  case UnaryKind::erf:
+    return erf(x);
+  case UnaryKind::sin:
+    return math::SinOp::create(b, x);
+  case UnaryKind::cos:
+    return math::CosOp::create(b, x);
+  case UnaryKind::gelu:
+    return gelu(x);
+  case UnaryKind::gelu_tanh:
+    return geluTanh(x, /*gradient=*/false);
+  case UnaryKind::silu:
+    return mul(x, sigmoid(x));
+  case UnaryKind::gelu_grad:
+    return geluGrad(x);
+  case UnaryKind::gelu_tanh_grad:
+    return geluTanh(x, /*gradient=*/true);
   case UnaryKind::silu_grad: {
     Value s = sigmoid(x);
     return mul(s, add(mul(x, sub(one, s)), one));
   }
-  case UnaryKind::logical_not: return {};
+  case UnaryKind::logical_not:
+    return {};
   }
   llvm_unreachable("unknown unary kind");
 }
 
 Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y) {
   switch (kind) {
-  case BinaryKind::add: return arith::AddIOp::create(b, x, y);
-  case BinaryKind::sub: return arith::SubIOp::create(b, x, y);
-  case BinaryKind::mul: return arith::MulIOp::create(b, x, y);
-  case BinaryKind::div: return arith::DivSIOp::create(b, x, y);
-  case BinaryKind::rem: return arith::RemSIOp::create(b, x, y);
-  case BinaryKind::maximum: return arith::MaxSIOp::create(b, x, y);
-  case BinaryKind::minimum: return arith::MinSIOp::create(b, x, y);
-  case BinaryKind::logical_and: return arith::AndIOp::create(b, x, y);
-  case BinaryKind::logical_or: return arith::OrIOp::create(b, x, y);
-  case BinaryKind::logical_xor: return arith::XOrIOp::create(b, x, y);
-  default: return {};
+  case BinaryKind::add:
+    return arith::AddIOp::create(b, x, y);
+  case BinaryKind::sub:
+    return arith::SubIOp::create(b, x, y);
+  case BinaryKind::mul:
+    return arith::MulIOp::create(b, x, y);
+  case BinaryKind::div:
+    return arith::DivSIOp::create(b, x, y);
+  case BinaryKind::rem:
+    return arith::RemSIOp::create(b, x, y);
+  case BinaryKind::maximum:
+    return arith::MaxSIOp::create(b, x, y);
+  case BinaryKind::minimum:
+    return arith::MinSIOp::create(b, x, y);
+  case BinaryKind::logical_and:
+    return arith::AndIOp::create(b, x, y);
+  case BinaryKind::logical_or:
+    return arith::OrIOp::create(b, x, y);
+  case BinaryKind::logical_xor:
+    return arith::XOrIOp::create(b, x, y);
+  default:
+    return {};
   }
 }
 
@@ -309,15 +339,24 @@ Value ScalarMath::binary(BinaryKind kind, Value x, Value y) {
   if (!isa<FloatType>(x.getType()))
     return integerBinary(kind, x, y);
   switch (kind) {
-  case BinaryKind::add: return add(x, y);
-  case BinaryKind::sub: return sub(x, y);
-  case BinaryKind::mul: return mul(x, y);
-  case BinaryKind::div: return div(x, y);
-  case BinaryKind::pow: return math::PowFOp::create(b, x, y);
-  case BinaryKind::maximum: return arith::MaximumFOp::create(b, x, y);
-  case BinaryKind::minimum: return arith::MinimumFOp::create(b, x, y);
-  case BinaryKind::rem: return arith::RemFOp::create(b, x, y);
-  default: return {};
+  case BinaryKind::add:
+    return add(x, y);
+  case BinaryKind::sub:
+    return sub(x, y);
+  case BinaryKind::mul:
+    return mul(x, y);
+  case BinaryKind::div:
+    return div(x, y);
+  case BinaryKind::pow:
+    return math::PowFOp::create(b, x, y);
+  case BinaryKind::maximum:
+    return arith::MaximumFOp::create(b, x, y);
+  case BinaryKind::minimum:
+    return arith::MinimumFOp::create(b, x, y);
+  case BinaryKind::rem:
+    return arith::RemFOp::create(b, x, y);
+  default:
+    return {};
   }
 }
 
@@ -326,7 +365,7 @@ Value ScalarMath::compare(CompareKind kind, Value x, Value y) {
   using I = arith::CmpIPredicate;
   static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT,
                                  F::OLE, F::OGT, F::OGE};
-  static constexpr I integers[] = {I::eq, I::ne, I::slt,
+  static constexpr I integers[] = {I::eq,  I::ne,  I::slt,
                                    I::sle, I::sgt, I::sge};
   auto index = static_cast<size_t>(kind);
   if (isa<FloatType>(x.getType()))

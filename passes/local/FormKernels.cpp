@@ -183,8 +183,7 @@ UnitScheduler::UnitScheduler(Block &block,
     // inside the kernel makes it harmless there, so it waits, not the kernel.
     for (int64_t other : needed) {
       bool inner = units[other].size() == 1 &&
-                   isa<ReshapeOp>(units[other].front()) &&
-                   [&] {
+                   isa<ReshapeOp>(units[other].front()) && [&] {
                      Operation *op = units[other].front();
                      while (isa_and_nonnull<ReshapeOp>(op))
                        op = op->getOperand(0).getDefiningOp();
@@ -259,8 +258,8 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
       KernelRole role = kernelRole(&op);
       bool mover = role == KernelRole::mover && !isa<ReshapeOp>(op) &&
                    !op.hasAttr("dpc.view");
-      bool stored = isa<ConstantOp>(op) &&
-                    !cast<ConstantOp>(op).getValue().isSplat();
+      bool stored =
+          isa<ConstantOp>(op) && !cast<ConstantOp>(op).getValue().isSplat();
       if (mover || (role == KernelRole::source && !stored))
         copies.push_back(&op);
     }

@@ -70,8 +70,8 @@ static ArrayRef<int64_t> spaceOf(Operation *op) {
 /// Recomputing the op once per pass over a row costs less than storing it.
 static bool isCheap(Operation *op) {
   if (auto unary = dyn_cast<UnaryOp>(op))
-    return llvm::is_contained({UnaryKind::neg, UnaryKind::abs,
-                               UnaryKind::relu, UnaryKind::logical_not},
+    return llvm::is_contained({UnaryKind::neg, UnaryKind::abs, UnaryKind::relu,
+                               UnaryKind::logical_not},
                               unary.getKind());
   if (auto binary = dyn_cast<BinaryOp>(op))
     return binary.getKind() != BinaryKind::pow &&
@@ -95,7 +95,9 @@ KernelGroups::KernelGroups(Block &block) : block(block) {
       continue;
     owner[&op] = all.size();
     ArrayRef<int64_t> shape = spaceOf(&op);
-    all.push_back({{&op}, kernelRole(&op), SmallVector<int64_t>(shape),
+    all.push_back({{&op},
+                   kernelRole(&op),
+                   SmallVector<int64_t>(shape),
                    static_cast<int64_t>(i)});
   }
 }

@@ -16,9 +16,8 @@ void expectDisjoint(const std::vector<Lifetime> &buffers,
     for (size_t j = 0; j < i; ++j) {
       bool together = buffers[i].first <= buffers[j].last &&
                       buffers[j].first <= buffers[i].last;
-      bool overlap =
-          layout.offsets[i] < layout.offsets[j] + buffers[j].bytes &&
-          layout.offsets[j] < layout.offsets[i] + buffers[i].bytes;
+      bool overlap = layout.offsets[i] < layout.offsets[j] + buffers[j].bytes &&
+                     layout.offsets[j] < layout.offsets[i] + buffers[i].bytes;
       ASSERT_FALSE(together && overlap) << i << " and " << j;
     }
   }
@@ -30,8 +29,8 @@ TEST(ArenaPacking, RandomLifetimesAreDisjoint) {
     std::vector<Lifetime> buffers;
     for (int i = 0; i < 80; ++i) {
       int64_t first = random() % 100;
-      buffers.push_back({int64_t(random() % 5000), first,
-                         first + int64_t(random() % 30)});
+      buffers.push_back(
+          {int64_t(random() % 5000), first, first + int64_t(random() % 30)});
     }
     ArenaLayout layout = packArena(buffers);
     expectDisjoint(buffers, layout);

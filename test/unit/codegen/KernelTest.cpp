@@ -125,6 +125,24 @@ func.func @step(%x: tensor<4x6xf32> {dpc.role = "input", dpc.name = "x"},
   expectClose(step.get("y"), expected);
 }
 
+// Large enough for tiles, and not a multiple of them.
+TEST(Kernel, TransposesInTiles) {
+  Step step(R"(
+func.func @step(%x: tensor<2x70x101xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<2x101x70xf32> {dpc.name = "y"}) {
+  %y = dpc.transpose %x perm = [0, 2, 1] : tensor<2x70x101xf32> -> tensor<2x101x70xf32>
+  return %y : tensor<2x101x70xf32>
+})");
+  Array x = randomArray(2 * 70 * 101, 1), expected;
+  step.set("x", x);
+  step.run();
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < 101; ++i)
+      for (int j = 0; j < 70; ++j)
+        expected.push_back(x[(b * 70 + j) * 101 + i]);
+  expectClose(step.get("y"), expected);
+}
+
 TEST(Kernel, ReshapesThatCrossDimensions) {
   Step step(R"(
 func.func @step(%x: tensor<4x6xf32> {dpc.role = "input", dpc.name = "x"})
@@ -264,10 +282,10 @@ func.func @step(%x: tensor<2x3x4x6xf32> {dpc.role = "input", dpc.name = "x"},
     for (int j = 0; j < 6; ++j) {
       int t = r % 4, o = j < 3 ? j + 3 : j - 3;
       double sign = j < 3 ? -1 : 1;
-      y[r * 6 + j] = x[r * 6 + j] * c[t * 6 + j] +
-                     sign * x[r * 6 + o] * s[t * 6 + j];
-      z[r * 6 + j] = x[r * 6 + j] * c[t * 6 + j] -
-                     sign * x[r * 6 + o] * s[t * 6 + o];
+      y[r * 6 + j] =
+          x[r * 6 + j] * c[t * 6 + j] + sign * x[r * 6 + o] * s[t * 6 + j];
+      z[r * 6 + j] =
+          x[r * 6 + j] * c[t * 6 + j] - sign * x[r * 6 + o] * s[t * 6 + o];
     }
   expectClose(step.get("y"), y);
   expectClose(step.get("z"), z);

@@ -78,8 +78,8 @@ func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
     means[i] = mean;
     rstds[i] = 1 / std::sqrt(var + 1e-5);
     for (int j = 0; j < 40; ++j)
-      y[i * 40 + j] = ((x[i * 40 + j] - mean) * rstds[i] * w[j] + c[j]) *
-                      a[i * 40 + j];
+      y[i * 40 + j] =
+          ((x[i * 40 + j] - mean) * rstds[i] * w[j] + c[j]) * a[i * 40 + j];
   }
   expectClose(step.get("x"), x);
   expectClose(step.get("y"), y, 3e-5); // x is near 100: 1e-5 absolute
@@ -89,15 +89,18 @@ func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
 
 void checkNormGrad(bool layer) {
   std::string kind = layer ? "layer" : "rms";
-  Step step(R"(
+  Step step(
+      R"(
 func.func @step(%x: tensor<6x40xf32> {dpc.role = "input", dpc.name = "x"},
                 %dy: tensor<6x40xf32> {dpc.role = "input", dpc.name = "dy"},
                 %w: tensor<40xf32> {dpc.role = "parameter", dpc.name = "w"})
     -> (tensor<6x40xf32> {dpc.name = "dx"}, tensor<40xf32> {dpc.name = "dw"}, tensor<40xf32> {dpc.name = "db"}) {
   %y, %mean, %rstd = dpc.norm )" +
-            kind + R"( %x scale %w eps = 1.0e-5 : (tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>)
+      kind +
+      R"( %x scale %w eps = 1.0e-5 : (tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>)
   %dx, %dw, %db = dpc.norm_grad )" +
-            kind + R"( %x, %mean, %rstd, %dy scale %w : (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<40xf32>, tensor<40xf32>)
+      kind +
+      R"( %x, %mean, %rstd, %dy scale %w : (tensor<6x40xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6x40xf32>, tensor<40xf32>) -> (tensor<6x40xf32>, tensor<40xf32>, tensor<40xf32>)
   return %dx, %dw, %db : tensor<6x40xf32>, tensor<40xf32>, tensor<40xf32>
 })");
   Array x = randomArray(240, 1), dy = randomArray(240, 2);
@@ -225,9 +228,9 @@ func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},
       sum[i] += std::exp(l[i * 4 + j] - 2);
       bool hit = labels[i] == 4 + j;
       picked[i] += hit ? l[i * 4 + j] : 0;
-      dl[i * 4 + j] = dloss[i] == 0 ? 0
-                                    : (std::exp(l[i * 4 + j] - lse[i]) - hit) *
-                                          dloss[i];
+      dl[i * 4 + j] = dloss[i] == 0
+                          ? 0
+                          : (std::exp(l[i * 4 + j] - lse[i]) - hit) * dloss[i];
     }
   expectClose(step.get("sum"), sum);
   expectClose(step.get("picked"), picked);
@@ -242,12 +245,10 @@ TEST(Reduce, AnyDimensions) {
     const char *dims, *result;
     std::vector<int> keep;
   };
-  const Case cases[] = {{"[2]", "tensor<3x4xf32>", {0, 1}},
-                        {"[0]", "tensor<4x5xf32>", {1, 2}},
-                        {"[1]", "tensor<3x5xf32>", {0, 2}},
-                        {"[0, 1]", "tensor<5xf32>", {2}},
-                        {"[0, 2]", "tensor<4xf32>", {1}},
-                        {"[0, 1, 2]", "tensor<f32>", {}}};
+  const Case cases[] = {
+      {"[2]", "tensor<3x4xf32>", {0, 1}}, {"[0]", "tensor<4x5xf32>", {1, 2}},
+      {"[1]", "tensor<3x5xf32>", {0, 2}}, {"[0, 1]", "tensor<5xf32>", {2}},
+      {"[0, 2]", "tensor<4xf32>", {1}},   {"[0, 1, 2]", "tensor<f32>", {}}};
   const int sizes[] = {3, 4, 5};
   for (std::string kind : {"sum", "max", "min", "prod"})
     for (const Case &c : cases) {
@@ -256,15 +257,15 @@ TEST(Reduce, AnyDimensions) {
                 "dpc.name = \"x\"}) -> (" +
                 std::string(c.result) +
                 " {dpc.name = \"y\"}) {\n %y = dpc.reduce " + kind +
-                " %x dims = " + c.dims + " : tensor<3x4x5xf32> -> " +
-                c.result + "\n return %y : " + c.result + "\n}");
+                " %x dims = " + c.dims + " : tensor<3x4x5xf32> -> " + c.result +
+                "\n return %y : " + c.result + "\n}");
       Array x = randomArray(60, 1, 0.5, 1.5);
       step.set("x", x);
       step.run();
       int count = 1;
       for (int d : c.keep)
         count *= sizes[d];
-      Array y(count, kind == "sum"   ? 0
+      Array y(count, kind == "sum"    ? 0
                      : kind == "prod" ? 1
                      : kind == "max"  ? -kInf
                                       : kInf);

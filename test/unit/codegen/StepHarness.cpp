@@ -84,8 +84,7 @@ void Step::set(const std::string &name, const Array &values) {
   if (id < 0)
     return;
   const rt::Buffer &buffer = plan.buffers[id];
-  ASSERT_EQ(static_cast<int64_t>(values.size()),
-            rt::numElements(buffer.shape));
+  ASSERT_EQ(static_cast<int64_t>(values.size()), rt::numElements(buffer.shape));
   inputs[name] = values;
   for (size_t i = 0; i < values.size(); ++i)
     rt::storeFromDouble(at(id), buffer.dtype, i, values[i]);
@@ -98,8 +97,8 @@ Array Step::get(const std::string &name) const {
   const rt::Buffer &buffer = plan.buffers[id];
   Array values(rt::numElements(buffer.shape));
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = rt::loadAsDouble(const_cast<Step *>(this)->at(id),
-                                 buffer.dtype, i);
+    values[i] =
+        rt::loadAsDouble(const_cast<Step *>(this)->at(id), buffer.dtype, i);
   return values;
 }
 
@@ -171,8 +170,7 @@ Array randomArray(int64_t count, int seed, double low, double high) {
   return values;
 }
 
-void expectClose(const Array &actual, const Array &expected,
-                 double tolerance) {
+void expectClose(const Array &actual, const Array &expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     if (std::isnan(expected[i]) && std::isnan(actual[i]))

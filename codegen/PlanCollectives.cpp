@@ -1,0 +1,105 @@
+//===- PlanCollectives.cpp - Collectives over planned buffers -------------===//
+#include "codegen/PlanBuilder.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The group along `axes`. With `ordered` the axes must be in mesh order, in
+/// which pieces are stacked.
+FailureOr<int> PlanBuilder::groupOf(Operation *op, ArrayAttr axes,
+                                    bool ordered) {
+  std::vector<std::string> names, sorted;
+  for (Attribute axis : axes)
+    names.push_back(cast<StringAttr>(axis).getValue().str());
+  for (const rt::MeshAxis &axis : draft.plan.mesh.axes)
+    if (llvm::is_contained(names, axis.name))
+      sorted.push_back(axis.name);
+  if (sorted.size() != names.size())
+    return op->emitOpError("names an axis that is no rank axis of the mesh");
+  if (ordered && sorted != names)
+    return op->emitOpError("stacks pieces along axes that are not in the "
+                           "mesh's order");
+  for (const rt::Group &group : draft.plan.groups)
+    if (group.axes == sorted)
+      return group.id;
+  rt::Group group;
+  group.id = draft.plan.groups.size();
+  group.axes = sorted;
+  group.members = rt::groupMembers(draft.plan.mesh, sorted);
+  draft.plan.groups.push_back(std::move(group));
+  return draft.plan.groups.back().id;
+}
+
+static rt::ReduceKind reduceKind(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::sum:
+    return rt::ReduceKind::Sum;
+  case ReduceKind::max:
+    return rt::ReduceKind::Max;
+  case ReduceKind::min:
+    return rt::ReduceKind::Min;
+  case ReduceKind::prod:
+    return rt::ReduceKind::Prod;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+LogicalResult PlanBuilder::lowerAllReduce(AllReduceOp op) {
+  auto group = groupOf(op, op.getAxes(), /*ordered=*/false);
+  if (failed(group))
+    return failure();
+  rt::AllReduceOp reduce;
+  reduce.group = *group;
+  reduce.kind = reduceKind(op.getKind());
+  for (auto [input, result] :
+       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
+    Slot from = slots[input];
+    auto buffer = denseBuffer(from, typeOf(input).getElementType());
+    if (!buffer)
+      return op.emitOpError("reduces a strided view");
+    Value root = rootOf(input);
+    bool inPlace = root.getDefiningOp() && diesAt(input, op) &&
+                   !isPersistent(draft.plan.buffers[from.buffer].kind) &&
+                   !llvm::is_contained(reduce.buffers, *buffer);
+    if (inPlace) {
+      slots[result] = from;
+    } else {
+      Slot copy = newSlot(result);
+      emit(phaseOf(op),
+           rt::CopyOp{*buffer, copy.buffer, 0, 0,
+                      draft.plan.buffers[copy.buffer].bytes},
+           "copy");
+      buffer = copy.buffer;
+    }
+    reduce.buffers.push_back(*buffer);
+  }
+  emit(phaseOf(op), std::move(reduce), nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+LogicalResult PlanBuilder::lowerStacked(Operation *op, ArrayAttr axes) {
+  auto group = groupOf(op, axes, /*ordered=*/true);
+  if (failed(group))
+    return failure();
+  Value input = op->getOperand(0);
+  auto in = denseBuffer(slots[input], typeOf(input).getElementType());
+  if (!in)
+    return op->emitOpError("sends a strided view");
+  int out = newSlot(op->getResult(0)).buffer;
+  rt::OpVariant call;
+  if (isa<AllGatherOp>(op))
+    call = rt::AllGatherOp{*group, *in, out};
+  else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+    call = rt::ReduceScatterOp{*group, *in, out, reduceKind(scatter.getKind())};
+  else
+    call = rt::AllToAllOp{*group, *in, out};
+  emit(phaseOf(op), std::move(call), nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+} // namespace dpc::codegen
