@@ -421,6 +421,31 @@ Value KernelEmitter::at(Value value, ArrayRef<Index> indices) {
   return element;
 }
 
+/// The ops whose result depends on where they are or on several indices.
+Value KernelEmitter::computePlaced(Value value, ArrayRef<Index> indices) {
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  return TypeSwitch<Operation *, Value>(value.getDefiningOp())
+      .Case([&](MaskOp o) { return maskAt(o, indices); })
+      .Case([&](IotaOp o) { return iotaAt(o, indices); })
+      .Case([&](ConcatOp o) { return concatAt(o, indices); })
+      .Case([&](PadOp o) { return padAt(o, indices); })
+      .Case([&](RopeOp o) { return ropeAt(o, indices); })
+      .Case([&](EmbeddingOp o) { return embeddingAt(o, indices); })
+      .Case(
+          [&](CrossEntropyGradOp o) { return crossEntropyGradAt(o, indices); })
+      .Case([&](AttentionScoresGradOp o) {
+        return scoresGradAt(o, number, indices);
+      })
+      .Case([&](AdamWOp o) { return adamwAt(o, number, indices); })
+      .Case([&](SgdOp o) { return sgdAt(o, number, indices); })
+      .Case([&](RankSliceOp o) {
+        Indices inner{LoopSpace::opaque(scalar(o, 0))};
+        inner.append(indices.begin(), indices.end());
+        return at(o.getInput(), inner);
+      })
+      .Default([](Operation *) { return Value(); });
+}
+
 Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
   if (auto it = stored.find(value); it != stored.end())
     return load(it->second, elementOf(value), indices);
@@ -429,7 +454,6 @@ Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return load(inputs[argument.getArgNumber()], elementOf(value), indices);
   Operation *op = value.getDefiningOp();
-  unsigned number = cast<OpResult>(value).getResultNumber();
   if (auto moved = movedIndices(&b, space, op, indices))
     return at(op->getOperand(0), *moved);
   Value result =
@@ -455,26 +479,7 @@ Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
           .Case([&](ConvertOp o) {
             return math.convert(at(o.getX(), indices), elementOf(value));
           })
-          .Case([&](MaskOp o) { return maskAt(o, indices); })
-          .Case([&](IotaOp o) { return iotaAt(o, indices); })
-          .Case([&](ConcatOp o) { return concatAt(o, indices); })
-          .Case([&](PadOp o) { return padAt(o, indices); })
-          .Case([&](RopeOp o) { return ropeAt(o, indices); })
-          .Case([&](EmbeddingOp o) { return embeddingAt(o, indices); })
-          .Case([&](CrossEntropyGradOp o) {
-            return crossEntropyGradAt(o, indices);
-          })
-          .Case([&](AttentionScoresGradOp o) {
-            return scoresGradAt(o, number, indices);
-          })
-          .Case([&](AdamWOp o) { return adamwAt(o, number, indices); })
-          .Case([&](SgdOp o) { return sgdAt(o, number, indices); })
-          .Case([&](RankSliceOp o) {
-            Indices inner{LoopSpace::opaque(scalar(o, 0))};
-            inner.append(indices.begin(), indices.end());
-            return at(o.getInput(), inner);
-          })
-          .Default([](Operation *) { return Value(); });
+          .Default([&](Operation *) { return computePlaced(value, indices); });
   if (!result) {
     op->emitOpError("has no code for these element types inside a kernel; "
                     "remove it or move it out of dpc.kernel");

@@ -90,6 +90,7 @@ private:
   // Elements (Elements.cpp).
   mlir::Value at(mlir::Value value, llvm::ArrayRef<Index> indices);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> indices);
+  mlir::Value computePlaced(mlir::Value value, llvm::ArrayRef<Index> indices);
   mlir::Value maskAt(MaskOp op, llvm::ArrayRef<Index> indices);
   mlir::Value iotaAt(IotaOp op, llvm::ArrayRef<Index> indices);
   mlir::Value concatAt(ConcatOp op, llvm::ArrayRef<Index> indices);
@@ -135,6 +136,8 @@ private:
   void normRow(NormOp op, llvm::ArrayRef<Index> row);
   void normGradRow(NormGradOp op, llvm::ArrayRef<Index> row);
   void probsRow(AttentionProbsOp op, llvm::ArrayRef<Index> row);
+  void zeroBeyond(mlir::Value limit, int64_t size, const MemoryRef &target,
+                  mlir::Type type, llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);
   mlir::Value maskTerm(mlir::Value mask, llvm::ArrayRef<Index> indices);
 

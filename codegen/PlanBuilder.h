@@ -76,6 +76,7 @@ private:
   llvm::LogicalResult bindResults();
   llvm::LogicalResult bindTie(mlir::Value value, int64_t argument,
                               mlir::Operation *at);
+  void emitOutputCopy(mlir::Value value, const rt::Port &port, Phase phase);
   void bindOutput(unsigned index, mlir::Value value);
 
   // PlanQueues.cpp

@@ -155,6 +155,35 @@ LogicalResult PlanBuilder::bindTie(Value value, int64_t argument,
   return success();
 }
 
+/// A kernel that copies an output: views may be strided.
+void PlanBuilder::emitOutputCopy(Value value, const rt::Port &port,
+                                 Phase phase) {
+  auto type = cast<RankedTensorType>(value.getType());
+  Slot slot = slots.at(value);
+  OpBuilder builder(step.getBody().front().getTerminator());
+  OperationState state(step.getLoc(), KernelOp::getOperationName());
+  state.addOperands(value);
+  state.addTypes(type);
+  Block *body = new Block;
+  state.addRegion()->push_back(body);
+  auto kernel = cast<KernelOp>(builder.create(state));
+  Value argument = body->addArgument(type, step.getLoc());
+  builder.setInsertionPointToEnd(body);
+  YieldOp::create(builder, step.getLoc(), argument);
+  KernelSpec spec{
+      kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
+  rt::KernelOp call;
+  call.symbol = kernelSymbol(spec);
+  call.buffers = {slot.buffer, port.buffer};
+  call.writes = {1};
+  kernel.erase();
+  Item item;
+  item.phase = phase;
+  item.instruction.name = "copy " + port.name;
+  item.instruction.op = std::move(call);
+  tails.push_back(std::move(item));
+}
+
 void PlanBuilder::bindOutput(unsigned index, Value value) {
   DictionaryAttr attrs = step.getResultAttrDict(index);
   auto type = cast<RankedTensorType>(value.getType());
@@ -176,30 +205,8 @@ void PlanBuilder::bindOutput(unsigned index, Value value) {
   port.layout = layoutOf(global);
   port.buffer = slot.buffer;
   if (!whole || taken) {
-    // A kernel that copies: views may be strided.
     port.buffer = addBuffer(type, rt::BufferKind::Output, port.name);
-    OpBuilder builder(step.getBody().front().getTerminator());
-    OperationState state(step.getLoc(), KernelOp::getOperationName());
-    state.addOperands(value);
-    state.addTypes(type);
-    Block *body = new Block;
-    state.addRegion()->push_back(body);
-    auto kernel = cast<KernelOp>(builder.create(state));
-    Value argument = body->addArgument(type, step.getLoc());
-    builder.setInsertionPointToEnd(body);
-    YieldOp::create(builder, step.getLoc(), argument);
-    KernelSpec spec{
-        kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
-    rt::KernelOp call;
-    call.symbol = kernelSymbol(spec);
-    call.buffers = {slot.buffer, port.buffer};
-    call.writes = {1};
-    kernel.erase();
-    Item item;
-    item.phase = phase;
-    item.instruction.name = "copy " + port.name;
-    item.instruction.op = std::move(call);
-    tails.push_back(std::move(item));
+    emitOutputCopy(value, port, phase);
   } else if (rt::Buffer &buffer = draft.plan.buffers[slot.buffer];
              !isPersistent(buffer.kind) &&
              buffer.kind != rt::BufferKind::Gradient) {

@@ -253,6 +253,19 @@ Value KernelEmitter::maskTerm(Value mask, ArrayRef<Index> indices) {
   return at(mask, inner);
 }
 
+/// Zeros from column `limit` on.
+void KernelEmitter::zeroBeyond(Value limit, int64_t size,
+                               const MemoryRef &target, Type type,
+                               ArrayRef<Index> row) {
+  Value zero = math.constant(type, 0);
+  Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
+  foldLoop(rest, {}, [&](Value i, ValueRange) {
+    Value column = arith::AddIOp::create(b, i, limit);
+    store(zero, target, append(row, LoopSpace::opaque(column)));
+    return SmallVector<Value>();
+  });
+}
+
 // Causal rows stop at the diagonal; what lies beyond is never read. A row whose
 // every score is -inf gives zeros, not NaN, like a row without columns.
 void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
@@ -309,14 +322,8 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
     space.pop();
     return SmallVector<Value>();
   });
-  if (op.getCausal()) {
-    Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
-    foldLoop(rest, {}, [&](Value i, ValueRange) {
-      Value column = arith::AddIOp::create(b, i, limit);
-      store(zero, target, append(row, LoopSpace::opaque(column)));
-      return SmallVector<Value>();
-    });
-  }
+  if (op.getCausal())
+    zeroBeyond(limit, size, target, type, row);
   stored[op.getProbs()] = target;
   Value lse = math.add(math::LogOp::create(b, sum), greatest);
   computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
