@@ -81,6 +81,28 @@ static bool isInvariant(Value value, int64_t dim) {
   return false;
 }
 
+/// True when `value` is made of positions (iota) by comparisons and choices
+/// alone: where it changes are then straight lines in (t, s).
+static bool isMadeOfPositions(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (isa<IotaOp>(op) || splatValue(value))
+    return true;
+  return isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ConvertOp, CompareOp,
+             SelectOp>(op) &&
+         llvm::all_of(op->getOperands(), isMadeOfPositions);
+}
+
+/// Whether (t, s) tells anything: all do, but where masks are regions between
+/// straight lines, it is enough to walk the border and both sides of the
+/// diagonal, which every line other than the diagonal crosses or leaves alone.
+static bool isTelling(int64_t t, int64_t s, int64_t rows, int64_t columns) {
+  int64_t fromDiagonal = s - t - (columns - rows);
+  return t == 0 || s == 0 || t == rows - 1 || s == columns - 1 ||
+         std::abs(fromDiagonal) <= 1;
+}
+
 /// True when `value` [B, H, T, S] depends on t and s only, and keeps(element)
 /// holds exactly for s <= t + S - T. `keeps` answers nullopt for elements that
 /// are neither kept nor masked.
@@ -92,8 +114,11 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
     return false;
   if (!isInvariant(value, 0) || !isInvariant(value, 1))
     return false;
+  bool isLinear = isMadeOfPositions(value);
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t s = 0; s < columns; ++s) {
+      if (isLinear && !isTelling(t, s, rows, columns))
+        continue;
       std::optional<double> element = elementAt(value, {0, 0, t, s});
       std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
       if (kept != std::optional<bool>(s <= t + columns - rows))

@@ -45,8 +45,9 @@ public:
 
 private:
   void permuteMatmuls();
-  /// Views of all values; the first reader that cannot take its operand.
-  std::optional<Value> findConflict();
+  /// Views of all values from `begin` on; the first operand that its reader
+  /// cannot take. Views of values before `begin` must be known.
+  std::optional<Value> findConflict(Block::iterator begin);
   std::optional<StridedView> viewOf(Operation *mover,
                                     const StridedView &from) const;
   bool accepts(OpOperand &operand, const StridedView &view) const;
@@ -108,9 +109,10 @@ Operation *ViewMarker::nearestView(Value value) const {
   return op;
 }
 
-std::optional<Value> ViewMarker::findConflict() {
-  views.clear();
-  for (Operation &op : block) {
+std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
+  for (Operation &op : llvm::make_range(begin, block.end())) {
+    for (Value result : op.getResults())
+      views.erase(result);
     if (auto perm = op.getAttrOfType<DenseI64ArrayAttr>("dpc.out_perm")) {
       SmallVector<int64_t> inverse(perm.size()), shape;
       for (auto [i, d] : llvm::enumerate(perm.asArrayRef())) {
@@ -134,8 +136,11 @@ std::optional<Value> ViewMarker::findConflict() {
 
 void ViewMarker::run() {
   permuteMatmuls();
-  while (auto value = findConflict()) {
+  Block::iterator begin = block.begin();
+  while (auto value = findConflict(begin)) {
     Operation *op = nearestView(*value);
+    // What comes before the op that changes keeps its views.
+    begin = op ? op->getIterator() : block.begin();
     if (op && isa<MatmulOp>(op)) {
       op->removeAttr("dpc.out_perm");
       continue;

@@ -79,9 +79,15 @@ private:
   Value reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
                 Attribute phase);
 
-  static ShardingSpec actual(Value value) {
-    return *ShardingSpec::get(cast<RankedTensorType>(value.getType()));
+  /// How a value lies. Types are few, values many: read once per type.
+  const ShardingSpec &actual(Value value) const {
+    auto [it, isNew] = specs.try_emplace(value.getType());
+    if (isNew)
+      it->second = std::make_unique<ShardingSpec>(
+          *ShardingSpec::get(cast<RankedTensorType>(value.getType())));
+    return *it->second;
   }
+  mutable DenseMap<Type, std::unique_ptr<ShardingSpec>> specs;
 };
 
 } // namespace
@@ -92,6 +98,11 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
       mesh(meshFor(facts.func->getContext(), degrees)),
       dpAxis(mesh.findAxis("dp")), tpAxis(mesh.findAxis("tp")),
       mbAxis(mesh.findAxis(kMicroBatchAxis)) {}
+
+/// Equal without looking for a canonical form; false may still be equal.
+static bool isSamePlacement(const ShardingSpec &a, const ShardingSpec &b) {
+  return a.partial == b.partial && a.dims == b.dims;
+}
 
 //===----------------------------------------------------------------------===//
 // Function arguments and results
@@ -293,7 +304,8 @@ TpChoice Assigner::gradientChoice(Operation *op, Operation *forward) const {
 
 SmallVector<TpChoice> Assigner::candidates(Operation *op) const {
   TpChoice free{TpChoice::gradPartial, {}, -1};
-  if (!tpAxis)
+  // The optimizer lies as its parameter does, a combining op takes anything.
+  if (!tpAxis || isa<AdamWOp, SgdOp>(op) || facts.factors.rule(op).combines)
     return {free};
   auto chosen = choices.ops.find(op);
   if (chosen != choices.ops.end())
@@ -424,6 +436,8 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const TpChoice &choice) {
     return std::nullopt;
   plan.results = std::move(*results);
   for (auto [want, operand] : llvm::zip(plan.operands, op->getOperands())) {
+    if (isSamePlacement(actual(operand), want))
+      continue;
     ReshardCost cost = reshardTraffic(
         actual(operand), want,
         std::max<int64_t>(1, sizeInBytes(RankedTensorType::get(
@@ -439,6 +453,8 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const TpChoice &choice) {
 
 Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
                         Attribute phase) {
+  if (isSamePlacement(actual(value), to))
+    return value;
   ShardingAttr target = to.toAttr();
   if (getSharding(value.getType()) == target)
     return value;
