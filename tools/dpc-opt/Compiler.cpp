@@ -66,12 +66,14 @@ private:
   bool reported = false; ///< An error line was printed.
   int dumps = 0;
 
+  rt::InitChoice initialValues; ///< --init
   bool fail(const std::string &message);
   void installDiagnostics();
   bool loadCluster();
   bool loadProgram();
   bool runPasses(StringRef pipeline);
   std::string graphPipeline(bool trains) const;
+  bool loadInitialValues();
   bool prepareProgram();
   bool hasLoss();
   void listParameters();
@@ -153,6 +155,16 @@ bool Compiler::loadCluster() {
 bool Compiler::loadProgram() {
   StringRef file = options.model;
   if (file.ends_with(".mlir") || file.ends_with(".mlirbc")) {
+bool Compiler::loadInitialValues() {
+  if (options.init.empty())
+    return true;
+  rt::Expected<rt::InitChoice> choice = rt::InitChoice::parse(options.init);
+  if (!choice)
+    return fail(choice.status().message());
+  initialValues = std::move(*choice);
+  return true;
+}
+
     program = parseSourceFile<ModuleOp>(file, context.get());
     return program ? true : fail(options.model + ": cannot be read as dpc IR");
   }
@@ -210,6 +222,7 @@ bool Compiler::prepareProgram() {
   dump("import", *program);
   if (program->lookupSymbol<func::FuncOp>(kTrainStepFunction))
     return true; // .mlir that was differentiated before
+  makeSourcesAbsolute(*program);
   if (!program->lookupSymbol<func::FuncOp>(kForwardFunction))
     return fail(options.model + ": has no function @forward or @train_step");
   if (!options.loss.empty()) {
@@ -300,11 +313,7 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
   if (failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(*program), draft->plan);
-  // Paths in the model are relative to here; in a plan, to the plan's folder.
-  for (rt::Tensor &tensor : draft->plan.tensors)
-    if (tensor.source)
-      tensor.source->file =
-          fs::absolute(tensor.source->file).lexically_normal().string();
+  setInitialValues(draft->plan, initialValues);
   if (isWinner && options.emit.count("mlir")) {
     std::error_code code;
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
@@ -379,7 +388,8 @@ int Compiler::run() {
   context->loadAllAvailableDialects();
   installDiagnostics();
   bool printsOnly = options.cluster.empty() && options.emit.count("mlir");
-  if ((!printsOnly && !loadCluster()) || !loadProgram() || !prepareProgram())
+  if ((!printsOnly && !loadCluster()) || !loadInitialValues() ||
+      !loadProgram() || !prepareProgram())
     return 1;
   if (printsOnly) {
     program->print(llvm::outs());
