@@ -53,8 +53,8 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
   tensor.dtype = draft.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = globalShape(global);
   tensor.layout = layoutOf(global);
-  tensor.init = tensor.role == rt::TensorRole::Parameter ? rt::InitKind::Random
-                                                         : rt::InitKind::Zeros;
+  // A weight that the model has no data for needs --init.
+  tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
   if (auto source = attrs ? attrs.getAs<DictionaryAttr>(attr::kSource)
                           : DictionaryAttr()) {
     auto offset = source.getAs<IntegerAttr>("offset");
@@ -66,7 +66,6 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
                                  "a dtype such as \"f32\"";
     tensor.source = rt::TensorSource{stringOf(source, "file"), offset.getInt(),
                                      bytes.getInt(), *dtype};
-    tensor.init = rt::InitKind::Source;
   }
   slots[argument] = {
       tensor.buffer,

@@ -138,8 +138,11 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
         nameWithRole(tensor) +
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
-  if (isWeight && choice.kind != InitChoice::Kind::Zeros)
-    fillRandom(value, RandomStream(choice.seed, tensor.name), kDeviation, 0);
+  if (isWeight && choice.kind != InitChoice::Kind::Zeros) {
+    bool isChosen = choice.kind == InitChoice::Kind::Random;
+    uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
+    fillRandom(value, RandomStream(seed, tensor.name), kDeviation, 0);
+  }
   packShard(value.data.data(), local, sizeOf(tensor.dtype), tensor.layout, mesh,
             rank, 0);
   return Status::success();

@@ -112,6 +112,7 @@ struct Tensor {
   Layout layout; ///< must not mention "mb"
   std::optional<TensorSource> source;
   InitKind init = InitKind::Zeros;
+  int64_t seed = 0; ///< Random
 };
 
 /// An input of the step (over the global batch) or an output of it. An input

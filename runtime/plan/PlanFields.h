@@ -58,6 +58,7 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   visit("layout", v.layout);
   visit("source", v.source);
   visit("init", v.init);
+  visit("seed", v.seed);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   visit("name", v.name);

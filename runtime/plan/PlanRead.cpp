@@ -210,7 +210,12 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
   try {
     body = Json::parse(text);
   } catch (const Json::exception &error) {
-    return Status::invalid(file + ": not JSON: " + error.what());
+    // "[json.exception.parse_error.101] parse error at line 1, column 1: ..."
+    std::string why = error.what();
+    size_t prefix = why.find("] ");
+    return Status::invalid(
+        file + ": not JSON: " +
+        (prefix == std::string::npos ? why : why.substr(prefix + 2)));
   }
   Expected<Plan> plan = readBody(body);
   if (!plan)

@@ -5,9 +5,9 @@ usage: follow_curve.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--comm=mpi] [--
 
 Compiles MODEL_DIR/model.onnx under the strategy, trains the steps of MODEL_DIR/batches, and compares with
 MODEL_DIR/oracle.json: the loss and the gradient norm of every step, the L2 norm of every parameter at the end (by
-its name in the model file). The oracle trains with AdamW; with --train=sgd the reference is dpc's own run on one
-rank. Also checked: report.json names the strategy that was asked for, and the peak memory it predicts is the size
-of the plan's arena, within 2 %.
+its name in the model file). With another optimizer than the oracle's (--train), the reference is dpc's own run on one
+rank. Also checked: report.json names the strategy that was asked for, and the peak memory it predicts is the size of
+the plan's arena, within 2 %.
 
 Prints one line and exits with 0 when all of it holds, else with 1; 77 when --comm=mpi finds no mpirun.
 """
@@ -60,16 +60,17 @@ def optimizer_words(optimizer, kind):
              f"--weight-decay={optimizer['weight_decay']}"]
     if kind == "adamw":
         return words + [f"--beta1={optimizer['beta1']}", f"--beta2={optimizer['beta2']}", f"--eps={optimizer['eps']}"]
-    return words + ["--momentum=0.9"]
+    return words + [f"--momentum={optimizer.get('momentum', 0.9)}"]
 
 
 class Case:
     """One model under one strategy."""
 
-    def __init__(self, folder, strategy, ranks, comm="local", kind="adamw", words=()):
-        self.folder, self.strategy, self.ranks, self.comm, self.kind = folder, strategy, ranks, comm, kind
+    def __init__(self, folder, strategy, ranks, comm="local", kind=None, words=()):
+        self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
         self.words = list(words)
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
+        self.kind = kind or self.oracle["optimizer"]["type"]
 
     def train(self, plan, strategy, ranks, comm):
         """Compiles into `plan` and runs; returns the curve."""
@@ -133,7 +134,7 @@ def main():
     parser.add_argument("--strategy", required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--comm", choices=["local", "mpi"], default="local")
-    parser.add_argument("--train", choices=["adamw", "sgd"], default="adamw")
+    parser.add_argument("--train", choices=["adamw", "sgd"], help="the oracle's by default")
     parser.add_argument("--bin", help="folder of dpc-opt and dpc-run")
     parser.add_argument("--opt", action="append", default=[], help="one more word for dpc-opt")
     arguments = parser.parse_args()

@@ -3,6 +3,10 @@
 
 #include "ir/Dialect.h"
 
+#include <filesystem>
+
+namespace fs = std::filesystem;
+
 using namespace mlir;
 using namespace dpc;
 
@@ -43,5 +47,53 @@ void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
     for (rt::Port &port : plan.inputs)
       if (port.name == name.getValue())
         port.limit = indexedSize(arg);
+  }
+}
+
+void dpc::makeSourcesAbsolute(ModuleOp module) {
+  Builder builder(module.getContext());
+  for (auto func : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+      auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource);
+      auto file = source ? source.getAs<StringAttr>("file") : StringAttr();
+      if (!file || file.empty())
+        continue;
+      NamedAttrList changed(source);
+      changed.set("file",
+                  builder.getStringAttr(
+                      fs::absolute(file.str()).lexically_normal().string()));
+      func.setArgAttr(i, attr::kSource,
+                      changed.getDictionary(source.getContext()));
+    }
+}
+
+/// The entry's bytes become the tensor's source, when the file has them.
+static void takeFrom(const rt::SafetensorsFile &file, rt::Tensor &tensor) {
+  auto entry = file.entries.find(tensor.name);
+  if (entry == file.entries.end() || entry->second.shape != tensor.globalShape)
+    return; // dpc-run says what is missing.
+  tensor.source = rt::TensorSource{fs::absolute(file.file.path()).string(),
+                                   entry->second.offset, entry->second.bytes,
+                                   entry->second.dtype};
+}
+
+void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
+  for (rt::Tensor &tensor : plan.tensors) {
+    if (tensor.source || tensor.role == rt::TensorRole::State)
+      continue;
+    switch (choice.kind) {
+    case rt::InitChoice::Kind::None:
+      break;
+    case rt::InitChoice::Kind::Zeros:
+      tensor.init = rt::InitKind::Zeros;
+      break;
+    case rt::InitChoice::Kind::Random:
+      tensor.init = rt::InitKind::Random;
+      tensor.seed = static_cast<int64_t>(choice.seed);
+      break;
+    case rt::InitChoice::Kind::File:
+      takeFrom(*choice.file, tensor);
+      break;
+    }
   }
 }

@@ -11,11 +11,13 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
 
+#include <unistd.h>
+
 using namespace dpc;
 
 /// Whether the words ask for the mlir-opt side.
 static bool isPassTool(int argc, char **argv) {
-  bool textual = argc == 1;
+  bool textual = argc == 1 && !isatty(STDIN_FILENO);
   for (int i = 1; i < argc; ++i) {
     llvm::StringRef word = argv[i];
     if (word.starts_with("--cluster") || word.ends_with(".onnx") ||

@@ -17,6 +17,17 @@ struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule;
 };
 
+/// CLI11's own names the largest double in its message.
+CLI::Validator positive() {
+  auto check = [](const std::string &word) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(word, value) && value > 0)
+      return "";
+    return "'" + word + "' is not a number above 0";
+  };
+  return CLI::Validator(check, "POSITIVE");
+}
+
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("MODEL", o.model, "Model to compile (.onnx)")
       ->required()
@@ -26,7 +37,7 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group("Model");
   app.add_option("--global-batch", o.globalBatch,
                  "Samples per step over all ranks")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->group("Model");
   app.add_option("--frozen", raw.frozen, "Weights left alone: NAME|GLOB,...")
       ->delimiter(',')
@@ -91,14 +102,14 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->group(group);
   app.add_option("--objective", o.objective, "throughput, memory or latency")
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--top", o.top, "Candidates the report keeps")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str()
       ->group(group);
   app.add_option("--device-file", o.device,

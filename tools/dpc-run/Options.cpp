@@ -6,6 +6,17 @@
 
 namespace dpc {
 
+/// CLI11's own names the largest double in its message.
+static CLI::Validator positive() {
+  auto check = [](const std::string &word) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(word, value) && value > 0)
+      return "";
+    return "'" + word + "' is not a number above 0";
+  };
+  return CLI::Validator(check, "POSITIVE");
+}
+
 static void addDataOptions(CLI::App &app, RunOptions &o) {
   auto *batches = app.add_option(
       "--batches", o.batches,
@@ -25,7 +36,7 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--steps", o.steps,
                  "steps to run (default: all batches, 10 without --batches "
                  "and --data, 1 with --inputs)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--init", o.init,
                  "values for weights that the model file lacks: random:SEED, "
                  "zeros or FILE.safetensors")
@@ -42,10 +53,10 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", o.threads,
                  "threads of a rank (default: cores / ranks here)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--timeout-seconds", o.timeoutSeconds,
                  "how long a rank waits for the others (default 300)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_flag("--poison", o.poison,
                "debugging: fill fresh memory and padding with NaN");
 }

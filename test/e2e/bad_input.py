@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Bad input: one clear line on stderr, exit 1, and what was there before stays as it was, byte for byte.
+
+With DPC_E2E_SHOW set, the messages are printed for reading.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import unittest
+
+import e2e
+
+LONG = bool(os.environ.get("DPC_TEST_LONG"))
+GPT2, MLP = e2e.model("gpt2-tiny"), e2e.model("mlp")
+BATCHES = os.path.join(e2e.MODELS, "mlp", "batches")
+
+CLUSTER = {"version": 1, "name": "one node", "groups": [{"nodes": 1, "devices_per_node": 2, "device": "cpu-local"}],
+           "levels": [{"name": "bus", "span": "node", "gigabytes_per_second": 10, "latency_microseconds": 1, "kind": "switch",
+                       "in_network_reduction": False}],
+           "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}
+
+# Words that only those who wrote the compiler understand.
+INTERNALS = re.compile(r"loc\(|\b(mlir|llvm|std|nlohmann|json\.exception)\b(::|\.)|assert|terminate|internal|pipeline|\d{20}", re.IGNORECASE)
+
+
+def snapshot(folder):
+    """Every file below `folder` with its bytes, time and mode, and every folder."""
+    found = {}
+    for path, _, files in os.walk(folder):
+        found[os.path.relpath(path, folder)] = None
+        for file in files:
+            full = os.path.join(path, file)
+            status = os.stat(full)
+            with open(full, "rb") as data:
+                found[os.path.relpath(full, folder)] = (data.read(), status.st_mtime_ns, status.st_mode)
+    return found
+
+
+class Refusal(unittest.TestCase):
+    """Each case: a command, and what its one line has to mention."""
+
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb" if isinstance(data, bytes) else "w") as file:
+            file.write(data)
+        return self.path(name)
+
+    def refused(self, words, *mentions, processes_may_add=False):
+        """Exit 1 and one line with all of `mentions`. A launcher adds lines of its own: `processes_may_add`."""
+        done = e2e.call(words)
+        lines = done.stderr.splitlines()
+        if processes_may_add:
+            lines = [line for line in lines if "error:" in line]
+        if os.environ.get("DPC_E2E_SHOW"):
+            print("   ", done.stderr.rstrip())
+        shown = f"{' '.join(map(str, words))}: exit {done.returncode}, stderr:\n{done.stderr}\nstdout:\n{done.stdout}"
+        self.assertEqual(done.returncode, 1, shown)
+        self.assertEqual(len(lines), 1, shown)
+        self.assertNotRegex(lines[0], INTERNALS)
+        self.assertRegex(lines[0], r"^dpc-(opt|run): error: ")
+        for mention in mentions:
+            self.assertIn(str(mention), lines[0])
+
+
+class BadCompilation(Refusal):
+    """What dpc-opt refuses; an older plan in the output folder survives."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = e2e.scratch()
+        cls.kept = scratch.__enter__()
+        cls.addClassCleanup(scratch.__exit__, None, None, None)
+        e2e.must([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--verify=off", "-o", f"{cls.kept}/plan"])
+        cls.before = snapshot(cls.kept)
+
+    def compile(self, model, *mentions, words=(), cluster="local:2", batch=8):
+        self.refused([e2e.tool("dpc-opt"), model, f"--cluster={cluster}", f"--global-batch={batch}", "-o", f"{self.kept}/plan", *words], *mentions)
+        self.assertEqual(snapshot(self.kept), self.before, "the older plan changed")
+
+    def fixture(self, name):
+        return os.path.join(e2e.ONNX, name + ".onnx")
+
+    # Models.
+
+    def test_truncated_model(self):
+        with open(GPT2, "rb") as file:
+            data = file.read()
+        for size in (0, 1, 100, len(data) // 2, len(data) - 1):
+            with self.subTest(size=size):
+                self.compile(self.write("cut.onnx", data[:size]), "cut.onnx")
+
+    def test_garbage_model(self):
+        self.compile(self.write("noise.onnx", random.Random(0).randbytes(4096)), "noise.onnx", "ONNX")
+        self.compile(self.write("text.onnx", "hello\n"), "text.onnx", "ONNX")
+
+    def test_missing_model(self):
+        self.compile(self.path("none.onnx"), "none.onnx", "No such file")
+
+    def test_unknown_kind_of_model(self):
+        self.compile(self.write("model.pb", b""), "model.pb", ".onnx")
+
+    def test_unknown_operator(self):
+        self.compile(self.fixture("unknown-op"), "unknown-op.onnx", "frob", "Frobnicate")
+
+    def test_unbound_dimension(self):
+        self.compile(self.fixture("two-symbols"), "two-symbols.onnx", "'seq'", "--bind=seq=N")
+
+    def test_unknown_dimension(self):
+        self.compile(self.fixture("two-symbols"), "'sek'", "'seq'", words=["--bind=sek=3"])
+
+    def test_missing_global_batch(self):
+        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:2", "-o", f"{self.kept}/plan"], "model.onnx", "--global-batch")
+        self.assertEqual(snapshot(self.kept), self.before)
+
+    def test_if_on_data(self):
+        self.compile(self.fixture("if-on-data"), "if-on-data.onnx", "choice", "If", "'c'")
+
+    def test_shape_that_depends_on_data(self):
+        self.compile(self.fixture("nonzero"), "nonzero.onnx", "NonZero", "shape depends on data")
+
+    def test_training_without_loss(self):
+        self.compile(self.fixture("linear"), "--train=adamw", "loss", words=["--train=adamw"])
+
+    # Clusters.
+
+    def cluster(self, *mentions, **changes):
+        """Compiles for CLUSTER with `changes`: dotted paths to values, or to None for a field that is missing."""
+        data = json.loads(json.dumps(CLUSTER))
+        for path, value in changes.items():
+            *steps, last = path.split("__")
+            place = data
+            for step in steps:
+                place = place[int(step) if step.isdigit() else step]
+            if value is None:
+                del place[last]
+            else:
+                place[last] = value
+        self.compile(MLP, "cluster.json", *mentions, cluster=self.write("cluster.json", json.dumps(data)))
+
+    def test_good_cluster(self):
+        """The others fail for their change only."""
+        e2e.must([e2e.tool("dpc-opt"), MLP, "--cluster=" + self.write("cluster.json", json.dumps(CLUSTER)), "--global-batch=8",
+                  "--verify=off", "-o", self.path("plan")])
+
+    def test_cluster_with_missing_field(self):
+        for field in ("version", "groups", "levels"):
+            with self.subTest(field=field):
+                self.cluster(field, "missing", **{field: None})
+        for group, fields in (("groups", ("nodes", "devices_per_node", "device")),
+                              ("levels", ("name", "span", "gigabytes_per_second", "latency_microseconds"))):
+            for field in fields:
+                with self.subTest(field=field):
+                    self.cluster(group, field, "missing", **{f"{group}__0__{field}": None})
+
+    def test_cluster_with_negative_field(self):
+        for path in ("groups__0__nodes", "groups__0__devices_per_node", "levels__0__gigabytes_per_second",
+                     "levels__0__latency_microseconds", "host__memory_gibibytes"):
+            with self.subTest(path=path):
+                self.cluster(path.split("__")[-1], "-3", **{path: -3})
+
+    def test_cluster_with_wrong_type(self):
+        self.cluster("nodes", '"many"', **{"groups__0__nodes": "many"})
+        self.cluster("levels", "3", levels=3)
+        self.cluster("gigabytes_per_second", "true", **{"levels__0__gigabytes_per_second": True})
+
+    def test_cluster_with_unknown_names(self):
+        self.cluster("warp-drive", **{"groups__0__device": "warp-drive"})
+        self.cluster("galaxy", **{"levels__0__span": "galaxy"})
+        self.cluster("version", "7", version=7)
+
+    def test_cluster_that_is_not_json(self):
+        self.compile(MLP, "cluster.json", "JSON", cluster=self.write("cluster.json", '{"version": 1,'))
+        self.compile(MLP, "cluster.json", cluster=self.write("cluster.json", "[1, 2]"))
+        self.compile(MLP, "none.json", cluster=self.path("none.json"))
+
+    def test_cluster_word(self):
+        for word in ("local:0", "local:-1", "local:two", "local:"):
+            with self.subTest(word=word):
+                self.compile(MLP, word, cluster=word)
+
+    # Strategies and options.
+
+    def test_strategy_of_another_number_of_ranks(self):
+        self.compile(MLP, "dp=3", "2", words=["--strategy=dp=3"])
+        self.compile(MLP, "dp=2,tp=2", "= 2,", words=["--strategy=dp=2,tp=2"])
+
+    def test_strategy_words(self):
+        for word, mention in (("xp=2", "xp"), ("dp=two", "two"), ("dp=0", "dp=0"), ("dp=-2", "-2"), ("dp", "dp"), ("dp=2,sp=maybe", "maybe"),
+                              ("dp=2,dp=1", "dp"), ("zero=4", "4"), ("schedule=zigzag", "zigzag"), ("", "")):
+            with self.subTest(word=word):
+                self.compile(MLP, "strategy", mention, words=[f"--strategy={word}"])
+
+    def test_options(self):
+        for word, mention in (("--train=adam", "adam"), ("--lr=fast", "fast"), ("--precision=fp12", "fp12"), ("--objective=fame", "fame"),
+                              ("--micro-batch=0", "0"), ("--emit=poem", "poem"), ("--verify=maybe", "maybe"), ("--frobnicate", "--frobnicate"),
+                              ("--target-cpu=abacus", "abacus"), ("--init=randomly", "--init=randomly: expected random:SEED"), ("--lr-schedule=cosine,warmup=x", "warmup"),
+                              ("--loss=l1", "l1"), ("--bind=seq", "seq"), ("--frozen=nothing.*", "nothing.*")):
+            with self.subTest(word=word):
+                self.compile(MLP, mention, words=[word, "--verify=off"] if "verify" not in word else [word])
+
+    def test_bad_global_batch(self):
+        for batch in ("0", "-8", "eight"):
+            with self.subTest(batch=batch):
+                self.compile(MLP, "--global-batch", batch, batch=batch)
+
+    # Output.
+
+    def test_output_that_is_no_plan(self):
+        os.mkdir(self.path("thesis"))
+        self.write("thesis/chapter1.txt", "precious")
+        self.write("file", "precious")
+        before = snapshot(self.folder)
+        for name in ("thesis", "file"):
+            with self.subTest(name=name):
+                self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path(name)], name, "not a plan folder")
+                self.assertEqual(snapshot(self.folder), before)
+
+    def test_output_that_cannot_be_made(self):
+        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", "/dev/null/plan"], "/dev/null/plan")
+
+
+class BadRun(Refusal):
+    """What dpc-run refuses."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = e2e.scratch()
+        cls.made = scratch.__enter__()
+        cls.addClassCleanup(scratch.__exit__, None, None, None)
+        for ranks in (1, 2):
+            e2e.must([e2e.tool("dpc-opt"), MLP, f"--cluster=local:{ranks}", "--global-batch=8", f"--strategy=dp={ranks}", "--verify=off",
+                      "-o", f"{cls.made}/{ranks}"])
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(f"{self.made}/2", self.path("plan"))
+        shutil.copytree(BATCHES, self.path("batches"))
+
+    def run_plan(self, *mentions, words=(), batches=True):
+        before = snapshot(self.folder)
+        self.refused([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", *([f"--batches={self.path('batches')}"] if batches else []), *words],
+                     *mentions)
+        self.assertEqual(snapshot(self.folder), before)
+
+    def edit(self, change):
+        """Changes the text of plan.json."""
+        with open(self.path("plan", "plan.json")) as file:
+            text = file.read()
+        changed = change(text)
+        self.assertNotEqual(changed, text)
+        with open(self.path("plan", "plan.json"), "w") as file:
+            file.write(changed)
+
+    def test_good_run(self):
+        """The others fail for their change only."""
+        e2e.must([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", f"--batches={self.path('batches')}"])
+
+    # plan.json.
+
+    def test_folder_without_plan(self):
+        self.refused([e2e.tool("dpc-run"), self.path("nothing")], "nothing")
+        os.remove(self.path("plan", "plan.json"))
+        self.run_plan("plan.json", "cannot be opened")
+
+    def test_plan_of_another_version(self):
+        self.edit(lambda text: re.sub(r'"version": *1\b', '"version": 2', text, count=1))
+        self.run_plan("plan.json", "version 2", "reads 1")
+
+    def test_truncated_plan(self):
+        self.edit(lambda text: text[:len(text) // 2])
+        self.run_plan("plan.json", "JSON")
+
+    def test_empty_plan(self):
+        self.edit(lambda text: "")
+        self.run_plan("plan.json", "JSON")
+        self.edit(lambda text: "[]")
+        self.run_plan("plan.json", "not a plan")
+
+    def test_plan_with_one_number_changed(self):
+        """Any number: a sample of them, with --long all."""
+        with open(self.path("plan", "plan.json")) as file:
+            text = file.read()
+        numbers = [match for match in re.finditer(r"(?<![\w.\"-])-?\d+(?:\.\d+)?(?![\w.\"])", text) if text[:match.start()].count('"') % 2 == 0]
+        self.assertGreater(len(numbers), 200)
+        for match in numbers if LONG else random.Random(1).sample(numbers, 60):
+            value = json.loads(match[0])
+            with self.subTest(line=text[:match.start()].count("\n") + 1, value=value):
+                with open(self.path("plan", "plan.json"), "w") as file:
+                    file.write(text[:match.start()] + json.dumps(value + 1) + text[match.end():])
+                self.refused([e2e.tool("dpc-run"), self.path("plan"), "--steps=1"], "plan.json", "version" if match.start() < 20 else "changed")
+
+    def test_plan_with_one_word_changed(self):
+        self.edit(lambda text: text.replace('"all_reduce"', '"all_reduced"', 1))
+        self.run_plan("plan.json", "changed")
+
+    # Files that a plan needs.
+
+    def test_missing_kernels(self):
+        os.remove(self.path("plan", "kernels", "kernels.so"))
+        self.run_plan("kernels.so")
+
+    def test_other_kernels(self):
+        with open(self.path("plan", "kernels", "kernels.so"), "ab") as file:
+            file.write(b"\0")
+        self.run_plan("kernels.so")
+        shutil.copy(f"{self.made}/1/kernels/kernels.so", self.path("plan", "kernels", "kernels.so"))
+        self.run_plan("kernels.so")
+
+    def external_plan(self):
+        """A plan of a model whose weights lie in weights.bin."""
+        model, data = self.path("abstract.onnx"), self.path("weights.bin")
+        shutil.copy(os.path.join(e2e.ONNX, "abstract.onnx"), model)
+        with open(data, "wb") as file:
+            file.write(bytes(4 * (6 * 4 + 4)))
+        e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "--verify=off", "-o", self.path("external")])
+        run = [e2e.tool("dpc-run"), self.path("external")]
+        e2e.must(run)
+        return run, data
+
+    def test_missing_weights(self):
+        run, data = self.external_plan()
+        os.remove(data)
+        self.refused(run, "weights.bin", "No such file")
+
+    def test_truncated_weights(self):
+        run, data = self.external_plan()
+        os.truncate(data, 50)
+        self.refused(run, "weights.bin", "50")
+
+    def test_model_without_weights(self):
+        e2e.must([e2e.tool("dpc-opt"), os.path.join(e2e.ONNX, "abstract.onnx"), "--cluster=local:2", "--global-batch=8", "--verify=off",
+                  "-o", self.path("abstract")])
+        self.refused([e2e.tool("dpc-run"), self.path("abstract")], "--init")
+
+    # Data.
+
+    def batch(self, name="x"):
+        return self.path("batches", name + ".npy")
+
+    def test_npy_of_another_shape(self):
+        dtype, shape, values = e2e.read_npy(self.batch())
+        for other in ((shape[0], shape[1] // 2, 2 * shape[2]), (shape[0] * shape[1], shape[2]), (shape[0] // 2, 2 * shape[1], shape[2])):
+            with self.subTest(shape=other):
+                e2e.write_npy(self.batch(), dtype, other, values)
+                self.run_plan("x.npy", other[-1], shape[-1])
+
+    def test_npy_of_another_type(self):
+        dtype, shape, values = e2e.read_npy(self.batch())
+        e2e.write_npy(self.batch(), "i8", shape, [int(v) for v in values])
+        self.run_plan("x.npy", "i64", "f32")
+
+    def test_missing_npy(self):
+        os.remove(self.batch())
+        self.run_plan("x.npy")
+        self.run_plan("nowhere", words=[f"--batches={self.path('nowhere')}"], batches=False)
+
+    def test_truncated_npy(self):
+        for size in (0, 5, 60, os.path.getsize(self.batch()) - 1):
+            with self.subTest(size=size):
+                os.truncate(self.batch(), size)
+                self.run_plan("x.npy")
+                shutil.copy(os.path.join(BATCHES, "x.npy"), self.batch())
+
+    def test_npy_with_ids_out_of_range(self):
+        dtype, shape, values = e2e.read_npy(self.batch("label"))
+        values[0] = 1000000
+        e2e.write_npy(self.batch("label"), dtype, shape, values)
+        self.run_plan("label", "1000000")
+
+    # Options and ranks.
+
+    def test_options(self):
+        for word, mention in (("--steps=0", "0"), ("--comm=pigeon", "pigeon"), ("--device=abacus", "abacus"), ("--init=randomly", "randomly"),
+                              ("--frobnicate", "--frobnicate"), ("--device=cuda", "cuda"), ("--comm=nccl", "nccl"),
+                              ("--metrics=/dev/null/m.jsonl", "/dev/null/m.jsonl"), ("--save-params=/dev/null/p", "/dev/null/p")):
+            with self.subTest(word=word):
+                self.refused([e2e.tool("dpc-run"), self.path("plan"), word], mention)
+
+    def test_another_number_of_processes(self):
+        launcher = e2e.mpirun(3)
+        if not launcher:
+            self.skipTest("no mpirun on this machine")
+        self.refused(launcher + [e2e.tool("dpc-run"), self.path("plan"), "--comm=mpi"], "2 ranks", "3 processes", processes_may_add=True)
+
+    def test_no_processes(self):
+        self.refused([e2e.tool("dpc-run"), self.path("plan"), "--comm=mpi"], "mpi")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

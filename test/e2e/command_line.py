@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The command lines: help names every option there is, and the tests' own comparing tool can fail."""
+import os
+import sys
+import unittest
+
+import e2e
+
+# The contract of the two commands, as far as it is built.
+COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
+    --momentum --clip-grad-norm --lr-schedule --precision --strategy --objective --top --frozen --trainable --target-cpu --init --emit
+    --verify --dump-ir-dir --calibrate --device-file --help""".split()
+RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --poison --metrics --save-params
+    --trace --help""".split()
+
+
+class Help(unittest.TestCase):
+    def helps(self, tool, options, *mentions):
+        for word in ("--help", "-h"):
+            done = e2e.call([e2e.tool(tool), word])
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            words = done.stdout.replace(",", " ").split()
+            self.assertEqual([o for o in options if o not in words], [])
+            for mention in mentions:
+                self.assertIn(mention, done.stdout)
+    
+    def test_compile(self):
+        self.helps("dpc-opt", COMPILE, "MODEL", "adamw", "cross_entropy", "random:SEED", "local:N", "sp=true|false", "throughput", "native",
+                   "plan,report")
+
+    def test_run(self):
+        self.helps("dpc-run", RUN, "PLAN", "mpirun", "safetensors", "local", "mpi")
+
+    def test_without_words(self):
+        for words, mention in ((["dpc-opt", "--cluster=local:1"], "MODEL"), (["dpc-run"], "PLAN")):
+            done = e2e.call([e2e.tool(words[0]), *words[1:]])
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(mention, done.stderr)
+
+
+class PathsMayBeRelative(unittest.TestCase):
+    def test_model_and_plan(self):
+        """A plan runs from everywhere, wherever it was written."""
+        folder = os.path.dirname(e2e.model("mlp"))
+        with e2e.scratch() as scratch:
+            plan = os.path.relpath(f"{scratch}/plan", folder)
+            here = os.getcwd()
+            self.addCleanup(os.chdir, here)
+            os.chdir(folder)
+            e2e.must([e2e.tool("dpc-opt"), "model.onnx", "--cluster=local:2", "--global-batch=8", "-o", plan])
+            e2e.must([e2e.tool("dpc-run"), plan, "--batches=batches", "--steps=1"])
+            os.chdir(scratch)
+            e2e.must([e2e.tool("dpc-run"), "plan", "--steps=1"])
+            os.chdir(here)
+
+
+class FollowCurve(unittest.TestCase):
+    """follow_curve.py says so when a plan trains otherwise."""
+
+    def follow(self, *words):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "follow_curve.py")
+        return e2e.call([sys.executable, script, os.path.join(e2e.MODELS, "mlp"), f"--bin={e2e.BIN}", "--ranks=2", *words])
+
+    def test_good(self):
+        done = self.follow("--strategy=dp=2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_every_step_and_parameter_counts(self):
+        for words, mention in ((["--opt=--frozen=l1.bias"], "parameter l1.bias"), (["--opt=--lr-schedule=linear,total=1000"], "loss")):
+            done = self.follow("--strategy=dp=2", *words)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertTrue(done.stdout.startswith("FAIL"), done.stdout)
+            self.assertIn(mention, done.stdout)
+
+    def test_strategy_that_does_not_fit(self):
+        done = self.follow("--strategy=dp=3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("it does not run", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

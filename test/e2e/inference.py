@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Inference from .npy to .npy, weights from elsewhere, and what --save-params saves."""
+import os
+import shutil
+import unittest
+
+import e2e
+
+TOLERANCE = 1e-5
+ABSTRACT = os.path.join(e2e.ONNX, "abstract.onnx")
+
+
+class Inference(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def inputs(self, model):
+        """The first batch of a model's training data as one step's inputs."""
+        os.mkdir(self.path("in"))
+        source = os.path.join(e2e.MODELS, model, "batches")
+        for file in os.listdir(source):
+            dtype, shape, values = e2e.read_npy(os.path.join(source, file))
+            count = len(values) // shape[0]
+            e2e.write_npy(self.path("in", file), dtype, shape[1:], values[:count])
+
+    def outputs(self, model, strategy, ranks, launcher=(), *words):
+        """{output: (dtype, shape, values)} of one step."""
+        plan, out = self.path(f"plan-{strategy}"), self.path(f"out-{strategy}")
+        e2e.must([e2e.tool("dpc-opt"), model, "--infer", f"--cluster=local:{ranks}", "--global-batch=8", f"--strategy={strategy}", "-o", plan])
+        self.assertFalse(e2e.read_plan(plan)["trains"])
+        e2e.must([*launcher, e2e.tool("dpc-run"), plan, f"--inputs={self.path('in')}", f"--outputs={out}", *words])
+        return {name: e2e.read_npy(os.path.join(out, name)) for name in sorted(os.listdir(out))}
+
+    def same(self, got, want, tolerance=TOLERANCE):
+        self.assertEqual(sorted(got), sorted(want))
+        for name, (dtype, shape, values) in want.items():
+            self.assertEqual(got[name][:2], (dtype, shape))
+            self.assertLessEqual(e2e.largest_difference(got[name][2], values), tolerance, name)
+
+    def test_ranks_infer_what_one_device_infers(self):
+        for model in ("gpt2-tiny", "bert-tiny"):
+            with self.subTest(model=model):
+                shutil.rmtree(self.path("in"), ignore_errors=True)
+                self.inputs(model)
+                want = self.outputs(e2e.model(model), "dp=1", 1)
+                oracle = e2e.read_json(os.path.join(e2e.MODELS, model, "oracle.json"))
+                # The first loss of training is that of the weights in the file.
+                self.assertLess(abs(want["loss.npy"][2][0] / oracle["losses"][0] - 1), 1e-5)
+                for strategy, ranks in (("dp=3", 3), ("tp=3", 3), ("dp=2,tp=2", 4)):
+                    self.same(self.outputs(e2e.model(model), strategy, ranks), want)
+
+    def test_outputs_per_sample(self):
+        """An output that is split over ranks and micro-batches is put together again; x @ w + b by hand."""
+        model, w = self.external_model()
+        os.mkdir(self.path("in"))
+        x = [((i * 37) % 101) / 50 - 1 for i in range(8 * 6)]
+        e2e.write_npy(self.path("in", "x.npy"), "f4", (8, 6), x)
+        want = [sum(x[i * 6 + k] * w[k * 4 + j] for k in range(6)) + w[24 + j] for i in range(8) for j in range(4)]
+        for strategy, ranks in (("dp=1", 1), ("dp=3", 3), ("dp=2,micro_batch=1", 2), ("tp=3", 3)):
+            with self.subTest(strategy=strategy):
+                got = self.outputs(model, strategy, ranks)
+                self.assertEqual(got["y.npy"][:2], ("f4", (8, 4)))
+                self.assertLess(e2e.largest_difference(got["y.npy"][2], want), 1e-6)
+
+    def external_model(self):
+        """The model of abstract.onnx with its weights beside it: w [6, 4], then b [4]."""
+        import array
+        w = array.array("f", [((i * 29) % 53) / 25 - 1 for i in range(28)])
+        shutil.copy(ABSTRACT, self.path("model.onnx"))
+        with open(self.path("weights.bin"), "wb") as file:
+            file.write(w.tobytes())
+        return self.path("model.onnx"), w
+
+    def test_over_mpi(self):
+        launcher = e2e.mpirun(2)
+        if not launcher:
+            self.skipTest("no mpirun on this machine")
+        self.inputs("bert-tiny")
+        want = self.outputs(e2e.model("bert-tiny"), "dp=1", 1)
+        self.same(self.outputs(e2e.model("bert-tiny"), "tp=2", 2, launcher, "--comm=mpi"), want)
+
+
+class Weights(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def compile(self, model, name, ranks, *words):
+        e2e.must([e2e.tool("dpc-opt"), model, f"--cluster=local:{ranks}", "--global-batch=8", "--verify=off", "-o", self.path(name), *words])
+        return self.path(name)
+
+    def saved(self, plan, *words):
+        """The parameters after a run, as {name: (dtype, shape, values)}."""
+        file = self.path("saved.safetensors")
+        e2e.must([e2e.tool("dpc-run"), plan, "--steps=1", f"--save-params={file}", *words])
+        return e2e.read_safetensors(file)
+
+    def test_random_weights_do_not_depend_on_the_ranks(self):
+        one = self.saved(self.compile(ABSTRACT, "one", 1), "--init=random:1")
+        self.assertEqual({name: shape for name, (_, shape, _) in one.items()}, {"w": (6, 4), "b": (4,)})
+        self.assertGreater(len(set(one["w"][2])), 20)
+        for strategy, ranks in (("tp=3", 3), ("dp=2,tp=2", 4)):
+            self.assertEqual(self.saved(self.compile(ABSTRACT, strategy, ranks, f"--strategy={strategy}"), "--init=random:1"), one)
+        self.assertNotEqual(self.saved(self.path("one"), "--init=random:2"), one)
+        zero = self.saved(self.path("one"), "--init=zeros")
+        self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
+
+    def test_init_of_the_compiler_stays_with_the_plan(self):
+        want = self.saved(self.compile(ABSTRACT, "one", 1), "--init=random:7")
+        shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))
+        for init in ("random:7", f"{self.path('kept.safetensors')}"):
+            self.assertEqual(self.saved(self.compile(ABSTRACT, "two", 2, f"--init={init}")), want)
+        zero = self.saved(self.compile(ABSTRACT, "two", 2, "--init=zeros"))
+        self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
+
+    def test_saved_parameters_go_on_elsewhere(self):
+        """What tp=3 trained, two other ranks start from; nothing is lost or moved."""
+        loss = "--loss=mse", "--train=sgd", "--lr=0.1"
+        want = self.saved(self.compile(ABSTRACT, "trained", 3, "--strategy=tp=3", *loss), "--init=random:1")
+        shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))
+        start = self.saved(self.compile(ABSTRACT, "again", 2, "--infer"), f"--init={self.path('kept.safetensors')}")
+        self.assertEqual(start, want)
+        untrained = self.saved(self.path("again"), "--init=random:1")
+        self.assertNotEqual(untrained, want)
+
+    def test_parameters_keep_the_names_and_shapes_of_the_model(self):
+        oracle = e2e.read_json(os.path.join(e2e.MODELS, "gpt2-tiny", "oracle.json"))
+        saved = self.saved(self.compile(e2e.model("gpt2-tiny"), "gpt2", 4, "--strategy=tp=4,sp=true"))
+        self.assertEqual([name for name in oracle["param_norms"] if name not in saved], [])
+        self.assertEqual(saved["body.blocks.0.qkv.weight"][1], (192, 64))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
