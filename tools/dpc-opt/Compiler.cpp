@@ -63,17 +63,17 @@ private:
   OwningOpRef<ModuleOp> program;
   cost::Cluster cluster;
   cost::ReportContext reportContext;
-  bool reported = false; ///< An error line was printed.
+  rt::InitChoice initialValues; ///< --init
+  bool reported = false;        ///< An error line was printed.
   int dumps = 0;
 
-  rt::InitChoice initialValues; ///< --init
   bool fail(const std::string &message);
   void installDiagnostics();
   bool loadCluster();
+  bool loadInitialValues();
   bool loadProgram();
   bool runPasses(StringRef pipeline);
   std::string graphPipeline(bool trains) const;
-  bool loadInitialValues();
   bool prepareProgram();
   bool hasLoss();
   void listParameters();
@@ -152,9 +152,6 @@ bool Compiler::loadCluster() {
   return true;
 }
 
-bool Compiler::loadProgram() {
-  StringRef file = options.model;
-  if (file.ends_with(".mlir") || file.ends_with(".mlirbc")) {
 bool Compiler::loadInitialValues() {
   if (options.init.empty())
     return true;
@@ -165,6 +162,9 @@ bool Compiler::loadInitialValues() {
   return true;
 }
 
+bool Compiler::loadProgram() {
+  StringRef file = options.model;
+  if (file.ends_with(".mlir") || file.ends_with(".mlirbc")) {
     program = parseSourceFile<ModuleOp>(file, context.get());
     return program ? true : fail(options.model + ": cannot be read as dpc IR");
   }
@@ -219,10 +219,10 @@ std::string Compiler::graphPipeline(bool trains) const {
 }
 
 bool Compiler::prepareProgram() {
+  makeSourcesAbsolute(*program);
   dump("import", *program);
   if (program->lookupSymbol<func::FuncOp>(kTrainStepFunction))
     return true; // .mlir that was differentiated before
-  makeSourcesAbsolute(*program);
   if (!program->lookupSymbol<func::FuncOp>(kForwardFunction))
     return fail(options.model + ": has no function @forward or @train_step");
   if (!options.loss.empty()) {
