@@ -21,8 +21,9 @@ struct PlanInFolder {
 /// tensor that differs, and by how much.
 ///
 /// Tolerance: |a - b| <= 2e-4 max|b| + 1e-6. An AdamW update divides a gradient
-/// by its own size, so where the reference's first moment is rounding noise
-/// (below 1e-5 of the largest of all) parameters may differ by the step's size.
+/// by its own size, so a parameter may also differ by the step's size times the
+/// gradient's relative error, which is 1 where the reference's first moment is
+/// rounding noise (1e-5 of the largest of all) and falls as it grows.
 std::string verifyAgainstOneDevice(const PlanInFolder &plan,
                                    const PlanInFolder &reference,
                                    const std::string &init);
