@@ -1,0 +1,101 @@
+//===- VerifyTest.cpp - verification can fail -----------------------------===//
+//
+// dpc-opt compares a plan with the plan for one device. Here the two are made
+// from different options, as if the compiler had made a mistake.
+//
+//===----------------------------------------------------------------------===//
+#include "tools/dpc-opt/Verify.h"
+
+#include "runtime/plan/PlanJson.h"
+#include "tools/dpc-opt/Compiler.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace fs = std::filesystem;
+using namespace dpc;
+
+namespace {
+
+class Verify : public testing::Test {
+protected:
+  fs::path root;
+
+  void SetUp() override {
+    std::string name = testing::TempDir() + "dpc-verify-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root = name;
+  }
+  void TearDown() override { fs::remove_all(root); }
+
+  /// Options of a plan of the mlp for `ranks` data-parallel ranks.
+  CompileOptions options(int ranks) const {
+    CompileOptions result;
+    result.model = DPC_FIXTURES "/models/mlp/model.onnx";
+    result.cluster = "local:" + std::to_string(ranks);
+    result.strategy = "dp=" + std::to_string(ranks);
+    result.globalBatch = 8;
+    result.verify = "off";
+    result.output = (root / result.strategy).string();
+    return result;
+  }
+
+  /// What verification says of the plan of `tested` against that of
+  /// `reference`.
+  std::string verify(const CompileOptions &tested,
+                     const CompileOptions &reference) const {
+    testing::internal::CaptureStdout();
+    int failures = compileModel(tested) + compileModel(reference);
+    testing::internal::GetCapturedStdout();
+    EXPECT_EQ(failures, 0);
+    return verifyFolders(tested.output, reference.output);
+  }
+
+  static std::string verifyFolders(const std::string &tested,
+                                   const std::string &reference) {
+    auto plan = rt::readPlan(tested);
+    auto one = rt::readPlan(reference);
+    if (!plan || !one)
+      return plan ? one.status().message() : plan.status().message();
+    return verifyAgainstOneDevice({*plan, tested}, {*one, reference}, "");
+  }
+};
+
+} // namespace
+
+TEST_F(Verify, AcceptsTheSameProgram) {
+  EXPECT_EQ(verify(options(3), options(1)), "");
+}
+
+TEST_F(Verify, NamesTheTensorThatDiffers) {
+  // Bias correction makes the first update independent of beta1, so that the
+  // outputs of two steps agree and only what is stored differs.
+  CompileOptions other = options(1);
+  other.beta1 = 0.5;
+  std::string why = verify(options(2), other);
+  EXPECT_NE(why.find("tensor 'l"), std::string::npos) << why;
+  EXPECT_NE(why.find("differs from one device: element "), std::string::npos)
+      << why;
+  EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+}
+
+TEST_F(Verify, NamesTheOutputThatDiffers) {
+  CompileOptions other = options(1);
+  other.lr = 0.5;
+  std::string why = verify(options(2), other);
+  EXPECT_NE(why.find("of step 2 differs from one device: element 0 is "),
+            std::string::npos)
+      << why;
+}
+
+TEST_F(Verify, SaysWhichPlanDoesNotRun) {
+  ASSERT_EQ(verify(options(2), options(1)), "");
+  std::string two = options(2).output, one = options(1).output;
+  fs::remove(fs::path(one) / "kernels" / "kernels.so");
+  std::string why = verifyFolders(two, one);
+  EXPECT_EQ(why.find("the plan for one device does not run: "), 0u) << why;
+  EXPECT_NE(why.find("kernels.so"), std::string::npos) << why;
+  fs::remove(fs::path(two) / "kernels" / "kernels.so");
+  EXPECT_EQ(verifyFolders(two, one).find("the plan does not run: "), 0u);
+}
