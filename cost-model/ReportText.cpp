@@ -34,7 +34,8 @@ static Row rowOf(const Candidate &candidate, std::string mark) {
   }
   if (row.why.empty())
     row.why = evaluation.rejected;
-  if (!candidate.fits && !row.why.empty())
+  if (!candidate.fits && !row.why.empty() &&
+      !row.why.starts_with("not evaluated"))
     row.why = "rejected: " + row.why;
   return row;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <tuple>
 
 namespace dpc::cost {
 
@@ -28,6 +29,9 @@ namespace {
 struct Pending {
   Strategy strategy;
   Bounds bounds;
+  /// Estimate by formula: only decides what is evaluated first.
+  bool seemsToFit = false;
+  double promise = 0;
 };
 
 class StrategySearch {
@@ -39,6 +43,7 @@ public:
   SearchResult run();
 
 private:
+  Pending promising(const Strategy &strategy);
   std::vector<Pending> boundAll();
   void evaluateAll(const std::vector<Pending> &pending);
   Candidate evaluate(const Strategy &strategy);
@@ -82,18 +87,25 @@ std::string StrategySearch::overMemory(double bytes) const {
          formatBytes(result.memoryLimitBytes);
 }
 
+Pending StrategySearch::promising(const Strategy &strategy) {
+  Candidate estimate = byFormula(strategy);
+  return {strategy, evaluator.bound(strategy), estimate.fits,
+          valueOf(estimate)};
+}
+
 std::vector<Pending> StrategySearch::boundAll() {
   std::vector<Pending> pending;
   for (const Strategy &strategy :
        enumerateStrategies(options.request, options.space))
-    pending.push_back({strategy, evaluator.bound(strategy)});
+    pending.push_back(promising(strategy));
   // Those that cannot fit come last, the least over the limit first.
   auto key = [&](const Pending &entry) {
     bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
-    return std::make_pair(isTooLarge, isTooLarge
-                                          ? entry.bounds.memoryBytes
-                                          : value(entry.bounds.stepSeconds,
-                                                  entry.bounds.memoryBytes));
+    return std::make_tuple(
+        isTooLarge,
+        isTooLarge ? entry.bounds.memoryBytes
+                   : value(entry.bounds.stepSeconds, entry.bounds.memoryBytes),
+        !entry.seemsToFit, entry.promise);
   };
   std::stable_sort(
       pending.begin(), pending.end(),

@@ -16,7 +16,7 @@
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
-#include <set>
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 
@@ -54,7 +54,8 @@ public:
   void run();
 
 private:
-  using Ids = std::set<size_t>;
+  /// A set of buckets.
+  using Ids = llvm::BitVector;
   Ids neededBy(Operation *op) const;
   bool reaches(const Ids &from, size_t bucket) const;
   void merge(const Bucket &bucket);
@@ -73,22 +74,23 @@ Bucketer::Ids Bucketer::neededBy(Operation *op) const {
   for (Value operand : op->getOperands()) {
     auto it = opNeeds.find(operand.getDefiningOp());
     if (it != opNeeds.end())
-      all.insert(it->second.begin(), it->second.end());
+      all |= it->second;
   }
   return all;
 }
 
 /// Whether `bucket` is among `from` or what those need in turn.
 bool Bucketer::reaches(const Ids &from, size_t bucket) const {
-  Ids seen;
-  std::vector<size_t> stack(from.begin(), from.end());
+  Ids seen(buckets.size());
+  SmallVector<unsigned> stack(from.set_bits());
   while (!stack.empty()) {
-    size_t id = stack.back();
-    stack.pop_back();
+    unsigned id = stack.pop_back_val();
     if (id == bucket)
       return true;
-    if (seen.insert(id).second)
-      stack.insert(stack.end(), bucketNeeds[id].begin(), bucketNeeds[id].end());
+    if (seen.test(id))
+      continue;
+    seen.set(id);
+    llvm::append_range(stack, bucketNeeds[id].set_bits());
   }
   return false;
 }
@@ -198,13 +200,14 @@ void Bucketer::run() {
       }
       buckets[home].members.push_back(reduce);
       buckets[home].bytes += bytes;
-      bucketNeeds[home].insert(needs.begin(), needs.end());
-      needs = {home};
+      bucketNeeds[home] |= needs;
+      needs = Ids(home + 1);
+      needs.set(home);
     }
     if (isa<MatmulOp, AttentionOp, AttentionGradOp>(&op))
-      for (size_t id : needs)
+      for (unsigned id : needs.set_bits())
         buckets[id].closed = true;
-    if (!needs.empty())
+    if (needs.any())
       opNeeds[&op] = std::move(needs);
   }
   for (const Bucket &bucket : buckets)

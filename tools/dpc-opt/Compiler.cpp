@@ -25,6 +25,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -50,6 +53,16 @@ namespace {
 /// Plans larger than this are not verified unless asked for: elements of all
 /// parameters times ranks, and operations per step.
 constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
+
+/// Ops that search may compile in all, over all the strategies it evaluates.
+constexpr int64_t kEvaluatedOps = 50000;
+
+/// Columns of the terminal; enough for whole sentences where there is none.
+int terminalWidth() {
+  winsize size{};
+  bool isTerminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return isTerminal && size.ws_col >= 60 ? size.ws_col : 160;
+}
 
 class Compiler {
 public:
@@ -204,7 +217,7 @@ bool Compiler::hasLoss() {
 
 std::string Compiler::graphPipeline(bool trains) const {
   if (!trains)
-    return "dpc-expand-cross-entropy,canonicalize,cse";
+    return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
   std::string text;
   llvm::raw_string_ostream out(text);
   out << "dpc-differentiate{optimizer="
@@ -214,7 +227,7 @@ std::string Compiler::graphPipeline(bool trains) const {
       << llvm::format(" weight-decay=%.17g", options.weightDecay)
       << llvm::format(" momentum=%.17g", options.momentum)
       << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm)
-      << "},dpc-expand-cross-entropy,canonicalize";
+      << "},func.func(dpc-expand-cross-entropy,canonicalize)";
   return text;
 }
 
@@ -238,7 +251,7 @@ bool Compiler::prepareProgram() {
     return fail(options.model + ": --train=" + options.train +
                 " needs a loss, a scalar float output; add one with --loss="
                 "cross_entropy or mse");
-  if (!runPasses("dpc-simplify,dpc-fuse,dpc-simplify"))
+  if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
     return false;
   dump("fused", *program);
   if (!runPasses(graphPipeline(trains)))
@@ -272,6 +285,9 @@ std::optional<cost::SearchResult> Compiler::search() {
   search.space.ranks = cluster.numDevices();
   search.space.globalBatch = evaluator.totals().globalBatch;
   search.top = options.top;
+  // A strategy takes about 0.1 ms an op to evaluate.
+  int64_t ops = findProgram(*program).getBody().front().getOperations().size();
+  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
   search.objective = *cost::symbolizeObjective(options.objective);
   auto request = cost::parseStrategy(options.strategy, search.space.ranks);
   if (!request) {
@@ -420,7 +436,8 @@ int Compiler::run() {
   error = folder.commit();
   if (!error.empty())
     return fail(error), 1;
-  llvm::outs() << cost::reportToText(cluster, *result, reportContext);
+  llvm::outs() << cost::reportToText(cluster, *result, reportContext,
+                                     terminalWidth());
   llvm::outs() << "\nwrote " << options.output << "\n";
   return 0;
 }

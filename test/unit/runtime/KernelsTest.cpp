@@ -114,6 +114,27 @@ TEST(Matmul, BetaZeroDoesNotReadTheResult) {
   EXPECT_TRUE(std::isnan(c.at(2)));
 }
 
+TEST(Matmul, TransposedRowsAPageApartGoByPanels) {
+  // Rows of 1024 floats; 700 columns are one full panel and a rest.
+  MatmulOp op;
+  op.m = 700;
+  op.n = op.k = 64;
+  op.transA = true;
+  op.lda = 1024;
+  op.ldb = op.ldc = 64;
+  op.aOffset = 3;
+  op.beta = 1;
+  HostTensor a = numbers(1024 * 64, DType::F32),
+             b = numbers(64 * 64, DType::F32),
+             c = numbers(700 * 64, DType::F32);
+  HostTensor want = expected(op, a, b, c);
+  ASSERT_TRUE(runMatmul(op, a.data.data(), DType::F32, b.data.data(),
+                        DType::F32, c.data.data(), DType::F32)
+                  .ok());
+  for (int64_t i = 0; i < c.elements(); ++i)
+    ASSERT_EQ(c.at(i), want.at(i)) << i;
+}
+
 TEST(Matmul, NothingToSum) {
   MatmulOp op = small(false, false);
   op.k = 0;
