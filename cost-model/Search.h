@@ -2,7 +2,8 @@
 //
 // Branch and bound: candidates are bounded cheaply (`Evaluator::bound`), sorted
 // by their bound, among equals by what the formulas promise, and evaluated in
-// that order. A candidate is pruned when its bounds prove that it cannot enter the kept list:
+// that order. A candidate is pruned when its bounds prove that it cannot enter
+// the kept list:
 //   (P1) its memory lower bound is past the device's usable memory, or
 //   (P2) its time lower bound exceeds the worst of the `top` best that fit.
 // Both are exact as long as the bounds are admissible (never above the true

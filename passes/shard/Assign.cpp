@@ -172,8 +172,10 @@ void Assigner::assignReturn(func::ReturnOp op) {
     to.partial.clear();
     if (auto tied = func.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
       to = actual(func.getArgument(tied.getInt()));
-    operand.set(
-        reshard(builder, operand.get(), to, builder.getStringAttr("update")));
+    Operation *producer = operand.get().getDefiningOp();
+    Attribute phase = producer ? producer->getAttr(attr::kPhase)
+                               : builder.getStringAttr("update");
+    operand.set(reshard(builder, operand.get(), to, phase));
   }
   func.setType(FunctionType::get(func->getContext(),
                                  func.getBody().front().getArgumentTypes(),

@@ -111,6 +111,13 @@ double ProblemBuilder::choiceCost(Operation *op, const TpChoice &choice) const {
   if (choice.kind == TpChoice::split)
     seconds *= fraction(
         facts.factors.factors(op, choice.factor.dim)[choice.factor.factor]);
+  // What the function returns must not be partial.
+  for (OpResult result : op->getResults())
+    if (llvm::any_of(result.getUsers(), llvm::IsaPred<func::ReturnOp>) &&
+        resultState(facts.factors, op, choice, result.getResultNumber()) ==
+            tp::partial)
+      seconds += moveSeconds(TpTransition::allReduce, bytesPerRank(result),
+                             facts.hasBatch(result));
   return seconds + rulePenalty(op, choice);
 }
 

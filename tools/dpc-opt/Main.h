@@ -1,4 +1,5 @@
-//===- Main.h - dpc-opt ------------------------------------------*- C++ -*-===//
+//===- Main.h - dpc-opt ------------------------------------------*- C++
+//-*-===//
 #ifndef DPC_TOOLS_DPC_OPT_MAIN_H
 #define DPC_TOOLS_DPC_OPT_MAIN_H
 

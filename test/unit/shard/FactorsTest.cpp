@@ -1,0 +1,69 @@
+#include "passes/shard/Factors.h"
+#include "test/unit/shard/ParseProgram.h"
+
+using namespace mlir;
+
+namespace dpc {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+Sizes factorsOf(const FactorAnalysis &factors, Value value, int64_t dim) {
+  ArrayRef<int64_t> found = factors.factors(value, dim);
+  return {found.begin(), found.end()};
+}
+
+TEST(Factors, BoundariesTravelBackToTheWeight) {
+  ParsedProgram program(R"(
+    func.func @f(%x: tensor<8x64xf32>, %w: tensor<64x192xf32>) -> tensor<8x4x16xf32> {
+      %h = dpc.matmul %x, %w : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
+      %k = dpc.slice %h offsets = [0, 64] strides = [1, 1] : tensor<8x192xf32> -> tensor<8x64xf32>
+      %r = dpc.reshape %k : tensor<8x64xf32> -> tensor<8x4x16xf32>
+      return %r : tensor<8x4x16xf32>
+    })");
+  ASSERT_TRUE(program.module);
+  FactorAnalysis factors(program.func);
+  Value weight = program.func.getArgument(1);
+  EXPECT_EQ(factorsOf(factors, weight, 0), Sizes({64}));
+  EXPECT_EQ(factorsOf(factors, weight, 1), Sizes({3, 4, 16}));
+  // Heads are one class from the weight to the reshaped keys.
+  Value keys = program.op("reshape")->getResult(0);
+  EXPECT_EQ(factors.classOf(weight, 2), factors.classOf(keys, 1));
+  EXPECT_NE(factors.classOf(weight, 2), factors.classOf(keys, 2));
+  // The slice takes one of three parts: that factor must stay whole.
+  for (IterFactor factor : factors.splittable(program.op("slice")))
+    EXPECT_NE(factors.classOf(program.op("slice"), factor),
+              factors.classOf(weight, 1));
+}
+
+TEST(Factors, UnalignableReshapeKeepsItsCommonPart) {
+  ParsedProgram program(R"(
+    func.func @f(%x: tensor<6x4xf32>) -> tensor<4x6xf32> {
+      %r = dpc.reshape %x : tensor<6x4xf32> -> tensor<4x6xf32>
+      return %r : tensor<4x6xf32>
+    })");
+  ASSERT_TRUE(program.module);
+  FactorAnalysis factors(program.func);
+  SmallVector<IterFactor> free = factors.splittable(program.op("reshape"));
+  ASSERT_EQ(free.size(), 1u);
+  EXPECT_EQ(factors.factors(program.op("reshape"), free[0].dim)[0], 2);
+}
+
+TEST(Factors, PositionsCountFactorsOfAllDimensions) {
+  ParsedProgram program(R"(
+    func.func @f(%x: tensor<8x64xf32>) -> tensor<64x8xf32> {
+      %r = dpc.reshape %x : tensor<8x64xf32> -> tensor<8x4x16xf32>
+      %t = dpc.transpose %x perm = [1, 0] : tensor<8x64xf32> -> tensor<64x8xf32>
+      return %t : tensor<64x8xf32>
+    })");
+  ASSERT_TRUE(program.module);
+  FactorAnalysis factors(program.func);
+  Operation *transpose = program.op("transpose");
+  // Iteration dimension 1 is the 64 = 4 x 16, the result's first dimension.
+  EXPECT_EQ(factors.positionIn(transpose, false, 0, {1, 1}), 2);
+  EXPECT_EQ(factors.positionIn(transpose, true, 0, {1, 1}), 1);
+  EXPECT_EQ(factors.factorSize(transpose->getResult(0), 1), 16);
+}
+
+} // namespace
+} // namespace dpc

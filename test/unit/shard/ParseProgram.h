@@ -1,0 +1,40 @@
+//===- ParseProgram.h - IR text in tests -------------------------*- C++
+//-*-===//
+#ifndef DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
+#define DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
+
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+namespace dpc {
+
+/// A module parsed from text, with the context that owns it.
+struct ParsedProgram {
+  explicit ParsedProgram(llvm::StringRef text) {
+    context.loadDialect<DpcDialect, mlir::func::FuncDialect>();
+    module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    if (module)
+      func = *module->getOps<mlir::func::FuncOp>().begin();
+  }
+
+  /// The `index`-th op of the function with the name.
+  mlir::Operation *op(llvm::StringRef name, int index = 0) {
+    for (mlir::Operation &candidate : func.getBody().front())
+      if (candidate.getName().stripDialect() == name && index-- == 0)
+        return &candidate;
+    return nullptr;
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp func;
+};
+
+} // namespace dpc
+
+#endif // DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
