@@ -34,7 +34,8 @@ func.func @train_step(
   %h = dpc.matmul %x, %w1 {dpc.phase = "forward"} : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
   %g = dpc.unary relu %h {dpc.phase = "forward"} : tensor<8x64xf32> -> tensor<8x64xf32>
   %y = dpc.matmul %g, %w2 {dpc.phase = "forward"} : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
-  return %y : tensor<8x16xf32>
+  %n, %mean, %rstd = dpc.norm rms %y eps = 1.0e-5 {dpc.phase = "forward"} : (tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>)
+  return %n : tensor<8x16xf32>
 }
 
 // -----
@@ -72,7 +73,8 @@ func.func @forward(
   %t = dpc.transpose %o perm = [0, 2, 1, 3] : tensor<8x4x32x16xf32> -> tensor<8x32x4x16xf32>
   %r = dpc.reshape %t : tensor<8x32x4x16xf32> -> tensor<8x32x64xf32>
   %y = dpc.matmul %r, %p : (tensor<8x32x64xf32>, tensor<64x64xf32>) -> tensor<8x32x64xf32>
-  return %y : tensor<8x32x64xf32>
+  %n, %mean, %rstd = dpc.norm rms %y eps = 1.0e-5 : (tensor<8x32x64xf32>) -> (tensor<8x32x64xf32>, tensor<8x32xf32>, tensor<8x32xf32>)
+  return %n : tensor<8x32x64xf32>
 }
 
 // -----
