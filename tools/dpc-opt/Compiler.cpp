@@ -329,10 +329,6 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
   if (failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(*program), draft->plan);
-  // Weights stay where they are; only constants lie in the plan's folder.
-  for (rt::Tensor &tensor : draft->plan.tensors)
-    if (tensor.source && !fs::exists(dir / tensor.source->file))
-      tensor.source->file = fs::absolute(tensor.source->file).string();
   setInitialValues(draft->plan, initialValues);
   if (isWinner && options.emit.count("mlir")) {
     std::error_code code;
