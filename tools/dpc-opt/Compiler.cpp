@@ -443,6 +443,14 @@ int Compiler::run() {
 }
 
 int compileModel(const CompileOptions &options) {
+  if (options.model.empty()) { // only --calibrate
+    std::string error = calibrateMachine(options.calibrate);
+    if (!error.empty())
+      llvm::errs() << "dpc-opt: error: " << error << "\n";
+    else
+      llvm::outs() << "wrote " << options.calibrate << "\n";
+    return error.empty() ? 0 : 1;
+  }
   return Compiler(options).run();
 }
 

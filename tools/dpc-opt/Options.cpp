@@ -29,9 +29,7 @@ CLI::Validator positive() {
 }
 
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  app.add_option("MODEL", o.model, "Model to compile (.onnx)")
-      ->required()
-      ->group("Model");
+  app.add_option("MODEL", o.model, "Model to compile (.onnx)")->group("Model");
   app.add_option("--bind", raw.bind, "Sizes of symbolic dimensions: dim=N,...")
       ->delimiter(',')
       ->group("Model");
@@ -116,7 +114,8 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Calibrated device file for local:N (see --calibrate)")
       ->group(group);
   app.add_option("--calibrate", o.calibrate,
-                 "Measure this machine, write a device file, and use it")
+                 "Measure this machine and write a device file; with a MODEL, "
+                 "use it")
       ->group(group);
   group = "Output";
   app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
@@ -153,6 +152,8 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
 }
 
 void finish(CompileOptions &o, const RawOptions &raw) {
+  if (o.model.empty() && o.calibrate.empty())
+    throw CLI::ValidationError("MODEL is missing: name an .onnx file");
   for (const std::string &word : raw.bind)
     o.bind.insert(parseBinding(word, "--bind"));
   o.frozen = raw.frozen;
