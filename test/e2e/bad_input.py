@@ -289,14 +289,52 @@ class BadRun(Refusal):
         """Any number: a sample of them, with --long all."""
         with open(self.path("plan", "plan.json")) as file:
             text = file.read()
-        numbers = [match for match in re.finditer(r"(?<![\w.\"-])-?\d+(?:\.\d+)?(?![\w.\"])", text) if text[:match.start()].count('"') % 2 == 0]
-        self.assertGreater(len(numbers), 200)
-        for match in numbers if LONG else random.Random(1).sample(numbers, 60):
+        for match in self.numbers(text, 60):
             value = json.loads(match[0])
             with self.subTest(line=text[:match.start()].count("\n") + 1, value=value):
-                with open(self.path("plan", "plan.json"), "w") as file:
-                    file.write(text[:match.start()] + json.dumps(value + 1) + text[match.end():])
+                self.rewrite(text[:match.start()] + json.dumps(value + 1) + text[match.end():])
                 self.refused([e2e.tool("dpc-run"), self.path("plan"), "--steps=1"], "plan.json", "version" if match.start() < 20 else "changed")
+
+    def numbers(self, text, count):
+        """Matches of `count` numbers of a plan, with --long of all; not those inside strings."""
+        found = [match for match in re.finditer(r"(?<![\w.\"-])-?\d+(?:\.\d+)?(?![\w.\"])", text)
+                 if text.count('"', 0, match.start()) % 2 == 0]
+        self.assertGreater(len(found), 200)
+        return found if LONG else random.Random(1).sample(found, count)
+
+    def rewrite(self, text):
+        with open(self.path("plan", "plan.json"), "w") as file:
+            file.write(text)
+
+    def test_plan_with_one_number_changed_and_its_checksum(self):
+        """The checks behind the checksum: such a plan is refused in one line, or it runs; it neither crashes nor hangs.
+
+        Not the operands of kernels: their sizes are compiled into kernels.so, the hash of which guards them. Nor the
+        number of matrices of a product: with strides of 0 it means the same product 2^40 times, a plan that only lasts.
+        """
+        with open(self.path("plan", "plan.json")) as file:
+            text = file.read()
+        run = [e2e.tool("dpc-run"), self.path("plan"), "--steps=1", "--timeout-seconds=5"]
+        refused = 0
+        for match in self.numbers(text, 60):
+            value = json.loads(match[0])
+            line = text[text.rfind("\n", 0, match.start()):text.find("\n", match.end())]
+            if '"op":"kernel"' in line or re.search('"batch2?": *$', text[:match.start()][-12:]):
+                continue
+            for other in (value + 1, -value - 1, value + 2**40):
+                with self.subTest(line=text[:match.start()].count("\n") + 1, value=value, other=other):
+                    changed = text[:match.start()] + json.dumps(other) + text[match.end():]
+                    self.rewrite(changed)
+                    checksum = re.search("contents have checksum ([0-9a-f]{16})", e2e.call(run).stderr)
+                    if checksum:
+                        self.rewrite(re.sub('"checksum": *"[0-9a-f]*"', f'"checksum": "{checksum[1]}"', changed))
+                    done = e2e.call(run)
+                    self.assertIn(done.returncode, (0, 1), done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), done.returncode, done.stderr)
+                    refused += done.returncode
+                    if os.environ.get("DPC_E2E_SHOW"):
+                        print("   ", line.strip()[:60], value, "->", other, done.stderr.rstrip() or "runs")
+        self.assertGreater(refused, 60)
 
     def test_plan_with_one_word_changed(self):
         self.edit(lambda text: text.replace('"all_reduce"', '"all_reduced"', 1))

@@ -9,6 +9,7 @@
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Compiler.h"
 
+#include "llvm/Support/raw_ostream.h"
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -47,6 +48,7 @@ protected:
                      const CompileOptions &reference) const {
     testing::internal::CaptureStdout();
     int failures = compileModel(tested) + compileModel(reference);
+    llvm::outs().flush();
     testing::internal::GetCapturedStdout();
     EXPECT_EQ(failures, 0);
     return verifyFolders(tested.output, reference.output);
