@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace dpc::rt {
 
 Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
+  // All of it is touched: more than there is would end in the process killed.
+  int64_t installed =
+      int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
+  if (installed > 0 && bytes > installed)
+    return Status(Code::Unsupported, "a rank needs " + std::to_string(bytes) +
+                                         " bytes of memory, this machine has " +
+                                         std::to_string(installed));
   constexpr int64_t hugePage = 2 << 20;
   // A small arena would waste most of a huge page.
   int64_t alignment = bytes >= hugePage ? hugePage : 4096;

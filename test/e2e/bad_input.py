@@ -310,7 +310,7 @@ class BadRun(Refusal):
         """The checks behind the checksum: such a plan is refused in one line, or it runs; it neither crashes nor hangs.
 
         Not the operands of kernels: their sizes are compiled into kernels.so, the hash of which guards them. Nor the
-        number of matrices of a product: with strides of 0 it means the same product 2^40 times, a plan that only lasts.
+        number of matrices of a product: with strides of 0 it means the same product 2^50 times, a plan that only lasts.
         """
         with open(self.path("plan", "plan.json")) as file:
             text = file.read()
@@ -321,7 +321,7 @@ class BadRun(Refusal):
             line = text[text.rfind("\n", 0, match.start()):text.find("\n", match.end())]
             if '"op":"kernel"' in line or re.search('"batch2?": *$', text[:match.start()][-12:]):
                 continue
-            for other in (value + 1, -value - 1, value + 2**40):
+            for other in (value + 1, -value - 1, value + 2**50):
                 with self.subTest(line=text[:match.start()].count("\n") + 1, value=value, other=other):
                     changed = text[:match.start()] + json.dumps(other) + text[match.end():]
                     self.rewrite(changed)
