@@ -15,10 +15,10 @@ struct PlanInFolder {
   std::string dir;
 };
 
-/// Trains (or infers) with both plans in this process, from the same weights and
-/// the same random inputs, with NaN in all padding. Compares every output and
-/// every tensor after one step, and the outputs of a second one. Returns "" or
-/// one line that names the first tensor that differs, and by how much.
+/// Trains (or infers) with both plans in this process, from the same weights
+/// and the same random inputs, with NaN in all padding. Compares every output
+/// and every tensor after one step, and the outputs of a second one. Returns ""
+/// or one line that names the first tensor that differs, and by how much.
 ///
 /// Tolerance: |a - b| <= 2e-4 max|b| + 1e-6. An AdamW update divides a gradient
 /// by its own size, so a parameter may also differ by the step's size times the
