@@ -97,7 +97,10 @@ static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {{"strategy", strategyToJson(candidate.strategy)},
                        {"method", candidate.method},
                        {"fits", candidate.fits}};
-  if (!candidate.fits)
+  if (!candidate.skipped.empty()) {
+    json["fits"] = nullptr; // nobody looked
+    json["skipped"] = candidate.skipped;
+  } else if (!candidate.fits)
     json["rejected"] = candidate.evaluation.rejected.empty()
                            ? candidate.why
                            : candidate.evaluation.rejected;
@@ -175,7 +178,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
         baselineToJson(cluster, result.totals, baseline));
   report["search"] = {{"seconds", result.seconds},
                       {"considered", result.considered},
-                      {"pruned", result.pruned}};
+                      {"pruned", result.pruned},
+                      {"skipped", result.skipped}};
   report["parameters"] = {{"count", result.totals.parameters},
                           {"trained", context.trained},
                           {"frozen", context.frozen}};

@@ -27,15 +27,15 @@ static Row rowOf(const Candidate &candidate, std::string mark) {
   Row row{std::move(mark), stringifyStrategy(candidate.strategy), "-", "-", "-",
           candidate.why};
   // Pruned or impossible: no number was computed over the graph.
-  if (evaluation.stepSeconds > 0 && evaluation.rejected.empty()) {
+  if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
+      candidate.skipped.empty()) {
     row.step = formatSeconds(evaluation.stepSeconds);
     row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
     row.memory = formatBytes(evaluation.memory.total());
   }
   if (row.why.empty())
     row.why = evaluation.rejected;
-  if (!candidate.fits && !row.why.empty() &&
-      !row.why.starts_with("not evaluated"))
+  if (!candidate.fits && !row.why.empty() && candidate.skipped.empty())
     row.why = "rejected: " + row.why;
   return row;
 }
@@ -138,6 +138,8 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
                              static_cast<size_t>(std::max(width, 40)));
   text += "\n  " + std::to_string(result.considered) + " considered, " +
           std::to_string(result.pruned) + " pruned, " +
+          (result.skipped ? std::to_string(result.skipped) + " skipped, "
+                          : std::string()) +
           formatSeconds(result.seconds) + "\n";
   for (const std::string &remark : context.remarks)
     text += "  remark: " + remark + "\n";

@@ -75,8 +75,10 @@ private:
 
 } // namespace
 
-/// Rank by kind: fits, too large, cannot be built.
+/// Rank by kind: fits, too large, cannot be built, not evaluated.
 static int kindOf(const Candidate &candidate) {
+  if (!candidate.skipped.empty())
+    return 3;
   if (!candidate.evaluation.rejected.empty())
     return 2;
   return candidate.fits ? 0 : 1;
@@ -163,11 +165,14 @@ void StrategySearch::evaluateAll(const std::vector<Pending> &pending) {
                                  ? formatBytes(bound)
                                  : formatSeconds(bound)) +
                             ", past the kept ones"));
-    else if (evaluations >= options.maxEvaluations)
-      skipped.push_back(
-          pruned(entry, "not evaluated: behind the most promising " +
-                            std::to_string(evaluations)));
-    else {
+    else if (evaluations >= options.maxEvaluations) {
+      skipped.push_back(byFormula(entry.strategy));
+      skipped.back().fits = false;
+      skipped.back().skipped = "not evaluated: behind the most promising " +
+                               std::to_string(evaluations);
+      ++result.skipped;
+      continue;
+    } else {
       ++evaluations;
       result.candidates.push_back(evaluate(entry.strategy));
       worst = worstKept();
@@ -182,6 +187,8 @@ void StrategySearch::evaluateAll(const std::vector<Pending> &pending) {
 
 std::string StrategySearch::explain(const Candidate &candidate) const {
   const Evaluation &evaluation = candidate.evaluation;
+  if (!candidate.skipped.empty())
+    return candidate.skipped;
   if (!evaluation.rejected.empty())
     return evaluation.rejected;
   if (!candidate.fits)

@@ -78,6 +78,9 @@ struct Candidate {
   std::string method = "graph";
   /// Empty for the winner; else one line: why it is not chosen.
   std::string why;
+  /// Not empty when the strategy was left to the formula because others
+  /// promised more: nothing is known against it.
+  std::string skipped;
 };
 
 /// A plain strategy everybody knows, evaluated or rejected.
@@ -111,7 +114,8 @@ struct SearchResult {
   double memoryLimitBytes = 0;
   double seconds = 0;
   int64_t considered = 0;
-  int64_t pruned = 0;
+  int64_t pruned = 0;  ///< Proven worse by their bounds.
+  int64_t skipped = 0; ///< Past maxEvaluations.
 
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };

@@ -2,6 +2,7 @@
 #include "passes/search/Evaluator.h"
 
 #include "passes/search/StepEstimate.h"
+#include "passes/shard/OpTime.h"
 #include "passes/shard/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -57,10 +58,7 @@ void ProgramEvaluator::sumUp(func::FuncOp func) {
       sums.flopsPerStep += costed.getFlops();
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
       Type type = matmul.getA().getType().getElementType();
-      sums.computeType = type.isBF16()  ? cost::DType::BF16
-                         : type.isF16() ? cost::DType::F16
-                         : type.isF64() ? cost::DType::F64
-                                        : cost::DType::F32;
+      sums.computeType = costType(type);
     }
     layers += isa<AttentionOp>(op);
     if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
@@ -82,10 +80,13 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   // Nothing but tensor parallelism splits weights and states here.
   bounds.memoryBytes =
       (sums.parameterBytes + sums.optimizerBytes) / strategy.tp;
+  // The fullest rank holds ceil(batch / dp) samples and reduces its gradients.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
-  bounds.stepSeconds = sums.flopsPerStep / strategy.ranks() / peak;
+  double samples = ceilDiv(sums.globalBatch, strategy.dp);
+  double share = samples / sums.globalBatch / strategy.tp;
+  bounds.stepSeconds = sums.flopsPerStep * share / peak;
   return bounds;
 }
 

@@ -3,7 +3,7 @@
 // Two estimates from `@step` (local altitude, kernels formed):
 //
 // Time: a simulation of the two queues of a rank. A computation starts when the
-// one before it has ended and every collective whose buffers it touches has; a
+// one before it has ended and every collective whose results it reads has; a
 // collective when the one before it and all computations before it have. With M
 // micro-batches the forward and backward phases count M times.
 //

@@ -1,7 +1,7 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/CollectiveCost.h"
-#include "cost-model/ComputeCost.h"
 #include "passes/search/StepEstimate.h"
+#include "passes/shard/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -79,8 +79,8 @@ private:
   const cost::Device &device;
   StepTime result;
   double computeFree = 0, commFree = 0;
-  /// When the collective that writes (or reads) a buffer has ended.
-  DenseMap<Value, double> written, read;
+  /// When the collective that writes a buffer has ended.
+  DenseMap<Value, double> written;
 
   double computeSeconds(Operation *op) const;
   cost::CollectiveEstimate collective(Operation *op) const;
@@ -91,40 +91,8 @@ private:
 
 } // namespace
 
-static cost::DType costType(Type type) {
-  if (type.isBF16())
-    return cost::DType::BF16;
-  if (type.isF16())
-    return cost::DType::F16;
-  return type.isF64() ? cost::DType::F64 : cost::DType::F32;
-}
-
 double Simulation::computeSeconds(Operation *op) const {
-  if (isBufferView(op) || isa<ConstantOp>(op))
-    return 0;
-  if (auto matmul = dyn_cast<MatmulOp>(op)) {
-    ArrayRef<int64_t> a = matmul.getA().getType().getShape();
-    ArrayRef<int64_t> out = matmul.getResult().getType().getShape();
-    cost::GemmShape shape;
-    shape.k = a[matmul.getTa() ? a.size() - 2 : a.size() - 1];
-    shape.m = out[out.size() - 2];
-    shape.n = out.back();
-    int64_t batch = 1;
-    for (int64_t size : out.drop_back(2))
-      batch *= size;
-    bool shared = matmul.getB().getType().getRank() == 2;
-    (shared ? shape.m : shape.batch) *= batch;
-    return cost::gemmSeconds(
-        device,
-        cost::computeType(device,
-                          costType(matmul.getA().getType().getElementType())),
-        shape);
-  }
-  double flops = 0;
-  if (auto costed = dyn_cast<CostOpInterface>(op))
-    flops = costed.getFlops();
-  return cost::streamSeconds(
-      device, bytesOf(op->getOperands()) + bytesOf(op->getResults()), flops);
+  return isBufferView(op) ? 0 : opSeconds(op, device);
 }
 
 cost::GroupPlacement Simulation::placement(ArrayAttr axes) const {
@@ -162,8 +130,6 @@ void Simulation::communicate(Operation *op, double times) {
        llvm::zip(result.bytesPerLevel, estimate.bytesPerLevel))
     total += bytes * times;
   commFree = std::max(commFree, computeFree) + estimate.seconds;
-  for (Value value : op->getOperands())
-    read[bufferRoot(value)] = commFree;
   for (Value value : op->getResults())
     written[value] = commFree;
 }

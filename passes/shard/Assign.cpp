@@ -2,6 +2,7 @@
 #include "passes/shard/Assign.h"
 
 #include "passes/local/ReshardPlan.h"
+#include "passes/shard/OpTime.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -241,7 +242,8 @@ ShardingSpec Assigner::cheapestCommon(ArrayRef<Value> values) const {
     target.partial.clear();
     double bytes = 0;
     for (Value value : values) {
-      ReshardCost cost = reshardTraffic(actual(value), target, 4);
+      ReshardCost cost =
+          reshardTraffic(actual(value), target, elementBytes(value));
       bytes += cost.feasible ? cost.sentBytes()
                              : std::numeric_limits<double>::infinity();
     }
@@ -440,10 +442,8 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const TpChoice &choice) {
   for (auto [want, operand] : llvm::zip(plan.operands, op->getOperands())) {
     if (isSamePlacement(actual(operand), want))
       continue;
-    ReshardCost cost = reshardTraffic(
-        actual(operand), want,
-        std::max<int64_t>(1, sizeInBytes(RankedTensorType::get(
-                                 {1}, getElementTypeOrSelf(operand)))));
+    ReshardCost cost =
+        reshardTraffic(actual(operand), want, elementBytes(operand));
     if (!cost.feasible) {
       why = "an operand split into micro-batches is needed whole";
       return std::nullopt;

@@ -122,8 +122,13 @@ void ProgramFacts::findWeights() {
 bool ProgramFacts::isForward(Operation *op) const {
   if (!factors.hasRule(op) || op->getNumResults() == 0)
     return false;
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return !phase || phase.getValue() == "forward";
+  if (auto phase = op->getAttrOfType<StringAttr>(attr::kPhase))
+    return phase.getValue() == "forward";
+  // An op without a phase is what it reads.
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return !producer || isForward(producer);
+  });
 }
 
 bool ProgramFacts::hasBatch(Value value) const {

@@ -1,8 +1,8 @@
 //===- StrategyGraph.cpp - From a program to an optimization problem ------===//
 #include "passes/shard/StrategyGraph.h"
 
-#include "cost-model/ComputeCost.h"
 #include "cost-model/search/Solvers.h"
+#include "passes/shard/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -48,7 +48,7 @@ private:
   States allStates(Value value) const;
   States producerStates(Value value) const;
   SmallVector<Operation *> readers(Value value) const;
-  double opSeconds(Operation *op) const;
+  double opShareSeconds(Operation *op) const;
   double fraction(int64_t size) const;
   double choiceCost(Operation *op, const TpChoice &choice) const;
   double rulePenalty(Operation *op, const TpChoice &choice) const;
@@ -83,19 +83,16 @@ double ProblemBuilder::fraction(int64_t size) const {
 }
 
 /// Seconds per step of the whole op on one data-parallel rank.
-double ProblemBuilder::opSeconds(Operation *op) const {
-  auto costed = dyn_cast<CostOpInterface>(op);
-  if (!costed || isa<ReshapeOp, ConstantOp, IotaOp>(op))
-    return 0;
-  bool batched = llvm::any_of(op->getResults(),
-                              [&](Value v) { return facts.hasBatch(v); }) ||
-                 llvm::any_of(op->getOperands(),
-                              [&](Value v) { return facts.hasBatch(v); });
+double ProblemBuilder::opShareSeconds(Operation *op) const {
+  auto hasBatch = [&](Value value) { return facts.hasBatch(value); };
+  bool batched = llvm::any_of(op->getResults(), hasBatch) ||
+                 llvm::any_of(op->getOperands(), hasBatch);
   double share = batched ? 1.0 / degrees.dp : 1.0;
-  double flops = costed.getFlops() * share;
   if (isa<MatmulOp, AttentionOp, AttentionGradOp>(op))
-    return flops / (device.peak(cost::DType::F32) * device.gemm.peakFraction);
-  // Elementwise chains are fused: what counts is about the result.
+    return opSeconds(op, device) * share;
+  if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
+    return 0;
+  // Chains are fused: what counts is about the result.
   double bytes = 0;
   for (Value result : op->getResults())
     bytes += 2.0 * sizeInBytes(cast<RankedTensorType>(result.getType()));
@@ -103,11 +100,11 @@ double ProblemBuilder::opSeconds(Operation *op) const {
 }
 
 double ProblemBuilder::choiceCost(Operation *op, const TpChoice &choice) const {
-  double seconds = opSeconds(op);
+  double seconds = opShareSeconds(op);
   auto gradients = facts.gradientOps.find(op);
   if (gradients != facts.gradientOps.end())
     for (Operation *gradient : gradients->second)
-      seconds += opSeconds(gradient);
+      seconds += opShareSeconds(gradient);
   if (choice.kind == TpChoice::split)
     seconds *= fraction(
         facts.factors.factors(op, choice.factor.dim)[choice.factor.factor]);
@@ -311,7 +308,6 @@ void ProblemBuilder::addEdge(cost::NodeId from, const States &fromStates,
 
 void ProblemBuilder::addEdges(Operation *op) {
   auto &[node, choices] = opNodes.find(op)->second;
-  llvm::SmallDenseSet<Value> seen;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     cost::NodeId from;
     if (auto arg = dyn_cast<BlockArgument>(operand))

@@ -222,7 +222,8 @@ std::string Compiler::graphPipeline(bool trains) const {
   llvm::raw_string_ostream out(text);
   out << "dpc-differentiate{optimizer="
       << (options.train.empty() ? "adamw" : options.train)
-      << " beta1=" << options.beta1 << " beta2=" << options.beta2
+      << llvm::format(" beta1=%.17g", options.beta1)
+      << llvm::format(" beta2=%.17g", options.beta2)
       << llvm::format(" eps=%.17g", options.eps)
       << llvm::format(" weight-decay=%.17g", options.weightDecay)
       << llvm::format(" momentum=%.17g", options.momentum)
