@@ -7,7 +7,9 @@
 namespace dpc {
 
 Progress::Progress(int64_t steps)
-    : steps(steps), hasBar(isatty(STDOUT_FILENO) != 0) {}
+    // mpirun gives its processes a terminal for stdout whatever it writes to,
+    // but not for stderr, where the bar is drawn.
+    : steps(steps), hasBar(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() { clearBar(); }
 
