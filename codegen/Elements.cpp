@@ -331,22 +331,26 @@ Value KernelEmitter::scoresGradAt(AttentionScoresGradOp op, unsigned result,
   Value exponent = math.mul(score, scale);
   if (op.getMask())
     exponent = math.add(exponent, maskTerm(op.getMask(), indices));
-  Value p = math.exp(math.sub(exponent, at(op.getLse(), row)));
+  // A row whose every score is -inf has lse -inf, and probabilities of 0.
+  Value lse = at(op.getLse(), row);
+  Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse,
+                                        math.neutral(ReduceKind::max, type));
   Value zero = math.constant(type, 0);
-  Value visible;
   if (op.getCausal()) {
     ArrayRef<int64_t> shape = shapeOf(op.getScores());
     Value s = space.materialize(b, indices[3]);
     Value t = arith::AddIOp::create(b, space.materialize(b, indices[2]),
                                     constantI64(b, shape[3] - shape[2]));
-    visible = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, s, t);
-    p = arith::SelectOp::create(b, visible, p, zero);
+    visible = arith::AndIOp::create(
+        b, visible, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, s, t));
   }
+  Value p = arith::SelectOp::create(b, visible,
+                                    math.exp(math.sub(exponent, lse)), zero);
   if (result == 0)
     return p;
   Value inner = math.sub(at(op.getDprobs(), indices), at(op.getDelta(), row));
   Value ds = math.mul(scale, math.mul(p, inner));
-  return visible ? arith::SelectOp::create(b, visible, ds, zero) : ds;
+  return arith::SelectOp::create(b, visible, ds, zero);
 }
 
 //===----------------------------------------------------------------------===//

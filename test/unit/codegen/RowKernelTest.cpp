@@ -198,6 +198,42 @@ func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
   expectClose(step.get("p"), p);
 }
 
+// The second sample's mask hides every column: zeros forward and backward.
+TEST(Row, FullyMaskedRowsHaveNoGradient) {
+  for (const char *causal : {"", "causal"}) {
+    Step step(
+        std::string(R"(
+func.func @step(%s: tensor<2x1x3x4xf32> {dpc.role = "input", dpc.name = "s"},
+                %m: tensor<2x1x1x4xf32> {dpc.role = "input", dpc.name = "m"},
+                %dp: tensor<2x1x3x4xf32> {dpc.role = "input", dpc.name = "dp"},
+                %delta: tensor<2x1x3xf32> {dpc.role = "input", dpc.name = "delta"})
+    -> (tensor<2x1x3x4xf32> {dpc.name = "p"}, tensor<2x1x3x4xf32> {dpc.name = "p2"}, tensor<2x1x3x4xf32> {dpc.name = "ds"}) {
+  %p, %lse = dpc.attention_probs %s mask %m scale = 0.5 )") +
+        causal +
+        R"( : (tensor<2x1x3x4xf32>, tensor<2x1x1x4xf32>) -> (tensor<2x1x3x4xf32>, tensor<2x1x3xf32>)
+  %p2, %ds = dpc.attention_scores_grad %s, %lse, %dp, %delta mask %m scale = 0.5 )" +
+        causal +
+        R"( : (tensor<2x1x3x4xf32>, tensor<2x1x3xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3xf32>, tensor<2x1x1x4xf32>) -> (tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>)
+  return %p, %p2, %ds : tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>
+})");
+    Array m(8, 0);
+    std::fill(m.begin() + 4, m.end(), -kInf);
+    step.set("s", randomArray(24, 1));
+    step.set("m", m);
+    step.set("dp", randomArray(24, 2));
+    step.set("delta", {0.1, -0.2, 0.3, 0, 0, 0});
+    step.run();
+    Array p = step.get("p"), p2 = step.get("p2"), ds = step.get("ds");
+    expectClose(p2, p);
+    EXPECT_NE(ds[0], 0);
+    for (int i = 0; i < 24; ++i) {
+      EXPECT_TRUE(std::isfinite(ds[i])) << i;
+      if (i >= 12)
+        EXPECT_TRUE(p[i] == 0 && p2[i] == 0 && ds[i] == 0) << i;
+    }
+  }
+}
+
 // 7 columns over 2 ranks: 4 and 3; the padding column is NaN.
 TEST(Row, CrossEntropyOfASplitVocabulary) {
   Step step(R"(
