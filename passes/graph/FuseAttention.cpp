@@ -81,22 +81,55 @@ static bool isInvariant(Value value, int64_t dim) {
   return false;
 }
 
-/// True when `value` is made of positions (iota) by comparisons and choices
-/// alone: where it changes are then straight lines in (t, s).
-static bool isMadeOfPositions(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (isa<IotaOp>(op) || splatValue(value))
-    return true;
-  return isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ConvertOp, CompareOp,
-             SelectOp>(op) &&
-         llvm::all_of(op->getOperands(), isMadeOfPositions);
+/// The value that `value` is a view of: elements keep their order along every
+/// dimension, and places keep theirs. Reshapes may add and remove unit
+/// dimensions only, others bend lines.
+static Value skipViews(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    auto sizes = [](Value v) {
+      return llvm::filter_to_vector(shapeOf(v),
+                                    [](int64_t size) { return size != 1; });
+    };
+    bool moves = isa<BroadcastOp, TransposeOp, SliceOp>(op) ||
+                 (isa<ReshapeOp>(op) &&
+                  sizes(op->getOperand(0)) == sizes(op->getResult(0)));
+    if (!moves)
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
 }
 
-/// Whether (t, s) tells anything: all do, but where masks are regions between
-/// straight lines, it is enough to walk the border and both sides of the
-/// diagonal, which every line other than the diagonal crosses or leaves alone.
+/// True for a constant and for a position (iota) along one dimension.
+static bool isPosition(Value value) {
+  value = skipViews(value);
+  while (auto convert = value.getDefiningOp<ConvertOp>()) {
+    if (tensorType(value).getElementType().isInteger(1))
+      return false; // a comparison with zero
+    value = skipViews(convert.getX());
+  }
+  return splatValue(value) || value.getDefiningOp<IotaOp>();
+}
+
+/// True when a straight line parts the elements of `value` in (t, s) into two
+/// that are the same everywhere: one comparison of positions, or one choice of
+/// two numbers by it. More of them make regions (holes, bands) of any shape.
+static bool isHalfPlane(Value value) {
+  value = skipViews(skipConverts(skipViews(value)));
+  if (auto select = value.getDefiningOp<SelectOp>()) {
+    if (!splatValue(select.getOnTrue()) || !splatValue(select.getOnFalse()))
+      return false;
+    value = skipViews(skipConverts(skipViews(select.getCondition())));
+  }
+  auto compare = value.getDefiningOp<CompareOp>();
+  return compare && compare.getKind() != CompareKind::eq &&
+         compare.getKind() != CompareKind::ne && isPosition(compare.getA()) &&
+         isPosition(compare.getB());
+}
+
+/// Whether (t, s) tells anything about a half plane: the border and both sides
+/// of the diagonal do. Kept elements and masked ones are convex sets, and the
+/// sampled ones of s <= t + S - T span all of them.
 static bool isTelling(int64_t t, int64_t s, int64_t rows, int64_t columns) {
   int64_t fromDiagonal = s - t - (columns - rows);
   return t == 0 || s == 0 || t == rows - 1 || s == columns - 1 ||
@@ -114,10 +147,10 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
     return false;
   if (!isInvariant(value, 0) || !isInvariant(value, 1))
     return false;
-  bool isLinear = isMadeOfPositions(value);
+  bool sample = isHalfPlane(value);
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t s = 0; s < columns; ++s) {
-      if (isLinear && !isTelling(t, s, rows, columns))
+      if (sample && !isTelling(t, s, rows, columns))
         continue;
       std::optional<double> element = elementAt(value, {0, 0, t, s});
       std::optional<bool> kept = element ? keeps(*element) : std::nullopt;

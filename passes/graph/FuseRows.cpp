@@ -175,6 +175,9 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
         (isScale && norm.getScale()) ||
         (!isScale && norm.getKind() == NormKind::rms))
       continue;
+    // The new op stands here, behind what may read the statistics.
+    if (!norm.getMean().use_empty() || !norm.getRstd().use_empty())
+      continue;
     Value vector = rowVector(other, rewriter);
     if (!vector)
       continue;
@@ -182,8 +185,6 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
                               norm.getX(), isScale ? vector : norm.getScale(),
                               isScale ? Value() : vector, norm.getEpsAttr());
     rewriter.replaceOp(op, fused.getY());
-    rewriter.replaceAllUsesWith(norm.getMean(), fused.getMean());
-    rewriter.replaceAllUsesWith(norm.getRstd(), fused.getRstd());
     return success();
   }
   return failure();

@@ -230,3 +230,91 @@ func.func @not_attention(%q: tensor<2x4x3x8xf32>, %b: tensor<4x3x3xf32> {dpc.rol
   %6 = dpc.matmul %5, %q : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   return %4, %6, %5 : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x3xf32>
 }
+
+// -----
+
+// Who reads the mean comes before the scale: the norm stays where it is.
+// CHECK-LABEL: func @mean_is_read_first
+// CHECK: %[[Y:.*]], %[[MEAN:.*]], %{{.*}} = dpc.norm layer %{{[^ ]*}} eps
+// CHECK: dpc.unary exp %[[MEAN]]
+// CHECK: dpc.binary mul %[[Y]]
+func.func @mean_is_read_first(%x: tensor<8x4xf32>, %w: tensor<4xf32>) -> (tensor<8xf32>, tensor<8x4xf32>) {
+  %y, %m, %r = dpc.norm layer %x eps = 1.0e-5 : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  %z = dpc.unary exp %m : tensor<8xf32> -> tensor<8xf32>
+  %b = dpc.broadcast %w dims = [1] : tensor<4xf32> -> tensor<8x4xf32>
+  %s = dpc.binary mul %y, %b : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %z, %s : tensor<8xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// Causal, and a rectangle below the diagonal is masked as well: it touches
+// neither border nor diagonal.
+// CHECK-LABEL: func @causal_with_a_hole
+// CHECK-NOT: causal
+// CHECK: dpc.attention {{.*}} mask %{{[^ ]*}} scale = {{[^ ]*}} :
+// CHECK: return
+func.func @causal_with_a_hole(%q: tensor<1x1x16x4xf32>, %k: tensor<1x1x16x4xf32>, %v: tensor<1x1x16x4xf32>) -> tensor<1x1x16x4xf32> {
+  %s = dpc.matmul %q, %k tb : (tensor<1x1x16x4xf32>, tensor<1x1x16x4xf32>) -> tensor<1x1x16x16xf32>
+  %t = dpc.iota dim = 2 : tensor<1x1x16x16xi64>
+  %j = dpc.iota dim = 3 : tensor<1x1x16x16xi64>
+  %c10 = dpc.constant dense<10> : tensor<1x1x16x16xi64> -> tensor<1x1x16x16xi64>
+  %c12 = dpc.constant dense<12> : tensor<1x1x16x16xi64> -> tensor<1x1x16x16xi64>
+  %c3 = dpc.constant dense<3> : tensor<1x1x16x16xi64> -> tensor<1x1x16x16xi64>
+  %c5 = dpc.constant dense<5> : tensor<1x1x16x16xi64> -> tensor<1x1x16x16xi64>
+  %z = dpc.constant dense<0.0> : tensor<1x1x16x16xf32> -> tensor<1x1x16x16xf32>
+  %m = dpc.constant dense<-1.0e9> : tensor<1x1x16x16xf32> -> tensor<1x1x16x16xf32>
+  %le = dpc.compare le %j, %t : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %a1 = dpc.compare ge %t, %c10 : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %a2 = dpc.compare le %t, %c12 : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %a3 = dpc.compare ge %j, %c3 : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %a4 = dpc.compare le %j, %c5 : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %h4 = dpc.select %a4, %m, %z : (tensor<1x1x16x16xi1>, tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %h3 = dpc.select %a3, %h4, %z : (tensor<1x1x16x16xi1>, tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %h2 = dpc.select %a2, %h3, %z : (tensor<1x1x16x16xi1>, tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %h1 = dpc.select %a1, %h2, %z : (tensor<1x1x16x16xi1>, tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %mask = dpc.select %le, %h1, %m : (tensor<1x1x16x16xi1>, tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %s2 = dpc.binary add %s, %mask : (tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x1x16x16xf32>
+  %p = dpc.softmax %s2 : tensor<1x1x16x16xf32> -> tensor<1x1x16x16xf32>
+  %o = dpc.matmul %p, %v : (tensor<1x1x16x16xf32>, tensor<1x1x16x4xf32>) -> tensor<1x1x16x4xf32>
+  return %o : tensor<1x1x16x4xf32>
+}
+
+// -----
+
+// Half planes, of which only the border and the diagonal are looked at: the
+// causal one, however it is made; a line beside the diagonal is another mask.
+// CHECK-LABEL: func @causal_by_choice
+// CHECK: dpc.attention {{.*}} causal
+// CHECK-LABEL: func @beside_the_diagonal
+// CHECK-NOT: causal
+// CHECK: dpc.attention {{.*}} mask %{{[^ ]*}} scale = {{[^ ]*}} :
+// CHECK: return
+func.func @causal_by_choice(%q: tensor<1x1x8x4xf32>, %k: tensor<1x1x8x4xf32>, %v: tensor<1x1x8x4xf32>) -> tensor<1x1x8x4xf32> {
+  %s = dpc.matmul %q, %k tb : (tensor<1x1x8x4xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x8x8xf32>
+  %i = dpc.iota dim = 0 : tensor<8xi64>
+  %row = dpc.reshape %i : tensor<8xi64> -> tensor<8x1xi64>
+  %t = dpc.broadcast %row dims = [2, 3] : tensor<8x1xi64> -> tensor<1x1x8x8xi64>
+  %j = dpc.broadcast %i dims = [3] : tensor<8xi64> -> tensor<1x1x8x8xi64>
+  %gt = dpc.compare gt %j, %t : (tensor<1x1x8x8xi64>, tensor<1x1x8x8xi64>) -> tensor<1x1x8x8xi1>
+  %z = dpc.constant dense<0.0> : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %m = dpc.constant dense<-1.0e9> : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %mask = dpc.select %gt, %m, %z : (tensor<1x1x8x8xi1>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32>
+  %s2 = dpc.binary add %s, %mask : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32>
+  %p = dpc.softmax %s2 : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %o = dpc.matmul %p, %v : (tensor<1x1x8x8xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x8x4xf32>
+  return %o : tensor<1x1x8x4xf32>
+}
+func.func @beside_the_diagonal(%q: tensor<1x1x8x4xf32>, %k: tensor<1x1x8x4xf32>, %v: tensor<1x1x8x4xf32>) -> tensor<1x1x8x4xf32> {
+  %s = dpc.matmul %q, %k tb : (tensor<1x1x8x4xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x8x8xf32>
+  %t = dpc.iota dim = 2 : tensor<1x1x8x8xi64>
+  %j = dpc.iota dim = 3 : tensor<1x1x8x8xi64>
+  %ge = dpc.compare ge %j, %t : (tensor<1x1x8x8xi64>, tensor<1x1x8x8xi64>) -> tensor<1x1x8x8xi1>
+  %z = dpc.constant dense<0.0> : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %m = dpc.constant dense<-1.0e9> : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %mask = dpc.select %ge, %m, %z : (tensor<1x1x8x8xi1>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32>
+  %s2 = dpc.binary add %s, %mask : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32>
+  %p = dpc.softmax %s2 : tensor<1x1x8x8xf32> -> tensor<1x1x8x8xf32>
+  %o = dpc.matmul %p, %v : (tensor<1x1x8x8xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x8x4xf32>
+  return %o : tensor<1x1x8x4xf32>
+}
