@@ -1,6 +1,7 @@
 //===- ScalarMath.cpp - Elementwise functions on scalars ------------------===//
 #include "codegen/ScalarMath.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -17,6 +18,11 @@ constexpr auto kReorder =
 Value ScalarMath::constant(Type type, double value) {
   if (isa<FloatType>(type))
     return arith::ConstantOp::create(b, b.getFloatAttr(type, value));
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (std::isinf(value))
+    return arith::ConstantOp::create(
+        b, b.getIntegerAttr(type, value < 0 ? APInt::getSignedMinValue(width)
+                                            : APInt::getSignedMaxValue(width)));
   return arith::ConstantOp::create(
       b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
 }
@@ -54,24 +60,16 @@ Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y) {
 }
 
 Value ScalarMath::neutral(ReduceKind kind, Type type) {
-  bool isFloat = isa<FloatType>(type);
   double infinity = std::numeric_limits<double>::infinity();
-  unsigned width = type.getIntOrFloatBitWidth();
   switch (kind) {
   case ReduceKind::sum:
     return constant(type, 0);
   case ReduceKind::prod:
     return constant(type, 1);
   case ReduceKind::max:
-    return isFloat ? constant(type, -infinity)
-                   : arith::ConstantOp::create(
-                         b, b.getIntegerAttr(type,
-                                             APInt::getSignedMinValue(width)));
+    return constant(type, -infinity);
   case ReduceKind::min:
-    return isFloat ? constant(type, infinity)
-                   : arith::ConstantOp::create(
-                         b, b.getIntegerAttr(type,
-                                             APInt::getSignedMaxValue(width)));
+    return constant(type, infinity);
   }
   llvm_unreachable("unknown reduction");
 }

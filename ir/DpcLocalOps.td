@@ -111,7 +111,8 @@ def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure]> {
   let description = [{
     Elements that lie beyond the global tensor become `value` (the neutral
     element of what follows). Padding may hold anything, NaN included, so this
-    selects, it does not multiply.
+    selects, it does not multiply. For integers -inf and +inf stand for the
+    least and the greatest number of the element type.
 
     Example:
 

@@ -204,6 +204,37 @@ func.func @step(%x: tensor<2x3xf32> {dpc.role = "input", dpc.name = "x"})
   expectClose(step.get("y"), {1, 2, 3, kNaN, kNaN, kNaN});
 }
 
+// Infinities mean the ends of an integer type's range: 4 elements over 3 ranks,
+// of which the last one has padding only. max and min of it are neutral.
+TEST(Kernel, MaskOfIntegers) {
+  for (std::string type : {"i32", "i64"})
+    for (bool isMin : {false, true}) {
+      SCOPED_TRACE(type + (isMin ? " min" : " max"));
+      std::string t = "tensor<2x" + type + ">", r = "tensor<" + type + ">";
+      std::string kind = isMin ? "min" : "max";
+      std::string fill = isMin ? "0x7FF0000000000000" : "0xFFF0000000000000";
+      std::string global =
+          "tensor<4x" + type + ", #dpc.sharding<#dpc.mesh<dp=3>, [{dp} ]>>";
+      Step step("func.func @step(%x: " + t +
+                " {dpc.role = \"input\", dpc.name = \"x\"}) -> (" + t +
+                " {dpc.name = \"y\"}, " + r +
+                " {dpc.name = \"m\"}) attributes {dpc.mesh = "
+                "#dpc.mesh<dp=3>} {\n %y = dpc.mask %x value = " +
+                fill + " global = " + global + " : " + t + " -> " + t +
+                "\n %m = dpc.reduce " + kind + " %y dims = [0] : " + t +
+                " -> " + r + "\n return %y, %m : " + t + ", " + r + "\n}");
+      ASSERT_EQ(step.error, "");
+      step.set("x", isMin ? Array{7, 5} : Array{-7, -5});
+      step.run(1);
+      EXPECT_EQ(step.get("m")[0], isMin ? 5 : -5);
+      step.run(2);
+      double bits = type == "i32" ? 31 : 63;
+      double end = isMin ? std::exp2(bits) - 1 : -std::exp2(bits);
+      EXPECT_EQ(step.get("y"), Array(2, end));
+      EXPECT_EQ(step.get("m")[0], end);
+    }
+}
+
 // {3, 4:tp, 2} over tp = 3: 2 of 4 per rank, the last rank has none.
 TEST(Kernel, MaskAndIotaOverFactors) {
   const char *text = R"(

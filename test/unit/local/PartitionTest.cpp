@@ -245,6 +245,36 @@ func.func @forward(%a: tensor<7x5xf32, #a>, %b: tensor<5xf32, #b>, %c: tensor<3x
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"), 1);
 }
 
+/// The greatest and the least of integers that are never 0, 8 rows over 3 ranks
+/// (and both over an axis of which one rank has padding only).
+TEST(Padding, IntegerReductions) {
+  for (std::string type : {"i32", "i64"})
+    for (std::string kind : {"max", "min"}) {
+      SCOPED_TRACE(kind + " " + type);
+      auto module = parse(fillIn(R"mlir(
+#x = #dpc.sharding<#dpc.mesh<dp=3, tp=3>, [{dp}, {tp}]>
+#yp = #dpc.sharding<#dpc.mesh<dp=3, tp=3>, [{tp}], partial = {dp : $KIND}>
+#y = #dpc.sharding<#dpc.mesh<dp=3, tp=3>, [{tp}]>
+#zp = #dpc.sharding<#dpc.mesh<dp=3, tp=3>, [], partial = {tp : $KIND}>
+#z = #dpc.sharding<#dpc.mesh<dp=3, tp=3>, []>
+func.func @forward(%x: tensor<8x4x$TYPE, #x>) -> (tensor<4x$TYPE, #y>, tensor<$TYPE, #z>) {
+  %c = dpc.constant dense<$SHIFT> : tensor<8x4x$TYPE> -> tensor<8x4x$TYPE, #x>
+  %s = dpc.binary add %x, %c : (tensor<8x4x$TYPE, #x>, tensor<8x4x$TYPE, #x>) -> tensor<8x4x$TYPE, #x>
+  %yp = dpc.reduce $KIND %s dims = [0] : tensor<8x4x$TYPE, #x> -> tensor<4x$TYPE, #yp>
+  %y = dpc.reshard %yp : tensor<4x$TYPE, #yp> -> tensor<4x$TYPE, #y>
+  %zp = dpc.reduce $KIND %y dims = [0] : tensor<4x$TYPE, #y> -> tensor<$TYPE, #zp>
+  %z = dpc.reshard %zp : tensor<$TYPE, #zp> -> tensor<$TYPE, #z>
+  return %y, %z : tensor<4x$TYPE, #y>, tensor<$TYPE, #z>
+}
+)mlir",
+                                 {{"TYPE", type},
+                                  {"KIND", kind},
+                                  {"SHIFT", kind == "max" ? "-7" : "7"}}));
+      EXPECT_EQ(compareWithOneDevice(*module, 0), "");
+      EXPECT_EQ(countOps(*module, "dpc.mask"), 2);
+    }
+}
+
 /// Constants and positions on shards.
 TEST(Sources, ConstantAndIota) {
   auto module = parse(R"mlir(
