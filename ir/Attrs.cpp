@@ -285,8 +285,15 @@ LogicalResult ShardingAttr::verifyEncoding(
     if (sizes.size() == 1 && sizes[0] == 0)
       continue;
     int64_t product = 1;
-    for (int64_t size : sizes)
-      product *= size;
+    for (int64_t size : sizes) {
+      if (size < 1)
+        return emitError() << "(C4) dimension " << i << " has a factor of size "
+                           << size << ", must be at least 1";
+      if (llvm::MulOverflow(product, size, product))
+        return emitError() << "(C4) factors of dimension " << i
+                           << " multiply to more than 2^63 - 1, its size is "
+                           << shape[i];
+    }
     if (product != shape[i])
       return emitError() << "(C4) factors of dimension " << i << " multiply to "
                          << product << ", its size is " << shape[i];

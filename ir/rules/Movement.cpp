@@ -84,6 +84,9 @@ void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t &at,
 }
 
 void Refinement::run() {
+  // Without elements there is nothing to align.
+  if (llvm::is_contained(from, 0) || llvm::is_contained(to, 0))
+    return;
   size_t i = 0, j = 0;
   int64_t a = 1, b = 1; // what is left of from[i - 1] and to[j - 1]
   while (true) {
@@ -91,7 +94,7 @@ void Refinement::run() {
       a = from[i++];
     while (b == 1 && j < to.size())
       b = to[j++];
-    if (a == 1 || b == 1 || a == 0 || b == 0)
+    if (a == 1 || b == 1)
       return;
     int64_t common = std::gcd(a, b);
     if (common > 1) { // {6, 4} -> {4, 6}: 2 is common, the rest is not

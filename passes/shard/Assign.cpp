@@ -56,7 +56,7 @@ private:
 
   // Arguments and results of the function.
   ShardingSpec argumentSpec(BlockArgument arg);
-  void assignArguments();
+  LogicalResult assignArguments();
   void findParameterGradients();
   void assignReturn(func::ReturnOp op);
 
@@ -142,18 +142,41 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
   return spec;
 }
 
-void Assigner::assignArguments() {
-  llvm::StringMap<ShardingSpec> byName;
-  for (BlockArgument arg : func.getArguments()) {
-    ShardingSpec spec = argumentSpec(arg);
-    unsigned i = arg.getArgNumber();
-    // States lie where their parameter lies.
-    if (auto of = func.getArgAttrOfType<StringAttr>(i, attr::kOf))
-      spec = byName.lookup(of.getValue());
-    else if (auto name = func.getArgAttrOfType<StringAttr>(i, attr::kName))
-      byName[name.getValue()] = spec;
+LogicalResult Assigner::assignArguments() {
+  auto attrOf = [&](BlockArgument arg, StringRef name) {
+    return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), name);
+  };
+  auto assign = [](BlockArgument arg, const ShardingSpec &spec) {
     arg.setType(withSharding(cast<RankedTensorType>(arg.getType()), spec));
+  };
+  llvm::StringMap<BlockArgument> parameters;
+  for (BlockArgument arg : func.getArguments()) {
+    if (attrOf(arg, attr::kOf))
+      continue;
+    assign(arg, argumentSpec(arg));
+    auto name = attrOf(arg, attr::kName), role = attrOf(arg, attr::kRole);
+    if (name && role && role.getValue() == role::kParameter)
+      parameters[name.getValue()] = arg;
   }
+  // States lie where their parameter lies.
+  for (BlockArgument arg : func.getArguments()) {
+    auto of = attrOf(arg, attr::kOf);
+    if (!of)
+      continue;
+    auto error = [&] {
+      return emitError(func.getLoc(), "state ")
+             << func.getArgAttr(arg.getArgNumber(), attr::kName)
+             << " (argument " << arg.getArgNumber() << ") is of " << of;
+    };
+    BlockArgument parameter = parameters.lookup(of.getValue());
+    if (!parameter)
+      return error() << ", which is the name of no parameter";
+    if (cast<RankedTensorType>(parameter.getType()).getShape() !=
+        cast<RankedTensorType>(arg.getType()).getShape())
+      return error() << ", a parameter of another shape";
+    assign(arg, actual(parameter));
+  }
+  return success();
 }
 
 void Assigner::findParameterGradients() {
@@ -514,7 +537,8 @@ LogicalResult Assigner::assignOp(Operation *op) {
 }
 
 LogicalResult Assigner::run() {
-  assignArguments();
+  if (failed(assignArguments()))
+    return failure();
   findParameterGradients();
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front())

@@ -105,3 +105,18 @@ func.func @operands_on_two_meshes(%a: tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2
   %0 = dpc.binary add %a, %b : (tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>, tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=4>, [{dp}]>>) -> tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
   return
 }
+
+// -----
+
+// expected-error @below {{(C4) dimension 0 has a factor of size -2, must be at least 1}}
+func.func private @factors_below_zero(tensor<8xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{-2, -4:tp}]>>)
+
+// -----
+
+// expected-error @below {{(C4) dimension 0 has a factor of size 0, must be at least 1}}
+func.func private @factors_of_nothing(tensor<0xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{0, 4:tp}]>>)
+
+// -----
+
+// expected-error @below {{(C4) factors of dimension 0 multiply to more than 2^63 - 1, its size is 0}}
+func.func private @factors_that_overflow(tensor<0xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{4294967296, 4294967296:tp}]>>)

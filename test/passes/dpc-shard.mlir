@@ -102,3 +102,27 @@ func.func @train_step(
   %p, %b = dpc.sgd %w, %g, %g, %n, %lr, %step momentum = 0.0 weight_decay = 0.0 {dpc.phase = "update"} : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<16x64xf32>, tensor<16x64xf32>)
   return %p, %n : tensor<16x64xf32>, tensor<f32>
 }
+
+// -----
+
+// Tensors without elements have nothing to split.
+// CHECK-LABEL: func.func @forward
+// CHECK: dpc.reshape %{{.*}} : tensor<2x0xf32, #s_r_r> -> tensor<3x0xf32, #s_r_r>
+func.func @forward(%x: tensor<2x0xf32> {dpc.name = "x", dpc.role = "input"}) -> (tensor<3x0xf32> {dpc.name = "y"}) {
+  %0 = dpc.reshape %x : tensor<2x0xf32> -> tensor<3x0xf32>
+  return %0 : tensor<3x0xf32>
+}
+
+// -----
+
+// A state may stand before its parameter.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %{{[^:]*}}: tensor<16x64xf32, #[[S:[a-z_]*]]> {dpc.name = "w.momentum"
+// CHECK-SAME: %{{[^:]*}}: tensor<16x64xf32, #[[S]]> {dpc.name = "w"
+func.func @train_step(
+    %m: tensor<16x64xf32> {dpc.name = "w.momentum", dpc.of = "w", dpc.role = "state", dpc.slot = "momentum"},
+    %w: tensor<16x64xf32> {dpc.name = "w", dpc.role = "parameter"},
+    %x: tensor<8x16xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}) -> (tensor<8x64xf32> {dpc.name = "y"}) {
+  %0 = dpc.matmul %x, %w : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}
