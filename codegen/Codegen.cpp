@@ -58,8 +58,8 @@ struct FixedLowering
 template <typename Op>
 struct ViewLowering : LoweringOpInterface::ExternalModel<ViewLowering<Op>, Op> {
   LoweringKind getLoweringKind(Operation *op) const {
-    return op->hasAttr("dpc.view") ? LoweringKind::view
-                                   : LoweringKind::elementwise;
+    return op->hasAttr(attr::kView) ? LoweringKind::view
+                                    : LoweringKind::elementwise;
   }
 };
 

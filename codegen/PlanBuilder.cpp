@@ -38,7 +38,7 @@ static RankedTensorType typeOf(Value value) {
 bool PlanBuilder::isView(Operation *op) const {
   if (isa<ReshapeOp>(op))
     return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr("dpc.view");
+  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr(attr::kView);
 }
 
 /// Ops that become instructions without a kernel.

@@ -117,7 +117,7 @@ LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
                             << "f64 can";
   Slot a = slots[op.getA()], b = slots[op.getB()];
   Slot c = newSlot(op.getResult());
-  if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>("dpc.out_perm")) {
+  if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm)) {
     // Memory holds the transposed result; the value is a view of it.
     ArrayRef<int64_t> order = perm.asArrayRef();
     SmallVector<int64_t> shape, inverse(order.size());

@@ -13,12 +13,12 @@ static std::string stringOf(DictionaryAttr attrs, StringRef name) {
 
 /// The global type of an argument or result; its own when it has none.
 static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
-  auto global = attrs ? attrs.getAs<TypeAttr>("dpc.global") : TypeAttr();
+  auto global = attrs ? attrs.getAs<TypeAttr>(attr::kGlobal) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
 LogicalResult PlanBuilder::bindMesh() {
-  mesh = step->getAttrOfType<MeshAttr>("dpc.mesh");
+  mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   if (!mesh)
     return success();
   for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes())) {

@@ -38,6 +38,21 @@ inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
 /// On an op and the ops of its gradient: a number they share.
 inline constexpr llvm::StringLiteral kGroup = "dpc.group";
+/// On an input: the dimension that counts samples.
+inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
+/// On a result (unit): the loss to train on.
+inline constexpr llvm::StringLiteral kLoss = "dpc.loss";
+/// On the module: the model's name.
+inline constexpr llvm::StringLiteral kModel = "dpc.model";
+/// On the module: names of float weights that were imported as constants.
+inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
+/// On @step: its mesh; on its arguments and results: the sharded type.
+inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
+inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
+/// On data movement (unit): it makes no buffer, its users read strided data.
+inline constexpr llvm::StringLiteral kView = "dpc.view";
+/// On a matmul: the order in which it writes its result's dimensions.
+inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
 } // namespace attr
 
 /// Values of `dpc.role`.

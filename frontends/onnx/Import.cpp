@@ -18,10 +18,6 @@ namespace dpc::frontend {
 static constexpr int64_t kMinOpset = 7;
 static constexpr int64_t kMaxOpset = 27;
 
-static constexpr llvm::StringLiteral kLossAttr = "dpc.loss";
-static constexpr llvm::StringLiteral kBatchDimAttr = "dpc.batch_dim";
-static constexpr llvm::StringLiteral kModelAttr = "dpc.model";
-
 static const OpTable &opTable() {
   static const OpTable table = [] {
     OpTable t;
@@ -173,7 +169,7 @@ DictionaryAttr Importer::inputAttrs(const BoundInput &input) {
   attrs.append(attr::kName, b.getStringAttr(input.name));
   attrs.append(attr::kRole, b.getStringAttr(role::kInput));
   if (input.batchDim)
-    attrs.append(kBatchDimAttr, b.getI64IntegerAttr(*input.batchDim));
+    attrs.append(attr::kBatchDim, b.getI64IntegerAttr(*input.batchDim));
   return attrs.getDictionary(context);
 }
 
@@ -199,8 +195,16 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
   Location loc = NameLoc::get(StringAttr::get(context, file.path()));
   module = ModuleOp::create(loc);
   (*module)->setAttr(
-      kModelAttr, StringAttr::get(context, llvm::sys::path::stem(file.path())));
+      attr::kModel,
+      StringAttr::get(context, llvm::sys::path::stem(file.path())));
+  llvm::SmallVector<llvm::StringRef> constants;
+  for (const Weight &weight : weights)
+    if (weight.role == WeightRole::Constant &&
+        isa<FloatType>(weight.type.getElementType()))
+      constants.push_back(weight.tensor->name());
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  if (!constants.empty())
+    (*module)->setAttr(attr::kConstants, builder.getStrArrayAttr(constants));
   function = func::FuncOp::create(builder, loc, "forward",
                                   builder.getFunctionType(types, {}));
   Block *body = function.addEntryBlock();
@@ -341,7 +345,7 @@ llvm::Error Importer::finish() {
     NamedAttrList resultAttrs;
     resultAttrs.append(attr::kName, b.getStringAttr(output.name()));
     if (!lossFound && value.isFloat() && value.rank() == 0) {
-      resultAttrs.append(kLossAttr, b.getUnitAttr());
+      resultAttrs.append(attr::kLoss, b.getUnitAttr());
       lossFound = true;
     }
     results.push_back(emit.materialize(value));

@@ -55,7 +55,7 @@ static Value addLabels(func::FuncOp func, RankedTensorType type) {
   auto attrs = builder.getDictionaryAttr(
       {builder.getNamedAttr(attr::kName, builder.getStringAttr("labels")),
        builder.getNamedAttr(attr::kRole, builder.getStringAttr(role::kInput)),
-       builder.getNamedAttr(kBatchDimAttr, builder.getI64IntegerAttr(0))});
+       builder.getNamedAttr(attr::kBatchDim, builder.getI64IntegerAttr(0))});
   (void)func.insertArgument(index, type, attrs, func.getLoc());
   return func.getArgument(index);
 }
@@ -119,11 +119,11 @@ struct AppendLossPass : dpc::impl::DpcAppendLossBase<AppendLossPass> {
     Value result = isCrossEntropy ? crossEntropy(g, value, labels)
                                   : meanSquaredError(g, value, labels);
     for (unsigned i = 0; i < func.getNumResults(); ++i)
-      func.removeResultAttr(i, builder.getStringAttr(kLossAttr));
+      func.removeResultAttr(i, builder.getStringAttr(attr::kLoss));
     unsigned position = func.getNumResults();
     auto attrs = builder.getDictionaryAttr(
         {builder.getNamedAttr(attr::kName, builder.getStringAttr("loss")),
-         builder.getNamedAttr(kLossAttr, builder.getUnitAttr())});
+         builder.getNamedAttr(attr::kLoss, builder.getUnitAttr())});
     (void)func.insertResult(position, result.getType(), attrs);
     ret->insertOperands(position, result);
   }

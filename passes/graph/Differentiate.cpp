@@ -95,7 +95,7 @@ static StringRef roleOf(func::FuncOp func, unsigned argument) {
 
 LogicalResult TrainStepBuilder::findLoss() {
   for (unsigned i = 0; i < forward.getNumResults(); ++i) {
-    if (!forward.getResultAttr(i, kLossAttr))
+    if (!forward.getResultAttr(i, attr::kLoss))
       continue;
     auto type = dyn_cast<RankedTensorType>(forward.getResultTypes()[i]);
     if (!type || type.getRank() != 0 || !isFloatTensor(type))

@@ -16,10 +16,6 @@ namespace dpc {
 /// Names that the graph passes look for and make.
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
 inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
-/// Argument attribute: the dimension that counts samples.
-inline constexpr llvm::StringLiteral kBatchDimAttr = "dpc.batch_dim";
-/// Result attribute (unit): the result is the loss to train on.
-inline constexpr llvm::StringLiteral kLossAttr = "dpc.loss";
 
 /// Attaches the gradients of all ops when the dialect loads
 /// (`dpc-differentiate` asks for it by itself).

@@ -221,7 +221,7 @@ namespace {
 struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr("dpc.mesh") || function.getName() == "step")
+      if (function->hasAttr(attr::kMesh) || function.getName() == "step")
         if (!function.isDeclaration())
           formKernels(function.getBody().front());
   }
@@ -257,7 +257,7 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
     for (Operation &op : block) {
       KernelRole role = kernelRole(&op);
       bool mover = role == KernelRole::mover && !isa<ReshapeOp>(op) &&
-                   !op.hasAttr("dpc.view");
+                   !op.hasAttr(attr::kView);
       bool stored =
           isa<ConstantOp>(op) && !cast<ConstantOp>(op).getValue().isSplat();
       if (mover || (role == KernelRole::source && !stored))

@@ -70,7 +70,7 @@ void ViewMarker::permuteMatmuls() {
       // The innermost dimension must stay where BLAS writes it.
       ArrayRef<int64_t> perm = transpose.getPerm();
       if (perm.back() == static_cast<int64_t>(perm.size()) - 1)
-        matmul->setAttr("dpc.out_perm", transpose.getPermAttr());
+        matmul->setAttr(attr::kOutPerm, transpose.getPermAttr());
       break;
     }
 }
@@ -113,7 +113,7 @@ std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
   for (Operation &op : llvm::make_range(begin, block.end())) {
     for (Value result : op.getResults())
       views.erase(result);
-    if (auto perm = op.getAttrOfType<DenseI64ArrayAttr>("dpc.out_perm")) {
+    if (auto perm = op.getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm)) {
       SmallVector<int64_t> inverse(perm.size()), shape;
       for (auto [i, d] : llvm::enumerate(perm.asArrayRef())) {
         inverse[d] = i;
@@ -142,7 +142,7 @@ void ViewMarker::run() {
     // What comes before the op that changes keeps its views.
     begin = op ? op->getIterator() : block.begin();
     if (op && isa<MatmulOp>(op)) {
-      op->removeAttr("dpc.out_perm");
+      op->removeAttr(attr::kOutPerm);
       continue;
     }
     bool isNew = op && buffered.insert(op).second;
@@ -152,7 +152,7 @@ void ViewMarker::run() {
   }
   for (Operation &op : block)
     if (isa<TransposeOp, SliceOp, BroadcastOp>(op) && !buffered.contains(&op))
-      op.setAttr("dpc.view", UnitAttr::get(op.getContext()));
+      op.setAttr(attr::kView, UnitAttr::get(op.getContext()));
 }
 
 void markViews(Block &block) { ViewMarker(block).run(); }

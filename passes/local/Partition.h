@@ -101,12 +101,6 @@ mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 /// Rank of a phase name in execution order (setup 0 .. update 3), or nullopt.
 std::optional<int> phaseRank(llvm::StringRef phase);
 
-/// Function and argument attributes of the local altitude.
-namespace attr {
-inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
-inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
-} // namespace attr
-
 } // namespace dpc
 
 #endif // DPC_PASSES_LOCAL_PARTITION_H

@@ -27,7 +27,7 @@ SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
 }
 
 static MeshAttr meshOf(func::FuncOp step) {
-  return step->getAttrOfType<MeshAttr>("dpc.mesh");
+  return step->getAttrOfType<MeshAttr>(attr::kMesh);
 }
 
 int64_t dpc::microBatchesOf(func::FuncOp step) {
@@ -38,7 +38,7 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
 bool dpc::isBufferView(Operation *op) {
   if (isa<ReshapeOp>(op))
     return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr("dpc.view");
+  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr(attr::kView);
 }
 
 bool dpc::isCommunication(Operation *op) {

@@ -210,7 +210,7 @@ bool Compiler::runPasses(StringRef pipeline) {
 bool Compiler::hasLoss() {
   auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
   for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, kLossAttr))
+    if (forward.getResultAttr(i, attr::kLoss))
       return true;
   return false;
 }
