@@ -32,6 +32,21 @@ const llvm::StringSet<> &gradientFreeOps() {
   return ops;
 }
 
+/// True when `name` is the path of a member of some module ("blocks.0.gate"),
+/// which is what frameworks call weights; names that exporters make up for
+/// literals ("val_3", "/mul/Constant_output_0", "const_0.5") are not.
+bool isModulePath(llvm::StringRef name) {
+  if (!name.contains('.') || name.contains('/') || name.contains(':'))
+    return false;
+  llvm::StringRef member = name.rsplit('.').second;
+  if (member.empty() || llvm::isDigit(member.front()))
+    return false;
+  for (llvm::StringRef literal : {"const", "lifted_tensor", "_tensor_constant"})
+    if (member.starts_with_insensitive(literal))
+      return false;
+  return true;
+}
+
 class Classifier {
 public:
   Classifier(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes)
@@ -54,7 +69,7 @@ public:
   llvm::Expected<WeightRole> defaultRole(const Weight &weight,
                                          MLIRContext *context) const {
     llvm::StringRef name = weight.tensor->name();
-    if (weight.type.getRank() == 0 && weight.hasData)
+    if (weight.type.getRank() == 0 && weight.hasData && !isModulePath(name))
       return WeightRole::Constant;
     if (feedsOnly(name, isStatistics, false))
       return WeightRole::Buffer;

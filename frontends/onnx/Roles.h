@@ -6,7 +6,8 @@
 //   * tables that only feed Cos and Sin (rotary and timestep frequencies);
 //   * masks: every element is 0 or a large negative number, and the tensor
 //     only feeds Add and Where;
-//   * scalars (rank 0): exporters store literal constants this way;
+//   * scalars (rank 0) whose name is not the path of a module's member, as
+//     "blocks.0.gate" is: exporters store literal constants this way;
 //   * what only feeds operators without a gradient;
 //   * what the user names (`--frozen`); `--trainable` wins over all of these.
 //

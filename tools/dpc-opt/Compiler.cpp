@@ -273,6 +273,9 @@ void Compiler::listParameters() {
     if (role.getValue() == role::kBuffer)
       reportContext.frozen.push_back(name.getValue().str());
   }
+  if (auto names = (*program)->getAttrOfType<ArrayAttr>(attr::kConstants))
+    for (auto name : names.getAsRange<StringAttr>())
+      reportContext.frozen.push_back(name.getValue().str());
   reportContext.model = options.model;
 }
 

@@ -78,6 +78,28 @@ TEST(OnnxRoles, UserDecides) {
   EXPECT_EQ(roleOf(imported, "temperature"), "parameter");
 }
 
+// A learned gate is trained, literals are not; what is not is told.
+TEST(OnnxRoles, Scalars) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("blocks.0.gate", {}, {1.0f});
+  const char *literals[] = {"val_3", "scale", "const_0.5", "onnx::Mul_7",
+                            "m.lifted_tensor_0"};
+  m.node("Mul x blocks.0.gate -> y0");
+  for (int i = 0; i < 5; ++i) {
+    m.floats(literals[i], {}, {0.5f});
+    m.node("Mul y" + std::to_string(i) + " " + literals[i] + " -> y" +
+           std::to_string(i + 1));
+  }
+  Imported imported = import(m.output("y5"));
+  ASSERT_EQ(imported.error, "");
+  EXPECT_EQ(roleOf(imported, "blocks.0.gate"), "parameter");
+  for (const char *literal : literals)
+    EXPECT_EQ(roleOf(imported, literal), "") << literal;
+  EXPECT_TRUE(inOrder(imported.text,
+                      {"dpc.constants = [\"val_3\", \"scale\", \"const_0.5\", "
+                       "\"onnx::Mul_7\", \"m.lifted_tensor_0\"]"}));
+}
+
 TEST(OnnxRoles, IntegersAreNotTrained) {
   ModelBuilder m;
   m.input("x", "i64[3]").ints("offset", {1, 2, 3});
