@@ -49,6 +49,7 @@ public:
 
 private:
   LogicalResult findLoss();
+  LogicalResult findTrained();
   void declare();
   void addArgument(Type type, ArrayRef<NamedAttribute> attrs);
   void addForwardArguments(StringRef role);
@@ -59,7 +60,10 @@ private:
   void addUpdates();
   void addReturn();
   void markPhase(StringRef phase, Operation *after);
-  StringAttr argName(unsigned argument);
+  StringAttr unusedName(unsigned argument);
+  StringAttr argName(unsigned argument) {
+    return step.getArgAttrOfType<StringAttr>(argument, attr::kName);
+  }
   NamedAttribute named(StringRef name, StringRef value) {
     return builder.getNamedAttr(name, builder.getStringAttr(value));
   }
@@ -75,7 +79,7 @@ private:
   IRMapping mapping;
   unsigned lossIndex = 0;
   SmallVector<Trained> trained;
-  SmallVector<bool> isTrained; // by argument of @forward
+  SmallVector<StringRef> roles; // by argument of @forward
   PeeledLoss peeled;
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
@@ -110,10 +114,17 @@ LogicalResult TrainStepBuilder::findLoss() {
                    "scalar float output, or append one (--loss)");
 }
 
-StringAttr TrainStepBuilder::argName(unsigned argument) {
-  if (auto name = step.getArgAttrOfType<StringAttr>(argument, attr::kName))
-    return name;
-  return StringAttr::get(step.getContext(), "arg" + Twine(argument));
+/// A name for an argument of @forward that has none.
+StringAttr TrainStepBuilder::unusedName(unsigned argument) {
+  std::string name = ("arg" + Twine(argument)).str();
+  auto isTaken = [&](BlockArgument other) {
+    auto taken =
+        forward.getArgAttrOfType<StringAttr>(other.getArgNumber(), attr::kName);
+    return taken && taken.getValue() == name;
+  };
+  while (llvm::any_of(forward.getArguments(), isTaken))
+    name += "_";
+  return builder.getStringAttr(name);
 }
 
 void TrainStepBuilder::addArgument(Type type, ArrayRef<NamedAttribute> attrs) {
@@ -124,11 +135,13 @@ void TrainStepBuilder::addArgument(Type type, ArrayRef<NamedAttribute> attrs) {
 void TrainStepBuilder::addForwardArguments(StringRef role) {
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (roleOf(forward, index) != role)
+    if (roles[index] != role)
       continue;
     NamedAttrList attrs(forward.getArgAttrDict(index));
     attrs.set(attr::kRole, builder.getStringAttr(role));
-    if (isTrained[index])
+    if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
+      attrs.set(attr::kName, unusedName(index));
+    if (role == role::kParameter)
       trained.push_back({step.getNumArguments(), Value(), {}});
     addArgument(argument.getType(), attrs);
     mapping.map(argument, step.getArguments().back());
@@ -304,11 +317,23 @@ void TrainStepBuilder::addReturn() {
   step.setAllResultAttrs(attrs);
 }
 
-LogicalResult TrainStepBuilder::build() {
-  if (failed(findLoss()))
-    return failure();
-  Value loss = forward.front().getTerminator()->getOperand(lossIndex);
-  bool any = false;
+/// The values that `root` depends on through float values.
+static DenseSet<Value> reachedFrom(Value root) {
+  DenseSet<Value> reached = {root};
+  SmallVector<Value> work = {root};
+  while (!work.empty())
+    if (Operation *op = work.pop_back_val().getDefiningOp())
+      for (Value operand : op->getOperands())
+        if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
+          work.push_back(operand);
+  return reached;
+}
+
+/// Fills `roles`. A parameter that the loss does not depend on is a buffer of
+/// the training step.
+LogicalResult TrainStepBuilder::findTrained() {
+  DenseSet<Value> reached =
+      reachedFrom(forward.front().getTerminator()->getOperand(lossIndex));
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
     StringRef role = roleOf(forward, index);
@@ -317,20 +342,25 @@ LogicalResult TrainStepBuilder::build() {
       return emitError(forward.getLoc(), "argument ")
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input";
-    bool isParameter = role == role::kParameter;
-    bool reaches =
-        isParameter && dependents(forward.front(), {argument}).contains(loss);
-    if (isParameter && !reaches)
+    if (role == role::kParameter && !reached.contains(argument)) {
+      Attribute name = forward.getArgAttr(index, attr::kName);
       emitRemark(forward.getLoc(), "parameter ")
-          << forward.getArgAttr(index, attr::kName)
+          << (name ? name : unusedName(index))
           << " is left alone: the loss does not depend on it";
-    isTrained.push_back(reaches);
-    any |= reaches;
+      role = role::kBuffer;
+    }
+    roles.push_back(role);
   }
-  if (!any)
+  if (!llvm::is_contained(roles, role::kParameter))
     return emitError(forward.getLoc(),
                      "nothing to train: the loss depends on no "
                      "parameter");
+  return success();
+}
+
+LogicalResult TrainStepBuilder::build() {
+  if (failed(findLoss()) || failed(findTrained()))
+    return failure();
   declare();
   cloneForward();
   if (failed(addGradients()))

@@ -101,3 +101,39 @@ func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
   %1 = dpc.binary mul %0, %n : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %1 : tensor<f32>
 }
+
+// -----
+
+// Arguments without a name get one that is not taken, for states refer to them.
+// What the loss does not depend on is a buffer of the training step.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4xf32> {dpc.name = "arg1_", dpc.role = "parameter"}
+// CHECK-SAME: %{{[^:]*}}: tensor<4xf32> {dpc.name = "alone", dpc.role = "buffer"}
+// CHECK-SAME: {dpc.name = "arg1_.exp_avg", dpc.of = "arg1_", dpc.role = "state", dpc.slot = "exp_avg"}
+// CHECK-SAME: tensor<4xf32> {dpc.name = "arg1", dpc.role = "input"}
+// CHECK-SAME: -> (tensor<4xf32> {dpc.name = "arg1_", dpc.ties = 0 : i64},
+func.func @forward(
+    %x: tensor<4xf32> {dpc.name = "arg1", dpc.role = "input"},
+    %w: tensor<4xf32> {dpc.role = "parameter"},
+    %u: tensor<4xf32> {dpc.name = "alone", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
+  %0 = dpc.binary mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = dpc.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}
+
+// -----
+
+// A parameter is reached through floats only: a choice by comparison passes
+// nothing on to what is compared.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: {dpc.name = "w", dpc.role = "parameter"}
+// CHECK-SAME: {dpc.name = "c", dpc.role = "buffer"}
+func.func @forward(
+    %w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
+    %c: tensor<4xf32> {dpc.name = "c", dpc.role = "parameter"},
+    %x: tensor<4xf32> {dpc.name = "x", dpc.role = "input"}) -> (tensor<f32> {dpc.loss}) {
+  %g = dpc.compare gt %c, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %0 = dpc.select %g, %w, %x : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = dpc.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}
