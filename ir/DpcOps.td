@@ -728,7 +728,7 @@ def Dpc_SgdOp : Dpc_Op<"sgd"> {
 def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
   let summary = "Changes where a value lives, not what it is.";
   let description = [{
-    Between two shardings of one mesh. Made by `dpc-insert-reshards`; removed by
+    Between two shardings of one mesh. Made by `dpc-shard`; removed by
     `dpc-partition`, which plans the collectives.
 
     Example:

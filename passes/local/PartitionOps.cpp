@@ -98,7 +98,7 @@ LogicalResult Partitioner::partition(Operation *op) {
   for (Type type : op->getResultTypes())
     if (!getSharding(type))
       return op->emitError("result of type ")
-             << type << " has no sharding; run dpc-insert-reshards first";
+             << type << " has no sharding; run dpc-shard first";
   if (auto reshard = dyn_cast<ReshardOp>(op))
     return partitionReshard(reshard);
   if (auto constant = dyn_cast<ConstantOp>(op))

@@ -34,29 +34,11 @@ int64_t sizeOf(const DimFactors &factors) {
   return size;
 }
 
-/// True when two neighbours can be written as one factor.
-bool mergeable(MeshAttr mesh, const Factor &a, const Factor &b) {
-  if (a.axes.empty())
-    return b.axes.empty();
-  int64_t pieces = productOfAxes(mesh, a.axes);
-  return b.axes.empty() ? a.size % pieces == 0 : a.size == pieces;
-}
-
-/// One form for placements that are equal: everything mergeable is merged
-/// ({4:a, 16:b} with a = 4 is {64:(a, b)}), unit factors are dropped.
+/// The canonical form, in which a dimension of one element has no factors.
 DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
-  DimFactors result;
-  for (const Factor &factor : factors) {
-    if (factor.size == 1 && factor.axes.empty())
-      continue;
-    result.push_back(factor);
-    while (result.size() > 1 &&
-           mergeable(mesh, result[result.size() - 2], result.back())) {
-      Factor inner = result.pop_back_val();
-      result.back().size *= inner.size;
-      result.back().axes.append(inner.axes.begin(), inner.axes.end());
-    }
-  }
+  DimFactors result = canonicalize(mesh, factors);
+  if (result.front() == Factor{1, {}})
+    result.clear();
   return result;
 }
 

@@ -64,3 +64,12 @@ func.func @forward(%x: tensor<8xf32, #b> {dpc.role = "input"}) -> tensor<8xf32, 
   %3 = dpc.binary add %x, %2 : (tensor<8xf32, #b>, tensor<8xf32, #b>) -> tensor<8xf32, #b>
   return %3 : tensor<8xf32, #b>
 }
+
+// -----
+
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+func.func @forward(%x: tensor<8xf32, #r>) -> tensor<8xf32, #r> {
+  // expected-error @below {{result of type 'tensor<8xf32>' has no sharding; run dpc-shard first}}
+  %0 = dpc.iota dim = 0 : tensor<8xf32>
+  return %x : tensor<8xf32, #r>
+}
