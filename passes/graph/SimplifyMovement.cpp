@@ -45,16 +45,17 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
   return failure();
 }
 
-/// The slice of a constant, computed now.
-static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
-                                     PatternRewriter &rewriter) {
-  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+/// `values`, an array of T, without what lies outside of `op`. Works on the
+/// elements themselves: an Attribute each would stay in the context for good.
+template <typename T>
+static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   auto type = cast<RankedTensorType>(op.getType());
-  if (!dense || dense.isSplat() || type.getNumElements() > kMaxSlicedElements)
-    return failure();
-  ArrayRef<int64_t> from = dense.getType().getShape();
-  SmallVector<Attribute> values;
-  auto elements = dense.getValues<Attribute>();
+  ArrayRef<int64_t> from = values.getType().getShape();
+  auto elements = values.tryGetValues<T>();
+  if (failed(elements))
+    return {};
+  SmallVector<T> taken;
+  taken.reserve(type.getNumElements());
   for (int64_t i = 0; i < type.getNumElements(); ++i) {
     int64_t rest = i, linear = 0, pitch = 1;
     for (size_t d = from.size(); d-- > 0;) {
@@ -63,10 +64,29 @@ static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
       linear += (op.getOffsets()[d] + index * op.getStrides()[d]) * pitch;
       pitch *= from[d];
     }
-    values.push_back(elements[linear]);
+    taken.push_back((*elements)[linear]);
   }
-  rewriter.replaceOpWithNewOp<ConstantOp>(op, type,
-                                          DenseElementsAttr::get(type, values));
+  return DenseElementsAttr::get(type, ArrayRef<T>(taken));
+}
+
+/// The slice of a constant, computed now.
+static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
+                                     PatternRewriter &rewriter) {
+  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+  auto type = cast<RankedTensorType>(op.getType());
+  if (!dense || dense.isSplat() || type.getNumElements() > kMaxSlicedElements)
+    return failure();
+  Type element = type.getElementType();
+  DenseElementsAttr sliced;
+  if (element.isInteger(1))
+    sliced = slicedElements<bool>(op, dense);
+  else if (isa<IntegerType>(element))
+    sliced = slicedElements<APInt>(op, dense);
+  else
+    sliced = slicedElements<APFloat>(op, dense);
+  if (!sliced)
+    return failure();
+  rewriter.replaceOpWithNewOp<ConstantOp>(op, type, sliced);
   return success();
 }
 

@@ -176,3 +176,24 @@ func.func @dead_code(%x: tensor<4xf32>, %unused: tensor<4xf32>) -> (tensor<4xf32
   %3 = dpc.unary exp %x {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Slices of tables of every kind of element.
+// CHECK-LABEL: func @slices_of_tables
+// CHECK-DAG: dpc.constant dense<{{\[\[}}-5.000000e-01, 3.000000e+00{{\], \[}}7.500000e+00, 9.000000e+00]]> : tensor<2x2xf32>
+// CHECK-DAG: dpc.constant dense<[1.500000e+00, -2.000000e+00]> : tensor<2xbf16>
+// CHECK-DAG: dpc.constant dense<[-9223372036854775808, 7]> : tensor<2xi64>
+// CHECK-DAG: dpc.constant dense<[-1, 4]> : tensor<2xi32>
+// CHECK-NOT: dpc.slice
+func.func @slices_of_tables() -> (tensor<2x2xf32>, tensor<2xbf16>, tensor<2xi64>, tensor<2xi32>) {
+  %a = dpc.constant dense<[[1.0, -0.5, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 7.5, 8.5, 9.0]]> : tensor<3x4xf32> -> tensor<3x4xf32>
+  %b = dpc.constant dense<[0.0, 1.5, -2.0]> : tensor<3xbf16> -> tensor<3xbf16>
+  %c = dpc.constant dense<[-9223372036854775808, 7, 8]> : tensor<3xi64> -> tensor<3xi64>
+  %d = dpc.constant dense<[-1, 3, 4]> : tensor<3xi32> -> tensor<3xi32>
+  %0 = dpc.slice %a offsets = [0, 1] strides = [2, 2] : tensor<3x4xf32> -> tensor<2x2xf32>
+  %1 = dpc.slice %b offsets = [1] strides = [1] : tensor<3xbf16> -> tensor<2xbf16>
+  %2 = dpc.slice %c offsets = [0] strides = [1] : tensor<3xi64> -> tensor<2xi64>
+  %3 = dpc.slice %d offsets = [0] strides = [2] : tensor<3xi32> -> tensor<2xi32>
+  return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<2xbf16>, tensor<2xi64>, tensor<2xi32>
+}
