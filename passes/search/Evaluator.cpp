@@ -23,7 +23,6 @@ ProgramEvaluator::ProgramEvaluator(ModuleOp program,
 }
 
 void ProgramEvaluator::sumUpArguments(func::FuncOp func) {
-  bool haveTokens = false;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
     auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
@@ -37,14 +36,15 @@ void ProgramEvaluator::sumUpArguments(func::FuncOp func) {
     } else if (role.getValue() == role::kState) {
       sums.optimizerBytes += bytesOf(arg);
     } else if (role.getValue() == role::kInput) {
-      auto batch = func.getArgAttrOfType<IntegerAttr>(i, "dpc.batch_dim");
-      if (batch)
-        sums.globalBatch = type.getDimSize(batch.getInt());
-      if (batch && !haveTokens && type.getElementType().isInteger()) {
-        haveTokens = true;
-        sums.tokensPerSample =
-            static_cast<double>(type.getNumElements()) / sums.globalBatch;
-      }
+      auto batch = func.getArgAttrOfType<IntegerAttr>(i, attr::kBatchDim);
+      if (!batch)
+        continue;
+      sums.globalBatch = type.getDimSize(batch.getInt());
+      // Token ids are the largest of them; labels may be one number a sample.
+      if (type.getElementType().isInteger())
+        sums.tokensPerSample = std::max(
+            sums.tokensPerSample,
+            static_cast<double>(type.getNumElements()) / sums.globalBatch);
     }
   }
 }
