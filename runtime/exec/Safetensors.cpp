@@ -115,7 +115,8 @@ Status SafetensorsWriter::start(const std::string &to,
                           {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
-  std::string text = header.dump();
+  std::string text = header.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
   out.open(path + ".new", std::ios::binary);

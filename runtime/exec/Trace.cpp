@@ -21,7 +21,8 @@ std::string traceEventsJson(const std::vector<TraceLane> &lanes,
                             double origin) {
   std::string text;
   auto add = [&](const Json &event) {
-    text += (text.empty() ? "" : ",\n") + event.dump();
+    text += (text.empty() ? "" : ",\n") +
+            event.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   for (const TraceLane &lane : lanes) {
     int queue = static_cast<int>(lane.queue);

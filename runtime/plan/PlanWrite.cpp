@@ -78,6 +78,12 @@ Json toJson(const Instruction &v) {
   return object;
 }
 
+/// Bytes that are not UTF-8 become U+FFFD; the names of models are checked when
+/// they are read, but other texts, such as paths, come from anywhere.
+std::string dump(const Json &value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 /// Containers whose elements get a line each.
 bool isLong(const Json &value) {
   return value.is_structured() && !value.empty() &&
@@ -91,13 +97,13 @@ void appendMembers(std::string &text, const Json &object, int depth) {
     text += (first ? "\n" : ",\n") + indent;
     first = false;
     if (object.is_object())
-      text += Json(it.key()).dump() + ": ";
+      text += dump(it.key()) + ": ";
     if (depth < 3 && isLong(*it)) {
       text += it->is_object() ? '{' : '[';
       appendMembers(text, *it, depth + 1);
       text += "\n" + indent + (it->is_object() ? '}' : ']');
     } else {
-      text += it->dump();
+      text += dump(*it);
     }
   }
 }
@@ -109,7 +115,7 @@ std::string planToJson(const Plan &plan) {
   body["version"] = plan.version;
   WriteVisitor visit{body};
   fields(visit, plan);
-  body["checksum"] = hashText(body.dump());
+  body["checksum"] = hashText(dump(body));
   std::string text = "{";
   appendMembers(text, body, 1);
   return text + "\n}\n";

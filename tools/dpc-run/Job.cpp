@@ -1,10 +1,14 @@
 #include "tools/dpc-run/Job.h"
 
+#include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/Progress.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 namespace dpc {
@@ -32,7 +36,52 @@ Status Job::prepare() {
       return choice.status();
     init = *choice;
   }
-  return openInputs();
+  DPC_TRY(openInputs());
+  return checkOutputs();
+}
+
+/// Whether a file can be written at `path`: tried, so that an hour of training
+/// does not end with the answer. Leaves what is there as it is.
+static Status checkWritable(const char *option, const std::string &path) {
+  if (path.empty())
+    return Status::success();
+  auto error = [&](const std::string &why) {
+    return Status::io(std::string(option) + ": " + path +
+                      " cannot be written: " + why);
+  };
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code))
+    return error("it is a folder");
+  bool exists = std::filesystem::exists(path, code);
+  std::FILE *file = std::fopen(path.c_str(), "ab");
+  if (!file)
+    return error(std::strerror(errno));
+  std::fclose(file);
+  if (!exists)
+    std::filesystem::remove(path, code);
+  return Status::success();
+}
+
+/// Rank 0 writes.
+Status Job::checkOutputs() {
+  if (isDistributed && detectLaunch().rank != 0)
+    return Status::success();
+  DPC_TRY(checkWritable("--metrics", options.metrics));
+  // Written beside, then moved into place.
+  for (const auto &[option, path] :
+       {std::pair("--save-params", options.saveParams),
+        std::pair("--trace", options.trace)}) {
+    DPC_TRY(checkWritable(option, path));
+    if (!path.empty())
+      DPC_TRY(checkWritable(option, path + ".new"));
+  }
+  if (options.outputs.empty())
+    return Status::success();
+  std::error_code code;
+  std::filesystem::create_directories(options.outputs, code);
+  if (code)
+    return Status::io("--outputs: " + options.outputs + ": " + code.message());
+  return checkWritable("--outputs", options.outputs + "/loss.npy.new");
 }
 
 Status Job::openInputs() {

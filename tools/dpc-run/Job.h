@@ -17,7 +17,8 @@ public:
   Job(const RunOptions &options, bool isDistributed)
       : options(options), isDistributed(isDistributed) {}
 
-  /// Reads and checks the plan, kernels, data and initial values.
+  /// Reads and checks the plan, kernels, data and initial values, and whether
+  /// the files that are asked for can be written.
   rt::Status prepare();
   /// Makes the session and fills its tensors. `comms` as for Session.
   rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms);
@@ -28,6 +29,7 @@ public:
 
 private:
   rt::Status openInputs();
+  rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Status saveParams();
   rt::Status saveOutputs();

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <thread>
 
 using namespace dpc;
@@ -90,7 +91,7 @@ static int runMpi(const RunOptions &options) {
   return agree(comm, status) ? 0 : 1;
 }
 
-int main(int argc, char **argv) {
+static int runMain(int argc, char **argv) {
   RunOptions options;
   int exitCode = 0;
   if (!parseOptions(argc, argv, options, exitCode))
@@ -113,4 +114,12 @@ int main(int argc, char **argv) {
         std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /
                         launch.localSize);
   return options.comm == "mpi" ? runMpi(options) : runLocal(options);
+}
+
+int main(int argc, char **argv) {
+  try {
+    return runMain(argc, argv);
+  } catch (const std::exception &exception) { // memory, most likely
+    return printError(exception.what());
+  }
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -174,6 +175,32 @@ TEST_F(DpcRun, BadInputGetsOneLine) {
   ASSERT_TRUE(writeNpy(at("batches/x.npy"), ramp({3, 7, 4})).ok());
   expectError(run("plan --batches=batches"),
               "found f32[3, 7, 4], expected f32[steps, 8, 4]");
+}
+
+// Not after the last step, when the training would be lost.
+TEST_F(DpcRun, OutputsAreCheckedBeforeTheFirstStep) {
+  for (const char *option :
+       {"--metrics=", "--save-params=", "--trace=", "--outputs="}) {
+    Ran ran = run(std::string("plan --steps=2 ") + option + "/dev/null/x");
+    expectError(ran, std::string(option, strlen(option) - 1) + ": /dev/null/x");
+    EXPECT_EQ(ran.out, "") << option;
+  }
+  expectError(run("plan --save-params=batches"), "it is a folder");
+  EXPECT_EQ(run("plan --steps=1 --init=none --save-params=p.safetensors "
+                "--metrics=m.jsonl")
+                .exitCode,
+            1);
+  EXPECT_FALSE(std::filesystem::exists(at("m.jsonl")));
+  EXPECT_FALSE(std::filesystem::exists(at("p.safetensors")));
+  EXPECT_FALSE(std::filesystem::exists(at("p.safetensors.new")));
+}
+
+TEST_F(DpcRun, OneRanksErrorDoesNotStallTheOthers) {
+  if (!hasMpi())
+    GTEST_SKIP() << "built without MPI";
+  expectError(run("plan --comm=mpi --metrics=/dev/null/x --timeout-seconds=60",
+                  "timeout 20 mpirun --oversubscribe -np 2"),
+              "--metrics: /dev/null/x");
 }
 
 TEST_F(DpcRun, BadPlansGetOneLine) {
