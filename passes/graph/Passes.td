@@ -80,7 +80,8 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
 
     Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
     outputs are dropped, with a remark: a training step does not return them.
-    Parameters that the loss does not depend on are left alone, with a remark.
+    Parameters that the loss does not depend on become buffers, with a remark.
+    Arguments without a name get one, for states name their parameter.
     Every op gets `dpc.phase`.
   }];
   let options = [
