@@ -27,6 +27,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
 
 #include <mutex>
 
@@ -57,8 +58,27 @@ static llvm::Triple hostTriple() {
 
 /// Wide vectors: LLVM prefers 256 bits where clocks used to drop, which memory
 /// bound loops do not notice.
-static std::string featureString() {
-  return hostTriple().isX86() ? "-prefer-256-bit" : "";
+static std::string attributesOf(bool isNative) {
+  llvm::SubtargetFeatures attributes;
+  if (isNative)
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+      attributes.AddFeature(feature.first(), feature.second);
+  if (hostTriple().isX86())
+    attributes.AddFeature("prefer-256-bit", false);
+  return attributes.getString();
+}
+
+/// Whether compiled loops may use instructions of the feature `name`: vectors
+/// and bits, not what manages processes or memory.
+static bool isUsedByLoops(llvm::StringRef name) {
+  if (name.starts_with("avx10")) // a sum of features that are listed too
+    return false;
+  for (const char *prefix :
+       {"sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe",
+        "gfni", "vaes", "vpclmulqdq", "adx", "xop"})
+    if (name.starts_with(prefix))
+      return true;
+  return false;
 }
 
 std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
@@ -78,13 +98,18 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
             "are accepted";
     return std::nullopt;
   }
-  info.reset(target->createMCSubtargetInfo(triple, cpu, ""));
-  TargetCpu result{cpu, {}};
-  // What decides whether vector code runs at all; the rest comes with these.
-  for (const char *feature : {"sse4.1", "avx", "avx2", "fma", "f16c", "avx512f",
-                              "avx512bw", "avx512dq", "avx512vl"})
-    if (triple.isX86() && info->checkFeatures("+" + std::string(feature)))
-      result.features.push_back(feature);
+  TargetCpu result{cpu, {}, attributesOf(name == "native")};
+  info.reset(target->createMCSubtargetInfo(triple, cpu, result.attributes));
+  if (!triple.isX86())
+    return result;
+  // A processor's features are those that hosts are asked for; others of
+  // LLVM's are about tuning.
+  llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
+  for (const llvm::SubtargetFeatureKV &feature :
+       info->getEnabledProcessorFeatures())
+    if (known.contains(feature.Key) && isUsedByLoops(feature.Key))
+      result.features.push_back(feature.Key);
+  llvm::sort(result.features);
   return result;
 }
 
@@ -96,7 +121,7 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(const TargetCpu &cpu,
   if (!target)
     return nullptr;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu.name, featureString(), llvm::TargetOptions(),
+      triple, cpu.name, cpu.attributes, llvm::TargetOptions(),
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
@@ -139,8 +164,8 @@ static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", cpu.name);
-    if (std::string features = featureString(); !features.empty())
-      function.addFnAttr("target-features", features);
+    if (!cpu.attributes.empty())
+      function.addFnAttr("target-features", cpu.attributes);
     function.addFnAttr(llvm::Attribute::NoUnwind);
     moveLoopMetadata(function);
     if (function.getName().ends_with("_impl")) {

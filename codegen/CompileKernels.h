@@ -14,6 +14,9 @@ struct TargetCpu {
   std::string name; ///< LLVM's name: "sapphirerapids", "x86-64-v3"
   /// Features that generated code may use and a machine may lack.
   std::vector<std::string> features;
+  /// LLVM's "+avx2,-avx512f,...": for "native" what this machine has, which may
+  /// be less than its name implies (virtual machines mask features).
+  std::string attributes;
 };
 
 /// Resolves "native" or one of LLVM's CPU names. Fails with a message in

@@ -40,7 +40,8 @@ func::FuncOp KernelEmitter::emitEntry() {
       func::FuncOp::create(b, symbol + "_impl", b.getFunctionType(types, {}));
   impl.setPrivate();
   for (unsigned i = 0; i < numInputs + numOutputs; ++i) {
-    bool shared = i >= numInputs && spec.aliases[i - numInputs] >= 0;
+    bool shared =
+        spec.overlaps || (i >= numInputs && spec.aliases[i - numInputs] >= 0);
     if (!shared)
       impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                       b.getUnitAttr());

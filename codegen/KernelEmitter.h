@@ -34,6 +34,8 @@ struct KernelSpec {
   llvm::SmallVector<StridedView> outputs;
   /// Result i shares the memory of operand aliases[i], or -1.
   llvm::SmallVector<int64_t> aliases;
+  /// The memory of such an operand is passed as another operand as well.
+  bool overlaps = false;
 };
 
 /// Elements of a value of the body in memory.

@@ -49,6 +49,30 @@ static int64_t dimSize(Value value, int64_t dim) {
   return cast<RankedTensorType>(value.getType()).getDimSize(dim);
 }
 
+/// The sharded type and dimension in which `op` looks rows or columns up.
+static std::optional<std::pair<std::optional<Type>, int64_t>>
+lookupOf(Operation *op) {
+  if (auto embedding = dyn_cast<EmbeddingOp>(op))
+    return std::pair(embedding.getGlobal(), 0);
+  if (auto grad = dyn_cast<EmbeddingGradOp>(op))
+    return std::pair(grad.getGlobal(), 0);
+  if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
+    return std::pair(sums.getGlobal(), 1);
+  if (auto grad = dyn_cast<CrossEntropyGradOp>(op))
+    return std::pair(grad.getGlobal(), 1);
+  return std::nullopt;
+}
+
+bool looksUpInFactors(Operation *op) {
+  auto lookup = lookupOf(op);
+  auto factors = lookup ? factorsOf(lookup->first, lookup->second, 0)
+                        : SmallVector<LocalFactor>();
+  return factors.size() > 1 &&
+         llvm::any_of(factors, [](const LocalFactor &factor) {
+           return !factor.axes.empty();
+         });
+}
+
 SmallVector<rt::ScalarExpr> scalarsOf(Operation *op) {
   SmallVector<rt::ScalarExpr> out;
   if (auto mask = dyn_cast<MaskOp>(op)) {

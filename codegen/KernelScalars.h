@@ -30,6 +30,10 @@ llvm::SmallVector<LocalFactor> factorsOf(std::optional<mlir::Type> global,
 /// The scalars of `op`, in the order in which its emitter takes them.
 llvm::SmallVector<rt::ScalarExpr> scalarsOf(mlir::Operation *op);
 
+/// Whether `op` looks rows or columns up in a dimension of several factors of
+/// which one is split: a shard of it is no range, as the scalars describe it.
+bool looksUpInFactors(mlir::Operation *op);
+
 /// The layout that the runtime packs a value of type `global` by.
 rt::Layout layoutOf(mlir::RankedTensorType global);
 

@@ -101,6 +101,17 @@ LogicalResult PlanBuilder::checkTypes() {
   return failure(result.wasInterrupted());
 }
 
+LogicalResult PlanBuilder::checkLookups() {
+  WalkResult result = step.walk([&](Operation *op) {
+    if (!looksUpInFactors(op))
+      return WalkResult::advance();
+    op->emitOpError("looks up in a dimension that is split by factors; only a "
+                    "dimension that is split as a whole can be executed");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 Phase PlanBuilder::phaseOf(Operation *op) const {
   auto name = op->getAttrOfType<StringAttr>(attr::kPhase);
   for (auto [i, phase] : llvm::enumerate(kPhaseNames))
@@ -118,7 +129,7 @@ Value PlanBuilder::rootOf(Value value) const {
   return value;
 }
 
-void PlanBuilder::orderOps() {
+LogicalResult PlanBuilder::orderOps() {
   for (Phase phase :
        {Phase::setup, Phase::forward, Phase::backward, Phase::update})
     for (Operation &op : step.getBody().front().without_terminator())
@@ -126,6 +137,13 @@ void PlanBuilder::orderOps() {
         ops.push_back(&op);
   for (auto [i, op] : llvm::enumerate(ops)) {
     position[op] = i;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp();
+          producer && !position.contains(producer))
+        return op->emitOpError()
+               << "runs in phase " << kPhaseNames[static_cast<int>(phaseOf(op))]
+               << ", before an operand is made in phase "
+               << kPhaseNames[static_cast<int>(phaseOf(producer))];
     if (isView(op))
       continue;
     for (Value operand : op->getOperands()) {
@@ -135,6 +153,7 @@ void PlanBuilder::orderOps() {
   }
   for (Value result : step.getBody().front().getTerminator()->getOperands())
     lastUse[rootOf(result)] = std::numeric_limits<int64_t>::max();
+  return success();
 }
 
 bool PlanBuilder::diesAt(Value value, Operation *op) const {
@@ -374,6 +393,8 @@ static std::string bodyText(const KernelSpec &spec) {
   llvm::for_each(spec.outputs, print);
   for (int64_t alias : spec.aliases)
     out << " =" << alias;
+  if (spec.overlaps)
+    out << " overlaps";
   return text;
 }
 
@@ -414,6 +435,11 @@ LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
     call.writes.push_back(call.buffers.size());
     call.buffers.push_back(slot.buffer);
   }
+  for (int64_t tied : spec.aliases)
+    spec.overlaps |=
+        tied >= 0 && std::count(call.buffers.begin(),
+                                call.buffers.begin() + spec.inputs.size(),
+                                call.buffers[tied]) > 1;
   for (Operation &inner : op.getBody().front())
     for (const rt::ScalarExpr &scalar : scalarsOf(&inner))
       call.scalars.push_back(scalar);
@@ -478,11 +504,10 @@ FailureOr<PlanDraft> PlanBuilder::build() {
   draft.plan.cpuFeatures = cpu->features;
   draft.plan.lrSchedule = options.lrSchedule;
   draft.kernels = ModuleOp::create(step.getLoc());
-  if (failed(checkTypes()) || failed(bindMesh()))
+  if (failed(checkTypes()) || failed(checkLookups()) || failed(bindMesh()))
     return failure();
   wrapLooseOps();
-  orderOps();
-  if (failed(bindArguments()))
+  if (failed(orderOps()) || failed(bindArguments()))
     return failure();
   for (Operation *op : ops)
     if (failed(lower(op)))

@@ -50,7 +50,8 @@ private:
   // PlanBuilder.cpp
   void wrapLooseOps();
   llvm::LogicalResult checkTypes();
-  void orderOps();
+  llvm::LogicalResult checkLookups();
+  llvm::LogicalResult orderOps();
   llvm::LogicalResult lower(mlir::Operation *op);
   llvm::LogicalResult lowerView(mlir::Operation *op);
   llvm::LogicalResult lowerConstant(ConstantOp op);

@@ -1,6 +1,8 @@
 //===- PlanCollectives.cpp - Collectives over planned buffers -------------===//
 #include "codegen/PlanBuilder.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -56,17 +58,26 @@ LogicalResult PlanBuilder::lowerAllReduce(AllReduceOp op) {
   rt::AllReduceOp reduce;
   reduce.group = *group;
   reduce.kind = reduceKind(op.getKind());
+  SmallVector<std::array<int64_t, 3>> taken; // buffer, begin and end
   for (auto [input, result] :
        llvm::zip_equal(op.getInputs(), op.getOutputs())) {
     Slot from = slots[input];
     auto buffer = denseBuffer(from, typeOf(input).getElementType());
     if (!buffer)
       return op.emitOpError("reduces a strided view");
+    int64_t begin = from.view.offset;
+    std::array<int64_t, 3> elements = {from.buffer, begin,
+                                       begin + typeOf(input).getNumElements()};
+    auto overlaps = [&](const std::array<int64_t, 3> &other) {
+      return elements[0] == other[0] && elements[1] < other[2] &&
+             other[1] < elements[2];
+    };
     Value root = rootOf(input);
     bool inPlace = root.getDefiningOp() && diesAt(input, op) &&
                    !isPersistent(draft.plan.buffers[from.buffer].kind) &&
-                   !llvm::is_contained(reduce.buffers, *buffer);
+                   llvm::none_of(taken, overlaps);
     if (inPlace) {
+      taken.push_back(elements);
       slots[result] = from;
     } else {
       Slot copy = newSlot(result);

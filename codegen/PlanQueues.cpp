@@ -145,7 +145,9 @@ void PlanBuilder::addEvents() { EventPlanner(items, draft.plan).run(); }
 //===----------------------------------------------------------------------===//
 
 /// For every communication, the first computation after it that waits for it
-/// or a later one; the number of items where there is none.
+/// or a later one; the number of items where there is none. The wait for the
+/// last micro-batch's communication (closeLoop) is for an event that comes
+/// later: in the first one it is unsignalled, and what setup started runs on.
 static std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
   DenseMap<int, int64_t> signaller;
   for (auto [i, item] : llvm::enumerate(items))
@@ -158,7 +160,8 @@ static std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
     if (items[i].instruction.queue == rt::Queue::Comm)
       continue;
     for (int event : items[i].instruction.waits)
-      for (int64_t c = done + 1; c <= signaller[event] && c < i; ++c) {
+      for (int64_t c = done + 1; signaller[event] < i && c <= signaller[event];
+           ++c) {
         waiters[c] = i;
         done = c;
       }

@@ -1,6 +1,9 @@
 //===- PlanTest.cpp - Buffers, events and schedules of plans --------------===//
 #include "test/unit/codegen/StepHarness.h"
 
+#include "codegen/CompileKernels.h"
+#include "runtime/kernels/KernelLibrary.h"
+
 #include <gtest/gtest.h>
 
 using namespace dpc::test;
@@ -110,6 +113,95 @@ func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
   for (const rt::Instruction &instruction : forward)
     if (instruction.name == "tanh" || instruction.name == "erf")
       EXPECT_TRUE(instruction.waits.empty()) << "must overlap";
+}
+
+// What setup started runs on when the first micro-batch begins, which waits for
+// the end of the one before it only.
+TEST(Plan, SetupCollectivesRunIntoTheLoop) {
+  Step step(R"(
+func.func @step(%w: tensor<64xf32> {dpc.role = "buffer", dpc.name = "w"},
+                %x: tensor<64xf32> {dpc.role = "input", dpc.name = "x", dpc.batch_dim = 0})
+    -> (tensor<128xf32> {dpc.name = "a"})
+    attributes {dpc.mesh = #dpc.mesh<dp=2, mb=3>} {
+  %0 = dpc.unary exp %w {dpc.phase = "setup"} : tensor<64xf32> -> tensor<64xf32>
+  %1 = dpc.all_gather %0 axes = ["dp"] {dpc.phase = "setup"} : tensor<64xf32> -> tensor<2x64xf32>
+  %2 = dpc.unary tanh %x {dpc.phase = "forward"} : tensor<64xf32> -> tensor<64xf32>
+  %3 = dpc.unary erf %2 {dpc.phase = "forward"} : tensor<64xf32> -> tensor<64xf32>
+  %4 = dpc.all_gather %3 axes = ["dp"] {dpc.phase = "forward"} : tensor<64xf32> -> tensor<2x64xf32>
+  %5 = dpc.binary add %4, %1 {dpc.phase = "backward"} : (tensor<2x64xf32>, tensor<2x64xf32>) -> tensor<2x64xf32>
+  %6 = dpc.all_reduce sum %5 axes = ["dp"] {dpc.phase = "backward"} : (tensor<2x64xf32>) -> tensor<2x64xf32>
+  %s = dpc.accumulate sum %6 {dpc.phase = "backward"} : tensor<2x64xf32> -> tensor<2x64xf32>
+  %7 = dpc.reshape %s {dpc.phase = "update"} : tensor<2x64xf32> -> tensor<128xf32>
+  return %7 : tensor<128xf32>
+})");
+  EXPECT_EQ(step.error, ""); // the validator checks the races
+}
+
+TEST(Plan, TheSameBytesAreReducedOnce) {
+  Step step(R"(
+func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<32xf32> {dpc.name = "a"}, tensor<32xf32> {dpc.name = "b"})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.unary exp %x : tensor<64xf32> -> tensor<64xf32>
+  %1 = dpc.slice %0 offsets = [0] strides = [1] {dpc.view} : tensor<64xf32> -> tensor<32xf32>
+  %2:2 = dpc.all_reduce sum %1, %1 axes = ["dp"] : (tensor<32xf32>, tensor<32xf32>) -> (tensor<32xf32>, tensor<32xf32>)
+  return %2#0, %2#1 : tensor<32xf32>, tensor<32xf32>
+})");
+  ASSERT_EQ(step.error, "");
+  for (const rt::Instruction &instruction : step.plan.phases["forward"])
+    if (auto *reduce = std::get_if<rt::AllReduceOp>(&instruction.op)) {
+      ASSERT_EQ(reduce->buffers.size(), 2u);
+      const rt::Buffer &a = step.plan.buffers[reduce->buffers[0]];
+      const rt::Buffer &b = step.plan.buffers[reduce->buffers[1]];
+      EXPECT_TRUE(a.offset + a.bytes <= b.offset ||
+                  b.offset + b.bytes <= a.offset);
+    }
+}
+
+TEST(Plan, ReadingBeforeMakingIsAnError) {
+  Step step(R"(
+func.func @step(%x: tensor<8xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<8xf32> {dpc.name = "a"}) {
+  %0 = dpc.unary exp %x {dpc.phase = "backward"} : tensor<8xf32> -> tensor<8xf32>
+  %1 = dpc.unary exp %0 {dpc.phase = "forward"} : tensor<8xf32> -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+})");
+  EXPECT_NE(step.error.find("runs in phase forward, before an operand is made "
+                            "in phase backward"),
+            std::string::npos)
+      << step.error;
+}
+
+TEST(Plan, LookupsInFactorsAreRefused) {
+  Step step(R"(
+func.func @step(%t: tensor<6x4xf32> {dpc.role = "buffer", dpc.name = "t"},
+                %i: tensor<5xi64> {dpc.role = "input", dpc.name = "i"})
+    -> (tensor<5x4xf32> {dpc.name = "a"})
+    attributes {dpc.mesh = #dpc.mesh<tp=2>} {
+  %0 = dpc.embedding %t, %i global = tensor<12x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{3, 4:tp}, {}]>> : (tensor<6x4xf32>, tensor<5xi64>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+})");
+  EXPECT_NE(step.error.find("looks up in a dimension that is split by factors"),
+            std::string::npos)
+      << step.error;
+}
+
+TEST(Plan, CpuFeaturesAreAllThatLoopsMayUse) {
+  std::string error;
+  auto cpu = codegen::resolveTargetCpu("icelake-server", error);
+  ASSERT_TRUE(cpu) << error;
+  for (const char *feature : {"avx2", "avx512f", "avx512vbmi", "avx512vnni",
+                              "gfni", "bmi2", "vaes", "lzcnt"})
+    EXPECT_TRUE(llvm::is_contained(cpu->features, feature)) << feature;
+  auto old = codegen::resolveTargetCpu("x86-64-v3", error);
+  ASSERT_TRUE(old) << error;
+  EXPECT_FALSE(llvm::is_contained(old->features, "avx512f"));
+  // A plan made here runs here, whatever the processor is called.
+  auto native = codegen::resolveTargetCpu("native", error);
+  ASSERT_TRUE(native) << error;
+  rt::Plan plan;
+  plan.cpuFeatures = native->features;
+  EXPECT_EQ(rt::checkCpu(plan).message(), "");
 }
 
 TEST(Plan, UpdatedParameterThatIsStillReadIsCopied) {
