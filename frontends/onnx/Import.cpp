@@ -192,7 +192,8 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
     names.push_back(input.name);
   }
 
-  Location loc = NameLoc::get(StringAttr::get(context, file.path()));
+  // A place, no name: what the compiler adds must not be called by the folder.
+  Location loc = FileLineColLoc::get(context, file.path(), 0, 0);
   module = ModuleOp::create(loc);
   (*module)->setAttr(
       attr::kModel,

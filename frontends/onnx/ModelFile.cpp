@@ -3,6 +3,7 @@
 #include "frontends/onnx/WireScanner.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
@@ -81,6 +82,42 @@ static constexpr uint32_t kTensorFloatData = 4;
 static constexpr uint32_t kTensorRawData = 9;
 static constexpr uint32_t kTensorDoubleData = 10;
 
+static llvm::Error checkName(llvm::StringRef path, llvm::StringRef what,
+                             const std::string &name) {
+  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(name.data());
+  if (llvm::isLegalUTF8String(&begin, begin + name.size()))
+    return llvm::Error::success();
+  std::string shown;
+  for (unsigned char c : name)
+    shown += c >= 0x20 && c < 0x7f ? static_cast<char>(c) : '?';
+  return makeError(path + ": the name of " + what + " '" + shown +
+                   "' is not UTF-8");
+}
+
+/// Names that come back in plans and files of weights. protobuf does not check
+/// what it calls strings. (Nodes of branches and functions are left: their
+/// names stay inside.)
+static llvm::Error checkNames(llvm::StringRef path,
+                              const ::onnx::GraphProto &graph) {
+  for (const TensorProto &tensor : graph.initializer())
+    if (llvm::Error error = checkName(path, "initializer", tensor.name()))
+      return error;
+  for (const auto &input : graph.input())
+    if (llvm::Error error = checkName(path, "input", input.name()))
+      return error;
+  for (const auto &output : graph.output())
+    if (llvm::Error error = checkName(path, "output", output.name()))
+      return error;
+  for (const auto &node : graph.node()) {
+    if (llvm::Error error = checkName(path, "node", node.name()))
+      return error;
+    for (const std::string &name : node.output())
+      if (llvm::Error error = checkName(path, "the tensor", name))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::unique_ptr<ModelFile>>
 ModelFile::open(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
@@ -103,6 +140,8 @@ ModelFile::open(llvm::StringRef path) {
   if (!result->proto.has_graph() || result->proto.opset_import_size() == 0)
     return makeError(path + ": not an ONNX model: it has no " +
                      (result->proto.has_graph() ? "opset_import" : "graph"));
+  if (llvm::Error error = checkNames(path, result->proto.graph()))
+    return std::move(error);
   if (llvm::Error error = result->scanInitializers())
     return std::move(error);
   return result;

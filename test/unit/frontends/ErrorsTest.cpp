@@ -52,6 +52,21 @@ TEST(OnnxErrors, GarbageFile) {
                       {"not an ONNX model: it has no graph"}));
 }
 
+// protobuf does not check strings; JSON does.
+TEST(OnnxErrors, NamesThatAreNotUtf8) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("w\xff", {4}, {1.0f});
+  m.node("Add x w\xff -> y").output("y");
+  expectError(m, {"the name of initializer 'w?' is not UTF-8"});
+}
+
+// A plan names its kernels; they must not differ by the model's folder.
+TEST(OnnxImport, WhatTheCompilerAddsIsNotNamedAfterTheFile) {
+  Imported imported = import(relu());
+  ASSERT_TRUE(imported.module) << imported.error;
+  EXPECT_FALSE(imported.function().getLoc()->findInstanceOf<mlir::NameLoc>());
+}
+
 TEST(OnnxErrors, OperatorSet) {
   ModelBuilder old(5);
   old.input("x", "f32[2]").node("Relu x -> y").output("y");
