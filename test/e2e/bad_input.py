@@ -207,6 +207,30 @@ class BadCompilation(Refusal):
             with self.subTest(word=word):
                 self.compile(MLP, mention, words=[word, "--verify=off"] if "verify" not in word else [word])
 
+    def test_optimizer_options(self):
+        for name in ("lr", "beta1", "beta2", "eps", "weight-decay", "clip-grad-norm"):
+            for value in ("-3", "nan", "inf"):
+                with self.subTest(name=name, value=value):
+                    self.compile(MLP, f"--{name}", value, "at least 0" if name != "eps" else "above 0", words=[f"--{name}={value}"])
+        self.compile(MLP, "--beta2", "below 1", words=["--beta2=1"])
+        self.compile(MLP, "--eps", "above 0", words=["--eps=0"])
+        self.compile(MLP, "--momentum", "-1", words=["--train=sgd", "--momentum=-1"])
+        self.compile(MLP, "--momentum", "--train=sgd", words=["--train=adamw", "--momentum=0.9"])
+        self.compile(MLP, "--beta1", "--train=adamw", words=["--train=sgd", "--beta1=0.9"])
+
+    def test_words_that_contradict(self):
+        self.compile(MLP, "--micro-batch=2", "micro_batch=4", words=["--micro-batch=2", "--strategy=dp=2,micro_batch=4"])
+        self.compile(self.fixture("two-symbols"), "seq", "twice", words=["--bind=seq=2,seq=3"])
+
+    def test_name_that_is_not_utf8(self):
+        with open(MLP, "rb") as file:
+            data = file.read()
+        self.assertIn(b"l1.bias", data)
+        self.compile(self.write("latin.onnx", data.replace(b"l1.bias", b"l1.bi\xffs")), "latin.onnx", "l1.bi?s", "UTF-8")
+
+    def test_error_in_ir_has_its_place(self):
+        self.compile(self.write("bad.mlir", "module {\n  dpc.nosuch\n}\n"), "bad.mlir:2:3", "dpc.nosuch")
+
     def test_bad_global_batch(self):
         for batch in ("0", "-8", "eight"):
             with self.subTest(batch=batch):
@@ -223,6 +247,16 @@ class BadCompilation(Refusal):
             with self.subTest(name=name):
                 self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path(name)], name, "not a plan folder")
                 self.assertEqual(snapshot(self.folder), before)
+
+    def test_output_with_files_of_others(self):
+        shutil.copytree(f"{self.kept}/plan", self.path("plan"))
+        self.write("plan/trained.safetensors", "precious")
+        before = snapshot(self.folder)
+        self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", self.path("plan")], "trained.safetensors")
+        self.assertEqual(snapshot(self.folder), before)
+
+    def test_report_onto_a_plan(self):
+        self.compile(MLP, "holds a plan", words=["--emit=report"])
 
     def test_output_that_cannot_be_made(self):
         self.refused([e2e.tool("dpc-opt"), MLP, "--cluster=local:1", "--global-batch=8", "-o", "/dev/null/plan"], "/dev/null/plan")

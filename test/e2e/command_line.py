@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The command lines: help names every option there is, and the tests' own comparing tool can fail."""
 import os
+import shutil
 import sys
 import unittest
 
@@ -37,6 +38,24 @@ class Help(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(mention, done.stderr)
+
+
+class PlansAreEqual(unittest.TestCase):
+    def test_wherever_the_model_lies(self):
+        """But for the places of the weights."""
+        plans = []
+        with e2e.scratch() as scratch:
+            for name in ("here", "there"):
+                shutil.copytree(os.path.dirname(e2e.model("mlp")), f"{scratch}/{name}")
+                e2e.must([e2e.tool("dpc-opt"), f"{scratch}/{name}/model.onnx", "--cluster=local:2", "--global-batch=8", "--verify=off",
+                          "-o", f"{scratch}/{name}.plan"])
+                plan = e2e.read_plan(f"{scratch}/{name}.plan")
+                for tensor in plan["tensors"]:
+                    tensor["source"] = None
+                del plan["checksum"]
+                plans.append(plan)
+                self.assertNotIn("model_onnx", str(plan))
+        self.assertEqual(*plans)
 
 
 class PathsMayBeRelative(unittest.TestCase):

@@ -115,10 +115,26 @@ bool Compiler::fail(const std::string &message) {
   return false;
 }
 
+/// "model.mlir:3:7: " or "node name: ", unless `text` says it by itself.
+static std::string placeOf(Location location, const std::string &text) {
+  std::string place, shown;
+  if (auto file = location->findInstanceOf<FileLineColLoc>()) {
+    shown = place = file.getFilename().str();
+    if (file.getLine() > 0)
+      place += ":" + std::to_string(file.getLine()) + ":" +
+               std::to_string(file.getColumn());
+  } else if (auto name = location->findInstanceOf<NameLoc>()) {
+    shown = place = name.getName().str();
+  }
+  bool isSaid = place.empty() || text.find(shown) != std::string::npos;
+  return isSaid ? "" : place + ": ";
+}
+
 /// One line per error: the first one, without notes.
 void Compiler::installDiagnostics() {
   context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     std::string text = diagnostic.str();
+    text = placeOf(diagnostic.getLocation(), text) + text;
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       fail(text);
     else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning ||
@@ -299,7 +315,13 @@ std::optional<cost::SearchResult> Compiler::search() {
     return std::nullopt;
   }
   search.request = *request;
-  if (options.microBatch && !search.request.microBatch)
+  if (options.microBatch && search.request.microBatch &&
+      options.microBatch != *search.request.microBatch) {
+    fail("--micro-batch=" + std::to_string(options.microBatch) +
+         " and --strategy=" + options.strategy + " differ; give one of them");
+    return std::nullopt;
+  }
+  if (options.microBatch)
     search.request.microBatch = options.microBatch;
   return cost::searchStrategies(cluster, evaluator, search);
 }
@@ -377,7 +399,7 @@ bool Compiler::verify(const rt::Plan &plan, const fs::path &dir) {
     return fail(single.error());
   fs::path referenceDir = dir / "one-device";
   std::error_code code;
-  fs::create_directories(referenceDir / "kernels", code);
+  fs::create_directories(referenceDir, code);
   std::optional<rt::Plan> reference =
       buildPlan(ShardDegrees{}, *single, referenceDir, false);
   if (!reference)
@@ -396,7 +418,9 @@ bool Compiler::verify(const rt::Plan &plan, const fs::path &dir) {
 bool Compiler::writeReport(const cost::SearchResult &result,
                            const fs::path &dir) {
   std::ofstream file(dir / "report.json");
-  file << cost::reportToJson(cluster, result, reportContext).dump(2) << "\n";
+  file << cost::reportToJson(cluster, result, reportContext)
+              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+       << "\n";
   file.close();
   return file ? true
               : fail((dir / "report.json").string() + ": cannot be written");
@@ -416,11 +440,14 @@ int Compiler::run() {
     llvm::outs() << "\n";
     return 0;
   }
+  bool plans = options.emit.count("plan");
+  std::string error = OutputFolder::refusal(options.output, plans);
+  if (!error.empty())
+    return fail(error), 1;
   listParameters();
   std::optional<cost::SearchResult> result = search();
   if (!result)
     return 1;
-  bool plans = options.emit.count("plan");
   if (result->candidates.empty() ||
       !result->candidates.front().evaluation.rejected.empty()) {
     std::string why = result->candidates.empty()
@@ -429,8 +456,7 @@ int Compiler::run() {
     if (plans)
       return fail(why), 1;
   }
-  std::string error;
-  OutputFolder folder(options.output, error);
+  OutputFolder folder(options.output, plans, error);
   if (!error.empty())
     return fail(error), 1;
   if (plans && !writePlan(*result, folder.path()))

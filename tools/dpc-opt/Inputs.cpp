@@ -50,6 +50,13 @@ void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
   }
 }
 
+/// `path` itself where the working folder is gone.
+static fs::path absolute(const fs::path &path) {
+  std::error_code code;
+  fs::path result = fs::absolute(path, code);
+  return code ? path : result;
+}
+
 void dpc::makeSourcesAbsolute(ModuleOp module) {
   Builder builder(module.getContext());
   for (auto func : module.getOps<func::FuncOp>())
@@ -61,7 +68,7 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
       NamedAttrList changed(source);
       changed.set("file",
                   builder.getStringAttr(
-                      fs::absolute(file.str()).lexically_normal().string()));
+                      absolute(file.str()).lexically_normal().string()));
       func.setArgAttr(i, attr::kSource,
                       changed.getDictionary(source.getContext()));
     }
@@ -72,7 +79,7 @@ static void takeFrom(const rt::SafetensorsFile &file, rt::Tensor &tensor) {
   auto entry = file.entries.find(tensor.name);
   if (entry == file.entries.end() || entry->second.shape != tensor.globalShape)
     return; // dpc-run says what is missing.
-  tensor.source = rt::TensorSource{fs::absolute(file.file.path()).string(),
+  tensor.source = rt::TensorSource{absolute(file.file.path()).string(),
                                    entry->second.offset, entry->second.bytes,
                                    entry->second.dtype};
 }

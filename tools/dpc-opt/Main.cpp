@@ -11,6 +11,8 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
 
+#include <algorithm>
+#include <exception>
 #include <unistd.h>
 
 using namespace dpc;
@@ -48,10 +50,20 @@ static int runPassTool(int argc, char **argv) {
                         "dpc-opt: passes of the dpc dialect\n", registry));
 }
 
-int dpc::dpcOptMain(int argc, char **argv) {
+/// The last resort for what nobody foresaw: one line all the same.
+static int failOn(const std::exception &exception) {
+  std::string text = exception.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  llvm::errs() << "dpc-opt: error: " << text << "\n";
+  return 1;
+}
+
+int dpc::dpcOptMain(int argc, char **argv) try {
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;
   std::optional<CompileOptions> options = parseOptions(argc, argv, exitCode);
   return options ? compileModel(*options) : exitCode;
+} catch (const std::exception &exception) {
+  return failOn(exception);
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -26,6 +27,21 @@ CLI::Validator positive() {
     return "'" + word + "' is not a number above 0";
   };
   return CLI::Validator(check, "POSITIVE");
+}
+
+/// Finite numbers from 0 on; `isOpen`: above 0.
+CLI::Validator finite(bool isOpen, double below = INFINITY) {
+  auto check = [=](const std::string &word) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(word, value) && value < below &&
+        (isOpen ? value > 0 : value >= 0))
+      return "";
+    std::string range = isOpen ? "above 0" : "of at least 0";
+    if (below < INFINITY)
+      range += " and below " + std::to_string(static_cast<int>(below));
+    return "'" + word + "' is not a finite number " + range;
+  };
+  return CLI::Validator(check, "NUMBER");
 }
 
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
@@ -61,6 +77,7 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_flag("--infer", o.infer, "Compile the forward pass only")
       ->group(group);
   app.add_option("--lr", o.lr, "Learning rate")
+      ->check(finite(false))
       ->capture_default_str()
       ->group(group);
   app.add_option("--lr-schedule", raw.lrSchedule,
@@ -68,20 +85,28 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->delimiter(',')
       ->group(group);
   app.add_option("--beta1", o.beta1, "AdamW")
+      ->check(finite(false, 1))
       ->capture_default_str()
       ->group(group);
   app.add_option("--beta2", o.beta2, "AdamW")
+      ->check(finite(false, 1))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--eps", o.eps, "AdamW")->capture_default_str()->group(group);
+  app.add_option("--eps", o.eps, "AdamW")
+      ->check(finite(true))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--weight-decay", o.weightDecay, "On all parameters")
+      ->check(finite(false))
       ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "SGD")
+      ->check(finite(false))
       ->capture_default_str()
       ->group(group);
   app.add_option("--clip-grad-norm", o.clipGradNorm,
                  "Largest norm of all gradients together (0 = no clipping)")
+      ->check(finite(false))
       ->capture_default_str()
       ->group(group);
   app.add_option("--precision", o.precision, "Compute type: fp32")
@@ -151,11 +176,28 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
                              ": expected NAME=N with a positive number");
 }
 
+/// Options of the optimizer that was not chosen would be ignored in silence.
+void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
+  bool isSgd = o.train == "sgd";
+  for (const char *name : {"--momentum", "--beta1", "--beta2", "--eps"}) {
+    bool isOfSgd = std::string(name) == "--momentum";
+    if (app.count(name) > 0 && isOfSgd != isSgd)
+      throw CLI::ValidationError(
+          std::string(name) + ": --train=" + (isSgd ? "sgd" : "adamw") +
+          " has no such option; it is accepted with --train=" +
+          (isSgd ? "adamw" : "sgd"));
+  }
+}
+
 void finish(CompileOptions &o, const RawOptions &raw) {
   if (o.model.empty() && o.calibrate.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx file");
-  for (const std::string &word : raw.bind)
-    o.bind.insert(parseBinding(word, "--bind"));
+  for (const std::string &word : raw.bind) {
+    auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind"));
+    if (!isNew)
+      throw CLI::ValidationError("--bind=" + word + ": '" + it->first +
+                                 "' is bound twice");
+  }
   o.frozen = raw.frozen;
   o.trainable = raw.trainable;
   if (!raw.emit.empty())
@@ -207,6 +249,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   try {
     app.parse(argc, argv);
     finish(options, raw);
+    refuseOptionsOfOthers(app, options);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     exitCode = 0;

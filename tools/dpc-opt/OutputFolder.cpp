@@ -1,41 +1,114 @@
 //===- OutputFolder.cpp - Written beside, then renamed --------------------===//
 #include "tools/dpc-opt/OutputFolder.h"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
 
 namespace dpc {
 
+/// What a plan folder may hold, files before the folder they lie in.
+static constexpr const char *kWritten[] = {
+    "plan.json",     "report.json",        "program.mlir",
+    "constants.bin", "kernels/kernels.so", "kernels"};
+
+static bool isWritten(const fs::path &relative) {
+  return std::find(std::begin(kWritten), std::end(kWritten), relative) !=
+         std::end(kWritten);
+}
+
+/// A path beside `target` at which there is nothing.
 static fs::path besides(const fs::path &target, const char *what) {
-  fs::path result = target;
-  result += std::string(".") + what + "." + std::to_string(getpid());
-  return result;
+  std::error_code ignored;
+  for (int attempt = 0;; ++attempt) {
+    fs::path result = target;
+    result += std::string(".") + what + "." + std::to_string(getpid());
+    if (attempt > 0)
+      result += "." + std::to_string(attempt);
+    if (!fs::exists(fs::symlink_status(result, ignored)))
+      return result;
+  }
 }
 
-/// Whether replacing `path` loses nothing but an older result.
-static bool isReplaceable(const fs::path &path) {
-  if (!fs::is_directory(path))
-    return false;
-  return fs::is_empty(path) || fs::exists(path / "plan.json") ||
-         fs::exists(path / "report.json");
-}
-
-OutputFolder::OutputFolder(fs::path wanted, std::string &error)
-    : target(std::move(wanted)) {
-  if (!target.has_filename()) // "plan/"
+/// "plan/" without its slash; a link is replaced where it leads.
+static fs::path placeOf(fs::path target) {
+  if (!target.has_filename())
     target = target.parent_path();
   std::error_code code;
-  if (fs::exists(target, code) && !isReplaceable(target)) {
-    error = target.string() +
-            ": exists and is not a plan folder; name another one with -o";
-    return;
+  if (fs::is_symlink(target, code))
+    if (fs::path real = fs::canonical(target, code); !code)
+      return real;
+  return target;
+}
+
+/// Whether `file` is JSON with `fields`: other programs call files like ours.
+static bool hasFields(const fs::path &file,
+                      std::initializer_list<const char *> fields) {
+  std::ifstream in(file);
+  auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() &&
+         std::all_of(fields.begin(), fields.end(),
+                     [&](const char *field) { return json.contains(field); });
+}
+
+/// The first entry of a folder that dpc-opt did not write, or "".
+static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
+  fs::recursive_directory_iterator entries(folder, code), end;
+  while (!code && entries != end) {
+    fs::path name = entries->path().lexically_relative(folder);
+    std::error_code ignored;
+    bool isFolder = fs::is_directory(entries->symlink_status(ignored));
+    bool isOurs = isWritten(name) && isFolder == (name == "kernels");
+    if (name == "plan.json")
+      isOurs &= hasFields(entries->path(), {"version", "checksum"});
+    if (name == "report.json")
+      isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
+    if (!isOurs)
+      return name.string();
+    entries.increment(code);
   }
+  return "";
+}
+
+std::string OutputFolder::refusal(const fs::path &wanted, bool writesPlan) {
+  fs::path target = placeOf(wanted);
+  std::string shown = target.string();
+  std::error_code code;
+  fs::file_status status = fs::status(target, code);
+  if (status.type() == fs::file_type::not_found)
+    return "";
+  if (status.type() == fs::file_type::none)
+    return shown + ": cannot be read: " + code.message();
+  const char *hint = "; name another folder with -o";
+  if (!fs::is_directory(status))
+    return shown + ": exists and is not a plan folder" + hint;
+  std::error_code listing;
+  std::string foreign = foreignEntry(target, listing);
+  if (listing)
+    return shown + ": cannot be read: " + listing.message();
+  if (!foreign.empty())
+    return shown + ": is not a plan folder: dpc-opt did not write '" + foreign +
+           "' in it" + hint;
+  if (!writesPlan && fs::exists(target / "plan.json", code))
+    return shown + ": holds a plan, which a report does not replace" + hint;
+  return "";
+}
+
+OutputFolder::OutputFolder(const fs::path &wanted, bool writesPlan,
+                           std::string &error)
+    : target(placeOf(wanted)), writesPlan(writesPlan) {
+  error = refusal(wanted, writesPlan);
+  if (!error.empty())
+    return;
+  std::error_code code;
   fs::create_directories(target.has_parent_path() ? target.parent_path() : ".",
                          code);
   temporary = besides(target, "writing");
-  fs::remove_all(temporary, code);
-  fs::create_directories(temporary / "kernels", code);
+  fs::create_directory(temporary, code);
   if (code) {
     error = temporary.string() + ": cannot be written: " + code.message();
     temporary.clear();
@@ -49,6 +122,9 @@ OutputFolder::~OutputFolder() {
 }
 
 std::string OutputFolder::commit() {
+  // Something may have been put there since.
+  if (std::string why = refusal(target, writesPlan); !why.empty())
+    return why;
   std::error_code code;
   fs::path old = besides(target, "old");
   bool replaces = fs::exists(target, code);
@@ -63,8 +139,11 @@ std::string OutputFolder::commit() {
     return target.string() + ": cannot be put in place: " + code.message();
   }
   temporary.clear();
-  if (replaces)
-    fs::remove_all(old, code);
+  if (!replaces)
+    return "";
+  for (const char *name : kWritten)
+    fs::remove(old / name, code);
+  fs::remove(old, code);
   return "";
 }
 

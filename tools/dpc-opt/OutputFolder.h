@@ -10,12 +10,21 @@ namespace dpc {
 
 /// A folder that appears at its place only when it is complete. Until commit()
 /// an existing folder there is untouched; without commit() nothing remains.
+///
+/// Only what dpc-opt wrote is ever deleted: plan.json, report.json,
+/// program.mlir, constants.bin and kernels/kernels.so. A folder that holds
+/// anything else is refused, and a plan is replaced by a plan only: a report
+/// alone does not take its place.
 class OutputFolder {
 public:
-  /// Makes the temporary folder beside `target`. On failure `error` is set:
-  /// the parent cannot be written, or `target` is something other than a plan
-  /// folder (which is never replaced).
-  OutputFolder(std::filesystem::path target, std::string &error);
+  /// Why `target` cannot be replaced, "" when it can (or does not exist).
+  static std::string refusal(const std::filesystem::path &target,
+                             bool writesPlan);
+
+  /// Makes the temporary folder beside `target`. On failure `error` is set: the
+  /// parent cannot be written, or refusal() says why.
+  OutputFolder(const std::filesystem::path &target, bool writesPlan,
+               std::string &error);
   ~OutputFolder();
   OutputFolder(const OutputFolder &) = delete;
   OutputFolder &operator=(const OutputFolder &) = delete;
@@ -27,6 +36,7 @@ public:
 
 private:
   std::filesystem::path target, temporary;
+  bool writesPlan;
 };
 
 } // namespace dpc

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <limits>
 
 namespace fs = std::filesystem;
 using namespace dpc;
@@ -82,6 +84,48 @@ TEST_F(Verify, NamesTheTensorThatDiffers) {
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 
+// With a learning rate of 1e-3 the weights differ by a 1e-4th part.
+TEST_F(Verify, SeesAnotherWeightDecay) {
+  for (const char *optimizer : {"adamw", "sgd"}) {
+    CompileOptions tested = options(2), other = options(1);
+    tested.train = other.train = optimizer;
+    other.weightDecay = 0.1;
+    std::string why = verify(tested, other);
+    EXPECT_NE(why.find("' differs from one device: element "),
+              std::string::npos)
+        << optimizer << ": " << why;
+    EXPECT_EQ(why.find("tensor 'l"), 0u) << optimizer << ": " << why;
+  }
+}
+
+TEST_F(Verify, AcceptsSgdOfATinyLearningRate) {
+  CompileOptions tested = options(3), one = options(1);
+  tested.train = one.train = "sgd";
+  tested.lr = one.lr = 1e-9;
+  EXPECT_EQ(verify(tested, one), "");
+}
+
+// NaN equals NaN in any plan.
+TEST_F(Verify, RefusesWhatIsNaNOnOneDevice) {
+  ASSERT_EQ(verify(options(2), options(1)), "");
+  std::vector<float> nan(1 << 16, std::numeric_limits<float>::quiet_NaN());
+  std::string file = (root / "nan.bin").string();
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char *>(nan.data()),
+             static_cast<std::streamsize>(nan.size() * sizeof(float)));
+  auto plan = rt::readPlan(options(2).output);
+  auto one = rt::readPlan(options(1).output);
+  ASSERT_TRUE(plan && one);
+  for (rt::Plan *edited : {&*plan, &*one})
+    for (rt::Tensor &tensor : edited->tensors)
+      if (tensor.name == "l1.bias")
+        tensor.source->file = file, tensor.source->offset = 0;
+  std::string why = verifyAgainstOneDevice({*plan, options(2).output},
+                                           {*one, options(1).output}, "");
+  EXPECT_NE(why.find("is not a number on one device either"), std::string::npos)
+      << why;
+}
+
 TEST_F(Verify, NamesTheOutputThatDiffers) {
   CompileOptions other = options(2);
   other.frozen = {"l3.bias"};
@@ -95,10 +139,10 @@ TEST_F(Verify, NamesTheOutputThatDiffers) {
 TEST_F(Verify, SaysWhichPlanDoesNotRun) {
   ASSERT_EQ(verify(options(2), options(1)), "");
   std::string two = options(2).output, one = options(1).output;
+  fs::remove(fs::path(two) / "kernels" / "kernels.so");
+  EXPECT_EQ(verifyFolders(two, one).find("the plan does not run: "), 0u);
   fs::remove(fs::path(one) / "kernels" / "kernels.so");
   std::string why = verifyFolders(two, one);
   EXPECT_EQ(why.find("the plan for one device does not run: "), 0u) << why;
   EXPECT_NE(why.find("kernels.so"), std::string::npos) << why;
-  fs::remove(fs::path(two) / "kernels" / "kernels.so");
-  EXPECT_EQ(verifyFolders(two, one).find("the plan does not run: "), 0u);
 }
