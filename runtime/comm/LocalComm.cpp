@@ -36,6 +36,9 @@ struct alignas(64) Member {
   /// the next never meet, as nobody is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
+  /// What the slots are for: bytes and ReduceKind, -1 before the first call.
+  std::array<std::pair<int64_t, int>, 2> slotCalls{
+      std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
 
 struct Message {
@@ -258,11 +261,20 @@ private:
     uint32_t slot = seat.smallCalls++ % 2;
     Member &self = seat.self();
     std::memcpy(self.slots[slot].data(), data, bytes);
+    self.slotCalls[slot] = {bytes, static_cast<int>(kind)};
     DPC_TRY(meet(seat, "all_reduce"));
     std::vector<const void *> parts;
     parts.reserve(seat.cell->members.size());
-    for (const Member &member : seat.cell->members)
+    for (const Member &member : seat.cell->members) {
+      if (member.slotCalls[slot] != self.slotCalls[slot])
+        return Status::invalid(
+            "rank " + std::to_string(rankIndex) + " called all_reduce of " +
+            std::to_string(bytes) + " bytes where rank " +
+            std::to_string(
+                seat.cell->ranks[&member - seat.cell->members.data()]) +
+            " called something else");
       parts.push_back(member.slots[slot].data());
+    }
     reduceParts(parts, data, 0, count, type, kind);
     return Status::success();
   }

@@ -125,7 +125,7 @@ public:
     if (!opened)
       return opened.status();
     file = *opened;
-    readHeader(ports.front().limit);
+    DPC_TRY(readHeader(ports.front().limit));
     perStep = numElements(ports.front().globalShape);
     tokens = (file.size() - begin) / width;
     if (tokens < perStep + 1)
@@ -166,6 +166,9 @@ private:
     for (const Port &port : ports)
       fits = fits && isInteger(port.dtype) &&
              port.globalShape == ports.front().globalShape;
+    // What indexes nothing is a mask, say, and no labels.
+    if (ports.size() == 2)
+      fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
     if (fits)
       return Status::success();
     std::string inputs;
@@ -175,11 +178,27 @@ private:
     return Status::invalid(
         "--data=" + path +
         ": tokens fit a model with one integer input, or "
-        "two of one shape (tokens, labels); this one takes " +
+        "two of one shape that index (tokens, labels); this one takes " +
         inputs + ": use --batches");
   }
 
-  void readHeader(int64_t vocabulary) {
+  /// Whether the tokens are uint32 with nothing in their upper halves, as far
+  /// as one looks.
+  bool looksWide() const {
+    constexpr int64_t kLooked = 1 << 20;
+    int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
+    bool isZero = true;
+    for (int64_t i = 0; i < pairs; ++i) {
+      uint16_t halves[2];
+      std::memcpy(halves, file.data() + i * 4, 4);
+      if (halves[1] != 0)
+        return false;
+      isZero &= halves[0] == 0;
+    }
+    return file.size() % 4 == 0 && pairs > 1 && !isZero;
+  }
+
+  Status readHeader(int64_t vocabulary) {
     struct {
       int32_t magic, version, count;
     } header = {};
@@ -188,6 +207,13 @@ private:
     bool isGpt2 = header.magic == 20240520, isLlama = header.magic == 20240801;
     width = isLlama || (!isGpt2 && vocabulary > 65536) ? 4 : 2;
     begin = isGpt2 || isLlama ? 1024 : 0;
+    if (width == 2 && begin == 0 && looksWide())
+      return Status::invalid(
+          file.path() +
+          ": every second uint16 is 0: these look like uint32 tokens, but a "
+          "vocabulary of " +
+          std::to_string(vocabulary) + " is read as uint16");
+    return Status::success();
   }
 
   MappedFile file;

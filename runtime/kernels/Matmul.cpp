@@ -49,21 +49,29 @@ bool rowsCollide(const MatmulOp &op) {
   return op.transA && op.lda % kPageFloats == 0 && op.k >= 64 && op.n >= 64;
 }
 
-/// Multiplies panels of A's columns, copied to rows of another length.
+/// Multiplies panels of A's columns, copied to rows of another length. A panel
+/// has at most kRows rows (8 MiB): the copy is in no estimate of memory.
 dnnl_status_t sgemmByPanels(const MatmulOp &op, const float *a, const float *b,
                             float *c) {
-  constexpr int64_t kColumns = 512, kPadding = 16;
+  constexpr int64_t kColumns = 512, kPadding = 16, kRows = 4096;
   thread_local std::vector<float> panel;
   int64_t ld = kColumns + kPadding;
-  panel.resize(op.k * ld);
-  for (int64_t first = 0; first < op.m; first += kColumns) {
-    int64_t columns = std::min(kColumns, op.m - first);
-    for (int64_t row = 0; row < op.k; ++row)
-      std::copy_n(a + row * op.lda + first, columns, panel.data() + row * ld);
-    dnnl_status_t status =
-        sgemm(op, columns, panel.data(), ld, b, c + first * op.ldc);
-    if (status != dnnl_success)
-      return status;
+  panel.resize(std::min(kRows, op.k) * ld);
+  for (int64_t top = 0; top < op.k; top += kRows) {
+    MatmulOp part = op;
+    part.k = std::min(kRows, op.k - top);
+    part.beta = top == 0 ? op.beta : 1;
+    const float *rest = b + top * (op.transB ? 1 : op.ldb);
+    for (int64_t first = 0; first < op.m; first += kColumns) {
+      int64_t columns = std::min(kColumns, op.m - first);
+      for (int64_t row = 0; row < part.k; ++row)
+        std::copy_n(a + (top + row) * op.lda + first, columns,
+                    panel.data() + row * ld);
+      dnnl_status_t status =
+          sgemm(part, columns, panel.data(), ld, rest, c + first * op.ldc);
+      if (status != dnnl_success)
+        return status;
+    }
   }
   return dnnl_success;
 }

@@ -24,7 +24,8 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
       "again from the start when --steps asks for more");
   auto *data = app.add_option(
       "--data", o.data,
-      "FILE of token ids: raw uint16 or uint32, or llm.c's .bin");
+      "FILE of token ids: raw uint16 (vocabularies up to 65536), raw uint32 "
+      "(larger ones), or llm.c's .bin");
   auto *inputs =
       app.add_option("--inputs", o.inputs,
                      "DIR with one NAME.npy per model input, for one step");

@@ -255,6 +255,28 @@ TEST_F(Data, TokensAreShiftedIntoLabels) {
             std::string::npos);
 }
 
+TEST_F(Data, TokensAreNotGuessed) {
+  std::string wide;
+  for (uint32_t t = 0; t < 14; ++t)
+    wide.append(reinterpret_cast<char *>(&t), 4);
+  write("t.bin", wide);
+  EXPECT_NE(openTokenFile(tokenPlan(), at("t.bin"))
+                .status()
+                .message()
+                .find("look like uint32"),
+            std::string::npos);
+  Plan large = tokenPlan();
+  large.inputs[0].limit = large.inputs[1].limit = 100000;
+  EXPECT_TRUE(openTokenFile(large, at("t.bin")).ok());
+  Plan masked = tokenPlan();
+  masked.inputs[1] = {"attention_mask", 0, DType::I64, {2, 3}, {}, 0};
+  EXPECT_NE(openTokenFile(masked, at("t.bin"))
+                .status()
+                .message()
+                .find("attention_mask"),
+            std::string::npos);
+}
+
 TEST_F(Data, IntegersWidenAndAreBounded) {
   Plan plan = tokenPlan();
   plan.inputs.pop_back();

@@ -114,6 +114,35 @@ TEST(Matmul, BetaZeroDoesNotReadTheResult) {
   EXPECT_TRUE(std::isnan(c.at(2)));
 }
 
+TEST(Matmul, PanelsOfManyRowsAreAdded) {
+  for (bool transB : {false, true}) {
+    MatmulOp op;
+    op.m = 3;
+    op.n = 64;
+    op.k = 4096 + 64;
+    op.transA = true;
+    op.transB = transB;
+    op.lda = 1024;
+    op.ldb = transB ? op.k : op.n;
+    op.ldc = 64;
+    HostTensor a = HostTensor::zeros(DType::F32, {op.k * 1024});
+    HostTensor b = HostTensor::zeros(DType::F32, {op.k * 64});
+    HostTensor c = HostTensor::zeros(DType::F32, {3 * 64});
+    for (int64_t k = 0; k < op.k; ++k)
+      a.set(k * 1024 + 1, k < 4096 ? 1 : 2);
+    for (int64_t i = 0; i < op.k * 64; ++i)
+      b.set(i, 1);
+    for (int64_t i = 0; i < 3 * 64; ++i)
+      c.set(i, 5);
+    op.beta = 2;
+    ASSERT_TRUE(runMatmul(op, a.data.data(), DType::F32, b.data.data(),
+                          DType::F32, c.data.data(), DType::F32)
+                    .ok());
+    EXPECT_EQ(c.at(7), 10);
+    EXPECT_EQ(c.at(64 + 7), 10 + 4096 + 2 * 64);
+  }
+}
+
 TEST(Matmul, TransposedRowsAPageApartGoByPanels) {
   // Rows of 1024 floats; 700 columns are one full panel and a rest.
   MatmulOp op;

@@ -66,6 +66,20 @@ TEST(LocalComm, DifferentCallsAreNoticed) {
 }
 
 /// Prints microseconds; run with --gtest_also_run_disabled_tests.
+// These take a shorter way, through slots.
+TEST(LocalComm, DifferentSmallCallsAreNoticed) {
+  for (bool sameSize : {false, true})
+    onRanks(2, 30, [&](Communicator &comm) {
+      std::vector<float> data(16);
+      bool first = comm.rank() == 0;
+      Status status =
+          comm.allReduce(kWorldGroup, data.data(), first || sameSize ? 4 : 8,
+                         DType::F32, first ? ReduceKind::Sum : ReduceKind::Max);
+      EXPECT_NE(status.message().find("called"), std::string::npos)
+          << status.message();
+    });
+}
+
 TEST(LocalComm, DISABLED_Speed) {
   for (int ranks : {2, 4})
     for (int64_t bytes : {1 << 10, 64 << 10, 1 << 20, 64 << 20}) {
