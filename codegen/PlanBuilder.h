@@ -78,6 +78,7 @@ private:
   llvm::LogicalResult bindTie(mlir::Value value, int64_t argument,
                               mlir::Operation *at);
   void emitOutputCopy(mlir::Value value, const rt::Port &port, Phase phase);
+  int64_t placeOfCopy(int from, int to);
   void bindOutput(unsigned index, mlir::Value value);
 
   // PlanQueues.cpp

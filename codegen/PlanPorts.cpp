@@ -150,8 +150,32 @@ LogicalResult PlanBuilder::bindTie(Value value, int64_t argument,
   copy.instruction.name = "copy";
   copy.instruction.op = rt::CopyOp{*buffer, target.buffer, 0, 0,
                                    draft.plan.buffers[target.buffer].bytes};
-  tails.push_back(std::move(copy));
+  items.insert(items.begin() + placeOfCopy(*buffer, target.buffer),
+               std::move(copy));
   return success();
+}
+
+/// Where a new value can replace the old one, so that its buffer is free soon:
+/// behind the last write of `from` and the last access of `to`.
+int64_t PlanBuilder::placeOfCopy(int from, int to) {
+  auto rootOfBuffer = [&](int id) {
+    int parent = draft.plan.buffers[id].viewOf;
+    return parent >= 0 ? parent : id;
+  };
+  int64_t place = 0;
+  for (auto [i, item] : llvm::enumerate(items)) {
+    rt::Accesses accesses = rt::accessesOf(item.instruction, draft.plan);
+    bool isWritten = llvm::any_of(accesses.writes, [&](int id) {
+      return rootOfBuffer(id) == rootOfBuffer(from);
+    });
+    bool isOld = llvm::any_of(accesses.reads, [&](int id) {
+      return rootOfBuffer(id) == rootOfBuffer(to);
+    });
+    // Earlier phases come first whatever their place in the list is.
+    if ((isWritten || isOld) && item.phase == Phase::update)
+      place = i + 1;
+  }
+  return place;
 }
 
 /// A kernel that copies an output: views may be strided.

@@ -100,8 +100,16 @@ void Liveness::findLastReads() {
     if (!isBufferView(op))
       for (Value operand : op->getOperands())
         lastRead[bufferRoot(operand)] = i;
-  for (Value value : step.getBody().front().getTerminator()->getOperands())
-    lastRead[bufferRoot(value)] = end();
+  // A new parameter replaces the old one as soon as nobody reads that.
+  for (OpOperand &result :
+       step.getBody().front().getTerminator()->getOpOperands()) {
+    int64_t &last = lastRead[bufferRoot(result.get())];
+    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
+                                                      attr::kTies);
+    last =
+        tied ? std::max(last, lastRead.lookup(step.getArgument(tied.getInt())))
+             : end();
+  }
 }
 
 /// The buffer a result takes over, or -1.
@@ -236,8 +244,11 @@ std::vector<cost::Buffer> Liveness::run() {
   for (const SmallVector<int64_t> &rest : pending)
     for (int64_t id : rest)
       buffers[id].last = end();
-  for (Value value : step.getBody().front().getTerminator()->getOperands())
-    buffers[bufferOf.lookup(bufferRoot(value))].last = end();
+  for (Value value : step.getBody().front().getTerminator()->getOperands()) {
+    Value root = bufferRoot(value);
+    int64_t &last = buffers[bufferOf.lookup(root)].last;
+    last = std::max(last, lastRead.lookup(root));
+  }
   // What setup made is read again by the next micro-batch.
   if (microBatchesOf(step) > 1)
     for (int64_t id : madeBySetup)
