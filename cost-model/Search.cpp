@@ -301,7 +301,10 @@ std::vector<Strategy> StrategySearch::megatronStrategies() const {
 void StrategySearch::addBaselines() {
   for (int64_t zero = 0; zero <= 3; ++zero) {
     Candidate candidate = bestFormula(baselineStrategies(zero));
-    if (zero == 0) {
+    bool mayFit =
+        candidate.fits && evaluator.bound(candidate.strategy).memoryBytes <=
+                              result.memoryLimitBytes;
+    if (zero == 0 || mayFit) {
       // This build can execute it: ask the graph, but only once.
       auto same =
           std::find_if(result.candidates.begin(), result.candidates.end(),

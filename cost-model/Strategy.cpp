@@ -54,6 +54,14 @@ static std::vector<int64_t> microBatches(std::optional<int64_t> wanted,
   return sizes;
 }
 
+/// ZeRO stages to try on `dp` ranks.
+static std::vector<int64_t> zeroStages(const StrategyRequest &request,
+                                       const StrategySpace &space, int64_t dp) {
+  if (request.zero)
+    return {*request.zero};
+  return dp == 1 ? std::vector<int64_t>{0} : space.zeros;
+}
+
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space) {
   assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
@@ -71,14 +79,16 @@ std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
       if (wanted != sp || !isTried)
         continue;
       int64_t localBatch = (space.globalBatch + dp - 1) / dp;
-      for (int64_t size : microBatches(request.microBatch, localBatch)) {
-        Strategy strategy;
-        strategy.dp = dp;
-        strategy.tp = tp;
-        strategy.sp = sp;
-        strategy.microBatch = size;
-        strategies.push_back(strategy);
-      }
+      for (int64_t zero : zeroStages(request, space, dp))
+        for (int64_t size : microBatches(request.microBatch, localBatch)) {
+          Strategy strategy;
+          strategy.dp = dp;
+          strategy.tp = tp;
+          strategy.sp = sp;
+          strategy.zero = zero;
+          strategy.microBatch = size;
+          strategies.push_back(strategy);
+        }
     }
   }
   return strategies;

@@ -52,6 +52,7 @@ struct StrategyRequest {
   std::optional<int64_t> tp;
   std::optional<bool> sp;
   std::optional<int64_t> microBatch;
+  std::optional<int64_t> zero;
 
   /// True when dp, tp and sp are fixed, so that at most micro_batch is
   /// searched.
@@ -71,6 +72,8 @@ struct StrategySpace {
   int64_t maxTp = INT64_MAX;
   /// Try sp=true besides sp=false where tp > 1.
   bool sequenceParallel = true;
+  /// ZeRO stages to try where dp > 1.
+  std::vector<int64_t> zeros = {0};
 };
 
 /// Complete strategies that agree with the request: dp x tp = ranks, sp, and

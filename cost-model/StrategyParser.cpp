@@ -29,7 +29,6 @@ static const std::vector<PlannedKey> &plannedKeys() {
       {"cp", "1", {}},
       {"cp_kind", "ring", {"ring", "ulysses"}},
       {"ep", "1", {}},
-      {"zero", "0", {}, 0, 3},
       {"hybrid_shard", "1", {}},
       {"schedule", "1f1b", {"gpipe", "1f1b", "interleaved", "zb-h1"}},
       {"recompute", "none", {"none", "selective", "full"}},
@@ -82,7 +81,7 @@ static Status parsePlanned(const PlannedKey &key, std::string_view value) {
                std::string(value) +
                " is not available in this build: expected " +
                std::string(key.name) + "=" + std::string(key.neutral) +
-               "; dp, tp, sp and micro_batch can be set"};
+               "; dp, tp, sp, zero and micro_batch can be set"};
 }
 
 static Status parseDegree(std::string_view key, std::string_view value,
@@ -110,13 +109,19 @@ static Status parseKey(std::string_view key, std::string_view value,
     return parseDegree(key, value, request.tp);
   if (key == "micro_batch")
     return parseDegree(key, value, request.microBatch);
+  if (key == "zero") {
+    request.zero = parseInteger(value);
+    return request.zero && *request.zero >= 0 && *request.zero <= 3
+               ? Status()
+               : Status(badValue(key, value, "a whole number from 0 to 3"));
+  }
   if (key == "sp") {
     if (value != "true" && value != "false")
       return badValue(key, value, "true or false");
     request.sp = value == "true";
     return Status();
   }
-  std::string expected = "one of dp tp sp micro_batch";
+  std::string expected = "one of dp tp sp zero micro_batch";
   for (const PlannedKey &planned : plannedKeys()) {
     if (planned.name == key)
       return parsePlanned(planned, value);
@@ -139,6 +144,7 @@ static Status fitToRanks(StrategyRequest &request, int64_t ranks) {
     request.dp = dp;
     request.tp = tp;
     request.sp = request.sp.value_or(false) && tp > 1;
+    request.zero = request.zero.value_or(0);
     return Status();
   }
   if (request.dp && request.tp)

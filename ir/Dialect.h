@@ -53,6 +53,8 @@ inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 inline constexpr llvm::StringLiteral kView = "dpc.view";
 /// On a matmul: the order in which it writes its result's dimensions.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
+/// On a reshard: it happens in its own phase, although no input is read.
+inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
 } // namespace attr
 
 /// Values of `dpc.role`.

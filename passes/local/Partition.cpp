@@ -14,10 +14,12 @@ namespace {
 /// Gives ops without a phase the one of the op they are made from.
 class PhaseListener : public OpBuilder::Listener {
 public:
-  Attribute phase;
+  Attribute phase, atUse;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (phase && !op->hasAttr(attr::kPhase))
       op->setAttr(attr::kPhase, phase);
+    if (atUse)
+      op->setAttr(attr::kAtUse, atUse);
   }
 };
 
@@ -88,6 +90,7 @@ FailureOr<func::FuncOp> Partitioner::run() {
       break;
     }
     listener.phase = op.getAttr(attr::kPhase);
+    listener.atUse = op.getAttr(attr::kAtUse);
     if (failed(partition(&op))) {
       step.erase();
       return failure();

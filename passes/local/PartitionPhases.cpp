@@ -15,6 +15,9 @@
 //   no mb         forward, reads no input   setup
 //                 else                      graph phase
 //
+// Ops marked dpc.at_use (a parameter gathered for one phase), and what reads
+// them, stay in their graph phase instead of going to setup.
+//
 // An op never runs before what it reads: its phase is at least its operands'.
 // Ops are sorted by phase, else they keep their order.
 //
@@ -44,6 +47,7 @@ struct Facts {
   bool varies = false;      ///< With the micro-batch.
   bool accumulated = false; ///< Known only after the last micro-batch.
   bool fromInput = false;   ///< Depends on the step's data.
+  bool pinned = false;      ///< Made where it is used (dpc.at_use).
 };
 
 class PhaseAssigner {
@@ -83,13 +87,13 @@ int PhaseAssigner::phaseOf(Operation *op, const Facts &facts) const {
   int least = facts.phase;
   if (!hasMicroBatches) {
     int wanted = graph.value_or(std::max<int>(least, kForward));
-    if (wanted == kForward && !facts.fromInput)
+    if (wanted == kForward && !facts.fromInput && !facts.pinned)
       wanted = kSetup;
     return std::max(least, wanted);
   }
   if (facts.accumulated)
     return kUpdate;
-  if (!facts.varies)
+  if (!facts.varies && !facts.pinned)
     return kSetup;
   // A graph phase `update` inside the loop (a clip factor per micro-batch)
   // still has to run inside it.
@@ -112,7 +116,9 @@ LogicalResult PhaseAssigner::visit(Operation *op) {
     facts.varies |= from.varies;
     facts.accumulated |= from.accumulated;
     facts.fromInput |= from.fromInput;
+    facts.pinned |= from.pinned;
   }
+  facts.pinned |= op->hasAttr(attr::kAtUse);
   if (slicesMicroBatches(op))
     facts.varies = true;
   if (auto global = op->getAttrOfType<TypeAttr>("global")) {

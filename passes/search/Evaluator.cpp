@@ -77,10 +77,10 @@ void ProgramEvaluator::sumUp(func::FuncOp func) {
 
 cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   cost::Bounds bounds;
-  // Nothing but tensor parallelism splits weights and states here.
-  bounds.memoryBytes =
-      (sums.parameterBytes + sums.optimizerBytes) / strategy.tp;
-  // The fullest rank holds ceil(batch / dp) samples and reduces its gradients.
+  double weights = sums.parameterBytes / (strategy.zero == 3 ? strategy.dp : 1);
+  double states = sums.optimizerBytes / (strategy.zero ? strategy.dp : 1);
+  bounds.memoryBytes = (weights + states) / strategy.tp;
+  // The fullest rank holds ceil(batch / dp) samples.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());

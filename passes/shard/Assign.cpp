@@ -46,18 +46,26 @@ private:
   func::FuncOp func;
   MeshAttr mesh;
   std::optional<int64_t> dpAxis, tpAxis, mbAxis;
+  int64_t zero;
 
-  DenseMap<std::pair<Value, Attribute>, Value> reshards;
+  /// By value, target sharding, and for parameters gathered at use the phase.
+  DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, Value> reshards;
   /// Values that exist only when all micro-batches of a step are done.
   DenseSet<Value> late;
   /// Parameter whose gradient a value is.
   DenseMap<Value, BlockArgument> parameterOf;
+  /// Where a parameter's states lie and its update is computed.
+  DenseMap<Value, ShardingSpec> updateSpecs;
   std::string why;
 
   // Arguments and results of the function.
   ShardingSpec argumentSpec(BlockArgument arg);
   LogicalResult assignArguments();
+  ShardingSpec splitOverData(ShardingSpec spec) const;
+  bool isGatheredAtUse(Value value) const;
   void findParameterGradients();
+  void reshardGradient(OpBuilder &builder, Value gradient,
+                       BlockArgument parameter, Attribute phase);
   void assignReturn(func::ReturnOp op);
 
   // Sums of gradients.
@@ -98,7 +106,7 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
     : facts(facts), choices(choices), func(facts.func),
       mesh(meshFor(facts.func->getContext(), degrees)),
       dpAxis(mesh.findAxis("dp")), tpAxis(mesh.findAxis("tp")),
-      mbAxis(mesh.findAxis(kMicroBatchAxis)) {}
+      mbAxis(mesh.findAxis(kMicroBatchAxis)), zero(dpAxis ? degrees.zero : 0) {}
 
 /// Equal without looking for a canonical form; false may still be equal.
 static bool isSamePlacement(const ShardingSpec &a, const ShardingSpec &b) {
@@ -142,6 +150,33 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
   return spec;
 }
 
+/// `spec` also split over dp: on the factor that this pads least, the first of
+/// equals. Unchanged where nothing has two elements.
+ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
+  Factor *best = nullptr;
+  double bestWaste = std::numeric_limits<double>::infinity();
+  int64_t ranks = mesh.getSizes()[*dpAxis];
+  for (DimFactors &dim : spec.dims)
+    for (Factor &factor : dim) {
+      int64_t local = localFactorSize(mesh, factor.size, factor.axes);
+      double waste = double(ceilDiv(local, ranks) * ranks) / local;
+      if (local > 1 && waste < bestWaste) {
+        best = &factor;
+        bestWaste = waste;
+      }
+    }
+  if (best)
+    best->axes.push_back(*dpAxis);
+  for (DimFactors &dim : spec.dims)
+    dim = canonicalize(mesh, dim);
+  return spec;
+}
+
+/// Stored split over dp (ZeRO-3): every phase gathers it anew.
+bool Assigner::isGatheredAtUse(Value value) const {
+  return zero == 3 && updateSpecs.count(value);
+}
+
 LogicalResult Assigner::assignArguments() {
   auto attrOf = [&](BlockArgument arg, StringRef name) {
     return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), name);
@@ -153,12 +188,18 @@ LogicalResult Assigner::assignArguments() {
   for (BlockArgument arg : func.getArguments()) {
     if (attrOf(arg, attr::kOf))
       continue;
-    assign(arg, argumentSpec(arg));
+    ShardingSpec spec = argumentSpec(arg);
     auto name = attrOf(arg, attr::kName), role = attrOf(arg, attr::kRole);
-    if (name && role && role.getValue() == role::kParameter)
-      parameters[name.getValue()] = arg;
+    if (role && role.getValue() == role::kParameter) {
+      updateSpecs[arg] = zero ? splitOverData(spec) : spec;
+      if (zero == 3)
+        spec = updateSpecs[arg];
+      if (name)
+        parameters[name.getValue()] = arg;
+    }
+    assign(arg, spec);
   }
-  // States lie where their parameter lies.
+  // States lie where their parameter is updated.
   for (BlockArgument arg : func.getArguments()) {
     auto of = attrOf(arg, attr::kOf);
     if (!of)
@@ -174,7 +215,7 @@ LogicalResult Assigner::assignArguments() {
     if (cast<RankedTensorType>(parameter.getType()).getShape() !=
         cast<RankedTensorType>(arg.getType()).getShape())
       return error() << ", a parameter of another shape";
-    assign(arg, actual(parameter));
+    assign(arg, updateSpecs.at(parameter));
   }
   return success();
 }
@@ -300,7 +341,7 @@ void Assigner::assignGradientSum(BinaryOp root) {
     BlockArgument arg = parameter->second;
     parameterOf[total] = arg;
     if (arg)
-      reshard(builder, total, actual(arg), root->getAttr(attr::kPhase));
+      reshardGradient(builder, total, arg, root->getAttr(attr::kPhase));
   }
   root.getResult().replaceAllUsesWith(total);
   root.erase();
@@ -379,8 +420,11 @@ std::vector<DimFactors> Assigner::iterSplits(Operation *op,
   }
   // Parameter, states and gradient lie alike, however that is.
   if (isa<AdamWOp, SgdOp>(op)) {
-    ShardingSpec parameter = actual(op->getOperand(0));
-    splits.assign(parameter.dims.begin(), parameter.dims.end());
+    auto update = updateSpecs.find(op->getOperand(0));
+    const ShardingSpec &spec = update != updateSpecs.end()
+                                   ? update->second
+                                   : actual(op->getOperand(0));
+    splits.assign(spec.dims.begin(), spec.dims.end());
   }
   return splits;
 }
@@ -442,9 +486,9 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const TpChoice &choice) {
     if (rule.combines) {
       // Any sharding will do; a gradient has been brought to its parameter's.
       auto parameter = parameterOf.find(operand);
-      spec = actual(parameter != parameterOf.end() && parameter->second
-                        ? Value(parameter->second)
-                        : operand);
+      spec = parameter != parameterOf.end() && parameter->second
+                 ? updateSpecs.at(parameter->second)
+                 : actual(operand);
       spec.partial.clear();
     } else {
       spec = specFor(map, cast<RankedTensorType>(operand.getType()).getShape(),
@@ -483,7 +527,8 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
   ShardingAttr target = to.toAttr();
   if (getSharding(value.getType()) == target)
     return value;
-  Value &made = reshards[{value, target}];
+  bool atUse = isGatheredAtUse(value);
+  Value &made = reshards[{value, {target, atUse ? phase : Attribute()}}];
   if (made)
     return made;
   auto type = cast<RankedTensorType>(value.getType());
@@ -491,11 +536,32 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
       ReshardOp::create(builder, value.getLoc(), withSharding(type, to), value);
   if (phase)
     op->setAttr(attr::kPhase, phase);
+  if (atUse)
+    op->setAttr(attr::kAtUse, builder.getUnitAttr());
   bool accumulates =
       mbAxis && actual(value).partialOver(*mbAxis) && !to.partialOver(*mbAxis);
   if (accumulates || late.contains(value))
     late.insert(op.getResult());
   return made = op.getResult();
+}
+
+/// Brings a gradient to where its parameter is updated. From ZeRO-2 on it is
+/// scattered before it is accumulated, so that no rank keeps all of it.
+void Assigner::reshardGradient(OpBuilder &builder, Value gradient,
+                               BlockArgument parameter, Attribute phase) {
+  const ShardingSpec &target = updateSpecs.at(parameter);
+  std::optional<ReduceKind> pending;
+  if (mbAxis)
+    pending = actual(gradient).partialOver(*mbAxis);
+  if (zero >= 2 && pending) {
+    ShardingSpec scattered = target;
+    scattered.partial.push_back({*mbAxis, *pending});
+    Value shard = reshard(builder, gradient, scattered, phase);
+    Value &done = reshards[{gradient, {target.toAttr(), Attribute()}}];
+    done = reshard(builder, shard, target, phase);
+    return;
+  }
+  reshard(builder, gradient, target, phase);
 }
 
 void Assigner::apply(Operation *op, const OpPlan &plan) {
@@ -514,7 +580,7 @@ void Assigner::apply(Operation *op, const OpPlan &plan) {
       late.insert(result);
     auto parameter = parameterOf.find(result);
     if (parameter != parameterOf.end() && parameter->second)
-      reshard(builder, result, actual(parameter->second), phase);
+      reshardGradient(builder, result, parameter->second, phase);
   }
 }
 

@@ -26,6 +26,8 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
     Option<"sp", "sp", "bool", "false", "Split norms along the sequence.">,
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
+    Option<"zero", "zero", "int64_t", "0",
+           "ZeRO stage: 1 splits states, 2 gradients, 3 parameters over dp.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "cluster.json or local:N; local:(dp * tp) when empty.">,
   ];

@@ -31,7 +31,7 @@ void ProgramFacts::findInputs() {
     if (!type || roleOf(func, arg) != role::kInput)
       continue;
     auto batchDim =
-        func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), "dpc.batch_dim");
+        func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), attr::kBatchDim);
     int64_t index = 0;
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
       for (size_t i = 0; i < factors.factors(arg, dim).size(); ++i, ++index) {

@@ -34,7 +34,7 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       func.emitError(loaded.error());
       return signalPassFailure();
     }
-    ShardDegrees degrees{dp, tp, sp, microBatches};
+    ShardDegrees degrees{dp, tp, sp, microBatches, zero};
     ProgramFacts facts(func);
     cost::Result<ShardChoices> choices = chooseShards(facts, *loaded, degrees);
     if (!choices) {

@@ -40,6 +40,10 @@ struct ShardDegrees {
   int64_t tp = 1;
   bool sp = false;
   int64_t microBatches = 1;
+  /// ZeRO stage: what is split over dp besides the batch. 1: optimizer states
+  /// (and the update); 2: gradients, reduced in every micro-batch; 3: stored
+  /// parameters, gathered at each use.
+  int64_t zero = 0;
 };
 
 /// What was chosen, for forward ops and for function arguments.

@@ -4,7 +4,7 @@
 Every collective of a step appears in these tests by phase, kind, group and bytes; one more or one less fails.
 `hidden` is one activation [batch, sequence, hidden] of the whole batch, `rows` one float per token.
 """
-import collections
+import collections, math
 import unittest
 
 import e2e
@@ -105,6 +105,43 @@ class Communication(unittest.TestCase):
         sent = Collectives(plan)
         self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
         self.same(sent.traffic(gradients=False), {("update", "all_reduce", "sum", "dp", SCALAR): 2})
+
+    def scattered(self, strategy):
+        """(parameter bytes, bytes reduced to shards, bytes gathered) of a ZeRO plan of gpt2-tiny on 4 ranks."""
+        plan = self.plan("gpt2-tiny", strategy, 4)
+        sent = Collectives(plan)
+        parameters = sum(4 * math.prod(tensor["global_shape"]) for tensor in trained(plan))
+        total = collections.Counter()
+        for phase, instruction in sent.all:
+            total[instruction["op"]] += sum(buffer["bytes"] for buffer in sent.buffers(instruction))
+        # What is left to all-reduce: two sums of the loss, and the norm over shards.
+        self.assertEqual(total["all_reduce"], 3 * SCALAR)
+        return parameters, total["reduce_scatter"], total["all_gather"], plan
+
+    def test_zero_1_and_2_move_the_bytes_of_ddp(self):
+        # An all-reduce is a reduce-scatter and an all-gather of the same bytes.
+        for zero in (1, 2):
+            with self.subTest(zero=zero):
+                parameters, reduced, gathered, _ = self.scattered(f"dp=4,zero={zero}")
+                self.assertEqual((reduced, gathered), (parameters, parameters))
+
+    def test_zero_3_gathers_what_each_phase_reads(self):
+        parameters, reduced, gathered, plan = self.scattered("dp=4,zero=3")
+        self.assertEqual(reduced, parameters)
+        # All of it forward; backward the matrices and norm scales, not the biases: at most 1.5 times DDP in all.
+        biases = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("bias"))
+        positions = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("wpe.weight"))
+        self.assertEqual(gathered, 2 * parameters - biases - positions)
+
+    def test_zero_shrinks_what_a_rank_stores(self):
+        def stored(zero, role):
+            plan = self.plan("gpt2-tiny", f"dp=4,zero={zero}", 4)
+            return sum(plan["buffers"][t["buffer"]]["bytes"] for t in plan["tensors"] if t["role"] == role)
+        full = {role: stored(0, role) for role in ("parameter", "state")}
+        self.assertEqual(full["state"], 2 * full["parameter"])
+        self.assertEqual(stored(1, "parameter"), full["parameter"])
+        self.assertEqual(stored(1, "state") * 4, full["state"])
+        self.assertEqual(stored(3, "parameter") * 4, full["parameter"])
 
     def tensor_parallel(self, model, around):
         """Two all-reduces forward and two backward in a block, what surrounds the blocks, and the norm."""

@@ -2,6 +2,14 @@
 // RUN: dpc-opt %s --split-input-file --dpc-shard="dp=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s --check-prefix=MB
 // RUN: dpc-opt %s --split-input-file --dpc-shard="tp=3" --dpc-verify-sharded | FileCheck %s --check-prefix=UNEVEN
 
+// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
+
+// Stored split over dp, gathered where it is used.
+// ZERO-LABEL: func.func @train_step
+// ZERO-SAME: %[[W1:.*]]: tensor<16x64xf32, #s_dp_r>
+// ZERO: %[[FULL:.*]] = dpc.reshard %[[W1]] {dpc.at_use, dpc.phase = "forward"}
+// ZERO: dpc.matmul %{{.*}}, %[[FULL]]
+
 // The first matmul is split by columns, the second by rows: one reduction at
 // the end (Megatron's MLP).
 // CHECK-LABEL: func.func @train_step
@@ -79,6 +87,11 @@ func.func @forward(
 
 // -----
 
+// ZeRO: the gradient is scattered, the update is computed on a shard.
+// ZERO-LABEL: func.func @forward
+// ZERO-LABEL: func.func @train_step
+// ZERO: dpc.reshard %{{.*}} : tensor<16x64xf32, #s_r_r_sum_dp> -> tensor<16x64xf32, #s_dp_r>
+// ZERO: dpc.sgd {{.*}} -> (tensor<16x64xf32, #s_dp_r>
 // A gradient is brought to its parameter's sharding where it is made, once; the
 // norm and the optimizer read the same value.
 // CHECK-LABEL: func.func @train_step

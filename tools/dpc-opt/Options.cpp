@@ -120,7 +120,8 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "cluster.json, or local:N for N ranks on this machine")
       ->group(group);
   app.add_option("--strategy", o.strategy,
-                 "auto, or fixed keys: dp=N,tp=N,sp=true|false,micro_batch=N")
+                 "auto, or fixed keys: "
+                 "dp=N,tp=N,sp=true|false,zero=0..3,micro_batch=N")
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,

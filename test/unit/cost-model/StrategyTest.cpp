@@ -72,7 +72,7 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
             "--strategy: key 'dp' is given twice; expected once");
   EXPECT_EQ(errorOf("ddp=2", 4),
             "--strategy: unknown key 'ddp'; expected one of dp tp sp "
-            "micro_batch pp vpp cp cp_kind ep zero hybrid_shard schedule "
+            "zero micro_batch pp vpp cp cp_kind ep hybrid_shard schedule "
             "recompute offload");
   EXPECT_EQ(errorOf("", 4),
             "--strategy: ''; expected auto or KEY=VALUE,... such as dp=2,tp=4");
@@ -80,6 +80,24 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
                            "dp=9223372036854775807,tp=2", "tp=x", "tp=-1",
                            "dp=1e3", "offload=cpu", "schedule=zb-h1"})
     EXPECT_NE(errorOf(text, 4).find("expected"), std::string::npos) << text;
+}
+
+TEST(EnumerateStrategies, ZeroStagesWhereThereIsDataParallelism) {
+  StrategySpace space;
+  space.ranks = 4;
+  space.globalBatch = 4;
+  space.zeros = {0, 1, 3};
+  int64_t stages = 0;
+  for (const Strategy &strategy :
+       enumerateStrategies(*parseStrategy("auto", 4), space)) {
+    EXPECT_TRUE(strategy.zero == 0 || strategy.dp > 1);
+    stages |= int64_t(1) << strategy.zero;
+  }
+  EXPECT_EQ(stages, 0b1011);
+  // Fixed degrees mean stage 0 unless it is named; stage 2 is only tried then.
+  EXPECT_EQ(enumerateStrategies(*parseStrategy("dp=4", 4), space)[0].zero, 0);
+  EXPECT_EQ(
+      enumerateStrategies(*parseStrategy("dp=4,zero=2", 4), space)[0].zero, 2);
 }
 
 TEST(EnumerateStrategies, AllFactorizationsInOrder) {
