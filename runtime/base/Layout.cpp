@@ -183,6 +183,13 @@ template <typename F> void forEachRun(const CopyNest &nest, F &&copy) {
 
 } // namespace
 
+void forEachRun(const Layout &layout, const Mesh &mesh, int64_t rank,
+                int64_t mb,
+                const std::function<void(int64_t global, int64_t local,
+                                         int64_t count)> &run) {
+  forEachRun(makeNest(layout, mesh, rank, mb), run);
+}
+
 void packShard(const void *global, void *local, int64_t elementBytes,
                const Layout &layout, const Mesh &mesh, int64_t rank,
                int64_t mb) {

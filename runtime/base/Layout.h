@@ -23,6 +23,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,14 @@ std::vector<int64_t> localShape(const Layout &layout, const Mesh &mesh);
 /// axis used at most once.
 Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
                    const Mesh &mesh);
+
+/// Calls `run(global, local, count)` for every run of consecutive elements of
+/// the shard of (rank, mb): `count` elements from index `global` of the dense
+/// row-major array lie from index `local` of the shard on.
+void forEachRun(const Layout &layout, const Mesh &mesh, int64_t rank,
+                int64_t mb,
+                const std::function<void(int64_t global, int64_t local,
+                                         int64_t count)> &run);
 
 /// Copies the shard of (rank, mb) out of the dense row-major array `global`
 /// into `local`. Padding is left as it is: fill `local` first.

@@ -2,6 +2,7 @@
 
 #include "runtime/exec/Random.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dpc::rt {
@@ -111,10 +112,37 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
+// Neither needs the global tensor, which may be larger than the memory.
+
+static void fillWithZeros(const Tensor &tensor, const Mesh &mesh, int rank,
+                          void *local) {
+  int64_t bytes = sizeOf(tensor.dtype);
+  forEachRun(
+      tensor.layout, mesh, rank, 0, [&](int64_t, int64_t at, int64_t count) {
+        std::memset(static_cast<char *>(local) + at * bytes, 0, count * bytes);
+      });
+}
+
+static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
+                           const Mesh &mesh, int rank, void *local) {
+  constexpr int64_t kChunk = 1 << 16;
+  int64_t bytes = sizeOf(tensor.dtype);
+  HostTensor chunk = HostTensor::zeros(tensor.dtype, {kChunk});
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t global, int64_t at, int64_t count) {
+               for (int64_t done = 0; done < count; done += kChunk) {
+                 int64_t now = std::min(kChunk, count - done);
+                 chunk.shape = {now};
+                 fillRandom(chunk, stream, kDeviation, 0, global + done);
+                 std::memcpy(static_cast<char *>(local) + (at + done) * bytes,
+                             chunk.data.data(), now * bytes);
+               }
+             });
+}
+
 /// Without a source: states are zero, weights are what --init says.
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
-  HostTensor value = HostTensor::zeros(tensor.dtype, tensor.globalShape);
   bool isWeight = tensor.init != InitKind::Zeros;
   if (isWeight && choice.kind == InitChoice::Kind::File) {
     auto it = choice.file->entries.find(tensor.name);
@@ -138,13 +166,13 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
         nameWithRole(tensor) +
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
-  if (isWeight && choice.kind != InitChoice::Kind::Zeros) {
-    bool isChosen = choice.kind == InitChoice::Kind::Random;
-    uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
-    fillRandom(value, RandomStream(seed, tensor.name), kDeviation, 0);
+  if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {
+    fillWithZeros(tensor, mesh, rank, local);
+    return Status::success();
   }
-  packShard(value.data.data(), local, sizeOf(tensor.dtype), tensor.layout, mesh,
-            rank, 0);
+  bool isChosen = choice.kind == InitChoice::Kind::Random;
+  uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
+  fillWithRandom(RandomStream(seed, tensor.name), tensor, mesh, rank, local);
   return Status::success();
 }
 

@@ -31,15 +31,15 @@ double RandomStream::normal(uint64_t index) const {
 }
 
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
-                double deviation, int64_t limit) {
+                double deviation, int64_t limit, int64_t first) {
   uint64_t range = limit > 0 ? static_cast<uint64_t>(limit) : 2;
   if (tensor.dtype == DType::Bool)
     range = 2;
   int64_t count = tensor.elements();
   for (int64_t i = 0; i < count; ++i)
     tensor.set(i, isFloat(tensor.dtype)
-                      ? stream.normal(i) * deviation
-                      : static_cast<double>(stream.bits(i) % range));
+                      ? stream.normal(first + i) * deviation
+                      : static_cast<double>(stream.bits(first + i) % range));
 }
 
 } // namespace dpc::rt

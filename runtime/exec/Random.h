@@ -28,10 +28,11 @@ private:
   uint64_t key;
 };
 
-/// Fills `tensor`: floats normal with the standard deviation, integers uniform
-/// in [0, limit), or in {0, 1} without a limit; bool 0 or 1.
+/// Fills `tensor` with the numbers from index `first` on: floats normal with
+/// the standard deviation, integers uniform in [0, limit), or in {0, 1} without
+/// a limit; bool 0 or 1.
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
-                double deviation, int64_t limit);
+                double deviation, int64_t limit, int64_t first = 0);
 
 } // namespace dpc::rt
 
