@@ -14,10 +14,8 @@ namespace {
 struct PlannedKey {
   std::string_view name;
   std::string_view neutral;
-  /// Other values the key may have; empty = a whole number >= `least`.
+  /// Other values the key may have; empty = a whole number >= 1.
   std::vector<std::string_view> values;
-  int64_t least = 1;
-  int64_t most = INT64_MAX;
 };
 
 } // namespace
@@ -53,11 +51,8 @@ static Error badValue(std::string_view key, std::string_view value,
 
 /// What a key that is not available accepts, for messages.
 static std::string describeValues(const PlannedKey &key) {
-  if (key.values.empty() && key.most != INT64_MAX)
-    return "a whole number from " + std::to_string(key.least) + " to " +
-           std::to_string(key.most);
   if (key.values.empty())
-    return "a whole number >= " + std::to_string(key.least);
+    return "a whole number >= 1";
   std::string text = "one of";
   for (std::string_view value : key.values)
     text += " " + std::string(value);
@@ -68,7 +63,7 @@ static std::string describeValues(const PlannedKey &key) {
 static Status parsePlanned(const PlannedKey &key, std::string_view value) {
   std::optional<int64_t> number = parseInteger(value);
   bool isValid = key.values.empty()
-                     ? number && *number >= key.least && *number <= key.most
+                     ? number && *number >= 1
                      : std::find(key.values.begin(), key.values.end(), value) !=
                            key.values.end();
   if (!isValid)

@@ -48,7 +48,7 @@ TEST(ParseStrategy, NeutralValuesOfOtherKeysAreAccepted) {
 TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
   EXPECT_EQ(errorOf("pp=2", 4),
             "--strategy: pp=2 is not available in this build: expected pp=1; "
-            "dp, tp, sp and micro_batch can be set");
+            "dp, tp, sp, zero and micro_batch can be set");
   EXPECT_EQ(errorOf("dp=2,tp=4", 4),
             "--strategy: dp=2,tp=4 needs 2 x 4 ranks; expected dp x tp = 4, "
             "the ranks of the cluster");
