@@ -100,64 +100,94 @@ ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
   return layout;
 }
 
-ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
-  int64_t bound = arenaLowerBound(buffers, alignment);
+namespace {
+
+/// Tries orders of placing and keeps the best layout.
+class OrderSearch {
+public:
+  OrderSearch(const std::vector<Lifetime> &buffers, int64_t alignment)
+      : buffers(buffers), alignment(alignment),
+        bound(arenaLowerBound(buffers, alignment)), packer(buffers, alignment) {
+    best.bytes = -1;
+  }
+
+  void trySortedOrders();
+  void tryMixtures();
+  void tryMoves();
+  ArenaLayout take() {
+    best.bytes = std::max<int64_t>(best.bytes, 0);
+    return std::move(best);
+  }
+
+private:
+  const std::vector<Lifetime> &buffers;
+  int64_t alignment, bound;
+  Packer packer;
+  ArenaLayout best;
+  std::vector<size_t> bestOrder;
+  std::mt19937 random{1};
+
+  double span(size_t i) const {
+    return double(buffers[i].last - buffers[i].first + 1);
+  }
+  bool isTight() const { return best.bytes <= bound + bound / 200; }
+  void tryOrder(const std::vector<size_t> &order);
+  void trySorted(const std::function<double(size_t)> &key);
+};
+
+} // namespace
+
+void OrderSearch::tryOrder(const std::vector<size_t> &order) {
+  for (bool lowest : {true, false}) {
+    if (best.bytes == bound)
+      return;
+    ArenaLayout layout = packer.place(order, lowest);
+    if (best.bytes < 0 || layout.bytes < best.bytes) {
+      best = std::move(layout);
+      bestOrder = order;
+    }
+  }
+}
+
+/// By falling key, the larger buffer first among equals.
+void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
-  Packer packer(buffers, alignment);
-  ArenaLayout best;
-  best.bytes = -1;
-  std::vector<size_t> bestOrder;
-  auto tryOrder = [&](const std::vector<size_t> &candidate) {
-    for (bool lowest : {true, false}) {
-      if (best.bytes == bound)
-        return;
-      ArenaLayout layout = packer.place(candidate, lowest);
-      if (best.bytes < 0 || layout.bytes < best.bytes) {
-        best = std::move(layout);
-        bestOrder = candidate;
-      }
-    }
-  };
-  auto span = [&](size_t i) { return buffers[i].last - buffers[i].first + 1; };
-  using Key = std::function<double(size_t)>;
-  const Key keys[] = {
-      [&](size_t i) { return -double(span(i)); },
-      [&](size_t i) { return -double(buffers[i].bytes); },
-      [&](size_t i) { return -double(buffers[i].bytes) * double(span(i)); },
-      [&](size_t i) { return double(buffers[i].first); },
-      [&](size_t i) { return -double(buffers[i].last); }};
-  for (const Key &key : keys) {
-    std::vector<size_t> sorted = order;
-    std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
-      return std::tuple(key(a), -buffers[a].bytes, a) <
-             std::tuple(key(b), -buffers[b].bytes, b);
-    });
-    tryOrder(sorted);
-  }
-  // Long-lived and large first, in several mixtures.
-  std::mt19937 random(1);
-  for (int round = 0; round < 24 && best.bytes > bound + bound / 200; ++round) {
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tuple(-key(a), -buffers[a].bytes, a) <
+           std::tuple(-key(b), -buffers[b].bytes, b);
+  });
+  tryOrder(order);
+}
+
+void OrderSearch::trySortedOrders() {
+  trySorted([&](size_t i) { return span(i); });
+  trySorted([&](size_t i) { return double(buffers[i].bytes); });
+  trySorted([&](size_t i) { return double(buffers[i].bytes) * span(i); });
+  trySorted([&](size_t i) { return -double(buffers[i].first); });
+  trySorted([&](size_t i) { return double(buffers[i].last); });
+}
+
+/// Long-lived and large first, in several mixtures.
+void OrderSearch::tryMixtures() {
+  for (int round = 0; round < 24 && !isTight(); ++round) {
     double weight = double(random() % 1000) / 500.0;
     double jitter = double(random() % 100) / 250.0;
     std::vector<double> score(buffers.size());
     for (size_t i = 0; i < buffers.size(); ++i)
-      score[i] = std::pow(double(buffers[i].bytes) + 1, weight) *
-                 double(span(i)) *
+      score[i] = std::pow(double(buffers[i].bytes) + 1, weight) * span(i) *
                  (1 + jitter * double(random() % 1000) / 1000.0);
-    std::vector<size_t> sorted = order;
-    std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
-      return std::tuple(-score[a], a) < std::tuple(-score[b], b);
-    });
-    tryOrder(sorted);
+    trySorted([&](size_t i) { return score[i]; });
   }
-  // Then the best order is changed a little, again and again: what sticks out
-  // over the bound, or lies below that, moves to an earlier place. The work is
-  // bounded by comparisons, so that the result does not depend on the machine.
+}
+
+/// Changes the best order a little, again and again: what sticks out over the
+/// bound, or lies below that, moves to an earlier place. The work is bounded by
+/// comparisons, so that the result does not depend on the machine.
+void OrderSearch::tryMoves() {
   double pairs = double(buffers.size()) * double(buffers.size());
   auto rounds = int64_t(std::clamp(kComparisons / (pairs + 1), 8.0, 2000.0));
-  for (int64_t round = 0; round < rounds && best.bytes > bound + bound / 200;
-       ++round) {
+  for (int64_t round = 0; round < rounds && !isTight(); ++round) {
     int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
     std::vector<size_t> moved = bestOrder;
     for (size_t place = 1; place < moved.size(); ++place) {
@@ -171,9 +201,14 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
     }
     tryOrder(moved);
   }
-  if (best.bytes < 0)
-    best.bytes = 0;
-  return best;
+}
+
+ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
+  OrderSearch search(buffers, alignment);
+  search.trySortedOrders();
+  search.tryMixtures();
+  search.tryMoves();
+  return search.take();
 }
 
 } // namespace dpc::codegen

@@ -1,0 +1,135 @@
+//===- AssignArguments.cpp - Where arguments and results lie --------------===//
+#include "passes/shard/Assigner.h"
+
+using namespace mlir;
+using namespace dpc;
+
+ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
+  auto type = cast<RankedTensorType>(arg.getType());
+  ShardingSpec spec = ShardingSpec::replicated(mesh, type.getShape());
+  auto role =
+      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+  bool isInput = role && role.getValue() == role::kInput;
+  auto found = choices.arguments.find(arg);
+  TpState state =
+      found == choices.arguments.end() ? tp::replicated : found->second;
+  int64_t index = 0;
+  bool batchDone = false;
+  for (int64_t d = 0, e = type.getRank(); d < e; ++d) {
+    DimFactors dim;
+    for (int64_t size : facts.factors.factors(arg, d)) {
+      Factor factor{size, {}};
+      if (isInput && !batchDone &&
+          facts.factors.classOf(arg, index) == facts.batchClass) {
+        batchDone = true;
+        for (auto axis : {dpAxis, mbAxis})
+          if (axis)
+            factor.axes.push_back(*axis);
+      }
+      if (tpAxis && state == tp::firstSplit + index)
+        factor.axes.push_back(*tpAxis);
+      dim.push_back(factor);
+      ++index;
+    }
+    if (!dim.empty())
+      spec.dims[d] = canonicalize(mesh, dim);
+  }
+  return spec;
+}
+
+/// `spec` also split over dp: on the factor that this pads least, the first of
+/// equals. Unchanged where nothing has two elements.
+ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
+  Factor *best = nullptr;
+  double bestWaste = std::numeric_limits<double>::infinity();
+  int64_t ranks = mesh.getSizes()[*dpAxis];
+  for (DimFactors &dim : spec.dims)
+    for (Factor &factor : dim) {
+      int64_t local = localFactorSize(mesh, factor.size, factor.axes);
+      double waste = double(ceilDiv(local, ranks) * ranks) / local;
+      if (local > 1 && waste < bestWaste) {
+        best = &factor;
+        bestWaste = waste;
+      }
+    }
+  if (best)
+    best->axes.push_back(*dpAxis);
+  for (DimFactors &dim : spec.dims)
+    dim = canonicalize(mesh, dim);
+  return spec;
+}
+
+/// Stored split over dp (ZeRO-3): every phase gathers it anew.
+bool Assigner::isGatheredAtUse(Value value) const {
+  return zero == 3 && updateSpecs.count(value);
+}
+
+LogicalResult Assigner::assignArguments() {
+  auto attrOf = [&](BlockArgument arg, StringRef name) {
+    return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), name);
+  };
+  auto assign = [](BlockArgument arg, const ShardingSpec &spec) {
+    arg.setType(withSharding(cast<RankedTensorType>(arg.getType()), spec));
+  };
+  llvm::StringMap<BlockArgument> parameters;
+  for (BlockArgument arg : func.getArguments()) {
+    if (attrOf(arg, attr::kOf))
+      continue;
+    ShardingSpec spec = argumentSpec(arg);
+    auto name = attrOf(arg, attr::kName), role = attrOf(arg, attr::kRole);
+    if (role && role.getValue() == role::kParameter) {
+      updateSpecs[arg] = zero ? splitOverData(spec) : spec;
+      if (zero == 3)
+        spec = updateSpecs[arg];
+      if (name)
+        parameters[name.getValue()] = arg;
+    }
+    assign(arg, spec);
+  }
+  // States lie where their parameter is updated.
+  for (BlockArgument arg : func.getArguments()) {
+    auto of = attrOf(arg, attr::kOf);
+    if (!of)
+      continue;
+    auto error = [&] {
+      return emitError(func.getLoc(), "state ")
+             << func.getArgAttr(arg.getArgNumber(), attr::kName)
+             << " (argument " << arg.getArgNumber() << ") is of " << of;
+    };
+    BlockArgument parameter = parameters.lookup(of.getValue());
+    if (!parameter)
+      return error() << ", which is the name of no parameter";
+    if (cast<RankedTensorType>(parameter.getType()).getShape() !=
+        cast<RankedTensorType>(arg.getType()).getShape())
+      return error() << ", a parameter of another shape";
+    assign(arg, updateSpecs.at(parameter));
+  }
+  return success();
+}
+
+void Assigner::findParameterGradients() {
+  func.walk([&](Operation *op) {
+    if (auto adamw = dyn_cast<AdamWOp>(op))
+      parameterOf[adamw.getG()] = dyn_cast<BlockArgument>(adamw.getP());
+    if (auto sgd = dyn_cast<SgdOp>(op))
+      parameterOf[sgd.getG()] = dyn_cast<BlockArgument>(sgd.getP());
+  });
+}
+
+void Assigner::assignReturn(func::ReturnOp op) {
+  OpBuilder builder(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned i = operand.getOperandNumber();
+    ShardingSpec to = actual(operand.get());
+    to.partial.clear();
+    if (auto tied = func.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
+      to = actual(func.getArgument(tied.getInt()));
+    Operation *producer = operand.get().getDefiningOp();
+    Attribute phase = producer ? producer->getAttr(attr::kPhase)
+                               : builder.getStringAttr("update");
+    operand.set(reshard(builder, operand.get(), to, phase));
+  }
+  func.setType(FunctionType::get(func->getContext(),
+                                 func.getBody().front().getArgumentTypes(),
+                                 op.getOperandTypes()));
+}

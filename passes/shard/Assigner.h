@@ -1,0 +1,105 @@
+//===- Assigner.h - The state of one assignment ------------------*- C++
+//-*-===//
+//
+// Private to Assign.cpp (ops), AssignArguments.cpp (the function's boundary,
+// ZeRO) and AssignGradients.cpp (sums of gradients). See Assign.h.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SHARD_ASSIGNER_H
+#define DPC_PASSES_SHARD_ASSIGNER_H
+
+#include "passes/shard/Assign.h"
+
+#include <memory>
+
+namespace dpc {
+
+/// How one op will be split: the sharding each operand must have, and the
+/// results' shardings that follow.
+struct OpPlan {
+  std::vector<ShardingSpec> operands, results;
+  double bytes = 0; ///< One rank sends this much for the reshards.
+};
+
+class Assigner {
+public:
+  Assigner(const ProgramFacts &facts, const ShardChoices &choices,
+           const ShardDegrees &degrees);
+  llvm::LogicalResult run();
+
+private:
+  const ProgramFacts &facts;
+  const ShardChoices &choices;
+  mlir::func::FuncOp func;
+  MeshAttr mesh;
+  std::optional<int64_t> dpAxis, tpAxis, mbAxis;
+  int64_t zero;
+
+  /// By value, target sharding, and for parameters gathered at use the phase.
+  llvm::DenseMap<
+      std::pair<mlir::Value, std::pair<mlir::Attribute, mlir::Attribute>>,
+      mlir::Value>
+      reshards;
+  /// Values that exist only when all micro-batches of a step are done.
+  llvm::DenseSet<mlir::Value> late;
+  /// Parameter whose gradient a value is.
+  llvm::DenseMap<mlir::Value, mlir::BlockArgument> parameterOf;
+  /// Where a parameter's states lie and its update is computed.
+  llvm::DenseMap<mlir::Value, ShardingSpec> updateSpecs;
+  std::string why;
+
+  // Arguments and results of the function.
+  ShardingSpec argumentSpec(mlir::BlockArgument arg);
+  llvm::LogicalResult assignArguments();
+  ShardingSpec splitOverData(ShardingSpec spec) const;
+  bool isGatheredAtUse(mlir::Value value) const;
+  void findParameterGradients();
+  void reshardGradient(mlir::OpBuilder &builder, mlir::Value gradient,
+                       mlir::BlockArgument parameter, mlir::Attribute phase);
+  void assignReturn(mlir::func::ReturnOp op);
+
+  // Sums of gradients.
+  void assignGradientSum(BinaryOp root);
+  mlir::Value addUp(mlir::OpBuilder &builder,
+                    llvm::ArrayRef<mlir::Value> values, mlir::Operation *like);
+  ShardingSpec cheapestCommon(llvm::ArrayRef<mlir::Value> values) const;
+
+  // Ops.
+  llvm::LogicalResult assignOp(mlir::Operation *op);
+  llvm::SmallVector<TpChoice> candidates(mlir::Operation *op) const;
+  TpChoice gradientChoice(mlir::Operation *op, mlir::Operation *forward) const;
+  std::vector<DimFactors> iterSplits(mlir::Operation *op,
+                                     const TpChoice &choice) const;
+  std::optional<OpPlan> plan(mlir::Operation *op, const TpChoice &choice);
+  void keepPartials(mlir::Operation *op, const TpChoice &choice,
+                    const std::vector<DimFactors> &splits, OpPlan &plan) const;
+  ShardingSpec specFor(const TensorMap &map, llvm::ArrayRef<int64_t> shape,
+                       const std::vector<DimFactors> &splits) const;
+  void apply(mlir::Operation *op, const OpPlan &plan);
+  mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
+                      const ShardingSpec &to, mlir::Attribute phase);
+
+  /// How a value lies. Types are few, values many: read once per type.
+  const ShardingSpec &actual(mlir::Value value) const {
+    auto [it, isNew] = specs.try_emplace(value.getType());
+    if (isNew)
+      it->second = std::make_unique<ShardingSpec>(*ShardingSpec::get(
+          mlir::cast<mlir::RankedTensorType>(value.getType())));
+    return *it->second;
+  }
+  mutable llvm::DenseMap<mlir::Type, std::unique_ptr<ShardingSpec>> specs;
+};
+
+/// Equal without looking for a canonical form; false may still be equal.
+inline bool isSamePlacement(const ShardingSpec &a, const ShardingSpec &b) {
+  return a.partial == b.partial && a.dims == b.dims;
+}
+
+/// An addition that differentiation made to sum up gradients.
+bool isGradientSum(mlir::Operation *op);
+/// Part of a larger sum, which is handled at its root.
+bool isInnerSum(mlir::Operation *op);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SHARD_ASSIGNER_H
