@@ -11,8 +11,8 @@
 
 namespace dpc::codegen {
 
-/// Comparisons that improving a layout may cost: about a tenth of a second.
-static constexpr double kComparisons = 1e8;
+/// Comparisons that improving a layout may cost: some tenths of a second.
+static constexpr double kComparisons = 4e8;
 
 static int64_t roundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -102,51 +102,56 @@ ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
 
 namespace {
 
+/// An order of placing and what it gives.
+struct Trial {
+  std::vector<size_t> order;
+  ArenaLayout layout;
+};
+
 /// Tries orders of placing and keeps the best layout.
 class OrderSearch {
 public:
   OrderSearch(const std::vector<Lifetime> &buffers, int64_t alignment)
       : buffers(buffers), alignment(alignment),
         bound(arenaLowerBound(buffers, alignment)), packer(buffers, alignment) {
-    best.bytes = -1;
   }
 
   void trySortedOrders();
   void tryMixtures();
-  void tryMoves();
-  ArenaLayout take() {
-    best.bytes = std::max<int64_t>(best.bytes, 0);
-    return std::move(best);
-  }
+  void improveBest();
+  ArenaLayout take() { return std::move(best().layout); }
 
 private:
   const std::vector<Lifetime> &buffers;
   int64_t alignment, bound;
   Packer packer;
-  ArenaLayout best;
-  std::vector<size_t> bestOrder;
+  std::vector<Trial> trials; ///< of the sorted orders
   std::mt19937 random{1};
 
   double span(size_t i) const {
     return double(buffers[i].last - buffers[i].first + 1);
   }
-  bool isTight() const { return best.bytes <= bound + bound / 200; }
-  void tryOrder(const std::vector<size_t> &order);
+  Trial &best() {
+    return *std::min_element(trials.begin(), trials.end(),
+                             [](const Trial &a, const Trial &b) {
+                               return a.layout.bytes < b.layout.bytes;
+                             });
+  }
+  bool isTight(const ArenaLayout &layout) const {
+    return layout.bytes <= bound + bound / 200;
+  }
+  ArenaLayout place(const std::vector<size_t> &order);
   void trySorted(const std::function<double(size_t)> &key);
+  std::vector<size_t> changed(const Trial &trial);
+  void improve(Trial &trial, int64_t rounds);
 };
 
 } // namespace
 
-void OrderSearch::tryOrder(const std::vector<size_t> &order) {
-  for (bool lowest : {true, false}) {
-    if (best.bytes == bound)
-      return;
-    ArenaLayout layout = packer.place(order, lowest);
-    if (best.bytes < 0 || layout.bytes < best.bytes) {
-      best = std::move(layout);
-      bestOrder = order;
-    }
-  }
+ArenaLayout OrderSearch::place(const std::vector<size_t> &order) {
+  ArenaLayout lowest = packer.place(order, /*lowest=*/true);
+  ArenaLayout tightest = packer.place(order, /*lowest=*/false);
+  return lowest.bytes <= tightest.bytes ? lowest : tightest;
 }
 
 /// By falling key, the larger buffer first among equals.
@@ -157,7 +162,8 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
     return std::tuple(-key(a), -buffers[a].bytes, a) <
            std::tuple(-key(b), -buffers[b].bytes, b);
   });
-  tryOrder(order);
+  ArenaLayout layout = place(order);
+  trials.push_back({std::move(order), std::move(layout)});
 }
 
 void OrderSearch::trySortedOrders() {
@@ -170,7 +176,7 @@ void OrderSearch::trySortedOrders() {
 
 /// Long-lived and large first, in several mixtures.
 void OrderSearch::tryMixtures() {
-  for (int round = 0; round < 24 && !isTight(); ++round) {
+  for (int round = 0; round < 24 && !isTight(best().layout); ++round) {
     double weight = double(random() % 1000) / 500.0;
     double jitter = double(random() % 100) / 250.0;
     std::vector<double> score(buffers.size());
@@ -181,25 +187,50 @@ void OrderSearch::tryMixtures() {
   }
 }
 
-/// Changes the best order a little, again and again: what sticks out over the
-/// bound, or lies below that, moves to an earlier place. The work is bounded by
-/// comparisons, so that the result does not depend on the machine.
-void OrderSearch::tryMoves() {
+/// The order of `trial` with some of what sticks out over the bound, or lies
+/// below that, moved to an earlier place.
+std::vector<size_t> OrderSearch::changed(const Trial &trial) {
+  int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
+  unsigned rarity = 2 + random() % 30;
+  std::vector<size_t> order = trial.order;
+  for (size_t place = 1; place < order.size(); ++place) {
+    size_t i = order[place];
+    int64_t end =
+        trial.layout.offsets[i] + roundUp(buffers[i].bytes, alignment);
+    if (end > top && random() % rarity == 0)
+      std::rotate(order.begin() + int64_t(random() % place),
+                  order.begin() + int64_t(place),
+                  order.begin() + int64_t(place) + 1);
+  }
+  return order;
+}
+
+/// Changes an order a little, again and again. Equal layouts are taken too, so
+/// that small changes wander instead of staying.
+void OrderSearch::improve(Trial &trial, int64_t rounds) {
+  for (; rounds > 0 && !isTight(trial.layout); --rounds) {
+    std::vector<size_t> order = changed(trial);
+    ArenaLayout layout = place(order);
+    if (layout.bytes <= trial.layout.bytes)
+      trial = {std::move(order), std::move(layout)};
+  }
+}
+
+/// Improves the best orders, each on its own: the best start does not always
+/// lead furthest. The work is bounded by comparisons, so that the result does
+/// not depend on the machine.
+void OrderSearch::improveBest() {
+  std::sort(trials.begin(), trials.end(), [](const Trial &a, const Trial &b) {
+    return std::tie(a.layout.bytes, a.order) <
+           std::tie(b.layout.bytes, b.order);
+  });
+  constexpr size_t kStarts = 8;
   double pairs = double(buffers.size()) * double(buffers.size());
-  auto rounds = int64_t(std::clamp(kComparisons / (pairs + 1), 8.0, 2000.0));
-  for (int64_t round = 0; round < rounds && !isTight(); ++round) {
-    int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
-    std::vector<size_t> moved = bestOrder;
-    for (size_t place = 1; place < moved.size(); ++place) {
-      size_t i = moved[place];
-      bool sticksOut =
-          best.offsets[i] + roundUp(buffers[i].bytes, alignment) > top;
-      if (sticksOut && random() % 4 == 0)
-        std::rotate(moved.begin() + int64_t(random() % place),
-                    moved.begin() + int64_t(place),
-                    moved.begin() + int64_t(place) + 1);
-    }
-    tryOrder(moved);
+  double rounds = kComparisons / (pairs + 1) / kStarts;
+  for (size_t i = 0; i < std::min(kStarts, trials.size()); ++i) {
+    if (isTight(best().layout))
+      return;
+    improve(trials[i], int64_t(std::clamp(rounds, 2.0, 500.0)));
   }
 }
 
@@ -207,7 +238,7 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
   OrderSearch search(buffers, alignment);
   search.trySortedOrders();
   search.tryMixtures();
-  search.tryMoves();
+  search.improveBest();
   return search.take();
 }
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""A model of 175 billion parameters is planned for 1,024 GPUs without its weights.
+
+Planning needs no weights and little memory, finds what fits and says why the rest does not. How long it takes is
+measured by bench/plan-gpt3.
+"""
+import os
+import resource
+import sys
+import unittest
+
+import e2e
+
+LIMIT_MIB = 2048
+
+
+class PlanLarge(unittest.TestCase):
+    def test_gpt3_on_1024_gpus(self):
+        with e2e.scratch() as folder:
+            model, plan = f"{folder}/gpt3.onnx", f"{folder}/plan"
+            e2e.must([sys.executable, os.path.join(e2e.SOURCE, "bench", "plan-gpt3", "make_model.py"), model])
+            text = e2e.must([e2e.tool("dpc-opt"), model, "--loss=cross_entropy", "--global-batch=1536", "--emit=report",
+                             f"--cluster={os.path.join(e2e.SOURCE, 'examples', 'clusters', 'dgx-a100-128.json')}", "-o", plan])
+            used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            self.assertLess(used, LIMIT_MIB)
+            self.assertFalse(os.path.exists(f"{plan}/plan.json"))
+            report = e2e.read_json(f"{plan}/report.json")
+        chosen = report["chosen"]
+        self.assertGreater(report["parameters"]["count"], 174e9)
+        self.assertTrue(chosen["fits"])
+        self.assertEqual(chosen["strategy"]["dp"] * chosen["strategy"]["tp"], 1024)
+        self.assertLess(chosen["predicted"]["memory_bytes"]["peak"], 80 * 2**30)
+        # Plain data parallelism holds 175 billion parameters on every GPU: terabytes.
+        ddp = next(baseline for baseline in report["baselines"] if baseline["name"] == "ddp")
+        self.assertFalse(ddp["fits"])
+        self.assertRegex(ddp["rejected"], r"^memory .* TiB > ")
+        self.assertIn("rejected: memory", text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
