@@ -73,7 +73,9 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
     packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
     return Status::success();
   }
-  if (tensor.source)
+  bool isInFile = choice.kind == InitChoice::Kind::File &&
+                  choice.file->entries.count(tensor.name);
+  if (tensor.source && !isInFile)
     return fillFromSource(tensor, mesh, rank, local);
   return fillFromChoice(tensor, mesh, rank, local);
 }
@@ -141,6 +143,20 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
 }
 
 /// Without a source: states are zero, weights are what --init says.
+Status InitialValues::checkNames(const Plan &plan) const {
+  if (choice.kind != InitChoice::Kind::File)
+    return Status::success();
+  for (const Tensor &tensor : plan.tensors)
+    if (choice.file->entries.count(tensor.name))
+      return Status::success();
+  std::string example;
+  for (const Tensor &tensor : plan.tensors)
+    if (tensor.role == TensorRole::Parameter && example.empty())
+      example = ", such as '" + tensor.name + "'";
+  return Status::notFound("--init: " + choice.file->file.path() +
+                          " has no tensor of the plan" + example);
+}
+
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
   bool isWeight = tensor.init != InitKind::Zeros;

@@ -12,7 +12,8 @@
 
 namespace dpc::rt {
 
-/// --init: values for weights that the model file lacks.
+/// --init: a file's values come before the model's, the other choices fill in
+/// for weights that the model file lacks.
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
@@ -30,8 +31,11 @@ public:
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
+  /// Refuses an --init file that has no tensor of the plan at all.
+  Status checkNames(const Plan &plan) const;
   /// Copies the shard of `rank` to `local`, whose padding keeps its contents.
-  /// The order is: given values; the source file; --init; the plan's own init.
+  /// The order is: given values; an --init file that has the name; the model's
+  /// data; another --init; the plan's own init.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const;
 

@@ -123,6 +123,7 @@ Status Session::onAllRanks(const std::function<Status(size_t)> &job) {
 }
 
 Status Session::initialize(const InitialValues &values) {
+  DPC_TRY(values.checkNames(plan));
   return onAllRanks([&](size_t i) -> Status {
     RankExecutor &executor = *executors[i];
     for (const Tensor &tensor : plan.tensors) {

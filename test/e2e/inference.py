@@ -114,6 +114,28 @@ class Weights(unittest.TestCase):
         zero = self.saved(self.path("one"), "--init=zeros")
         self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
 
+    def test_init_file_comes_before_the_weights_of_the_model(self):
+        """Training goes on from saved parameters, although the model file has its own."""
+        with e2e.scratch() as folder:
+            plan, kept = f"{folder}/plan", f"{folder}/kept.safetensors"
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--train=sgd",
+                      "--lr=0.1", "--verify=off", "-o", plan])
+            batches = os.path.join(os.path.dirname(e2e.model("mlp")), "batches")
+
+            def losses(steps, *words):
+                metrics = f"{folder}/metrics.jsonl"
+                e2e.must([e2e.tool("dpc-run"), plan, f"--batches={batches}", f"--steps={steps}", f"--metrics={metrics}", *words])
+                return [row["loss"] for row in e2e.read_metrics(metrics)]
+            first = losses(1, f"--save-params={kept}")[0]
+            self.assertNotAlmostEqual(losses(1, f"--init={kept}")[0], first, places=4)
+            with open(kept, "rb") as file:
+                saved = file.read()
+            with open(kept, "wb") as file:  # names of another model
+                file.write(saved.replace(b'"l', b'"q'))
+            done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", f"--init={kept}"])
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"^[^\n]*has no tensor of the plan, such as '[^\n]*\n$")
+
     def test_init_of_the_compiler_stays_with_the_plan(self):
         want = self.saved(self.compile(ABSTRACT, "one", 1), "--init=random:7")
         shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))

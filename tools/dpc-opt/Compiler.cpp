@@ -241,10 +241,11 @@ std::string Compiler::graphPipeline(bool trains) const {
       << llvm::format(" beta1=%.17g", options.beta1)
       << llvm::format(" beta2=%.17g", options.beta2)
       << llvm::format(" eps=%.17g", options.eps)
-      << llvm::format(" weight-decay=%.17g", options.weightDecay)
       << llvm::format(" momentum=%.17g", options.momentum)
-      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm)
-      << "},func.func(dpc-expand-cross-entropy,canonicalize)";
+      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
+  if (options.weightDecay)
+    out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
+  out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
   return text;
 }
 

@@ -86,7 +86,9 @@ static void takeFrom(const rt::SafetensorsFile &file, rt::Tensor &tensor) {
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
   for (rt::Tensor &tensor : plan.tensors) {
-    if (tensor.source || tensor.role == rt::TensorRole::State)
+    // A file takes the place of what the model holds, the rest fills gaps.
+    bool isFile = choice.kind == rt::InitChoice::Kind::File;
+    if ((tensor.source && !isFile) || tensor.role == rt::TensorRole::State)
       continue;
     switch (choice.kind) {
     case rt::InitChoice::Kind::None:

@@ -96,9 +96,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->check(finite(true))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--weight-decay", o.weightDecay, "On all parameters")
+  app.add_option("--weight-decay", o.weightDecay,
+                 "On all parameters (0.01 for adamw, 0 for sgd)")
       ->check(finite(false))
-      ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "SGD")
       ->check(finite(false))
@@ -219,7 +219,9 @@ void finish(CompileOptions &o, const RawOptions &raw) {
     throw CLI::ValidationError(
         "--lr-schedule=" + o.lrSchedule +
         ": total=" + std::to_string(o.totalSteps) +
-        " must exceed warmup=" + std::to_string(o.warmup));
+        " must exceed warmup=" + std::to_string(o.warmup) +
+        "; give the steps of the whole schedule, as in --lr-schedule=" +
+        o.lrSchedule + ",total=1000");
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
   if (o.precision != "fp32")

@@ -27,7 +27,8 @@ struct CompileOptions {
   bool infer = false;
   std::string loss; ///< "", "cross_entropy[:output]" or "mse[:output]".
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weightDecay = 1e-2, momentum = 0.0, clipGradNorm = 0.0;
+  std::optional<double> weightDecay; ///< PyTorch's: 0.01 for adamw, 0 for sgd.
+  double momentum = 0.0, clipGradNorm = 0.0;
   std::string lrSchedule = "constant";
   int64_t warmup = 0, totalSteps = 0; ///< Of lrSchedule.
 

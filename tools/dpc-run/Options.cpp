@@ -39,8 +39,8 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
                  "and --data, 1 with --inputs)")
       ->check(positive());
   app.add_option("--init", o.init,
-                 "values for weights that the model file lacks: random:SEED, "
-                 "zeros or FILE.safetensors")
+                 "FILE.safetensors: start from these values; random:SEED or "
+                 "zeros: values for weights that the model file lacks")
       ->type_name("INIT");
 }
 
