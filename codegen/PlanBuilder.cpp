@@ -35,16 +35,24 @@ static RankedTensorType typeOf(Value value) {
 // Preparation
 //===----------------------------------------------------------------------===//
 
-bool PlanBuilder::isView(Operation *op) const {
-  if (isa<ReshapeOp>(op))
-    return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr(attr::kView);
+/// How `op` becomes instructions; every op but terminators has been asked
+/// before (checkLowerings).
+static std::optional<LoweringKind> kindOfLowering(Operation *op) {
+  auto lowering = dyn_cast<LoweringOpInterface>(op);
+  if (!lowering)
+    return std::nullopt;
+  return lowering.getLoweringKind();
 }
 
-/// Ops that become instructions without a kernel.
+bool PlanBuilder::isView(Operation *op) const {
+  return kindOfLowering(op) == LoweringKind::view;
+}
+
+/// Ops that become instructions without a kernel around them.
 static bool standsAlone(Operation *op) {
-  return isa<KernelOp, MatmulOp, AccumulateOp, AllReduceOp, AllGatherOp,
-             ReduceScatterOp, AllToAllOp>(op) ||
+  std::optional<LoweringKind> kind = kindOfLowering(op);
+  return isa<KernelOp, AccumulateOp>(op) || kind == LoweringKind::matmul ||
+         kind == LoweringKind::collective ||
          op->hasTrait<mlir::OpTrait::IsTerminator>();
 }
 
@@ -81,6 +89,17 @@ void PlanBuilder::wrapLooseOps() {
     op->replaceAllUsesWith(kernel->getResults());
     op->erase();
   }
+}
+
+LogicalResult PlanBuilder::checkLowerings() {
+  WalkResult result = step.walk([&](Operation *op) {
+    if (isa<func::FuncOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() ||
+        kindOfLowering(op))
+      return WalkResult::advance();
+    op->emitOpError("cannot be executed: it has no lowering");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult PlanBuilder::checkTypes() {
@@ -504,7 +523,8 @@ FailureOr<PlanDraft> PlanBuilder::build() {
   draft.plan.cpuFeatures = cpu->features;
   draft.plan.lrSchedule = options.lrSchedule;
   draft.kernels = ModuleOp::create(step.getLoc());
-  if (failed(checkTypes()) || failed(checkLookups()) || failed(bindMesh()))
+  if (failed(checkLowerings()) || failed(checkTypes()) ||
+      failed(checkLookups()) || failed(bindMesh()))
     return failure();
   wrapLooseOps();
   if (failed(orderOps()) || failed(bindArguments()))
@@ -525,6 +545,7 @@ FailureOr<PlanDraft> buildPlan(func::FuncOp step,
                                const CodegenOptions &options) {
   DialectRegistry registry;
   registerCodegenDialects(registry);
+  registerLoweringModels(registry);
   step->getContext()->appendDialectRegistry(registry);
   step->getContext()
       ->loadDialect<arith::ArithDialect, cf::ControlFlowDialect,

@@ -49,6 +49,7 @@ public:
 private:
   // PlanBuilder.cpp
   void wrapLooseOps();
+  llvm::LogicalResult checkLowerings();
   llvm::LogicalResult checkTypes();
   llvm::LogicalResult checkLookups();
   llvm::LogicalResult orderOps();
