@@ -1,6 +1,6 @@
 //===- VerifyGraphOps.cpp - Verifiers of sources, elementwise, movement ---===//
 //
-// One verifier per op; the constraint numbers are those of DpcOps.td.
+// One verifier per op; the constraint numbers are those of the td files.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"

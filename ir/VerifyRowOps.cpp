@@ -1,6 +1,6 @@
 //===- VerifyRowOps.cpp - Verifiers of row, transformer, optimizer ops ----===//
 //
-// One verifier per op; the constraint numbers are those of DpcOps.td.
+// One verifier per op; the constraint numbers are those of the td files.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
