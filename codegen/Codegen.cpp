@@ -81,7 +81,7 @@ void registerLoweringModels(DialectRegistry &registry) {
            NormGradOp, EmbeddingGradOp, CrossEntropySumsOp, AccumulateOp,
            SumSquaresOp, AttentionProbsOp, KernelOp>(context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
-           AllToAllOp>(context);
+           AllToAllOp, SendOp, RecvOp>(context);
     attach<LoweringKind::view, ReshapeOp>(context);
     TransposeOp::attachInterface<ViewLowering<TransposeOp>>(*context);
     SliceOp::attachInterface<ViewLowering<SliceOp>>(*context);

@@ -55,6 +55,16 @@ inline constexpr llvm::StringLiteral kView = "dpc.view";
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
 /// On a reshard: it happens in its own phase, although no input is read.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
+/// On an op: its virtual pipeline stage; on @step.s: s, the rank's stage.
+inline constexpr llvm::StringLiteral kStage = "dpc.stage";
+/// On an op of @step.s: which of the rank's model chunks it is of (absent: 0).
+inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
+/// On a parameter or state (unit): another stage's argument of the same name
+/// is the one that is saved.
+inline constexpr llvm::StringLiteral kCopy = "dpc.copy";
+/// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
+/// which they run; phase 1 is forward, 2 backward, 3 weight.
+inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
 } // namespace attr
 
 /// Values of `dpc.role`.

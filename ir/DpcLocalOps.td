@@ -221,6 +221,72 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Pipeline stages
+//===----------------------------------------------------------------------===//
+
+def Dpc_SendOp : Dpc_LocalOp<"send"> {
+  let summary = "Hands a value to another stage.";
+  let description = [{
+    The receiver is the rank whose coordinate along `pp` is `to` and that agrees
+    in all others. It meets the `dpc.recv` with the same tag there, once per run
+    of its phase. Sends are buffered: they wait for nobody. Made by
+    `dpc-split-stages`.
+
+    Example:
+
+    ```mlir
+    dpc.send %0 to = 1 tag = 7 : tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) `to` and `tag` are not negative.
+  }];
+  let arguments = (ins Dpc_Tensor:$value, I64Attr:$to, I64Attr:$tag);
+  let assemblyFormat = "$value `to` `=` $to `tag` `=` $tag attr-dict `:` type($value)";
+}
+
+def Dpc_RecvOp : Dpc_LocalOp<"recv"> {
+  let summary = "Takes a value from another stage.";
+  let description = [{
+    The other end of `dpc.send`: `from` is the sender's coordinate along `pp`.
+    Made by `dpc-split-stages`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.recv from = 0 tag = 7 : tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) `from` and `tag` are not negative.
+  }];
+  let arguments = (ins I64Attr:$from, I64Attr:$tag);
+  let results = (outs Dpc_Tensor:$value);
+  let assemblyFormat = "`from` `=` $from `tag` `=` $tag attr-dict `:` type($value)";
+}
+
+def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
+  let summary = "The operand that belongs to the stage that runs this.";
+  let description = [{
+    Stage s of the pipeline takes operand s. Stands before an all-reduce over
+    `pp`, to which every stage brings its own part. Made by `dpc-partition`,
+    gone after `dpc-split-stages`.
+
+    Example (two stages):
+
+    ```mlir
+    %2 = dpc.stage_value %0, %1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    ```
+
+    Constraints:
+    * (C1) at least one operand, all of the result's type.
+  }];
+  let arguments = (ins Variadic<Dpc_Tensor>:$values);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = "$values attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 

@@ -103,6 +103,36 @@ LogicalResult RankSliceOp::verify() {
 // Padding and micro-batches
 //===----------------------------------------------------------------------===//
 
+static LogicalResult checkNotNegative(Operation *op, StringRef what,
+                                      int64_t value) {
+  if (value >= 0)
+    return success();
+  return violates(op, "C1")
+         << what << " is " << value << ", expected 0 or more";
+}
+
+LogicalResult SendOp::verify() {
+  if (failed(checkNotNegative(*this, "to", getTo())))
+    return failure();
+  return checkNotNegative(*this, "tag", getTag());
+}
+
+LogicalResult RecvOp::verify() {
+  if (failed(checkNotNegative(*this, "from", getFrom())))
+    return failure();
+  return checkNotNegative(*this, "tag", getTag());
+}
+
+LogicalResult StageValueOp::verify() {
+  if (getValues().empty())
+    return violates(*this, "C1") << "no operands";
+  for (auto [i, value] : llvm::enumerate(getValues()))
+    if (failed(checkSame(*this, "C1", "operand " + llvm::Twine(i),
+                         value.getType(), getResult().getType())))
+      return failure();
+  return success();
+}
+
 LogicalResult MaskOp::verify() {
   auto global = mlir::dyn_cast<RankedTensorType>(getGlobal());
   if (!global || !getSharding(global))

@@ -203,3 +203,27 @@ func.func @kernel_without_end(%x: tensor<4xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @send_to_a_negative_stage(%x: tensor<4xf32>) {
+  // expected-error @below {{'dpc.send' op (C1) to is -1, expected 0 or more}}
+  dpc.send %x to = -1 tag = 0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @recv_with_a_negative_tag() {
+  // expected-error @below {{'dpc.recv' op (C1) tag is -2, expected 0 or more}}
+  %0 = dpc.recv from = 1 tag = -2 : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @stage_value_of_nothing() {
+  // expected-error @below {{'dpc.stage_value' op (C1) no operands}}
+  %0 = "dpc.stage_value"() : () -> tensor<f32>
+  return
+}

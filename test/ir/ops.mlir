@@ -249,6 +249,22 @@ func.func @all_to_all(%0: tensor<4x8x16xf32>) -> tensor<4x8x16xf32> {
   return %1 : tensor<4x8x16xf32>
 }
 
+// CHECK-LABEL: func.func @send_and_recv(
+func.func @send_and_recv(%0: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: dpc.send %arg0 to = 1 tag = 7 : tensor<8x16xf32>
+  dpc.send %0 to = 1 tag = 7 : tensor<8x16xf32>
+  // CHECK: dpc.recv from = 0 tag = 7 : tensor<8x16xf32>
+  %1 = dpc.recv from = 0 tag = 7 : tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}
+
+// CHECK-LABEL: func.func @stage_value(
+func.func @stage_value(%0: tensor<f32>, %1: tensor<f32>) -> tensor<f32> {
+  // CHECK: dpc.stage_value %arg0, %arg1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %2 = dpc.stage_value %0, %1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
 // CHECK-LABEL: func.func @rank_slice(
 func.func @rank_slice(%0: tensor<4x8x16xf32>) -> tensor<8x16xf32> {
   // CHECK: dpc.rank_slice %arg0 axes = ["tp"] : tensor<4x8x16xf32> -> tensor<8x16xf32>

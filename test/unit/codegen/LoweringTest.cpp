@@ -18,6 +18,7 @@ const std::map<std::string, std::string> kWithout = {
     {"dpc.cross_entropy", "expanded by dpc-expand-cross-entropy"},
     {"dpc.global_norm", "expanded by dpc-partition"},
     {"dpc.reshard", "planned by dpc-partition"},
+    {"dpc.stage_value", "resolved by dpc-split-stages"},
     {"dpc.yield", "the end of a kernel's body"},
 };
 
