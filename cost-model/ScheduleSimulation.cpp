@@ -1,0 +1,165 @@
+//===- ScheduleSimulation.cpp - When the entries of tables run ------------===//
+
+#include "cost-model/Schedule.h"
+
+#include <algorithm>
+
+namespace dpc::cost {
+
+using Table = std::vector<ScheduleStep>;
+
+std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
+                                             double seconds) {
+  std::vector<ScheduleTransfer> transfers;
+  for (int64_t v = 0; v + 1 < virtualStages; ++v) {
+    transfers.push_back(
+        {SchedulePhase::Forward, v, SchedulePhase::Forward, v + 1, seconds});
+    transfers.push_back(
+        {SchedulePhase::Backward, v + 1, SchedulePhase::Backward, v, seconds});
+  }
+  return transfers;
+}
+
+namespace {
+
+/// Runs all tables as far as they go.
+class TableRun {
+public:
+  TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs);
+  Result<ScheduleTimeline> run();
+
+private:
+  /// A need of a phase of a virtual stage.
+  struct Need {
+    int64_t phase = 0;
+    int64_t from = 0;
+    double seconds = 0;
+  };
+  const std::vector<Table> &tables;
+  const ScheduleCosts &costs;
+  int64_t pp;
+  int64_t microBatches = 0;
+  std::vector<std::vector<Need>> needs; ///< By phase and virtual stage.
+  std::vector<double> ended; ///< By phase, virtual stage, micro-batch; or -1.
+  std::vector<size_t> next;  ///< Entry to run, by stage.
+  ScheduleTimeline timeline;
+
+  int64_t virtualStages() const { return costs.virtualStages.size(); }
+  int64_t index(int64_t phase, int64_t v) const {
+    return (phase - 1) * virtualStages() + v;
+  }
+  double &endOf(int64_t phase, int64_t v, int64_t m) {
+    return ended[index(phase, v) * microBatches + m];
+  }
+  double secondsOf(const ScheduleStep &step, int64_t v) const;
+  bool runEntry(int64_t stage);
+  Error stuck() const;
+  void sumUp();
+};
+
+} // namespace
+
+TableRun::TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs)
+    : tables(tables), costs(costs), pp(tables.size()),
+      needs(3 * costs.virtualStages.size()), next(tables.size(), 0) {
+  assert(pp >= 1 && virtualStages() % pp == 0 && "as many chunks everywhere");
+  for (const Table &table : tables)
+    for (const ScheduleStep &step : table)
+      microBatches = std::max(microBatches, step.microBatch + 1);
+  ended.assign(needs.size() * microBatches, -1);
+  constexpr auto forward = static_cast<int64_t>(SchedulePhase::Forward);
+  constexpr auto backward = static_cast<int64_t>(SchedulePhase::Backward);
+  constexpr auto weight = static_cast<int64_t>(SchedulePhase::Weight);
+  for (int64_t v = 0; v < virtualStages(); ++v) {
+    needs[index(backward, v)].push_back({forward, v, 0});
+    needs[index(weight, v)].push_back({backward, v, 0});
+  }
+  for (const ScheduleTransfer &transfer : costs.transfers) {
+    assert(transfer.from < virtualStages() && transfer.to < virtualStages());
+    int64_t to = index(static_cast<int64_t>(transfer.toPhase), transfer.to);
+    needs[to].push_back({static_cast<int64_t>(transfer.fromPhase),
+                         transfer.from, transfer.seconds});
+  }
+  timeline.busySeconds.assign(pp, 0);
+  timeline.starts.resize(pp);
+  timeline.ends.resize(pp);
+}
+
+double TableRun::secondsOf(const ScheduleStep &step, int64_t v) const {
+  const PhaseSeconds &seconds = costs.virtualStages[v];
+  if (step.phase == SchedulePhase::Forward)
+    return seconds.forward;
+  return step.phase == SchedulePhase::Backward ? seconds.backward
+                                               : seconds.weight;
+}
+
+/// Runs the next entry of a stage; false when there is none that can start.
+bool TableRun::runEntry(int64_t stage) {
+  if (next[stage] == tables[stage].size())
+    return false;
+  const ScheduleStep &step = tables[stage][next[stage]];
+  int64_t v = step.chunk * pp + stage;
+  auto phase = static_cast<int64_t>(step.phase);
+  std::vector<double> &ends = timeline.ends[stage];
+  double start = ends.empty() ? 0 : ends.back();
+  for (const Need &need : needs[index(phase, v)]) {
+    double arrival = endOf(need.phase, need.from, step.microBatch);
+    if (arrival < 0)
+      return false;
+    start = std::max(start, arrival + need.seconds);
+  }
+  double seconds = secondsOf(step, v);
+  timeline.starts[stage].push_back(start);
+  ends.push_back(start + seconds);
+  timeline.busySeconds[stage] += seconds;
+  endOf(phase, v, step.microBatch) = start + seconds;
+  ++next[stage];
+  return true;
+}
+
+Error TableRun::stuck() const {
+  for (int64_t stage = 0; stage < pp; ++stage)
+    if (next[stage] < tables[stage].size()) {
+      const ScheduleStep &step = tables[stage][next[stage]];
+      return Error{"the schedule is stuck: stage " + std::to_string(stage) +
+                   " waits in entry " + std::to_string(next[stage]) + ", " +
+                   std::string(stringifySchedulePhase(step.phase)) +
+                   " of chunk " + std::to_string(step.chunk) +
+                   ", micro-batch " + std::to_string(step.microBatch)};
+    }
+  assert(false && "all tables ended");
+  return Error{};
+}
+
+void TableRun::sumUp() {
+  double busy = 0;
+  for (int64_t stage = 0; stage < pp; ++stage) {
+    busy += timeline.busySeconds[stage];
+    if (!timeline.ends[stage].empty())
+      timeline.makespan =
+          std::max(timeline.makespan, timeline.ends[stage].back());
+  }
+  double all = timeline.makespan * static_cast<double>(pp);
+  timeline.bubbleFraction = all > 0 ? std::max(0.0, 1 - busy / all) : 0;
+}
+
+Result<ScheduleTimeline> TableRun::run() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int64_t stage = 0; stage < pp; ++stage)
+      while (runEntry(stage))
+        moved = true;
+  }
+  for (int64_t stage = 0; stage < pp; ++stage)
+    if (next[stage] < tables[stage].size())
+      return stuck();
+  sumUp();
+  return std::move(timeline);
+}
+
+Result<ScheduleTimeline> simulateSchedule(const std::vector<Table> &tables,
+                                          const ScheduleCosts &costs) {
+  return TableRun(tables, costs).run();
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,282 @@
+#include "cost-model/Schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace dpc::cost;
+
+using Table = std::vector<ScheduleStep>;
+
+namespace {
+
+/// Parameters of one set of tables.
+struct Shape {
+  ScheduleKind kind;
+  int64_t pp, vpp, microBatches;
+};
+
+/// Every kind with all small sizes: M below, at, between and above multiples.
+std::vector<Shape> allShapes() {
+  std::vector<Shape> shapes;
+  for (int64_t pp = 1; pp <= 6; ++pp)
+    for (int64_t m = 1; m <= 14; ++m) {
+      for (ScheduleKind kind :
+           {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZbH1})
+        shapes.push_back({kind, pp, 1, m});
+      for (int64_t vpp = 1; vpp <= 4; ++vpp)
+        shapes.push_back({ScheduleKind::Interleaved, pp, vpp, m});
+    }
+  return shapes;
+}
+
+std::string nameOf(const Shape &shape) {
+  return std::string(stringifyScheduleKind(shape.kind)) +
+         " pp=" + std::to_string(shape.pp) +
+         " vpp=" + std::to_string(shape.vpp) +
+         " M=" + std::to_string(shape.microBatches);
+}
+
+std::vector<Table> tablesOf(const Shape &shape) {
+  auto tables =
+      makeSchedule(shape.kind, shape.pp, shape.vpp, shape.microBatches);
+  EXPECT_TRUE(tables) << nameOf(shape);
+  return tables ? *tables : std::vector<Table>();
+}
+
+/// Equal virtual stages that take `seconds` each.
+ScheduleCosts equalCosts(int64_t virtualStages, PhaseSeconds seconds,
+                         double transfer = 0) {
+  return {std::vector<PhaseSeconds>(virtualStages, seconds),
+          chainTransfers(virtualStages, transfer)};
+}
+
+ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
+                            double transfer = 0) {
+  auto timeline = simulateSchedule(
+      tablesOf(shape), equalCosts(shape.pp * shape.vpp, seconds, transfer));
+  EXPECT_TRUE(timeline) << nameOf(shape) << ": " << timeline.error();
+  return timeline ? *timeline : ScheduleTimeline();
+}
+
+/// Most micro-batches between F and their last entry, over all chunks.
+int64_t aliveOf(const Table &table) {
+  int64_t alive = 0, most = 0;
+  std::map<std::pair<int64_t, int64_t>, int64_t> entriesLeft;
+  for (const ScheduleStep &step : table)
+    ++entriesLeft[{step.chunk, step.microBatch}];
+  for (const ScheduleStep &step : table) {
+    alive += step.phase == SchedulePhase::Forward;
+    most = std::max(most, alive);
+    alive -= --entriesLeft[{step.chunk, step.microBatch}] == 0;
+  }
+  return most;
+}
+
+} // namespace
+
+TEST(Schedule, Names) {
+  for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
+                            ScheduleKind::Interleaved, ScheduleKind::ZbH1})
+    EXPECT_EQ(symbolizeScheduleKind(stringifyScheduleKind(kind)), kind);
+  EXPECT_EQ(stringifyScheduleKind(ScheduleKind::OneFOneB), "1f1b");
+  EXPECT_FALSE(symbolizeScheduleKind("1F1B"));
+  EXPECT_EQ(stringifySchedulePhase(SchedulePhase::Weight), "weight");
+}
+
+TEST(Schedule, EachEntryOncePerPhase) {
+  for (const Shape &shape : allShapes()) {
+    SCOPED_TRACE(nameOf(shape));
+    std::vector<Table> tables = tablesOf(shape);
+    ASSERT_EQ(static_cast<int64_t>(tables.size()), shape.pp);
+    int64_t phases = shape.kind == ScheduleKind::ZbH1 ? 3 : 2;
+    for (const Table &table : tables) {
+      std::set<std::tuple<int64_t, int64_t, int64_t>> entries;
+      for (const ScheduleStep &step : table) {
+        auto phase = static_cast<int64_t>(step.phase);
+        EXPECT_TRUE(phase >= 1 && phase <= phases);
+        EXPECT_TRUE(step.chunk >= 0 && step.chunk < shape.vpp);
+        EXPECT_TRUE(step.microBatch >= 0 &&
+                    step.microBatch < shape.microBatches);
+        entries.insert({phase, step.chunk, step.microBatch});
+      }
+      EXPECT_EQ(entries.size(), table.size());
+      EXPECT_EQ(static_cast<int64_t>(table.size()),
+                phases * shape.vpp * shape.microBatches);
+    }
+  }
+}
+
+TEST(Schedule, NeverStuck) {
+  for (const Shape &shape : allShapes()) {
+    std::vector<Table> tables = tablesOf(shape);
+    ScheduleCosts costs = equalCosts(shape.pp * shape.vpp, {1, 1, 1});
+    EXPECT_TRUE(simulateSchedule(tables, costs)) << nameOf(shape);
+    EXPECT_TRUE(simulateSchedule(forwardOnly(tables), costs)) << nameOf(shape);
+  }
+}
+
+TEST(Schedule, StuckTablesAreNamed) {
+  using enum SchedulePhase;
+  // Stage 0 wants the gradient of micro-batch 0 before it sends micro-batch 0.
+  std::vector<Table> tables = {{{Backward, 0, 0}, {Forward, 0, 0}},
+                               {{Forward, 0, 0}, {Backward, 0, 0}}};
+  auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
+  ASSERT_FALSE(timeline);
+  EXPECT_EQ(timeline.error(), "the schedule is stuck: stage 0 waits in entry "
+                              "0, backward of chunk 0, micro-batch 0");
+}
+
+TEST(Schedule, AliveMicroBatches) {
+  for (const Shape &shape : allShapes()) {
+    SCOPED_TRACE(nameOf(shape));
+    std::vector<Table> tables = tablesOf(shape);
+    int64_t m = shape.microBatches;
+    for (int64_t s = 0; s < shape.pp; ++s) {
+      int64_t alive = aliveOf(tables[s]);
+      int64_t slots = 0;
+      for (int64_t chunk = 0; chunk < shape.vpp; ++chunk)
+        slots += mostAlive(tables[s], chunk);
+      EXPECT_GE(slots, alive);
+      if (shape.vpp == 1)
+        EXPECT_EQ(slots, alive);
+      if (shape.kind == ScheduleKind::GPipe)
+        EXPECT_EQ(alive, m);
+      else if (shape.kind == ScheduleKind::ZbH1)
+        EXPECT_LE(alive, std::min(m, shape.pp));
+      else if (shape.vpp == 1)
+        EXPECT_EQ(alive, std::min(m, shape.pp - s));
+      else
+        EXPECT_LE(alive,
+                  2 * (shape.pp - 1 - s) + (shape.vpp - 1) * shape.pp + 1);
+    }
+  }
+}
+
+TEST(Schedule, IdleTimeOfEqualStages) {
+  for (const Shape &shape : allShapes()) {
+    if (shape.microBatches % shape.pp != 0)
+      continue;
+    SCOPED_TRACE(nameOf(shape));
+    double fill = static_cast<double>(shape.pp - 1);
+    double chunks = static_cast<double>(shape.vpp);
+    // f + b = 3 of the whole stage, whatever it is split into.
+    PhaseSeconds seconds{1 / chunks, 2 / chunks, 0};
+    double idle = 3 * fill / chunks;
+    if (shape.kind == ScheduleKind::ZbH1) {
+      seconds = {1, 1, 1};
+      idle = fill;
+    }
+    ScheduleTimeline timeline = timelineOf(shape, seconds);
+    double work = 3 * static_cast<double>(shape.microBatches);
+    EXPECT_NEAR(timeline.makespan, work + idle, 1e-9);
+    EXPECT_NEAR(timeline.bubbleFraction, idle / (work + idle), 1e-9);
+    for (double busy : timeline.busySeconds)
+      EXPECT_NEAR(busy, work, 1e-9);
+  }
+}
+
+TEST(Schedule, ZeroBubbleIsBelow1F1B) {
+  for (int64_t pp = 2; pp <= 6; ++pp)
+    for (int64_t m = 1; m <= 14; ++m)
+      for (double f : {0.5, 1.0, 2.0}) {
+        double split =
+            timelineOf({ScheduleKind::ZbH1, pp, 1, m}, {f, 1, 1}, 0.1).makespan;
+        double whole =
+            timelineOf({ScheduleKind::OneFOneB, pp, 1, m}, {f, 2, 0}, 0.1)
+                .makespan;
+        EXPECT_LT(split, whole) << pp << " " << m << " " << f;
+      }
+}
+
+TEST(Schedule, UnevenMicroBatchesCostNoMoreThanTheNextMultiple) {
+  for (const Shape &shape : allShapes()) {
+    Shape padded = shape;
+    padded.microBatches =
+        (shape.microBatches + shape.pp - 1) / shape.pp * shape.pp;
+    EXPECT_LE(timelineOf(shape, {1, 2, 0}, 0.25).makespan,
+              timelineOf(padded, {1, 2, 0}, 0.25).makespan + 1e-9)
+        << nameOf(shape);
+  }
+}
+
+TEST(Schedule, OneFOneBByHand) {
+  using enum SchedulePhase;
+  std::vector<Table> tables = tablesOf({ScheduleKind::OneFOneB, 2, 1, 3});
+  EXPECT_EQ(tables[0], (Table{{Forward, 0, 0},
+                              {Forward, 0, 1},
+                              {Backward, 0, 0},
+                              {Forward, 0, 2},
+                              {Backward, 0, 1},
+                              {Backward, 0, 2}}));
+  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
+                              {Backward, 0, 0},
+                              {Forward, 0, 1},
+                              {Backward, 0, 1},
+                              {Forward, 0, 2},
+                              {Backward, 0, 2}}));
+  // f = 1, b = 2, a transfer takes 0.5.
+  auto timeline = simulateSchedule(tables, equalCosts(2, {1, 2, 0}, 0.5));
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->starts[0], (std::vector<double>{0, 1, 5, 7, 8, 12}));
+  EXPECT_EQ(timeline->starts[1],
+            (std::vector<double>{1.5, 2.5, 4.5, 5.5, 8.5, 9.5}));
+  EXPECT_EQ(timeline->makespan, 14);
+}
+
+TEST(Schedule, InterleavedByHand) {
+  using enum SchedulePhase;
+  // Three micro-batches: the group of the last has one member.
+  std::vector<Table> tables = tablesOf({ScheduleKind::Interleaved, 2, 2, 3});
+  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
+                              {Forward, 0, 1},
+                              {Forward, 1, 0},
+                              {Backward, 1, 0},
+                              {Forward, 1, 1},
+                              {Backward, 1, 1},
+                              {Forward, 0, 2},
+                              {Backward, 0, 0},
+                              {Backward, 0, 1},
+                              {Forward, 1, 2},
+                              {Backward, 1, 2},
+                              {Backward, 0, 2}}));
+}
+
+TEST(Schedule, ZeroBubbleByHand) {
+  using enum SchedulePhase;
+  std::vector<Table> tables = tablesOf({ScheduleKind::ZbH1, 2, 1, 2});
+  EXPECT_EQ(tables[0], (Table{{Forward, 0, 0},
+                              {Forward, 0, 1},
+                              {Backward, 0, 0},
+                              {Weight, 0, 0},
+                              {Backward, 0, 1},
+                              {Weight, 0, 1}}));
+  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
+                              {Backward, 0, 0},
+                              {Forward, 0, 1},
+                              {Backward, 0, 1},
+                              {Weight, 0, 0},
+                              {Weight, 0, 1}}));
+}
+
+TEST(Schedule, ChunksNeedInterleaving) {
+  for (ScheduleKind kind :
+       {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZbH1})
+    EXPECT_FALSE(makeSchedule(kind, 2, 2, 4));
+  EXPECT_EQ(makeSchedule(ScheduleKind::GPipe, 2, 3, 4).error(),
+            "schedule=gpipe has one chunk per stage, not vpp=3; expected "
+            "vpp=1 or schedule=interleaved");
+}
+
+TEST(Schedule, SkipEdgesAreWaitedFor) {
+  // Stage 2 also needs stage 0's output, which arrives late.
+  ScheduleCosts costs = equalCosts(3, {1, 1, 0});
+  costs.transfers.push_back(
+      {SchedulePhase::Forward, 0, SchedulePhase::Forward, 2, 10});
+  auto timeline =
+      simulateSchedule(tablesOf({ScheduleKind::GPipe, 3, 1, 1}), costs);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->starts[2][0], 11);
+}
