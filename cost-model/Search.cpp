@@ -23,6 +23,34 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
+StrategySpace spaceFor(const ModelTotals &totals, int64_t ranks,
+                       const std::vector<std::string_view> &available) {
+  StrategySpace space;
+  space.ranks = ranks;
+  space.globalBatch = totals.globalBatch;
+  auto isMissing = [&](std::string_view key) {
+    return [&available, key](const std::string &value) {
+      return !isKeyAvailable(key, value, available);
+    };
+  };
+  if (isKeyAvailable("pp", "", available))
+    space.maxPp = totals.layers;
+  if (!isKeyAvailable("vpp", "", available) || !totals.training)
+    space.maxVpp = 1;
+  std::erase_if(space.schedules, [&](const std::string &schedule) {
+    return schedule != "1f1b" &&
+           (isMissing("schedule")(schedule) || !totals.training);
+  });
+  if (!totals.training)
+    return space;
+  space.zeros = {0, 1, 3};
+  space.recomputes = {"none", "selective", "full"};
+  std::erase_if(space.recomputes, [&](const std::string &recompute) {
+    return recompute != "none" && isMissing("recompute")(recompute);
+  });
+  return space;
+}
+
 namespace {
 
 /// A strategy before it is evaluated.

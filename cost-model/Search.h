@@ -120,6 +120,13 @@ struct SearchResult {
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };
 
+/// What there is to try for a model on `ranks` devices with the keys that are
+/// available: pipelines up to one layer per chunk, the schedules, ZeRO stages
+/// and recomputation of training.
+StrategySpace
+spaceFor(const ModelTotals &totals, int64_t ranks,
+         const std::vector<std::string_view> &available = availableKeys());
+
 /// Runs the search. A fixed strategy that does not fit is still returned with
 /// `fits` false: the caller decides whether to go on.
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,

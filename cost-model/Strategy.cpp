@@ -1,19 +1,30 @@
-//===- Strategy.cpp - Strategies and their enumeration --------------------===//
+//===- Strategy.cpp - Strategies and their combinations -------------------===//
 
 #include "cost-model/Strategy.h"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cassert>
-
 namespace dpc::cost {
 
 int64_t Strategy::ranks() const { return dp * tp * pp * cp; }
 
+int64_t Strategy::microBatches(int64_t globalBatch) const {
+  int64_t local = (globalBatch + dp - 1) / dp;
+  return microBatch > 0 ? (local + microBatch - 1) / microBatch : 1;
+}
+
+static nlohmann::ordered_json tpToJson(const Strategy &strategy) {
+  if (strategy.tpGrid.empty())
+    return strategy.tp;
+  std::string text;
+  for (int64_t factor : strategy.tpGrid)
+    text += (text.empty() ? "" : "x") + std::to_string(factor);
+  return text;
+}
+
 nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
   return {{"dp", strategy.dp},
-          {"tp", strategy.tp},
+          {"tp", tpToJson(strategy)},
           {"pp", strategy.pp},
           {"vpp", strategy.vpp},
           {"cp", strategy.cp},
@@ -42,56 +53,61 @@ std::string stringifyStrategy(const Strategy &strategy) {
   return text;
 }
 
-/// The micro-batch sizes to try for a local batch, falling.
-static std::vector<int64_t> microBatches(std::optional<int64_t> wanted,
-                                         int64_t localBatch) {
-  if (wanted)
-    return {std::clamp<int64_t>(*wanted, 1, localBatch)};
-  std::vector<int64_t> sizes;
-  for (int64_t size = localBatch; size > 1; size = (size + 1) / 2)
-    sizes.push_back(size);
-  sizes.push_back(1);
-  return sizes;
+//===----------------------------------------------------------------------===//
+// Combinations
+//===----------------------------------------------------------------------===//
+
+static Error contradiction(const std::string &text) {
+  return Error{"--strategy: " + text};
 }
 
-/// ZeRO stages to try on `dp` ranks.
-static std::vector<int64_t> zeroStages(const StrategyRequest &request,
-                                       const StrategySpace &space, int64_t dp) {
-  if (request.zero)
-    return {*request.zero};
-  return dp == 1 ? std::vector<int64_t>{0} : space.zeros;
+static Status checkChunks(const StrategyRequest &request) {
+  if (request.vpp.value_or(1) == 1)
+    return Status();
+  std::string named = "vpp=" + std::to_string(*request.vpp);
+  if (request.pp == 1)
+    return contradiction(named + " needs pp > 1: chunks lie on pipeline stages "
+                                 "in turn; expected vpp=1 or more stages");
+  if (request.schedule && *request.schedule != "interleaved")
+    return contradiction(
+        named + " needs schedule=interleaved: schedule=" + *request.schedule +
+        " has one chunk per stage; expected vpp=1");
+  return Status();
 }
 
-std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
-                                          const StrategySpace &space) {
-  assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
-  std::vector<Strategy> strategies;
-  for (int64_t tp = 1; tp <= space.ranks; ++tp) {
-    int64_t dp = space.ranks / tp;
-    bool isWanted = request.tp ? tp == *request.tp : tp <= space.maxTp;
-    if (dp * tp != space.ranks || !isWanted ||
-        (request.dp && dp != *request.dp))
-      continue;
-    for (bool sp : {false, true}) {
-      // Sequence sharding is over tp: without tp there is nothing to shard.
-      bool wanted = tp == 1 ? false : request.sp.value_or(sp);
-      bool isTried = request.sp || space.sequenceParallel || !sp;
-      if (wanted != sp || !isTried)
-        continue;
-      int64_t localBatch = (space.globalBatch + dp - 1) / dp;
-      for (int64_t zero : zeroStages(request, space, dp))
-        for (int64_t size : microBatches(request.microBatch, localBatch)) {
-          Strategy strategy;
-          strategy.dp = dp;
-          strategy.tp = tp;
-          strategy.sp = sp;
-          strategy.zero = zero;
-          strategy.microBatch = size;
-          strategies.push_back(strategy);
-        }
-    }
-  }
-  return strategies;
+static Status checkHybridShard(const StrategyRequest &request) {
+  if (request.hybridShard.value_or(1) == 1)
+    return Status();
+  std::string named = "hybrid_shard=" + std::to_string(*request.hybridShard);
+  if (request.dp && *request.dp % *request.hybridShard != 0)
+    return contradiction(named +
+                         " does not divide dp=" + std::to_string(*request.dp) +
+                         "; expected a divisor: ZeRO splits over that many "
+                         "data-parallel ranks");
+  if (request.zero == 0)
+    return contradiction(named +
+                         " needs zero=1, 2 or 3: zero=0 splits nothing");
+  return Status();
+}
+
+static Status checkExperts(const StrategyRequest &request) {
+  if (request.ep.value_or(1) == 1 || !request.dp || !request.cp || !request.tp)
+    return Status();
+  int64_t ranks = *request.dp * *request.cp * *request.tp;
+  if (ranks % *request.ep != 0)
+    return contradiction(
+        "ep=" + std::to_string(*request.ep) +
+        " does not divide dp x cp x tp = " + std::to_string(ranks) +
+        "; expected a divisor: experts are spread over those "
+        "ranks");
+  return Status();
+}
+
+Status checkCombination(const StrategyRequest &request) {
+  for (auto *check : {checkChunks, checkHybridShard, checkExperts})
+    if (Status status = check(request); !status)
+      return status;
+  return Status();
 }
 
 } // namespace dpc::cost

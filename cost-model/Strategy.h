@@ -19,6 +19,9 @@ namespace dpc::cost {
 struct Strategy {
   int64_t dp = 1;
   int64_t tp = 1;
+  /// Factors of tp, each at least 2, when it is a grid of ranks: tp=2x4 is
+  /// {2, 4} and tp = 8. Empty for a plain tp.
+  std::vector<int64_t> tpGrid;
   int64_t pp = 1;
   int64_t vpp = 1;
   int64_t cp = 1;
@@ -26,6 +29,7 @@ struct Strategy {
   int64_t ep = 1;
   bool sp = false;
   int64_t zero = 0;
+  /// ZeRO splits over this many neighbouring data-parallel ranks; 1 = all dp.
   int64_t hybridShard = 1;
   std::string schedule = "1f1b";
   std::string recompute = "none";
@@ -36,50 +40,97 @@ struct Strategy {
 
   /// dp * tp * pp * cp: the ranks it needs. (ep divides dp * cp * tp.)
   int64_t ranks() const;
+  /// Micro-batches of a step of `globalBatch` samples.
+  int64_t microBatches(int64_t globalBatch) const;
   bool operator==(const Strategy &) const = default;
 };
 
-/// The keys, e.g. "dp=2,tp=4,micro_batch=8"; degrees dp and tp always, others
+/// The keys, e.g. "dp=2,tp=2x2,micro_batch=8"; degrees dp and tp always, others
 /// where they differ from the neutral value.
 std::string stringifyStrategy(const Strategy &strategy);
 
-/// All keys of design order, for report.json.
+/// All keys of design order, for report.json. tp is a number, or "2x2".
 nlohmann::ordered_json strategyToJson(const Strategy &strategy);
 
 /// What the user fixed; the rest is searched.
 struct StrategyRequest {
   std::optional<int64_t> dp;
   std::optional<int64_t> tp;
+  std::vector<int64_t> tpGrid; ///< As in Strategy; goes along with tp.
+  std::optional<int64_t> pp;
+  std::optional<int64_t> vpp;
+  std::optional<int64_t> cp;
+  std::optional<std::string> cpKind;
+  std::optional<int64_t> ep;
   std::optional<bool> sp;
-  std::optional<int64_t> microBatch;
   std::optional<int64_t> zero;
+  std::optional<int64_t> hybridShard;
+  std::optional<std::string> schedule;
+  std::optional<std::string> recompute;
+  std::optional<int64_t> microBatch;
+  std::optional<std::string> offload;
 
-  /// True when dp, tp and sp are fixed, so that at most micro_batch is
-  /// searched.
-  bool isFixed() const { return dp && tp && sp; }
+  /// True when all degrees that make ranks are fixed, and sp.
+  bool isFixed() const { return dp && tp && pp && cp && sp; }
 };
 
-/// Parses `auto` or `KEY=VALUE,...` for a number of ranks. When the named
-/// degrees multiply out to `ranks`, the unnamed degrees are fixed at 1 and sp
-/// at false. One line on: an unknown or repeated key, a bad value, degrees that
-/// cannot multiply out to `ranks`, a key this build cannot execute.
-Result<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks);
+/// Keys whose values this build can execute: "pp" for all values of pp,
+/// "recompute=full" for that one only, "tp=grid" besides "tp" for tp=2x2.
+/// Neutral values are always accepted. This list is the one place to say that a
+/// key works.
+const std::vector<std::string_view> &availableKeys();
 
-/// What bounds enumeration.
+/// True when `key` may have the value `value` (any value when empty).
+bool isKeyAvailable(
+    std::string_view key, std::string_view value = "",
+    const std::vector<std::string_view> &available = availableKeys());
+
+/// Parses `auto` or `KEY=VALUE,...` for a number of ranks. When the named
+/// degrees multiply out to `ranks`, the unnamed keys are fixed at their neutral
+/// values; but vpp > 1 means schedule=interleaved, and schedule=interleaved
+/// without vpp leaves vpp to the search. One line on: an unknown or repeated
+/// key, a bad value, degrees that cannot multiply out to `ranks`, a combination
+/// that `checkCombination` refuses, a key this build cannot execute.
+Result<StrategyRequest>
+parseStrategy(std::string_view text, int64_t ranks,
+              const std::vector<std::string_view> &available = availableKeys());
+
+/// Refuses keys that contradict each other, as far as they are fixed:
+///   (K1) vpp > 1 needs pp > 1, for chunks lie on pipeline stages in turn;
+///   (K2) vpp > 1 needs schedule=interleaved, the others have one chunk;
+///   (K3) hybrid_shard divides dp, and
+///   (K4) needs zero >= 1, which splits something;
+///   (K5) ep divides dp * cp * tp, for experts are spread over those ranks.
+/// What has no effect is no contradiction: schedule at pp=1, cp_kind at cp=1,
+/// sp at tp=1.
+Status checkCombination(const StrategyRequest &request);
+
+/// What bounds enumeration. The defaults search dp, tp, sp and micro_batch.
 struct StrategySpace {
   int64_t ranks = 1;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.
   int64_t maxTp = INT64_MAX;
+  /// Most stages times chunks to try: the layers of the model. 1 = pp is tried
+  /// when it is named only.
+  int64_t maxPp = 1;
+  int64_t maxVpp = 4; ///< Most chunks to try.
+  /// Schedules to try where pp > 1. GPipe is not worth it: it takes the time of
+  /// 1F1B and more memory.
+  std::vector<std::string> schedules = {"1f1b", "interleaved", "zb-h1"};
   /// Try sp=true besides sp=false where tp > 1.
   bool sequenceParallel = true;
   /// ZeRO stages to try where dp > 1.
   std::vector<int64_t> zeros = {0};
+  std::vector<std::string> recomputes = {"none"};
 };
 
-/// Complete strategies that agree with the request: dp x tp = ranks, sp, and
-/// micro-batch sizes: the whole local batch ceil(globalBatch / dp), then its
-/// halves (rounded up) down to 1. Deterministic: by tp, then sp, then falling
-/// micro_batch. A fixed micro_batch larger than the local batch is clipped.
+/// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
+/// then sp, zero and the rest, and micro-batch sizes: the whole local batch
+/// ceil(globalBatch / dp), then its halves (rounded up) down to 1, where pp > 1
+/// only those that make pp micro-batches or more (or 1). Keys that the request
+/// leaves open and the space does not list are neutral. Deterministic: by pp,
+/// cp, tp, sp, ..., falling micro_batch. A fixed micro_batch larger than the
+/// local batch is clipped.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

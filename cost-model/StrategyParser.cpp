@@ -4,34 +4,110 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 
 namespace dpc::cost {
 
+using Names = std::vector<std::string_view>;
+
+const Names &availableKeys() {
+  static const Names keys = {"dp", "tp", "sp", "zero", "micro_batch"};
+  return keys;
+}
+
 namespace {
 
-/// A key that plans of this build cannot express yet at other values.
-struct PlannedKey {
+/// A key, where its value goes, and what it may be.
+struct Key {
   std::string_view name;
   std::string_view neutral;
-  /// Other values the key may have; empty = a whole number >= 1.
-  std::vector<std::string_view> values;
+  /// Whole numbers: where they go and what they lie between.
+  std::optional<int64_t> StrategyRequest::*number = nullptr;
+  int64_t least = 1, most = INT64_MAX;
+  /// Words: where they go and which there are.
+  std::optional<std::string> StrategyRequest::*word = nullptr;
+  Names words = {};
+};
+
+/// Reads one text against the keys that are available.
+class Parser {
+public:
+  Parser(int64_t ranks, const Names &available)
+      : ranks(ranks), available(available) {}
+  Result<StrategyRequest> run(std::string_view text);
+
+private:
+  int64_t ranks;
+  const Names &available;
+  StrategyRequest request;
+
+  Status parseKey(std::string_view key, std::string_view value);
+  Status parseValue(const Key &key, std::string_view value);
+  Status parseTp(std::string_view value);
+  Status checkAvailable(const Key &key, std::string_view value) const;
+  Status fitToRanks();
+  void fixTheRest();
 };
 
 } // namespace
 
-static const std::vector<PlannedKey> &plannedKeys() {
-  static const std::vector<PlannedKey> keys = {
-      {"pp", "1", {}},
-      {"vpp", "1", {}},
-      {"cp", "1", {}},
-      {"cp_kind", "ring", {"ring", "ulysses"}},
-      {"ep", "1", {}},
-      {"hybrid_shard", "1", {}},
-      {"schedule", "1f1b", {"gpipe", "1f1b", "interleaved", "zb-h1"}},
-      {"recompute", "none", {"none", "selective", "full"}},
-      {"offload", "none", {"none", "optimizer", "parameters", "all"}}};
+static const std::vector<Key> &allKeys() {
+  using R = StrategyRequest;
+  static const std::vector<Key> keys = {
+      {"dp", "1", &R::dp},
+      {"tp", "1", &R::tp},
+      {"sp", "false"},
+      {"zero", "0", &R::zero, 0, 3},
+      {"micro_batch", "1", &R::microBatch},
+      {"pp", "1", &R::pp},
+      {"vpp", "1", &R::vpp},
+      {"cp", "1", &R::cp},
+      {"cp_kind", "ring", {}, 0, 0, &R::cpKind, {"ring", "ulysses"}},
+      {"ep", "1", &R::ep},
+      {"hybrid_shard", "1", &R::hybridShard},
+      {"schedule",
+       "1f1b",
+       {},
+       0,
+       0,
+       &R::schedule,
+       {"gpipe", "1f1b", "interleaved", "zb-h1"}},
+      {"recompute",
+       "none",
+       {},
+       0,
+       0,
+       &R::recompute,
+       {"none", "selective", "full"}},
+      {"offload",
+       "none",
+       {},
+       0,
+       0,
+       &R::offload,
+       {"none", "optimizer", "parameters", "all"}}};
   return keys;
+}
+
+bool isKeyAvailable(std::string_view key, std::string_view value,
+                    const Names &available) {
+  return std::any_of(
+      available.begin(), available.end(), [&](std::string_view entry) {
+        size_t equal = entry.find('=');
+        return entry.substr(0, equal) == key &&
+               (value.empty() || equal == std::string_view::npos ||
+                entry.substr(equal + 1) == value);
+      });
+}
+
+/// "a, b and c".
+static std::string joinNames(const Names &names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0                  ? ""
+             : i + 1 == names.size() ? " and "
+                                     : ", ") +
+            std::string(names[i]);
+  return text;
 }
 
 static std::optional<int64_t> parseInteger(std::string_view text) {
@@ -49,121 +125,178 @@ static Error badValue(std::string_view key, std::string_view value,
                ": bad value; expected " + expected};
 }
 
-/// What a key that is not available accepts, for messages.
-static std::string describeValues(const PlannedKey &key) {
-  if (key.values.empty())
-    return "a whole number >= 1";
+/// What a key accepts, for messages.
+static std::string describeValues(const Key &key) {
+  if (key.number)
+    return key.most == INT64_MAX
+               ? "a whole number >= " + std::to_string(key.least)
+               : "a whole number from " + std::to_string(key.least) + " to " +
+                     std::to_string(key.most);
+  if (key.words.empty())
+    return "true or false";
   std::string text = "one of";
-  for (std::string_view value : key.values)
-    text += " " + std::string(value);
+  for (std::string_view word : key.words)
+    text += " " + std::string(word);
   return text;
 }
 
-/// Accepts the neutral value only, but tells bad from not available.
-static Status parsePlanned(const PlannedKey &key, std::string_view value) {
-  std::optional<int64_t> number = parseInteger(value);
-  bool isValid = key.values.empty()
-                     ? number && *number >= 1
-                     : std::find(key.values.begin(), key.values.end(), value) !=
-                           key.values.end();
-  if (!isValid)
-    return badValue(key.name, value, describeValues(key));
-  // "01" means the neutral "1".
-  if (value == key.neutral ||
-      (number && std::to_string(*number) == key.neutral))
+/// Tells values that are wrong everywhere from those of later builds.
+Status Parser::checkAvailable(const Key &key, std::string_view value) const {
+  if (value == key.neutral || isKeyAvailable(key.name, value, available))
     return Status();
+  std::string expected = std::string(key.name) + "=" + std::string(key.neutral);
+  Names others;
+  for (std::string_view entry : available)
+    if (size_t equal = entry.find('='); equal == std::string_view::npos)
+      others.push_back(entry);
+    else if (entry.substr(0, equal) == key.name)
+      expected += " or " + std::string(entry);
   return Error{"--strategy: " + std::string(key.name) + "=" +
                std::string(value) +
-               " is not available in this build: expected " +
-               std::string(key.name) + "=" + std::string(key.neutral) +
-               "; dp, tp, sp, zero and micro_batch can be set"};
+               " is not available in this build: expected " + expected + "; " +
+               joinNames(others) + " can be set"};
 }
 
-static Status parseDegree(std::string_view key, std::string_view value,
-                          std::optional<int64_t> &out) {
-  std::optional<int64_t> number = parseInteger(value);
-  if (number && *number >= 1) {
-    out = number;
-    return Status();
+/// tp=8, or a grid such as tp=2x4. Factors of 1 do not change the grid.
+Status Parser::parseTp(std::string_view value) {
+  std::vector<int64_t> factors;
+  int64_t product = 1;
+  for (std::string_view rest = value;;) {
+    size_t end = rest.find('x');
+    std::optional<int64_t> factor = parseInteger(rest.substr(0, end));
+    if (!factor || *factor < 1 || *factor > INT64_MAX / product)
+      return badValue("tp", value, "a whole number >= 1, or a grid as 2x2");
+    product *= *factor;
+    if (*factor > 1)
+      factors.push_back(*factor);
+    if (end == std::string_view::npos)
+      break;
+    rest.remove_prefix(end + 1);
   }
-  bool isGrid =
-      key == "tp" && !value.empty() &&
-      value.find_first_not_of("0123456789x") == std::string_view::npos;
-  if (isGrid && value.find('x') != std::string_view::npos)
+  if (factors.size() > 3)
+    return badValue("tp", value, "at most three factors larger than 1");
+  request.tp = product;
+  request.tpGrid = factors.size() > 1 ? factors : std::vector<int64_t>();
+  bool hasGrids = std::find(available.begin(), available.end(), "tp=grid") !=
+                  available.end();
+  if (!request.tpGrid.empty() && !hasGrids)
     return Error{"--strategy: tp=" + std::string(value) +
                  " is not available in this build: expected one whole number, "
                  "such as tp=4"};
-  return badValue(key, value, "a whole number >= 1");
-}
-
-static Status parseKey(std::string_view key, std::string_view value,
-                       StrategyRequest &request) {
-  if (key == "dp")
-    return parseDegree(key, value, request.dp);
-  if (key == "tp")
-    return parseDegree(key, value, request.tp);
-  if (key == "micro_batch")
-    return parseDegree(key, value, request.microBatch);
-  if (key == "zero") {
-    request.zero = parseInteger(value);
-    return request.zero && *request.zero >= 0 && *request.zero <= 3
-               ? Status()
-               : Status(badValue(key, value, "a whole number from 0 to 3"));
-  }
-  if (key == "sp") {
-    if (value != "true" && value != "false")
-      return badValue(key, value, "true or false");
-    request.sp = value == "true";
-    return Status();
-  }
-  std::string expected = "one of dp tp sp zero micro_batch";
-  for (const PlannedKey &planned : plannedKeys()) {
-    if (planned.name == key)
-      return parsePlanned(planned, value);
-    expected += " " + std::string(planned.name);
-  }
-  return Error{"--strategy: unknown key '" + std::string(key) + "'; expected " +
-               expected};
-}
-
-/// Fixes what the named degrees imply, or says why they cannot work.
-static Status fitToRanks(StrategyRequest &request, int64_t ranks) {
-  if (!request.dp && !request.tp)
-    return Status();
-  int64_t dp = request.dp.value_or(1), tp = request.tp.value_or(1);
-  std::string named = request.dp ? "dp=" + std::to_string(dp) : "";
-  if (request.tp)
-    named += (named.empty() ? "tp=" : ",tp=") + std::to_string(tp);
-  bool isProduct = dp <= ranks && tp <= ranks && dp * tp == ranks;
-  if (isProduct) {
-    request.dp = dp;
-    request.tp = tp;
-    request.sp = request.sp.value_or(false) && tp > 1;
-    request.zero = request.zero.value_or(0);
-    return Status();
-  }
-  if (request.dp && request.tp)
-    return Error{"--strategy: " + named + " needs " + std::to_string(dp) +
-                 " x " + std::to_string(tp) + " ranks; expected dp x tp = " +
-                 std::to_string(ranks) + ", the ranks of the cluster"};
-  int64_t degree = request.dp ? dp : tp;
-  if (ranks % degree != 0)
-    return Error{
-        "--strategy: " + named + " does not divide the " +
-        std::to_string(ranks) +
-        " ranks of the cluster; expected dp x tp = " + std::to_string(ranks)};
   return Status();
 }
 
-Result<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks) {
-  StrategyRequest request;
+Status Parser::parseValue(const Key &key, std::string_view value) {
+  if (key.name == "tp")
+    return parseTp(value);
+  if (key.number) {
+    std::optional<int64_t> number = parseInteger(value);
+    if (!number || *number < key.least || *number > key.most)
+      return badValue(key.name, value, describeValues(key));
+    request.*key.number = number;
+    return checkAvailable(key, std::to_string(*number)); // "01" means "1".
+  }
+  if (key.name == "sp") {
+    if (value != "true" && value != "false")
+      return badValue(key.name, value, describeValues(key));
+    request.sp = value == "true";
+    return checkAvailable(key, value);
+  }
+  if (std::find(key.words.begin(), key.words.end(), value) == key.words.end())
+    return badValue(key.name, value, describeValues(key));
+  request.*key.word = std::string(value);
+  return checkAvailable(key, value);
+}
+
+Status Parser::parseKey(std::string_view name, std::string_view value) {
+  std::string expected = "one of";
+  for (const Key &key : allKeys()) {
+    if (key.name == name)
+      return parseValue(key, value);
+    expected += " " + std::string(key.name);
+  }
+  return Error{"--strategy: unknown key '" + std::string(name) +
+               "'; expected " + expected};
+}
+
+/// The degrees that make ranks, in the order of messages.
+static const std::vector<
+    std::pair<std::string_view, std::optional<int64_t> StrategyRequest::*>> &
+rankDegrees() {
+  using R = StrategyRequest;
+  static const std::vector<
+      std::pair<std::string_view, std::optional<int64_t> R::*>>
+      degrees = {
+          {"dp", &R::dp}, {"tp", &R::tp}, {"pp", &R::pp}, {"cp", &R::cp}};
+  return degrees;
+}
+
+/// Sets what is not named to what a complete strategy has.
+void Parser::fixTheRest() {
+  for (const auto &[name, degree] : rankDegrees())
+    request.*degree = (request.*degree).value_or(1);
+  request.sp = request.sp.value_or(false) && *request.tp > 1;
+  request.zero = request.zero.value_or(0);
+  request.ep = request.ep.value_or(1);
+  request.hybridShard = request.hybridShard.value_or(1);
+  request.recompute = request.recompute.value_or("none");
+  request.offload = request.offload.value_or("none");
+  if (!request.schedule)
+    request.schedule = request.vpp.value_or(1) > 1 ? "interleaved" : "1f1b";
+  // Interleaving is asked for, but not how much of it.
+  bool isOpen = *request.schedule == "interleaved" && *request.pp > 1;
+  if (!request.vpp && !isOpen)
+    request.vpp = 1;
+}
+
+/// Fixes what the named degrees imply, or says why they cannot work.
+Status Parser::fitToRanks() {
+  int64_t product = 1, count = 0;
+  bool isOpen = false; // The search may set one that is not named.
+  std::string named, needed, all;
+  for (const auto &[name, degree] : rankDegrees()) {
+    const std::optional<int64_t> &value = request.*degree;
+    bool isKnown = isKeyAvailable(name, "", available);
+    if (isKnown)
+      all += (all.empty() ? "" : " x ") + std::string(name);
+    if (!value) {
+      isOpen |= isKnown && name != "cp";
+      continue;
+    }
+    ++count;
+    product =
+        *value > ranks ? ranks + 1 : std::min(product * *value, ranks + 1);
+    if (*value == 1 && !isKnown)
+      continue;
+    named += (named.empty() ? "" : ",") + std::string(name) + "=" +
+             std::to_string(*value);
+    needed += (needed.empty() ? "" : " x ") + std::to_string(*value);
+  }
+  if (count == 0 && ranks > 1)
+    return Status();
+  if (product == ranks) {
+    fixTheRest();
+    return Status();
+  }
+  if (product < ranks && ranks % product == 0 && isOpen)
+    return Status();
+  std::string count2 = std::to_string(ranks);
+  if (needed.find('x') == std::string::npos)
+    return Error{"--strategy: " + named + " does not divide the " + count2 +
+                 " ranks of the cluster; expected " + all + " = " + count2};
+  return Error{"--strategy: " + named + " needs " + needed +
+               " ranks; expected " + all + " = " + count2 +
+               ", the ranks of the cluster"};
+}
+
+Result<StrategyRequest> Parser::run(std::string_view text) {
   if (text == "auto") {
     if (ranks == 1)
-      request.dp = request.tp = 1;
+      request.dp = request.tp = request.pp = request.cp = 1;
     request.sp = ranks == 1 ? std::optional<bool>(false) : std::nullopt;
     return request;
   }
-  std::vector<std::string_view> seen;
+  Names seen;
   while (true) {
     size_t comma = text.find(',');
     std::string_view part = text.substr(0, comma);
@@ -176,15 +309,22 @@ Result<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks) {
       return Error{"--strategy: key '" + std::string(key) +
                    "' is given twice; expected once"};
     seen.push_back(key);
-    if (Status status = parseKey(key, part.substr(equal + 1), request); !status)
+    if (Status status = parseKey(key, part.substr(equal + 1)); !status)
       return Error{status.error()};
     if (comma == std::string_view::npos)
       break;
     text.remove_prefix(comma + 1);
   }
-  if (Status status = fitToRanks(request, ranks); !status)
+  if (Status status = fitToRanks(); !status)
+    return Error{status.error()};
+  if (Status status = checkCombination(request); !status)
     return Error{status.error()};
   return request;
+}
+
+Result<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks,
+                                      const Names &available) {
+  return Parser(ranks, available).run(text);
 }
 
 } // namespace dpc::cost

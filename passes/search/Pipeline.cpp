@@ -17,9 +17,7 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   degrees.tp = strategy.tp;
   degrees.sp = strategy.sp;
   degrees.zero = strategy.zero;
-  int64_t local = ceilDiv(globalBatch, strategy.dp);
-  if (strategy.microBatch > 0)
-    degrees.microBatches = ceilDiv(local, strategy.microBatch);
+  degrees.microBatches = strategy.microBatches(globalBatch);
   return degrees;
 }
 

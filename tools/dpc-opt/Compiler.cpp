@@ -303,11 +303,8 @@ void Compiler::listParameters() {
 std::optional<cost::SearchResult> Compiler::search() {
   ProgramEvaluator evaluator(*program, cluster);
   cost::SearchOptions search;
-  search.space.ranks = cluster.numDevices();
-  search.space.globalBatch = evaluator.totals().globalBatch;
+  search.space = cost::spaceFor(evaluator.totals(), cluster.numDevices());
   search.top = options.top;
-  if (evaluator.totals().training)
-    search.space.zeros = {0, 1, 3};
   // A strategy takes about 0.1 ms an op to evaluate.
   int64_t ops = findProgram(*program).getBody().front().getOperations().size();
   search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);

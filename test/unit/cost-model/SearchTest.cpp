@@ -196,6 +196,35 @@ TEST(Search, EvaluationsCanBeLimited) {
   EXPECT_LE(evaluator.calls, 6); // And the ddp and ZeRO baselines.
 }
 
+TEST(Search, SpaceHoldsWhatIsAvailable) {
+  ModelTotals totals = ToyEvaluator().totals();
+  using Words = std::vector<std::string>;
+  StrategySpace space = spaceFor(totals, 4, {"dp", "tp"});
+  EXPECT_EQ(space.maxPp, 1);
+  EXPECT_EQ(space.zeros, (std::vector<int64_t>{0, 1, 3}));
+  EXPECT_EQ(space.recomputes, Words{"none"});
+  space = spaceFor(totals, 4, {"pp", "schedule", "vpp", "recompute=full"});
+  EXPECT_EQ(space.maxPp, 4);
+  EXPECT_EQ(space.schedules, (Words{"1f1b", "interleaved", "zb-h1"}));
+  EXPECT_EQ(space.recomputes, (Words{"none", "full"}));
+  // Without gradients there is one order of forwards.
+  totals.training = false;
+  space = spaceFor(totals, 4, {"pp", "schedule", "vpp", "recompute"});
+  EXPECT_EQ(space.schedules, Words{"1f1b"});
+  EXPECT_EQ(space.recomputes, Words{"none"});
+  EXPECT_EQ(space.zeros, std::vector<int64_t>{0});
+}
+
+TEST(Search, PipelinesAreConsidered) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.space = spaceFor(evaluator.totals(), 4, {"pp", "dp", "tp"});
+  options.request.pp = 2;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.pp, 2);
+}
+
 TEST(Formula, MemoryOfZeroStagesByHand) {
   Cluster cluster = toyCluster(4);
   ToyEvaluator evaluator;

@@ -3,11 +3,44 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace dpc::cost;
 
+/// The keys of the spine alone, so that messages do not change with the build.
+static const std::vector<std::string_view> spineKeys = {"dp", "tp", "sp",
+                                                        "zero", "micro_batch"};
+static const std::vector<std::string_view> everyKey = {
+    "dp",           "tp",       "tp=grid",   "sp",      "zero",
+    "micro_batch",  "pp",       "vpp",       "cp",      "ep",
+    "hybrid_shard", "schedule", "recompute", "offload", "cp_kind"};
+
 static std::string errorOf(std::string_view text, int64_t ranks) {
-  Result<StrategyRequest> request = parseStrategy(text, ranks);
+  Result<StrategyRequest> request = parseStrategy(text, ranks, spineKeys);
   return request ? "no error" : request.error();
+}
+
+/// All strategies of a text when every key is available.
+static std::vector<std::string> strategiesOf(std::string_view text,
+                                             const StrategySpace &space) {
+  Result<StrategyRequest> request = parseStrategy(text, space.ranks, everyKey);
+  if (!request)
+    return {request.error()};
+  std::vector<std::string> names;
+  for (const Strategy &strategy : enumerateStrategies(*request, space)) {
+    EXPECT_EQ(strategy.ranks(), space.ranks);
+    names.push_back(stringifyStrategy(strategy));
+  }
+  return names;
+}
+
+static StrategySpace spaceOf(int64_t ranks, int64_t globalBatch,
+                             int64_t maxPp = 1) {
+  StrategySpace space;
+  space.ranks = ranks;
+  space.globalBatch = globalBatch;
+  space.maxPp = maxPp;
+  return space;
 }
 
 TEST(ParseStrategy, FixesWhatMultipliesOut) {
@@ -80,6 +113,141 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
                            "dp=9223372036854775807,tp=2", "tp=x", "tp=-1",
                            "dp=1e3", "offload=cpu", "schedule=zb-h1"})
     EXPECT_NE(errorOf(text, 4).find("expected"), std::string::npos) << text;
+}
+
+TEST(ParseStrategy, NewKeysWhenAvailable) {
+  auto request = parseStrategy("pp=2,dp=2,schedule=gpipe,recompute=full,"
+                               "offload=optimizer,zero=1,hybrid_shard=2,ep=2",
+                               4, everyKey);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_TRUE(request->isFixed());
+  EXPECT_EQ(request->pp, 2);
+  EXPECT_EQ(request->tp, 1);
+  EXPECT_EQ(request->schedule, "gpipe");
+  EXPECT_EQ(request->recompute, "full");
+  EXPECT_EQ(request->offload, "optimizer");
+  EXPECT_EQ(request->hybridShard, 2);
+  EXPECT_EQ(request->ep, 2);
+  EXPECT_EQ(request->vpp, 1);
+  request = parseStrategy("pp=2,vpp=2", 2, everyKey);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_EQ(request->schedule, "interleaved");
+  request = parseStrategy("cp=4,cp_kind=ulysses", 4, everyKey);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_EQ(request->cpKind, "ulysses");
+  EXPECT_EQ(request->dp, 1);
+}
+
+TEST(ParseStrategy, GridsOfTensorParallelism) {
+  auto request = parseStrategy("tp=2x3,dp=2", 12, everyKey);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_EQ(request->tp, 6);
+  EXPECT_EQ(request->tpGrid, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
+            (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
+  // Factors of 1 make no grid.
+  request = parseStrategy("tp=1x4x1", 4, everyKey);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_EQ(request->tp, 4);
+  EXPECT_TRUE(request->tpGrid.empty());
+  for (const char *text : {"tp=2x", "tp=x2", "tp=2x0", "tp=2xx2", "tp=2x2x2x2",
+                           "tp=4294967296x4294967296"}) {
+    request = parseStrategy(text, 16, everyKey);
+    ASSERT_FALSE(request) << text;
+    EXPECT_NE(request.error().find("bad value; expected"), std::string::npos)
+        << request.error();
+  }
+}
+
+TEST(ParseStrategy, AvailabilityIsPerValue) {
+  std::vector<std::string_view> some = {"dp", "recompute=full"};
+  EXPECT_TRUE(parseStrategy("dp=2,recompute=full", 2, some));
+  EXPECT_EQ(parseStrategy("dp=2,recompute=selective", 2, some).error(),
+            "--strategy: recompute=selective is not available in this build: "
+            "expected recompute=none or recompute=full; dp can be set");
+  EXPECT_TRUE(isKeyAvailable("recompute", "", some));
+  EXPECT_FALSE(isKeyAvailable("recompute", "selective", some));
+  EXPECT_FALSE(isKeyAvailable("pp", "", some));
+  for (std::string_view key : spineKeys)
+    EXPECT_TRUE(isKeyAvailable(key)) << key;
+}
+
+TEST(ParseStrategy, ContradictionsSayWhy) {
+  auto errorWith = [](std::string_view text, int64_t ranks) {
+    auto request = parseStrategy(text, ranks, everyKey);
+    return request ? "no error" : request.error();
+  };
+  EXPECT_EQ(errorWith("dp=2,vpp=2", 2),
+            "--strategy: vpp=2 needs pp > 1: chunks lie on pipeline stages in "
+            "turn; expected vpp=1 or more stages");
+  EXPECT_EQ(errorWith("pp=2,vpp=2,schedule=zb-h1", 2),
+            "--strategy: vpp=2 needs schedule=interleaved: schedule=zb-h1 has "
+            "one chunk per stage; expected vpp=1");
+  EXPECT_EQ(errorWith("dp=4,zero=1,hybrid_shard=3", 4),
+            "--strategy: hybrid_shard=3 does not divide dp=4; expected a "
+            "divisor: ZeRO splits over that many data-parallel ranks");
+  EXPECT_EQ(errorWith("dp=4,hybrid_shard=2", 4),
+            "--strategy: hybrid_shard=2 needs zero=1, 2 or 3: zero=0 splits "
+            "nothing");
+  EXPECT_EQ(errorWith("dp=2,tp=2,ep=3", 4),
+            "--strategy: ep=3 does not divide dp x cp x tp = 4; expected a "
+            "divisor: experts are spread over those ranks");
+  EXPECT_EQ(errorWith("pp=3", 4),
+            "--strategy: pp=3 does not divide the 4 ranks of the cluster; "
+            "expected dp x tp x pp x cp = 4");
+  EXPECT_EQ(errorWith("pp=2,cp=2,tp=3", 4),
+            "--strategy: tp=3,pp=2,cp=2 needs 3 x 2 x 2 ranks; expected dp x "
+            "tp x pp x cp = 4, the ranks of the cluster");
+  // Without effect, but not wrong.
+  for (const char *text :
+       {"dp=2,schedule=gpipe", "dp=2,schedule=interleaved",
+        "dp=2,cp_kind=ulysses", "dp=2,zero=1", "pp=2,schedule=interleaved"})
+    EXPECT_EQ(errorWith(text, 2), "no error") << text;
+}
+
+TEST(EnumerateStrategies, Pipelines) {
+  EXPECT_EQ(strategiesOf("pp=2,dp=2,micro_batch=1", spaceOf(4, 8)),
+            (std::vector<std::string>{"dp=2,tp=1,pp=2,micro_batch=1"}));
+  // Half batches and less: at least as many micro-batches as stages.
+  EXPECT_EQ(strategiesOf("pp=4", spaceOf(4, 8)),
+            (std::vector<std::string>{"dp=1,tp=1,pp=4,micro_batch=2",
+                                      "dp=1,tp=1,pp=4,micro_batch=1"}));
+  // What is not named is searched: 4 layers allow 2 stages of 2 chunks.
+  StrategySpace space = spaceOf(2, 4, 4);
+  EXPECT_EQ(strategiesOf("pp=2,dp=1,schedule=interleaved", space),
+            (std::vector<std::string>{
+                "dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=2",
+                "dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"}));
+  std::vector<std::string> all = strategiesOf("auto", space);
+  auto has = [&](const std::string &name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  EXPECT_TRUE(has("dp=2,tp=1,micro_batch=2"));
+  EXPECT_TRUE(has("dp=1,tp=1,pp=2,micro_batch=1"));
+  EXPECT_TRUE(has("dp=1,tp=1,pp=2,schedule=zb-h1,micro_batch=2"));
+  EXPECT_TRUE(has("dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"));
+  EXPECT_FALSE(has("dp=1,tp=1,pp=2,micro_batch=4"));
+  EXPECT_FALSE(has("dp=1,tp=1,pp=2,schedule=gpipe,micro_batch=1"));
+  // No stages without layers for them.
+  for (const std::string &name : strategiesOf("auto", spaceOf(4, 4, 3)))
+    EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
+}
+
+TEST(EnumerateStrategies, OnlyCombinationsThatWork) {
+  StrategySpace space = spaceOf(4, 8);
+  space.zeros = {0, 1, 3};
+  for (const std::string &name : strategiesOf("hybrid_shard=2", space)) {
+    EXPECT_EQ(name.find("dp=1"), std::string::npos) << name;
+    EXPECT_NE(name.find("zero="), std::string::npos) << name;
+  }
+}
+
+TEST(Strategy, MicroBatchesOfALocalBatch) {
+  Strategy strategy;
+  strategy.dp = 3;
+  EXPECT_EQ(strategy.microBatches(8), 1);
+  strategy.microBatch = 2; // 3 samples a rank.
+  EXPECT_EQ(strategy.microBatches(8), 2);
 }
 
 TEST(EnumerateStrategies, ZeroStagesWhereThereIsDataParallelism) {

@@ -1,0 +1,175 @@
+//===- StrategyEnumeration.cpp - All strategies of a request --------------===//
+
+#include "cost-model/Strategy.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace dpc::cost {
+
+using Strategies = std::vector<Strategy>;
+
+/// Divisors of `ranks` up to `limit`, or the wanted one if it divides.
+static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
+                                         int64_t ranks, int64_t limit) {
+  std::vector<int64_t> degrees;
+  for (int64_t degree = 1; degree <= ranks; ++degree)
+    if (ranks % degree == 0 && (wanted ? degree == *wanted : degree <= limit))
+      degrees.push_back(degree);
+  return degrees;
+}
+
+/// Replaces each strategy by those that differ in what `set` stores from
+/// `values`: the wanted one, or those to try.
+template <typename T, typename Values>
+static void expand(Strategies &strategies, T Strategy::*key, Values values) {
+  Strategies expanded;
+  for (const Strategy &strategy : strategies)
+    for (const T &value : values(strategy)) {
+      expanded.push_back(strategy);
+      expanded.back().*key = value;
+    }
+  strategies = std::move(expanded);
+}
+
+/// The values of a key that is only what the request says.
+template <typename T>
+static void fix(Strategies &strategies, T Strategy::*key,
+                const std::optional<T> &wanted) {
+  if (wanted)
+    for (Strategy &strategy : strategies)
+      strategy.*key = *wanted;
+}
+
+static Strategies enumerateDegrees(const StrategyRequest &request,
+                                   const StrategySpace &space) {
+  Strategies strategies(1);
+  expand(strategies, &Strategy::pp, [&](const Strategy &) {
+    return degreesToTry(request.pp, space.ranks, space.maxPp);
+  });
+  expand(strategies, &Strategy::cp, [&](const Strategy &strategy) {
+    return degreesToTry(request.cp, space.ranks / strategy.pp, 1);
+  });
+  expand(strategies, &Strategy::tp, [&](const Strategy &strategy) {
+    return degreesToTry(request.tp, space.ranks / (strategy.pp * strategy.cp),
+                        space.maxTp);
+  });
+  for (Strategy &strategy : strategies) {
+    strategy.dp = space.ranks / (strategy.pp * strategy.cp * strategy.tp);
+    strategy.tpGrid = request.tp ? request.tpGrid : std::vector<int64_t>();
+  }
+  std::erase_if(strategies, [&](const Strategy &strategy) {
+    return request.dp && strategy.dp != *request.dp;
+  });
+  return strategies;
+}
+
+static std::vector<bool> sequenceToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  // Sequence sharding is over tp: without tp there is nothing to shard.
+  if (strategy.tp == 1)
+    return {false};
+  if (request.sp)
+    return {*request.sp};
+  return space.sequenceParallel ? std::vector<bool>{false, true}
+                                : std::vector<bool>{false};
+}
+
+static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  if (request.zero)
+    return {*request.zero};
+  return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
+}
+
+static std::vector<std::string> schedulesToTry(const StrategyRequest &request,
+                                               const StrategySpace &space,
+                                               const Strategy &strategy) {
+  // One stage has nothing to schedule.
+  if (strategy.pp == 1)
+    return {"1f1b"};
+  if (request.schedule)
+    return {*request.schedule};
+  return request.vpp.value_or(1) > 1 ? std::vector<std::string>{"interleaved"}
+                                     : space.schedules;
+}
+
+static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
+                                        const StrategySpace &space,
+                                        const Strategy &strategy) {
+  if (request.vpp)
+    return {*request.vpp};
+  if (strategy.schedule != "interleaved")
+    return {1};
+  std::vector<int64_t> chunks;
+  for (int64_t vpp = 2; vpp <= space.maxVpp && strategy.pp * vpp <= space.maxPp;
+       vpp *= 2)
+    chunks.push_back(vpp);
+  // Interleaved with one chunk is 1F1B; it is what is left when it was named.
+  if (chunks.empty() && request.schedule)
+    chunks.push_back(1);
+  return chunks;
+}
+
+/// The micro-batch sizes to try, falling.
+static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  int64_t local = (space.globalBatch + strategy.dp - 1) / strategy.dp;
+  if (request.microBatch)
+    return {std::clamp<int64_t>(*request.microBatch, 1, local)};
+  std::vector<int64_t> sizes;
+  // Fewer micro-batches than stages leave stages idle.
+  for (int64_t size = local; size > 1; size = (size + 1) / 2)
+    if ((local + size - 1) / size >= strategy.pp)
+      sizes.push_back(size);
+  sizes.push_back(1);
+  return sizes;
+}
+
+/// The request with what `strategy` has where it says nothing.
+static StrategyRequest requestOf(const Strategy &strategy) {
+  StrategyRequest request;
+  request.dp = strategy.dp;
+  request.tp = strategy.tp;
+  request.pp = strategy.pp;
+  request.vpp = strategy.vpp;
+  request.cp = strategy.cp;
+  request.ep = strategy.ep;
+  request.zero = strategy.zero;
+  request.hybridShard = strategy.hybridShard;
+  request.schedule = strategy.schedule;
+  return request;
+}
+
+Strategies enumerateStrategies(const StrategyRequest &request,
+                               const StrategySpace &space) {
+  assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
+  Strategies strategies = enumerateDegrees(request, space);
+  auto with = [&](auto valuesToTry) {
+    return [&request, &space, valuesToTry](const Strategy &strategy) {
+      return valuesToTry(request, space, strategy);
+    };
+  };
+  expand(strategies, &Strategy::sp, with(sequenceToTry));
+  expand(strategies, &Strategy::zero, with(zerosToTry));
+  expand(strategies, &Strategy::recompute, [&](const Strategy &) {
+    return request.recompute ? std::vector{*request.recompute}
+                             : space.recomputes;
+  });
+  expand(strategies, &Strategy::schedule, with(schedulesToTry));
+  expand(strategies, &Strategy::vpp, with(chunksToTry));
+  expand(strategies, &Strategy::microBatch, with(sizesToTry));
+  fix(strategies, &Strategy::cpKind, request.cpKind);
+  fix(strategies, &Strategy::ep, request.ep);
+  fix(strategies, &Strategy::hybridShard, request.hybridShard);
+  fix(strategies, &Strategy::offload, request.offload);
+  std::erase_if(strategies, [](const Strategy &strategy) {
+    return !checkCombination(requestOf(strategy));
+  });
+  return strategies;
+}
+
+} // namespace dpc::cost
