@@ -10,65 +10,88 @@
 using namespace mlir;
 using namespace dpc;
 
-MeshAttr dpc::meshFor(MLIRContext *context, const ShardDegrees &degrees) {
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> sizes;
-  auto add = [&](StringRef name, int64_t size) {
-    if (size <= 1)
-      return;
-    names.push_back(StringAttr::get(context, name));
-    sizes.push_back(size);
-  };
-  add("dp", degrees.dp);
-  add("tp", degrees.tp);
-  add(kMicroBatchAxis, degrees.microBatches);
-  return MeshAttr::get(context, names, sizes);
-}
-
 Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
                    const ShardDegrees &degrees)
     : facts(facts), choices(choices), func(facts.func),
       mesh(meshFor(facts.func->getContext(), degrees)),
-      dpAxis(mesh.findAxis("dp")), tpAxis(mesh.findAxis("tp")),
-      mbAxis(mesh.findAxis(kMicroBatchAxis)), zero(dpAxis ? degrees.zero : 0) {}
+      mbAxis(mesh.findAxis(kMicroBatchAxis)) {
+  for (auto [i, axis] : llvm::enumerate(axesOf(degrees)))
+    if (axis.role == AxisRole::data)
+      dataAxes.push_back(i);
+    else if (axis.role == AxisRole::sequence)
+      zeroAxes.push_back(i);
+  // States are split over the innermost data axis: all of dp, or a node's part.
+  if (!dataAxes.empty())
+    zeroAxes.insert(zeroAxes.begin(), dataAxes.back());
+  if (!zeroAxes.empty())
+    zero = degrees.zero;
+  for (const MeshAxis &axis : choices.axes)
+    solvedAxes.push_back(*mesh.findAxis(axis.name));
+}
+
+/// What splits the batch, in this order.
+SmallVector<int64_t, 2> Assigner::batchAxes() const {
+  SmallVector<int64_t, 2> axes = dataAxes;
+  if (mbAxis)
+    axes.push_back(*mbAxis);
+  return axes;
+}
+
+/// The solved axes that split a factor, in the order in which they do. A
+/// sequence axis is outermost along the sequence, so that tensor axes gather
+/// inside of it, and innermost elsewhere: heads go from tp to tp and cp by one
+/// all-to-all.
+SmallVector<int64_t, 2>
+Assigner::inOrder(int64_t factorClass,
+                  llvm::function_ref<bool(size_t)> isSplit) const {
+  bool along = facts.sequenceClasses.contains(factorClass);
+  SmallVector<int64_t, 2> axes;
+  for (auto [k, axis] : llvm::enumerate(solvedAxes)) {
+    if (!isSplit(k))
+      continue;
+    bool first = along && choices.axes[k].role == AxisRole::sequence;
+    axes.insert(first ? axes.begin() : axes.end(), axis);
+  }
+  return axes;
+}
 
 //===----------------------------------------------------------------------===//
-// What tensor parallelism may do in an op
+// What solved axes may do in an op
 //===----------------------------------------------------------------------===//
 
 /// A gradient op splits what its forward op splits, found by class.
-TpChoice Assigner::gradientChoice(Operation *op, Operation *forward) const {
-  auto found = choices.ops.find(forward);
-  if (found == choices.ops.end())
-    return {};
-  const TpChoice &choice = found->second;
-  if (choice.kind == TpChoice::replicate)
+AxisChoice Assigner::gradientChoice(Operation *op, Operation *forward,
+                                    const AxisChoice &choice) const {
+  if (choice.kind == AxisChoice::replicate)
     return choice;
-  if (choice.kind == TpChoice::split) {
+  if (choice.kind == AxisChoice::split) {
     int64_t cls = facts.factors.classOf(forward, choice.factor);
     for (IterFactor factor : facts.factors.splittable(op))
       if (facts.factors.classOf(op, factor) == cls)
-        return {TpChoice::split, factor, -1};
+        return {AxisChoice::split, factor, -1};
   }
-  return {TpChoice::gradPartial, {}, -1};
+  return {AxisChoice::gradPartial, {}, -1};
 }
 
-SmallVector<TpChoice> Assigner::candidates(Operation *op) const {
-  TpChoice free{TpChoice::gradPartial, {}, -1};
-  // The optimizer lies as its parameter does, a combining op takes anything.
-  if (!tpAxis || isa<AdamWOp, SgdOp>(op) || facts.factors.rule(op).combines)
-    return {free};
+AxisChoices Assigner::everywhere(AxisChoice::Kind kind) const {
+  return AxisChoices(solvedAxes.size(), AxisChoice{kind, {}, -1});
+}
+
+/// What search chose for the op, or for the one whose gradient it is.
+std::optional<AxisChoices> Assigner::decided(Operation *op) const {
   auto chosen = choices.ops.find(op);
   if (chosen != choices.ops.end())
-    return {chosen->second, free, TpChoice{}};
+    return chosen->second;
   auto forward = facts.forwardOf.find(op);
-  if (forward != facts.forwardOf.end())
-    return {gradientChoice(op, forward->second), free, TpChoice{}};
-  SmallVector<TpChoice> all = {free};
-  for (IterFactor factor : facts.factors.splittable(op))
-    all.push_back({TpChoice::split, factor, -1});
-  all.push_back(TpChoice{});
-  return all;
+  if (forward == facts.forwardOf.end())
+    return std::nullopt;
+  AxisChoices result;
+  auto found = choices.ops.find(forward->second);
+  if (found == choices.ops.end())
+    return everywhere(AxisChoice::replicate);
+  for (const AxisChoice &choice : found->second)
+    result.push_back(gradientChoice(op, forward->second, choice));
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -76,7 +99,7 @@ SmallVector<TpChoice> Assigner::candidates(Operation *op) const {
 //===----------------------------------------------------------------------===//
 
 std::vector<DimFactors> Assigner::iterSplits(Operation *op,
-                                             const TpChoice &choice) const {
+                                             const AxisChoices &choice) const {
   const ShardingRule &rule = facts.factors.rule(op);
   std::vector<DimFactors> splits;
   bool batchDone = false;
@@ -89,12 +112,11 @@ std::vector<DimFactors> Assigner::iterSplits(Operation *op,
           facts.factors.classOf(op, id) == facts.batchClass &&
           facts.factors.canSplit(op, id)) {
         batchDone = true;
-        for (auto axis : {dpAxis, mbAxis})
-          if (axis)
-            factor.axes.push_back(*axis);
+        factor.axes = batchAxes();
       }
-      if (tpAxis && choice.kind == TpChoice::split && choice.factor == id)
-        factor.axes.push_back(*tpAxis);
+      factor.axes.append(inOrder(facts.factors.classOf(op, id), [&](size_t k) {
+        return choice[k].kind == AxisChoice::split && choice[k].factor == id;
+      }));
       dim.push_back(factor);
     }
     if (dim.empty())
@@ -128,7 +150,7 @@ ShardingSpec Assigner::specFor(const TensorMap &map, ArrayRef<int64_t> shape,
 
 /// Lets operands stay partial where the op passes sums on: one reduction at the
 /// end is cheaper than many on the way.
-void Assigner::keepPartials(Operation *op, const TpChoice &choice,
+void Assigner::keepPartials(Operation *op, const AxisChoices &choice,
                             const std::vector<DimFactors> &splits,
                             OpPlan &plan) const {
   const ShardingRule &rule = facts.factors.rule(op);
@@ -138,9 +160,14 @@ void Assigner::keepPartials(Operation *op, const TpChoice &choice,
       used.insert(factor.axes.begin(), factor.axes.end());
   bool anyLate = llvm::any_of(op->getOperands(),
                               [&](Value v) { return late.contains(v); });
+  auto isReplicated = [&](int64_t axis) {
+    auto found = llvm::find(solvedAxes, axis);
+    return found != solvedAxes.end() &&
+           choice[found - solvedAxes.begin()].kind == AxisChoice::replicate;
+  };
   for (int64_t axis = 0, e = mesh.getNames().size(); axis < e; ++axis) {
     if (used.contains(axis) || (axis == mbAxis && anyLate) ||
-        (axis == tpAxis && choice.kind == TpChoice::replicate))
+        isReplicated(axis))
       continue;
     SmallVector<int64_t, 2> holders;
     ReduceKind kind = ReduceKind::sum;
@@ -160,7 +187,7 @@ void Assigner::keepPartials(Operation *op, const TpChoice &choice,
   }
 }
 
-std::optional<OpPlan> Assigner::plan(Operation *op, const TpChoice &choice) {
+std::optional<OpPlan> Assigner::plan(Operation *op, const AxisChoices &choice) {
   const ShardingRule &rule = facts.factors.rule(op);
   std::vector<DimFactors> splits = iterSplits(op, choice);
   OpPlan plan;
@@ -267,17 +294,39 @@ void Assigner::apply(Operation *op, const OpPlan &plan) {
   }
 }
 
+/// The plan that sends least for an op that search did not decide about: one
+/// axis after the other, the rest left free.
+std::optional<OpPlan> Assigner::cheapest(Operation *op) {
+  AxisChoices best = everywhere(AxisChoice::gradPartial);
+  std::optional<OpPlan> bestPlan = plan(op, best);
+  // The optimizer lies as its parameter does, a combining op takes anything.
+  if (isa<AdamWOp, SgdOp>(op) || facts.factors.rule(op).combines)
+    return bestPlan;
+  for (size_t k = 0; k < solvedAxes.size(); ++k) {
+    SmallVector<AxisChoice> all;
+    for (IterFactor factor : facts.factors.splittable(op))
+      all.push_back({AxisChoice::split, factor, -1});
+    all.push_back(AxisChoice{});
+    for (const AxisChoice &choice : all) {
+      AxisChoices changed = best;
+      changed[k] = choice;
+      std::optional<OpPlan> found = plan(op, changed);
+      if (!found || (bestPlan && found->bytes >= bestPlan->bytes))
+        continue;
+      best = changed;
+      bestPlan = std::move(found);
+    }
+  }
+  return bestPlan ? bestPlan : plan(op, everywhere(AxisChoice::replicate));
+}
+
 LogicalResult Assigner::assignOp(Operation *op) {
   std::optional<OpPlan> best;
-  bool decided = choices.ops.count(op) || facts.forwardOf.count(op);
-  for (const TpChoice &choice : candidates(op)) {
-    std::optional<OpPlan> found = plan(op, choice);
-    if (found && (!best || found->bytes < best->bytes))
-      best = std::move(found);
-    // The rest of the list is for choices that turn out not to fit.
-    if (best && decided)
-      break;
-  }
+  if (std::optional<AxisChoices> choice = decided(op))
+    best = plan(op, *choice);
+  // A choice that turns out not to fit.
+  if (!best)
+    best = cheapest(op);
   if (!best)
     return op->emitError("'")
            << op->getName() << "' cannot be split over " << mesh << ": " << why;

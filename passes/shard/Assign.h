@@ -19,9 +19,6 @@
 
 namespace dpc {
 
-/// The mesh of a strategy: dp, tp and mb, those larger than 1, in this order.
-MeshAttr meshFor(mlir::MLIRContext *context, const ShardDegrees &degrees);
-
 /// Gives all values of `facts.func` a sharding and inserts reshards. `facts`
 /// cannot be used for queries about operands afterwards. Fails with a
 /// diagnostic at the op that cannot be split as asked, for example one that

@@ -10,9 +10,10 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
   auto role =
       func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
   bool isInput = role && role.getValue() == role::kInput;
-  auto found = choices.arguments.find(arg);
-  TpState state =
-      found == choices.arguments.end() ? tp::replicated : found->second;
+  AxisStates states(solvedAxes.size(), axis::replicated);
+  if (auto found = choices.arguments.find(arg);
+      found != choices.arguments.end())
+    states = found->second;
   int64_t index = 0;
   bool batchDone = false;
   for (int64_t d = 0, e = type.getRank(); d < e; ++d) {
@@ -22,12 +23,12 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
       if (isInput && !batchDone &&
           facts.factors.classOf(arg, index) == facts.batchClass) {
         batchDone = true;
-        for (auto axis : {dpAxis, mbAxis})
-          if (axis)
-            factor.axes.push_back(*axis);
+        factor.axes = batchAxes();
       }
-      if (tpAxis && state == tp::firstSplit + index)
-        factor.axes.push_back(*tpAxis);
+      factor.axes.append(
+          inOrder(facts.factors.classOf(arg, index), [&](size_t k) {
+            return states[k] == axis::firstSplit + index;
+          }));
       dim.push_back(factor);
       ++index;
     }
@@ -37,23 +38,24 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
   return spec;
 }
 
-/// `spec` also split over dp: on the factor that this pads least, the first of
-/// equals. Unchanged where nothing has two elements.
+/// `spec` also split over the axes of ZeRO: on the factor that this pads least,
+/// the first of equals. Unchanged where nothing has two elements.
 ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
   Factor *best = nullptr;
   double bestWaste = std::numeric_limits<double>::infinity();
-  int64_t ranks = mesh.getSizes()[*dpAxis];
+  int64_t ranks = productOfAxes(mesh, zeroAxes);
   for (DimFactors &dim : spec.dims)
     for (Factor &factor : dim) {
       int64_t local = localFactorSize(mesh, factor.size, factor.axes);
-      double waste = double(ceilDiv(local, ranks) * ranks) / local;
+      int64_t shard = localFactorSize(mesh, local, zeroAxes);
+      double waste = double(shard * ranks) / local;
       if (local > 1 && waste < bestWaste) {
         best = &factor;
         bestWaste = waste;
       }
     }
   if (best)
-    best->axes.push_back(*dpAxis);
+    best->axes.append(zeroAxes);
   for (DimFactors &dim : spec.dims)
     dim = canonicalize(mesh, dim);
   return spec;

@@ -32,8 +32,11 @@ private:
   const ShardChoices &choices;
   mlir::func::FuncOp func;
   MeshAttr mesh;
-  std::optional<int64_t> dpAxis, tpAxis, mbAxis;
-  int64_t zero;
+  /// Mesh indices: axes that split the batch, those that ZeRO splits over, the
+  /// solved ones in their order, and time.
+  llvm::SmallVector<int64_t, 2> dataAxes, zeroAxes, solvedAxes;
+  std::optional<int64_t> mbAxis;
+  int64_t zero = 0;
 
   /// By value, target sharding, and for parameters gathered at use the phase.
   llvm::DenseMap<
@@ -47,6 +50,11 @@ private:
   /// Where a parameter's states lie and its update is computed.
   llvm::DenseMap<mlir::Value, ShardingSpec> updateSpecs;
   std::string why;
+
+  // Axes of a factor.
+  llvm::SmallVector<int64_t, 2> batchAxes() const;
+  llvm::SmallVector<int64_t, 2>
+  inOrder(int64_t factorClass, llvm::function_ref<bool(size_t)> isSplit) const;
 
   // Arguments and results of the function.
   ShardingSpec argumentSpec(mlir::BlockArgument arg);
@@ -66,12 +74,15 @@ private:
 
   // Ops.
   llvm::LogicalResult assignOp(mlir::Operation *op);
-  llvm::SmallVector<TpChoice> candidates(mlir::Operation *op) const;
-  TpChoice gradientChoice(mlir::Operation *op, mlir::Operation *forward) const;
+  AxisChoice gradientChoice(mlir::Operation *op, mlir::Operation *forward,
+                            const AxisChoice &choice) const;
+  AxisChoices everywhere(AxisChoice::Kind kind) const;
+  std::optional<AxisChoices> decided(mlir::Operation *op) const;
+  std::optional<OpPlan> cheapest(mlir::Operation *op);
   std::vector<DimFactors> iterSplits(mlir::Operation *op,
-                                     const TpChoice &choice) const;
-  std::optional<OpPlan> plan(mlir::Operation *op, const TpChoice &choice);
-  void keepPartials(mlir::Operation *op, const TpChoice &choice,
+                                     const AxisChoices &choice) const;
+  std::optional<OpPlan> plan(mlir::Operation *op, const AxisChoices &choice);
+  void keepPartials(mlir::Operation *op, const AxisChoices &choice,
                     const std::vector<DimFactors> &splits, OpPlan &plan) const;
   ShardingSpec specFor(const TensorMap &map, llvm::ArrayRef<int64_t> shape,
                        const std::vector<DimFactors> &splits) const;

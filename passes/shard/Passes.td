@@ -8,7 +8,7 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
   let summary = "Gives every tensor a sharding for fixed degrees.";
   let description = [{
     Takes `@train_step` (or `@forward`) without encodings. Chooses for every op
-    what the tensor-parallel axis does (passes/shard/StrategyGraph.h), writes the
+    what the tensor and sequence axes do (passes/shard/StrategyGraph.h), writes the
     shardings into the types and inserts `dpc.reshard` where a value lies
     otherwise than its reader wants it.
 
@@ -27,9 +27,16 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
     Option<"zero", "zero", "int64_t", "0",
-           "ZeRO stage: 1 splits states, 2 gradients, 3 parameters over dp.">,
+           "ZeRO stage: 1 splits states, 2 gradients, 3 parameters over dp and cp.">,
+    Option<"cp", "cp", "int64_t", "1", "Ranks that share a sequence.">,
+    Option<"cpKind", "cp-kind", "std::string", "\"ring\"",
+           "How attention works over sequence shards: ring or ulysses.">,
+    ListOption<"tpGrid", "tp-grid", "int64_t",
+               "Sizes of tp0, tp1, ..: tp as several axes.">,
+    Option<"hybridShard", "hybrid-shard", "int64_t", "1",
+           "ZeRO splits over so many of the dp ranks; 1 = all of them.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "cluster.json or local:N; local:(dp * tp) when empty.">,
+           "cluster.json or local:N; local:(dp * cp * tp) when empty.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

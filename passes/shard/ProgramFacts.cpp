@@ -138,6 +138,13 @@ bool ProgramFacts::hasBatch(Value value) const {
   return false;
 }
 
+bool ProgramFacts::hasSequence(Value value) const {
+  for (int64_t i = 0, e = factors.numFactors(value); i < e; ++i)
+    if (sequenceClasses.contains(factors.classOf(value, i)))
+      return true;
+  return false;
+}
+
 bool ProgramFacts::isSequence(Operation *op, IterFactor factor) const {
   return sequenceClasses.contains(factors.classOf(op, factor));
 }

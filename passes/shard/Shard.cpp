@@ -27,22 +27,48 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       getOperation().emitError("no function @train_step or @forward to shard");
       return signalPassFailure();
     }
-    std::string name =
-        cluster.empty() ? "local:" + std::to_string(dp * tp) : cluster;
+    std::optional<ShardDegrees> degrees = readOptions(func);
+    if (!degrees)
+      return signalPassFailure();
+    std::string name = cluster.empty()
+                           ? "local:" + std::to_string(numRanks(*degrees))
+                           : cluster;
     cost::Result<cost::Cluster> loaded = cost::loadCluster(name);
     if (!loaded) {
       func.emitError(loaded.error());
       return signalPassFailure();
     }
-    ShardDegrees degrees{dp, tp, sp, microBatches, zero};
     ProgramFacts facts(func);
-    cost::Result<ShardChoices> choices = chooseShards(facts, *loaded, degrees);
+    cost::Result<ShardChoices> choices = chooseShards(facts, *loaded, *degrees);
     if (!choices) {
       func.emitError(choices.error());
       return signalPassFailure();
     }
-    if (failed(assignShardings(facts, *choices, degrees)))
+    if (failed(assignShardings(facts, *choices, *degrees)))
       signalPassFailure();
+  }
+
+  /// The pass options, or nothing after a diagnostic.
+  std::optional<ShardDegrees> readOptions(func::FuncOp func) {
+    ShardDegrees degrees;
+    degrees.dp = dp;
+    degrees.tp = tp;
+    degrees.sp = sp;
+    degrees.microBatches = microBatches;
+    degrees.zero = zero;
+    degrees.cp = cp;
+    degrees.tpGrid.assign(tpGrid.begin(), tpGrid.end());
+    degrees.hybridShard = hybridShard;
+    if (cpKind != "ring" && cpKind != "ulysses") {
+      func.emitError("cp-kind=") << cpKind << "; expected ring or ulysses";
+      return std::nullopt;
+    }
+    degrees.cpKind = cpKind == "ring" ? CpKind::ring : CpKind::ulysses;
+    std::string why = checkDegrees(degrees);
+    if (why.empty())
+      return degrees;
+    func.emitError(why);
+    return std::nullopt;
   }
 };
 

@@ -13,28 +13,37 @@ namespace {
 constexpr double kLastResort = 1e4;
 
 /// A node's options as states of one value, for building edges.
-using States = SmallVector<TpState>;
+using States = SmallVector<AxisState>;
 
+/// Builds and solves the problem of one axis.
 class ProblemBuilder {
 public:
+  /// `axis` is none of `done`'s, which have been solved for before.
   ProblemBuilder(const ProgramFacts &facts, const cost::Cluster &cluster,
-                 const ShardDegrees &degrees);
+                 const ShardDegrees &degrees, const MeshAxis &axis,
+                 const ShardChoices &done);
 
-  cost::Result<ShardChoices> solve();
+  /// Appends this axis to `choices`; the error names what made it fail.
+  cost::Status solve(ShardChoices &choices);
 
 private:
   const ProgramFacts &facts;
   const cost::Cluster &cluster;
   const ShardDegrees &degrees;
   const cost::Device &device;
-  cost::GroupPlacement tpGroup, dpGroup;
+  const MeshAxis &axis;
+  const ShardChoices &done;
+  cost::GroupPlacement group, gradientGroup;
+  /// Ranks of a sequence axis that is solved for after this one.
+  int64_t laterSequence = 1;
   cost::Problem problem;
 
   /// Node and options of each op; node of each argument and copied value.
-  DenseMap<Operation *, std::pair<cost::NodeId, SmallVector<TpChoice>>> opNodes;
+  DenseMap<Operation *, std::pair<cost::NodeId, SmallVector<AxisChoice>>>
+      opNodes;
   DenseMap<Value, cost::NodeId> argumentNodes, copyNodes;
-  std::map<std::tuple<std::vector<TpState>, std::vector<TpState>, double, bool,
-                      bool, bool>,
+  std::map<std::tuple<std::vector<AxisState>, std::vector<AxisState>, double,
+                      bool, bool, bool>,
            cost::MatrixId>
       matrices;
 
@@ -49,45 +58,158 @@ private:
   States producerStates(Value value) const;
   SmallVector<Operation *> readers(Value value) const;
   double opShareSeconds(Operation *op) const;
+  double shareBefore(Operation *op) const;
+  double shareBefore(Value value) const;
+  double share(Value value) const;
+  int64_t sizeBefore(Operation *op, IterFactor factor, size_t count) const;
+  int64_t sizeBefore(Operation *op, IterFactor factor) const;
+  int64_t sizeBefore(Value argument, int64_t factor) const;
   double fraction(int64_t size) const;
-  double choiceCost(Operation *op, const TpChoice &choice) const;
-  double rulePenalty(Operation *op, const TpChoice &choice) const;
-  double stateCost(Value argument, TpState state) const;
-  double moveSeconds(TpTransition::Move move, double bytes, bool batched) const;
+  double choiceCost(Operation *op, const AxisChoice &choice) const;
+  double tensorPenalty(Operation *op, const AxisChoice &choice) const;
+  double sequencePenalty(Operation *op, const AxisChoice &choice) const;
+  double stateCost(Value argument, AxisState state) const;
+  double moveSeconds(AxisTransition::Move move, double bytes,
+                     bool batched) const;
   double bytesPerRank(Value value) const;
 };
 
 } // namespace
 
+/// Devices between neighbours along axis `name`: it is inside of these.
+static int64_t strideOf(const std::vector<MeshAxis> &axes, StringRef name) {
+  int64_t stride = 1;
+  for (const MeshAxis &axis : llvm::reverse(axes)) {
+    if (axis.name == name)
+      break;
+    if (axis.role != AxisRole::time)
+      stride *= axis.size;
+  }
+  return stride;
+}
+
 ProblemBuilder::ProblemBuilder(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
-                               const ShardDegrees &degrees)
+                               const ShardDegrees &degrees,
+                               const MeshAxis &axis, const ShardChoices &done)
     : facts(facts), cluster(cluster), degrees(degrees),
-      device(cluster.slowestDevice(cost::DType::F32)),
-      tpGroup(cost::placeAxis(cluster, 1, degrees.tp)),
-      dpGroup(cost::placeAxis(cluster, degrees.tp, degrees.dp)) {}
+      device(cluster.slowestDevice(cost::DType::F32)), axis(axis), done(done),
+      group(cost::placeAxis(cluster, strideOf(axesOf(degrees), axis.name),
+                            axis.size)),
+      // Data and sequence axes stand next to each other.
+      gradientGroup(
+          cost::placeAxis(cluster, degrees.tp, degrees.dp * degrees.cp)) {
+  if (axis.role == AxisRole::tensor)
+    laterSequence = degrees.cp;
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+/// Share of the work of the fullest rank when a factor is split.
+double ProblemBuilder::fraction(int64_t size) const {
+  return static_cast<double>(ceilDiv(size, axis.size)) / size;
+}
+
+/// What the first `count` of the earlier axes have left of a factor.
+int64_t ProblemBuilder::sizeBefore(Operation *op, IterFactor factor,
+                                   size_t count) const {
+  int64_t size = facts.factors.factors(op, factor.dim)[factor.factor];
+  auto found = done.ops.find(op);
+  if (found == done.ops.end())
+    return size;
+  for (size_t k = 0; k < count; ++k) {
+    const AxisChoice &choice = found->second[k];
+    if (choice.kind == AxisChoice::split && choice.factor == factor)
+      size = ceilDiv(size, done.axes[k].size);
+  }
+  return size;
+}
+
+int64_t ProblemBuilder::sizeBefore(Operation *op, IterFactor factor) const {
+  return sizeBefore(op, factor, done.axes.size());
+}
+
+int64_t ProblemBuilder::sizeBefore(Value argument, int64_t factor) const {
+  int64_t size = facts.factors.factorSize(argument, factor);
+  auto found = done.arguments.find(argument);
+  if (found != done.arguments.end())
+    for (auto [state, earlier] : llvm::zip(found->second, done.axes))
+      if (state == axis::firstSplit + factor)
+        size = ceilDiv(size, earlier.size);
+  return size;
+}
+
+/// Share of an op's work that earlier axes leave to one rank.
+double ProblemBuilder::shareBefore(Operation *op) const {
+  auto found = done.ops.find(op);
+  double share = 1;
+  for (size_t k = 0; k < done.axes.size() && found != done.ops.end(); ++k) {
+    const AxisChoice &choice = found->second[k];
+    if (choice.kind != AxisChoice::split)
+      continue;
+    int64_t size = sizeBefore(op, choice.factor, k);
+    share *= static_cast<double>(ceilDiv(size, done.axes[k].size)) / size;
+  }
+  return share;
+}
+
+/// Share of a value's elements that earlier axes leave to one rank.
+double ProblemBuilder::shareBefore(Value value) const {
+  double share = 1;
+  for (size_t k = 0; k < done.axes.size(); ++k) {
+    AxisState state = axis::replicated;
+    auto result = dyn_cast<OpResult>(value);
+    if (!result) {
+      auto found = done.arguments.find(value);
+      if (found != done.arguments.end())
+        state = found->second[k];
+    } else if (auto found = done.ops.find(result.getOwner());
+               found != done.ops.end()) {
+      state = resultState(facts.factors, result.getOwner(), found->second[k],
+                          result.getResultNumber());
+    }
+    if (state < axis::firstSplit)
+      continue;
+    int64_t size = facts.factors.factorSize(value, state - axis::firstSplit);
+    share *= static_cast<double>(ceilDiv(size, done.axes[k].size)) / size;
+  }
+  return share;
+}
+
+/// Share of a value's elements on one rank before this axis.
+double ProblemBuilder::share(Value value) const {
+  double share = shareBefore(value);
+  if (facts.hasBatch(value))
+    share /= degrees.dp;
+  if (laterSequence > 1 && facts.hasSequence(value))
+    share /= laterSequence;
+  return share;
+}
 
 //===----------------------------------------------------------------------===//
 // Costs
 //===----------------------------------------------------------------------===//
 
-/// Bytes of `value` on one rank before tensor parallelism, per step.
+/// Bytes of `value` on one rank before this axis, per step.
 double ProblemBuilder::bytesPerRank(Value value) const {
-  double bytes = sizeInBytes(cast<RankedTensorType>(value.getType()));
-  return facts.hasBatch(value) ? bytes / degrees.dp : bytes;
+  return sizeInBytes(cast<RankedTensorType>(value.getType())) * share(value);
 }
 
-/// Share of the work of the fullest rank when a factor is split.
-double ProblemBuilder::fraction(int64_t size) const {
-  return static_cast<double>(ceilDiv(size, degrees.tp)) / size;
-}
-
-/// Seconds per step of the whole op on one data-parallel rank.
+/// Seconds per step of the op on one data-parallel rank, shared over the
+/// sequence axis but not yet over tensor axes.
 double ProblemBuilder::opShareSeconds(Operation *op) const {
-  auto hasBatch = [&](Value value) { return facts.hasBatch(value); };
-  bool batched = llvm::any_of(op->getResults(), hasBatch) ||
-                 llvm::any_of(op->getOperands(), hasBatch);
-  double share = batched ? 1.0 / degrees.dp : 1.0;
+  auto any = [&](auto has) {
+    return llvm::any_of(op->getResults(), has) ||
+           llvm::any_of(op->getOperands(), has);
+  };
+  double share = 1;
+  if (any([&](Value value) { return facts.hasBatch(value); }))
+    share /= degrees.dp;
+  if (laterSequence > 1 &&
+      any([&](Value value) { return facts.hasSequence(value); }))
+    share /= laterSequence;
   if (isa<MatmulOp, AttentionOp, AttentionGradOp>(op))
     return opSeconds(op, device) * share;
   if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
@@ -99,41 +221,58 @@ double ProblemBuilder::opShareSeconds(Operation *op) const {
   return cost::streamSeconds(device, bytes * share) - device.launchSeconds;
 }
 
-double ProblemBuilder::choiceCost(Operation *op, const TpChoice &choice) const {
+double ProblemBuilder::choiceCost(Operation *op,
+                                  const AxisChoice &choice) const {
   double seconds = opShareSeconds(op);
   auto gradients = facts.gradientOps.find(op);
   if (gradients != facts.gradientOps.end())
     for (Operation *gradient : gradients->second)
       seconds += opShareSeconds(gradient);
-  if (choice.kind == TpChoice::split)
-    seconds *= fraction(
-        facts.factors.factors(op, choice.factor.dim)[choice.factor.factor]);
+  seconds *= shareBefore(op);
+  if (choice.kind == AxisChoice::split)
+    seconds *= fraction(sizeBefore(op, choice.factor));
   // What the function returns must not be partial.
   for (OpResult result : op->getResults())
     if (llvm::any_of(result.getUsers(), llvm::IsaPred<func::ReturnOp>) &&
         resultState(facts.factors, op, choice, result.getResultNumber()) ==
-            tp::partial)
-      seconds += moveSeconds(TpTransition::allReduce, bytesPerRank(result),
+            axis::partial)
+      seconds += moveSeconds(AxisTransition::allReduce, bytesPerRank(result),
                              facts.hasBatch(result));
-  return seconds + rulePenalty(op, choice);
+  return seconds + (axis.role == AxisRole::sequence
+                        ? sequencePenalty(op, choice)
+                        : tensorPenalty(op, choice));
+}
+
+/// (R4) and (R5) of the header.
+double ProblemBuilder::sequencePenalty(Operation *op,
+                                       const AxisChoice &choice) const {
+  bool along =
+      choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
+  if (isa<AttentionOp>(op) && degrees.cpKind == CpKind::ulysses)
+    return choice.kind == AxisChoice::split && !along ? 0 : kLastResort;
+  bool canSplit =
+      llvm::any_of(facts.factors.splittable(op), [&](IterFactor factor) {
+        return facts.isSequence(op, factor);
+      });
+  return along || !canSplit ? 0 : kLastResort;
 }
 
 /// (R2) and (R3) of the header.
-double ProblemBuilder::rulePenalty(Operation *op,
-                                   const TpChoice &choice) const {
+double ProblemBuilder::tensorPenalty(Operation *op,
+                                     const AxisChoice &choice) const {
   bool along =
-      choice.kind == TpChoice::split && facts.isSequence(op, choice.factor);
+      choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
   Value result = op->getResult(0);
   if (!facts.active.contains(result))
     return 0;
-  if (choice.kind == TpChoice::split && facts.hasBatch(result) &&
+  if (choice.kind == AxisChoice::split && facts.hasBatch(result) &&
       !isa<MatmulOp, EmbeddingOp, AttentionOp>(op) &&
       facts.hiddenClasses.contains(facts.factors.classOf(op, choice.factor)))
     return kLastResort;
   if (!degrees.sp)
     return along ? kLastResort : 0;
-  bool replicated = choice.kind == TpChoice::replicate ||
-                    choice.kind == TpChoice::gradPartial;
+  bool replicated = choice.kind == AxisChoice::replicate ||
+                    choice.kind == AxisChoice::gradPartial;
   if (!replicated || !isa<NormOp, BinaryOp, UnaryOp, SelectOp>(op))
     return 0;
   // Hidden activations: a batch, a sequence and something else.
@@ -151,50 +290,53 @@ double ProblemBuilder::rulePenalty(Operation *op,
 }
 
 /// Data-parallel reduction and optimizer of a parameter, (R1).
-double ProblemBuilder::stateCost(Value argument, TpState state) const {
-  double bytes = sizeInBytes(cast<RankedTensorType>(argument.getType()));
-  bool split = state >= tp::firstSplit;
+double ProblemBuilder::stateCost(Value argument, AxisState state) const {
+  double bytes = sizeInBytes(cast<RankedTensorType>(argument.getType())) *
+                 shareBefore(argument);
+  bool split = state >= axis::firstSplit;
   if (split)
-    bytes *=
-        fraction(facts.factors.factorSize(argument, state - tp::firstSplit));
+    bytes *= fraction(sizeBefore(argument, state - axis::firstSplit));
   double seconds = 0;
   if (facts.active.contains(argument)) {
     seconds += cost::estimateCollective(cluster, cost::Collective::AllReduce,
-                                        bytes, dpGroup)
+                                        bytes, gradientGroup)
                    .seconds;
     // AdamW reads p, m, v, g and writes p, m, v.
     seconds += cost::streamSeconds(device, 7 * bytes) - device.launchSeconds;
   }
+  if (axis.role == AxisRole::sequence)
+    return seconds +
+           (split && facts.stored.contains(argument) ? kLastResort : 0);
   if (!split && facts.weights.contains(argument))
     seconds += kLastResort;
   return seconds;
 }
 
-double ProblemBuilder::moveSeconds(TpTransition::Move move, double bytes,
+double ProblemBuilder::moveSeconds(AxisTransition::Move move, double bytes,
                                    bool batched) const {
   cost::Collective kind;
   switch (move) {
-  case TpTransition::none:
+  case AxisTransition::none:
     return 0;
-  case TpTransition::impossible:
+  case AxisTransition::impossible:
     return cost::forbidden;
-  case TpTransition::allReduce:
+  case AxisTransition::allReduce:
     kind = cost::Collective::AllReduce;
     break;
-  case TpTransition::reduceScatter:
+  case AxisTransition::reduceScatter:
     kind = cost::Collective::ReduceScatter;
     break;
-  case TpTransition::allGather:
+  case AxisTransition::allGather:
     kind = cost::Collective::AllGather;
     break;
-  case TpTransition::allToAll:
+  case AxisTransition::allToAll:
     kind = cost::Collective::AllToAll;
-    bytes /= degrees.tp;
+    bytes /= axis.size;
     break;
   }
   double times = batched ? degrees.microBatches : 1;
-  return times * cost::estimateCollective(cluster, kind, bytes / times, tpGroup)
-                     .seconds;
+  return times *
+         cost::estimateCollective(cluster, kind, bytes / times, group).seconds;
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,17 +346,18 @@ double ProblemBuilder::moveSeconds(TpTransition::Move move, double bytes,
 /// Replicated, the gradient states where they make sense, and all splits but
 /// those of the batch.
 States ProblemBuilder::allStates(Value value) const {
-  States states = {tp::replicated, tp::gradPartial, tp::partial};
+  States states = {axis::replicated, axis::gradPartial, axis::partial};
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i)
     if (facts.factors.classOf(value, i) != facts.batchClass)
-      states.push_back(tp::firstSplit + i);
+      states.push_back(axis::firstSplit + i);
   return states;
 }
 
+/// Of `all` states those that an argument can have.
 static States argumentStates(const States &all) {
-  States states = {tp::replicated};
-  for (TpState state : all)
-    if (state >= tp::firstSplit)
+  States states = {axis::replicated};
+  for (AxisState state : all)
+    if (state >= axis::firstSplit)
       states.push_back(state);
   return states;
 }
@@ -234,19 +377,21 @@ void ProblemBuilder::addArgument(BlockArgument arg) {
   if (!isa<RankedTensorType>(arg.getType()))
     return;
   std::vector<double> costs;
-  for (TpState state : argumentStates(allStates(arg)))
+  for (AxisState state : argumentStates(allStates(arg)))
     costs.push_back(stateCost(arg, state));
   argumentNodes[arg] = problem.addNode(
       "argument " + std::to_string(arg.getArgNumber()), std::move(costs));
 }
 
 void ProblemBuilder::addOp(Operation *op) {
-  SmallVector<TpChoice> choices;
+  SmallVector<AxisChoice> choices;
   std::vector<double> costs;
   bool hasGradient = facts.active.contains(op->getResult(0));
-  for (const TpChoice &choice : choicesOf(facts.factors, op, hasGradient)) {
-    if (choice.kind == TpChoice::split &&
-        facts.factors.classOf(op, choice.factor) == facts.batchClass)
+  for (const AxisChoice &choice : choicesOf(facts.factors, op, hasGradient)) {
+    // The batch is split already; so may be the last element.
+    if (choice.kind == AxisChoice::split &&
+        (facts.factors.classOf(op, choice.factor) == facts.batchClass ||
+         sizeBefore(op, choice.factor) == 1))
       continue;
     choices.push_back(choice);
     costs.push_back(choiceCost(op, choice));
@@ -266,7 +411,8 @@ States ProblemBuilder::producerStates(Value value) const {
     return argumentStates(allStates(value));
   auto result = cast<OpResult>(value);
   States states;
-  for (const TpChoice &choice : opNodes.find(result.getOwner())->second.second)
+  for (const AxisChoice &choice :
+       opNodes.find(result.getOwner())->second.second)
     states.push_back(resultState(facts.factors, result.getOwner(), choice,
                                  result.getResultNumber()));
   return states;
@@ -279,21 +425,21 @@ cost::MatrixId ProblemBuilder::matrixFor(const States &from, const States &to,
       facts.weights.contains(value) || facts.stored.contains(value);
   bool batched = facts.hasBatch(value);
   double bytes = bytesPerRank(value);
-  auto key = std::make_tuple(std::vector<TpState>(from.begin(), from.end()),
-                             std::vector<TpState>(to.begin(), to.end()), bytes,
-                             gradient, parameter, batched);
+  auto key = std::make_tuple(std::vector<AxisState>(from.begin(), from.end()),
+                             std::vector<AxisState>(to.begin(), to.end()),
+                             bytes, gradient, parameter, batched);
   auto [it, isNew] = matrices.try_emplace(key, 0);
   if (!isNew)
     return it->second;
   cost::CostMatrix matrix;
   matrix.rows = from.size();
   matrix.columns = to.size();
-  for (TpState a : from)
-    for (TpState b : to) {
-      TpTransition moves = transition(a, b, gradient);
+  for (AxisState a : from)
+    for (AxisState b : to) {
+      AxisTransition moves = transition(a, b, gradient);
       double seconds = moveSeconds(moves.forward, bytes, batched) +
                        moveSeconds(moves.backward, bytes, batched);
-      if (parameter && moves.forward != TpTransition::none)
+      if (parameter && moves.forward != AxisTransition::none)
         seconds += kLastResort; // (R1)
       matrix.values.push_back(seconds);
     }
@@ -315,7 +461,7 @@ void ProblemBuilder::addEdges(Operation *op) {
     else
       from = opNodes.find(operand.getDefiningOp())->second.first;
     States states;
-    for (const TpChoice &choice : choices)
+    for (const AxisChoice &choice : choices)
       states.push_back(operandState(facts.factors, op, choice, i));
     if (readers(operand).size() < 2) {
       addEdge(from, producerStates(operand), node, states, operand);
@@ -332,7 +478,7 @@ void ProblemBuilder::addEdges(Operation *op) {
   }
 }
 
-cost::Result<ShardChoices> ProblemBuilder::solve() {
+cost::Status ProblemBuilder::solve(ShardChoices &choices) {
   for (BlockArgument arg : facts.func->getRegion(0).getArguments())
     addArgument(arg);
   Block &block = facts.func->getRegion(0).front();
@@ -344,22 +490,31 @@ cost::Result<ShardChoices> ProblemBuilder::solve() {
       addEdges(&op);
   cost::Result<cost::Solution> solution = cost::solveByElimination(problem);
   if (!solution)
-    return cost::Error{solution.error()};
-  ShardChoices choices;
+    return cost::Error{"axis " + axis.name + ": " + solution.error()};
   for (auto &[op, entry] : opNodes)
-    choices.ops[op] = entry.second[solution->choice[entry.first]];
+    choices.ops[op].push_back(entry.second[solution->choice[entry.first]]);
   for (auto &[arg, node] : argumentNodes)
-    choices.arguments[arg] =
-        argumentStates(allStates(arg))[solution->choice[node]];
-  return choices;
+    choices.arguments[arg].push_back(
+        argumentStates(allStates(arg))[solution->choice[node]]);
+  choices.axes.push_back(axis);
+  return cost::Status();
 }
 
 cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const cost::Cluster &cluster,
                                              const ShardDegrees &degrees) {
-  if (degrees.tp == 1) {
-    ShardChoices everythingReplicated;
-    return everythingReplicated;
-  }
-  return ProblemBuilder(facts, cluster, degrees).solve();
+  ShardChoices choices;
+  std::vector<MeshAxis> axes = axesOf(degrees);
+  for (AxisRole role : {AxisRole::tensor, AxisRole::sequence})
+    for (const MeshAxis &axis : axes) {
+      if (axis.role != role)
+        continue;
+      ShardChoices done = choices;
+      if (cost::Status status =
+              ProblemBuilder(facts, cluster, degrees, axis, done)
+                  .solve(choices);
+          !status)
+        return cost::Error{status.error()};
+    }
+  return choices;
 }

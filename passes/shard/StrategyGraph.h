@@ -1,20 +1,21 @@
 //===- StrategyGraph.h - From a program to an optimization problem -*- C++ -*-//
 //
-// Chooses, for given degrees (dp, tp, sp, micro-batches), what the tensor-
-// parallel axis does in every op. The problem is cost-model/Problem.h's:
+// Chooses, for given degrees, what the tensor and sequence axes do in every op:
+// one problem (cost-model/Problem.h) per axis, tensor axes first, in mesh
+// order. Each axis sees what the ones before it have split: a factor that is
+// taken may be split further, and everything has the size that is left of it.
+// So a weight can end up split on both of its dimensions, each by its own axis.
 //
-//   nodes    every forward op (its gradient goes along, see TpStates.h) with
-//            its TpChoices; every function argument with its states; and for
+//   nodes    every forward op (its gradient goes along, see AxisStates.h) with
+//            its AxisChoices; every function argument with its states; and for
 //            every value with several readers a *copy* node with the value's
 //            states, so that readers which want the same state pay once
 //   cost     seconds of the op and its gradient on its share of the work;
 //            for parameters the data-parallel reduction and the update
-//   edges    seconds of the collectives of TpStates.h's table
+//   edges    seconds of the collectives of AxisStates.h's table
 //
-// The data-parallel axis needs no choice: it splits the batch class wherever it
-// occurs.
-//
-// Rules on top (as large finite costs, so that odd models stay solvable):
+// Rules on top (as large finite costs, so that odd models stay solvable). For a
+// tensor axis:
 //   (R1) a weight (a parameter that reaches a matmul or an embedding through
 //        data movement only) is split; no parameter is gathered at use;
 //   (R2) sp=false: activations are not split along the sequence; sp=true:
@@ -22,6 +23,10 @@
 //   (R3) between matmuls, activations are not split along a dimension that
 //        norms run over: it would trade an all_reduce for a reduce_scatter and
 //        an all_gather around a bias.
+// For a sequence axis:
+//   (R4) an op that can be split along the sequence is; parameters are not
+//        split;
+//   (R5) attention splits its heads (Ulysses) unless it runs as a ring.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
@@ -30,26 +35,24 @@
 #include "cost-model/Cluster.h"
 #include "cost-model/CollectiveCost.h"
 #include "cost-model/Problem.h"
-#include "passes/shard/TpStates.h"
+#include "passes/shard/AxisStates.h"
+#include "passes/shard/Degrees.h"
 
 namespace dpc {
 
-/// Degrees of one strategy.
-struct ShardDegrees {
-  int64_t dp = 1;
-  int64_t tp = 1;
-  bool sp = false;
-  int64_t microBatches = 1;
-  /// ZeRO stage: what is split over dp besides the batch. 1: optimizer states
-  /// (and the update); 2: gradients, reduced in every micro-batch; 3: stored
-  /// parameters, gathered at each use.
-  int64_t zero = 0;
-};
+/// What one op does over each solved axis, in the order of ShardChoices::axes.
+using AxisChoices = llvm::SmallVector<AxisChoice, 1>;
+/// How an argument lies over each of them.
+using AxisStates = llvm::SmallVector<AxisState, 1>;
 
-/// What was chosen, for forward ops and for function arguments.
+/// What was chosen, for forward ops and for function arguments. Ops that are
+/// missing (all, without solved axes) are replicated.
 struct ShardChoices {
-  llvm::DenseMap<mlir::Operation *, TpChoice> ops;
-  llvm::DenseMap<mlir::Value, TpState> arguments;
+  /// The axes that were solved for, in the order in which they were: later ones
+  /// split what earlier ones have left.
+  std::vector<MeshAxis> axes;
+  llvm::DenseMap<mlir::Operation *, AxisChoices> ops;
+  llvm::DenseMap<mlir::Value, AxisStates> arguments;
 };
 
 /// Facts about a function that do not depend on the degrees; made once and
@@ -83,6 +86,8 @@ public:
   bool isForward(mlir::Operation *op) const;
   /// True when some dimension of `value` is of the batch class.
   bool hasBatch(mlir::Value value) const;
+  /// True when some dimension of `value` is along the sequence.
+  bool hasSequence(mlir::Value value) const;
   /// True when `factor` of `op` is along the sequence.
   bool isSequence(mlir::Operation *op, IterFactor factor) const;
 

@@ -34,7 +34,7 @@ TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   EXPECT_TRUE(facts.weights.contains(table));
   auto choices = chooseShards(facts, localCluster(4), {1, 4, false, 1});
   ASSERT_TRUE(choices);
-  EXPECT_EQ(choices->arguments.lookup(table), tp::firstSplit);
+  EXPECT_EQ(choices->arguments.lookup(table), AxisStates{axis::firstSplit});
   ASSERT_TRUE(succeeded(assignShardings(facts, *choices, {1, 4, false, 1})));
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
@@ -66,8 +66,8 @@ TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
       ProgramFacts again(program.func);
       auto choices = chooseShards(again, localCluster(6), degrees);
       ASSERT_TRUE(choices);
-      choices->ops[program.op(name)] =
-          choicesOf(again.factors, program.op(name), false)[i];
+      choices->ops[program.op(name)] = {
+          choicesOf(again.factors, program.op(name), false)[i]};
       EXPECT_TRUE(succeeded(assignShardings(again, *choices, degrees)))
           << name.str() << " choice " << i;
       EXPECT_TRUE(succeeded(verify(*program.module)));

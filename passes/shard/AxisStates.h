@@ -1,8 +1,9 @@
-//===- TpStates.h - Forward and backward placement of a value ---*- C++ -*-===//
+//===- AxisStates.h - Forward and backward placement of a value ---*- C++
+//-*-===//
 //
 // Search decides about an op and its gradient together, so a value's state over
-// the tensor-parallel axis tells both how the value lies and how its gradient
-// does:
+// the axis that is solved for tells both how the value lies and how its
+// gradient does:
 //
 //   state          value        gradient
 //   replicated     replicated   replicated   every rank does the same work
@@ -26,15 +27,15 @@
 // partial one.) Values without gradient pay the forward part only.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_TPSTATES_H
-#define DPC_PASSES_SHARD_TPSTATES_H
+#ifndef DPC_PASSES_SHARD_AXISSTATES_H
+#define DPC_PASSES_SHARD_AXISSTATES_H
 
 #include "passes/shard/Factors.h"
 
 namespace dpc {
 
-/// What the tensor-parallel axis does in an op (and in its gradient).
-struct TpChoice {
+/// What one axis does in an op (and in its gradient).
+struct AxisChoice {
   enum Kind { replicate, gradPartial, partial, split };
   Kind kind = replicate;
   IterFactor factor;  ///< split: what is split.
@@ -42,34 +43,34 @@ struct TpChoice {
 };
 
 /// A value's state: one of the first three, or firstSplit + factor index.
-using TpState = int64_t;
-namespace tp {
-inline constexpr TpState replicated = 0, gradPartial = 1, partial = 2,
-                         firstSplit = 3;
-} // namespace tp
+using AxisState = int64_t;
+namespace axis {
+inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
+                           firstSplit = 3;
+} // namespace axis
 
 /// Collectives of going from one state to another.
-struct TpTransition {
+struct AxisTransition {
   enum Move { none, allReduce, reduceScatter, allGather, allToAll, impossible };
   Move forward = none;
   Move backward = none;
 };
 
 /// The table of the file comment.
-TpTransition transition(TpState from, TpState to, bool hasGradient);
+AxisTransition transition(AxisState from, AxisState to, bool hasGradient);
 
 /// The state an op with `choice` needs operand `index` in.
-TpState operandState(const FactorAnalysis &factors, mlir::Operation *op,
-                     const TpChoice &choice, unsigned index);
+AxisState operandState(const FactorAnalysis &factors, mlir::Operation *op,
+                       const AxisChoice &choice, unsigned index);
 /// The state an op with `choice` leaves result `index` in.
-TpState resultState(const FactorAnalysis &factors, mlir::Operation *op,
-                    const TpChoice &choice, unsigned index);
+AxisState resultState(const FactorAnalysis &factors, mlir::Operation *op,
+                      const AxisChoice &choice, unsigned index);
 
 /// All choices of `op`, replicate first. Those that only differ in how
 /// gradients flow are left out when `hasGradient` is false.
-llvm::SmallVector<TpChoice> choicesOf(const FactorAnalysis &factors,
-                                      mlir::Operation *op, bool hasGradient);
+llvm::SmallVector<AxisChoice> choicesOf(const FactorAnalysis &factors,
+                                        mlir::Operation *op, bool hasGradient);
 
 } // namespace dpc
 
-#endif // DPC_PASSES_SHARD_TPSTATES_H
+#endif // DPC_PASSES_SHARD_AXISSTATES_H

@@ -1,0 +1,86 @@
+//===- Degrees.h - The mesh axes of one strategy -----------------*- C++
+//-*-===//
+//
+// The ranks of a strategy form a mesh. Its axes, outermost first; those of size
+// 1 are left out:
+//
+//   name      role      what it splits
+//   pp        pipeline  no tensor: coordinates are the stages of a pipeline
+//   dp        data      the batch
+//   dpi       data      the batch, inside dp: the ranks that share states
+//   cp        sequence  activations along the sequence
+//   tp, or    tensor    weights and what goes with them, as costs least
+//   tp0 ..
+//   mb        time      the batch; coordinates are micro-batches, not ranks
+//
+// Data axes and time need no choice: they split the batch wherever it occurs.
+// Tensor and sequence axes are *solved* for, one after the other
+// (StrategyGraph.h).
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SHARD_DEGREES_H
+#define DPC_PASSES_SHARD_DEGREES_H
+
+#include "ir/Sharding.h"
+
+#include <string>
+
+namespace dpc {
+
+/// How attention works over sequence shards.
+enum class CpKind {
+  /// Heads are split instead: an all-to-all before and after (Ulysses).
+  ulysses,
+  /// Queries stay; blocks of keys and values travel round.
+  ring
+};
+
+/// Degrees of one strategy.
+struct ShardDegrees {
+  /// Data-parallel degree, `dpi` included.
+  int64_t dp = 1;
+  /// Tensor-parallel degree: the product of `tpGrid`, if that is given.
+  int64_t tp = 1;
+  bool sp = false;
+  int64_t microBatches = 1;
+  /// ZeRO stage: what is split over `zeroAxes` besides the batch. 1: optimizer
+  /// states (and the update); 2: gradients, reduced in every micro-batch; 3:
+  /// stored parameters, gathered at each use.
+  int64_t zero = 0;
+  /// Pipeline stages (ranks along pp).
+  int64_t pp = 1;
+  /// Ranks that share a sequence.
+  int64_t cp = 1;
+  CpKind cpKind = CpKind::ring;
+  /// Sizes of tp0, tp1, ..; empty for the one axis tp.
+  llvm::SmallVector<int64_t, 3> tpGrid = {};
+  /// ZeRO splits over this many of the dp ranks only (a divisor of dp); 1 =
+  /// over all of them.
+  int64_t hybridShard = 1;
+};
+
+/// What an axis is for; see the file comment.
+enum class AxisRole { pipeline, data, sequence, tensor, time };
+
+/// One axis of a strategy's mesh.
+struct MeshAxis {
+  std::string name;
+  int64_t size;
+  AxisRole role;
+};
+
+/// The axes of a strategy that are larger than 1, in mesh order.
+std::vector<MeshAxis> axesOf(const ShardDegrees &degrees);
+
+/// The same as a mesh.
+MeshAttr meshFor(mlir::MLIRContext *context, const ShardDegrees &degrees);
+
+/// Ranks of a strategy: the product of all axes but time.
+int64_t numRanks(const ShardDegrees &degrees);
+
+/// One line on degrees that contradict each other, or empty.
+std::string checkDegrees(const ShardDegrees &degrees);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SHARD_DEGREES_H
