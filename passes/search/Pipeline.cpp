@@ -17,12 +17,28 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   degrees.tp = strategy.tp;
   degrees.sp = strategy.sp;
   degrees.zero = strategy.zero;
+  degrees.pp = strategy.pp;
+  degrees.cp = strategy.cp;
+  degrees.cpKind =
+      strategy.cpKind == "ulysses" ? CpKind::ulysses : CpKind::ring;
+  degrees.tpGrid.assign(strategy.tpGrid.begin(), strategy.tpGrid.end());
+  degrees.hybridShard = strategy.hybridShard;
   degrees.microBatches = strategy.microBatches(globalBatch);
   return degrees;
 }
 
 func::FuncOp dpc::findStep(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("step");
+}
+
+SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
+  if (func::FuncOp step = findStep(module))
+    return {step};
+  SmallVector<func::FuncOp> steps;
+  while (auto step = module.lookupSymbol<func::FuncOp>(
+             "step." + std::to_string(steps.size())))
+    steps.push_back(step);
+  return steps;
 }
 
 FailureOr<OwningOpRef<ModuleOp>>

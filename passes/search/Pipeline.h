@@ -18,8 +18,8 @@ inline constexpr llvm::StringLiteral kLocalPipeline =
 /// Called with the module after every phase: "sharded", "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
-/// Micro-batches of a strategy: the data-parallel rank's share of the batch,
-/// cut into pieces of `strategy.microBatch` samples (0 = one piece).
+/// The degrees of a strategy. Micro-batches: the data-parallel rank's share of
+/// the batch, cut into pieces of `strategy.microBatch` samples (0 = one piece).
 ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch);
 
 /// Clones `program` (a module with @train_step or @forward without encodings)
@@ -32,6 +32,10 @@ lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
 
 /// `@step` of a lowered module.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);
+
+/// The functions of a lowered module by rank stage: `@step`, or `@step.0`,
+/// `@step.1`, ... of a pipeline. Empty when there is none.
+llvm::SmallVector<mlir::func::FuncOp> findSteps(mlir::ModuleOp module);
 
 } // namespace dpc
 
