@@ -10,7 +10,8 @@ namespace dpc::cost {
 using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
-  static const Names keys = {"dp", "tp", "sp", "zero", "micro_batch"};
+  static const Names keys = {"dp",   "tp",          "sp",
+                             "zero", "micro_batch", "recompute"};
   return keys;
 }
 

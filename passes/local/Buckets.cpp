@@ -44,6 +44,7 @@ int64_t bytesOf(AllReduceOp op) {
 bool canJoin(AllReduceOp a, AllReduceOp b) {
   return a.getKind() == b.getKind() && a.getAxes() == b.getAxes() &&
          a->getAttr(attr::kPhase) == b->getAttr(attr::kPhase) &&
+         a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
          getElementTypeOrSelf(a.getInputs()[0]) ==
              getElementTypeOrSelf(b.getInputs()[0]);
 }
@@ -153,7 +154,8 @@ private:
     if (it != places.end())
       return it->second;
     Place result{index[op], 0, index[op]};
-    if (isa<AllReduceOp>(op))
+    // What is made again is made where it is needed, not as early as possible.
+    if (isa<AllReduceOp>(op) && !op->hasAttr(kRecomputeAttr))
       result.position = phaseStart[op->getAttr(attr::kPhase)];
     if (result.position < result.index)
       result.level = 1; // behind the op whose index that is

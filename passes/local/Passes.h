@@ -18,6 +18,10 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/local/Passes.h.inc"
 
+/// On the function (a string: what to recompute, see dpc-recompute) and on the
+/// ops that were cloned for it (unit).
+inline constexpr llvm::StringLiteral kRecomputeAttr = "dpc.recompute";
+
 /// Registers every pass of this folder for command lines.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
 

@@ -53,6 +53,44 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
+def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
+  let summary = "Makes forward values again for backward instead of keeping them.";
+  let description = [{
+    In functions of the local altitude, values of the forward phase that the
+    backward phase reads are computed a second time right before their readers.
+    `mode`, or else the function's attribute `dpc.recompute`, is
+
+    * `none`: nothing happens;
+    * `selective`: ops other than products and collectives run again where that
+      frees more bytes than it costs (a minimal cut);
+    * `full`: the forward phase is cut into blocks where few bytes are live, so
+      that what crosses the cuts and the largest block take the least memory
+      together; all else is made again, collectives included unless their result
+      is small. Without a pipeline the last block is kept: its backward phase
+      follows at once.
+
+    Clones have the phase of their first reader, the unit attribute
+    `dpc.recompute`, and else the attributes of the original. Ops that gather a
+    parameter are not repeated when the backward phase gathers it too.
+
+    Example (`full`; the product is kept, the bias is added again):
+
+    ```mlir
+    %1 = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %2 = dpc.unary gelu %1 {dpc.phase = "forward"} : tensor<8x4xf32> -> tensor<8x4xf32>
+    %3 = dpc.binary mul %dy, %2 {dpc.phase = "backward"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    // becomes
+    %1 = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %2 = dpc.unary gelu %1 {dpc.phase = "forward"} : tensor<8x4xf32> -> tensor<8x4xf32>
+    %4 = dpc.unary gelu %1 {dpc.phase = "backward", dpc.recompute} : tensor<8x4xf32> -> tensor<8x4xf32>
+    %3 = dpc.binary mul %dy, %4 {dpc.phase = "backward"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    ```
+  }];
+  let options = [Option<"mode", "mode", "std::string", "\"\"",
+                        "none, selective or full; by default what the function says.">];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
 def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "Merges small all-reduces into few large ones.";
   let description = [{

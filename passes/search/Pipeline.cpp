@@ -1,6 +1,7 @@
 //===- Pipeline.cpp - From a training step to one rank's program ----------===//
 #include "passes/search/Pipeline.h"
 
+#include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
 
 #include "mlir/IR/Verifier.h"
@@ -24,6 +25,7 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   degrees.tpGrid.assign(strategy.tpGrid.begin(), strategy.tpGrid.end());
   degrees.hybridShard = strategy.hybridShard;
   degrees.microBatches = strategy.microBatches(globalBatch);
+  degrees.recompute = strategy.recompute;
   return degrees;
 }
 
@@ -54,6 +56,9 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
     return func.emitError(choices.error());
   if (failed(assignShardings(facts, *choices, degrees)))
     return failure();
+  if (degrees.recompute != "none")
+    func->setAttr(kRecomputeAttr,
+                  StringAttr::get(program->getContext(), degrees.recompute));
   if (observer && failed(verify(*module)))
     return failure();
   if (observer)

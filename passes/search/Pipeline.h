@@ -13,7 +13,7 @@ namespace dpc {
 /// The passes that turn a sharded function into `@step` with kernels.
 inline constexpr llvm::StringLiteral kLocalPipeline =
     "dpc-partition{drop-sharded=true},dpc-expand-attention,canonicalize,cse,"
-    "dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
+    "dpc-recompute,dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
 
 /// Called with the module after every phase: "sharded", "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;

@@ -57,6 +57,8 @@ struct ShardDegrees {
   /// ZeRO splits over this many of the dp ranks only (a divisor of dp); 1 =
   /// over all of them.
   int64_t hybridShard = 1;
+  /// What backward makes again: none, selective or full (see dpc-recompute).
+  std::string recompute = "none";
 };
 
 /// What an axis is for; see the file comment.

@@ -1,0 +1,159 @@
+//===- Recompute.cpp - dpc-recompute --------------------------------------===//
+//
+// Values that the forward phase makes and the backward phase reads take most of
+// the memory of a step. A plan says which of them are *kept*
+// (RecomputeBlocks.cpp, RecomputeSelective.cpp); the others are made again:
+// each reader in the backward phase gets, right before it, clones of the
+// forward ops that lead from kept values to what it reads. Each op is cloned at
+// most once.
+//
+// Ops that read parameters only (gathered at use) are repeated freely, and
+// share the gathers that the backward phase has anyway.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/Recompute.h"
+#include "passes/local/Partition.h"
+#include "passes/local/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+#define GEN_PASS_DEF_DPCRECOMPUTE
+#include "passes/local/Passes.h.inc"
+
+namespace {
+
+/// Gives readers in the backward phase clones of what is not kept.
+class Rematerializer {
+public:
+  Rematerializer(const ForwardPhase &forward, DenseSet<Value> kept)
+      : forward(forward), kept(std::move(kept)) {
+    this->kept.insert(forward.fixed.begin(), forward.fixed.end());
+  }
+  void run(Block &block);
+
+private:
+  bool isAvailable(Value value) const;
+  void need(Value value, SmallVectorImpl<Operation *> &ops);
+  void repeat(Operation *op, Operation *reader);
+  bool share(Operation *op, ValueRange operands, Operation *reader);
+
+  const ForwardPhase &forward;
+  DenseSet<Value> kept;
+  /// What stands for a forward value in the backward phase.
+  IRMapping again;
+  DenseSet<Operation *> queued;
+};
+
+} // namespace
+
+bool Rematerializer::isAvailable(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!isForward(op) || again.contains(value) || !isRepeatable(op))
+    return true;
+  return !forward.isFree(op) && kept.contains(rootOf(value));
+}
+
+/// Adds the ops that have to run again for `value`.
+void Rematerializer::need(Value value, SmallVectorImpl<Operation *> &ops) {
+  SmallVector<Value> values = {value};
+  while (!values.empty()) {
+    Value next = values.pop_back_val();
+    if (isAvailable(next) || !queued.insert(next.getDefiningOp()).second)
+      continue;
+    ops.push_back(next.getDefiningOp());
+    llvm::append_range(values, next.getDefiningOp()->getOperands());
+  }
+}
+
+/// Whether data movement leads from `op` to a reader at or behind `reader`.
+static bool isReadLater(Operation *op, Operation *reader) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    if (user == reader || reader->isBeforeInBlock(user))
+      return true;
+    return isa<ReshapeOp, TransposeOp, SliceOp, ConcatOp>(user) &&
+           isReadLater(user, reader);
+  });
+}
+
+/// Uses an op of the backward phase for one of parameters only. One that comes
+/// later is moved here, one that nobody needs any more is not revived.
+bool Rematerializer::share(Operation *op, ValueRange operands,
+                           Operation *reader) {
+  Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
+  if (!twin || twin == reader)
+    return false;
+  if (reader->isBeforeInBlock(twin))
+    twin->moveBefore(reader);
+  else if (!isReadLater(twin, reader))
+    return false;
+  again.map(op->getResults(), twin->getResults());
+  return true;
+}
+
+void Rematerializer::repeat(Operation *op, Operation *reader) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(again.lookupOrDefault(operand));
+  if (share(op, operands, reader))
+    return;
+  OpBuilder builder(reader);
+  Operation *clone = builder.clone(*op, again);
+  clone->setAttr(attr::kPhase, reader->getAttr(attr::kPhase));
+  clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
+}
+
+void Rematerializer::run(Block &block) {
+  SmallVector<Operation *> readers;
+  for (Operation &op : block.without_terminator())
+    if (isBackward(&op))
+      readers.push_back(&op);
+  for (Operation *reader : readers) {
+    SmallVector<Operation *> ops;
+    for (Value operand : reader->getOperands())
+      need(operand, ops);
+    llvm::sort(ops, [&](Operation *a, Operation *b) {
+      return forward.position(a) < forward.position(b);
+    });
+    for (Operation *op : ops)
+      repeat(op, reader);
+    for (OpOperand &operand : reader->getOpOperands())
+      operand.set(again.lookupOrDefault(operand.get()));
+  }
+}
+
+namespace {
+
+struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (func->hasAttr(attr::kMesh) && failed(recompute(func)))
+        return signalPassFailure();
+  }
+
+  LogicalResult recompute(func::FuncOp func) {
+    auto wanted = func->getAttrOfType<StringAttr>(kRecomputeAttr);
+    StringRef kind = !mode.empty() ? StringRef(mode)
+                     : wanted      ? wanted.getValue()
+                                   : "none";
+    if (kind != "none" && kind != "selective" && kind != "full")
+      return func.emitError("recompute mode is '")
+             << kind << "', expected none, selective or full";
+    if (kind == "none")
+      return success();
+    ForwardPhase forward(func);
+    if (forward.runs.empty())
+      return success();
+    DenseSet<Value> kept =
+        kind == "full" ? keepForFull(forward, func) : keepForSelective(forward);
+    Rematerializer(forward, std::move(kept)).run(func.getBody().front());
+    eraseDeadOps(func);
+    return success();
+  }
+};
+
+} // namespace
+} // namespace dpc

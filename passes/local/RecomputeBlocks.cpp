@@ -1,0 +1,164 @@
+//===- RecomputeBlocks.cpp - Where blocks of full recomputation end -------===//
+//
+// The forward ops in order are cut into blocks; kept is what crosses a
+// cut. With w micro-batches under way the cuts minimize
+//
+//   w * (bytes that cross cuts) + max over blocks (bytes inside that backward
+//   reads)
+//
+// Exact by dynamic programming over the positions where few bytes are live, for
+// each of some limits on the second term. The last block is not made again when
+// its backward phase follows at once (no pipeline): that frees nothing.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/Recompute.h"
+
+using namespace mlir;
+using namespace dpc;
+
+namespace {
+
+/// Finds the cuts of one run that take the least memory.
+class BlockCuts {
+public:
+  BlockCuts(const Run &run, int64_t underWay)
+      : run(run), size(run.ops.size()), underWay(underWay) {}
+
+  /// Positions of cuts, rising, without the run's begin and end.
+  SmallVector<size_t> find();
+
+private:
+  struct Layout {
+    SmallVector<size_t> cuts;
+    int64_t crossing = 0, largest = 0;
+  };
+  void findPositions();
+  std::optional<Layout> best(int64_t limit) const;
+
+  const Run &run;
+  size_t size;
+  int64_t underWay;
+  /// Where a cut may be, with the run's begin and end.
+  SmallVector<size_t> positions;
+};
+
+} // namespace
+
+/// The last of each stretch of equal bytes where fewer are live than around:
+/// behind a collective rather than before it, so that it is not repeated.
+void BlockCuts::findPositions() {
+  std::vector<int64_t> live(size + 2);
+  for (const Made &made : run.values) {
+    live[made.at + 1] += made.bytes;
+    live[made.last + 1] -= made.bytes;
+  }
+  for (size_t i = 1; i <= size; ++i)
+    live[i] += live[i - 1];
+  positions = {0};
+  bool falling = false;
+  for (size_t i = 2; i < size; ++i) {
+    falling = live[i] < live[i - 1] || (falling && live[i] == live[i - 1]);
+    if (falling && live[i + 1] > live[i])
+      positions.push_back(i);
+  }
+  if (size > 0)
+    positions.push_back(size);
+}
+
+/// The least crossing bytes with no block over `limit`.
+std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
+  struct State {
+    int64_t crossing = -1, largest = 0;
+    size_t before = 0;
+  };
+  std::vector<State> states(positions.size());
+  states[0].crossing = 0;
+  size_t numValues = run.values.size();
+  for (size_t j = 1; j < positions.size(); ++j) {
+    size_t end = positions[j], v = numValues;
+    int64_t inside = 0, crossing = 0;
+    while (v > 0 && run.values[v - 1].at >= end)
+      --v;
+    for (size_t i = j; i-- > 0 && inside <= limit;) {
+      for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
+        const Made &made = run.values[v - 1];
+        if (made.last >= end)
+          crossing += made.bytes;
+        else if (made.crosses)
+          inside += made.bytes;
+      }
+      int64_t total = states[i].crossing + crossing;
+      if (inside > limit || states[i].crossing < 0 ||
+          (states[j].crossing >= 0 && states[j].crossing <= total))
+        continue;
+      states[j] = {total, std::max(inside, states[i].largest), i};
+    }
+  }
+  if (states.back().crossing < 0)
+    return std::nullopt;
+  Layout layout{{}, states.back().crossing, states.back().largest};
+  for (size_t j = states.back().before, at = states.size() - 1; at > 0;
+       at = j, j = states[j].before)
+    if (j > 0)
+      layout.cuts.insert(layout.cuts.begin(), positions[j]);
+  return layout;
+}
+
+SmallVector<size_t> BlockCuts::find() {
+  findPositions();
+  if (positions.size() < 2)
+    return {};
+  int64_t limit = 0;
+  for (const Made &made : run.values)
+    limit += made.bytes;
+  std::optional<Layout> found;
+  int64_t least = 0;
+  for (int step = 0; step < 32; ++step, limit -= limit / 5) {
+    std::optional<Layout> layout = best(limit);
+    if (!layout)
+      break;
+    int64_t bytes = underWay * layout->crossing + layout->largest;
+    if (!found || bytes < least) {
+      least = bytes;
+      found = std::move(layout);
+    }
+  }
+  return found ? found->cuts : SmallVector<size_t>();
+}
+
+/// Most micro-batches of one chunk that are under way at once, and whether
+/// there is a schedule that says so.
+static std::optional<int64_t> microBatchesUnderWay(func::FuncOp func) {
+  auto schedule = func->getAttrOfType<DenseI64ArrayAttr>("dpc.schedule");
+  if (!schedule)
+    return std::nullopt;
+  ArrayRef<int64_t> entries = schedule.asArrayRef();
+  DenseMap<int64_t, int64_t> alive;
+  int64_t most = 1;
+  for (size_t i = 0; i + 2 < entries.size(); i += 3) {
+    int64_t &count = alive[entries[i + 1]];
+    count += entries[i] == 1 ? 1 : entries[i] == 2 ? -1 : 0;
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward,
+                                 func::FuncOp func) {
+  DenseSet<Value> kept;
+  std::optional<int64_t> underWay = microBatchesUnderWay(func);
+  bool pipelined = underWay.has_value();
+  for (const Run &run : forward.runs) {
+    SmallVector<size_t> cuts = BlockCuts(run, underWay.value_or(1)).find();
+    bool lastRun = &run == &forward.runs.back();
+    size_t lastBlock = cuts.empty() ? 0 : cuts.back();
+    for (const Made &made : run.values) {
+      bool atCut = llvm::any_of(
+          cuts, [&](size_t cut) { return made.at < cut && cut <= made.last; });
+      bool inLastBlock = !pipelined && lastRun && made.at >= lastBlock;
+      if (atCut || (inLastBlock && made.crosses))
+        kept.insert(made.value);
+    }
+  }
+  return kept;
+}

@@ -1,0 +1,130 @@
+//===- RecomputeForward.cpp - Ops and values of the forward phase ---------===//
+#include "passes/local/Recompute.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// A collective's result is kept when it is this much smaller than the largest
+/// value around.
+static constexpr int64_t kSmallShare = 64;
+
+static StringRef phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  return phase ? phase.getValue() : StringRef();
+}
+
+bool dpc::isForward(Operation *op) { return op && phaseOf(op) == "forward"; }
+
+bool dpc::isBackward(Operation *op) {
+  return phaseOf(op) == "backward" || phaseOf(op) == "weight";
+}
+
+bool dpc::isCollective(Operation *op) {
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+}
+
+bool dpc::isRepeatable(Operation *op) {
+  return !isa<AccumulateOp>(op) && (isMemoryEffectFree(op) || isCollective(op));
+}
+
+Value dpc::rootOf(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
+static int64_t bytesOf(Value value) {
+  return sizeInBytes(cast<RankedTensorType>(value.getType()));
+}
+
+ForwardPhase::ForwardPhase(func::FuncOp func) {
+  findOps(func);
+  findValues();
+}
+
+void ForwardPhase::findOps(func::FuncOp func) {
+  auto isFreeValue = [&](Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      auto role = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    attr::kRole);
+      return role && role.getValue() != role::kInput;
+    }
+    Operation *op = value.getDefiningOp();
+    return phaseOf(op) == "setup" || freeOps.contains(op);
+  };
+  std::pair<Attribute, Attribute> where;
+  for (auto [i, op] : llvm::enumerate(func.getBody().front())) {
+    if (!isForward(&op))
+      continue;
+    positions[&op] = i;
+    if (isRepeatable(&op) && llvm::all_of(op.getOperands(), isFreeValue)) {
+      freeOps.insert(&op);
+      continue;
+    }
+    std::pair<Attribute, Attribute> here{op.getAttr("dpc.stage"),
+                                         op.getAttr("dpc.chunk")};
+    if (runs.empty() || here != where)
+      runs.emplace_back();
+    where = here;
+    placeInRun[&op] = {runs.size() - 1, runs.back().ops.size()};
+    runs.back().ops.push_back(&op);
+  }
+}
+
+/// Notes who reads `result`, itself or as a reshape.
+void ForwardPhase::describe(Run &run, size_t at, Value result) {
+  Made made{result, bytesOf(result), at, at, false};
+  SmallVector<Value> names = {result};
+  while (!names.empty()) {
+    Value name = names.pop_back_val();
+    for (Operation *user : name.getUsers()) {
+      made.crosses |= isBackward(user);
+      if (isBackward(user))
+        continue;
+      auto place = placeInRun.find(user);
+      // Outputs, other phases and other runs need it where it is.
+      if (place == placeInRun.end() || &runs[place->second.first] != &run) {
+        fixed.insert(result);
+        continue;
+      }
+      made.last = std::max(made.last, place->second.second);
+      if (isa<ReshapeOp>(user))
+        names.push_back(user->getResult(0));
+    }
+  }
+  if (!isRepeatable(run.ops[at]) && made.crosses)
+    fixed.insert(result);
+  if (!fixed.contains(result))
+    run.values.push_back(made);
+}
+
+void ForwardPhase::findValues() {
+  for (Run &run : runs) {
+    for (auto [at, op] : llvm::enumerate(run.ops))
+      if (!isa<ReshapeOp>(op))
+        for (Value result : op->getResults())
+          describe(run, at, result);
+    int64_t largest = 0;
+    for (const Made &made : run.values)
+      largest = std::max(largest, made.bytes);
+    llvm::erase_if(run.values, [&](const Made &made) {
+      bool small = isCollective(made.value.getDefiningOp()) &&
+                   made.bytes * kSmallShare <= largest;
+      if (small)
+        fixed.insert(made.value);
+      return small;
+    });
+  }
+}
+
+Operation *dpc::twinOf(Operation *op, ValueRange operands) {
+  if (operands.empty())
+    return nullptr;
+  for (Operation *user : operands.front().getUsers())
+    if (isBackward(user) && user->getName() == op->getName() &&
+        user->getOperands() == operands &&
+        user->getResultTypes() == op->getResultTypes() &&
+        user->getPropertiesAsAttribute() == op->getPropertiesAsAttribute())
+      return user;
+  return nullptr;
+}

@@ -1,0 +1,129 @@
+//===- RecomputeSelective.cpp - Values that are cheap to make again -------===//
+//
+// A minimal cut of the graph of forward ops:
+//
+//   source -> op      cost of running the op again; unlimited for products and
+//                     collectives
+//   op -> result      bytes of keeping the value
+//   result -> reader  unlimited, for readers in the forward phase
+//   result -> sink    unlimited, where the backward phase reads it
+//
+// An op on the sink's side runs again, a value is kept where its own edge is
+// cut. Both are in bytes: an op costs 1/32 of the bytes it moves (or of the
+// operations it does, ten to a byte), so that a chain of some ten elementwise
+// ops is made again for one value of their size.
+//
+//===----------------------------------------------------------------------===//
+#include "cost-model/MinCut.h"
+#include "passes/local/Recompute.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Bytes moved (or a tenth of operations) that are worth one byte kept.
+static constexpr int64_t kTrafficPerByte = 32;
+static constexpr double kOperationsPerByte = 10;
+static int64_t bytesOf(Value value) {
+  return sizeInBytes(cast<RankedTensorType>(value.getType()));
+}
+
+namespace {
+
+/// Builds and cuts the network of `selective`.
+class SelectiveCut {
+public:
+  explicit SelectiveCut(const ForwardPhase &forward) : forward(forward) {
+    source = network.addNode();
+    sink = network.addNode();
+  }
+  DenseSet<Value> keep();
+
+private:
+  using Network = cost::FlowNetwork;
+  int64_t costOf(Operation *op);
+  bool needsGather(Value value) const;
+  void add(Operation *op);
+
+  const ForwardPhase &forward;
+  Network network;
+  int32_t source, sink;
+  DenseMap<Operation *, int32_t> nodeOfOp;
+  DenseMap<Value, int32_t> nodeOf;
+};
+
+} // namespace
+
+/// Whether a value made of parameters would take a collective that the
+/// backward phase does not have.
+bool SelectiveCut::needsGather(Value value) const {
+  Operation *op = value.getDefiningOp();
+  SmallVector<Operation *> chain;
+  while (op && forward.isFree(op)) {
+    chain.push_back(op);
+    op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
+  }
+  Value again;
+  for (Operation *link : llvm::reverse(chain)) {
+    if (!link->getNumOperands())
+      return false;
+    SmallVector<Value> operands(link->getOperands());
+    operands[0] = again ? again : operands[0];
+    Operation *twin =
+        again || link == chain.back() ? twinOf(link, operands) : nullptr;
+    if (!twin && isCollective(link))
+      return true;
+    again = twin ? twin->getResult(0) : Value();
+  }
+  return false;
+}
+
+int64_t SelectiveCut::costOf(Operation *op) {
+  if (isa<MatmulOp, AttentionOp>(op) || isCollective(op) || !isRepeatable(op) ||
+      llvm::any_of(op->getOperands(), [&](Value v) { return needsGather(v); }))
+    return Network::kUnlimited;
+  if (isa<ReshapeOp>(op))
+    return 0;
+  auto costed = dyn_cast<CostOpInterface>(op);
+  double bytes = 0;
+  for (Value value : op->getOperands())
+    bytes += bytesOf(value);
+  for (Value value : op->getResults())
+    bytes += bytesOf(value);
+  if (costed)
+    bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
+  return static_cast<int64_t>(bytes / kTrafficPerByte);
+}
+
+void SelectiveCut::add(Operation *op) {
+  int32_t node = nodeOfOp[op] = network.addNode();
+  network.addEdge(source, node, costOf(op));
+  for (Value operand : op->getOperands())
+    if (auto it = nodeOf.find(operand); it != nodeOf.end())
+      network.addEdge(it->second, node, Network::kUnlimited);
+  for (Value result : op->getResults()) {
+    int32_t value = nodeOf[result] = network.addNode();
+    // A reshape is kept by keeping what it reshapes.
+    int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
+                    : forward.fixed.contains(result) ? 0
+                                                     : bytesOf(result);
+    network.addEdge(node, value, bytes);
+    if (llvm::any_of(result.getUsers(), isBackward))
+      network.addEdge(value, sink, Network::kUnlimited);
+  }
+}
+
+DenseSet<Value> SelectiveCut::keep() {
+  for (const Run &run : forward.runs)
+    for (Operation *op : run.ops)
+      add(op);
+  std::vector<bool> side = network.sourceSide(source, sink);
+  DenseSet<Value> kept;
+  for (auto [value, node] : nodeOf)
+    if (!side[node] && side[nodeOfOp[value.getDefiningOp()]])
+      kept.insert(rootOf(value));
+  return kept;
+}
+
+DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward) {
+  return SelectiveCut(forward).keep();
+}

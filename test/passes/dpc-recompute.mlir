@@ -1,0 +1,81 @@
+// RUN: dpc-opt %s --dpc-recompute=mode=selective --dpc-verify-local | FileCheck %s --check-prefix=SELECTIVE
+// RUN: dpc-opt %s --dpc-recompute=mode=full --dpc-verify-local | FileCheck %s --check-prefix=FULL
+// RUN: dpc-opt %s --dpc-recompute | FileCheck %s --check-prefix=NONE
+// RUN: not dpc-opt %s --dpc-recompute=mode=some 2>&1 | FileCheck %s --check-prefix=BAD
+
+// BAD: recompute mode is 'some', expected none, selective or full
+// NONE-NOT: dpc.recompute
+
+// Three layers x = x + all_reduce(relu(x w1) w2), of whose gradients only
+// enough is here to read x, h = x w1 and relu(h).
+//
+// `selective` keeps products and inputs of layers, and applies relu again where
+// it is read.
+
+// SELECTIVE-LABEL: func.func @step
+// SELECTIVE: %[[H1:.*]] = dpc.matmul %arg0, %arg1 {dpc.phase = "forward"}
+// SELECTIVE: %[[X1:.*]] = dpc.binary add {{.*}}"forward"
+// SELECTIVE: %[[H2:.*]] = dpc.matmul %[[X1]], %arg1 {dpc.phase = "forward"}
+// SELECTIVE: dpc.binary mul %{{.*}}, %[[H2]] {dpc.phase = "backward"}
+// SELECTIVE-NEXT: %[[A2:.*]] = dpc.unary relu %[[H2]] {dpc.phase = "backward", dpc.recompute}
+// SELECTIVE-NEXT: dpc.matmul %[[A2]]
+// SELECTIVE: dpc.binary mul %{{.*}}, %[[H1]] {dpc.phase = "backward"}
+// SELECTIVE-NEXT: %[[A1:.*]] = dpc.unary relu %[[H1]] {dpc.phase = "backward", dpc.recompute}
+// SELECTIVE-NEXT: dpc.matmul %[[A1]]
+// SELECTIVE-NOT: all_reduce
+
+// `full` keeps x, cut behind the additions (not before the all-reduces, which
+// would be repeated), and makes h and relu(h) of the first two layers again; the
+// last block stays.
+
+// FULL-LABEL: func.func @step
+// FULL: %[[X1:.*]] = dpc.binary add {{.*}}"forward"
+// FULL: %[[X2:.*]] = dpc.binary add {{.*}}"forward"
+// FULL: %[[H3:.*]] = dpc.matmul %[[X2]], %arg1 {dpc.phase = "forward"}
+// FULL-NEXT: %[[A3:.*]] = dpc.unary relu %[[H3]] {dpc.phase = "forward"}
+// FULL: dpc.binary mul %{{.*}}, %[[H3]] {dpc.phase = "backward"}
+// FULL-NEXT: dpc.matmul %[[A3]]
+// FULL: %[[H2:.*]] = dpc.matmul %[[X1]], %arg1 {dpc.phase = "backward", dpc.recompute}
+// FULL-NEXT: dpc.binary mul %{{.*}}, %[[H2]] {dpc.phase = "backward"}
+// FULL-NEXT: %[[A2:.*]] = dpc.unary relu %[[H2]] {dpc.phase = "backward", dpc.recompute}
+// FULL-NEXT: dpc.matmul %[[A2]]
+// FULL: dpc.matmul %arg0, %arg1 {dpc.phase = "backward", dpc.recompute}
+// FULL-NOT: all_reduce
+
+!x = tensor<8x16xf32>
+!h = tensor<8x64xf32>
+!w1 = tensor<16x64xf32>
+!w2 = tensor<64x16xf32>
+!gx = tensor<8x16xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+!gw1 = tensor<16x64xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+!gw2 = tensor<64x16xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+func.func @step(%x0: !x {dpc.role = "input", dpc.global = !gx}, %w1: !w1 {dpc.role = "parameter", dpc.global = !gw1}, %w2: !w2 {dpc.role = "parameter", dpc.global = !gw2}) -> (!x {dpc.global = !gx}, !w2 {dpc.global = !gw2}, !w2 {dpc.global = !gw2}, !w2 {dpc.global = !gw2}) attributes {dpc.mesh = #dpc.mesh<tp=2>} {
+  %h1 = dpc.matmul %x0, %w1 {dpc.phase = "forward"} : (!x, !w1) -> !h
+  %a1 = dpc.unary relu %h1 {dpc.phase = "forward"} : !h -> !h
+  %p1 = dpc.matmul %a1, %w2 {dpc.phase = "forward"} : (!h, !w2) -> !x
+  %y1 = dpc.all_reduce sum %p1 axes = ["tp"] {dpc.phase = "forward"} : (!x) -> !x
+  %x1 = dpc.binary add %x0, %y1 {dpc.phase = "forward"} : (!x, !x) -> !x
+  %h2 = dpc.matmul %x1, %w1 {dpc.phase = "forward"} : (!x, !w1) -> !h
+  %a2 = dpc.unary relu %h2 {dpc.phase = "forward"} : !h -> !h
+  %p2 = dpc.matmul %a2, %w2 {dpc.phase = "forward"} : (!h, !w2) -> !x
+  %y2 = dpc.all_reduce sum %p2 axes = ["tp"] {dpc.phase = "forward"} : (!x) -> !x
+  %x2 = dpc.binary add %x1, %y2 {dpc.phase = "forward"} : (!x, !x) -> !x
+  %h3 = dpc.matmul %x2, %w1 {dpc.phase = "forward"} : (!x, !w1) -> !h
+  %a3 = dpc.unary relu %h3 {dpc.phase = "forward"} : !h -> !h
+  %p3 = dpc.matmul %a3, %w2 {dpc.phase = "forward"} : (!h, !w2) -> !x
+  %y3 = dpc.all_reduce sum %p3 axes = ["tp"] {dpc.phase = "forward"} : (!x) -> !x
+  %x3 = dpc.binary add %x2, %y3 {dpc.phase = "forward"} : (!x, !x) -> !x
+  %da3 = dpc.matmul %x3, %w2 tb {dpc.phase = "backward"} : (!x, !w2) -> !h
+  %dh3 = dpc.binary mul %da3, %h3 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %dw3 = dpc.matmul %a3, %x3 ta {dpc.phase = "backward"} : (!h, !x) -> !w2
+  %dx3 = dpc.matmul %dh3, %w1 tb {dpc.phase = "backward"} : (!h, !w1) -> !x
+  %da2 = dpc.matmul %dx3, %w2 tb {dpc.phase = "backward"} : (!x, !w2) -> !h
+  %dh2 = dpc.binary mul %da2, %h2 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %dw2 = dpc.matmul %a2, %dx3 ta {dpc.phase = "backward"} : (!h, !x) -> !w2
+  %dx2 = dpc.matmul %dh2, %w1 tb {dpc.phase = "backward"} : (!h, !w1) -> !x
+  %da1 = dpc.matmul %dx2, %w2 tb {dpc.phase = "backward"} : (!x, !w2) -> !h
+  %dh1 = dpc.binary mul %da1, %h1 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %dw1 = dpc.matmul %a1, %dx2 ta {dpc.phase = "backward"} : (!h, !x) -> !w2
+  %dx1 = dpc.matmul %dh1, %w1 tb {dpc.phase = "backward"} : (!h, !w1) -> !x
+  return %dx1, %dw1, %dw2, %dw3 : !x, !w2, !w2, !w2
+}
