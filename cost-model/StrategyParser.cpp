@@ -10,8 +10,9 @@ namespace dpc::cost {
 using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
-  static const Names keys = {"dp",   "tp",          "sp",
-                             "zero", "micro_batch", "recompute"};
+  static const Names keys = {
+      "dp",      "tp",   "tp=grid",      "sp",          "cp",
+      "cp_kind", "zero", "hybrid_shard", "micro_batch", "recompute"};
   return keys;
 }
 

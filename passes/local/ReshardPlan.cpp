@@ -14,6 +14,9 @@ namespace {
 constexpr double kStepPrice = 512;
 constexpr double kLocalStepPrice = 1;
 constexpr double kCopyPricePerByte = 1e-3;
+/// Outer axes tend to cross slower links: of plans that send the same, the one
+/// that sends more over inner axes. Per byte and axis that is further out.
+constexpr double kOuterPrice = 0.01;
 /// More states than this and the search settles for the best seen chain.
 constexpr size_t kMaxStates = 20000;
 
@@ -22,6 +25,7 @@ using Axes = llvm::SmallVector<int64_t, 2>;
 /// elements inside it and size * inner = `outer`.
 struct Range {
   int64_t dim, outer, inner;
+  bool operator==(const Range &) const = default;
   bool operator<(const Range &o) const {
     return std::tie(dim, outer, inner) < std::tie(o.dim, o.outer, o.inner);
   }
@@ -257,7 +261,11 @@ void Planner::visit(int64_t parent, ReshardStep step) {
   double before = localBytes(step.before, elementBytes);
   double after = localBytes(step.after, elementBytes);
   countBytes(step, before, after);
-  double price = nodes[parent].price + step.sentBytes +
+  double outer = 0;
+  for (int64_t axis : step.axes)
+    outer = std::max(outer, double(mesh.getSizes().size() - axis));
+  double price = nodes[parent].price +
+                 step.sentBytes * (1 + kOuterPrice * outer) +
                  (step.sentBytes > 0 ? kStepPrice : kLocalStepPrice) +
                  kCopyPricePerByte * (before + after);
   ShardingSpec next = step.after;
@@ -431,6 +439,40 @@ void Planner::expand(int64_t id) {
   expandFactors(id);
 }
 
+/// The digits of factor `position` among all factors.
+Range rangeAt(const ShardingSpec &spec, int64_t position) {
+  for (auto [d, dim] : llvm::enumerate(spec.dims)) {
+    int64_t outer = sizeOf(dim);
+    for (const Factor &factor : dim) {
+      if (position-- == 0)
+        return {static_cast<int64_t>(d), outer, outer / factor.size};
+      outer /= factor.size;
+    }
+  }
+  llvm_unreachable("factor position out of range");
+}
+
+/// Slices of one factor that follow each other become one: no buffer between.
+/// Not those of micro-batches, which run later than the rest.
+void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
+  std::vector<ReshardStep> merged;
+  for (ReshardStep &step : steps) {
+    ReshardStep *last = merged.empty() ? nullptr : &merged.back();
+    if (!last || step.kind != ReshardStepKind::rankSlice ||
+        last->kind != ReshardStepKind::rankSlice ||
+        llvm::is_contained(last->axes, microBatch) ||
+        llvm::is_contained(step.axes, microBatch) ||
+        rangeAt(last->before, last->target) !=
+            rangeAt(step.before, step.target)) {
+      merged.push_back(std::move(step));
+      continue;
+    }
+    last->axes.append(step.axes);
+    factorAt(last->after, last->target).axes.append(step.axes);
+  }
+  steps = std::move(merged);
+}
+
 std::optional<std::vector<ReshardStep>> Planner::run(std::string &why) {
   for (const PartialAxis &partial : goal.partial) {
     if (start.partialOver(partial.axis) != partial.kind) {
@@ -456,6 +498,7 @@ std::optional<std::vector<ReshardStep>> Planner::run(std::string &why) {
     for (int64_t at = id; nodes[at].step; at = nodes[at].parent)
       steps.push_back(*nodes[at].step);
     std::reverse(steps.begin(), steps.end());
+    mergeSlices(steps, microBatch);
     return steps;
   }
   why = microBatch >= 0 && start.splitsAxis(microBatch)

@@ -14,8 +14,8 @@
 // planner runs Dijkstra over these with the bytes as lengths, plus a small
 // price per step that stands for its latency and its copies, so that one
 // collective over two axes beats two, and a tensor is never gathered whole when
-// a cheaper chain exists. States differ only in axes whose place changes; the
-// other axes never move.
+// a cheaper chain exists; of equals, the one that sends over inner axes. States
+// differ only in axes whose place changes; the other axes never move.
 //
 // Example, tp = 4, sequence-parallel to head-parallel:
 //   [{}, {tp}, {4, 16}] -> [{}, {}, {4:tp, 16}]     one all_to_all over tp

@@ -11,6 +11,8 @@ namespace {
 
 /// Seconds that make a choice the last resort without forbidding it.
 constexpr double kLastResort = 1e4;
+/// Seconds that matter between equals only.
+constexpr double kTieBreak = 1e-12;
 
 /// A node's options as states of one value, for building edges.
 using States = SmallVector<AxisState>;
@@ -304,9 +306,12 @@ double ProblemBuilder::stateCost(Value argument, AxisState state) const {
     // AdamW reads p, m, v, g and writes p, m, v.
     seconds += cost::streamSeconds(device, 7 * bytes) - device.launchSeconds;
   }
-  if (axis.role == AxisRole::sequence)
-    return seconds +
-           (split && facts.stored.contains(argument) ? kLastResort : 0);
+  if (axis.role == AxisRole::sequence) {
+    bool isStored = facts.stored.contains(argument);
+    // Of equals, inputs take the room of their part only.
+    double room = split || isStored ? 0 : kTieBreak;
+    return seconds + (split && isStored ? kLastResort : room);
+  }
   if (!split && facts.weights.contains(argument))
     seconds += kLastResort;
   return seconds;
@@ -504,6 +509,9 @@ cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const cost::Cluster &cluster,
                                              const ShardDegrees &degrees) {
   ShardChoices choices;
+  if (degrees.cp > 1 && degrees.cpKind == CpKind::ring)
+    return cost::Error{"cp_kind=ring is not available in this build: expected "
+                       "cp_kind=ulysses"};
   std::vector<MeshAxis> axes = axesOf(degrees);
   for (AxisRole role : {AxisRole::tensor, AxisRole::sequence})
     for (const MeshAxis &axis : axes) {

@@ -143,6 +143,58 @@ class Communication(unittest.TestCase):
         self.assertEqual(stored(1, "state") * 4, full["state"])
         self.assertEqual(stored(3, "parameter") * 4, full["parameter"])
 
+    def test_hybrid_sharding_scatters_inside_a_node(self):
+        plan = self.plan("gpt2-tiny", "dp=4,zero=2,hybrid_shard=2", 4)
+        sizes = [4 * math.prod(tensor["global_shape"]) for tensor in trained(plan)]
+        total = collections.Counter()
+        for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
+            total[op, axes] += size * count
+        # Of small ones (biases) one collective is cheaper than two.
+        parameters, large = sum(sizes), sum(size for size in sizes if size >= 1024)
+        # Between nodes only the sums of shards travel, and three scalars: two of the loss, one of the norm.
+        self.assertEqual(dict(total), {("reduce_scatter", "dpi"): large, ("all_reduce", "dp"): large / 2,
+                                       ("all_gather", "dpi"): parameters, ("all_reduce", "dpi"): SCALAR,
+                                       ("all_reduce", "dp,dpi"): parameters - large + 2 * SCALAR})
+        states = sum(plan["buffers"][t["buffer"]]["bytes"] for t in plan["tensors"] if t["role"] == "state")
+        self.assertEqual(states, 2 * parameters / 2)
+
+    def sent_around_blocks(self, strategy, ranks):
+        """Bytes of activations that one rank sends."""
+        sent = 0
+        for (_, op, _, axes, size), count in Collectives(self.plan("gpt2-tiny", strategy, ranks)).traffic(False).items():
+            # Buffers have full size but those of all_to_all, which are what one rank holds.
+            sent += size * count * (ranks - 1) // ranks * (2 if op == "all_reduce" else 1)
+        return sent
+
+    def test_ulysses_sends_less_on_more_ranks_and_megatron_does_not(self):
+        hidden, blocks = HIDDEN["gpt2-tiny"], BLOCKS["gpt2-tiny"]
+        ulysses, megatron = {}, {}
+        for ranks in (2, 4):
+            sent = Collectives(self.plan("gpt2-tiny", f"cp={ranks},cp_kind=ulysses", ranks)).traffic(False)
+            # q, k, v and the output, each way, and the gradient of the position embedding.
+            self.same(sent, Traffic({("forward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
+                                     ("backward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
+                                     ("backward", "all_gather", None, "cp", 64 * 64 * 4): 1,
+                                     ("forward", "all_reduce", "sum", "cp", SCALAR): 2}))
+            ulysses[ranks] = self.sent_around_blocks(f"cp={ranks},cp_kind=ulysses", ranks)
+            megatron[ranks] = self.sent_around_blocks(f"tp={ranks},sp=true", ranks)
+        # (n - 1) / n^2 of the activations against (n - 1) / n of them.
+        self.assertLess(ulysses[4], 0.8 * ulysses[2])
+        self.assertGreater(megatron[4], 1.3 * megatron[2])
+        self.assertLess(ulysses[4], megatron[4] / 3)
+
+    def test_grid_splits_a_weight_on_both_dimensions(self):
+        # 4 heads cannot be split by 8: the last axis splits what a projection makes.
+        plan = self.plan("gpt2-tiny", "tp=2x2x2", 8)
+        layouts = {t["name"]: [sum((f["axes"] for f in dim), []) for dim in t["layout"]]
+                   for t in plan["tensors"] if t["role"] == "parameter"}
+        projections = [layout for name, layout in layouts.items() if name.endswith("proj.weight")]
+        self.assertEqual(projections, [[["tp2"], ["tp0", "tp1"]]] * BLOCKS["gpt2-tiny"])
+        # All matrices are split by all axes.
+        for name, layout in layouts.items():
+            if len(layout) == 2 and not name.endswith("wpe.weight"):
+                self.assertEqual(sorted(sum(layout, [])), ["tp0", "tp1", "tp2"], name)
+
     def tensor_parallel(self, model, around):
         """Two all-reduces forward and two backward in a block, what surrounds the blocks, and the norm."""
         want = Traffic({("forward", "all_reduce", "sum", "tp", HIDDEN[model]): 2 * BLOCKS[model],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a plan train as PyTorch trained?
 
-usage: follow_curve.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--comm=mpi] [--train=sgd] [--opt=WORD ...]
+usage: follow_curve.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--comm=mpi] [--train=sgd] [--opt=WORD ...] [--long]
 
 Compiles MODEL_DIR/model.onnx under the strategy, trains the steps of MODEL_DIR/batches, and compares with
 MODEL_DIR/oracle.json: the loss and the gradient norm of every step, the L2 norm of every parameter at the end (by
@@ -140,7 +140,10 @@ def main():
     parser.add_argument("--train", choices=["adamw", "sgd"], help="the oracle's by default")
     parser.add_argument("--bin", help="folder of dpc-opt and dpc-run")
     parser.add_argument("--opt", action="append", default=[], help="one more word for dpc-opt")
+    parser.add_argument("--long", action="store_true", help="skip unless DPC_TEST_LONG is set")
     arguments = parser.parse_args()
+    if arguments.long and not os.environ.get("DPC_TEST_LONG"):
+        e2e.skip("only with tools/test --long")
     if arguments.bin:
         e2e.BIN = os.path.abspath(arguments.bin)
     if arguments.comm == "mpi" and not e2e.mpirun(1):

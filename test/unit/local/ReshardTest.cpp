@@ -217,6 +217,13 @@ TEST(ReshardPlan, MicroBatches) {
             std::string::npos);
 }
 
+TEST(ReshardPlan, SlicesOfOneFactorAreOne) {
+  const char *mesh = "dp=4, tp=2, mb=2";
+  EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, tp}, {}]"), "rank_slice:dp:tp");
+  EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, tp, mb}, {}]"),
+            "rank_slice:dp:tp rank_slice:mb");
+}
+
 TEST(ReshardPlan, Traffic) {
   const char *mesh = "dp=4, tp=2";
   auto cost = reshardTraffic(spec(mesh, "[{}, {}], partial = {dp : sum}"),

@@ -1,0 +1,52 @@
+// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 hybrid-shard=2 zero=1 cp=2 cp-kind=ulysses" --dpc-verify-sharded | FileCheck %s --check-prefix=CP
+// RUN: dpc-opt %s --split-input-file --dpc-shard="tp=8 tp-grid=4,2" --dpc-verify-sharded | FileCheck %s --check-prefix=GRID
+
+// Ulysses: positions are split everywhere but in attention, which splits heads.
+// CP-LABEL: func.func @forward
+// CP-SAME: tensor<8x32xi64, #s_dpdpi_cp>
+// CP: dpc.matmul
+// CP-SAME: -> tensor<8x4x32x16xf32, #s_dpdpi_r_cp_r>
+// CP: dpc.reshard
+// CP-SAME: #s_dpdpi_r_cp_r> -> tensor<8x4x32x16xf32, #s_dpdpi_cp_r_r>
+// CP-NOT: dpc.reshard
+// CP: dpc.attention
+// CP-SAME: -> (tensor<8x4x32x16xf32, #s_dpdpi_cp_r_r>
+// CP: dpc.reshard
+// CP-SAME: #s_dpdpi_cp_r_r> -> tensor<8x4x32x16xf32, #s_dpdpi_r_cp_r>
+// CP-NOT: dpc.reshard
+// CP: return
+// GRID-LABEL: func.func @forward
+func.func @forward(
+    %table: tensor<100x64xf32> {dpc.name = "table", dpc.role = "parameter"},
+    %w: tensor<4x16x16xf32> {dpc.name = "w", dpc.role = "parameter"},
+    %ids: tensor<8x32xi64> {dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<8x4x32x16xf32> {dpc.name = "y"}) {
+  %x = dpc.embedding %table, %ids : (tensor<100x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+  %h = dpc.reshape %x : tensor<8x32x64xf32> -> tensor<8x32x4x16xf32>
+  %t = dpc.transpose %h perm = [0, 2, 1, 3] : tensor<8x32x4x16xf32> -> tensor<8x4x32x16xf32>
+  %wb = dpc.broadcast %w dims = [1, 2, 3] : tensor<4x16x16xf32> -> tensor<8x4x16x16xf32>
+  %q = dpc.matmul %t, %wb : (tensor<8x4x32x16xf32>, tensor<8x4x16x16xf32>) -> tensor<8x4x32x16xf32>
+  %o, %lse = dpc.attention %q, %q, %q scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<8x4x32x16xf32>, tensor<8x4x32x16xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)
+  %y = dpc.unary gelu %o : tensor<8x4x32x16xf32> -> tensor<8x4x32x16xf32>
+  return %y : tensor<8x4x32x16xf32>
+}
+
+// -----
+
+// 4 outputs are used up by the first axis of the grid: the other cuts the inputs.
+// GRID-LABEL: func.func @forward
+// GRID-SAME: tensor<64x4xf32, #s_tp1_tp0>
+// GRID: dpc.matmul
+// GRID-SAME: -> tensor<8x4xf32, #s_r_tp0_sum_tp1>
+// States lie on the two ranks of dpi only.
+// CP-LABEL: func.func @forward
+// CP-SAME: tensor<64x4xf32, #s_r_r>
+// CP-SAME: tensor<64x4xf32, #s_dpicp_r>
+func.func @forward(
+    %w: tensor<64x4xf32> {dpc.name = "w", dpc.role = "parameter"},
+    %m: tensor<64x4xf32> {dpc.name = "m", dpc.role = "state", dpc.of = "w", dpc.slot = "momentum"},
+    %x: tensor<8x64xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<8x4xf32> {dpc.name = "y"}) {
+  %y = dpc.matmul %x, %w : (tensor<8x64xf32>, tensor<64x4xf32>) -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
