@@ -249,10 +249,13 @@ std::vector<cost::Buffer> Liveness::run() {
     int64_t &last = buffers[bufferOf.lookup(root)].last;
     last = std::max(last, lastRead.lookup(root));
   }
-  // What setup made is read again by the next micro-batch.
+  // What setup made for the loop is read again by the next micro-batch.
+  int64_t loopBegin = llvm::count_if(
+      ops, [](Operation *op) { return phaseOf(op) == StepPhase::setup; });
   if (microBatchesOf(step) > 1)
     for (int64_t id : madeBySetup)
-      buffers[id].last = std::max(buffers[id].last, loopEnd);
+      if (buffers[id].last >= loopBegin)
+        buffers[id].last = std::max(buffers[id].last, loopEnd);
   return std::move(buffers);
 }
 
