@@ -11,8 +11,12 @@
 
 namespace dpc::codegen {
 
-/// Comparisons that improving a layout may cost: some tenths of a second.
-static constexpr double kComparisons = 4e8;
+/// Comparisons that improving a layout may cost: about a second.
+static constexpr double kComparisons = 2e8;
+/// Changes of one order.
+static constexpr double kMostRounds = 4000;
+/// Buffers below this share of the arena are placed after the others.
+static constexpr int64_t kSmallShare = 1000;
 
 static int64_t roundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -45,6 +49,10 @@ public:
   /// Places in `order` at the tightest gap that fits, or, with `lowest`, at
   /// the lowest.
   ArenaLayout place(const std::vector<size_t> &order, bool lowest);
+  /// Adds buffers in `order` to `layout` and to what is placed.
+  void add(const std::vector<size_t> &order, bool lowest, ArenaLayout &layout);
+  /// Takes a place that is known.
+  void fix(size_t buffer, int64_t offset);
 
 private:
   struct Placed {
@@ -79,24 +87,33 @@ int64_t Packer::findOffset(const Lifetime &buffer, int64_t size,
   return best >= 0 ? best : end;
 }
 
-ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
-  ArenaLayout layout;
-  layout.offsets.assign(buffers.size(), 0);
-  placed.clear();
+void Packer::fix(size_t buffer, int64_t offset) {
+  int64_t size = roundUp(buffers[buffer].bytes, alignment);
+  Placed entry{offset, offset + size, buffer};
+  placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                 [](const Placed &a, const Placed &b) {
+                                   return a.begin < b.begin;
+                                 }),
+                entry);
+}
+
+void Packer::add(const std::vector<size_t> &order, bool lowest,
+                 ArenaLayout &layout) {
   for (size_t i : order) {
     int64_t size = roundUp(buffers[i].bytes, alignment);
     if (size == 0)
       continue;
-    int64_t offset = findOffset(buffers[i], size, lowest);
-    layout.offsets[i] = offset;
-    layout.bytes = std::max(layout.bytes, offset + size);
-    Placed entry{offset, offset + size, i};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed &a, const Placed &b) {
-                                     return a.begin < b.begin;
-                                   }),
-                  entry);
+    layout.offsets[i] = findOffset(buffers[i], size, lowest);
+    layout.bytes = std::max(layout.bytes, layout.offsets[i] + size);
+    fix(i, layout.offsets[i]);
   }
+}
+
+ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
+  ArenaLayout layout;
+  layout.offsets.assign(buffers.size(), 0);
+  placed.clear();
+  add(order, lowest, layout);
   return layout;
 }
 
@@ -141,6 +158,7 @@ private:
     return layout.bytes <= bound + bound / 200;
   }
   ArenaLayout place(const std::vector<size_t> &order);
+  std::vector<double> fullest() const;
   void trySorted(const std::function<double(size_t)> &key);
   std::vector<size_t> changed(const Trial &trial);
   void improve(Trial &trial, int64_t rounds);
@@ -166,12 +184,38 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   trials.push_back({std::move(order), std::move(layout)});
 }
 
+/// Per buffer, the most live bytes over the steps of its life.
+std::vector<double> OrderSearch::fullest() const {
+  std::map<int64_t, int64_t> changes;
+  for (const Lifetime &buffer : buffers) {
+    changes[buffer.first] += buffer.bytes;
+    changes[buffer.last + 1] -= buffer.bytes;
+  }
+  std::map<int64_t, int64_t> live;
+  int64_t sum = 0;
+  for (auto [step, change] : changes)
+    live[step] = sum += change;
+  std::vector<double> loads;
+  for (const Lifetime &buffer : buffers) {
+    int64_t most = 0;
+    for (auto it = live.lower_bound(buffer.first);
+         it != live.end() && it->first <= buffer.last; ++it)
+      most = std::max(most, it->second);
+    loads.push_back(double(most));
+  }
+  return loads;
+}
+
 void OrderSearch::trySortedOrders() {
   trySorted([&](size_t i) { return span(i); });
   trySorted([&](size_t i) { return double(buffers[i].bytes); });
   trySorted([&](size_t i) { return double(buffers[i].bytes) * span(i); });
   trySorted([&](size_t i) { return -double(buffers[i].first); });
   trySorted([&](size_t i) { return double(buffers[i].last); });
+  // Where the arena is fullest there is no choice: that goes first.
+  std::vector<double> loads = fullest();
+  trySorted([&](size_t i) { return loads[i]; });
+  trySorted([&](size_t i) { return loads[i] * std::sqrt(span(i)); });
 }
 
 /// Long-lived and large first, in several mixtures.
@@ -230,16 +274,57 @@ void OrderSearch::improveBest() {
   for (size_t i = 0; i < std::min(kStarts, trials.size()); ++i) {
     if (isTight(best().layout))
       return;
-    improve(trials[i], int64_t(std::clamp(rounds, 2.0, 500.0)));
+    improve(trials[i], int64_t(std::clamp(rounds, 2.0, kMostRounds)));
   }
 }
 
-ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
-  OrderSearch search(buffers, alignment);
+/// Searches orders for the buffers `chosen`; the others' offsets are 0.
+static ArenaLayout packChosen(const std::vector<Lifetime> &buffers,
+                              const std::vector<size_t> &chosen,
+                              int64_t alignment) {
+  std::vector<Lifetime> lives;
+  for (size_t i : chosen)
+    lives.push_back(buffers[i]);
+  OrderSearch search(lives, alignment);
   search.trySortedOrders();
   search.tryMixtures();
   search.improveBest();
-  return search.take();
+  ArenaLayout found = search.take(), layout;
+  layout.offsets.assign(buffers.size(), 0);
+  layout.bytes = found.bytes;
+  for (size_t k = 0; k < chosen.size(); ++k)
+    layout.offsets[chosen[k]] = found.offsets[k];
+  return layout;
+}
+
+ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (const Lifetime &buffer : buffers) {
+    first = std::min(first, buffer.first);
+    last = std::max(last, buffer.last);
+  }
+  // What is live all the time leaves the search, and what is small fits
+  // somewhere in the end: the search is quadratic.
+  int64_t bound = arenaLowerBound(buffers, alignment);
+  std::vector<size_t> lasting, large, small;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    bool lasts = buffers[i].first == first && buffers[i].last == last;
+    bool isLarge = buffers[i].bytes > bound / kSmallShare;
+    (lasts ? lasting : isLarge ? large : small).push_back(i);
+  }
+  ArenaLayout layout = packChosen(buffers, large, alignment);
+  std::sort(small.begin(), small.end(), [&](size_t a, size_t b) {
+    return std::tuple(-buffers[a].bytes, a) < std::tuple(-buffers[b].bytes, b);
+  });
+  Packer packer(buffers, alignment);
+  for (size_t i : large)
+    packer.fix(i, layout.offsets[i]);
+  packer.add(small, /*lowest=*/false, layout);
+  for (size_t i : lasting) {
+    layout.offsets[i] = layout.bytes;
+    layout.bytes += roundUp(buffers[i].bytes, alignment);
+  }
+  return layout;
 }
 
 } // namespace dpc::codegen
