@@ -194,6 +194,9 @@ void Liveness::waitFor(Operation *op, int64_t at) {
     if (touches)
       ended = i + 1;
   }
+  // Erasing nothing would move each set onto itself, which empties it.
+  if (ended == 0)
+    return;
   for (int64_t i = 0; i < ended; ++i)
     for (int64_t id : pending[i])
       buffers[id].last = std::max(buffers[id].last, at);
