@@ -335,4 +335,19 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
   return group;
 }
 
+GroupPlacement placePair(const Cluster &cluster, int64_t first,
+                         int64_t second) {
+  GroupPlacement group;
+  group.ranksPerLevel.assign(cluster.levels.size(), 1);
+  if (first == second)
+    return group;
+  size_t level = 0;
+  while (level + 1 < cluster.levels.size() &&
+         first / cluster.levels[level].span !=
+             second / cluster.levels[level].span)
+    ++level;
+  group.ranksPerLevel[level] = 2;
+  return group;
+}
+
 } // namespace dpc::cost

@@ -100,6 +100,10 @@ std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
 /// of 4 with stride 2) are rounded towards more traffic on the outer level.
 GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size);
 
+/// Places the pair of two devices, by number: at the innermost level that joins
+/// them. Equal devices make a group of one.
+GroupPlacement placePair(const Cluster &cluster, int64_t first, int64_t second);
+
 } // namespace dpc::cost
 
 #endif // DPC_COST_MODEL_COLLECTIVECOST_H

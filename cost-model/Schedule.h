@@ -96,14 +96,18 @@ struct ScheduleTransfer {
   SchedulePhase fromPhase = SchedulePhase::Forward;
   int64_t from = 0; ///< Virtual stage.
   SchedulePhase toPhase = SchedulePhase::Forward;
-  int64_t to = 0;     ///< Virtual stage.
-  double seconds = 0; ///< From the end of the one to the start of the other.
+  int64_t to = 0; ///< Virtual stage.
+  /// From the end of the one to the start of the other; negative where the data
+  /// leaves before the one ends, or is needed after the other has started.
+  double seconds = 0;
 };
 
 /// What the entries of the tables cost.
 struct ScheduleCosts {
   std::vector<PhaseSeconds> virtualStages; ///< pp * vpp of them.
   std::vector<ScheduleTransfer> transfers;
+  /// By rank stage, when it can start; empty = at 0.
+  std::vector<double> firstStarts;
 };
 
 /// Transfers between neighbouring virtual stages, forward and backward.
@@ -112,7 +116,7 @@ std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
 
 /// When everything runs.
 struct ScheduleTimeline {
-  double makespan = 0; ///< From the first start to the last end.
+  double makespan = 0; ///< When the last entry ends.
   /// Idle seconds over all seconds of all stages, 0 when nothing takes time.
   double bubbleFraction = 0;
   std::vector<double> busySeconds; ///< By rank stage.

@@ -101,7 +101,9 @@ bool TableRun::runEntry(int64_t stage) {
   int64_t v = step.chunk * pp + stage;
   auto phase = static_cast<int64_t>(step.phase);
   std::vector<double> &ends = timeline.ends[stage];
-  double start = ends.empty() ? 0 : ends.back();
+  double start = !ends.empty()               ? ends.back()
+                 : costs.firstStarts.empty() ? 0
+                                             : costs.firstStarts[stage];
   for (const Need &need : needs[index(phase, v)]) {
     double arrival = endOf(need.phase, need.from, step.microBatch);
     if (arrival < 0)

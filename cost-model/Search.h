@@ -19,6 +19,16 @@
 
 namespace dpc::cost {
 
+/// What one pipeline stage costs. Seconds of phases are those of one
+/// micro-batch.
+struct StageEvaluation {
+  double forwardSeconds = 0;
+  double backwardSeconds = 0;
+  double weightSeconds = 0; ///< 0 unless the backward is split (zb-h1).
+  double idleSeconds = 0;   ///< Per step, waiting for other stages.
+  double memoryBytes = 0;   ///< At the stage's peak.
+};
+
 /// What one strategy costs, as far as it could be evaluated.
 struct Evaluation {
   /// Why the strategy cannot be built; empty when it can. The other fields are
@@ -27,10 +37,11 @@ struct Evaluation {
   double stepSeconds = 0;
   double computeSeconds = 0; ///< Of one rank, within stepSeconds.
   double exposedCommunicationSeconds = 0;
-  double bubbleFraction = 0;
-  MemoryBreakdown memory;            ///< Of the fullest rank, at its peak.
+  double bubbleFraction = 0; ///< Idle share of the step, mean over stages.
+  MemoryBreakdown memory;    ///< Of the fullest rank, at its peak.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
   double flops = 0;                  ///< Of one step over all ranks.
+  std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
 };
 
 /// Values that the true evaluation cannot be below.

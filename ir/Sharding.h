@@ -36,6 +36,9 @@ namespace dpc {
 /// Name of the mesh axis whose coordinates are micro-batches, not ranks.
 inline constexpr llvm::StringLiteral kMicroBatchAxis = "mb";
 
+/// Name of the mesh axis of pipeline stages. It splits no tensor.
+inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
+
 /// A factor of a dimension: `size` elements split by mesh axes (indices).
 struct Factor {
   int64_t size;

@@ -54,8 +54,11 @@ void ProgramEvaluator::sumUp(func::FuncOp func) {
   double activations = 0;
   int64_t layers = 0;
   for (Operation &op : func.getBody().front()) {
-    if (auto costed = dyn_cast<CostOpInterface>(op))
+    if (auto costed = dyn_cast<CostOpInterface>(op)) {
       sums.flopsPerStep += costed.getFlops();
+      if (isa<AttentionOp, AttentionGradOp>(op))
+        attentionFlops += costed.getFlops();
+    }
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
       Type type = matmul.getA().getType().getElementType();
       sums.computeType = costType(type);
@@ -75,18 +78,34 @@ void ProgramEvaluator::sumUp(func::FuncOp func) {
   sums.layers = std::max<int64_t>(1, layers);
 }
 
+/// The mean over pipeline stages: the fullest and the slowest are not below it.
 cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   cost::Bounds bounds;
-  double weights = sums.parameterBytes / (strategy.zero == 3 ? strategy.dp : 1);
-  double states = sums.optimizerBytes / (strategy.zero ? strategy.dp : 1);
-  bounds.memoryBytes = (weights + states) / strategy.tp;
+  // Most ways in which something may be split. ZeRO splits over the sequence's
+  // ranks as well, experts lie on any ranks of a stage.
+  double stage = strategy.dp * strategy.cp * strategy.tp;
+  double split = std::min<double>(strategy.tp * strategy.ep, stage);
+  double data = strategy.cp *
+                (strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp);
+  auto shareOf = [&](bool isSharded) {
+    return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
+  };
+  bool keepsWeights =
+      strategy.offload == "none" || strategy.offload == "optimizer";
+  if (keepsWeights)
+    bounds.memoryBytes += sums.parameterBytes / shareOf(strategy.zero == 3);
+  if (strategy.offload == "none")
+    bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
   // The fullest rank holds ceil(batch / dp) samples.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
-  double share = samples / sums.globalBatch / strategy.tp;
-  bounds.stepSeconds = sums.flopsPerStep * share / peak;
+  double share =
+      samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
+  // Causal attention over sequence shards may leave out what it masks.
+  double flops = sums.flopsPerStep - (strategy.cp > 1 ? attentionFlops : 0);
+  bounds.stepSeconds = flops * share / peak;
   return bounds;
 }
 
@@ -105,13 +124,24 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
     evaluation.rejected = why.empty() ? "cannot be compiled" : why;
     return evaluation;
   }
-  func::FuncOp step = findStep(**module);
-  StepTime time = estimateTime(step, cluster);
+  SmallVector<func::FuncOp> steps = findSteps(**module);
+  StepTime time = estimateTime(steps, cluster);
   evaluation.stepSeconds = time.seconds;
   evaluation.computeSeconds = time.computeSeconds;
   evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;
+  evaluation.bubbleFraction = time.bubbleFraction;
   evaluation.bytesPerLevel = time.bytesPerLevel;
-  evaluation.memory = estimateMemory(step).categories;
   evaluation.flops = sums.flopsPerStep;
+  for (auto [i, step] : llvm::enumerate(steps)) {
+    cost::MemoryBreakdown memory = estimateMemory(step).categories;
+    if (memory.total() > evaluation.memory.total())
+      evaluation.memory = memory;
+    if (time.stages.empty())
+      continue;
+    const StageTime &stage = time.stages[i];
+    evaluation.stages.push_back({stage.forwardSeconds, stage.backwardSeconds,
+                                 stage.weightSeconds, stage.idleSeconds,
+                                 memory.total()});
+  }
   return evaluation;
 }

@@ -23,6 +23,7 @@ private:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
   cost::ModelTotals sums;
+  double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.
 
   void sumUp(mlir::func::FuncOp func);
   void sumUpArguments(mlir::func::FuncOp func);

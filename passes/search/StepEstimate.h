@@ -1,11 +1,19 @@
 //===- StepEstimate.h - What the program of one rank costs ------*- C++ -*-===//
 //
-// Two estimates from `@step` (local altitude, kernels formed):
+// Two estimates from `@step`, or from `@step.0`, `@step.1`, ... of a pipeline
+// (local altitude, kernels formed):
 //
 // Time: a simulation of the two queues of a rank. A computation starts when the
 // one before it has ended and every collective whose results it reads has; a
 // collective when the one before it and all computations before it have. With M
 // micro-batches the forward and backward phases count M times.
+//
+// Time of a pipeline: each phase of each chunk is run alone like that, then
+// `simulateSchedule` runs the stages' tables (`dpc.schedule`), after setup. A
+// message is under way from its send, behind the producer, until its recv,
+// before the first reader, for the time of its bytes on the worst link between
+// a rank and its peer. Update starts on a stage when its table has ended; from
+// the first op on that waits for other stages, all stages go on together.
 //
 // Memory: which buffers are live at each op. A value has a buffer unless
 //   * it is a reshape or marked `dpc.view` (part of its operand's buffer);
@@ -15,36 +23,70 @@
 // computation has waited for it. Code generation lays out its arena from its
 // instructions, by other code: the two must agree (tested).
 //
+// Memory of several micro-batches at once (pipelines): a value that one phase
+// of a chunk makes and another reads lies in the chunk's frame, of which there
+// is one per micro-batch that the schedule keeps alive. A frame is as large as
+// the most of its values that are live at once; it is there from the first to
+// the last phase of micro-batches.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SEARCH_STEPESTIMATE_H
 #define DPC_PASSES_SEARCH_STEPESTIMATE_H
 
 #include "cost-model/Cluster.h"
 #include "cost-model/Memory.h"
+#include "cost-model/Schedule.h"
 #include "ir/Sharding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace dpc {
 
-/// Predicted time of one step of one rank.
+/// Predicted time of a rank stage: its phases for one micro-batch, all chunks.
+struct StageTime {
+  double forwardSeconds = 0;
+  double backwardSeconds = 0;
+  double weightSeconds = 0;
+  double idleSeconds = 0; ///< Per step, waiting for other stages.
+};
+
+/// Predicted time of one step of one rank: of a pipeline that of the stage with
+/// most computation, and bytes of the one that sends most.
 struct StepTime {
   double seconds = 0;
   double computeSeconds = 0;
   double exposedCommunicationSeconds = 0;
+  /// Idle share of a step, mean over the stages.
+  double bubbleFraction = 0;
   /// Sent by one rank per step, by level of the cluster.
   std::vector<double> bytesPerLevel;
+  std::vector<StageTime> stages; ///< Of a pipeline.
 };
 
-/// Simulates `step` on `cluster`.
-StepTime estimateTime(mlir::func::FuncOp step, const cost::Cluster &cluster);
+/// Simulates the step functions of all stages on `cluster`.
+StepTime estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                      const cost::Cluster &cluster);
 
-/// The peak of live bytes of one rank.
+/// The same where there are several stages.
+StepTime estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                          const cost::Cluster &cluster);
+
+/// The peak of live bytes of one rank that runs `step`.
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step);
 
 /// Phases of @step in the order in which they run.
-enum class StepPhase { setup, forward, backward, update };
+enum class StepPhase { setup, forward, backward, weight, update };
 StepPhase phaseOf(mlir::Operation *op);
+
+/// True for phases that run once per micro-batch.
+bool isInLoop(StepPhase phase);
+
+/// Which chunk of the stage's part of the model `op` is of.
+int64_t chunkOf(mlir::Operation *op);
+
+/// The table of a step function: `dpc.schedule`, or forward and backward of one
+/// micro-batch after the other.
+std::vector<cost::ScheduleStep> scheduleOf(mlir::func::FuncOp step);
 
 /// The ops of `step` without its terminator, in the order in which they run.
 llvm::SmallVector<mlir::Operation *> opsInOrder(mlir::func::FuncOp step);

@@ -1,6 +1,8 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
 #include "passes/search/StepEstimate.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace dpc;
 using cost::MemoryCategory;
@@ -145,11 +147,13 @@ MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
   Operation *op = value.getDefiningOp();
   if (isa<AccumulateOp>(op) || isGradient(value))
     return MemoryCategory::Gradients;
-  if (isCommunication(op) && !isa<AllReduceOp>(op))
+  if (isCommunication(op) && !isa<AllReduceOp, RecvOp>(op))
     return MemoryCategory::Communication;
   int64_t last = lastRead.lookup(value);
   bool crosses = last < end() && phaseOf(ops[last]) != phaseOf(op);
-  return crosses ? MemoryCategory::Activations : MemoryCategory::Workspace;
+  return crosses           ? MemoryCategory::Activations
+         : isa<RecvOp>(op) ? MemoryCategory::Communication
+                           : MemoryCategory::Workspace;
 }
 
 void Liveness::place(Operation *op, int64_t at) {
@@ -233,7 +237,7 @@ std::vector<cost::Buffer> Liveness::run() {
   findLastReads();
   int64_t loopEnd = -1;
   for (auto [i, op] : llvm::enumerate(ops))
-    if (phaseOf(op) == StepPhase::forward || phaseOf(op) == StepPhase::backward)
+    if (isInLoop(phaseOf(op)))
       loopEnd = i;
   DenseSet<int64_t> madeBySetup;
   for (auto [i, op] : llvm::enumerate(ops)) {
@@ -262,6 +266,81 @@ std::vector<cost::Buffer> Liveness::run() {
   return std::move(buffers);
 }
 
+//===----------------------------------------------------------------------===//
+// Frames
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Takes what lies in frames out of the buffers of a step.
+class Frames {
+public:
+  Frames(func::FuncOp step, std::vector<cost::Buffer> buffers)
+      : ops(opsInOrder(step)), table(scheduleOf(step)),
+        buffers(std::move(buffers)) {}
+  std::vector<cost::Buffer> run();
+
+private:
+  SmallVector<Operation *> ops;
+  std::vector<cost::ScheduleStep> table;
+  std::vector<cost::Buffer> buffers;
+
+  bool isOneAfterTheOther() const;
+  std::pair<StepPhase, int64_t> runOf(int64_t at) const {
+    return {phaseOf(ops[at]), chunkOf(ops[at])};
+  }
+  bool isFramed(const cost::Buffer &buffer) const;
+};
+
+} // namespace
+
+/// True when no micro-batch begins before the one before it is done: then
+/// buffers of different phases share bytes as those of one long phase do.
+bool Frames::isOneAfterTheOther() const {
+  for (size_t i = 1; i < table.size(); ++i)
+    if (table[i].microBatch < table[i - 1].microBatch)
+      return false;
+  return true;
+}
+
+/// Made and last used by different phases of micro-batches.
+bool Frames::isFramed(const cost::Buffer &buffer) const {
+  int64_t count = ops.size();
+  return buffer.first < count && buffer.last < count &&
+         isInLoop(phaseOf(ops[buffer.first])) &&
+         isInLoop(phaseOf(ops[buffer.last])) &&
+         runOf(buffer.first) != runOf(buffer.last);
+}
+
+std::vector<cost::Buffer> Frames::run() {
+  if (isOneAfterTheOther())
+    return std::move(buffers);
+  std::vector<cost::Buffer> shared;
+  std::map<int64_t, std::vector<cost::Buffer>> framed; ///< By chunk.
+  for (const cost::Buffer &buffer : buffers)
+    (isFramed(buffer) ? framed[chunkOf(ops[buffer.first])] : shared)
+        .push_back(buffer);
+  int64_t loopFirst = -1, loopLast = -1;
+  for (auto [i, op] : llvm::enumerate(ops))
+    if (isInLoop(phaseOf(op))) {
+      loopFirst = loopFirst < 0 ? i : loopFirst;
+      loopLast = i;
+    }
+  for (const auto &[chunk, members] : framed) {
+    cost::MemoryBreakdown slot = cost::peakMemory(members).categories;
+    int64_t slots = cost::mostAlive(table, chunk);
+    for (int i = 0; i < cost::numMemoryCategories; ++i) {
+      cost::Buffer part;
+      part.category = static_cast<MemoryCategory>(i);
+      part.bytes = static_cast<int64_t>(slot[part.category]) * slots;
+      part.first = loopFirst;
+      part.last = loopLast;
+      shared.push_back(part);
+    }
+  }
+  return shared;
+}
+
 cost::MemoryPeak dpc::estimateMemory(func::FuncOp step) {
-  return cost::peakMemory(Liveness(step).run());
+  return cost::peakMemory(Frames(step, Liveness(step).run()).run());
 }

@@ -1,6 +1,5 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
-#include "cost-model/CollectiveCost.h"
-#include "passes/search/StepEstimate.h"
+#include "passes/search/StepQueues.h"
 #include "passes/shard/OpTime.h"
 
 using namespace mlir;
@@ -12,14 +11,25 @@ StepPhase dpc::phaseOf(Operation *op) {
   return llvm::StringSwitch<StepPhase>(name)
       .Case("setup", StepPhase::setup)
       .Case("backward", StepPhase::backward)
+      .Case("weight", StepPhase::weight)
       .Case("update", StepPhase::update)
       .Default(StepPhase::forward);
 }
 
+bool dpc::isInLoop(StepPhase phase) {
+  return phase != StepPhase::setup && phase != StepPhase::update;
+}
+
+int64_t dpc::chunkOf(Operation *op) {
+  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
+  return chunk ? chunk.getInt() : 0;
+}
+
 SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
   SmallVector<Operation *> ops;
-  for (StepPhase phase : {StepPhase::setup, StepPhase::forward,
-                          StepPhase::backward, StepPhase::update})
+  for (StepPhase phase :
+       {StepPhase::setup, StepPhase::forward, StepPhase::backward,
+        StepPhase::weight, StepPhase::update})
     for (Operation &op : step.getBody().front().without_terminator())
       if (phaseOf(&op) == phase)
         ops.push_back(&op);
@@ -42,7 +52,8 @@ bool dpc::isBufferView(Operation *op) {
 }
 
 bool dpc::isCommunication(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, SendOp,
+             RecvOp>(op);
 }
 
 Value dpc::bufferRoot(Value value) {
@@ -61,41 +72,15 @@ static double bytesOf(ValueRange values) {
   return bytes;
 }
 
-namespace {
+//===----------------------------------------------------------------------===//
+// Queues
+//===----------------------------------------------------------------------===//
 
-class Simulation {
-public:
-  Simulation(func::FuncOp step, const cost::Cluster &cluster)
-      : step(step), cluster(cluster), mesh(meshOf(step)),
-        device(cluster.slowestDevice(cost::DType::F32)) {
-    result.bytesPerLevel.assign(cluster.levels.size(), 0);
-  }
-  StepTime run();
+StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
+    : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
+      mesh(meshOf(step)), device(cluster.slowestDevice(cost::DType::F32)) {}
 
-private:
-  func::FuncOp step;
-  const cost::Cluster &cluster;
-  MeshAttr mesh;
-  const cost::Device &device;
-  StepTime result;
-  double computeFree = 0, commFree = 0;
-  /// When the collective that writes a buffer has ended.
-  DenseMap<Value, double> written;
-
-  double computeSeconds(Operation *op) const;
-  cost::CollectiveEstimate collective(Operation *op) const;
-  cost::GroupPlacement placement(ArrayAttr axes) const;
-  void compute(Operation *op, double times);
-  void communicate(Operation *op, double times);
-};
-
-} // namespace
-
-double Simulation::computeSeconds(Operation *op) const {
-  return isBufferView(op) ? 0 : opSeconds(op, device);
-}
-
-cost::GroupPlacement Simulation::placement(ArrayAttr axes) const {
+cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
   // Ranks are row-major over the mesh: the innermost axis has stride 1.
   int64_t stride = 1, size = 1, groupStride = 1;
   for (int64_t i = mesh.getNames().size() - 1; i >= 0; --i) {
@@ -111,7 +96,7 @@ cost::GroupPlacement Simulation::placement(ArrayAttr axes) const {
   return cost::placeAxis(cluster, groupStride, size);
 }
 
-cost::CollectiveEstimate Simulation::collective(Operation *op) const {
+cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
   using cost::Collective;
   double in = bytesOf(op->getOperands()), out = bytesOf(op->getResults());
   cost::GroupPlacement group = placement(op->getAttrOfType<ArrayAttr>("axes"));
@@ -124,46 +109,73 @@ cost::CollectiveEstimate Simulation::collective(Operation *op) const {
   return estimateCollective(cluster, Collective::AllToAll, in, group);
 }
 
-void Simulation::communicate(Operation *op, double times) {
-  cost::CollectiveEstimate estimate = collective(op);
-  for (auto [total, bytes] :
-       llvm::zip(result.bytesPerLevel, estimate.bytesPerLevel))
+void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
+                          double times) {
+  for (auto [total, bytes] : llvm::zip(bytesPerLevel, estimate.bytesPerLevel))
     total += bytes * times;
+}
+
+void StepQueues::communicate(Operation *op, double times) {
+  cost::CollectiveEstimate estimate = collective(op);
+  addBytes(estimate, times);
   commFree = std::max(commFree, computeFree) + estimate.seconds;
   for (Value value : op->getResults())
     written[value] = commFree;
 }
 
-void Simulation::compute(Operation *op, double times) {
-  double seconds = computeSeconds(op);
+void StepQueues::compute(Operation *op, double times) {
+  double seconds = isBufferView(op) ? 0 : opSeconds(op, device);
   double start = computeFree;
   for (Value value : op->getOperands())
     start = std::max(start, written.lookup(bufferRoot(value)));
   computeFree = start + seconds;
-  result.computeSeconds += seconds * times;
+  computeSeconds += seconds * times;
 }
 
-StepTime Simulation::run() {
+void StepQueues::run(Operation *op, double times) {
+  // Between stages the schedule decides when data is there.
+  if (isa<SendOp, RecvOp>(op))
+    return;
+  isCommunication(op) ? communicate(op, times) : compute(op, times);
+}
+
+void StepQueues::rebase() {
+  for (auto &entry : written)
+    entry.second -= computeFree;
+  commFree = std::max(0.0, commFree - computeFree);
+  computeFree = 0;
+}
+
+//===----------------------------------------------------------------------===//
+// One function
+//===----------------------------------------------------------------------===//
+
+static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
+  StepQueues queues(step, cluster);
   double microBatches = microBatchesOf(step);
   double loopStart = -1, loopEnd = 0;
   for (Operation *op : opsInOrder(step)) {
-    StepPhase phase = phaseOf(op);
-    bool inLoop = phase == StepPhase::forward || phase == StepPhase::backward;
-    double times = inLoop ? microBatches : 1;
+    bool inLoop = isInLoop(phaseOf(op));
     if (inLoop && loopStart < 0)
-      loopStart = std::max(computeFree, commFree);
-    isCommunication(op) ? communicate(op, times) : compute(op, times);
+      loopStart = queues.end();
+    queues.run(op, inLoop ? microBatches : 1);
     if (inLoop)
-      loopEnd = computeFree;
+      loopEnd = queues.computeEnd();
   }
-  result.seconds = std::max(computeFree, commFree);
+  StepTime result;
+  result.seconds = queues.end();
   if (loopStart >= 0)
     result.seconds += (microBatches - 1) * std::max(0.0, loopEnd - loopStart);
+  result.computeSeconds = queues.computeSeconds;
   result.exposedCommunicationSeconds =
       std::max(0.0, result.seconds - result.computeSeconds);
+  result.bytesPerLevel = queues.bytesPerLevel;
   return result;
 }
 
-StepTime dpc::estimateTime(func::FuncOp step, const cost::Cluster &cluster) {
-  return Simulation(step, cluster).run();
+StepTime dpc::estimateTime(ArrayRef<func::FuncOp> steps,
+                           const cost::Cluster &cluster) {
+  assert(!steps.empty() && "a program has a step");
+  return steps.size() == 1 ? estimateOne(steps.front(), cluster)
+                           : estimatePipeline(steps, cluster);
 }

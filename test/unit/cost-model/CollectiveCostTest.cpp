@@ -180,3 +180,15 @@ TEST(PlaceAxis, InnermostFirst) {
   EXPECT_EQ(place(1, 3), (Ranks{1, 3}));
   EXPECT_EQ(place(1, 16), (Ranks{8, 2}));
 }
+
+TEST(CollectiveCost, PairsMeetAtTheInnermostLevel) {
+  Cluster c = twoLevels();
+  EXPECT_EQ(placePair(c, 0, 7).ranksPerLevel, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(placePair(c, 7, 8).ranksPerLevel, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(placePair(c, 9, 9).size(), 1);
+  // 2 s + 100 bytes at 10 B/s.
+  EXPECT_DOUBLE_EQ(
+      estimateCollective(c, Collective::SendRecv, 100, placePair(c, 7, 8))
+          .seconds,
+      12);
+}

@@ -50,7 +50,8 @@ std::vector<Table> tablesOf(const Shape &shape) {
 ScheduleCosts equalCosts(int64_t virtualStages, PhaseSeconds seconds,
                          double transfer = 0) {
   return {std::vector<PhaseSeconds>(virtualStages, seconds),
-          chainTransfers(virtualStages, transfer)};
+          chainTransfers(virtualStages, transfer),
+          {}};
 }
 
 ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
@@ -279,4 +280,16 @@ TEST(Schedule, SkipEdgesAreWaitedFor) {
       simulateSchedule(tablesOf({ScheduleKind::GPipe, 3, 1, 1}), costs);
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->starts[2][0], 11);
+}
+
+TEST(Schedule, StagesMayStartLateAndDataMayLeaveEarly) {
+  ScheduleCosts costs = equalCosts(2, {2, 1, 0});
+  costs.firstStarts = {3, 4};
+  costs.transfers[0].seconds = -1.5; // 0.5 s into the forward.
+  auto timeline =
+      simulateSchedule(tablesOf({ScheduleKind::GPipe, 2, 1, 1}), costs);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->starts[0], (std::vector<double>{3, 7}));
+  EXPECT_EQ(timeline->starts[1], (std::vector<double>{4, 6}));
+  EXPECT_EQ(timeline->busySeconds, (std::vector<double>{3, 3}));
 }

@@ -1,0 +1,54 @@
+//===- StepQueues.h - The two queues of a rank -------------------*- C++
+//-*-===//
+//
+// Private to passes/search: see StepEstimate.h for the rules.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SEARCH_STEPQUEUES_H
+#define DPC_PASSES_SEARCH_STEPQUEUES_H
+
+#include "cost-model/CollectiveCost.h"
+#include "passes/search/StepEstimate.h"
+
+namespace dpc {
+
+/// Runs ops of one step function on two clocks.
+class StepQueues {
+public:
+  StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster);
+
+  /// Runs one op now; it counts `times` times in the sums.
+  void run(mlir::Operation *op, double times);
+
+  /// When the compute queue is free, and when both are.
+  double computeEnd() const { return computeFree; }
+  double end() const { return std::max(computeFree, commFree); }
+
+  /// Makes the time at which the compute queue is free the new 0. What the comm
+  /// queue still does reaches into the new time.
+  void rebase();
+
+  double computeSeconds = 0;         ///< Of all ops that ran.
+  std::vector<double> bytesPerLevel; ///< Sent.
+
+  MeshAttr meshOfStep() const { return mesh; }
+  /// Adds bytes that one rank sends.
+  void addBytes(const cost::CollectiveEstimate &estimate, double times);
+
+private:
+  const cost::Cluster &cluster;
+  MeshAttr mesh;
+  const cost::Device &device;
+  double computeFree = 0, commFree = 0;
+  /// When the collective that writes a buffer has ended.
+  llvm::DenseMap<mlir::Value, double> written;
+
+  cost::CollectiveEstimate collective(mlir::Operation *op) const;
+  cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
+  void compute(mlir::Operation *op, double times);
+  void communicate(mlir::Operation *op, double times);
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_STEPQUEUES_H

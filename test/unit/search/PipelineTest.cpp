@@ -1,0 +1,167 @@
+//===- PipelineTest.cpp - Time and memory of several stages ---------------===//
+#include "passes/search/Pipeline.h"
+#include "passes/search/StepEstimate.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace dpc;
+
+namespace {
+
+/// Two devices on which every op takes 1 s and every message 0.5 s, nearly.
+cost::Cluster secondsPerOp() {
+  cost::Cluster cluster;
+  cost::Device device;
+  device.name = "toy";
+  device.peakFlops.fill(1e18);
+  device.memoryBytes = device.memoryBytesPerSecond = 1e18;
+  device.launchSeconds = 1;
+  cluster.groups.push_back(cost::NodeGroup{1, 2, device});
+  cost::Level level;
+  level.name = "wire";
+  level.span = 2;
+  level.bytesPerSecond = 1e18;
+  level.latencySeconds = 0.5;
+  cluster.levels.push_back(level);
+  return cluster;
+}
+
+/// `$` stands for the type of a tensor of 4096 bytes.
+std::string step(int64_t stage, const std::string &arguments,
+                 const std::string &body,
+                 const std::vector<cost::ScheduleStep> &table) {
+  std::string triples;
+  for (const cost::ScheduleStep &entry : table)
+    triples += (triples.empty() ? ": " : ", ") +
+               std::to_string(static_cast<int64_t>(entry.phase)) + ", " +
+               std::to_string(entry.chunk) + ", " +
+               std::to_string(entry.microBatch);
+  std::string text =
+      "func.func @step." + std::to_string(stage) + "(" + arguments +
+      ") attributes {dpc.mesh = #dpc.mesh<pp=2, mb=3>, "
+      "dpc.stage = " +
+      std::to_string(stage) + " : i64, dpc.schedule = array<i64" + triples +
+      ">} {\n" + body + "return }\n";
+  std::string filled;
+  for (char c : text)
+    filled += c == '$' ? "tensor<1024xf32>" : std::string(1, c);
+  return filled;
+}
+
+std::string op(const std::string &result, const std::string &operand,
+               const std::string &phase) {
+  return "%" + result + " = dpc.unary exp %" + operand + " {dpc.phase = \"" +
+         phase + "\"} : $ -> $\n";
+}
+
+std::string send(const std::string &value, int64_t to, int64_t tag,
+                 const std::string &phase) {
+  return "dpc.send %" + value + " to = " + std::to_string(to) +
+         " tag = " + std::to_string(tag) + " {dpc.phase = \"" + phase +
+         "\"} : $\n";
+}
+
+std::string recv(const std::string &value, int64_t from, int64_t tag,
+                 const std::string &phase) {
+  return "%" + value + " = dpc.recv from = " + std::to_string(from) +
+         " tag = " + std::to_string(tag) + " {dpc.phase = \"" + phase +
+         "\"} : $\n";
+}
+
+const std::string kInput = "%x: $ {dpc.name = \"x\", dpc.role = \"input\"}";
+const std::string kParameter =
+    "%w: $ {dpc.name = \"w\", dpc.role = \"parameter\"}";
+
+class TwoStages : public ::testing::Test {
+protected:
+  TwoStages() { context.loadDialect<DpcDialect, func::FuncDialect>(); }
+
+  /// Forward 1 s; backward 2 s, with its message behind op `sendBehind` of
+  /// stage 1; update 1 s.
+  void build(int64_t sendBehind, cost::ScheduleKind kind) {
+    auto tables = cost::makeSchedule(kind, 2, 1, 3);
+    ASSERT_TRUE(tables);
+    std::string first = op("y", "x", "forward") + send("y", 1, 0, "forward") +
+                        recv("dy", 1, 1, "backward") +
+                        "%t = dpc.binary mul %dy, %y {dpc.phase = "
+                        "\"backward\"} : ($, $) -> $\n" +
+                        op("dx", "t", "backward") + op("u", "w", "update");
+    std::string message = send("dz", 0, 1, "backward");
+    std::string second =
+        recv("y", 0, 0, "forward") + op("z", "y", "forward") +
+        op("dz", "z", "backward") + (sendBehind == 0 ? message : "") +
+        op("dw", "y", "backward") + (sendBehind == 1 ? message : "") +
+        op("u", "w", "update");
+    module = parseSourceString<ModuleOp>(
+        step(0, kInput + ", " + kParameter, first, (*tables)[0]) +
+            step(1, kParameter, second, (*tables)[1]),
+        &context);
+    ASSERT_TRUE(module);
+    steps = findSteps(*module);
+    ASSERT_EQ(steps.size(), 2u);
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  SmallVector<func::FuncOp> steps;
+};
+
+} // namespace
+
+TEST_F(TwoStages, TimeByHand) {
+  build(1, cost::ScheduleKind::OneFOneB);
+  StepTime time = estimateTime(steps, secondsPerOp());
+  // The table of ScheduleTest's OneFOneBByHand, which ends at 14, and update.
+  EXPECT_NEAR(time.seconds, 15, 1e-6);
+  EXPECT_NEAR(time.computeSeconds, 10, 1e-6);
+  // 9 s of 14 are work, on both.
+  EXPECT_NEAR(time.bubbleFraction, 5.0 / 15, 1e-6);
+  EXPECT_NEAR(time.exposedCommunicationSeconds, 0, 1e-6);
+  ASSERT_EQ(time.stages.size(), 2u);
+  for (const StageTime &stage : time.stages) {
+    EXPECT_NEAR(stage.forwardSeconds, 1, 1e-6);
+    EXPECT_NEAR(stage.backwardSeconds, 2, 1e-6);
+    EXPECT_EQ(stage.weightSeconds, 0);
+    EXPECT_NEAR(stage.idleSeconds, 5, 1e-6);
+  }
+  // A message per micro-batch, either way.
+  ASSERT_EQ(time.bytesPerLevel.size(), 1u);
+  EXPECT_EQ(time.bytesPerLevel[0], 3 * 4096);
+}
+
+TEST_F(TwoStages, MessagesLeaveBehindTheirProducer) {
+  // Stage 1 sends in the middle of each backward, 1 s before its end: the
+  // gradients arrive at 4, 7 and 11 instead of 5, 8 and 12.
+  build(0, cost::ScheduleKind::OneFOneB);
+  EXPECT_NEAR(estimateTime(steps, secondsPerOp()).seconds, 13, 1e-6);
+}
+
+TEST_F(TwoStages, FramesOfTheMicroBatchesAlive) {
+  auto tensors = [&](int64_t stage) {
+    return estimateMemory(steps[stage]).categories.total() / 4096;
+  };
+  // Stage 0 keeps y for backward. While t is made: w, dy, t, and y of the two
+  // micro-batches that 1F1B keeps alive there.
+  build(1, cost::ScheduleKind::OneFOneB);
+  EXPECT_EQ(tensors(0), 5);
+  // Stage 1 has one micro-batch at a time: w, y, and two of z, dz, dw.
+  EXPECT_EQ(tensors(1), 4);
+  // All three: on stage 1 y and z of each.
+  build(1, cost::ScheduleKind::GPipe);
+  EXPECT_EQ(tensors(0), 6);
+  EXPECT_EQ(tensors(1), 1 + 3 * 2 + 2);
+}
+
+TEST_F(TwoStages, StepsInOrderOrOne) {
+  build(1, cost::ScheduleKind::GPipe);
+  EXPECT_EQ(steps[0].getName(), "step.0");
+  EXPECT_EQ(steps[1].getName(), "step.1");
+  auto single =
+      parseSourceString<ModuleOp>("func.func @step() { return }", &context);
+  EXPECT_EQ(findSteps(*single).size(), 1u);
+  auto none = parseSourceString<ModuleOp>("module {}", &context);
+  EXPECT_TRUE(findSteps(*none).empty());
+}
