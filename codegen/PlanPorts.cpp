@@ -97,7 +97,8 @@ void PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
     }
   };
   inspect(argument);
-  emit(phase, rt::LoadInputOp{static_cast<int>(draft.plan.inputs.size())},
+  emit(phase,
+       rt::LoadInputOp{static_cast<int>(draft.plan.inputs.size()), port.buffer},
        "load " + port.name);
   draft.plan.inputs.push_back(std::move(port));
 }

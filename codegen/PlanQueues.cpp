@@ -209,7 +209,7 @@ void PlanBuilder::placeBuffers() {
     if (buffer.viewOf < 0 && lives[buffer.id].bytes == 0)
       lives[buffer.id] = {buffer.bytes, 0, count};
   ArenaLayout layout = packArena(lives);
-  plan.arenaBytes = layout.bytes;
+  plan.arenaBytes = {layout.bytes};
   for (rt::Buffer &buffer : plan.buffers)
     buffer.offset = buffer.viewOf >= 0
                         ? layout.offsets[buffer.viewOf] + buffer.offset
@@ -224,7 +224,7 @@ void PlanBuilder::fillSchedule() {
   std::vector<rt::ScheduleEntry> entries;
   auto add = [&](const char *phase, int64_t microBatch) {
     if (plan.phases.count(phase))
-      entries.push_back({phase, microBatch});
+      entries.push_back({phase, microBatch, {}});
   };
   add("setup", 0);
   for (int64_t i = 0; i < plan.mesh.microBatches; ++i) {

@@ -214,12 +214,14 @@ void unpackShard(const void *local, void *global, int64_t elementBytes,
              });
 }
 
-bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank,
-               int64_t mb) {
-  for (const MeshAxis &axis : mesh.axes)
+bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank, int64_t mb,
+               int64_t stage) {
+  for (const MeshAxis &axis : mesh.axes) {
+    int64_t owner = axis.name == kPipelineAxis ? stage : 0;
     if (!layout.mentions(axis.name) &&
-        mesh.coordinate(axis.name, rank, mb) != 0)
+        mesh.coordinate(axis.name, rank, mb) != owner)
       return false;
+  }
   return layout.mentions(kMicroBatchAxis) || mb == 0;
 }
 

@@ -31,6 +31,9 @@ namespace dpc::rt {
 
 /// Name of the time axis: micro-batches of one step. It is not a rank axis.
 inline constexpr const char *kMicroBatchAxis = "mb";
+/// Name of the rank axis of pipeline stages: they hold different parts of the
+/// model, so no layout mentions it.
+inline constexpr const char *kPipelineAxis = "pp";
 
 /// A mesh axis and its size.
 struct MeshAxis {
@@ -52,6 +55,14 @@ struct Mesh {
   int64_t sizeOf(const std::string &axis) const;
   /// Coordinate along `axis` of `rank` working on micro-batch `mb`.
   int64_t coordinate(const std::string &axis, int64_t rank, int64_t mb) const;
+  /// Pipeline stages: the size of "pp", 1 without it.
+  int64_t stages() const {
+    return has(kPipelineAxis) ? sizeOf(kPipelineAxis) : 1;
+  }
+  /// The stage that `rank` is of.
+  int64_t stageOf(int64_t rank) const {
+    return has(kPipelineAxis) ? coordinate(kPipelineAxis, rank, 0) : 0;
+  }
 };
 
 /// A factor of a dimension: its size and the axes that split it, outermost
@@ -110,10 +121,11 @@ void unpackShard(const void *local, void *global, int64_t elementBytes,
                  const Layout &layout, const Mesh &mesh, int64_t rank,
                  int64_t mb);
 
-/// Whether (rank, mb) is the first of all that hold this shard: its
-/// coordinate is 0 on every axis the layout does not mention.
-bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank,
-               int64_t mb);
+/// Whether (rank, mb) is the first of all that hold this shard of a value of
+/// pipeline stage `stage`: it is of that stage, and its coordinate is 0 on
+/// every other axis the layout does not mention.
+bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank, int64_t mb,
+               int64_t stage = 0);
 
 } // namespace dpc::rt
 

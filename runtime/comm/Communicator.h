@@ -52,10 +52,14 @@ public:
                           int64_t bytes) = 0;
   /// data of member `root` to all members.
   virtual Status broadcast(int group, void *data, int64_t bytes, int root) = 0;
-  /// To the member with index `peer`. Returns once `data` may be reused, which
-  /// may be before it is received; messages between two ranks keep their order.
-  virtual Status send(int group, const void *data, int64_t bytes, int peer) = 0;
-  virtual Status recv(int group, void *data, int64_t bytes, int peer) = 0;
+  /// To the member with index `peer`. Copies the message and returns at once: a
+  /// send waits for nobody. It is met by a recv of the same group and tag; so
+  /// messages with different tags may be received in any order, those with
+  /// equal tags are in the order in which they are sent. 0 <= tag < 2^52.
+  virtual Status send(int group, const void *data, int64_t bytes, int peer,
+                      int64_t tag) = 0;
+  virtual Status recv(int group, void *data, int64_t bytes, int peer,
+                      int64_t tag) = 0;
   virtual Status barrier(int group) = 0;
 
   /// Makes the calls of the other ranks fail: this rank will not come.

@@ -41,14 +41,10 @@ struct alignas(64) Member {
       std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
 
-struct Message {
-  std::vector<char> data;
-};
-
 /// Messages from one member to another.
 struct Mailbox {
   std::mutex mutex;
-  std::deque<Message> messages;
+  std::map<int64_t, std::deque<std::vector<char>>> messages; ///< by tag
   WaitWord posted;
 };
 
@@ -175,19 +171,21 @@ public:
     return meet(seat, "broadcast");
   }
 
-  Status send(int group, const void *data, int64_t bytes, int peer) override {
+  Status send(int group, const void *data, int64_t bytes, int peer,
+              int64_t tag) override {
     Seat &seat = seatIn(group);
     Mailbox &box = seat.cell->boxes[seat.index * seat.size() + peer];
     const auto *from = static_cast<const char *>(data);
     {
       std::lock_guard lock(box.mutex);
-      box.messages.push_back({std::vector<char>(from, from + bytes)});
+      box.messages[tag].emplace_back(from, from + bytes);
     }
     box.posted.increment();
     return Status::success();
   }
 
-  Status recv(int group, void *data, int64_t bytes, int peer) override {
+  Status recv(int group, void *data, int64_t bytes, int peer,
+              int64_t tag) override {
     Seat &seat = seatIn(group);
     Mailbox &box = seat.cell->boxes[peer * seat.size() + seat.index];
     double deadline = nowSeconds() + world->timeoutSeconds;
@@ -195,16 +193,19 @@ public:
     bool got = false, late = false;
     box.posted.waitUntil([&] {
       std::lock_guard lock(box.mutex);
-      if (!box.messages.empty()) {
-        received = std::move(box.messages.front().data);
-        box.messages.pop_front();
+      if (auto it = box.messages.find(tag); it != box.messages.end()) {
+        received = std::move(it->second.front());
+        it->second.pop_front();
+        if (it->second.empty())
+          box.messages.erase(it);
         return got = true;
       }
       late = nowSeconds() > deadline;
       return late || world->aborted.load();
     });
     if (!got)
-      return late ? missing(seat, "recv", {seat.cell->ranks[peer]})
+      return late ? missing(seat, "recv with tag " + std::to_string(tag),
+                            {seat.cell->ranks[peer]})
                   : cancelled();
     if (static_cast<int64_t>(received.size()) != bytes)
       return Status::invalid("recv expects " + std::to_string(bytes) +
@@ -333,7 +334,7 @@ private:
     return ranks;
   }
 
-  Status missing(const Seat &seat, const char *name,
+  Status missing(const Seat &seat, const std::string &name,
                  const std::vector<int> &ranks) const {
     std::string list;
     for (int rank : ranks)

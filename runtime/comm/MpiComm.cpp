@@ -32,7 +32,6 @@ constexpr double kNoteSeconds = 1.0;
 /// Polls before the processor is given away between polls.
 constexpr int kBusyPolls = 200;
 constexpr int kNoteTag = 1;
-constexpr int kMessageTag = 2;
 
 /// "Rank `from` waits in call number `call` of group `group`."
 struct Note {
@@ -94,6 +93,11 @@ public:
   explicit MpiComm(const CommOptions &options) : options(options) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rankIndex);
     MPI_Comm_size(MPI_COMM_WORLD, &worldSize);
+    void *limit = nullptr;
+    int isSet = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &isSet);
+    if (isSet)
+      tagLimit = *static_cast<int *>(limit);
     GroupComm world;
     MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
     MPI_Comm_dup(MPI_COMM_WORLD, &notes);
@@ -198,23 +202,28 @@ public:
     });
   }
 
-  Status send(int group, const void *data, int64_t bytes, int peer) override {
+  Status send(int group, const void *data, int64_t bytes, int peer,
+              int64_t tag) override {
     DPC_TRY(fitsCount("send", bytes));
+    DPC_TRY(fitsTag("send", tag));
     finishSends();
     const auto *from = static_cast<const char *>(data);
     PendingSend &pending = sends.emplace_back();
     pending.data.assign(from, from + bytes);
     return check("send", MPI_Isend(pending.data.data(), static_cast<int>(bytes),
-                                   MPI_BYTE, peer, kMessageTag, at(group).comm,
-                                   &pending.request));
+                                   MPI_BYTE, peer, static_cast<int>(tag),
+                                   at(group).comm, &pending.request));
   }
 
-  Status recv(int group, void *data, int64_t bytes, int peer) override {
+  Status recv(int group, void *data, int64_t bytes, int peer,
+              int64_t tag) override {
     DPC_TRY(fitsCount("recv", bytes));
+    DPC_TRY(fitsTag("recv", tag));
     GroupComm &g = at(group);
     MPI_Request request;
-    DPC_TRY(check("recv", MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE,
-                                    peer, kMessageTag, g.comm, &request)));
+    DPC_TRY(
+        check("recv", MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer,
+                                static_cast<int>(tag), g.comm, &request)));
     double deadline = nowSeconds() + options.timeoutSeconds;
     for (int64_t polls = 0;; ++polls) {
       int done = 0;
@@ -224,7 +233,8 @@ public:
       finishSends();
       if (polls > kBusyPolls) {
         if (nowSeconds() > deadline)
-          return missing("recv", {g.ranks[peer]});
+          return missing("recv with tag " + std::to_string(tag),
+                         {g.ranks[peer]});
         rest(polls);
       }
     }
@@ -259,6 +269,15 @@ private:
     return Status::unsupported(
         std::string(name) + " of " + std::to_string(count) +
         " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
+  }
+
+  Status fitsTag(const char *name, int64_t tag) const {
+    if (tag <= tagLimit)
+      return Status::success();
+    return Status::unsupported(
+        std::string(name) + " with tag " + std::to_string(tag) +
+        ": this MPI library takes at most " + std::to_string(tagLimit) +
+        " (tags times micro-batches)");
   }
 
   static Status check(const char *name, int error) {
@@ -347,7 +366,7 @@ private:
     return ranks;
   }
 
-  Status missing(const char *name, const std::vector<int> &ranks) const {
+  Status missing(const std::string &name, const std::vector<int> &ranks) const {
     std::string list;
     for (int rank : ranks)
       list += (list.empty() ? "" : ", ") + std::to_string(rank);
@@ -370,6 +389,7 @@ private:
 
   CommOptions options;
   int rankIndex = 0, worldSize = 1;
+  int64_t tagLimit = 32767; ///< what MPI promises at least
   MPI_Comm notes = MPI_COMM_NULL;
   std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
   std::deque<PendingSend> sends; ///< addresses stay while growing at the end

@@ -13,7 +13,9 @@ struct RankExecutor::OpRunner {
   const Task &task;
 
   const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
-  char *data(int id) const { return self.bufferData(id); }
+  char *data(int id) const {
+    return self.arena.at(addressOf(self.plan, id, task.entry->slots));
+  }
   int64_t elements(int id) const { return numElements(buffer(id).shape); }
   const Group &group(int id) const { return self.plan.groups[id]; }
 
@@ -55,14 +57,14 @@ struct RankExecutor::OpRunner {
     if (peer < 0)
       return Status::success();
     return self.comm.send(op.group, data(op.buffer), buffer(op.buffer).bytes,
-                          peer);
+                          peer, tagOf(op));
   }
   Status operator()(const RecvOp &op) const {
     int peer = peerOf(op);
     if (peer < 0)
       return Status::success();
     return self.comm.recv(op.group, data(op.buffer), buffer(op.buffer).bytes,
-                          peer);
+                          peer, tagOf(op));
   }
   Status operator()(const CopyOp &op) const {
     std::memcpy(data(op.out) + op.outOffset, data(op.in) + op.inOffset,
@@ -85,43 +87,42 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const LoadInputOp &op) const {
     const Port &port = self.plan.inputs[op.input];
-    std::memset(data(port.buffer), self.fillByte(), buffer(port.buffer).bytes);
-    packShard(self.step->inputs[op.input], data(port.buffer),
-              sizeOf(port.dtype), port.layout, self.plan.mesh, self.rankIndex,
-              task.microBatch);
+    std::memset(data(op.buffer), self.fillByte(), buffer(op.buffer).bytes);
+    packShard(self.step->inputs[op.input], data(op.buffer), sizeOf(port.dtype),
+              port.layout, self.plan.mesh, self.rankIndex,
+              task.entry->microBatch);
     return Status::success();
   }
   Status operator()(const StoreOutputOp &op) const {
     const Port &port = self.plan.outputs[op.output];
-    if (ownsShard(port.layout, self.plan.mesh, self.rankIndex, task.microBatch))
-      unpackShard(data(port.buffer),
-                  (*self.step->outputs)[op.output].data.data(),
-                  sizeOf(port.dtype), port.layout, self.plan.mesh,
-                  self.rankIndex, task.microBatch);
+    int64_t mb = task.entry->microBatch;
+    if (ownsShard(port.layout, self.plan.mesh, self.rankIndex, mb,
+                  self.stageIndex))
+      unpackShard(
+          data(port.buffer), (*self.step->outputs)[op.output].data.data(),
+          sizeOf(port.dtype), port.layout, self.plan.mesh, self.rankIndex, mb);
     return Status::success();
   }
 
 private:
   /// Index in the group of a message's other end, or -1 when there is none.
   template <typename Op> int peerOf(const Op &op) const {
-    for (const auto &cell : group(op.group).members) {
-      auto it = std::lower_bound(cell.begin(), cell.end(), self.rankIndex);
-      if (it == cell.end() || *it != self.rankIndex)
-        continue;
-      int size = static_cast<int>(cell.size());
-      int peer = static_cast<int>(it - cell.begin()) + op.shift;
-      if (op.wrap)
-        peer = (peer % size + size) % size;
-      return peer < 0 || peer >= size ? -1 : peer;
-    }
-    return -1;
+    int peer = rt::peerOf(group(op.group), op, self.rankIndex);
+    const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
+    return peer < 0 ? -1
+                    : static_cast<int>(
+                          std::lower_bound(cell.begin(), cell.end(), peer) -
+                          cell.begin());
+  }
+  template <typename Op> int64_t tagOf(const Op &op) const {
+    return messageTag(op.tag, self.plan.mesh, task.entry->microBatch);
   }
 };
 
 RankExecutor::RankExecutor(const Plan &plan, int rank, Communicator &comm,
                            const ExecutorOptions &options)
-    : plan(plan), rankIndex(rank), comm(comm), options(options),
-      isStored(plan.outputs.size(), false),
+    : plan(plan), rankIndex(rank), stageIndex(plan.mesh.stageOf(rank)),
+      comm(comm), options(options), isStored(plan.outputs.size(), false),
       lanes{{rank, Queue::Compute, {}}, {rank, Queue::Comm, {}}} {}
 
 Expected<std::unique_ptr<RankExecutor>>
@@ -129,7 +130,8 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
                      Communicator &comm, const ExecutorOptions &options) {
   std::unique_ptr<RankExecutor> self(
       new RankExecutor(plan, rank, comm, options));
-  Expected<Arena> arena = Arena::create(plan.arenaBytes, self->fillByte());
+  Expected<Arena> arena =
+      Arena::create(plan.arenaBytes[self->stageIndex], self->fillByte());
   if (!arena)
     return arena.status();
   self->arena = *arena;
@@ -196,10 +198,19 @@ void RankExecutor::runQueue(Queue queue) {
       return fail(std::move(status));
     if (options.trace)
       lane.events.push_back(
-          {task.instruction, step->step, task.microBatch, begin, nowSeconds()});
+          {task.instruction, task.entry, step->step, begin, nowSeconds()});
     if (task.signals >= 0)
       events[task.signals].increment();
   }
+}
+
+/// "s1.forward of micro-batch 2, " in the loop of a pipeline; the queues of
+/// other plans have one order, in which the name is enough.
+std::string RankExecutor::placeIn(const Task &task) const {
+  if (plan.mesh.stages() == 1)
+    return "";
+  return task.entry->phase + " of micro-batch " +
+         std::to_string(task.entry->microBatch) + ", ";
 }
 
 Status RankExecutor::runTask(const Task &task) {
@@ -210,7 +221,8 @@ Status RankExecutor::runTask(const Task &task) {
                          ? std::string(opName(task.instruction->op))
                          : task.instruction->name;
   return Status(status.code(), "step " + std::to_string(step->step) + ", " +
-                                   what + ": " + status.message());
+                                   placeIn(task) + what + ": " +
+                                   status.message());
 }
 
 bool RankExecutor::waitFor(const EventWait &wait) {
@@ -237,6 +249,8 @@ void RankExecutor::fail(Status status) {
 
 void RankExecutor::setScalars(int64_t number) {
   for (const ScalarInput &scalar : plan.scalars) {
+    if (!holds(scalar.buffer))
+      continue;
     double value = scalar.name == "lr" ? learningRate(plan.lrSchedule, number)
                                        : static_cast<double>(number);
     storeFromDouble(bufferData(scalar.buffer), DType::F32, 0, value);
@@ -246,7 +260,8 @@ void RankExecutor::setScalars(int64_t number) {
 void RankExecutor::takeOutputs() {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const Port &port = plan.outputs[i];
-    if (isStored[i] || !ownsShard(port.layout, plan.mesh, rankIndex, 0))
+    if (isStored[i] || !holds(port.buffer) ||
+        !ownsShard(port.layout, plan.mesh, rankIndex, 0, stageIndex))
       continue;
     unpackShard(bufferData(port.buffer), (*step->outputs)[i].data.data(),
                 sizeOf(port.dtype), port.layout, plan.mesh, rankIndex, 0);

@@ -47,7 +47,10 @@ public:
   /// Runs one step. After a failure no further step may run.
   Status runStep(const StepData &data);
 
+  /// A buffer of this rank's stage that is in no frame.
   char *bufferData(int id) const { return arena.at(plan.buffers[id].offset); }
+  /// Whether a buffer is of this rank's stage.
+  bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
   /// 0xff with poison, else 0.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
   int rank() const { return rankIndex; }
@@ -60,6 +63,7 @@ private:
   void commLoop();
   void runQueue(Queue queue);
   Status runTask(const Task &task);
+  std::string placeIn(const Task &task) const;
   bool waitFor(const EventWait &wait);
   void fail(Status status);
   void setScalars(int64_t step);
@@ -69,6 +73,7 @@ private:
 
   const Plan &plan;
   int rankIndex;
+  int64_t stageIndex; ///< of the rank
   Communicator &comm;
   ExecutorOptions options;
   Arena arena;

@@ -15,7 +15,7 @@ public:
   Expected<RankProgram> run() {
     for (const ScheduleEntry &entry : plan.schedule[rank])
       for (const Instruction &instruction : plan.phases.at(entry.phase))
-        DPC_TRY(add(instruction, entry.microBatch));
+        DPC_TRY(add(instruction, entry));
     program.events = static_cast<int>(eventIndex.size());
     return std::move(program);
   }
@@ -26,10 +26,10 @@ private:
         .first->second;
   }
 
-  Status add(const Instruction &instruction, int64_t microBatch) {
+  Status add(const Instruction &instruction, const ScheduleEntry &entry) {
     Task task;
     task.instruction = &instruction;
-    task.microBatch = microBatch;
+    task.entry = &entry;
     // Signals so far: the run that precedes this one in the schedule. None
     // yet means nothing to wait for.
     for (int event : instruction.waits)
@@ -51,9 +51,10 @@ private:
     if (!task.function)
       return Status::notFound("kernel " + op.symbol + " is not loaded");
     for (int id : op.buffers)
-      task.pointers.push_back(arena.at(plan.buffers[id].offset));
+      task.pointers.push_back(arena.at(addressOf(plan, id, task.entry->slots)));
     for (const ScalarExpr &expr : op.scalars)
-      task.scalars.push_back(evaluate(expr, plan.mesh, rank, task.microBatch));
+      task.scalars.push_back(
+          evaluate(expr, plan.mesh, rank, task.entry->microBatch));
     return Status::success();
   }
 

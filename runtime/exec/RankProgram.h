@@ -19,7 +19,7 @@ struct EventWait {
 /// One run of an instruction, with everything looked up.
 struct Task {
   const Instruction *instruction = nullptr;
-  int64_t microBatch = 0;
+  const ScheduleEntry *entry = nullptr;
   std::vector<EventWait> waits;
   int signals = -1; ///< dense index, or -1
   // KernelOp:

@@ -127,10 +127,15 @@ Status Session::initialize(const InitialValues &values) {
   return onAllRanks([&](size_t i) -> Status {
     RankExecutor &executor = *executors[i];
     for (const Tensor &tensor : plan.tensors) {
-      char *local = executor.bufferData(tensor.buffer);
-      std::memset(local, executor.fillByte(),
-                  plan.buffers[tensor.buffer].bytes);
-      DPC_TRY(values.fill(tensor, plan.mesh, executor.rank(), local));
+      std::vector<int> homes = tensor.copies;
+      homes.push_back(tensor.buffer);
+      for (int home : homes) {
+        if (!executor.holds(home))
+          continue;
+        char *local = executor.bufferData(home);
+        std::memset(local, executor.fillByte(), plan.buffers[home].bytes);
+        DPC_TRY(values.fill(tensor, plan.mesh, executor.rank(), local));
+      }
     }
     return Status::success();
   });
@@ -140,7 +145,8 @@ Status Session::step(int64_t number, const std::vector<const void *> &inputs) {
   StepData data{number, inputs, &outputValues};
   DPC_TRY(onAllRanks([&](size_t i) { return executors[i]->runStep(data); }));
   for (size_t i = 0; i < outputValues.size(); ++i)
-    DPC_TRY(collect(outputValues[i], plan.outputs[i].layout));
+    DPC_TRY(collect(outputValues[i], plan.outputs[i].layout,
+                    stageOf(plan.outputs[i].buffer)));
   return Status::success();
 }
 
@@ -151,7 +157,8 @@ const HostTensor *Session::output(const std::string &name) const {
   return nullptr;
 }
 
-Status Session::collect(HostTensor &global, const Layout &layout) {
+Status Session::collect(HostTensor &global, const Layout &layout,
+                        int64_t stage) {
   if (comms.size() == static_cast<size_t>(plan.ranks()))
     return Status::success(); // all shards are here
   assert(comms.size() == 1 && "a process holds one rank or all");
@@ -161,14 +168,14 @@ Status Session::collect(HostTensor &global, const Layout &layout) {
   std::vector<std::byte> shard(bytes);
   for (int rank = 1; rank < plan.ranks(); ++rank)
     for (int64_t mb = 0; mb < plan.mesh.microBatches; ++mb) {
-      if (!ownsShard(layout, plan.mesh, rank, mb))
+      if (!ownsShard(layout, plan.mesh, rank, mb, stage))
         continue;
       if (comm.rank() == rank) {
         packShard(global.data.data(), shard.data(), sizeOf(global.dtype),
                   layout, plan.mesh, rank, mb);
-        DPC_TRY(comm.send(kWorldGroup, shard.data(), bytes, 0));
+        DPC_TRY(comm.send(kWorldGroup, shard.data(), bytes, 0, 0));
       } else if (comm.rank() == 0) {
-        DPC_TRY(comm.recv(kWorldGroup, shard.data(), bytes, rank));
+        DPC_TRY(comm.recv(kWorldGroup, shard.data(), bytes, rank, 0));
         unpackShard(shard.data(), global.data.data(), sizeOf(global.dtype),
                     layout, plan.mesh, rank, mb);
       }
@@ -178,12 +185,13 @@ Status Session::collect(HostTensor &global, const Layout &layout) {
 
 Expected<HostTensor> Session::gather(const Tensor &tensor) {
   HostTensor global = HostTensor::zeros(tensor.dtype, tensor.globalShape);
+  int64_t stage = stageOf(tensor.buffer);
   for (auto &executor : executors)
-    if (ownsShard(tensor.layout, plan.mesh, executor->rank(), 0))
+    if (ownsShard(tensor.layout, plan.mesh, executor->rank(), 0, stage))
       unpackShard(executor->bufferData(tensor.buffer), global.data.data(),
                   sizeOf(tensor.dtype), tensor.layout, plan.mesh,
                   executor->rank(), 0);
-  DPC_TRY(collect(global, tensor.layout));
+  DPC_TRY(collect(global, tensor.layout, stage));
   return global;
 }
 
@@ -205,17 +213,17 @@ Session::collectTexts(const std::string &text) {
   Communicator &comm = *comms.front();
   int64_t length = static_cast<int64_t>(text.size());
   if (comm.rank() != 0) {
-    DPC_TRY(comm.send(kWorldGroup, &length, sizeof length, 0));
-    DPC_TRY(comm.send(kWorldGroup, text.data(), length, 0));
+    DPC_TRY(comm.send(kWorldGroup, &length, sizeof length, 0, 0));
+    DPC_TRY(comm.send(kWorldGroup, text.data(), length, 0, 0));
     // The sends end while rank 0 receives.
     DPC_TRY(comm.barrier(kWorldGroup));
     return texts;
   }
   texts.push_back(text);
   for (int rank = 1; rank < comm.size(); ++rank) {
-    DPC_TRY(comm.recv(kWorldGroup, &length, sizeof length, rank));
+    DPC_TRY(comm.recv(kWorldGroup, &length, sizeof length, rank, 0));
     std::string &received = texts.emplace_back(length, '\0');
-    DPC_TRY(comm.recv(kWorldGroup, received.data(), length, rank));
+    DPC_TRY(comm.recv(kWorldGroup, received.data(), length, rank, 0));
   }
   DPC_TRY(comm.barrier(kWorldGroup));
   return texts;

@@ -73,8 +73,10 @@ private:
   /// Runs job(i) for rank i of this process on that rank's thread, all at
   /// once; the first failure that is not Cancelled.
   Status onAllRanks(const std::function<Status(size_t)> &job);
-  /// Brings the shards that other processes own to rank 0's array.
-  Status collect(HostTensor &global, const Layout &layout);
+  /// Brings the shards that other processes own to rank 0's array. The value
+  /// is of pipeline stage `stage`.
+  Status collect(HostTensor &global, const Layout &layout, int64_t stage);
+  int64_t stageOf(int buffer) const { return plan.buffers[buffer].stage; }
 
   const Plan &plan;
   SessionOptions options;

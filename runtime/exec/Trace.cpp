@@ -33,7 +33,9 @@ std::string traceEventsJson(const std::vector<TraceLane> &lanes,
     for (const TraceEvent &event : lane.events) {
       const Instruction &instruction = *event.instruction;
       std::string op(opName(instruction.op));
-      Json args = {{"step", event.step}, {"micro_batch", event.microBatch}};
+      Json args = {{"step", event.step},
+                   {"phase", event.entry->phase},
+                   {"micro_batch", event.entry->microBatch}};
       double seconds = event.end - event.begin;
       if (instruction.flops > 0 && seconds > 0)
         args["gigaflops_per_second"] = instruction.flops / seconds * 1e-9;

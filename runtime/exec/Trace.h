@@ -13,7 +13,8 @@ namespace dpc::rt {
 /// One run of an instruction.
 struct TraceEvent {
   const Instruction *instruction = nullptr;
-  int64_t step = 0, microBatch = 0;
+  const ScheduleEntry *entry = nullptr;
+  int64_t step = 0;
   double begin = 0, end = 0; ///< nowSeconds()
 };
 

@@ -43,6 +43,10 @@ template <> struct EnumNames<ReduceKind> {
   static constexpr std::array<std::string_view, 4> names = {"sum", "max", "min",
                                                             "prod"};
 };
+template <> struct EnumNames<PhaseKind> {
+  static constexpr std::array<std::string_view, 5> names = {
+      "setup", "forward", "backward", "weight", "update"};
+};
 template <> struct EnumNames<Queue> {
   static constexpr std::array<std::string_view, 2> names = {"compute", "comm"};
 };

@@ -3,6 +3,8 @@
 #include "runtime/plan/EnumNames.h"
 
 #include <algorithm>
+#include <cassert>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -15,6 +17,65 @@ std::string_view nameOf(LrKind kind) { return enumName(kind); }
 std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
 std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
 std::string_view nameOf(Queue queue) { return enumName(queue); }
+std::string_view nameOf(PhaseKind kind) { return enumName(kind); }
+
+std::string PhaseName::text(const Mesh &mesh) const {
+  std::string text(nameOf(kind));
+  if (mesh.has(kPipelineAxis))
+    text = "s" + std::to_string(stage) + "." + text;
+  return chunk == 0 ? text : text + "." + std::to_string(chunk);
+}
+
+/// The number that `text` is, as std::to_string writes it; -1 for none.
+static int64_t numberIn(std::string_view text) {
+  int64_t value = -1;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : -1;
+}
+
+std::optional<PhaseName> PhaseName::parse(const std::string &text,
+                                          const Mesh &mesh) {
+  PhaseName name;
+  std::string_view rest = text;
+  if (mesh.has(kPipelineAxis)) {
+    size_t dot = rest.find('.');
+    if (dot == rest.npos || rest[0] != 's')
+      return std::nullopt;
+    name.stage = numberIn(rest.substr(1, dot - 1));
+    rest.remove_prefix(dot + 1);
+  }
+  if (size_t dot = rest.find('.'); dot != rest.npos) {
+    name.chunk = numberIn(rest.substr(dot + 1));
+    rest = rest.substr(0, dot);
+  }
+  auto kind = parseEnum<PhaseKind>(rest);
+  if (!kind)
+    return std::nullopt;
+  name.kind = *kind;
+  bool isLoop = *kind != PhaseKind::Setup && *kind != PhaseKind::Update;
+  bool fits = name.stage >= 0 && name.stage < mesh.stages() &&
+              name.chunk >= 0 && (isLoop || name.chunk == 0) &&
+              name.text(mesh) == text;
+  return fits ? std::optional(name) : std::nullopt;
+}
+
+int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch) {
+  return tag * mesh.microBatches + microBatch;
+}
+
+int64_t addressOf(const Plan &plan, int buffer,
+                  const std::vector<FrameSlot> &slots) {
+  const Buffer &b = plan.buffers[buffer];
+  if (b.frame < 0)
+    return b.offset;
+  const Frame &frame = plan.frames[b.frame];
+  auto slot = std::find_if(slots.begin(), slots.end(), [&](const FrameSlot &s) {
+    return s.frame == b.frame;
+  });
+  assert(slot != slots.end() && "the entry has no slot of the buffer's frame");
+  return frame.offset + slot->slot * frame.bytes + b.offset;
+}
 
 bool isPersistent(BufferKind kind) {
   return kind == BufferKind::Parameter || kind == BufferKind::Optimizer ||
@@ -92,6 +153,41 @@ bool isCollective(const OpVariant &op) {
       op);
 }
 
+int groupOf(const OpVariant &op) {
+  return std::visit(
+      [](const auto &o) {
+        if constexpr (requires { o.group; })
+          return o.group;
+        else
+          return -1;
+      },
+      op);
+}
+
+const std::vector<int> &cellOf(const Group &group, int rank) {
+  for (const auto &cell : group.members)
+    if (std::binary_search(cell.begin(), cell.end(), rank))
+      return cell;
+  return group.members.front();
+}
+
+static int peerAt(const Group &group, int shift, bool wrap, int rank) {
+  const std::vector<int> &cell = cellOf(group, rank);
+  int size = static_cast<int>(cell.size());
+  int peer = static_cast<int>(std::lower_bound(cell.begin(), cell.end(), rank) -
+                              cell.begin()) +
+             shift;
+  if (wrap)
+    peer = (peer % size + size) % size;
+  return peer < 0 || peer >= size ? -1 : cell[peer];
+}
+int peerOf(const Group &group, const SendOp &op, int rank) {
+  return peerAt(group, op.shift, op.wrap, rank);
+}
+int peerOf(const Group &group, const RecvOp &op, int rank) {
+  return peerAt(group, op.shift, op.wrap, rank);
+}
+
 namespace {
 
 /// Fills in what each kind of instruction touches.
@@ -125,9 +221,7 @@ struct AccessVisitor {
   void operator()(const SendOp &op) { out.reads = {op.buffer}; }
   void operator()(const RecvOp &op) { out.writes = {op.buffer}; }
   void operator()(const FillOp &op) { out.writes = {op.buffer}; }
-  void operator()(const LoadInputOp &op) {
-    out.writes = {plan.inputs[op.input].buffer};
-  }
+  void operator()(const LoadInputOp &op) { out.writes = {op.buffer}; }
   void operator()(const StoreOutputOp &op) {
     out.reads = {plan.outputs[op.output].buffer};
   }

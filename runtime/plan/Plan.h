@@ -6,12 +6,17 @@
 // everything that can be checked before anything runs.
 //
 // Meaning, in brief:
-// - Ranks are numbered row-major over `mesh.axes`, first axis outermost. All
-//   ranks have the same buffers and phases; they differ in the data they hold
-//   and in the values of ScalarExpr.
+// - Ranks are numbered row-major over `mesh.axes`, first axis outermost. The
+//   coordinate along "pp" is a rank's pipeline stage (0 without that axis). All
+//   ranks of a stage have the same buffers and phases; they differ in the data
+//   they hold and in the values of ScalarExpr. A buffer, and so what lies in
+//   it, belongs to one stage.
 // - A step runs `schedule[rank]` from first to last: each entry runs one phase
 //   for one micro-batch. Before a step the runtime fills the scalar buffers;
 //   after it, it reads the outputs.
+// - What lives from one phase of a micro-batch to another of the same lies in
+//   a frame, which has as many slots as micro-batches are alive at once; a
+//   schedule entry says which slot is its micro-batch's.
 // - Each rank has two queues, compute and comm. A queue runs its instructions
 //   in order; between queues order exists only through events: an instruction
 //   that waits for event e starts after the instruction that signals e has
@@ -37,7 +42,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 1;
+inline constexpr int kPlanVersion = 2;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -56,14 +61,28 @@ enum class BufferKind {
 std::string_view nameOf(BufferKind kind);
 bool isPersistent(BufferKind kind);
 
-/// A range of the arena, holding a dense row-major array.
+/// Room for the values that a chunk of the model keeps for a micro-batch
+/// between phases, `count` times: slot i begins at offset + i * bytes.
+struct Frame {
+  int id = -1;        ///< equals its index in Plan::frames
+  int64_t stage = 0;  ///< coordinate along "pp"
+  int64_t chunk = 0;  ///< of the stage's part of the model
+  int64_t bytes = 0;  ///< of one slot, a multiple of 64
+  int64_t count = 1;  ///< slots
+  int64_t offset = 0; ///< from the arena's start, 64-byte aligned
+};
+
+/// A range of the arena, or of a frame's slot, holding a dense row-major
+/// array.
 struct Buffer {
   int id = -1; ///< equals its index in Plan::buffers
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< local, padding included
-  int64_t offset = 0;         ///< bytes from the arena's start, 64-byte aligned
-  int64_t bytes = 0;          ///< product of shape times size of dtype
+  int64_t stage = 0;  ///< coordinate along "pp" of the ranks that have it
+  int frame = -1;     ///< index in Plan::frames, or -1: in the arena itself
+  int64_t offset = 0; ///< bytes from the start of the arena or slot, 64-aligned
+  int64_t bytes = 0;  ///< product of shape times size of dtype
   BufferKind kind = BufferKind::Activation;
   /// Id of the buffer whose bytes these are, or -1. A view lies inside its
   /// parent and lives and dies with it (a reshape, a slice of a bucket);
@@ -107,6 +126,9 @@ struct Tensor {
   std::string of;   ///< State: name of its parameter, else ""
   std::string slot; ///< State: "exp_avg", "exp_avg_sq", "momentum", else ""
   int buffer = -1;
+  /// Buffers of other stages that hold the same values (tied parameters):
+  /// filled and updated alike; saved is what `buffer` holds.
+  std::vector<int> copies;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
   Layout layout; ///< must not mention "mb"
@@ -116,9 +138,9 @@ struct Tensor {
 };
 
 /// An input of the step (over the global batch) or an output of it. An input
-/// reaches its buffer by "load_input"; an output is taken from its buffer by
-/// "store_output", or after the step when no instruction stores it (then its
-/// layout must not mention "mb").
+/// reaches a buffer by "load_input" (`buffer`, and on other stages others like
+/// it); an output is taken from its buffer by "store_output", or after the step
+/// when no instruction stores it (then its layout must not mention "mb").
 struct Port {
   std::string name;
   int buffer = -1;
@@ -145,7 +167,7 @@ struct LrSchedule {
 double learningRate(const LrSchedule &schedule, int64_t step);
 
 /// A value in a buffer of one fp32 element that the runtime fills before each
-/// step: "lr", "step" (1-based).
+/// step: "lr", "step" (1-based). Every stage that reads it has its own.
 struct ScalarInput {
   std::string name;
   int buffer = -1;
@@ -230,19 +252,25 @@ struct BroadcastOp {
 };
 /// To / from the member `shift` places after this one in the group. With
 /// `wrap` the group is a ring; without it, a peer outside the group means that
-/// this rank does nothing.
+/// this rank does nothing. A message is received by the recv of the same group,
+/// tag and micro-batch; sends wait for nobody, so between different tags or
+/// micro-batches any order is right.
 struct SendOp {
   int group = -1;
   int buffer = -1;
   int shift = 1;
   bool wrap = false;
+  int64_t tag = 0;
 };
 struct RecvOp {
   int group = -1;
   int buffer = -1;
   int shift = -1;
   bool wrap = false;
+  int64_t tag = 0;
 };
+/// What communicators match messages by: the tag and the micro-batch.
+int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch);
 /// `bytes` bytes from `in` at inOffset to `out` at outOffset (bytes).
 struct CopyOp {
   int in = -1, out = -1;
@@ -254,10 +282,11 @@ struct FillOp {
   int buffer = -1;
   double value = 0;
 };
-/// The shard of (rank, micro-batch) of this step's input into its buffer;
+/// The shard of (rank, micro-batch) of this step's input into `buffer`;
 /// padding becomes zero.
 struct LoadInputOp {
   int input = -1; ///< index in Plan::inputs
+  int buffer = -1;
 };
 /// The shard of (rank, micro-batch) of an output out of its buffer.
 struct StoreOutputOp {
@@ -286,6 +315,14 @@ std::string_view opName(const OpVariant &op);
 /// Whether the op meets other ranks, and so belongs to the comm queue.
 bool isCollective(const OpVariant &op);
 
+/// The group of a collective or message; -1 for other ops.
+int groupOf(const OpVariant &op);
+/// The ranks of `group` that `rank` meets, itself included, ascending.
+const std::vector<int> &cellOf(const Group &group, int rank);
+/// The rank at the other end of a message, or -1 when it leaves the group.
+int peerOf(const Group &group, const SendOp &op, int rank);
+int peerOf(const Group &group, const RecvOp &op, int rank);
+
 /// Which buffers an instruction reads and writes (ids, with repetitions).
 struct Accesses {
   std::vector<int> reads;
@@ -294,10 +331,37 @@ struct Accesses {
 struct Plan;
 Accesses accessesOf(const Instruction &instruction, const Plan &plan);
 
+enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
+std::string_view nameOf(PhaseKind kind);
+
+/// What the key of a phase says: "forward", "backward.1" (chunk 1); with a
+/// "pp" axis "s2.forward" (stage 2). "weight" makes the gradients of weights
+/// where "backward" makes those of activations only.
+struct PhaseName {
+  int64_t stage = 0;
+  PhaseKind kind = PhaseKind::Forward;
+  int64_t chunk = 0; ///< 0 in setup and update
+
+  std::string text(const Mesh &mesh) const;
+  /// Nullopt when `text` names no phase on this mesh.
+  static std::optional<PhaseName> parse(const std::string &text,
+                                        const Mesh &mesh);
+};
+
+/// Which slot of a frame is the micro-batch's.
+struct FrameSlot {
+  int frame = -1;
+  int64_t slot = 0;
+  bool operator==(const FrameSlot &) const = default;
+};
+
 /// "Run this phase for this micro-batch."
 struct ScheduleEntry {
   std::string phase; ///< a key of Plan::phases
   int64_t microBatch = 0;
+  /// One for each frame that an instruction of the phase touches.
+  std::vector<FrameSlot> slots;
+  bool operator==(const ScheduleEntry &) const = default;
 };
 
 /// A whole plan; see the top of this file.
@@ -312,21 +376,27 @@ struct Plan {
   std::vector<std::string> cpuFeatures;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
   std::string kernelHash; ///< hashFile() of it
-  int64_t arenaBytes = 0;
+  std::vector<int64_t> arenaBytes; ///< by stage
   std::vector<Group> groups;
+  std::vector<Frame> frames;
   std::vector<Buffer> buffers;
   std::vector<Tensor> tensors;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   std::vector<ScalarInput> scalars;
   LrSchedule lrSchedule;
-  /// "setup", "forward", "backward", "update"; a phase may be empty or absent.
+  /// By PhaseName; a phase may be empty or absent.
   std::map<std::string, std::vector<Instruction>> phases;
   /// One list per rank.
   std::vector<std::vector<ScheduleEntry>> schedule;
 
   int64_t ranks() const { return mesh.ranks(); }
 };
+
+/// Where a buffer lies in the arena during a schedule entry with these slots,
+/// which must name the buffer's frame when it has one.
+int64_t addressOf(const Plan &plan, int buffer,
+                  const std::vector<FrameSlot> &slots);
 
 } // namespace dpc::rt
 

@@ -1,7 +1,9 @@
+#include "runtime/base/HostTensor.h"
 #include "runtime/plan/PlanChecks.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace dpc::rt {
@@ -9,6 +11,9 @@ namespace dpc::rt {
 namespace {
 
 using Wide = __int128;
+
+/// Times the micro-batches, a tag is a number of 52 bits.
+constexpr int64_t kMaxTag = int64_t(1) << 31;
 
 /// Checks the fields of one instruction. Calls return at the first problem.
 class OpChecker {
@@ -104,11 +109,8 @@ public:
       return bad("bytes", op.bytes, "at least 0");
     DPC_TRY(range("in_offset", op.in, op.inOffset, op.bytes));
     DPC_TRY(range("out_offset", op.out, op.outOffset, op.bytes));
-    int64_t from = plan.buffers[op.in].offset + op.inOffset;
-    int64_t to = plan.buffers[op.out].offset + op.outOffset;
-    if (from < to + op.bytes && to < from + op.bytes)
-      return Status::invalid("in and out overlap");
-    return Status::success();
+    return disjoint(op.in, op.inOffset, op.bytes, op.out, op.outOffset,
+                    op.bytes);
   }
   Status operator()(const FillOp &op) const {
     DPC_TRY(buffer("buffer", op.buffer));
@@ -119,6 +121,14 @@ public:
   Status operator()(const LoadInputOp &op) const {
     if (op.input < 0 || op.input >= static_cast<int>(plan.inputs.size()))
       return bad("input", op.input, "an index of inputs");
+    DPC_TRY(buffer("buffer", op.buffer));
+    const Buffer &target = plan.buffers[op.buffer];
+    const Buffer &like = plan.buffers[plan.inputs[op.input].buffer];
+    if (target.dtype != like.dtype || target.bytes != like.bytes)
+      return Status::invalid("buffer " + std::to_string(op.buffer) + " holds " +
+                             describe(target.dtype, target.shape) +
+                             ", a shard of the input is " +
+                             describe(like.dtype, like.shape));
     return Status::success();
   }
   Status operator()(const StoreOutputOp &op) const {
@@ -162,6 +172,27 @@ private:
                            ", which cannot be reduced");
   }
 
+  /// The bytes of two parts of buffers never meet. Frames of different chunks
+  /// are apart; what lies in the arena may not be where a frame is.
+  Status disjoint(int a, int64_t aOffset, int64_t aBytes, int b,
+                  int64_t bOffset, int64_t bBytes) const {
+    const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
+    bool areApart =
+        first.frame != second.frame && first.frame >= 0 && second.frame >= 0;
+    auto rangeOf = [&](const Buffer &buffer, int64_t offset, int64_t bytes) {
+      int64_t begin = buffer.offset + offset;
+      if (buffer.frame < 0 || first.frame == second.frame)
+        return std::pair(begin, begin + bytes);
+      const Frame &frame = plan.frames[buffer.frame];
+      return std::pair(frame.offset, frame.offset + frame.bytes * frame.count);
+    };
+    auto [from, fromEnd] = rangeOf(first, aOffset, aBytes);
+    auto [to, toEnd] = rangeOf(second, bOffset, bBytes);
+    if (!areApart && from < toEnd && to < fromEnd)
+      return Status::invalid("in and out overlap");
+    return Status::success();
+  }
+
   /// out = in * inFactor / outFactor, in elements of one type.
   Status sizes(int in, int out, int64_t inFactor, int64_t outFactor) const {
     DPC_TRY(buffer("in", in));
@@ -173,10 +204,8 @@ private:
                              " elements, out " + std::to_string(elements(out)) +
                              ", which does not fit a group of " +
                              std::to_string(std::max(inFactor, outFactor)));
-    const Buffer &a = plan.buffers[in], &b = plan.buffers[out];
-    if (a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes)
-      return Status::invalid("in and out overlap");
-    return Status::success();
+    return disjoint(in, 0, plan.buffers[in].bytes, out, 0,
+                    plan.buffers[out].bytes);
   }
 
   template <typename Op> Status message(const Op &op) const {
@@ -186,6 +215,8 @@ private:
     if (op.shift <= -size || op.shift >= size || (op.shift == 0 && size > 1))
       return bad("shift", op.shift,
                  "a distance within a group of " + std::to_string(size));
+    if (op.tag < 0 || op.tag > kMaxTag)
+      return bad("tag", op.tag, "0 to " + std::to_string(kMaxTag));
     return Status::success();
   }
 
@@ -268,27 +299,6 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   return std::visit(OpChecker(plan), instruction.op);
 }
 
-Status checkSchedule(const Plan &plan) {
-  if (plan.schedule.size() != static_cast<size_t>(plan.ranks()))
-    return Status::invalid(
-        "schedule has " + std::to_string(plan.schedule.size()) +
-        " lists, the mesh has " + std::to_string(plan.ranks()) + " ranks");
-  for (size_t rank = 0; rank < plan.schedule.size(); ++rank)
-    for (size_t i = 0; i < plan.schedule[rank].size(); ++i) {
-      const ScheduleEntry &entry = plan.schedule[rank][i];
-      std::string place =
-          "schedule[" + std::to_string(rank) + "][" + std::to_string(i) + "]: ";
-      if (!plan.phases.count(entry.phase))
-        return Status::invalid(place + "phase is \"" + entry.phase +
-                               "\", which the plan lacks");
-      if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
-        return Status::invalid(
-            place + "micro_batch is " + std::to_string(entry.microBatch) +
-            ", the plan has " + std::to_string(plan.mesh.microBatches));
-    }
-  return Status::success();
-}
-
 /// Calls check(instruction, place) for all; stops at the first error.
 template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
   for (const auto &[phase, instructions] : plan.phases)
@@ -320,18 +330,120 @@ Status checkEvents(const Plan &plan) {
   });
 }
 
+/// Ids of the frames that the instructions of a phase touch.
+std::set<int> framesOf(const Plan &plan, const std::string &phase) {
+  std::set<int> frames;
+  for (const Instruction &instruction : plan.phases.at(phase)) {
+    Accesses accesses = accessesOf(instruction, plan);
+    for (const auto *ids : {&accesses.reads, &accesses.writes})
+      for (int id : *ids)
+        if (plan.buffers[id].frame >= 0)
+          frames.insert(plan.buffers[id].frame);
+  }
+  return frames;
+}
+
+/// Every phase touches the buffers and signals of one stage only.
+Status checkPhases(const Plan &plan) {
+  std::map<int, int64_t> stageOfEvent;
+  for (const auto &[phase, instructions] : plan.phases)
+    for (const Instruction &instruction : instructions)
+      if (instruction.signals >= 0)
+        stageOfEvent[instruction.signals] =
+            PhaseName::parse(phase, plan.mesh)->stage;
+  for (const auto &[phase, instructions] : plan.phases) {
+    int64_t stage = PhaseName::parse(phase, plan.mesh)->stage;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      Accesses accesses = accessesOf(instructions[i], plan);
+      for (const auto *ids : {&accesses.reads, &accesses.writes})
+        for (int id : *ids)
+          if (plan.buffers[id].stage != stage)
+            return Status::invalid(placeOf(plan, phase, i) + ": buffer " +
+                                   std::to_string(id) + " is of stage " +
+                                   std::to_string(plan.buffers[id].stage));
+      for (int event : instructions[i].waits)
+        if (stageOfEvent.at(event) != stage)
+          return Status::invalid(
+              placeOf(plan, phase, i) + ": waits for event " +
+              std::to_string(event) + ", which stage " +
+              std::to_string(stageOfEvent.at(event)) + " signals");
+    }
+  }
+  return Status::success();
+}
+
+Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
+                  const std::set<int> &needed) {
+  std::set<int> given;
+  for (const FrameSlot &slot : entry.slots) {
+    if (slot.frame < 0 || slot.frame >= static_cast<int>(plan.frames.size()) ||
+        plan.frames[slot.frame].stage != stage ||
+        !given.insert(slot.frame).second)
+      return Status::invalid("slots names frame " + std::to_string(slot.frame) +
+                             ", expected frames of stage " +
+                             std::to_string(stage) + ", each once");
+    if (slot.slot < 0 || slot.slot >= plan.frames[slot.frame].count)
+      return Status::invalid("slot is " + std::to_string(slot.slot) +
+                             ", frame " + std::to_string(slot.frame) + " has " +
+                             std::to_string(plan.frames[slot.frame].count));
+  }
+  for (int frame : needed)
+    if (!given.count(frame))
+      return Status::invalid("slots lacks frame " + std::to_string(frame) +
+                             ", which phase " + entry.phase + " uses");
+  return Status::success();
+}
+
+Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
+                  const std::map<std::string, std::set<int>> &frames) {
+  auto needed = frames.find(entry.phase);
+  if (needed == frames.end())
+    return Status::invalid("phase is \"" + entry.phase +
+                           "\", which the plan lacks");
+  if (PhaseName::parse(entry.phase, plan.mesh)->stage != stage)
+    return Status::invalid("phase is \"" + entry.phase +
+                           "\", the rank is of stage " + std::to_string(stage));
+  if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
+    return Status::invalid(
+        "micro_batch is " + std::to_string(entry.microBatch) +
+        ", the plan has " + std::to_string(plan.mesh.microBatches));
+  return checkSlots(plan, entry, stage, needed->second);
+}
+
+Status checkSchedule(const Plan &plan) {
+  if (plan.schedule.size() != static_cast<size_t>(plan.ranks()))
+    return Status::invalid(
+        "schedule has " + std::to_string(plan.schedule.size()) +
+        " lists, the mesh has " + std::to_string(plan.ranks()) + " ranks");
+  std::map<std::string, std::set<int>> frames;
+  for (const auto &[phase, instructions] : plan.phases)
+    frames[phase] = framesOf(plan, phase);
+  for (size_t rank = 0; rank < plan.schedule.size(); ++rank)
+    for (size_t i = 0; i < plan.schedule[rank].size(); ++i) {
+      Status status = checkEntry(plan, plan.schedule[rank][i],
+                                 plan.mesh.stageOf(rank), frames);
+      if (!status.ok())
+        return Status::invalid("schedule[" + std::to_string(rank) + "][" +
+                               std::to_string(i) + "]: " + status.message());
+    }
+  return Status::success();
+}
+
 } // namespace
 
 Status checkInstructions(const Plan &plan) {
   for (const auto &[phase, instructions] : plan.phases)
-    if (phase != "setup" && phase != "forward" && phase != "backward" &&
-        phase != "update")
-      return Status::invalid("phases: \"" + phase +
-                             "\" is not setup, forward, backward or update");
+    if (!PhaseName::parse(phase, plan.mesh))
+      return Status::invalid(
+          "phases: \"" + phase + "\" is not " +
+          (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : "") +
+          "setup, forward, backward, weight or update, with .CHUNK behind "
+          "those of the loop where it is not 0");
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
     return checkInstruction(plan, instruction);
   }));
   DPC_TRY(checkEvents(plan));
+  DPC_TRY(checkPhases(plan));
   return checkSchedule(plan);
 }
 

@@ -1,42 +1,12 @@
 #include "runtime/plan/PlanChecks.h"
+#include "runtime/plan/QueueOrder.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
 
 namespace dpc::rt {
 
 namespace {
-
-constexpr int kQueues = 2;
-
-/// For every buffer, the buffers whose bytes meet its own (itself included).
-std::vector<std::vector<int>> overlapsOf(const Plan &plan) {
-  std::vector<int> order;
-  for (const Buffer &buffer : plan.buffers)
-    if (buffer.bytes > 0)
-      order.push_back(buffer.id);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    return plan.buffers[a].offset < plan.buffers[b].offset;
-  });
-  std::vector<std::vector<int>> overlaps(plan.buffers.size());
-  std::vector<int> open; // those that reach past the current offset
-  for (int id : order) {
-    const Buffer &buffer = plan.buffers[id];
-    std::erase_if(open, [&](int other) {
-      const Buffer &o = plan.buffers[other];
-      return o.offset + o.bytes <= buffer.offset;
-    });
-    for (int other : open) {
-      overlaps[id].push_back(other);
-      overlaps[other].push_back(id);
-    }
-    overlaps[id].push_back(id);
-    open.push_back(id);
-  }
-  return overlaps;
-}
 
 /// Which bytes of a buffer were written since it last came to life, as
 /// disjoint ranges (begin to end).
@@ -63,120 +33,129 @@ private:
   std::map<int64_t, int64_t> ranges;
 };
 
-/// Walks one rank's schedule in order, as if it had a single queue, and keeps
-/// for each run of an instruction which runs of the other queue surely ended
-/// before it (a vector clock with one entry per queue).
+/// Walks one rank's schedule in order.
 class Walk {
 public:
-  Walk(const Plan &plan, const std::vector<std::vector<int>> &overlaps)
-      : plan(plan), overlaps(overlaps), written(plan.buffers.size()),
-        last(plan.buffers.size()) {
-    for (const Buffer &buffer : plan.buffers)
-      if (isPersistent(buffer.kind))
-        written[rootOf(plan, buffer.id)].add(buffer.offset,
-                                             buffer.offset + buffer.bytes);
+  Walk(const Plan &plan, const PlacedBuffers &placed)
+      : plan(plan), placed(placed), order(placed), written(placed.size()),
+        writer(placed.size(), 0) {
+    for (size_t place = 0; place < placed.size(); ++place) {
+      const Buffer &buffer = plan.buffers[placed.bufferAt(place)];
+      if (isPersistent(buffer.kind)) // never in a frame
+        written[rootPlace(buffer.id, {})].add(buffer.offset,
+                                              buffer.offset + buffer.bytes);
+    }
   }
 
   Status run(const std::vector<ScheduleEntry> &schedule) {
     for (const ScheduleEntry &entry : schedule) {
       const auto &instructions = plan.phases.at(entry.phase);
       for (size_t i = 0; i < instructions.size(); ++i)
-        if (Status status = step(instructions[i]); !status.ok())
+        if (Status status = step(instructions[i], entry); !status.ok())
           return Status(status.code(), placeOf(plan, entry.phase, i) + ": " +
                                            status.message());
     }
     return Status::success();
   }
 
-  /// At the step's end: whether the buffer's bytes hold its value.
-  bool holds(int id) const {
+  /// Whether the buffer's bytes hold its value.
+  bool holds(int id, const std::vector<FrameSlot> &slots) const {
     const Buffer &buffer = plan.buffers[id];
     return buffer.bytes == 0 ||
-           written[rootOf(plan, id)].contains(buffer.offset,
-                                              buffer.offset + buffer.bytes);
+           written[rootPlace(id, slots)].contains(buffer.offset,
+                                                  buffer.offset + buffer.bytes);
   }
 
 private:
-  using Clock = std::array<int64_t, kQueues>;
-  /// Positions (1-based) of the latest accesses by each queue.
-  struct LastAccess {
-    Clock reads{}, writes{};
-  };
-
-  Status step(const Instruction &instruction) {
-    int queue = static_cast<int>(instruction.queue);
-    Clock &clock = clocks[queue];
-    for (int event : instruction.waits)
-      if (auto it = signalled.find(event); it != signalled.end())
-        for (int q = 0; q < kQueues; ++q)
-          clock[q] = std::max(clock[q], it->second[q]);
-    ++clock[queue];
-    Accesses accesses = accessesOf(instruction, plan);
-    for (int id : accesses.reads)
-      DPC_TRY(read(id, queue));
-    for (int id : accesses.writes)
-      DPC_TRY(write(id, queue));
-    if (instruction.signals >= 0)
-      signalled[instruction.signals] = clock;
-    return Status::success();
+  int rootPlace(int id, const std::vector<FrameSlot> &slots) const {
+    return placed.placeOf(rootOf(plan, id), slots);
   }
 
-  Status read(int id, int queue) {
-    if (!holds(id))
+  Status step(const Instruction &instruction, const ScheduleEntry &entry) {
+    Accesses accesses = accessesOf(instruction, plan);
+    for (int id : accesses.reads)
+      DPC_TRY(read(id, entry));
+    Status status;
+    order.step(instruction, accesses, entry.slots,
+               [&](const QueueOrder::Conflict &conflict) {
+                 status = unordered(conflict);
+                 return false;
+               });
+    for (int id : accesses.writes)
+      write(id, entry);
+    return status;
+  }
+
+  Status read(int id, const ScheduleEntry &entry) const {
+    if (!holds(id, entry.slots))
       return Status::invalid("reads " + describeBuffer(id) +
                              ", which is not written before or whose bytes "
                              "another buffer took");
-    int other = 1 - queue;
-    for (int o : overlaps[id])
-      if (last[o].writes[other] > clocks[queue][other])
-        return unordered(id, o, "writes");
-    last[id].reads[queue] = clocks[queue][queue];
+    int64_t made = writer[rootPlace(id, entry.slots)];
+    if (plan.buffers[id].frame >= 0 && made != entry.microBatch)
+      return Status::invalid(
+          "reads " + describeBuffer(id) + " of micro-batch " +
+          std::to_string(entry.microBatch) + ", but its slot was given to " +
+          "micro-batch " + std::to_string(made));
     return Status::success();
   }
 
-  Status write(int id, int queue) {
-    int other = 1 - queue, root = rootOf(plan, id);
-    for (int o : overlaps[id]) {
-      if (last[o].writes[other] > clocks[queue][other])
-        return unordered(id, o, "writes");
-      if (last[o].reads[other] > clocks[queue][other])
-        return unordered(id, o, "reads");
-      if (rootOf(plan, o) != root)
-        written[rootOf(plan, o)].clear();
-    }
+  void write(int id, const ScheduleEntry &entry) {
+    int root = rootPlace(id, entry.slots);
+    for (int place : placed.overlaps(placed.placeOf(id, entry.slots)))
+      if (int other = placed.rootOfPlace(place); other != root)
+        written[other].clear();
     const Buffer &buffer = plan.buffers[id];
+    if (buffer.frame >= 0 && writer[root] != entry.microBatch)
+      written[root].clear();
+    writer[root] = entry.microBatch;
     written[root].add(buffer.offset, buffer.offset + buffer.bytes);
-    last[id].writes[queue] = clocks[queue][queue];
-    return Status::success();
   }
 
   std::string describeBuffer(int id) const {
     return "buffer " + std::to_string(id) + " \"" + plan.buffers[id].name + '"';
   }
-  Status unordered(int id, int other, const std::string &verb) const {
-    return Status::invalid("touches " + describeBuffer(id) +
-                           " while the other queue " + verb + ' ' +
-                           describeBuffer(other) + ": no event orders them");
+  Status unordered(const QueueOrder::Conflict &conflict) const {
+    return Status::invalid("touches " + describeBuffer(conflict.buffer) +
+                           " while the other queue " +
+                           (conflict.earlierWrites ? "writes " : "reads ") +
+                           describeBuffer(conflict.earlierBuffer) +
+                           ": no event orders them");
   }
 
   const Plan &plan;
-  const std::vector<std::vector<int>> &overlaps;
-  std::vector<Coverage> written; ///< by root
-  std::vector<LastAccess> last;  ///< by buffer
-  std::array<Clock, kQueues> clocks{};
-  std::map<int, Clock> signalled;
+  const PlacedBuffers &placed;
+  QueueOrder order;
+  std::vector<Coverage> written; ///< by place of the root
+  std::vector<int64_t> writer;   ///< micro-batch, by place of the root
 };
 
-Status checkPersistent(const Plan &plan,
-                       const std::vector<std::vector<int>> &overlaps) {
-  for (const Buffer &buffer : plan.buffers)
-    if (isPersistent(buffer.kind))
-      for (int other : overlaps[buffer.id])
-        if (rootOf(plan, other) != rootOf(plan, buffer.id))
-          return Status::invalid(
-              "buffers[" + std::to_string(buffer.id) + "] \"" + buffer.name +
-              "\": persists, but shares bytes with buffer " +
-              std::to_string(other) + " \"" + plan.buffers[other].name + '"');
+Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
+  for (size_t place = 0; place < placed.size(); ++place) {
+    const Buffer &buffer = plan.buffers[placed.bufferAt(place)];
+    if (!isPersistent(buffer.kind))
+      continue;
+    for (int other : placed.overlaps(place))
+      if (int id = placed.bufferAt(other);
+          rootOf(plan, id) != rootOf(plan, buffer.id))
+        return Status::invalid(
+            "buffers[" + std::to_string(buffer.id) + "] \"" + buffer.name +
+            "\": persists, but shares bytes with buffer " + std::to_string(id) +
+            " \"" + plan.buffers[id].name + '"');
+  }
+  return Status::success();
+}
+
+/// What lies in different frames is taken to be apart.
+Status checkFramesApart(const Plan &plan) {
+  for (const Frame &a : plan.frames)
+    for (const Frame &b : plan.frames)
+      if (a.id < b.id && a.stage == b.stage &&
+          a.offset < b.offset + b.bytes * b.count &&
+          b.offset < a.offset + a.bytes * a.count)
+        return Status::invalid("frames[" + std::to_string(b.id) +
+                               "]: shares bytes with frame " +
+                               std::to_string(a.id));
   return Status::success();
 }
 
@@ -189,19 +168,42 @@ bool isStored(const Plan &plan, int output) {
   return false;
 }
 
-Status checkOutputs(const Plan &plan, const Walk &walk) {
+Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    if (isStored(plan, static_cast<int>(i)))
-      continue;
     const Port &port = plan.outputs[i];
+    const Buffer &buffer = plan.buffers[port.buffer];
+    if (buffer.stage != stage || isStored(plan, static_cast<int>(i)))
+      continue;
     std::string place =
         "outputs[" + std::to_string(i) + "] \"" + port.name + "\": ";
     if (port.layout.mentions(kMicroBatchAxis))
       return Status::invalid(place + "layout mentions mb, but no store_output "
                                      "takes it per micro-batch");
-    if (!walk.holds(port.buffer))
+    if (buffer.frame >= 0)
+      return Status::invalid(place + "buffer " + std::to_string(port.buffer) +
+                             " is in a frame, but no store_output takes it");
+    if (!walk.holds(port.buffer, {}))
       return Status::invalid(place + "buffer " + std::to_string(port.buffer) +
                              " does not hold it at the end of the step");
+  }
+  return Status::success();
+}
+
+Status checkStage(const Plan &plan, int64_t stage) {
+  PlacedBuffers placed(plan, stage);
+  DPC_TRY(checkPersistent(plan, placed));
+  // Most plans have one schedule for all ranks: walk each distinct one once.
+  std::vector<const std::vector<ScheduleEntry> *> done;
+  for (size_t rank = 0; rank < plan.schedule.size(); ++rank) {
+    const auto &schedule = plan.schedule[rank];
+    if (plan.mesh.stageOf(rank) != stage ||
+        std::any_of(done.begin(), done.end(),
+                    [&](const auto *other) { return *other == schedule; }))
+      continue;
+    done.push_back(&schedule);
+    Walk walk(plan, placed);
+    DPC_TRY(walk.run(schedule));
+    DPC_TRY(checkOutputs(plan, stage, walk));
   }
   return Status::success();
 }
@@ -209,21 +211,9 @@ Status checkOutputs(const Plan &plan, const Walk &walk) {
 } // namespace
 
 Status checkLiveness(const Plan &plan) {
-  std::vector<std::vector<int>> overlaps = overlapsOf(plan);
-  DPC_TRY(checkPersistent(plan, overlaps));
-  // Most plans have one schedule for all ranks: walk each distinct one once.
-  std::set<std::vector<std::pair<std::string, int64_t>>> done;
-  for (const auto &schedule : plan.schedule) {
-    std::vector<std::pair<std::string, int64_t>> key;
-    key.reserve(schedule.size());
-    for (const ScheduleEntry &entry : schedule)
-      key.emplace_back(entry.phase, entry.microBatch);
-    if (!done.insert(key).second)
-      continue;
-    Walk walk(plan, overlaps);
-    DPC_TRY(walk.run(schedule));
-    DPC_TRY(checkOutputs(plan, walk));
-  }
+  DPC_TRY(checkFramesApart(plan));
+  for (int64_t stage = 0; stage < plan.mesh.stages(); ++stage)
+    DPC_TRY(checkStage(plan, stage));
   return Status::success();
 }
 

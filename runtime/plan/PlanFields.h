@@ -31,11 +31,21 @@ template <typename V> void fields(V &visit, Is<Group> auto &v) {
   visit("axes", v.axes);
   visit("members", v.members);
 }
+template <typename V> void fields(V &visit, Is<Frame> auto &v) {
+  visit("id", v.id);
+  visit("stage", v.stage);
+  visit("chunk", v.chunk);
+  visit("bytes", v.bytes);
+  visit("count", v.count);
+  visit("offset", v.offset);
+}
 template <typename V> void fields(V &visit, Is<Buffer> auto &v) {
   visit("id", v.id);
   visit("name", v.name);
   visit("dtype", v.dtype);
   visit("shape", v.shape);
+  visit("stage", v.stage);
+  visit("frame", v.frame);
   visit("offset", v.offset);
   visit("bytes", v.bytes);
   visit("kind", v.kind);
@@ -53,6 +63,7 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   visit("of", v.of);
   visit("slot", v.slot);
   visit("buffer", v.buffer);
+  visit("copies", v.copies);
   visit("dtype", v.dtype);
   visit("global_shape", v.globalShape);
   visit("layout", v.layout);
@@ -84,9 +95,14 @@ template <typename V> void fields(V &visit, Is<ScalarExpr> auto &v) {
   visit("size", v.size);
   visit("axes", v.axes);
 }
+template <typename V> void fields(V &visit, Is<FrameSlot> auto &v) {
+  visit("frame", v.frame);
+  visit("slot", v.slot);
+}
 template <typename V> void fields(V &visit, Is<ScheduleEntry> auto &v) {
   visit("phase", v.phase);
   visit("micro_batch", v.microBatch);
+  visit("slots", v.slots);
 }
 
 template <typename V> void fields(V &visit, Is<KernelOp> auto &v) {
@@ -153,12 +169,14 @@ template <typename V> void fields(V &visit, Is<SendOp> auto &v) {
   visit("buffer", v.buffer);
   visit("shift", v.shift);
   visit("wrap", v.wrap);
+  visit("tag", v.tag);
 }
 template <typename V> void fields(V &visit, Is<RecvOp> auto &v) {
   visit("group", v.group);
   visit("buffer", v.buffer);
   visit("shift", v.shift);
   visit("wrap", v.wrap);
+  visit("tag", v.tag);
 }
 template <typename V> void fields(V &visit, Is<CopyOp> auto &v) {
   visit("in", v.in);
@@ -173,6 +191,7 @@ template <typename V> void fields(V &visit, Is<FillOp> auto &v) {
 }
 template <typename V> void fields(V &visit, Is<LoadInputOp> auto &v) {
   visit("input", v.input);
+  visit("buffer", v.buffer);
 }
 template <typename V> void fields(V &visit, Is<StoreOutputOp> auto &v) {
   visit("output", v.output);
@@ -198,6 +217,7 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("kernel_hash", v.kernelHash);
   visit("arena_bytes", v.arenaBytes);
   visit("groups", v.groups);
+  visit("frames", v.frames);
   visit("buffers", v.buffers);
   visit("tensors", v.tensors);
   visit("inputs", v.inputs);

@@ -39,6 +39,12 @@ constexpr int64_t kMaxMicroBatches = 1 << 20;
 
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
+Status within(const std::string &place, Status status) {
+  if (status.ok())
+    return status;
+  return Status(status.code(), place + ": " + status.message());
+}
+
 Status checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   std::set<std::string> names;
@@ -111,6 +117,76 @@ Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
   return Status::success();
 }
 
+Status checkFrame(const Plan &plan, const Frame &frame) {
+  if (frame.stage < 0 || frame.stage >= plan.mesh.stages())
+    return Status::invalid("stage is " + std::to_string(frame.stage) +
+                           ", the mesh has " +
+                           std::to_string(plan.mesh.stages()));
+  if (frame.chunk < 0)
+    return Status::invalid("chunk is " + std::to_string(frame.chunk));
+  if (frame.bytes < 0 || frame.bytes % 64 != 0 || frame.offset < 0 ||
+      frame.offset % 64 != 0)
+    return Status::invalid("bytes is " + std::to_string(frame.bytes) +
+                           " and offset " + std::to_string(frame.offset) +
+                           ", expected multiples of 64");
+  int64_t bytes = 0, arena = plan.arenaBytes[frame.stage];
+  if (frame.count < 1 ||
+      __builtin_mul_overflow(frame.bytes, frame.count, &bytes) ||
+      frame.offset > arena || bytes > arena - frame.offset)
+    return Status::invalid("count is " + std::to_string(frame.count) +
+                           ": slots of " + std::to_string(frame.bytes) +
+                           " bytes from offset " +
+                           std::to_string(frame.offset) +
+                           " on do not fit the stage's arena (arena_bytes " +
+                           std::to_string(arena) + ")");
+  return Status::success();
+}
+
+Status checkFrames(const Plan &plan) {
+  std::set<std::pair<int64_t, int64_t>> seen;
+  for (size_t i = 0; i < plan.frames.size(); ++i) {
+    const Frame &frame = plan.frames[i];
+    std::string place = "frames[" + std::to_string(i) + "]";
+    if (frame.id != static_cast<int>(i))
+      return Status::invalid(place + ": id is " + std::to_string(frame.id) +
+                             ", expected its position");
+    DPC_TRY(within(place, checkFrame(plan, frame)));
+    if (!seen.insert({frame.stage, frame.chunk}).second)
+      return Status::invalid(place + ": stage " + std::to_string(frame.stage) +
+                             " has a frame of chunk " +
+                             std::to_string(frame.chunk) + " already");
+  }
+  return Status::success();
+}
+
+/// The buffer lies in its stage's arena or in a slot of its frame.
+Status checkRoom(const Plan &plan, const Buffer &buffer) {
+  if (buffer.stage < 0 || buffer.stage >= plan.mesh.stages())
+    return Status::invalid("stage is " + std::to_string(buffer.stage) +
+                           ", the mesh has " +
+                           std::to_string(plan.mesh.stages()));
+  int64_t room = plan.arenaBytes[buffer.stage];
+  if (buffer.frame != -1) {
+    if (buffer.frame < 0 ||
+        buffer.frame >= static_cast<int>(plan.frames.size()) ||
+        plan.frames[buffer.frame].stage != buffer.stage)
+      return Status::invalid("frame is " + std::to_string(buffer.frame) +
+                             ", expected a frame of stage " +
+                             std::to_string(buffer.stage) + " or -1");
+    if (isPersistent(buffer.kind))
+      return Status::invalid("frame is " + std::to_string(buffer.frame) +
+                             ", but the buffer persists");
+    room = plan.frames[buffer.frame].bytes;
+  }
+  if (buffer.offset <= room && buffer.bytes <= room - buffer.offset)
+    return Status::success();
+  return Status::invalid(
+      "offset " + std::to_string(buffer.offset) + " plus " +
+      std::to_string(buffer.bytes) + " bytes passes the " +
+      (buffer.frame < 0 ? "arena's end (arena_bytes " : "frame's end (bytes ") +
+      std::to_string(room) + ")");
+}
+
 Status checkBuffer(const Plan &plan, const Buffer &buffer) {
   int64_t elements = checkedElements(buffer.shape), bytes = 0;
   if (elements < 0 ||
@@ -126,13 +202,7 @@ Status checkBuffer(const Plan &plan, const Buffer &buffer) {
     return Status::invalid("offset is " + std::to_string(buffer.offset) +
                            ", expected a multiple of " +
                            std::to_string(alignment));
-  if (buffer.offset > plan.arenaBytes ||
-      bytes > plan.arenaBytes - buffer.offset)
-    return Status::invalid("offset " + std::to_string(buffer.offset) +
-                           " plus " + std::to_string(bytes) +
-                           " bytes passes the arena's end (arena_bytes " +
-                           std::to_string(plan.arenaBytes) + ")");
-  return Status::success();
+  return checkRoom(plan, buffer);
 }
 
 Status checkView(const Plan &plan, const Buffer &buffer) {
@@ -143,6 +213,9 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
                            ", expected a buffer or -1");
   const Buffer &parent = plan.buffers[buffer.viewOf];
+  if (parent.stage != buffer.stage || parent.frame != buffer.frame)
+    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+                           ", which is of another stage or frame");
   if (parent.viewOf != -1)
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
                            ", which is a view itself");
@@ -155,12 +228,13 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
 }
 
 /// What tensors, inputs and outputs share: a buffer that has room for a shard.
-template <typename T> Status checkHome(const Plan &plan, const T &value) {
-  if (value.buffer < 0 || value.buffer >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid("buffer is " + std::to_string(value.buffer) +
+template <typename T>
+Status checkHome(const Plan &plan, const T &value, int id) {
+  if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
+    return Status::invalid("buffer is " + std::to_string(id) +
                            ", the plan has " +
                            std::to_string(plan.buffers.size()));
-  const Buffer &buffer = plan.buffers[value.buffer];
+  const Buffer &buffer = plan.buffers[id];
   if (buffer.dtype != value.dtype)
     return Status::invalid("dtype is " + std::string(nameOf(value.dtype)) +
                            ", its buffer holds " +
@@ -170,6 +244,8 @@ template <typename T> Status checkHome(const Plan &plan, const T &value) {
                            describe(value.dtype, value.globalShape) +
                            " is not a size");
   DPC_TRY(checkLayout(value.layout, value.globalShape, plan.mesh));
+  if (value.layout.mentions(kPipelineAxis))
+    return Status::invalid("layout mentions pp, the axis of stages");
   std::vector<int64_t> local = localShape(value.layout, plan.mesh);
   if (checkedElements(local) != checkedElements(buffer.shape))
     return Status::invalid("layout gives shards " +
@@ -195,20 +271,32 @@ Status checkSource(const Tensor &tensor) {
   return Status::success();
 }
 
-Status checkTensor(const Plan &plan, const Tensor &tensor) {
-  DPC_TRY(checkHome(plan, tensor));
-  if (tensor.layout.mentions(kMicroBatchAxis))
-    return Status::invalid("layout mentions mb, but the value persists");
-  BufferKind kind = plan.buffers[tensor.buffer].kind;
+Status checkTensorHome(const Plan &plan, const Tensor &tensor, int id) {
+  DPC_TRY(checkHome(plan, tensor, id));
+  BufferKind kind = plan.buffers[id].kind;
   BufferKind expected = tensor.role == TensorRole::State
                             ? BufferKind::Optimizer
                             : BufferKind::Parameter;
   if (kind != expected)
-    return Status::invalid("a " + std::string(nameOf(tensor.role)) +
-                           " needs a buffer of kind " +
-                           std::string(nameOf(expected)) + ", buffer " +
-                           std::to_string(tensor.buffer) + " is of kind " +
-                           std::string(nameOf(kind)));
+    return Status::invalid(
+        "a " + std::string(nameOf(tensor.role)) + " needs a buffer of kind " +
+        std::string(nameOf(expected)) + ", buffer " + std::to_string(id) +
+        " is of kind " + std::string(nameOf(kind)));
+  return Status::success();
+}
+
+Status checkTensor(const Plan &plan, const Tensor &tensor) {
+  DPC_TRY(checkTensorHome(plan, tensor, tensor.buffer));
+  if (tensor.layout.mentions(kMicroBatchAxis))
+    return Status::invalid("layout mentions mb, but the value persists");
+  std::set<int64_t> stages{plan.buffers[tensor.buffer].stage};
+  for (int copy : tensor.copies) {
+    DPC_TRY(within("copies", checkTensorHome(plan, tensor, copy)));
+    if (!stages.insert(plan.buffers[copy].stage).second)
+      return Status::invalid("copies: stage " +
+                             std::to_string(plan.buffers[copy].stage) +
+                             " has the value already");
+  }
   bool isState = tensor.role == TensorRole::State;
   if (isState == tensor.of.empty() || isState == tensor.slot.empty())
     return Status::invalid(isState ? "of or slot is empty in a state"
@@ -225,12 +313,6 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   return checkSource(tensor);
 }
 
-Status within(const std::string &place, Status status) {
-  if (status.ok())
-    return status;
-  return Status(status.code(), place + ": " + status.message());
-}
-
 Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
                   const std::string &list) {
   std::set<std::string> names;
@@ -243,13 +325,13 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
     if (port.limit < 0)
       return Status::invalid(place + ": limit is " +
                              std::to_string(port.limit));
-    DPC_TRY(within(place, checkHome(plan, port)));
+    DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
   }
   return Status::success();
 }
 
 Status checkScalars(const Plan &plan) {
-  std::set<std::string> names;
+  std::set<std::pair<std::string, int64_t>> names;
   std::set<int> buffers;
   for (size_t i = 0; i < plan.scalars.size(); ++i) {
     const ScalarInput &scalar = plan.scalars[i];
@@ -257,8 +339,6 @@ Status checkScalars(const Plan &plan) {
         "scalars[" + std::to_string(i) + "] " + quoted(scalar.name);
     if (scalar.name != "lr" && scalar.name != "step")
       return Status::invalid(place + ": expected lr or step");
-    if (!names.insert(scalar.name).second)
-      return Status::invalid(place + ": listed twice");
     if (scalar.buffer < 0 ||
         scalar.buffer >= static_cast<int>(plan.buffers.size()))
       return Status::invalid(place + ": buffer is " +
@@ -270,6 +350,9 @@ Status checkScalars(const Plan &plan) {
       return Status::invalid(place + ": buffer " +
                              std::to_string(scalar.buffer) +
                              " is not one f32 of kind scalar");
+    if (!names.insert({scalar.name, buffer.stage}).second)
+      return Status::invalid(place + ": listed twice for stage " +
+                             std::to_string(buffer.stage));
     if (!buffers.insert(scalar.buffer).second)
       return Status::invalid(place + ": buffer " +
                              std::to_string(scalar.buffer) + " is used twice");
@@ -293,8 +376,15 @@ Status checkHeader(const Plan &plan) {
 }
 
 Status checkBuffers(const Plan &plan) {
-  if (plan.arenaBytes < 0)
-    return Status::invalid("arena_bytes is " + std::to_string(plan.arenaBytes));
+  if (static_cast<int64_t>(plan.arenaBytes.size()) != plan.mesh.stages())
+    return Status::invalid("arena_bytes has " +
+                           std::to_string(plan.arenaBytes.size()) +
+                           " numbers, the mesh has " +
+                           std::to_string(plan.mesh.stages()) + " stages");
+  for (int64_t bytes : plan.arenaBytes)
+    if (bytes < 0)
+      return Status::invalid("arena_bytes is " + std::to_string(bytes));
+  DPC_TRY(checkFrames(plan));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer &buffer = plan.buffers[i];
     std::string place =
@@ -321,10 +411,12 @@ Status checkTensors(const Plan &plan) {
     if (tensor.name.empty() || !names.insert(tensor.name).second)
       return Status::invalid(place + ": name is empty or used twice");
     DPC_TRY(within(place, checkTensor(plan, tensor)));
-    if (!buffers.insert(tensor.buffer).second)
-      return Status::invalid(place + ": buffer " +
-                             std::to_string(tensor.buffer) +
-                             " holds another tensor already");
+    std::vector<int> homes = tensor.copies;
+    homes.push_back(tensor.buffer);
+    for (int home : homes)
+      if (!buffers.insert(home).second)
+        return Status::invalid(place + ": buffer " + std::to_string(home) +
+                               " holds another tensor already");
   }
   DPC_TRY(checkPorts(plan, plan.inputs, "inputs"));
   DPC_TRY(checkPorts(plan, plan.outputs, "outputs"));

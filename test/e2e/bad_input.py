@@ -307,7 +307,7 @@ class BadRun(Refusal):
 
     def test_plan_of_another_version(self):
         self.edit(lambda text: re.sub(r'"version": *1\b', '"version": 2', text, count=1))
-        self.run_plan("plan.json", "version 2", "reads 1")
+        self.run_plan("plan.json", "version 1", "reads 2")
 
     def test_truncated_plan(self):
         self.edit(lambda text: text[:len(text) // 2])

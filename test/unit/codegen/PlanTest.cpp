@@ -92,7 +92,7 @@ TEST(Plan, EqualKernelsShareCode) {
       symbols.insert(kernel->symbol);
   EXPECT_EQ(symbols.size(), 1u);
   // Two values are live at a time, and the output.
-  EXPECT_LE(step.plan.arenaBytes, 3 * 256);
+  EXPECT_LE(step.plan.arenaBytes[0], 3 * 256);
 }
 
 // A gradient bucket may not reuse bytes that a running collective reads.

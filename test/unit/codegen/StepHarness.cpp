@@ -46,7 +46,7 @@ Step::Step(const std::string &text) {
     if (!library)
       error = dlerror();
   }
-  arena.resize(plan.arenaBytes + 64);
+  arena.resize(plan.arenaBytes[0] + 64);
   // Whatever is read without being written must show.
   std::memset(arena.data(), 0xff, arena.size());
 }

@@ -128,18 +128,93 @@ TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
     for (int message = 0; message < 3; ++message) {
       std::vector<int32_t> data(count, rank * 10 + message);
       ASSERT_EQ(test::message(comm.send(kWorldGroup, data.data(), count * 4,
-                                        (rank + 1) % size)),
+                                        (rank + 1) % size, 7)),
                 "");
     }
     for (int message = 0; message < 3; ++message) {
       std::vector<int32_t> data(count);
       int from = (rank + size - 1) % size;
-      ASSERT_EQ(
-          test::message(comm.recv(kWorldGroup, data.data(), count * 4, from)),
-          "");
+      ASSERT_EQ(test::message(
+                    comm.recv(kWorldGroup, data.data(), count * 4, from, 7)),
+                "");
       ASSERT_EQ(data.front(), from * 10 + message);
       ASSERT_EQ(data.back(), from * 10 + message);
     }
+  });
+}
+
+/// A message waits for the recv with its tag, whatever else arrives before.
+TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    int size = comm.size(), rank = comm.rank();
+    if (size == 1)
+      return;
+    constexpr int64_t count = 50000;
+    constexpr int64_t tags = 4, rounds = 3;
+    for (int64_t round = 0; round < rounds; ++round)
+      for (int64_t tag = 0; tag < tags; ++tag) {
+        std::vector<int32_t> data(count * (tag % 2) + 1,
+                                  static_cast<int32_t>(round * 10 + tag));
+        auto bytes = static_cast<int64_t>(data.size() * 4);
+        ASSERT_EQ(message(comm.send(kWorldGroup, data.data(), bytes,
+                                    (rank + 1) % size, tag)),
+                  "");
+      }
+    for (int64_t tag = tags - 1; tag >= 0; --tag)
+      for (int64_t round = 0; round < rounds; ++round) {
+        std::vector<int32_t> data(count * (tag % 2) + 1);
+        auto bytes = static_cast<int64_t>(data.size() * 4);
+        ASSERT_EQ(message(comm.recv(kWorldGroup, data.data(), bytes,
+                                    (rank + size - 1) % size, tag)),
+                  "");
+        ASSERT_EQ(data.front(), round * 10 + tag);
+        ASSERT_EQ(data.back(), round * 10 + tag);
+      }
+    ASSERT_EQ(message(comm.barrier(kWorldGroup)), "");
+  });
+}
+
+/// Equal tags of different groups are different messages.
+TEST_P(CommTest, GroupsKeepTheirMessagesApart) {
+  if (GetParam() != 4)
+    return;
+  Mesh mesh{{{"pp", 2}, {"dp", 2}}, 1};
+  std::vector<Group> groups = {
+      {0, {"pp"}, groupMembers(mesh, {"pp"})},
+      {1, {"pp", "dp"}, groupMembers(mesh, {"pp", "dp"})}};
+  onRanks(4, kTimeout, [&](Communicator &comm) {
+    ASSERT_EQ(message(comm.makeGroups(groups)), "");
+    int rank = comm.rank();
+    if (rank < 2) {
+      for (int group : {0, 1}) {
+        int32_t value = rank * 10 + group;
+        int peer = group == 0 ? 1 : rank + 2;
+        ASSERT_EQ(message(comm.send(group, &value, 4, peer, 3)), "");
+      }
+    } else {
+      for (int group : {1, 0}) {
+        int32_t value = -1;
+        int peer = group == 0 ? 0 : rank - 2;
+        ASSERT_EQ(message(comm.recv(group, &value, 4, peer, 3)), "");
+        EXPECT_EQ(value, (rank - 2) * 10 + group);
+      }
+    }
+    ASSERT_EQ(message(comm.barrier(kWorldGroup)), "");
+  });
+}
+
+/// A recv that nobody sends to says from whom.
+TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
+  if (GetParam() == 1)
+    return;
+  onRanks(GetParam(), 0.4, [](Communicator &comm) {
+    if (comm.rank() != 0)
+      return;
+    static auto *kept = new float(0); // see ALateRankIsNamed
+    Status status = comm.recv(kWorldGroup, kept, 4, 1, 9);
+    EXPECT_EQ(status.code(), Code::Timeout);
+    EXPECT_EQ(status.message(),
+              "rank 0 waited 0.4 s in recv with tag 9 for rank 1");
   });
 }
 

@@ -208,7 +208,7 @@ TEST_F(DpcRun, BadPlansGetOneLine) {
   plan.version = 7;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
   expectError(run("plan"), "plan version 7 is not supported, this build "
-                           "reads 1");
+                           "reads 2");
   std::string text = planToJson(planFor(2));
   size_t number = text.find("\"m\":") + 4;
   text[number] = text[number] == '1' ? '2' : '1';

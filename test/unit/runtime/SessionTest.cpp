@@ -14,6 +14,8 @@ using test::addBuffer;
 using test::leastSquares;
 using test::leastSquaresStep;
 using test::ramp;
+using test::twoStages;
+using test::twoStagesStep;
 
 HostTensor identity() {
   HostTensor eye = HostTensor::zeros(DType::F32, {4, 4});
@@ -61,6 +63,68 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
                     std::tuple{4, 3, 16}));
 
+HostTensor identity(int64_t size) {
+  HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
+  for (int64_t i = 0; i < size; ++i)
+    eye.set(i * (size + 1), 1);
+  return eye;
+}
+
+class TwoStages : public testing::TestWithParam<std::tuple<int, int, int>> {};
+
+/// Activations of all micro-batches are alive at once, in slots of frames.
+TEST_P(TwoStages, FollowsOneDevice) {
+  auto [dp, microBatches, rows] = GetParam();
+  RunRequest request;
+  request.steps = 3;
+  request.tensors = {{"a", ramp({4, 3}, 0.125, 0.5)},
+                     {"b", ramp({3, 2}, -0.25, 0.5)},
+                     {"eye", identity(4)},
+                     {"eye.b", identity(3)}};
+  request.inputs = {{{"x", ramp({rows, 4}, 1.0 / 32, 0.25)}},
+                    {{"x", ramp({rows, 4}, -1.0 / 64, 0.125)}}};
+  HostTensor a = request.tensors["a"], b = request.tensors["b"];
+  std::vector<double> losses;
+  for (int step = 0; step < 3; ++step)
+    losses.push_back(twoStagesStep(request.inputs[step % 2].at("x"), a, b));
+  Expected<RunResult> result =
+      runPlan(twoStages(dp, microBatches, rows), ".", request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  for (int step = 0; step < 3; ++step)
+    EXPECT_NEAR(result->outputs[step]["loss"].at(0), losses[step],
+                1e-5 * losses[step]);
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_NEAR(result->tensors["a"].at(i), a.at(i), 1e-6);
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(result->tensors["b"].at(i), b.at(i), 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, TwoStages,
+                         testing::Values(std::tuple{1, 1, 8},
+                                         std::tuple{1, 4, 8},
+                                         std::tuple{2, 3, 8},
+                                         std::tuple{3, 5, 11}));
+
+TEST(Session, AStageThatSendsLateIsNamed) {
+  Plan plan = twoStages(1, 2);
+  plan.kernelFile = "none.so";
+  plan.kernelHash = "0000000000000000";
+  int grad = std::get<FillOp>(plan.phases["s0.setup"][0].op).buffer;
+  KernelOp stall{"stall", {grad, grad}, {1}, {}};
+  plan.phases["s0.setup"].push_back({Queue::Compute, {}, -1, "", 0, stall});
+  KernelLibrary kernels = KernelLibrary::of(
+      {{"stall", [](void *const *, const int64_t *) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(900));
+        }}});
+  RunRequest request;
+  request.timeoutSeconds = 0.2;
+  request.init = *InitChoice::parse("random:1");
+  Expected<RunResult> result = runPlan(plan, ".", kernels, request);
+  EXPECT_EQ(result.status().message(),
+            "step 1, s1.forward of micro-batch 0, recv y: rank 1 waited 0.2 s "
+            "in recv with tag 2 for rank 0");
+}
+
 TEST(Session, PoisonReachesWhatReadsPadding) {
   // 5 rows over 4 ranks leave padding, which this plan sums: NaN shows it.
   RunRequest request = leastSquaresRequest(5);
@@ -94,7 +158,7 @@ TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
                {ScalarKind::Const, local, 0, {}}}};
   plan.phases["forward"] = {{Queue::Compute, {}, -1, "", 0, op},
                             {Queue::Compute, {}, -1, "", 0, StoreOutputOp{0}}};
-  plan.schedule.assign(3, {{"forward", 0}, {"forward", 1}});
+  plan.schedule.assign(3, {{"forward", 0, {}}, {"forward", 1, {}}});
   KernelLibrary kernels = KernelLibrary::of(
       {{"first_row", [](void *const *buffers, const int64_t *scalars) {
           for (int64_t i = 0; i < scalars[1]; ++i)

@@ -3,7 +3,9 @@
 namespace dpc::rt::test {
 
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
-              std::vector<int64_t> shape, DType dtype) {
+              std::vector<int64_t> shape, DType dtype, int64_t stage,
+              int frame) {
+  plan.arenaBytes.resize(plan.mesh.stages());
   Buffer buffer;
   buffer.id = static_cast<int>(plan.buffers.size());
   buffer.name = name;
@@ -11,8 +13,11 @@ int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
   buffer.dtype = dtype;
   buffer.bytes = numElements(shape) * sizeOf(dtype);
   buffer.shape = std::move(shape);
-  buffer.offset = plan.arenaBytes;
-  plan.arenaBytes += (buffer.bytes + 63) / 64 * 64;
+  int64_t &end = frame < 0 ? plan.arenaBytes[stage] : plan.frames[frame].bytes;
+  buffer.stage = stage;
+  buffer.frame = frame;
+  buffer.offset = end;
+  end += (buffer.bytes + 63) / 64 * 64;
   plan.buffers.push_back(buffer);
   return buffer.id;
 }
@@ -59,7 +64,7 @@ void addPhases(Plan &plan, const Ids &id, int64_t local) {
   MatmulOp squares = product(id.y, id.y, id.loss, 1, 1, 2 * local);
   squares.beta = 1;
   plan.phases["forward"] = {
-      compute("load x", LoadInputOp{0}),
+      compute("load x", LoadInputOp{0, id.x}),
       compute("x w", product(id.x, id.w, id.y, local, 2, 4)),
       compute("sum of squares", squares, {}, 0)};
   MatmulOp gradient = product(id.x, id.y, id.grad, 4, 2, local);
@@ -104,12 +109,12 @@ Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows) {
   plan.inputs = {{"x", id.x, DType::F32, {rows, 4}, layout}};
   plan.outputs = {{"loss", id.loss, DType::F32, {}, Layout{}}};
   addPhases(plan, id, local);
-  std::vector<ScheduleEntry> schedule = {{"setup", 0}};
+  std::vector<ScheduleEntry> schedule = {{"setup", 0, {}}};
   for (int64_t mb = 0; mb < microBatches; ++mb) {
-    schedule.push_back({"forward", mb});
-    schedule.push_back({"backward", mb});
+    schedule.push_back({"forward", mb, {}});
+    schedule.push_back({"backward", mb, {}});
   }
-  schedule.push_back({"update", 0});
+  schedule.push_back({"update", 0, {}});
   plan.schedule.assign(static_cast<size_t>(dp), schedule);
   return plan;
 }
@@ -129,6 +134,183 @@ double leastSquaresStep(const HostTensor &x, HostTensor &w) {
     }
   for (int64_t i = 0; i < 8; ++i)
     w.set(i, w.at(i) - gradient[i] / 64);
+  return loss;
+}
+
+//===----------------------------------------------------------------------===//
+// Two stages
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct StageIds {
+  int x, a, b, y, yIn, dy, dyIn, z, gradA, gradB, loss, eyeA, eyeB;
+};
+
+Instruction comm(const std::string &name, OpVariant op, std::vector<int> waits,
+                 int signals = -1) {
+  return {Queue::Comm, std::move(waits), signals, name, 0, std::move(op)};
+}
+
+MatmulOp update(int eye, int grad, int value, int64_t m, int64_t n) {
+  MatmulOp op = product(eye, grad, value, m, n, m);
+  op.alpha = -1.0 / 64;
+  op.beta = 1;
+  return op;
+}
+
+/// 2 y' z into grad, and 2 z w' into dy.
+MatmulOp weightGradient(int y, int z, int grad, int64_t m, int64_t n,
+                        int64_t rows, double scale) {
+  MatmulOp op = product(y, z, grad, m, n, rows);
+  op.transA = true;
+  op.lda = m;
+  op.alpha = scale;
+  op.beta = 1;
+  return op;
+}
+
+StageIds addStageBuffers(Plan &plan, int64_t local) {
+  plan.frames = {{0, 0, 0, 0, plan.mesh.microBatches, 0},
+                 {1, 1, 0, 0, plan.mesh.microBatches, 0}};
+  auto add = [&](const char *name, BufferKind kind, std::vector<int64_t> shape,
+                 int64_t stage, int frame = -1) {
+    return addBuffer(plan, name, kind, std::move(shape), DType::F32, stage,
+                     frame);
+  };
+  StageIds id;
+  id.a = add("a", BufferKind::Parameter, {4, 3}, 0);
+  id.eyeA = add("eye", BufferKind::Parameter, {4, 4}, 0);
+  id.gradA = add("a.grad", BufferKind::Gradient, {4, 3}, 0);
+  id.x = add("x", BufferKind::Input, {local, 4}, 0, 0);
+  id.y = add("y", BufferKind::Workspace, {local, 3}, 0);
+  id.dyIn = add("dy", BufferKind::Communication, {local, 3}, 0);
+  id.b = add("b", BufferKind::Parameter, {3, 2}, 1);
+  id.eyeB = add("eye.b", BufferKind::Parameter, {3, 3}, 1);
+  id.gradB = add("b.grad", BufferKind::Gradient, {3, 2}, 1);
+  id.yIn = add("y", BufferKind::Activation, {local, 3}, 1, 1);
+  id.z = add("z", BufferKind::Activation, {local, 2}, 1, 1);
+  id.dy = add("dy", BufferKind::Workspace, {local, 3}, 1);
+  id.loss = add("loss", BufferKind::Output, {}, 1);
+  for (Frame &frame : plan.frames) {
+    frame.offset = plan.arenaBytes[frame.stage];
+    plan.arenaBytes[frame.stage] += frame.bytes * frame.count;
+  }
+  return id;
+}
+
+void addStagePhases(Plan &plan, const StageIds &id, int64_t local) {
+  plan.phases["s0.setup"] = {compute("clear", FillOp{id.gradA, 0})};
+  plan.phases["s0.forward"] = {
+      compute("load x", LoadInputOp{0, id.x}),
+      compute("x a", product(id.x, id.a, id.y, local, 3, 4), {1}, 0),
+      comm("send y", SendOp{0, id.y, 1, false, 1}, {0}, 1)};
+  plan.phases["s0.backward"] = {
+      comm("recv dy", RecvOp{0, id.dyIn, 1, false, 2}, {3}, 2),
+      compute("gradient a",
+              weightGradient(id.x, id.dyIn, id.gradA, 4, 3, local, 1), {2}, 3)};
+  plan.phases["s0.update"] = {
+      comm("reduce a", AllReduceOp{1, {id.gradA}}, {3}, 4),
+      compute("update a", update(id.eyeA, id.gradA, id.a, 4, 3), {4})};
+  MatmulOp squares = product(id.z, id.z, id.loss, 1, 1, 2 * local);
+  squares.beta = 1;
+  MatmulOp back = product(id.z, id.b, id.dy, local, 3, 2);
+  back.transB = true;
+  back.ldb = 2;
+  back.alpha = 2;
+  plan.phases["s1.setup"] = {compute("clear", FillOp{id.gradB, 0}),
+                             compute("clear loss", FillOp{id.loss, 0})};
+  plan.phases["s1.forward"] = {
+      comm("recv y", RecvOp{0, id.yIn, -1, false, 1}, {}, 10),
+      compute("y b", product(id.yIn, id.b, id.z, local, 2, 3), {10}),
+      compute("sum of squares", squares, {}, 15)};
+  plan.phases["s1.backward"] = {
+      compute("gradient b",
+              weightGradient(id.yIn, id.z, id.gradB, 3, 2, local, 2), {}, 11),
+      compute("gradient y", back, {13}, 12),
+      comm("send dy", SendOp{0, id.dy, -1, false, 2}, {12}, 13)};
+  plan.phases["s1.update"] = {
+      comm("reduce b", AllReduceOp{1, {id.gradB}}, {11}, 14),
+      comm("reduce loss", AllReduceOp{1, {id.loss}}, {15}),
+      compute("update b", update(id.eyeB, id.gradB, id.b, 3, 2), {14})};
+}
+
+} // namespace
+
+Plan twoStages(int64_t dp, int64_t microBatches, int64_t rows) {
+  Plan plan;
+  plan.model = "two-stages";
+  plan.mesh.axes = {{"pp", 2}, {"dp", dp}};
+  plan.mesh.microBatches = microBatches;
+  plan.trains = true;
+  plan.groups = {{0, {"pp"}, groupMembers(plan.mesh, {"pp"})},
+                 {1, {"dp"}, groupMembers(plan.mesh, {"dp"})}};
+  Layout layout;
+  layout.dims = {{Factor{rows, {"dp", "mb"}}}, {Factor{4, {}}}};
+  int64_t local = localShape(layout, plan.mesh)[0];
+  StageIds id = addStageBuffers(plan, local);
+  plan.tensors = {
+      parameter("a", id.a, {4, 3}), parameter("eye", id.eyeA, {4, 4}),
+      parameter("b", id.b, {3, 2}), parameter("eye.b", id.eyeB, {3, 3})};
+  plan.lrSchedule.lr = 0.5;
+  plan.inputs = {{"x", id.x, DType::F32, {rows, 4}, layout}};
+  plan.outputs = {{"loss", id.loss, DType::F32, {}, Layout{}}};
+  addStagePhases(plan, id, local);
+  for (int stage = 0; stage < 2; ++stage) {
+    std::string name = "s" + std::to_string(stage) + ".";
+    std::vector<ScheduleEntry> schedule = {{name + "setup", 0, {}}};
+    for (const char *phase : {"forward", "backward"})
+      for (int64_t mb = 0; mb < microBatches; ++mb)
+        schedule.push_back({name + phase, mb, {{stage, mb}}});
+    schedule.push_back({name + "update", 0, {}});
+    plan.schedule.insert(plan.schedule.end(), dp, schedule);
+  }
+  return plan;
+}
+
+/// a [m, k] times b [k, n].
+static std::vector<double> times(const std::vector<double> &a,
+                                 const std::vector<double> &b, int64_t m,
+                                 int64_t n, int64_t k) {
+  std::vector<double> c(m * n, 0);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t l = 0; l < k; ++l)
+        c[i * n + j] += a[i * k + l] * b[l * n + j];
+  return c;
+}
+
+static std::vector<double> transposed(const std::vector<double> &a, int64_t m,
+                                      int64_t n) {
+  std::vector<double> c(m * n);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      c[j * m + i] = a[i * n + j];
+  return c;
+}
+
+static std::vector<double> values(const HostTensor &tensor) {
+  std::vector<double> result(tensor.elements());
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    result[i] = tensor.at(i);
+  return result;
+}
+
+double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b) {
+  int64_t rows = x.shape[0];
+  std::vector<double> vx = values(x), va = values(a), vb = values(b);
+  std::vector<double> y = times(vx, va, rows, 3, 4),
+                      z = times(y, vb, rows, 2, 3);
+  std::vector<double> dy = times(z, transposed(vb, 3, 2), rows, 3, 2);
+  std::vector<double> ga = times(transposed(vx, rows, 4), dy, 4, 3, rows),
+                      gb = times(transposed(y, rows, 3), z, 3, 2, rows);
+  double loss = 0;
+  for (double v : z)
+    loss += v * v;
+  for (int64_t i = 0; i < 12; ++i)
+    a.set(i, va[i] - 2 * ga[i] / 64);
+  for (int64_t i = 0; i < 6; ++i)
+    b.set(i, vb[i] - 2 * gb[i] / 64);
   return loss;
 }
 

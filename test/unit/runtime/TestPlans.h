@@ -16,9 +16,19 @@ Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows = 8);
 /// What it computes: one step on `x`, changing `w`; returns the loss.
 double leastSquaresStep(const HostTensor &x, HostTensor &w);
 
-/// Appends a buffer behind the arena's end and returns its id.
+/// The same on loss = |x a b|^2 with a [4, 3] on pipeline stage 0 and b [3, 2]
+/// on stage 1, which take all micro-batches forward, then all backward: x and
+/// x a are in frames with a slot for each. Rows over "dp" and micro-batches.
+Plan twoStages(int64_t dp, int64_t microBatches, int64_t rows = 8);
+
+/// What it computes: one step on `x`, changing `a` and `b`; returns the loss.
+double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b);
+
+/// Appends a buffer behind the end of the stage's arena, or of the frame's
+/// slot, and returns its id.
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
-              std::vector<int64_t> shape, DType dtype = DType::F32);
+              std::vector<int64_t> shape, DType dtype = DType::F32,
+              int64_t stage = 0, int frame = -1);
 
 /// Values 0, 1, 2, ... times `scale`, minus `shift`.
 HostTensor ramp(std::vector<int64_t> shape, double scale = 1, double shift = 0);

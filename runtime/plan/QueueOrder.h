@@ -1,0 +1,98 @@
+//===- QueueOrder.h - what surely ended before what -------------*- C++ -*-===//
+//
+// A rank runs two queues over one arena. Two accesses to the same bytes, at
+// least one a write, must be ordered: by being in one queue, or by events.
+// Codegen walks the schedule to add the events that are missing, the validator
+// to see that none is.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_PLAN_QUEUEORDER_H
+#define DPC_RUNTIME_PLAN_QUEUEORDER_H
+
+#include "runtime/plan/Plan.h"
+
+#include <array>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+namespace dpc::rt {
+
+/// The buffers of one stage at their places in its arena. A buffer of a frame
+/// has a place in every slot.
+class PlacedBuffers {
+public:
+  PlacedBuffers(const Plan &plan, int64_t stage);
+
+  size_t size() const { return places.size(); }
+  /// The place of a buffer in an entry with these slots.
+  int placeOf(int buffer, const std::vector<FrameSlot> &slots) const;
+  int bufferAt(int place) const { return places[place].buffer; }
+  /// Where the buffer that `place`'s is a view of lies; `place` for no view.
+  int rootOfPlace(int place) const;
+  /// The places whose bytes meet those of `place`, itself included.
+  const std::vector<int> &overlaps(int place) const { return meets[place]; }
+
+private:
+  struct Place {
+    int buffer;
+    int64_t begin, end;
+  };
+  void findOverlaps();
+
+  const Plan &plan;
+  std::vector<Place> places;
+  std::vector<int> firstPlace; ///< by buffer
+  std::vector<std::vector<int>> meets;
+};
+
+/// Runs the schedule of one rank in order, as if it had a single queue, and
+/// keeps for each run of an instruction which runs of the other queue surely
+/// ended before it (a vector clock with one entry per queue).
+class QueueOrder {
+public:
+  /// An access of the other queue that nothing orders before `buffer`'s.
+  struct Conflict {
+    const Instruction *earlier; ///< its latest run is the one in the way
+    int buffer, earlierBuffer;
+    bool earlierWrites;
+  };
+  /// Returns true when the instruction waits for `earlier` from now on.
+  using Resolve = std::function<bool(const Conflict &)>;
+
+  explicit QueueOrder(const PlacedBuffers &placed)
+      : placed(placed), last(placed.size()) {}
+
+  /// The next run. False when a conflict is not resolved.
+  bool step(const Instruction &instruction, const Accesses &accesses,
+            const std::vector<FrameSlot> &slots, const Resolve &resolve);
+
+private:
+  static constexpr int kQueues = 2;
+  using Clock = std::array<int64_t, kQueues>;
+  /// Positions (1-based) of the latest accesses by each queue.
+  struct LastAccess {
+    Clock reads{}, writes{};
+  };
+  /// The latest access of the other queue that is in the way.
+  struct Latest {
+    int64_t position = 0;
+    int buffer = -1, earlierBuffer = -1;
+    bool earlierWrites = false;
+  };
+
+  Latest latestConflict(const Accesses &accesses,
+                        const std::vector<FrameSlot> &slots, int other) const;
+  static void merge(Clock &clock, const Clock &ended);
+
+  const PlacedBuffers &placed;
+  std::vector<LastAccess> last; ///< by place
+  std::array<Clock, kQueues> clocks{};
+  std::array<std::vector<const Instruction *>, kQueues> runs;
+  std::unordered_map<const Instruction *, Clock> lastRun;
+  std::unordered_map<int, Clock> signalled; ///< by event
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_QUEUEORDER_H
