@@ -248,6 +248,13 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
     op->setAttr(attr::kPhase, phase);
   if (atUse)
     op->setAttr(attr::kAtUse, builder.getUnitAttr());
+  // What makes less of a value happens where that is made, before it travels;
+  // what makes more of it, at every stage that reads it.
+  Operation *producer = value.getDefiningOp();
+  Attribute stage = producer ? producer->getAttr(attr::kStage) : Attribute();
+  if (stage && sizeInBytes(localType(cast<RankedTensorType>(
+                   op.getResult().getType()))) <= sizeInBytes(localType(type)))
+    op->setAttr(attr::kStage, stage);
   bool accumulates =
       mbAxis && actual(value).partialOver(*mbAxis) && !to.partialOver(*mbAxis);
   if (accumulates || late.contains(value))

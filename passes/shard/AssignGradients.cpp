@@ -1,13 +1,19 @@
 //===- AssignGradients.cpp - Sums of gradients ----------------------------===//
 //
 // What several readers send back to a value is added pairwise. Contributions
-// that lie alike are added first, so that partial ones are reduced once.
+// that lie alike are added first, so that partial ones are reduced once. In a
+// pipeline those of one stage are added there. The sums of several stages meet
+//   * for a parameter: when each is complete (over micro-batches and data),
+//   once
+//     per step; every stage that holds the parameter makes the sum itself;
+//   * else on the way back: a stage adds its own to what comes from behind.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/shard/Assigner.h"
 
 #include "passes/local/ReshardPlan.h"
 #include "passes/shard/OpTime.h"
+#include "passes/shard/Stages.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -77,29 +83,81 @@ ShardingSpec Assigner::cheapestCommon(ArrayRef<Value> values) const {
   return best;
 }
 
+/// Adds contributions of one stage; `like` says when.
+Value Assigner::sumUp(OpBuilder &builder, ArrayRef<Value> addends,
+                      Operation *like) {
+  llvm::MapVector<Type, SmallVector<Value>> alike;
+  for (Value addend : addends)
+    alike[addend.getType()].push_back(addend);
+  SmallVector<Value> sums;
+  for (auto &[type, values] : alike)
+    sums.push_back(addUp(builder, values, like));
+  if (sums.size() > 1) {
+    ShardingSpec target = cheapestCommon(sums);
+    for (Value &sum : sums)
+      sum = reshard(builder, sum, target, like->getAttr(attr::kPhase));
+  }
+  return addUp(builder, sums, like);
+}
+
+/// The sum of what several stages send back to a parameter, as the optimizer
+/// reads it. No stage is its home.
+Value Assigner::sumOverStages(OpBuilder &builder,
+                              ArrayRef<std::pair<int64_t, Value>> sums,
+                              BlockArgument parameter, Operation *root) {
+  Attribute phase = root->getAttr(attr::kPhase);
+  SmallVector<Value> complete;
+  for (auto [stage, sum] : sums) {
+    reshardGradient(builder, sum, parameter, phase);
+    complete.push_back(reshard(builder, sum, updateSpecs.at(parameter), phase));
+  }
+  root->removeAttr(attr::kStage);
+  root->setAttr(attr::kPhase, builder.getStringAttr("update"));
+  return addUp(builder, complete, root);
+}
+
+/// Adds per stage from the last to the first.
+Value Assigner::sumBackwards(OpBuilder &builder,
+                             ArrayRef<std::pair<int64_t, Value>> sums,
+                             Operation *root) {
+  Value total;
+  for (auto [stage, sum] : llvm::reverse(sums)) {
+    root->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
+    total = total ? sumUp(builder, {total, sum}, root) : sum;
+  }
+  return total;
+}
+
 void Assigner::assignGradientSum(BinaryOp root) {
   SmallVector<Value> addends;
   SmallVector<Operation *> inner;
   collectAddends(root, addends, inner);
-  llvm::MapVector<Type, SmallVector<Value>> alike;
-  for (Value addend : addends)
-    alike[addend.getType()].push_back(addend);
-  OpBuilder builder(root);
-  SmallVector<Value> sums;
-  for (auto &[type, values] : alike)
-    sums.push_back(addUp(builder, values, root));
-  if (sums.size() > 1) {
-    ShardingSpec target = cheapestCommon(sums);
-    for (Value &sum : sums)
-      sum = reshard(builder, sum, target, root->getAttr(attr::kPhase));
+  std::optional<int64_t> home = stageOf(root);
+  std::map<int64_t, SmallVector<Value>> byStage;
+  for (Value addend : addends) {
+    Operation *producer = addend.getDefiningOp();
+    auto stage = producer ? stageOf(producer) : std::nullopt;
+    byStage[stage.value_or(home.value_or(0))].push_back(addend);
   }
-  Value total = addUp(builder, sums, root);
-  auto parameter = parameterOf.find(root.getResult());
-  if (parameter != parameterOf.end()) {
-    BlockArgument arg = parameter->second;
-    parameterOf[total] = arg;
-    if (arg)
-      reshardGradient(builder, total, arg, root->getAttr(attr::kPhase));
+  OpBuilder builder(root);
+  SmallVector<std::pair<int64_t, Value>> sums;
+  for (auto &[stage, values] : byStage) {
+    if (home)
+      root->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
+    sums.push_back({stage, sumUp(builder, values, root)});
+  }
+  auto found = parameterOf.find(root.getResult());
+  BlockArgument parameter;
+  if (found != parameterOf.end())
+    parameter = found->second;
+  Value total = sums.front().second;
+  if (sums.size() > 1)
+    total = parameter ? sumOverStages(builder, sums, parameter, root)
+                      : sumBackwards(builder, sums, root);
+  if (parameter) {
+    parameterOf[total] = parameter;
+    if (sums.size() == 1)
+      reshardGradient(builder, total, parameter, root->getAttr(attr::kPhase));
   }
   root.getResult().replaceAllUsesWith(total);
   root.erase();

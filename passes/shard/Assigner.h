@@ -70,6 +70,15 @@ private:
   void assignGradientSum(BinaryOp root);
   mlir::Value addUp(mlir::OpBuilder &builder,
                     llvm::ArrayRef<mlir::Value> values, mlir::Operation *like);
+  mlir::Value sumUp(mlir::OpBuilder &builder,
+                    llvm::ArrayRef<mlir::Value> addends, mlir::Operation *like);
+  mlir::Value
+  sumOverStages(mlir::OpBuilder &builder,
+                llvm::ArrayRef<std::pair<int64_t, mlir::Value>> sums,
+                mlir::BlockArgument parameter, mlir::Operation *root);
+  mlir::Value sumBackwards(mlir::OpBuilder &builder,
+                           llvm::ArrayRef<std::pair<int64_t, mlir::Value>> sums,
+                           mlir::Operation *root);
   ShardingSpec cheapestCommon(llvm::ArrayRef<mlir::Value> values) const;
 
   // Ops.

@@ -21,6 +21,7 @@
 #ifndef DPC_PASSES_SHARD_DEGREES_H
 #define DPC_PASSES_SHARD_DEGREES_H
 
+#include "cost-model/Schedule.h"
 #include "ir/Sharding.h"
 
 #include <string>
@@ -59,6 +60,12 @@ struct ShardDegrees {
   int64_t hybridShard = 1;
   /// What backward makes again: none, selective or full (see dpc-recompute).
   std::string recompute = "none";
+  /// Model chunks per pipeline stage (interleaved), and the schedule.
+  int64_t vpp = 1;
+  cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
+
+  /// Virtual stages that the program is cut into.
+  int64_t stages() const { return pp * vpp; }
 };
 
 /// What an axis is for; see the file comment.

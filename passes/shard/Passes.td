@@ -10,7 +10,8 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
     Takes `@train_step` (or `@forward`) without encodings. Chooses for every op
     what the tensor and sequence axes do (passes/shard/StrategyGraph.h), writes the
     shardings into the types and inserts `dpc.reshard` where a value lies
-    otherwise than its reader wants it.
+    otherwise than its reader wants it. With `pp` ops are marked with their
+    virtual stage before (passes/shard/Stages.h).
 
     Example (dp = 2):
 
@@ -35,6 +36,8 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
                "Sizes of tp0, tp1, ..: tp as several axes.">,
     Option<"hybridShard", "hybrid-shard", "int64_t", "1",
            "ZeRO splits over so many of the dp ranks; 1 = all of them.">,
+    Option<"pp", "pp", "int64_t", "1", "Pipeline stages.">,
+    Option<"vpp", "vpp", "int64_t", "1", "Model chunks per stage.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "cluster.json or local:N; local:(dp * cp * tp) when empty.">,
   ];

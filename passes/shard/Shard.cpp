@@ -1,6 +1,7 @@
 //===- Shard.cpp - dpc-shard ----------------------------------------------===//
 #include "passes/shard/Assign.h"
 #include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -39,6 +40,8 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       return signalPassFailure();
     }
     ProgramFacts facts(func);
+    if (failed(markStages(facts, *loaded, *degrees)))
+      return signalPassFailure();
     cost::Result<ShardChoices> choices = chooseShards(facts, *loaded, *degrees);
     if (!choices) {
       func.emitError(choices.error());
@@ -56,6 +59,8 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
     degrees.sp = sp;
     degrees.microBatches = microBatches;
     degrees.zero = zero;
+    degrees.pp = pp;
+    degrees.vpp = vpp;
     degrees.cp = cp;
     degrees.tpGrid.assign(tpGrid.begin(), tpGrid.end());
     degrees.hybridShard = hybridShard;

@@ -1,0 +1,250 @@
+//===- Stages.cpp - Which pipeline stage an op runs on --------------------===//
+#include "passes/shard/Stages.h"
+
+#include "passes/shard/OpTime.h"
+
+using namespace mlir;
+using namespace dpc;
+
+std::optional<int64_t> dpc::stageOf(Operation *op) {
+  if (auto stage = op->getAttrOfType<IntegerAttr>(attr::kStage))
+    return stage.getInt();
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts
+//===----------------------------------------------------------------------===//
+
+/// Positions worth cutting behind: where no neighbour is cheaper. All of them
+/// when there are few.
+static std::vector<int64_t> goodCuts(ArrayRef<double> cutSeconds,
+                                     int64_t wanted) {
+  constexpr size_t kFew = 64;
+  std::vector<int64_t> good, all;
+  for (int64_t i = 0, e = cutSeconds.size(); i < e; ++i) {
+    all.push_back(i);
+    bool left = i == 0 || cutSeconds[i] <= cutSeconds[i - 1];
+    bool right = i + 1 == e || cutSeconds[i] <= cutSeconds[i + 1];
+    if (left && right)
+      good.push_back(i);
+  }
+  return all.size() <= kFew || static_cast<int64_t>(good.size()) < wanted
+             ? all
+             : good;
+}
+
+std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
+                                        ArrayRef<double> cutSeconds,
+                                        int64_t stages) {
+  int64_t ops = seconds.size();
+  assert(stages >= 1 && stages <= ops && "every stage has an op");
+  std::vector<double> before(ops + 1, 0);
+  for (int64_t i = 0; i < ops; ++i)
+    before[i + 1] = before[i] + seconds[i];
+  // Boundary b stands before op starts[b]; the first and the last are free.
+  std::vector<int64_t> starts = {0};
+  for (int64_t cut : goodCuts(cutSeconds.take_front(ops - 1), stages - 1))
+    starts.push_back(cut + 1);
+  starts.push_back(ops);
+  int64_t last = starts.size() - 1;
+  auto message = [&](int64_t b) {
+    return b == 0 || b == last ? 0 : cutSeconds[starts[b] - 1];
+  };
+  auto stageSeconds = [&](int64_t from, int64_t to) {
+    return before[starts[to]] - before[starts[from]] + message(from) +
+           message(to);
+  };
+  // best[b]: the slowest of the stages so far when they end at boundary b.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> best(last + 1, kInfinity);
+  best[0] = 0;
+  std::vector<std::vector<int64_t>> from(stages,
+                                         std::vector<int64_t>(last + 1, -1));
+  for (int64_t s = 0; s < stages; ++s) {
+    std::vector<double> next(last + 1, kInfinity);
+    for (int64_t to = s + 1; to <= last; ++to)
+      for (int64_t b = s; b < to; ++b) {
+        double slowest = std::max(best[b], stageSeconds(b, to));
+        if (slowest < next[to]) {
+          next[to] = slowest;
+          from[s][to] = b;
+        }
+      }
+    best = std::move(next);
+  }
+  std::vector<int64_t> result;
+  for (int64_t s = stages - 1, b = last; s > 0; --s) {
+    b = from[s][b];
+    result.insert(result.begin(), starts[b]);
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Marks
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class Marker {
+public:
+  Marker(const ProgramFacts &facts, const cost::Cluster &cluster,
+         const ShardDegrees &degrees)
+      : facts(facts), func(facts.func), cluster(cluster), degrees(degrees) {}
+  LogicalResult run();
+
+private:
+  double ranksPerStage() const { return numRanks(degrees) / degrees.pp; }
+  void findHomed();
+  std::vector<double> opSecondsPerMicroBatch() const;
+  std::vector<double> messageSeconds() const;
+  void mark(Operation *op, int64_t stage) const;
+  void markGradients();
+
+  const ProgramFacts &facts;
+  func::FuncOp func;
+  const cost::Cluster &cluster;
+  const ShardDegrees &degrees;
+  /// Forward ops with a home, in program order.
+  SmallVector<Operation *> homed;
+  DenseMap<Operation *, int64_t> position;
+};
+
+} // namespace
+
+/// Ops that are not worth repeating on several stages.
+static bool isHeavy(Operation *op) {
+  auto costed = dyn_cast<CostOpInterface>(op);
+  double elements = 0;
+  for (Value result : op->getResults())
+    elements += cast<RankedTensorType>(result.getType()).getNumElements();
+  // A contraction does much more than an operation or some tens per element.
+  constexpr double kElementwise = 64;
+  return costed && costed.getFlops() > kElementwise * elements;
+}
+
+void Marker::findHomed() {
+  DenseSet<Value> downstream;
+  for (Operation &op : func.getBody().front()) {
+    if (!facts.isForward(&op))
+      continue;
+    auto isStored = [&](Value value) { return facts.stored.contains(value); };
+    if (llvm::all_of(op.getResults(), isStored))
+      continue;
+    bool reads = llvm::any_of(op.getOperands(), [&](Value value) {
+      return downstream.contains(value) || isStored(value);
+    });
+    if (!reads && !isHeavy(&op))
+      continue;
+    position[&op] = homed.size();
+    homed.push_back(&op);
+    downstream.insert(op.result_begin(), op.result_end());
+  }
+}
+
+std::vector<double> Marker::opSecondsPerMicroBatch() const {
+  const cost::Device &device = cluster.slowestDevice(cost::DType::F32);
+  double share = 1.0 / (ranksPerStage() * degrees.microBatches);
+  std::vector<double> seconds;
+  for (Operation *op : homed) {
+    double sum = opSeconds(op, device);
+    auto gradients = facts.gradientOps.find(op);
+    if (gradients != facts.gradientOps.end())
+      for (Operation *gradient : gradients->second)
+        sum += opSeconds(gradient, device);
+    seconds.push_back(sum * share);
+  }
+  return seconds;
+}
+
+/// Per position, a message of what ops up to it make and later ones read.
+std::vector<double> Marker::messageSeconds() const {
+  std::vector<double> bytes(homed.size() + 1, 0);
+  for (auto [i, op] : llvm::enumerate(homed))
+    for (Value result : op->getResults()) {
+      int64_t last = i;
+      for (Operation *user : result.getUsers())
+        if (auto it = position.find(user); it != position.end())
+          last = std::max(last, it->second);
+      bytes[i] += sizeInBytes(cast<RankedTensorType>(result.getType()));
+      bytes[last] -= sizeInBytes(cast<RankedTensorType>(result.getType()));
+    }
+  cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage(), 2);
+  double share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches);
+  std::vector<double> seconds;
+  double crossing = 0;
+  for (size_t i = 0; i + 1 < homed.size(); ++i) {
+    crossing += bytes[i];
+    // The activation one way, its gradient the other.
+    double message =
+        cost::estimateCollective(cluster, cost::Collective::SendRecv,
+                                 crossing * share, group)
+            .seconds;
+    seconds.push_back(facts.forwardOf.empty() ? message : 2 * message);
+  }
+  return seconds;
+}
+
+void Marker::mark(Operation *op, int64_t stage) const {
+  Builder builder(op->getContext());
+  op->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
+}
+
+/// Gradient ops run where their forward op does; those of unmarked forward ops
+/// and sums of gradients where the first of their operands' stages is, so that
+/// gradients only travel backwards.
+void Marker::markGradients() {
+  for (Operation &op : func.getBody().front()) {
+    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    if (!phase || phase.getValue() != "backward")
+      continue;
+    auto forward = facts.forwardOf.find(&op);
+    if (forward != facts.forwardOf.end())
+      if (auto stage = stageOf(forward->second)) {
+        mark(&op, *stage);
+        continue;
+      }
+    std::optional<int64_t> first;
+    for (Value operand : op.getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      std::optional<int64_t> stage = producer ? stageOf(producer) : first;
+      auto made = producer ? producer->getAttrOfType<StringAttr>(attr::kPhase)
+                           : StringAttr();
+      if (stage && made && made.getValue() == "backward")
+        first = std::min(first.value_or(*stage), *stage);
+    }
+    // The first gradient, a constant, is made wherever it is read.
+    if (first)
+      mark(&op, *first);
+  }
+}
+
+LogicalResult Marker::run() {
+  findHomed();
+  int64_t stages = degrees.stages();
+  if (static_cast<int64_t>(homed.size()) < stages)
+    return func.emitError("pp = ")
+           << degrees.pp << ", vpp = " << degrees.vpp << " makes " << stages
+           << " stages, but the program has only " << homed.size()
+           << " ops to put on them";
+  std::vector<int64_t> starts =
+      balanceStages(opSecondsPerMicroBatch(), messageSeconds(), stages);
+  int64_t stage = 0;
+  for (auto [i, op] : llvm::enumerate(homed)) {
+    if (stage < static_cast<int64_t>(starts.size()) &&
+        starts[stage] == static_cast<int64_t>(i))
+      ++stage;
+    mark(op, stage);
+  }
+  markGradients();
+  return success();
+}
+
+LogicalResult dpc::markStages(const ProgramFacts &facts,
+                              const cost::Cluster &cluster,
+                              const ShardDegrees &degrees) {
+  if (degrees.stages() == 1)
+    return success();
+  return Marker(facts, cluster, degrees).run();
+}

@@ -1,0 +1,49 @@
+//===- Stages.h - Which pipeline stage an op runs on -------------*- C++
+//-*-===//
+//
+// The forward program, in its order, is cut into contiguous virtual stages; an
+// op's gradient runs where the op runs. Written as the attribute `dpc.stage`.
+//
+// Not every op has a home. What no trained parameter, product or attention has
+// entered (masks, positions, counts of labels) and what only moves a
+// parameter's data is left unmarked: every stage that needs it makes its own
+// copy, which is cheaper than a message. So are the optimizer and all else that
+// runs once per step.
+//
+// The cuts minimize the time of the slowest stage,
+//
+//   min over cuts  max over stages s  C(s) + p2p(s - 1 | s) + p2p(s | s + 1)
+//
+// C(s): seconds of the stage's ops and of their gradients for one micro-batch
+// (embeddings and loss included), p2p: a message of what crosses the cut, both
+// ways. Solved exactly by dynamic programming over the cuts at which locally
+// fewest bytes cross; with n of them O(stages * n^2).
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SHARD_STAGES_H
+#define DPC_PASSES_SHARD_STAGES_H
+
+#include "passes/shard/StrategyGraph.h"
+
+namespace dpc {
+
+/// Marks the ops of `facts.func`. Fails with a diagnostic when the program has
+/// fewer ops with a home than stages.
+mlir::LogicalResult markStages(const ProgramFacts &facts,
+                               const cost::Cluster &cluster,
+                               const ShardDegrees &degrees);
+
+/// The virtual stage `op` is marked with.
+std::optional<int64_t> stageOf(mlir::Operation *op);
+
+/// The balance problem of the file comment on plain numbers: `seconds[i]` of
+/// op i, `cutSeconds[i]` of the message between ops i and i + 1. Returns the
+/// first op of every stage but the first, ascending. Among equals the earliest
+/// cuts. Needs 1 <= stages <= seconds.size().
+std::vector<int64_t> balanceStages(llvm::ArrayRef<double> seconds,
+                                   llvm::ArrayRef<double> cutSeconds,
+                                   int64_t stages);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SHARD_STAGES_H

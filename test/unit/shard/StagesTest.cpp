@@ -1,0 +1,86 @@
+//===- StagesTest.cpp - Cutting a program into pipeline stages ------------===//
+#include "passes/shard/Stages.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace dpc;
+
+namespace {
+
+using Doubles = std::vector<double>;
+using Starts = std::vector<int64_t>;
+
+/// Seconds of the slowest stage.
+double slowest(const Doubles &seconds, const Doubles &cuts,
+               const Starts &starts) {
+  Starts bounds = {0};
+  bounds.insert(bounds.end(), starts.begin(), starts.end());
+  bounds.push_back(seconds.size());
+  double worst = 0;
+  for (size_t s = 0; s + 1 < bounds.size(); ++s) {
+    double sum = 0;
+    for (int64_t i = bounds[s]; i < bounds[s + 1]; ++i)
+      sum += seconds[i];
+    if (s > 0)
+      sum += cuts[bounds[s] - 1];
+    if (s + 2 < bounds.size())
+      sum += cuts[bounds[s + 1] - 1];
+    worst = std::max(worst, sum);
+  }
+  return worst;
+}
+
+/// The least slowest stage over all ways to cut.
+double bruteForce(const Doubles &seconds, const Doubles &cuts, int64_t stages,
+                  Starts &starts) {
+  if (static_cast<int64_t>(starts.size()) == stages - 1)
+    return slowest(seconds, cuts, starts);
+  double best = std::numeric_limits<double>::infinity();
+  int64_t from = starts.empty() ? 1 : starts.back() + 1;
+  for (int64_t i = from, e = seconds.size(); i < e; ++i) {
+    starts.push_back(i);
+    best = std::min(best, bruteForce(seconds, cuts, stages, starts));
+    starts.pop_back();
+  }
+  return best;
+}
+
+} // namespace
+
+TEST(BalanceStages, OneStageHasNoCut) {
+  EXPECT_TRUE(balanceStages({1, 2, 3}, {0, 0}, 1).empty());
+}
+
+TEST(BalanceStages, AHeavyEndGetsAStageOfItsOwn) {
+  // A large loss: three light layers on one stage.
+  EXPECT_EQ(balanceStages({1, 1, 1, 3}, {0, 0, 0}, 2), Starts({3}));
+}
+
+TEST(BalanceStages, ADearMessageIsAvoided) {
+  EXPECT_EQ(balanceStages({1, 1, 1, 1}, {0, 5, 0}, 2), Starts({1}));
+}
+
+TEST(BalanceStages, AsManyStagesAsOps) {
+  EXPECT_EQ(balanceStages({4, 1, 1}, {9, 9}, 3), Starts({1, 2}));
+}
+
+TEST(BalanceStages, IsAsGoodAsTryingAll) {
+  std::mt19937 random(1);
+  std::uniform_int_distribution<int> value(0, 20), size(1, 9);
+  for (int round = 0; round < 300; ++round) {
+    int64_t ops = size(random);
+    int64_t stages = std::uniform_int_distribution<int>(1, ops)(random);
+    Doubles seconds(ops), cuts(ops);
+    for (double &x : seconds)
+      x = value(random);
+    for (double &x : cuts)
+      x = value(random) / 4.0;
+    cuts.resize(ops - 1);
+    Starts found = balanceStages(seconds, cuts, stages), scratch;
+    ASSERT_EQ(static_cast<int64_t>(found.size()), stages - 1);
+    EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+    EXPECT_DOUBLE_EQ(slowest(seconds, cuts, found),
+                     bruteForce(seconds, cuts, stages, scratch));
+  }
+}
