@@ -43,7 +43,7 @@ int64_t bytesOf(AllReduceOp op) {
 
 bool canJoin(AllReduceOp a, AllReduceOp b) {
   return a.getKind() == b.getKind() && a.getAxes() == b.getAxes() &&
-         a->getAttr(attr::kPhase) == b->getAttr(attr::kPhase) &&
+         phaseKey(a) == phaseKey(b) &&
          a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
          getElementTypeOrSelf(a.getInputs()[0]) ==
              getElementTypeOrSelf(b.getInputs()[0]);
@@ -134,7 +134,7 @@ public:
   explicit Reorder(Block &block) : block(block) {
     for (Operation &op : block.without_terminator()) {
       index[&op] = ops.size();
-      phaseStart.try_emplace(op.getAttr(attr::kPhase), ops.size());
+      phaseStart.try_emplace(phaseKey(&op), ops.size());
       ops.push_back(&op);
     }
   }
@@ -156,7 +156,7 @@ private:
     Place result{index[op], 0, index[op]};
     // What is made again is made where it is needed, not as early as possible.
     if (isa<AllReduceOp>(op) && !op->hasAttr(kRecomputeAttr))
-      result.position = phaseStart[op->getAttr(attr::kPhase)];
+      result.position = phaseStart[phaseKey(op)];
     if (result.position < result.index)
       result.level = 1; // behind the op whose index that is
     for (Value operand : op->getOperands()) {
@@ -177,7 +177,7 @@ private:
   Block &block;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, size_t> index;
-  llvm::DenseMap<Attribute, size_t> phaseStart;
+  llvm::DenseMap<std::pair<Attribute, Attribute>, size_t> phaseStart;
   llvm::DenseMap<Operation *, Place> places;
 };
 

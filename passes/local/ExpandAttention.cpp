@@ -73,8 +73,9 @@ private:
                                    a, b, ta, tb));
   }
   template <typename OpTy> OpTy tagged(OpTy made) {
-    if (Attribute phase = op->getAttr(attr::kPhase))
-      made->setAttr(attr::kPhase, phase);
+    for (StringRef name : {attr::kPhase, attr::kChunk})
+      if (Attribute value = op->getAttr(name))
+        made->setAttr(name, value);
     return made;
   }
   Value rowDot(Value a, Value b, RankedTensorType type);

@@ -7,10 +7,13 @@
 //
 //   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
 //
-// Operands with one set share one sum_squares.
+// Operands with one set share one sum_squares. In a pipeline every stage sums
+// the gradients that are at home there, once each, and U includes `pp`, over
+// which nothing is split and nothing is counted twice.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Partition.h"
+#include "passes/local/SplitStages.h"
 
 #include <map>
 #include <set>
@@ -41,8 +44,36 @@ static Value dividedBy(OpBuilder &builder, Location loc, Value value,
   return BinaryOp::create(builder, loc, type, BinaryKind::div, value, constant);
 }
 
+/// Groups of local values by the axes that split them.
+using BySplit = std::map<std::vector<int64_t>, SmallVector<Value>>;
+
+/// The sum of all squares, each group's divided by how often the sum over
+/// `everyone` counts it; zero without values.
+static Value sumOfSquares(OpBuilder &builder, Location loc, MeshAttr mesh,
+                          const BySplit &bySplit, ArrayRef<int64_t> everyone,
+                          RankedTensorType type) {
+  Value sum;
+  for (auto &[axes, values] : bySplit) {
+    double copies = static_cast<double>(productOfAxes(mesh, everyone) /
+                                        productOfAxes(mesh, axes));
+    Value squares = SumSquaresOp::create(builder, loc, type, values);
+    squares = dividedBy(builder, loc, squares, copies);
+    sum = sum ? BinaryOp::create(builder, loc, type, BinaryKind::add, sum,
+                                 squares)
+                    .getResult()
+              : squares;
+  }
+  if (!sum)
+    sum = ConstantOp::create(
+        builder, loc, type,
+        DenseElementsAttr::get(type,
+                               builder.getFloatAttr(type.getElementType(), 0)));
+  return sum;
+}
+
 LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
-  std::map<std::vector<int64_t>, SmallVector<Value>> bySplit;
+  // Gradients by the rank stage that counts them, then by how they are split.
+  std::vector<BySplit> byStage(mesh.axisSize(kPipelineAxis));
   std::set<int64_t> all;
   for (Value grad : op.getGrads()) {
     auto spec = ShardingSpec::get(cast<RankedTensorType>(grad.getType()));
@@ -54,22 +85,19 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
                << grad.getType() << " is split over micro-batches "
                << "(not supported)";
     all.insert(axes.begin(), axes.end());
-    bySplit[axes].push_back(spec->hasPadding() ? mask(grad, 0)
-                                               : mapping.lookup(grad));
+    byStage[homeOf(grad).value_or(0) % byStage.size()][axes].push_back(
+        spec->hasPadding() ? mask(grad, 0) : mapping.lookup(grad));
   }
   Location loc = op.getLoc();
   SmallVector<int64_t> everyone(all.begin(), all.end());
   auto type = localType(cast<RankedTensorType>(op.getNorm().getType()));
-  Value sum;
-  for (auto &[axes, values] : bySplit) {
-    double copies = static_cast<double>(productOfAxes(mesh, everyone) /
-                                        productOfAxes(mesh, axes));
-    Value squares = SumSquaresOp::create(builder, loc, type, values);
-    squares = dividedBy(builder, loc, squares, copies);
-    sum = sum ? BinaryOp::create(builder, loc, type, BinaryKind::add, sum,
-                                 squares)
-                    .getResult()
-              : squares;
+  SmallVector<Value> sums;
+  for (const BySplit &bySplit : byStage)
+    sums.push_back(sumOfSquares(builder, loc, mesh, bySplit, everyone, type));
+  Value sum = sums.front();
+  if (sums.size() > 1) {
+    sum = StageValueOp::create(builder, loc, type, sums);
+    everyone.push_back(*mesh.findAxis(kPipelineAxis));
   }
   if (!everyone.empty()) {
     LocalEmitter emitter(builder, loc, mesh);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
+#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
 #include <queue>
@@ -22,17 +23,6 @@ void eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
-}
-
-/// Position of a phase in a step.
-int64_t phaseRank(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  StringRef name = phase ? phase.getValue() : "forward";
-  return llvm::StringSwitch<int64_t>(name)
-      .Case("setup", 0)
-      .Case("forward", 1)
-      .Case("backward", 2)
-      .Default(3);
 }
 
 /// A chain of movers over a source, which is copied into kernels.
@@ -112,7 +102,9 @@ KernelOp KernelBuilder::build() {
     for (Value operand : op->getOperands())
       import(operand);
     builder.setInsertionPointToEnd(body);
-    builder.clone(*op, map)->removeAttr(attr::kPhase);
+    Operation *inner = builder.clone(*op, map);
+    inner->removeAttr(attr::kPhase);
+    inner->removeAttr(attr::kChunk);
   }
   SmallVector<Value> escaping, yielded;
   for (Operation *op : ops)
@@ -128,8 +120,9 @@ KernelOp KernelBuilder::build() {
   OperationState state(loc, KernelOp::getOperationName());
   state.addOperands(inputs);
   state.addTypes(TypeRange(ValueRange(escaping)));
-  if (Attribute phase = ops.front()->getAttr(attr::kPhase))
-    state.addAttribute(attr::kPhase, phase);
+  for (StringRef name : {attr::kPhase, attr::kChunk})
+    if (Attribute value = ops.front()->getAttr(name))
+      state.addAttribute(name, value);
   state.addRegion(std::move(region));
   auto kernel = cast<KernelOp>(builder.create(state));
   for (auto [value, result] : llvm::zip_equal(escaping, kernel.getOutputs()))
@@ -172,7 +165,7 @@ UnitScheduler::UnitScheduler(Block &block,
   users.resize(units.size());
   missing.resize(units.size());
   for (auto [i, unit] : llvm::enumerate(units)) {
-    priority.push_back({phaseRank(unit.front()), position[unit.front()]});
+    priority.push_back({runOrder(unit.front()), position[unit.front()]});
     llvm::SmallDenseSet<int64_t> needed;
     for (Operation *op : unit)
       for (Value operand : op->getOperands())

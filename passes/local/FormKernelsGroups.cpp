@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
+#include "passes/local/Partition.h"
 
 using namespace mlir;
 
@@ -219,8 +220,7 @@ bool KernelGroups::delays(int64_t producer, int64_t consumer) const {
 
 bool KernelGroups::compatible(const Group &producer, const Group &consumer,
                               bool throughReshape, bool escapes) const {
-  if (producer.ops.front()->getAttr(attr::kPhase) !=
-          consumer.ops.front()->getAttr(attr::kPhase) ||
+  if (phaseKey(producer.ops.front()) != phaseKey(consumer.ops.front()) ||
       producer.ops.size() + consumer.ops.size() > kMaxOps)
     return false;
   bool sameShape = producer.shape == consumer.shape;

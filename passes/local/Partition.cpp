@@ -11,13 +11,16 @@ namespace dpc {
 
 namespace {
 
-/// Gives ops without a phase the one of the op they are made from.
+/// Gives ops without a phase the one of the op they are made from, and its
+/// stage. Masks are shared by all who read the masked value: they have no home.
 class PhaseListener : public OpBuilder::Listener {
 public:
-  Attribute phase, atUse;
+  Attribute phase, atUse, stage;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (phase && !op->hasAttr(attr::kPhase))
       op->setAttr(attr::kPhase, phase);
+    if (stage && !op->hasAttr(attr::kStage) && !isa<MaskOp>(op))
+      op->setAttr(attr::kStage, stage);
     if (atUse)
       op->setAttr(attr::kAtUse, atUse);
   }
@@ -91,6 +94,7 @@ FailureOr<func::FuncOp> Partitioner::run() {
     }
     listener.phase = op.getAttr(attr::kPhase);
     listener.atUse = op.getAttr(attr::kAtUse);
+    listener.stage = op.getAttr(attr::kStage);
     if (failed(partition(&op))) {
       step.erase();
       return failure();

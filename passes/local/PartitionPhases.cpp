@@ -28,15 +28,28 @@ using namespace mlir;
 
 namespace dpc {
 
-static constexpr llvm::StringLiteral kPhases[] = {"setup", "forward",
-                                                  "backward", "update"};
-enum Phase { kSetup, kForward, kBackward, kUpdate };
+static constexpr llvm::StringLiteral kPhases[] = {
+    "setup", "forward", "backward", "weight", "update"};
+enum Phase { kSetup, kForward, kBackward, kWeight, kUpdate };
 
 std::optional<int> phaseRank(StringRef phase) {
   for (auto [i, name] : llvm::enumerate(kPhases))
     if (name == phase)
       return i;
   return std::nullopt;
+}
+
+int64_t runOrder(StringRef phase, int64_t chunk) {
+  constexpr int64_t kMostChunks = 1 << 20;
+  int64_t rank = phaseRank(phase).value_or(kForward);
+  return rank * kMostChunks + (rank <= kForward ? chunk : -chunk);
+}
+
+int64_t runOrder(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
+  return runOrder(phase ? phase.getValue() : "forward",
+                  chunk ? chunk.getInt() : 0);
 }
 
 namespace {
@@ -146,7 +159,7 @@ LogicalResult PhaseAssigner::visit(Operation *op) {
 
 LogicalResult PhaseAssigner::run() {
   Block &body = step.getBody().front();
-  SmallVector<SmallVector<Operation *>, 4> byPhase(4);
+  SmallVector<SmallVector<Operation *>, 5> byPhase(kUpdate + 1);
   for (Operation &op : body.without_terminator()) {
     if (failed(visit(&op)))
       return failure();

@@ -36,6 +36,46 @@ def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
 }
 
+def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
+  let summary = "Makes one function per pipeline stage.";
+  let description = [{
+    Where the mesh of `@step` has an axis `pp` of more than one rank, `@step`
+    becomes `@step.0`, `@step.1`, ...: what the ranks with that coordinate run.
+
+    * An op with `dpc.stage = v` runs on rank stage `v mod pp`; with several
+      chunks it gets `dpc.chunk = v div pp`.
+    * An op without runs wherever it is read; what only moves or makes data is
+      repeated, not sent. The optimizer runs on every stage that holds its
+      parameter.
+    * A value that another stage reads is sent there (`dpc.send`, `dpc.recv`).
+    * Arguments and results go to the stages that need them. An argument that
+      several stages hold has `dpc.copy` on all but the first. What is returned
+      besides the next values of arguments is returned by one stage.
+    * The schedule of every stage becomes `dpc.schedule`. For zb-h1 what makes
+      gradients of parameters only goes to phase `weight`.
+
+    Example (two stages):
+
+    ```mlir
+    %1 = dpc.unary exp %0 {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+    %2 = dpc.unary log %1 {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
+    // becomes, in @step.0
+    %1 = dpc.unary exp %0 {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+    dpc.send %1 to = 1 tag = 0 {dpc.phase = "forward"} : tensor<4xf32>
+    // and in @step.1
+    %1 = dpc.recv from = 0 tag = 0 {dpc.phase = "forward"} : tensor<4xf32>
+    %2 = dpc.unary log %1 {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "gpipe, 1f1b, interleaved or zb-h1.">,
+    Option<"chunks", "chunks", "int64_t", "1",
+           "Model chunks per rank stage (interleaved).">,
+  ];
+  let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
+}
+
 def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
   let summary = "Turns local attention into matmuls and row kernels.";
   let description = [{
@@ -114,8 +154,8 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
     * (C2) axes of collectives are rank axes of the mesh (`mb` only in
       `rank_slice`) in mesh order, and stacked operands have as many pieces as
       ranks;
-    * (C3) every op has a `dpc.phase`, one of setup, forward, backward, update,
-      and phases do not go back;
+    * (C3) every op has a `dpc.phase`, one of setup, forward, backward, weight,
+      update, and neither phases nor chunks go back;
     * (C4) an op of one phase reads no value of a later one; results of
       `accumulate` are read in the update phase only;
     * (C5) arguments and results carry `dpc.global`, whose local type is theirs.

@@ -38,7 +38,7 @@ private:
   LogicalResult checkAxes(Operation *op);
   LogicalResult checkPieces(Operation *op, ArrayAttr axes);
   LogicalResult checkPhases();
-  LogicalResult checkReads(Operation *op, int phase);
+  LogicalResult checkReads(Operation *op);
 
   func::FuncOp func;
   MeshAttr mesh;
@@ -118,22 +118,21 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
   return checkPieces(op, axes);
 }
 
-LogicalResult LocalVerifier::checkReads(Operation *op, int phase) {
-  bool inLoop =
-      phase == *phaseRank("forward") || phase == *phaseRank("backward");
+LogicalResult LocalVerifier::checkReads(Operation *op) {
+  StringRef phase = op->getAttrOfType<StringAttr>(attr::kPhase).getValue();
+  bool inLoop = phase != "setup" && phase != "update";
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     if (!producer)
       continue;
     // Results of accumulate are complete after the last micro-batch.
-    if (isa<AccumulateOp>(producer) && phase != *phaseRank("update"))
+    if (isa<AccumulateOp>(producer) && phase != "update")
       return op->emitError("(C4) reads an accumulated value before the update "
                            "phase");
     auto from = producer->getAttrOfType<StringAttr>(attr::kPhase);
-    if (from && *phaseRank(from.getValue()) > phase)
+    if (from && runOrder(producer) > runOrder(op))
       return op->emitError("(C4) phase '")
-             << op->getAttrOfType<StringAttr>(attr::kPhase).getValue()
-             << "' reads a value of phase '" << from.getValue() << "'";
+             << phase << "' reads a value of phase '" << from.getValue() << "'";
   }
   if (isa<AccumulateOp>(op) && !inLoop)
     return op->emitError("(C4) accumulates outside the micro-batch loop");
@@ -141,21 +140,18 @@ LogicalResult LocalVerifier::checkReads(Operation *op, int phase) {
 }
 
 LogicalResult LocalVerifier::checkPhases() {
-  int current = 0;
+  int64_t current = 0;
   for (Operation &op : func.getBody().front().without_terminator()) {
     auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-    std::optional<int> rank;
-    if (phase)
-      rank = phaseRank(phase.getValue());
-    if (!rank)
+    if (!phase || !phaseRank(phase.getValue()))
       return op.emitError("(C3) 'dpc.phase' is ")
              << (phase ? "'" + phase.getValue().str() + "'" : "missing")
-             << ", expected setup, forward, backward or update";
-    if (*rank < current)
+             << ", expected setup, forward, backward, weight or update";
+    if (runOrder(&op) < current)
       return op.emitError("(C3) phase '")
              << phase.getValue() << "' after a later one";
-    current = *rank;
-    if (failed(checkReads(&op, current)))
+    current = runOrder(&op);
+    if (failed(checkReads(&op)))
       return failure();
   }
   return success();

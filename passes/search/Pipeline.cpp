@@ -3,6 +3,7 @@
 
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -24,9 +25,22 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
       strategy.cpKind == "ulysses" ? CpKind::ulysses : CpKind::ring;
   degrees.tpGrid.assign(strategy.tpGrid.begin(), strategy.tpGrid.end());
   degrees.hybridShard = strategy.hybridShard;
+  degrees.vpp = strategy.vpp;
+  degrees.schedule = cost::symbolizeScheduleKind(strategy.schedule)
+                         .value_or(cost::ScheduleKind::OneFOneB);
   degrees.microBatches = strategy.microBatches(globalBatch);
   degrees.recompute = strategy.recompute;
   return degrees;
+}
+
+std::string dpc::localPipeline(const ShardDegrees &degrees) {
+  std::string text = "dpc-partition{drop-sharded=true},";
+  if (degrees.pp > 1)
+    text += "dpc-split-stages{schedule=" +
+            std::string(cost::stringifyScheduleKind(degrees.schedule)) +
+            " chunks=" + std::to_string(degrees.vpp) + "},";
+  return text + "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
+                "dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
 }
 
 func::FuncOp dpc::findStep(ModuleOp module) {
@@ -51,6 +65,8 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
   ProgramFacts facts(func);
+  if (failed(markStages(facts, cluster, degrees)))
+    return failure();
   cost::Result<ShardChoices> choices = chooseShards(facts, cluster, degrees);
   if (!choices)
     return func.emitError(choices.error());
@@ -66,7 +82,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   PassManager pm(program->getContext());
   // Estimates are many; what is built is verified (an observer is watching).
   pm.enableVerifier(static_cast<bool>(observer));
-  if (failed(parsePassPipeline(kLocalPipeline, pm, llvm::errs())) ||
+  if (failed(parsePassPipeline(localPipeline(degrees), pm, llvm::errs())) ||
       failed(pm.run(*module)))
     return failure();
   if (observer)

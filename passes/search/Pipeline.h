@@ -10,10 +10,9 @@
 
 namespace dpc {
 
-/// The passes that turn a sharded function into `@step` with kernels.
-inline constexpr llvm::StringLiteral kLocalPipeline =
-    "dpc-partition{drop-sharded=true},dpc-expand-attention,canonicalize,cse,"
-    "dpc-recompute,dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
+/// The passes that turn a sharded function into `@step` (or `@step.0`, ..) with
+/// kernels.
+std::string localPipeline(const ShardDegrees &degrees);
 
 /// Called with the module after every phase: "sharded", "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
@@ -30,7 +29,7 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
                  const ShardDegrees &degrees, PhaseObserver observer = nullptr);
 
-/// `@step` of a lowered module.
+/// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);
 
 /// The functions of a lowered module by rank stage: `@step`, or `@step.0`,

@@ -63,7 +63,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
-  // expected-error @below {{(C3) 'dpc.phase' is missing, expected setup, forward, backward or update}}
+  // expected-error @below {{(C3) 'dpc.phase' is missing, expected setup, forward, backward, weight or update}}
   %0 = dpc.unary neg %a : tensor<2xf32> -> tensor<2xf32>
   return
 }

@@ -1,0 +1,533 @@
+//===- SplitStages.cpp - dpc-split-stages ---------------------------------===//
+//
+// Works by demand. A *place* is where an instance of an op runs: a virtual
+// stage for the phases of the micro-batch loop, a rank stage for setup and
+// update. An op with `dpc.stage` has one place, its home. An op without has one
+// for each place that reads it, so that what is cheap is repeated, not sent.
+// Demand starts at the homes, then at what the function returns: the next value
+// of an argument is wanted on every rank stage that holds the argument (reads
+// it in some op), any other result on one.
+//
+// A value with a home that another rank stage reads is sent there, once per run
+// of the phase that makes it:
+//
+//   made in          sent                      received
+//   setup            behind the producer       at the end of setup
+//   the loop         behind the producer       before the first reader
+//   accumulate       when update begins        before the first reader
+//   update           behind the producer       before the first reader
+//
+//===----------------------------------------------------------------------===//
+#include "passes/local/SplitStages.h"
+#include "passes/local/Partition.h"
+#include "passes/local/Passes.h"
+
+#include "cost-model/Schedule.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+#define GEN_PASS_DEF_DPCSPLITSTAGES
+#include "passes/local/Passes.h.inc"
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> stageOfOp(Operation *op) {
+  auto stage = op->getAttrOfType<IntegerAttr>(attr::kStage);
+  return stage ? std::optional<int64_t>(stage.getInt()) : std::nullopt;
+}
+
+std::optional<int64_t> homeOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  if (auto stage = stageOfOp(op))
+    return stage;
+  std::optional<int64_t> first;
+  for (Value operand : op->getOperands())
+    if (auto stage = homeOf(operand))
+      first = std::min(first.value_or(*stage), *stage);
+  return first;
+}
+
+static StringRef phaseName(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  return phase ? phase.getValue() : "forward";
+}
+
+static int phaseOrder(Operation *op) { return *phaseRank(phaseName(op)); }
+
+bool StageDemand::inLoop(Operation *op) {
+  return phaseName(op) != "setup" && phaseName(op) != "update";
+}
+
+/// Where an instance of `op` runs for a reader at `reader`.
+StageDemand::Place StageDemand::placeFor(Operation *op, Place reader) const {
+  if (auto home = stageOfOp(op))
+    return inLoop(op) ? Place{*home, *home % ranks}
+                      : Place{kNoStage, *home % ranks};
+  if (!inLoop(op))
+    return {kNoStage, reader.rank};
+  return reader.stage == kNoStage ? Place{reader.rank, reader.rank} : reader;
+}
+
+void StageDemand::want(Value value, Place reader) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    holders[argument.getArgNumber()].insert(reader.rank);
+    return;
+  }
+  wantOp(value.getDefiningOp(), placeFor(value.getDefiningOp(), reader));
+}
+
+/// Whether all stages take part in `op`.
+static bool isOverStages(Operation *op) {
+  auto reduce = dyn_cast<AllReduceOp>(op);
+  return reduce && llvm::any_of(reduce.getAxes(), [](Attribute axis) {
+           return cast<StringAttr>(axis).getValue() == kPipelineAxis;
+         });
+}
+
+void StageDemand::wantOp(Operation *op, Place place) {
+  if (!places[op].insert(place).second)
+    return;
+  if (isOverStages(op))
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      wantOp(op, placeFor(op, {kNoStage, rank}));
+  if (auto own = dyn_cast<StageValueOp>(op)) {
+    want(own.getValues()[place.rank], place);
+    return;
+  }
+  for (Value operand : op->getOperands())
+    want(operand, place);
+}
+
+/// Demands what the function returns where it has to be; true if that made an
+/// argument known to a further rank stage.
+bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
+  auto before = holders;
+  Operation *end = step.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies);
+    if (tied) {
+      std::set<int64_t> &owners = holders[tied.getInt()];
+      if (owners.empty() && alsoUnread)
+        owners.insert(0);
+      results[i] = owners;
+    } else {
+      // What all stages know (a norm) is told by the last, as the loss is.
+      Operation *op = value.getDefiningOp();
+      auto stage = op ? stageOfOp(op) : std::nullopt;
+      results[i] = {stage ? *stage % ranks : ranks - 1};
+    }
+    for (int64_t rank : results[i])
+      want(value, {kNoStage, rank});
+  }
+  return holders != before;
+}
+
+StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
+    : ranks(ranks), holders(step.getNumArguments()),
+      results(step.getNumResults()) {
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (stageOfOp(&op))
+      wantOp(&op, placeFor(&op, {}));
+  // Updating a parameter takes its states, whose next values are results too.
+  for (bool alsoUnread : {false, true})
+    while (wantResults(step, alsoUnread)) {
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+using Place = StageDemand::Place;
+
+/// A value on its way from one rank stage to another.
+struct Message {
+  int64_t from = 0, to = 0, tag = 0;
+  RankedTensorType type;
+};
+
+/// When an instance runs: a phase and, in the loop, a chunk of the rank stage.
+struct When {
+  StringRef phase;
+  int64_t chunk = 0;
+};
+
+/// One op instance of a stage's function, with what decides its position: when
+/// it runs and its place in the program.
+struct Instance {
+  std::pair<int64_t, int64_t> key;
+  Operation *op = nullptr;
+  Place place;
+};
+
+class StageSplitter {
+public:
+  StageSplitter(func::FuncOp step, int64_t ranks)
+      : step(step), ranks(ranks), demand(step, ranks),
+        builder(step.getContext()) {}
+
+  void run();
+
+private:
+  void findMessages();
+  int64_t chunkOf(const Place &place) const {
+    return place.stage == StageDemand::kNoStage ? 0 : place.stage / ranks;
+  }
+  SmallVector<Instance> instances();
+  void makeFunction(int64_t rank);
+  void makeSignature();
+  void emit(const Instance &instance);
+  void enter(int phase);
+  Value valueFor(Value value, Place reader, const When &when);
+  void receive(const Message &message, Value value, const When &when);
+  void send(Operation *op, const When &when);
+  void setWhen(Operation *op, const When &when);
+  SmallVector<Value> returnedValues();
+
+  func::FuncOp step;
+  int64_t ranks;
+  StageDemand demand;
+  /// By value and receiving rank stage.
+  llvm::MapVector<std::pair<Value, int64_t>, Message> messages;
+
+  // Of the function under construction.
+  int64_t rank = 0;
+  func::FuncOp func;
+  OpBuilder builder;
+  int phase = 0;
+  /// Arguments of `step` that the function has, and results, in order.
+  SmallVector<unsigned> keptArguments, keptResults;
+  DenseMap<Value, Value> arguments;
+  std::map<std::pair<void *, Place>, Value> made;
+  DenseMap<Value, Value> received;
+};
+
+} // namespace
+
+/// The place at which `value`'s producer runs for a reader, if that is on
+/// another rank stage; nullopt where the reader has it at hand.
+static std::optional<int64_t> senderOf(const StageDemand &demand,
+                                       Operation *producer, Place reader) {
+  int64_t rank = demand.placeFor(producer, reader).rank;
+  return rank == reader.rank ? std::nullopt : std::optional<int64_t>(rank);
+}
+
+void StageSplitter::findMessages() {
+  auto need = [&](Value value, Place reader) {
+    Operation *producer = value.getDefiningOp();
+    if (!producer)
+      return;
+    auto from = senderOf(demand, producer, reader);
+    if (!from)
+      return;
+    int64_t tag = messages.size();
+    messages.try_emplace({value, reader.rank},
+                         Message{*from, reader.rank, tag,
+                                 cast<RankedTensorType>(value.getType())});
+  };
+  for (Operation &op : step.getBody().front().without_terminator())
+    for (Place place : demand.placesOf(&op)) {
+      if (auto own = dyn_cast<StageValueOp>(&op))
+        need(own.getValues()[place.rank], place);
+      else
+        for (Value operand : op.getOperands())
+          need(operand, place);
+    }
+  Operation *end = step.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands()))
+    for (int64_t holder : demand.ranksOfResult(i))
+      need(value, {StageDemand::kNoStage, holder});
+}
+
+//===----------------------------------------------------------------------===//
+// One stage's function
+//===----------------------------------------------------------------------===//
+
+SmallVector<Instance> StageSplitter::instances() {
+  SmallVector<Instance> result;
+  for (auto [index, op] :
+       llvm::enumerate(step.getBody().front().without_terminator()))
+    for (Place place : demand.placesOf(&op)) {
+      if (place.rank != rank)
+        continue;
+      int64_t chunk = chunkOf(place);
+      result.push_back(
+          {{runOrder(phaseName(&op), chunk), static_cast<int64_t>(index)},
+           &op,
+           place});
+    }
+  llvm::sort(result, [](const Instance &a, const Instance &b) {
+    return a.key < b.key;
+  });
+  return result;
+}
+
+/// Arguments that this stage holds, results that it returns, attributes.
+void StageSplitter::makeSignature() {
+  SmallVector<Type> inputs, outputs;
+  SmallVector<Attribute> inputAttrs, outputAttrs;
+  DenseMap<int64_t, int64_t> newIndex;
+  keptArguments.clear();
+  keptResults.clear();
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    const std::set<int64_t> &holders = demand.holdersOf(i);
+    if (!holders.count(rank))
+      continue;
+    newIndex[i] = keptArguments.size();
+    keptArguments.push_back(i);
+    inputs.push_back(step.getArgumentTypes()[i]);
+    NamedAttrList attrs(step.getArgAttrDict(i));
+    auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    bool isStored = role && role.getValue() != role::kInput &&
+                    role.getValue() != role::kScalar;
+    if (isStored && *holders.begin() != rank)
+      attrs.set(attr::kCopy, builder.getUnitAttr());
+    inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
+  }
+  for (unsigned i = 0; i < step.getNumResults(); ++i) {
+    if (!demand.ranksOfResult(i).count(rank))
+      continue;
+    keptResults.push_back(i);
+    outputs.push_back(step.getResultTypes()[i]);
+    NamedAttrList attrs(step.getResultAttrDict(i));
+    if (auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
+      attrs.set(attr::kTies,
+                builder.getI64IntegerAttr(newIndex.at(tied.getInt())));
+    outputAttrs.push_back(attrs.getDictionary(builder.getContext()));
+  }
+  func = func::FuncOp::create(builder, step.getLoc(),
+                              "step." + std::to_string(rank),
+                              builder.getFunctionType(inputs, outputs));
+  for (NamedAttribute attribute : step->getDiscardableAttrs())
+    func->setAttr(attribute.getName(), attribute.getValue());
+  func->setAttr(attr::kStage, builder.getI64IntegerAttr(rank));
+  func.setArgAttrsAttr(builder.getArrayAttr(inputAttrs));
+  func.setResAttrsAttr(builder.getArrayAttr(outputAttrs));
+  Block *body = func.addEntryBlock();
+  arguments.clear();
+  for (auto [kept, argument] : llvm::zip(keptArguments, body->getArguments()))
+    arguments[step.getArgument(kept)] = argument;
+}
+
+void StageSplitter::setWhen(Operation *op, const When &when) {
+  op->setAttr(attr::kPhase, builder.getStringAttr(when.phase));
+  if (when.chunk > 0)
+    op->setAttr(attr::kChunk, builder.getI64IntegerAttr(when.chunk));
+}
+
+void StageSplitter::receive(const Message &message, Value value,
+                            const When &when) {
+  auto recv = RecvOp::create(builder, value.getLoc(), message.type,
+                             message.from, message.tag);
+  setWhen(recv, when);
+  received[value] = recv.getValue();
+}
+
+/// `value` as a reader at `reader`, which runs at `when`, has it.
+Value StageSplitter::valueFor(Value value, Place reader, const When &when) {
+  Operation *producer = value.getDefiningOp();
+  if (!producer)
+    return arguments.at(value);
+  if (!senderOf(demand, producer, reader))
+    return made.at(
+        {value.getAsOpaquePointer(), demand.placeFor(producer, reader)});
+  if (!received.count(value))
+    receive(messages.find({value, rank})->second, value, when);
+  return received.at(value);
+}
+
+/// Sends the results of `op` to all who read them.
+void StageSplitter::send(Operation *op, const When &when) {
+  for (Value result : op->getResults())
+    for (int64_t to = 0; to < ranks; ++to) {
+      auto it = messages.find({result, to});
+      if (it == messages.end() || it->second.from != rank)
+        continue;
+      Place here = demand.placeFor(op, {StageDemand::kNoStage, rank});
+      Value value = made.at({result.getAsOpaquePointer(), here});
+      setWhen(SendOp::create(builder, op->getLoc(), value, to, it->second.tag),
+              when);
+    }
+}
+
+/// What happens between phases: all of setup's messages arrive at its end, sums
+/// over micro-batches leave when they are complete.
+void StageSplitter::enter(int next) {
+  int setup = *phaseRank("setup"), update = *phaseRank("update");
+  if (phase <= setup && next > setup)
+    for (auto &[key, message] : messages)
+      if (message.to == rank && !received.count(key.first) &&
+          phaseOrder(key.first.getDefiningOp()) == setup)
+        receive(message, key.first, {"setup"});
+  if (phase < update && next >= update)
+    for (auto sum : step.getOps<AccumulateOp>())
+      send(sum, {"update"});
+  phase = next;
+}
+
+void StageSplitter::emit(const Instance &instance) {
+  Operation *op = instance.op;
+  enter(phaseOrder(op));
+  When when{phaseName(op), chunkOf(instance.place)};
+  auto record = [&](Value result, Value value) {
+    made[{result.getAsOpaquePointer(), instance.place}] = value;
+  };
+  if (auto own = dyn_cast<StageValueOp>(op))
+    return record(own.getResult(),
+                  valueFor(own.getValues()[rank], instance.place, when));
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    operands.map(operand, valueFor(operand, instance.place, when));
+  Operation *clone = builder.clone(*op, operands);
+  clone->removeAttr(attr::kStage);
+  setWhen(clone, when);
+  for (auto [result, value] : llvm::zip(op->getResults(), clone->getResults()))
+    record(result, value);
+  if (!isa<AccumulateOp>(op))
+    send(op, when);
+}
+
+SmallVector<Value> StageSplitter::returnedValues() {
+  Operation *end = step.getBody().front().getTerminator();
+  SmallVector<Value> values;
+  for (unsigned i : keptResults)
+    values.push_back(valueFor(end->getOperand(i), {StageDemand::kNoStage, rank},
+                              {"update"}));
+  return values;
+}
+
+void StageSplitter::makeFunction(int64_t stage) {
+  rank = stage;
+  phase = 0;
+  made.clear();
+  received.clear();
+  builder.setInsertionPoint(step);
+  makeSignature();
+  builder.setInsertionPointToStart(&func.getBody().front());
+  for (const Instance &instance : instances())
+    emit(instance);
+  enter(*phaseRank("update"));
+  SmallVector<Value> values = returnedValues();
+  func::ReturnOp::create(builder, step.getLoc(), values);
+}
+
+void StageSplitter::run() {
+  findMessages();
+  for (int64_t stage = 0; stage < ranks; ++stage)
+    makeFunction(stage);
+}
+
+//===----------------------------------------------------------------------===//
+// Backward in two parts
+//===----------------------------------------------------------------------===//
+
+/// A backward op is of the weight phase when all that it makes ends, inside the
+/// gradient of one forward op (`dpc.group`), in sums over micro-batches or in
+/// what runs after them. What other groups read is on the way to earlier
+/// stages.
+void markWeightPhase(func::FuncOp step) {
+  Block &body = step.getBody().front();
+  DenseSet<Operation *> weight;
+  auto isBackward = [](Operation *op) { return phaseName(op) == "backward"; };
+  auto endsHere = [&](Operation *op, Operation *user) {
+    if (!isBackward(user))
+      return true;
+    return weight.contains(user) &&
+           (!user->hasAttr(attr::kGroup) || !op->hasAttr(attr::kGroup) ||
+            user->getAttr(attr::kGroup) == op->getAttr(attr::kGroup));
+  };
+  for (Operation &op : llvm::reverse(body.without_terminator()))
+    if (isBackward(&op) && llvm::all_of(op.getUsers(), [&](Operation *user) {
+          return endsHere(&op, user);
+        }))
+      weight.insert(&op);
+  for (Operation *op : weight)
+    op->setAttr(attr::kPhase, StringAttr::get(op->getContext(), "weight"));
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    auto mesh = step ? step->getAttrOfType<MeshAttr>(attr::kMesh) : MeshAttr();
+    if (!mesh) {
+      getOperation().emitError("no function @step with 'dpc.mesh' to split");
+      return signalPassFailure();
+    }
+    int64_t ranks = mesh.axisSize(kPipelineAxis);
+    if (ranks == 1)
+      return;
+    auto tables = makeTables(step, ranks, mesh.axisSize(kMicroBatchAxis));
+    if (!tables || failed(checkStages(step, ranks)))
+      return signalPassFailure();
+    bool trains = llvm::any_of(step.getOps(), [](Operation &op) {
+      return phaseName(&op) == "backward";
+    });
+    if (!trains)
+      *tables = cost::forwardOnly(*tables);
+    if (schedule == cost::stringifyScheduleKind(cost::ScheduleKind::ZbH1))
+      markWeightPhase(step);
+    StageSplitter(step, ranks).run();
+    for (auto [stage, table] : llvm::enumerate(*tables))
+      setSchedule(getOperation().lookupSymbol<func::FuncOp>(
+                      "step." + std::to_string(stage)),
+                  table);
+    step.erase();
+  }
+
+  /// The schedule of every rank stage, or nothing after a diagnostic.
+  std::optional<std::vector<std::vector<cost::ScheduleStep>>>
+  makeTables(func::FuncOp step, int64_t ranks, int64_t microBatches) {
+    auto kind = cost::symbolizeScheduleKind(schedule);
+    if (!kind) {
+      step.emitError("schedule is '")
+          << schedule << "', expected gpipe, 1f1b, interleaved or zb-h1";
+      return std::nullopt;
+    }
+    auto tables = cost::makeSchedule(*kind, ranks, chunks, microBatches);
+    if (!tables) {
+      step.emitError(tables.error());
+      return std::nullopt;
+    }
+    return *tables;
+  }
+
+  LogicalResult checkStages(func::FuncOp step, int64_t ranks) {
+    for (Operation &op : step.getOps())
+      if (int64_t stage = stageOfOp(&op).value_or(0);
+          stage < 0 || stage >= ranks * chunks)
+        return op.emitError("'dpc.stage' is ")
+               << stage << ", expected 0 to " << ranks * chunks - 1 << ": "
+               << ranks << " rank stages with " << chunks.getValue()
+               << " chunks each";
+    return success();
+  }
+
+  static void setSchedule(func::FuncOp func,
+                          const std::vector<cost::ScheduleStep> &table) {
+    SmallVector<int64_t> triples;
+    for (const cost::ScheduleStep &entry : table)
+      triples.append(
+          {static_cast<int64_t>(entry.phase), entry.chunk, entry.microBatch});
+    func->setAttr(attr::kSchedule,
+                  DenseI64ArrayAttr::get(func.getContext(), triples));
+  }
+};
+
+} // namespace
+} // namespace dpc

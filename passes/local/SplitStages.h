@@ -1,0 +1,75 @@
+//===- SplitStages.h - Which stage makes which value -------------*- C++
+//-*-===//
+//
+// Private to passes/local; see SplitStages.cpp for the rules.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_LOCAL_SPLITSTAGES_H
+#define DPC_PASSES_LOCAL_SPLITSTAGES_H
+
+#include "ir/Dialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
+#include <set>
+
+namespace dpc {
+
+/// The virtual stage an op is marked with.
+std::optional<int64_t> stageOfOp(mlir::Operation *op);
+
+/// The stage of the marked op that makes `value`; through unmarked ops the
+/// first of the stages they read. nullopt where all of it is unmarked.
+std::optional<int64_t> homeOf(mlir::Value value);
+
+/// Where the ops of a program with stage marks run.
+class StageDemand {
+public:
+  static constexpr int64_t kNoStage = -1;
+
+  /// Where an instance of an op runs.
+  struct Place {
+    int64_t stage = kNoStage; ///< Virtual; kNoStage in setup and update.
+    int64_t rank = 0;         ///< Rank stage.
+    auto operator<=>(const Place &) const = default;
+  };
+
+  /// `step` is the function of all `ranks` rank stages.
+  StageDemand(mlir::func::FuncOp step, int64_t ranks);
+
+  /// Where `op` runs; empty when nobody needs it.
+  const std::set<Place> &placesOf(mlir::Operation *op) const {
+    static const std::set<Place> none;
+    auto it = places.find(op);
+    return it == places.end() ? none : it->second;
+  }
+  /// The instance of `op` that a reader at `reader` takes its results from.
+  Place placeFor(mlir::Operation *op, Place reader) const;
+  /// The rank stages that have the argument / return the result.
+  const std::set<int64_t> &holdersOf(unsigned argument) const {
+    return holders[argument];
+  }
+  const std::set<int64_t> &ranksOfResult(unsigned result) const {
+    return results[result];
+  }
+
+  /// Whether `op` runs once per micro-batch.
+  static bool inLoop(mlir::Operation *op);
+
+private:
+  void want(mlir::Value value, Place reader);
+  void wantOp(mlir::Operation *op, Place place);
+  bool wantResults(mlir::func::FuncOp step, bool alsoUnread);
+
+  int64_t ranks;
+  std::map<mlir::Operation *, std::set<Place>> places;
+  std::vector<std::set<int64_t>> holders, results;
+};
+
+/// Moves to phase `weight` the backward ops that make nothing but gradients of
+/// parameters: the part of backward that no other stage waits for (ZB-H1).
+void markWeightPhase(mlir::func::FuncOp step);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_LOCAL_SPLITSTAGES_H

@@ -1,0 +1,27 @@
+// RUN: dpc-opt %s "--dpc-split-stages=schedule=interleaved chunks=2" | FileCheck %s
+
+!u = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
+!c = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
+
+// Chunks: stages 0 and 2 are on rank stage 0, and what 0 made 2 reads there.
+
+// CHECK-LABEL: func.func @step.0(
+// CHECK: %[[A:.*]] = dpc.unary exp %{{.*}} {dpc.phase = "forward"}
+// CHECK: dpc.send %[[A]] to = 1 tag = 0 {dpc.phase = "forward"}
+// CHECK: %[[B:.*]] = dpc.recv from = 1 tag = 1 {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[C:.*]] = dpc.binary add %[[A]], %[[B]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: dpc.send %[[C]] to = 1 tag = 2 {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK-LABEL: func.func @step.1(
+// CHECK: dpc.recv from = 0 tag = 0 {dpc.phase = "forward"}
+// CHECK: dpc.send {{.*}} to = 0 tag = 1 {dpc.phase = "forward"}
+// CHECK: dpc.recv from = 0 tag = 2 {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+
+func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.global = !c})
+    -> (tensor<4xf32> {dpc.name = "y", dpc.global = !c})
+    attributes {dpc.mesh = #dpc.mesh<pp=2, mb=2>} {
+  %a = dpc.unary exp %x {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %b = dpc.unary exp %a {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %c = dpc.binary add %a, %b {dpc.phase = "forward", dpc.stage = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = dpc.unary exp %c {dpc.phase = "forward", dpc.stage = 3 : i64} : tensor<4xf32> -> tensor<4xf32>
+  return %d : tensor<4xf32>
+}
