@@ -85,7 +85,8 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
                << grad.getType() << " is split over micro-batches "
                << "(not supported)";
     all.insert(axes.begin(), axes.end());
-    byStage[homeOf(grad).value_or(0) % byStage.size()][axes].push_back(
+    int64_t stage = byStage.size() > 1 ? homeOf(grad).value_or(0) : 0;
+    byStage[stage % byStage.size()][axes].push_back(
         spec->hasPadding() ? mask(grad, 0) : mapping.lookup(grad));
   }
   Location loc = op.getLoc();

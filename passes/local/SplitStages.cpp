@@ -41,15 +41,18 @@ std::optional<int64_t> stageOfOp(Operation *op) {
 }
 
 std::optional<int64_t> homeOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return std::nullopt;
-  if (auto stage = stageOfOp(op))
-    return stage;
   std::optional<int64_t> first;
-  for (Value operand : op->getOperands())
-    if (auto stage = homeOf(operand))
+  SmallVector<Value> stack = {value};
+  DenseSet<Operation *> seen;
+  while (!stack.empty()) {
+    Operation *op = stack.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto stage = stageOfOp(op))
       first = std::min(first.value_or(*stage), *stage);
+    else
+      llvm::append_range(stack, op->getOperands());
+  }
   return first;
 }
 
