@@ -72,6 +72,7 @@ class Case:
     def __init__(self, folder, strategy, ranks, comm="local", kind=None, words=()):
         self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
         self.words = list(words)
+        self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
         self.kind = kind or self.oracle["optimizer"]["type"]
 
@@ -82,7 +83,7 @@ class Case:
         e2e.must([e2e.tool("dpc-opt"), f"{self.folder}/model.onnx", f"--cluster=local:{ranks}",
                   f"--global-batch={e2e.read_npy(first)[1][1]}", f"--strategy={strategy}", "--verify=off", "-o", plan] +
                  frozen + optimizer_words(self.oracle["optimizer"], self.kind) + self.words)
-        launcher = e2e.mpirun(ranks) if comm == "mpi" else []
+        launcher = self.launcher if ranks == self.ranks else []
         e2e.must(launcher + [e2e.tool("dpc-run"), plan, f"--batches={self.folder}/batches",
                              f"--steps={self.oracle['steps']}", f"--comm={comm}", "--poison", f"--metrics={plan}.jsonl",
                              f"--save-params={plan}.safetensors"])
