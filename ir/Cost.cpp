@@ -192,6 +192,29 @@ double AttentionProbsOp::getFlops() { return 7 * elements(getScores()); }
 double AttentionScoresGradOp::getFlops() { return 7 * elements(getScores()); }
 
 //===----------------------------------------------------------------------===//
+// Convolution, pooling, batch norm
+//===----------------------------------------------------------------------===//
+
+/// Two per window, filter and tap: `y` elements times what `w` has per filter.
+static double convFlops(Value y, Value w) {
+  return 2 * elements(y) * elements(w) / size(w, 0);
+}
+double ConvOp::getFlops() { return convFlops(getResult(), getW()); }
+double ConvGradInputOp::getFlops() { return convFlops(getDy(), getW()); }
+double ConvGradFilterOp::getFlops() { return convFlops(getDy(), getDw()); }
+
+double MaxPoolOp::getFlops() {
+  double taps = 1;
+  for (int64_t size : getKernel())
+    taps *= size;
+  return taps * elements(getY());
+}
+double MaxPoolGradOp::getFlops() { return elements(getDy()); }
+
+double BatchNormOp::getFlops() { return 8 * elements(getX()); }
+double BatchNormGradOp::getFlops() { return 11 * elements(getX()); }
+
+//===----------------------------------------------------------------------===//
 // Optimizer and kernels
 //===----------------------------------------------------------------------===//
 

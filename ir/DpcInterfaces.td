@@ -61,10 +61,10 @@ def Dpc_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Which lowering takes the op: `matmul` (library call), `elementwise` (part
-      of a fused elementwise kernel), `kernel` (a kernel of its own),
-      `collective`, or `view` (no instruction: the result shares the operand's
-      buffer).
+      Which lowering takes the op: `matmul` (a product or a convolution: a
+      library call), `elementwise` (part of a fused elementwise kernel),
+      `kernel` (a kernel of its own), `collective`, or `view` (no instruction:
+      the result shares the operand's buffer).
     }], "::dpc::LoweringKind", "getLoweringKind", (ins)>,
   ];
 }

@@ -298,6 +298,13 @@ void TrainStepBuilder::addReturn() {
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
     NamedAttrList resultAttrs(forward.getResultAttrDict(index));
+    if (auto tied = resultAttrs.get(attr::kTies)) {
+      // A buffer that the forward pass moves.
+      Value buffer =
+          mapping.lookup(forward.getArgument(cast<IntegerAttr>(tied).getInt()));
+      tie(mapping.lookup(value), cast<BlockArgument>(buffer).getArgNumber());
+      continue;
+    }
     if (index == lossIndex)
       resultAttrs.set(attr::kName, builder.getStringAttr("loss"));
     if (!shapeOf(value).empty()) {

@@ -21,6 +21,12 @@ inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
 /// (`dpc-differentiate` asks for it by itself).
 void registerVjpModels(mlir::DialectRegistry &registry);
 
+/// Expands all batch norms of `func` for a batch that is split over `dataRanks`
+/// and then cut into `microBatches` (see dpc-expand-batch-norm). Fails with a
+/// diagnostic where micro-batches would be of unlike size.
+llvm::LogicalResult expandBatchNorms(mlir::func::FuncOp func, int64_t dataRanks,
+                                     int64_t microBatches);
+
 #define GEN_PASS_DECL
 #include "passes/graph/Passes.h.inc"
 

@@ -69,7 +69,7 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
   let summary = "Turns @forward with a loss into @train_step.";
   let description = [{
     `@train_step(parameters.., buffers.., states.., inputs.., lr, step) ->
-    (new parameters.., new states.., metrics..)` holds the forward ops, the
+    (new parameters.., new states.., new buffers.., metrics..)` holds the forward ops, the
     gradients of all arguments with role `parameter`, and the optimizer. It
     replaces @forward.
 
@@ -78,7 +78,8 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     optimizer's `scale`, times min(1, max_norm / (norm + 1e-6)) when gradients
     are clipped. So shards and micro-batches add up plain sums.
 
-    Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
+    Results of @forward that are tied to a buffer (running statistics) are its
+    next value. Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
     outputs are dropped, with a remark: a training step does not return them.
     Parameters that the loss does not depend on become buffers, with a remark.
     Arguments without a name get one, for states name their parameter.
@@ -114,6 +115,32 @@ def DpcExpandCrossEntropy
 
     Runs after `dpc-differentiate`: the gradient reads `lse` only.
   }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcExpandBatchNorm
+    : Pass<"dpc-expand-batch-norm", "::mlir::func::FuncOp"> {
+  let summary = "Writes batch norm so that the batch may be split.";
+  let description = [{
+    `dpc.batch_norm` and its gradient become reductions over the batch and the
+    spatial dimensions, and elementwise ops. Where the batch is split over
+    ranks the reductions are partial sums, combined before they are used: the
+    statistics are those of the whole batch on any number of ranks.
+
+    Micro-batches are different by definition: each is normalized by its own
+    statistics, as on one device that accumulates gradients. The batch is then
+    seen as [data-ranks, micro-batches, rest], statistics get a leading
+    dimension of micro-batches, and what is kept of them (running statistics)
+    is their mean. The batch must be a multiple of both.
+
+    Runs before `dpc-shard`, once the strategy is known.
+  }];
+  let options = [
+    Option<"dataRanks", "data-ranks", "int64_t", "1",
+           "ranks that the batch is split over">,
+    Option<"microBatches", "micro-batches", "int64_t", "1",
+           "micro-batches per step">,
+  ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

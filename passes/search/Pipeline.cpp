@@ -1,6 +1,7 @@
 //===- Pipeline.cpp - From a training step to one rank's program ----------===//
 #include "passes/search/Pipeline.h"
 
+#include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
@@ -64,6 +65,8 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   func::FuncOp func = findProgram(*module);
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
+  if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
+    return failure();
   ProgramFacts facts(func);
   if (failed(markStages(facts, cluster, degrees)))
     return failure();

@@ -193,6 +193,55 @@ func.func @cross_entropy_grad(%logits: tensor<256x512xf32>, %labels: tensor<256x
   return %1 : tensor<256x512xf32>
 }
 
+// CHECK-LABEL: func.func @conv(
+func.func @conv(%x: tensor<8x3x32x32xf32>, %w: tensor<16x3x3x3xf32>) -> tensor<8x16x16x16xf32> {
+  // CHECK: dpc.conv %arg0, %arg1 strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x3x32x32xf32>, tensor<16x3x3x3xf32>) -> tensor<8x16x16x16xf32>
+  %0 = dpc.conv %x, %w strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x3x32x32xf32>, tensor<16x3x3x3xf32>) -> tensor<8x16x16x16xf32>
+  return %0 : tensor<8x16x16x16xf32>
+}
+
+// CHECK-LABEL: func.func @conv_grad_input(
+func.func @conv_grad_input(%dy: tensor<8x16x16x16xf32>, %w: tensor<16x3x3x3xf32>) -> tensor<8x3x32x32xf32> {
+  // CHECK: dpc.conv_grad_input %arg0, %arg1 strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x16x16xf32>, tensor<16x3x3x3xf32>) -> tensor<8x3x32x32xf32>
+  %0 = dpc.conv_grad_input %dy, %w strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x16x16xf32>, tensor<16x3x3x3xf32>) -> tensor<8x3x32x32xf32>
+  return %0 : tensor<8x3x32x32xf32>
+}
+
+// CHECK-LABEL: func.func @conv_grad_filter(
+func.func @conv_grad_filter(%dy: tensor<8x16x16x16xf32>, %x: tensor<8x3x32x32xf32>) -> tensor<16x3x3x3xf32> {
+  // CHECK: dpc.conv_grad_filter %arg0, %arg1 strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x16x16xf32>, tensor<8x3x32x32xf32>) -> tensor<16x3x3x3xf32>
+  %0 = dpc.conv_grad_filter %dy, %x strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x16x16xf32>, tensor<8x3x32x32xf32>) -> tensor<16x3x3x3xf32>
+  return %0 : tensor<16x3x3x3xf32>
+}
+
+// CHECK-LABEL: func.func @max_pool(
+func.func @max_pool(%x: tensor<8x16x16x16xf32>) -> (tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>) {
+  // CHECK: dpc.max_pool %arg0 kernel = [3, 3] strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : tensor<8x16x16x16xf32> -> (tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>)
+  %y, %i = dpc.max_pool %x kernel = [3, 3] strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : tensor<8x16x16x16xf32> -> (tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>)
+  return %y, %i : tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>
+}
+
+// CHECK-LABEL: func.func @max_pool_grad(
+func.func @max_pool_grad(%dy: tensor<8x16x8x8xf32>, %i: tensor<8x16x8x8xi32>) -> tensor<8x16x16x16xf32> {
+  // CHECK: dpc.max_pool_grad %arg0, %arg1 kernel = [3, 3] strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>) -> tensor<8x16x16x16xf32>
+  %dx = dpc.max_pool_grad %dy, %i kernel = [3, 3] strides = [2, 2] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<8x16x8x8xf32>, tensor<8x16x8x8xi32>) -> tensor<8x16x16x16xf32>
+  return %dx : tensor<8x16x16x16xf32>
+}
+
+// CHECK-LABEL: func.func @batch_norm(
+func.func @batch_norm(%x: tensor<8x16x4x4xf32>, %s: tensor<16xf32>, %b: tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>) {
+  // CHECK: dpc.batch_norm %arg0, %arg1, %arg2 eps = 1.000000e-05 : (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>)
+  %y, %mean, %var = dpc.batch_norm %x, %s, %b eps = 1.0e-5 : (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>)
+  return %y, %mean, %var : tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func.func @batch_norm_grad(
+func.func @batch_norm_grad(%x: tensor<8x16x4x4xf32>, %mean: tensor<16xf32>, %var: tensor<16xf32>, %dy: tensor<8x16x4x4xf32>, %s: tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>) {
+  // CHECK: dpc.batch_norm_grad %arg0, %arg1, %arg2, %arg3, %arg4 eps = 1.000000e-05 : (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8x16x4x4xf32>, tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>)
+  %dx, %ds, %db = dpc.batch_norm_grad %x, %mean, %var, %dy, %s eps = 1.0e-5 : (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8x16x4x4xf32>, tensor<16xf32>) -> (tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>)
+  return %dx, %ds, %db : tensor<8x16x4x4xf32>, tensor<16xf32>, tensor<16xf32>
+}
+
 // CHECK-LABEL: func.func @global_norm(
 func.func @global_norm(%g0: tensor<64xf32>, %g1: tensor<8x8xf32>) -> tensor<f32> {
   // CHECK: dpc.global_norm %arg0, %arg1 : (tensor<64xf32>, tensor<8x8xf32>) -> tensor<f32>

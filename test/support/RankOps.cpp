@@ -428,6 +428,7 @@ std::map<std::string, Handler> &handlers() {
     made["dpc.rank_slice"] = evalRankSlice;
     made["dpc.kernel"] = evalKernel;
     addRowOps(made);
+    addSpatialOps(made);
     return made;
   }();
   return table;

@@ -9,6 +9,9 @@ namespace dpc::test {
 /// Norms, attention, embeddings, cross entropy, optimizers.
 void addRowOps(std::map<std::string, Handler> &table);
 
+/// Convolution, pooling, batch norm.
+void addSpatialOps(std::map<std::string, Handler> &table);
+
 /// Global positions along `dim` of the tensor that the op's `global` describes;
 /// 0, 1, .. `extent` - 1 when it has none.
 std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent);

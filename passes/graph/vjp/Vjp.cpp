@@ -10,5 +10,6 @@ void dpc::registerVjpModels(DialectRegistry &registry) {
     vjp::attachMovement(*context);
     vjp::attachContraction(*context);
     vjp::attachRows(*context);
+    vjp::attachSpatial(*context);
   });
 }

@@ -28,6 +28,7 @@ void attachElementwise(mlir::MLIRContext &context);
 void attachMovement(mlir::MLIRContext &context);
 void attachContraction(mlir::MLIRContext &context);
 void attachRows(mlir::MLIRContext &context);
+void attachSpatial(mlir::MLIRContext &context);
 } // namespace vjp
 
 } // namespace dpc

@@ -311,6 +311,49 @@ std::vector<Case> rowCases() {
   };
 }
 
+/// A strided, padded, dilated conv over groups, and the ops of its gradient.
+std::vector<Case> spatialCases() {
+  std::string x = "tensor<2x4x5x4xf64>", w = "tensor<6x2x3x2xf64>",
+              y = "tensor<2x6x3x4xf64>";
+  std::string window = " strides = [2, 1] pads = [1, 0, 1, 2] dilations = "
+                       "[1, 2] : (";
+  std::string signal = "tensor<3x2x6xf64>", pooled = "tensor<3x2x3xf64>";
+  return {
+      {"conv",
+       {x, w},
+       y,
+       "  %y = dpc.conv %a0, %a1" + window + x + ", " + w + ") -> " + y},
+      {"conv_grad_input",
+       {y, w},
+       x,
+       "  %y = dpc.conv_grad_input %a0, %a1" + window + y + ", " + w + ") -> " +
+           x},
+      {"conv_grad_filter",
+       {y, x},
+       w,
+       "  %y = dpc.conv_grad_filter %a0, %a1" + window + y + ", " + x +
+           ") -> " + w},
+      {"conv_depthwise_1d",
+       {signal, "tensor<2x1x3xf64>"},
+       signal,
+       "  %y = dpc.conv %a0, %a1 strides = [1] pads = [1, 1] dilations = [1] "
+       ": (" +
+           signal + ", tensor<2x1x3xf64>) -> " + signal},
+      {"max_pool",
+       {signal},
+       pooled,
+       "  %y, %i = dpc.max_pool %a0 kernel = [3] strides = [2] pads = [1, 0] "
+       "dilations = [1] : " +
+           signal + " -> (" + pooled + ", tensor<3x2x3xi32>)"},
+      {"batch_norm",
+       {signal, "tensor<2xf64>", "tensor<2xf64>"},
+       signal,
+       "  %y, %m, %v = dpc.batch_norm %a0, %a1, %a2 eps = 1.0e-1 : (" + signal +
+           ", tensor<2xf64>, tensor<2xf64>) -> (" + signal +
+           ", tensor<2xf64>, tensor<2xf64>)"},
+  };
+}
+
 auto nameOf = [](const testing::TestParamInfo<Case> &info) {
   return info.param.name;
 };
@@ -323,6 +366,8 @@ INSTANTIATE_TEST_SUITE_P(Matmul, Gradient, testing::ValuesIn(matmulCases()),
 INSTANTIATE_TEST_SUITE_P(Attention, Gradient,
                          testing::ValuesIn(attentionCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Spatial, Gradient, testing::ValuesIn(spatialCases()),
+                         nameOf);
 
 TEST(GradientOfMaximum, TiesShareEvenly) {
   Case c{"tie",

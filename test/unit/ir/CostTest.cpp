@@ -52,6 +52,29 @@ TEST_F(CostTest, MatmulBeyondTheRangeOfIntegers) {
   EXPECT_EQ(op.getFlops(), std::ldexp(1.0, 67));
 }
 
+TEST_F(CostTest, ConvAndItsGradientsDoTheSameProducts) {
+  const char *arguments = "%x: tensor<2x4x9x9xf32>, %w: tensor<6x2x3x3xf32>, "
+                          "%y: tensor<2x6x4x4xf32>";
+  std::string window =
+      " strides = [2, 2] pads = [0, 0, 0, 0] dilations = [1, 1] : ";
+  double flops = 2.0 * (2 * 6 * 4 * 4) * (2 * 3 * 3);
+  EXPECT_EQ(first(arguments, "%0 = dpc.conv %x, %w" + window +
+                                 "(tensor<2x4x9x9xf32>, tensor<6x2x3x3xf32>) "
+                                 "-> tensor<2x6x4x4xf32>")
+                .getFlops(),
+            flops);
+  EXPECT_EQ(first(arguments, "%0 = dpc.conv_grad_input %y, %w" + window +
+                                 "(tensor<2x6x4x4xf32>, tensor<6x2x3x3xf32>) "
+                                 "-> tensor<2x4x9x9xf32>")
+                .getFlops(),
+            flops);
+  EXPECT_EQ(first(arguments, "%0 = dpc.conv_grad_filter %y, %x" + window +
+                                 "(tensor<2x6x4x4xf32>, tensor<2x4x9x9xf32>) "
+                                 "-> tensor<6x2x3x3xf32>")
+                .getFlops(),
+            flops);
+}
+
 TEST_F(CostTest, CausalAttentionIsHalf) {
   const char *arguments = "%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>";
   std::string signature =

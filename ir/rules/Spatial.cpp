@@ -1,0 +1,134 @@
+//===- Spatial.cpp - Sharding rules of conv, pool and batch norm ----------===//
+//
+// Batch, groups and channels may be split. Spatial dimensions may be only where
+// no window reaches over the edge of a shard: 1x1 convolutions.
+//
+//===----------------------------------------------------------------------===//
+#include "ir/Dialect.h"
+#include "ir/Window.h"
+
+using namespace mlir;
+using namespace dpc;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+namespace {
+
+/// Dimensions of a conv y[n, g k, out] = sum x[n, g c, in] * w[g k, c, taps]
+/// and how x, w and y map to them.
+struct ConvDims {
+  TensorMap x, w, y;
+
+  template <typename Op>
+  ConvDims(ShardingRule &rule, Op op, ArrayRef<int64_t> xs,
+           ArrayRef<int64_t> ws, ArrayRef<int64_t> ys) {
+    int64_t groups = ws[1] ? xs[1] / ws[1] : 1;
+    int64_t n = rule.addDim(xs[0]);
+    DimMap inputs, outputs;
+    if (groups > 1) {
+      inputs.push_back(rule.addDim(groups));
+      outputs = inputs;
+    }
+    int64_t c = rule.addDim(ws[1]);
+    inputs.push_back(c);
+    outputs.push_back(rule.addDim(groups ? ws[0] / groups : ws[0]));
+    x = {{n}, inputs};
+    w = {outputs, {c}};
+    y = {{n}, outputs};
+    for (const Window &window :
+         windowsOf(xs, ys, ws.drop_front(2), op.getStrides(), op.getPads(),
+                   op.getDilations())) {
+      bool whole = !window.isPointwise();
+      int64_t in = rule.addDim(window.in, whole);
+      x.push_back({in});
+      y.push_back({whole ? rule.addDim(window.out, true) : in});
+      w.push_back({rule.addDim(window.taps, true)});
+    }
+    rule.linear = {{0}, {1}};
+  }
+};
+
+} // namespace
+
+ShardingRule ConvOp::getShardingRule() {
+  ShardingRule rule;
+  ConvDims dims(rule, *this, shapeOf(getX()), shapeOf(getW()),
+                shapeOf(getResult()));
+  rule.operands = {dims.x, dims.w};
+  rule.results = {dims.y};
+  return rule;
+}
+
+ShardingRule ConvGradInputOp::getShardingRule() {
+  ShardingRule rule;
+  ConvDims dims(rule, *this, shapeOf(getDx()), shapeOf(getW()),
+                shapeOf(getDy()));
+  rule.operands = {dims.y, dims.w};
+  rule.results = {dims.x};
+  return rule;
+}
+
+ShardingRule ConvGradFilterOp::getShardingRule() {
+  ShardingRule rule;
+  ConvDims dims(rule, *this, shapeOf(getX()), shapeOf(getDw()),
+                shapeOf(getDy()));
+  rule.operands = {dims.y, dims.x};
+  rule.results = {dims.w};
+  return rule;
+}
+
+/// Maps of the image and of the windows of a pool.
+static std::pair<TensorMap, TensorMap>
+poolMaps(ShardingRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out) {
+  SmallVector<int64_t> image = {rule.addDim(in[0]), rule.addDim(in[1])};
+  SmallVector<int64_t> windows(image);
+  for (auto [from, to] : llvm::zip(in.drop_front(2), out.drop_front(2))) {
+    image.push_back(rule.addDim(from, /*whole=*/true));
+    windows.push_back(rule.addDim(to, /*whole=*/true));
+  }
+  return {oneToOne(image), oneToOne(windows)};
+}
+
+ShardingRule MaxPoolOp::getShardingRule() {
+  ShardingRule rule;
+  auto [image, windows] = poolMaps(rule, shapeOf(getX()), shapeOf(getY()));
+  rule.operands = {image};
+  rule.results = {windows, windows};
+  return rule;
+}
+
+ShardingRule MaxPoolGradOp::getShardingRule() {
+  ShardingRule rule;
+  auto [image, windows] = poolMaps(rule, shapeOf(getDx()), shapeOf(getDy()));
+  rule.operands = {windows, windows};
+  rule.results = {image};
+  rule.linear = {{0}};
+  return rule;
+}
+
+/// Maps of x, split over channels at most, and of one value per channel.
+static std::pair<TensorMap, TensorMap> batchNormMaps(ShardingRule &rule,
+                                                     ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> all;
+  for (auto [d, size] : llvm::enumerate(shape))
+    all.push_back(rule.addDim(size, /*whole=*/d != 1));
+  return {oneToOne(all), oneToOne({all[1]})};
+}
+
+ShardingRule BatchNormOp::getShardingRule() {
+  ShardingRule rule;
+  auto [all, channel] = batchNormMaps(rule, shapeOf(getX()));
+  rule.operands = {all, channel, channel};
+  rule.results = {all, channel, channel};
+  return rule;
+}
+
+ShardingRule BatchNormGradOp::getShardingRule() {
+  ShardingRule rule;
+  auto [all, channel] = batchNormMaps(rule, shapeOf(getX()));
+  rule.operands = {all, channel, channel, all, channel};
+  rule.results = {all, channel, channel};
+  return rule;
+}

@@ -1,0 +1,207 @@
+//===- ExpandBatchNorm.cpp - dpc-expand-batch-norm ------------------------===//
+//
+// Statistics span everything that is in flight at once. With M micro-batches
+// and D data-parallel ranks, sample (d, m, i) of [D, M, B / (D M)] is in
+// micro-batch m (the batch is split over ranks first), so that
+//
+//   x [B, C, s..]  seen as  [D, M, b, C, s..]   statistics [M, C]
+//
+// and with M = 1 simply x and [C]. A statistic of a micro-batch is then an
+// element of a dimension that is split over the axis `mb`.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/graph/GraphBuilder.h"
+#include "passes/graph/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+#define GEN_PASS_DEF_DPCEXPANDBATCHNORM
+#include "passes/graph/Passes.h.inc"
+} // namespace dpc
+
+using namespace dpc;
+
+namespace {
+
+/// Mean and variance of a batch norm, per group (see the file comment).
+struct Statistics {
+  Value mean, var;
+};
+
+/// Expands one op; `x` decides the shapes.
+class Expansion {
+public:
+  Expansion(OpBuilder &builder, Operation *op, Value x, int64_t dataRanks,
+            int64_t microBatches);
+
+  Statistics forward(BatchNormOp op, bool keepsStatistics);
+  void backward(BatchNormGradOp op, const Statistics &statistics);
+
+private:
+  /// Seen as groups, in the type of statistics.
+  Value view(Value x) {
+    return g.convert(g.reshape(x, grouped), statisticsElement);
+  }
+  /// Back from `view`.
+  Value unview(Value x, Value like) {
+    return g.reshape(g.convert(x, tensorType(like).getElementType()),
+                     shapeOf(like));
+  }
+  /// Sums over all of a channel's elements in a group.
+  Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }
+  /// One value per group and channel, or per channel, at every element.
+  Value spread(Value perChannel) {
+    bool isGrouped = shapeOf(perChannel).size() == kept.size();
+    return g.broadcast(perChannel, grouped,
+                       isGrouped ? ArrayRef(kept) : ArrayRef(kept).back());
+  }
+  /// A vector over channels, repeated for every group.
+  Value perGroup(Value channels) {
+    Value x = g.convert(channels, statisticsElement);
+    if (kept.size() == 1)
+      return x;
+    return g.broadcast(x, {groups, shapeOf(x)[0]}, {1});
+  }
+  /// What groups hold, added up.
+  Value overGroups(Value x) {
+    return kept.size() == 1 ? x : g.reduce(ReduceKind::sum, x, {0});
+  }
+  Value rstd(Value var, const APFloat &eps) {
+    return g.unary(UnaryKind::rsqrt,
+                   g.add(var, g.constantLike(var, eps.convertToDouble())));
+  }
+
+  GraphBuilder g;
+  Type statisticsElement;
+  int64_t groups;
+  double perStatistic; ///< elements of a channel in one group
+  SmallVector<int64_t> grouped, kept, summed;
+};
+
+} // namespace
+
+Expansion::Expansion(OpBuilder &builder, Operation *op, Value x,
+                     int64_t dataRanks, int64_t microBatches)
+    : g(builder, op->getLoc()), groups(microBatches) {
+  RankedTensorType type = tensorType(x);
+  statisticsElement = type.getElementType().isF64() ? type.getElementType()
+                                                    : builder.getF32Type();
+  if (groups > 1) {
+    if (dataRanks > 1)
+      grouped.push_back(dataRanks);
+    kept.push_back(grouped.size());
+    grouped.append({groups, type.getDimSize(0) / (dataRanks * groups)});
+  } else {
+    grouped.push_back(type.getDimSize(0));
+  }
+  kept.push_back(grouped.size());
+  llvm::append_range(grouped, type.getShape().drop_front());
+  for (int64_t d = 0, e = grouped.size(); d < e; ++d)
+    if (!llvm::is_contained(kept, d))
+      summed.push_back(d);
+  perStatistic = static_cast<double>(type.getNumElements()) /
+                 static_cast<double>(type.getDimSize(1) * groups);
+}
+
+Statistics Expansion::forward(BatchNormOp op, bool keepsStatistics) {
+  Value x = view(op.getX());
+  Value mean = g.scale(sum(x), 1 / perStatistic);
+  Value centered = g.sub(x, spread(mean));
+  Value var = g.scale(sum(g.mul(centered, centered)), 1 / perStatistic);
+  Value factor = g.mul(rstd(var, op.getEps()), perGroup(op.getScale()));
+  Value bias = g.convert(op.getBias(), statisticsElement);
+  Value y = g.add(g.mul(centered, spread(factor)), spread(bias));
+  op.getY().replaceAllUsesWith(unview(y, op.getY()));
+  if (keepsStatistics)
+    for (auto [old, made] : {std::pair<Value, Value>(op.getMean(), mean),
+                             std::pair<Value, Value>(op.getVar(), var)})
+      old.replaceUsesWithIf(
+          g.scale(overGroups(made), 1 / static_cast<double>(groups)),
+          [](OpOperand &use) { return !isa<BatchNormGradOp>(use.getOwner()); });
+  return {mean, var};
+}
+
+void Expansion::backward(BatchNormGradOp op, const Statistics &statistics) {
+  Value x = view(op.getX()), dy = view(op.getDy());
+  Value r = rstd(statistics.var, op.getEps());
+  Value z = g.mul(g.sub(x, spread(statistics.mean)), spread(r));
+  Value dbias = sum(dy), dscale = sum(g.mul(dy, z));
+  Value shared = g.add(spread(g.scale(dbias, 1 / perStatistic)),
+                       g.mul(z, spread(g.scale(dscale, 1 / perStatistic))));
+  Value dx =
+      g.mul(spread(g.mul(perGroup(op.getScale()), r)), g.sub(dy, shared));
+  op.getDx().replaceAllUsesWith(unview(dx, op.getDx()));
+  op.getDscale().replaceAllUsesWith(unview(overGroups(dscale), op.getDscale()));
+  op.getDbias().replaceAllUsesWith(unview(overGroups(dbias), op.getDbias()));
+}
+
+/// Phase and group of `op` for all that was made before it, after `before`.
+static void markLike(Operation *op, Operation *before) {
+  for (StringRef name : {attr::kPhase, attr::kGroup})
+    if (Attribute value = op->getAttr(name))
+      for (Operation *made = before ? before->getNextNode()
+                                    : &op->getBlock()->front();
+           made != op; made = made->getNextNode())
+        made->setAttr(name, value);
+}
+
+LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
+                                    int64_t microBatches) {
+  SmallVector<Operation *> ops;
+  func.walk([&](Operation *op) {
+    if (isa<BatchNormOp, BatchNormGradOp>(op))
+      ops.push_back(op);
+  });
+  DenseMap<Value, Statistics> statistics; // by the mean that a gradient reads
+  for (Operation *op : ops) {
+    Value x = op->getOperand(0);
+    int64_t batch = shapeOf(x)[0];
+    if (microBatches > 1 && batch % (dataRanks * microBatches) != 0)
+      return op->emitError(
+                 "batch norm takes its statistics over each "
+                 "micro-batch, which must be of one size: a batch of ")
+             << batch << " cannot be cut into " << dataRanks << " x "
+             << microBatches;
+    OpBuilder builder(op);
+    Operation *before = op->getPrevNode();
+    Expansion expansion(builder, op, x, dataRanks, microBatches);
+    if (auto norm = dyn_cast<BatchNormOp>(op)) {
+      bool keeps = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        return !isa<BatchNormGradOp>(user) &&
+               llvm::any_of(user->getOperands(), [&](Value operand) {
+                 return operand == norm.getMean() || operand == norm.getVar();
+               });
+      });
+      statistics[norm.getMean()] = expansion.forward(norm, keeps);
+    } else {
+      auto grad = cast<BatchNormGradOp>(op);
+      auto found = statistics.find(grad.getMean());
+      if (found == statistics.end()) {
+        if (microBatches > 1)
+          return op->emitError("does not read the statistics of a batch norm");
+        found = statistics
+                    .try_emplace(grad.getMean(),
+                                 Statistics{grad.getMean(), grad.getVar()})
+                    .first;
+      }
+      expansion.backward(grad, found->second);
+    }
+    markLike(op, before);
+  }
+  for (Operation *op : llvm::reverse(ops))
+    op->erase();
+  return success();
+}
+
+namespace {
+struct ExpandBatchNormPass
+    : dpc::impl::DpcExpandBatchNormBase<ExpandBatchNormPass> {
+  using DpcExpandBatchNormBase::DpcExpandBatchNormBase;
+
+  void runOnOperation() override {
+    if (failed(expandBatchNorms(getOperation(), dataRanks, microBatches)))
+      signalPassFailure();
+  }
+};
+} // namespace
