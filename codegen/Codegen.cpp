@@ -72,14 +72,16 @@ void attach(MLIRContext *context) {
 
 void registerLoweringModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
-    attach<LoweringKind::matmul, MatmulOp>(context);
+    attach<LoweringKind::matmul, MatmulOp, ConvOp, ConvGradInputOp,
+           ConvGradFilterOp>(context);
     attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
            CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp, EmbeddingOp,
            CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,
            AttentionScoresGradOp>(context);
-    attach<LoweringKind::kernel, ReduceOp, SoftmaxOp, SoftmaxGradOp, NormOp,
-           NormGradOp, EmbeddingGradOp, CrossEntropySumsOp, AccumulateOp,
-           SumSquaresOp, AttentionProbsOp, KernelOp>(context);
+    attach<LoweringKind::kernel, MaxPoolOp, MaxPoolGradOp, ReduceOp, SoftmaxOp,
+           SoftmaxGradOp, NormOp, NormGradOp, EmbeddingGradOp,
+           CrossEntropySumsOp, AccumulateOp, SumSquaresOp, AttentionProbsOp,
+           KernelOp>(context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
            AllToAllOp, SendOp, RecvOp>(context);
     attach<LoweringKind::view, ReshapeOp>(context);

@@ -440,6 +440,8 @@ Value KernelEmitter::computePlaced(Value value, ArrayRef<Index> indices) {
       .Case([&](AttentionScoresGradOp o) {
         return scoresGradAt(o, number, indices);
       })
+      .Case([&](MaxPoolOp o) { return maxPoolAt(o, number, indices); })
+      .Case([&](MaxPoolGradOp o) { return maxPoolGradAt(o, indices); })
       .Case([&](AdamWOp o) { return adamwAt(o, number, indices); })
       .Case([&](SgdOp o) { return sgdAt(o, number, indices); })
       .Case([&](RankSliceOp o) {

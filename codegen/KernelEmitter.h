@@ -103,6 +103,9 @@ private:
                                  llvm::ArrayRef<Index> indices);
   mlir::Value scoresGradAt(AttentionScoresGradOp op, unsigned result,
                            llvm::ArrayRef<Index> indices);
+  mlir::Value maxPoolAt(MaxPoolOp op, unsigned result,
+                        llvm::ArrayRef<Index> indices);
+  mlir::Value maxPoolGradAt(MaxPoolGradOp op, llvm::ArrayRef<Index> indices);
   mlir::Value adamwAt(AdamWOp op, unsigned result,
                       llvm::ArrayRef<Index> indices);
   mlir::Value sgdAt(SgdOp op, unsigned result, llvm::ArrayRef<Index> indices);
@@ -142,6 +145,14 @@ private:
                   mlir::Type type, llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);
   mlir::Value maskTerm(mlir::Value mask, llvm::ArrayRef<Index> indices);
+
+  // Pools (PoolKernels.cpp).
+  using TapBody = std::function<llvm::SmallVector<mlir::Value>(
+      llvm::ArrayRef<mlir::Value>, mlir::ValueRange)>;
+  llvm::SmallVector<mlir::Value> foldTaps(llvm::ArrayRef<int64_t> kernel,
+                                          llvm::SmallVector<mlir::Value> &taps,
+                                          mlir::ValueRange init,
+                                          const TapBody &body);
 
   // Reductions (ReduceKernels.cpp).
   llvm::LogicalResult emitReductions();

@@ -298,6 +298,8 @@ LogicalResult PlanBuilder::lower(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](KernelOp o) { return lowerKernel(o); })
       .Case([&](MatmulOp o) { return lowerMatmul(o); })
+      .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(
+          [&](auto o) { return lowerConv(o); })
       .Case([&](ConstantOp o) { return lowerConstant(o); })
       .Case([&](AccumulateOp o) { return lowerAccumulate(o); })
       .Case([&](AllReduceOp o) { return lowerAllReduce(o); })

@@ -67,6 +67,9 @@ private:
   llvm::FailureOr<int> groupOf(mlir::Operation *op, mlir::ArrayAttr axes,
                                bool ordered);
 
+  // PlanConv.cpp
+  llvm::LogicalResult lowerConv(mlir::Operation *op);
+
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
 

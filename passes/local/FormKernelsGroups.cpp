@@ -44,7 +44,8 @@ KernelRole kernelRole(Operation *op) {
   if (isa<ReduceOp>(op))
     return KernelRole::reduction;
   if (isa<RopeOp, AdamWOp, SgdOp, RankSliceOp, AttentionProbsOp,
-          CrossEntropySumsOp, EmbeddingGradOp, SumSquaresOp>(op))
+          CrossEntropySumsOp, EmbeddingGradOp, SumSquaresOp, MaxPoolOp,
+          MaxPoolGradOp>(op))
     return KernelRole::alone;
   return KernelRole::none;
 }

@@ -1,5 +1,6 @@
 #include "runtime/exec/RankExecutor.h"
 
+#include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
 
 #include <algorithm>
@@ -26,6 +27,9 @@ struct RankExecutor::OpRunner {
   Status operator()(const MatmulOp &op) const {
     return runMatmul(op, data(op.a), buffer(op.a).dtype, data(op.b),
                      buffer(op.b).dtype, data(op.c), buffer(op.c).dtype);
+  }
+  Status operator()(const ConvOp &op) const {
+    return runConv(op, data(op.x), data(op.w), data(op.y));
   }
   Status operator()(const AllReduceOp &op) const {
     for (int id : op.buffers)

@@ -39,6 +39,10 @@ template <> struct EnumNames<ScalarKind> {
   static constexpr std::array<std::string_view, 4> names = {"const", "offset",
                                                             "valid", "coord"};
 };
+template <> struct EnumNames<ConvKind> {
+  static constexpr std::array<std::string_view, 3> names = {
+      "forward", "grad_input", "grad_filter"};
+};
 template <> struct EnumNames<ReduceKind> {
   static constexpr std::array<std::string_view, 4> names = {"sum", "max", "min",
                                                             "prod"};

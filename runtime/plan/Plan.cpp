@@ -15,6 +15,7 @@ std::string_view nameOf(TensorRole role) { return enumName(role); }
 std::string_view nameOf(InitKind kind) { return enumName(kind); }
 std::string_view nameOf(LrKind kind) { return enumName(kind); }
 std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
+std::string_view nameOf(ConvKind kind) { return enumName(kind); }
 std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
 std::string_view nameOf(Queue queue) { return enumName(queue); }
 std::string_view nameOf(PhaseKind kind) { return enumName(kind); }
@@ -207,6 +208,19 @@ struct AccessVisitor {
     if (op.beta != 0)
       out.reads.push_back(op.c);
     out.writes = {op.c};
+  }
+  void operator()(const ConvOp &op) {
+    switch (op.kind) {
+    case ConvKind::Forward:
+      out = {{op.x, op.w}, {op.y}};
+      break;
+    case ConvKind::GradInput:
+      out = {{op.y, op.w}, {op.x}};
+      break;
+    case ConvKind::GradFilter:
+      out = {{op.y, op.x}, {op.w}};
+      break;
+    }
   }
   void operator()(const AllReduceOp &op) {
     out.reads = out.writes = op.buffers;

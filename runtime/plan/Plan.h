@@ -31,6 +31,7 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Layout.h"
+#include "runtime/plan/PlanConv.h"
 
 #include <cstdint>
 #include <map>
@@ -294,9 +295,9 @@ struct StoreOutputOp {
 };
 
 using OpVariant =
-    std::variant<KernelOp, MatmulOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
-                 AllToAllOp, BroadcastOp, SendOp, RecvOp, CopyOp, FillOp,
-                 LoadInputOp, StoreOutputOp>;
+    std::variant<KernelOp, MatmulOp, ConvOp, AllReduceOp, AllGatherOp,
+                 ReduceScatterOp, AllToAllOp, BroadcastOp, SendOp, RecvOp,
+                 CopyOp, FillOp, LoadInputOp, StoreOutputOp>;
 
 enum class Queue { Compute, Comm };
 std::string_view nameOf(Queue queue);

@@ -64,6 +64,8 @@ public:
                    op.stride2C);
   }
 
+  Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
+
   Status operator()(const AllReduceOp &op) const {
     DPC_TRY(group(op.group));
     if (op.buffers.empty())

@@ -21,6 +21,8 @@ Status checkBuffers(const Plan &plan);
 Status checkTensors(const Plan &plan);
 /// 4. Every instruction by itself; events; the schedule's entries.
 Status checkInstructions(const Plan &plan);
+/// The fields of one convolution; part of 4.
+Status checkConv(const Plan &plan, const ConvOp &op);
 /// 5. Written before read, bytes not taken by another buffer, and the two
 /// queues ordered by events where they touch the same bytes.
 Status checkLiveness(const Plan &plan);

@@ -138,6 +138,19 @@ template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
   visit("beta", v.beta);
   visit("compute", v.compute);
 }
+template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
+  visit("kind", v.kind);
+  visit("x", v.x);
+  visit("w", v.w);
+  visit("y", v.y);
+  visit("x_shape", v.xShape);
+  visit("w_shape", v.wShape);
+  visit("y_shape", v.yShape);
+  visit("strides", v.strides);
+  visit("dilations", v.dilations);
+  visit("pads", v.pads);
+  visit("compute", v.compute);
+}
 template <typename V> void fields(V &visit, Is<AllReduceOp> auto &v) {
   visit("group", v.group);
   visit("buffers", v.buffers);

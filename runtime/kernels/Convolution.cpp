@@ -1,0 +1,195 @@
+#include "runtime/kernels/Convolution.h"
+
+#include "runtime/base/Layout.h"
+
+#include <algorithm>
+#include <dnnl.hpp>
+#include <functional>
+
+namespace dpc::rt {
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+//===----------------------------------------------------------------------===//
+// oneDNN
+//===----------------------------------------------------------------------===//
+
+using dnnl::memory;
+
+const dnnl::engine &cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::desc dense(const Shape &shape) {
+  memory::dims strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d];
+  return memory::desc(shape, memory::data_type::f32, strides);
+}
+
+/// Arguments of the three primitives.
+class Primitives {
+public:
+  explicit Primitives(const ConvOp &op)
+      : x(dense(op.xShape)), y(dense(op.yShape)), w(filter(op)),
+        strides(op.strides), dilations(op.dilations),
+        before(op.pads.begin(), op.pads.begin() + op.strides.size()),
+        behind(op.pads.begin() + op.strides.size(), op.pads.end()) {
+    // oneDNN counts the elements that a dilation skips.
+    for (int64_t &dilation : dilations)
+      --dilation;
+  }
+
+  void run(ConvKind kind, void *xData, void *wData, void *yData) {
+    memory xs(x, cpu(), xData), ws(w, cpu(), wData), ys(y, cpu(), yData);
+    dnnl::stream queue(cpu());
+    auto forward = forwardDesc();
+    switch (kind) {
+    case ConvKind::Forward:
+      dnnl::convolution_forward(forward).execute(
+          queue,
+          {{DNNL_ARG_SRC, xs}, {DNNL_ARG_WEIGHTS, ws}, {DNNL_ARG_DST, ys}});
+      break;
+    case ConvKind::GradInput:
+      dnnl::convolution_backward_data(
+          dnnl::convolution_backward_data::primitive_desc(
+              {dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
+               before, behind},
+              cpu(), forward))
+          .execute(queue, {{DNNL_ARG_DIFF_SRC, xs},
+                           {DNNL_ARG_WEIGHTS, ws},
+                           {DNNL_ARG_DIFF_DST, ys}});
+      break;
+    case ConvKind::GradFilter:
+      dnnl::convolution_backward_weights(
+          dnnl::convolution_backward_weights::primitive_desc(
+              {dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
+               before, behind},
+              cpu(), forward))
+          .execute(queue, {{DNNL_ARG_SRC, xs},
+                           {DNNL_ARG_DIFF_WEIGHTS, ws},
+                           {DNNL_ARG_DIFF_DST, ys}});
+      break;
+    }
+    queue.wait();
+  }
+
+private:
+  dnnl::convolution_forward::primitive_desc forwardDesc() {
+    return {{dnnl::prop_kind::forward_training,
+             dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
+             before, behind},
+            cpu()};
+  }
+  /// [groups, K / groups, C / groups, taps..] where there are groups.
+  static memory::desc filter(const ConvOp &op) {
+    int64_t groups = op.xShape[1] / op.wShape[1];
+    Shape shape = op.wShape;
+    if (groups > 1) {
+      shape[0] /= groups;
+      shape.insert(shape.begin(), groups);
+    }
+    return dense(shape);
+  }
+
+  memory::desc x, y, w;
+  memory::dims strides, dilations, before, behind;
+};
+
+//===----------------------------------------------------------------------===//
+// Plain loops
+//===----------------------------------------------------------------------===//
+
+/// Calls body(index) for every index of `shape`.
+void forEachIndex(const Shape &shape,
+                  const std::function<void(const Shape &)> &body) {
+  Shape index(shape.size(), 0);
+  for (int64_t left = numElements(shape); left > 0; --left) {
+    body(index);
+    for (size_t d = shape.size(); d-- > 0; index[d] = 0)
+      if (++index[d] < shape[d])
+        break;
+  }
+}
+
+int64_t offsetIn(const Shape &shape, const Shape &index) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < shape.size(); ++d)
+    offset = offset * shape[d] + index[d];
+  return offset;
+}
+
+/// Adds every product to what `op.kind` names, which is zero.
+template <typename T> void plainConv(const ConvOp &op, T *x, T *w, T *y) {
+  int64_t groups = op.xShape[1] / op.wShape[1];
+  int64_t filters = op.wShape[0] / groups;
+  size_t spatial = op.strides.size();
+  Shape from(op.xShape.size()), by(op.wShape.size());
+  forEachIndex(op.yShape, [&](const Shape &to) {
+    T &out = y[offsetIn(op.yShape, to)];
+    forEachIndex({op.wShape.begin() + 1, op.wShape.end()},
+                 [&](const Shape &tap) {
+                   from[0] = to[0];
+                   from[1] = to[1] / filters * op.wShape[1] + tap[0];
+                   by[0] = to[1];
+                   std::copy(tap.begin(), tap.end(), by.begin() + 1);
+                   for (size_t d = 0; d < spatial; ++d) {
+                     int64_t at = to[d + 2] * op.strides[d] - op.pads[d] +
+                                  tap[d + 1] * op.dilations[d];
+                     if (at < 0 || at >= op.xShape[d + 2])
+                       return;
+                     from[d + 2] = at;
+                   }
+                   T &in = x[offsetIn(op.xShape, from)],
+                     &weight = w[offsetIn(op.wShape, by)];
+                   if (op.kind == ConvKind::Forward)
+                     out += in * weight;
+                   else if (op.kind == ConvKind::GradInput)
+                     in += out * weight;
+                   else
+                     weight += out * in;
+                 });
+  });
+}
+
+template <typename T>
+void clearThenConv(const ConvOp &op, void *x, void *w, void *y) {
+  auto clear = [](void *data, const Shape &shape) {
+    std::fill_n(static_cast<T *>(data), numElements(shape), T(0));
+  };
+  if (op.kind == ConvKind::Forward)
+    clear(y, op.yShape);
+  else if (op.kind == ConvKind::GradInput)
+    clear(x, op.xShape);
+  else
+    clear(w, op.wShape);
+  plainConv(op, static_cast<T *>(x), static_cast<T *>(w), static_cast<T *>(y));
+}
+
+} // namespace
+
+Status runConv(const ConvOp &op, void *x, void *w, void *y) {
+  bool isEmpty = numElements(op.xShape) == 0 || numElements(op.wShape) == 0 ||
+                 numElements(op.yShape) == 0;
+  if (op.compute == DType::F64) {
+    clearThenConv<double>(op, x, w, y);
+    return Status::success();
+  }
+  if (isEmpty || op.strides.size() > 3) {
+    clearThenConv<float>(op, x, w, y);
+    return Status::success();
+  }
+  try {
+    Primitives(op).run(op.kind, x, w, y);
+    return Status::success();
+  } catch (const dnnl::error &error) {
+    return Status::unsupported("oneDNN refused a convolution (" +
+                               std::string(nameOf(op.kind)) +
+                               "): " + error.message);
+  }
+}
+
+} // namespace dpc::rt

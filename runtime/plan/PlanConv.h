@@ -1,0 +1,39 @@
+//===- PlanConv.h - the convolution of a plan -------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_PLAN_PLANCONV_H
+#define DPC_RUNTIME_PLAN_PLANCONV_H
+
+#include "runtime/base/DType.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace dpc::rt {
+
+/// Which of x, w and y of y = conv(x, w) is computed from the other two.
+enum class ConvKind {
+  Forward,    ///< y
+  GradInput,  ///< dL/dx into x, from w and dL/dy in y
+  GradFilter, ///< dL/dw into w, from x and dL/dy in y
+};
+/// "forward", "grad_input", "grad_filter".
+std::string_view nameOf(ConvKind kind);
+
+/// A convolution (cross-correlation) or one of its gradients over dense
+/// row-major arrays x [N, C, in..], w [K, C / groups, taps..] and
+/// y [N, K, out..]; the number of groups is C / w's second extent. Along
+/// spatial dimension d, tap j of window o reads position
+/// o * strides[d] - pads[d] + j * dilations[d] of x, zero outside.
+struct ConvOp {
+  ConvKind kind = ConvKind::Forward;
+  int x = -1, w = -1, y = -1; ///< buffers
+  std::vector<int64_t> xShape, wShape, yShape;
+  std::vector<int64_t> strides, dilations;
+  std::vector<int64_t> pads; ///< before each dimension, then behind each
+  /// Type of all three arrays and of the products: F32 or F64.
+  DType compute = DType::F32;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_PLANCONV_H
