@@ -13,6 +13,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <memory>
 #include <string>
 
@@ -58,6 +60,9 @@ public:
   Val fail(const llvm::Twine &why);
   bool failed() const { return !error.empty(); }
   std::string error;
+
+  /// What buffers (arguments) hold after a training step.
+  llvm::MapVector<mlir::BlockArgument, mlir::Value> updates;
 
   /// `v` as an SSA value; constants become `dpc.constant`, triangular ones
   /// iota, compare and select.

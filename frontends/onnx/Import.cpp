@@ -30,6 +30,7 @@ static const OpTable &opTable() {
     addRowOps(t);
     addSequenceOps(t);
     addShapeOps(t);
+    addSpatialOps(t);
     return t;
   }();
   return table;
@@ -62,6 +63,8 @@ private:
   llvm::Error convertNode(const FlatNode &node);
   llvm::Error convertIf(const FlatNode &node);
   llvm::Error finish();
+  void addUpdates(llvm::SmallVectorImpl<Value> &results,
+                  llvm::SmallVectorImpl<DictionaryAttr> &attrs);
 
   DictionaryAttr weightAttrs(const Weight &weight);
   DictionaryAttr inputAttrs(const BoundInput &input);
@@ -329,6 +332,22 @@ llvm::Error Importer::convertIf(const FlatNode &node) {
   return nodeError(node, "operator If has no " + wanted);
 }
 
+/// The next values of buffers that the model moves (running statistics).
+void Importer::addUpdates(llvm::SmallVectorImpl<Value> &results,
+                          llvm::SmallVectorImpl<DictionaryAttr> &attrs) {
+  Builder b(context);
+  for (auto [argument, value] : emit.updates) {
+    unsigned index = argument.getArgNumber();
+    auto role = function.getArgAttrOfType<StringAttr>(index, attr::kRole);
+    if (role.getValue() != role::kBuffer)
+      continue;
+    results.push_back(value);
+    attrs.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr(attr::kName, function.getArgAttr(index, attr::kName)),
+         b.getNamedAttr(attr::kTies, b.getI64IntegerAttr(index))}));
+  }
+}
+
 llvm::Error Importer::finish() {
   llvm::SmallVector<Value> results;
   llvm::SmallVector<Type> types;
@@ -350,9 +369,11 @@ llvm::Error Importer::finish() {
       lossFound = true;
     }
     results.push_back(emit.materialize(value));
-    types.push_back(results.back().getType());
     attrs.push_back(resultAttrs.getDictionary(context));
   }
+  addUpdates(results, attrs);
+  for (Value result : results)
+    types.push_back(result.getType());
   func::ReturnOp::create(emit.builder, function.getLoc(), results);
   function.setFunctionType(
       b.getFunctionType(function.getArgumentTypes(), types));

@@ -83,6 +83,7 @@ void addMovementOps(OpTable &table);
 void addRowOps(OpTable &table);
 void addSequenceOps(OpTable &table);
 void addShapeOps(OpTable &table);
+void addSpatialOps(OpTable &table);
 
 /// Whether `op` takes sequences of tensors; all others take tensors only.
 bool takesSequences(llvm::StringRef op);

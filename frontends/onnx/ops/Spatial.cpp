@@ -1,0 +1,441 @@
+//===- Spatial.cpp - Convolution, pooling, batch normalization ------------===//
+#include "frontends/onnx/NodeContext.h"
+
+#include "ir/Window.h"
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// The windows of a node over the spatial dimensions of an input.
+struct Windows {
+  llvm::SmallVector<Window, 3> dims;
+
+  /// One attribute of the dpc ops; pads are first those in front.
+  Shape list(int64_t Window::*field) const {
+    Shape values;
+    for (const Window &window : dims)
+      values.push_back(window.*field);
+    return values;
+  }
+  Shape pads() const {
+    Shape values = list(&Window::before);
+    values.append(list(&Window::behind));
+    return values;
+  }
+  /// `shape`'s first two dimensions and then the windows.
+  Shape resultShape(int64_t batch, int64_t channels) const {
+    Shape shape = {batch, channels};
+    shape.append(list(&Window::out));
+    return shape;
+  }
+};
+
+/// A list attribute of `count` entries, `fallback` each when absent.
+Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
+               int64_t fallback) {
+  Shape values = c.intsAttr(name);
+  if (values.empty())
+    values.assign(count, fallback);
+  if (values.size() != count)
+    c.fail("attribute " + name + " " + describe(values) + " has " +
+           llvm::Twine(values.size()) + " entries, expected " +
+           llvm::Twine(count));
+  for (int64_t value : values)
+    if (value < fallback)
+      c.fail("attribute " + name + " " + describe(values) +
+             " holds a value below " + llvm::Twine(fallback));
+  return values;
+}
+
+/// Pads that make the result ceil(in / stride) long.
+void padSame(Window &window, bool upper) {
+  int64_t out = llvm::divideCeil(window.in, window.stride);
+  int64_t total =
+      std::max<int64_t>((out - 1) * window.stride +
+                            window.dilation * (window.taps - 1) + 1 - window.in,
+                        0);
+  window.before = upper ? total / 2 : total - total / 2;
+  window.behind = total - window.before;
+}
+
+/// One more window where the last one would be cut off, unless it begins in
+/// the padding behind.
+void roundUp(Window &window) {
+  int64_t extent = window.dilation * (window.taps - 1) + 1;
+  int64_t room = window.in + window.before + window.behind - extent;
+  if (room < 0)
+    return;
+  int64_t out = llvm::divideCeil(room, window.stride) + 1;
+  if ((out - 1) * window.stride >= window.in + window.before)
+    --out;
+  window.behind = std::max<int64_t>(
+      (out - 1) * window.stride + extent - window.in - window.before, 0);
+}
+
+/// Reads strides, dilations, pads, auto_pad and ceil_mode; nullopt when they
+/// do not fit `x`.
+std::optional<Windows> windowsOf(NodeContext &c, Val x,
+                                 llvm::ArrayRef<int64_t> taps) {
+  size_t count = taps.size();
+  if (x.rank() < 3 || static_cast<size_t>(x.rank()) != count + 2) {
+    c.fail("input " + describe(x.type()) + " does not fit a kernel " +
+           describe(taps));
+    return std::nullopt;
+  }
+  Shape strides = listAttr(c, "strides", count, 1);
+  Shape dilations = listAttr(c, "dilations", count, 1);
+  Shape pads = listAttr(c, "pads", 2 * count, 0);
+  llvm::StringRef autoPad = c.stringAttr("auto_pad", "NOTSET");
+  bool same = autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER";
+  if (!same && autoPad != "NOTSET" && autoPad != "VALID")
+    c.fail("auto_pad '" + autoPad +
+           "' is not known; accepted: NOTSET, VALID, "
+           "SAME_UPPER, SAME_LOWER");
+  if (c.emit.failed())
+    return std::nullopt;
+  Windows windows;
+  for (size_t d = 0; d < count; ++d) {
+    Window window{x.dim(static_cast<int64_t>(d) + 2),
+                  0,
+                  taps[d],
+                  strides[d],
+                  pads[d],
+                  pads[d + count],
+                  dilations[d]};
+    if (same)
+      padSame(window, autoPad == "SAME_UPPER");
+    if (c.intAttr("ceil_mode", 0))
+      roundUp(window);
+    window.out = window.fitting();
+    if (window.out < 1) {
+      c.fail("a kernel " + describe(taps) + " does not fit into " +
+             describe(x.type()));
+      return std::nullopt;
+    }
+    windows.dims.push_back(window);
+  }
+  return windows;
+}
+
+/// `channels` as [1, C, 1..] of the rank of `like`.
+Val alongChannels(Emitter &e, Val channels, Val like) {
+  Shape shape(like.rank(), 1);
+  shape[1] = like.dim(1);
+  return e.reshape(channels, shape);
+}
+
+//===----------------------------------------------------------------------===//
+// Convolution
+//===----------------------------------------------------------------------===//
+
+Val makeConv(Emitter &e, Val x, Val w, const Windows &windows) {
+  auto type = RankedTensorType::get(windows.resultShape(x.dim(0), w.dim(0)),
+                                    x.element());
+  return Val(ConvOp::create(e.builder, e.loc, type, e.materialize(x),
+                            e.materialize(w), windows.list(&Window::stride),
+                            windows.pads(), windows.list(&Window::dilation))
+                 .getResult());
+}
+
+/// Whether the operands of a convolution agree in rank and type; notes it.
+bool convFits(NodeContext &c, Val x, Val w) {
+  if (x.rank() == w.rank() && x.rank() >= 3 && x.element() == w.element() &&
+      x.isFloat())
+    return true;
+  c.fail("input " + describe(x.type()) + " does not fit weights " +
+         describe(w.type()));
+  return false;
+}
+
+Val addBias(NodeContext &c, Val y) {
+  if (!y || !c.has(2))
+    return y;
+  return c.emit.binary(BinaryKind::add, y, alongChannels(c.emit, c.in(2), y));
+}
+
+void conv(NodeContext &c) {
+  Val x = c.in(0), w = c.in(1);
+  if (!x || !w || !convFits(c, x, w))
+    return;
+  int64_t groups = c.intAttr("group", 1);
+  if (groups < 1 || x.dim(1) != w.dim(1) * groups || w.dim(0) % groups != 0) {
+    c.fail("input " + describe(x.type()) + " does not fit weights " +
+           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+    return;
+  }
+  if (auto windows = windowsOf(c, x, w.shape().drop_front(2)))
+    c.out(addBias(c, makeConv(c.emit, x, w, *windows)));
+}
+
+/// The window of a transposed convolution along one dimension, whose `in` is
+/// the result's size and `out` the input's.
+Window transposedWindow(NodeContext &c, int64_t size, int64_t taps,
+                        const Shape &strides, const Shape &dilations,
+                        const Shape &pads, const Shape &extra,
+                        const Shape &wanted, size_t d) {
+  size_t count = strides.size();
+  Window window{0,           size, taps, strides[d], pads[d], pads[d + count],
+                dilations[d]};
+  int64_t full =
+      strides[d] * (size - 1) + extra[d] + dilations[d] * (taps - 1) + 1;
+  llvm::StringRef autoPad = c.stringAttr("auto_pad", "NOTSET");
+  bool same = autoPad.starts_with("SAME");
+  if (same || !wanted.empty()) {
+    window.in = wanted.empty() ? size * strides[d] : wanted[d];
+    int64_t total = std::max<int64_t>(full - window.in, 0);
+    bool upper = autoPad == "SAME_UPPER";
+    window.before = upper ? total / 2 : total - total / 2;
+    window.behind = total - window.before;
+  } else {
+    window.in = full - window.before - window.behind;
+  }
+  return window;
+}
+
+/// The gradient of a convolution in its input, run forward.
+void convTranspose(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0), w = c.in(1);
+  if (!x || !w || !convFits(c, x, w))
+    return;
+  size_t count = x.rank() - 2;
+  int64_t groups = c.intAttr("group", 1);
+  Shape strides = listAttr(c, "strides", count, 1);
+  Shape dilations = listAttr(c, "dilations", count, 1);
+  Shape pads = listAttr(c, "pads", 2 * count, 0);
+  Shape extra = listAttr(c, "output_padding", count, 0);
+  Shape wanted = c.intsAttr("output_shape");
+  if (x.dim(1) != w.dim(0) || groups < 1 || w.dim(0) % groups != 0)
+    c.fail("input " + describe(x.type()) + " does not fit weights " +
+           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+  if (wanted.size() > count)
+    wanted.erase(wanted.begin(), wanted.end() - count);
+  if (!wanted.empty() && wanted.size() != count)
+    c.fail("attribute output_shape has too few entries");
+  if (e.failed())
+    return;
+  Windows windows;
+  for (size_t d = 0; d < count; ++d) {
+    windows.dims.push_back(transposedWindow(c, x.dim(d + 2), w.dim(d + 2),
+                                            strides, dilations, pads, extra,
+                                            wanted, d));
+    const Window &window = windows.dims.back();
+    if (window.in < 1 || window.fitting() != window.out) {
+      c.fail("pads, output_padding or output_shape do not fit input " +
+             describe(x.type()));
+      return;
+    }
+  }
+  Shape shape = {x.dim(0), w.dim(1) * groups};
+  shape.append(windows.list(&Window::in));
+  auto type = RankedTensorType::get(shape, x.element());
+  Val y(ConvGradInputOp::create(e.builder, e.loc, type, e.materialize(x),
+                                e.materialize(w), strides, windows.pads(),
+                                dilations)
+            .getResult());
+  c.out(addBias(c, y));
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+void maxPool(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  if (!x)
+    return;
+  if (!x.isFloat() || (c.intAttr("storage_order", 0) && c.wants(1))) {
+    c.fail(x.isFloat() ? "column-major indices are not supported"
+                       : "input " + describe(x.type()) + " is not of floats");
+    return;
+  }
+  Shape kernel = c.intsAttr("kernel_shape");
+  auto windows = windowsOf(c, x, kernel);
+  if (!windows)
+    return;
+  Shape shape = windows->resultShape(x.dim(0), x.dim(1));
+  auto op = MaxPoolOp::create(
+      e.builder, e.loc, RankedTensorType::get(shape, x.element()),
+      RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
+      kernel, windows->list(&Window::stride), windows->pads(),
+      windows->list(&Window::dilation));
+  c.out(0, Val(op.getY()));
+  if (!c.wants(1))
+    return;
+  // ONNX counts through the whole tensor, dpc within a plane.
+  Shape planes = {x.dim(0), x.dim(1)};
+  Val plane = e.binary(BinaryKind::add,
+                       e.binary(BinaryKind::mul, e.iota(planes, 0),
+                                static_cast<double>(x.dim(1))),
+                       e.iota(planes, 1));
+  plane = e.binary(BinaryKind::mul, plane,
+                   static_cast<double>(numElements(x.shape().drop_front(2))));
+  Shape unit = planes;
+  unit.append(windows->dims.size(), 1);
+  c.out(1, e.binary(BinaryKind::add,
+                    e.convert(Val(op.getIndex()), e.builder.getI64Type()),
+                    e.reshape(plane, unit)));
+}
+
+/// 1 / number of elements that every window averages, [1, 1, out..]. Padding
+/// counts when the node says so, but never what rounding up added.
+Val shares(NodeContext &c, Val x, const Windows &windows) {
+  Emitter &e = c.emit;
+  bool padding = c.intAttr("count_include_pad", 0) != 0;
+  Shape pads = c.intsAttr("pads");
+  bool explicitPads = c.stringAttr("auto_pad", "NOTSET") == "NOTSET";
+  size_t spatial = windows.dims.size();
+  Val product = e.splat(1, x.element(), Shape(spatial + 2, 1));
+  for (auto [d, window] : llvm::enumerate(windows.dims)) {
+    int64_t behind = !explicitPads  ? window.behind
+                     : pads.empty() ? 0
+                                    : pads[d + spatial];
+    int64_t low = padding ? -window.before : 0;
+    int64_t high = window.in + (padding ? behind : 0);
+    std::vector<Scalar> values;
+    for (int64_t o = 0; o < window.out; ++o) {
+      int64_t taps = 0;
+      for (int64_t j = 0; j < window.taps; ++j) {
+        int64_t at = o * window.stride - window.before + j * window.dilation;
+        taps += at >= low && at < high;
+      }
+      values.push_back(makeScalar(
+          1.0 / static_cast<double>(std::max<int64_t>(taps, 1)), x.element()));
+    }
+    Shape shape(spatial + 2, 1);
+    shape[d + 2] = window.out;
+    product = e.binary(
+        BinaryKind::mul, product,
+        Val(ConstTensor::dense(x.element(), shape, values).compacted()));
+  }
+  return product;
+}
+
+/// A convolution of every channel by itself with ones, times what each window's
+/// share is.
+void averagePool(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  if (!x)
+    return;
+  Shape kernel = c.intsAttr("kernel_shape");
+  auto windows = windowsOf(c, x, kernel);
+  if (!windows)
+    return;
+  Shape filter = {x.dim(1), 1};
+  filter.append(kernel);
+  Val sum = makeConv(e, x, e.splat(1, x.element(), filter), *windows);
+  c.out(e.binary(BinaryKind::mul, sum, shares(c, x, *windows)));
+}
+
+template <bool isMax> void globalPool(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  if (!x)
+    return;
+  if (x.rank() < 3) {
+    c.fail("input " + describe(x.type()) + " has no spatial dimensions");
+    return;
+  }
+  Shape dims;
+  for (int64_t d = 2; d < x.rank(); ++d)
+    dims.push_back(d);
+  Val pooled = isMax ? e.reduce(ReduceKind::max, x, dims) : e.mean(x, dims);
+  c.out(e.keepDims(pooled, x, dims));
+}
+
+//===----------------------------------------------------------------------===//
+// Batch normalization
+//===----------------------------------------------------------------------===//
+
+/// With running statistics: elementwise.
+void normalizeByRunning(NodeContext &c, Val x, double eps) {
+  Emitter &e = c.emit;
+  auto channel = [&](Val v) {
+    return alongChannels(e, e.convert(v, x.element()), x);
+  };
+  Val deviation = e.unary(UnaryKind::sqrt,
+                          e.binary(BinaryKind::add, channel(c.in(4)), eps));
+  Val y = e.binary(BinaryKind::div,
+                   e.binary(BinaryKind::sub, x, channel(c.in(3))), deviation);
+  y = e.binary(BinaryKind::mul, y, channel(c.in(1)));
+  c.out(e.binary(BinaryKind::add, y, channel(c.in(2))));
+}
+
+/// With the batch's own statistics, which also move the running ones:
+/// running * momentum + batch * (1 - momentum), variances biased.
+void normalizeByBatch(NodeContext &c, Val x, double eps) {
+  Emitter &e = c.emit;
+  Val scale = e.convert(c.in(1), x.element());
+  Val bias = e.convert(c.in(2), x.element());
+  if (e.failed())
+    return;
+  Type element = x.element().isF64() ? x.element() : e.builder.getF32Type();
+  auto statistics = RankedTensorType::get({x.dim(1)}, element);
+  auto op = BatchNormOp::create(
+      e.builder, e.loc, x.type(), statistics, statistics, e.materialize(x),
+      e.materialize(scale), e.materialize(bias), llvm::APFloat(eps));
+  c.out(0, Val(op.getY()));
+  double momentum = c.floatAttr("momentum", 0.9);
+  for (auto [i, batch] : {std::pair<int64_t, Value>(1, op.getMean()),
+                          std::pair<int64_t, Value>(2, op.getVar())}) {
+    Val running = c.in(i + 2);
+    if (!running)
+      return;
+    Val moved =
+        e.binary(BinaryKind::add, e.binary(BinaryKind::mul, running, momentum),
+                 e.convert(e.binary(BinaryKind::mul, Val(batch), 1 - momentum),
+                           running.element()));
+    c.out(i, moved);
+    if (auto argument = dyn_cast_if_present<BlockArgument>(running.value);
+        argument && moved)
+      e.updates[argument] = moved.value;
+  }
+}
+
+void batchNorm(NodeContext &c) {
+  Val x = c.in(0);
+  for (int64_t i = 1; i < 5; ++i)
+    if (!x || !c.in(i))
+      return;
+  bool isVector = llvm::all_of(llvm::seq<int64_t>(1, 5), [&](int64_t i) {
+    return x.rank() >= 2 &&
+           c.in(i).shape() == llvm::ArrayRef<int64_t>(x.dim(1));
+  });
+  if (!isVector || !x.isFloat()) {
+    c.fail("input " + describe(x.type()) +
+           " needs a scale, bias, mean and variance per channel");
+    return;
+  }
+  if (c.opset() < 9 && c.intAttr("spatial", 1) == 0) {
+    c.fail("statistics per element (spatial = 0) are not supported");
+    return;
+  }
+  // Before operator set 14 the number of outputs told.
+  bool trains =
+      c.opset() < 14 ? c.wants(1) : c.intAttr("training_mode", 0) != 0;
+  double eps = c.floatAttr("epsilon", 1e-5);
+  trains ? normalizeByBatch(c, x, eps) : normalizeByRunning(c, x, eps);
+}
+
+} // namespace
+
+void addSpatialOps(OpTable &table) {
+  table["Conv"] = conv;
+  table["ConvTranspose"] = convTranspose;
+  table["MaxPool"] = maxPool;
+  table["AveragePool"] = averagePool;
+  table["GlobalAveragePool"] = globalPool<false>;
+  table["GlobalMaxPool"] = globalPool<true>;
+  table["BatchNormalization"] = batchNorm;
+}
+
+} // namespace dpc::frontend
