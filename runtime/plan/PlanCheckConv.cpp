@@ -93,19 +93,16 @@ Status checkConv(const Plan &plan, const ConvOp &op) {
   DPC_TRY(checkEntries("dilations", op.dilations, spatial, 1));
   DPC_TRY(checkEntries("pads", op.pads, 2 * spatial, 0));
   DPC_TRY(checkShapes(op));
-  int written = operands[op.kind == ConvKind::GradInput    ? 0
-                         : op.kind == ConvKind::GradFilter ? 1
-                                                           : 2]
-                    .id;
-  const Buffer &out = plan.buffers[written];
+  const Operand &written = operands[op.kind == ConvKind::GradInput    ? 0
+                                    : op.kind == ConvKind::GradFilter ? 1
+                                                                      : 2];
+  const Buffer &out = plan.buffers[written.id];
   for (const Operand &one : operands) {
     const Buffer &in = plan.buffers[one.id];
-    bool overlaps =
-        in.offset < out.offset + out.bytes && out.offset < in.offset + in.bytes;
-    if (one.id == written || !overlaps)
-      continue;
-    return Status::invalid(std::string(one.name) +
-                           " overlaps what the instruction writes");
+    if (&one != &written && in.offset < out.offset + out.bytes &&
+        out.offset < in.offset + in.bytes)
+      return Status::invalid(std::string(one.name) + " overlaps " +
+                             written.name + ", which is written");
   }
   return Status::success();
 }

@@ -1,5 +1,7 @@
 //===- StepHarness.cpp - Compile a @step and run its plan -----------------===//
 #include "test/unit/codegen/StepHarness.h"
+
+#include "runtime/kernels/Convolution.h"
 #include "ir/Dialect.h"
 #include "runtime/plan/PlanValidate.h"
 
@@ -137,6 +139,9 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
     runMatmul(*op, reinterpret_cast<float *>(at(op->a)),
               reinterpret_cast<float *>(at(op->b)),
               reinterpret_cast<float *>(at(op->c)));
+  } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
+    rt::Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
+    EXPECT_EQ(status.message(), "");
   } else if (auto *op = std::get_if<rt::FillOp>(&instruction.op)) {
     const rt::Buffer &buffer = plan.buffers[op->buffer];
     for (int64_t i = 0; i < rt::numElements(buffer.shape); ++i)

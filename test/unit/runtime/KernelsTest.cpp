@@ -1,5 +1,6 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/Wait.h"
+#include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/KernelLibrary.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanJson.h"
@@ -222,6 +223,108 @@ TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
     EXPECT_TRUE(hasCpuFeature(name, flags)) << name;
   for (const char *name : {"avx2", "avx512bf16", "bmi2", "amx-int8"})
     EXPECT_FALSE(hasCpuFeature(name, flags)) << name;
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+TEST(Conv, HandMadeNumbers) {
+  // Two samples of one channel; a difference and a sum over three elements.
+  ConvOp op;
+  op.xShape = {2, 1, 3};
+  op.wShape = {2, 1, 3};
+  op.yShape = {2, 2, 2};
+  op.strides = {2};
+  op.dilations = {1};
+  op.pads = {1, 1};
+  op.compute = DType::F64;
+  std::vector<double> x = {1, 2, 3, 4, 5, 6}, w = {-1, 0, 1, 1, 1, 1}, y(8);
+  ASSERT_TRUE(runConv(op, x.data(), w.data(), y.data()).ok());
+  EXPECT_EQ(y, (std::vector<double>{2, -2, 3, 5, 5, -5, 9, 11}));
+  op.kind = ConvKind::GradInput;
+  y = {1, 0, 0, 1, 0, 0, 2, 0};
+  ASSERT_TRUE(runConv(op, x.data(), w.data(), y.data()).ok());
+  EXPECT_EQ(x, (std::vector<double>{0, 2, 1, 2, 2, 0}));
+  op.kind = ConvKind::GradFilter;
+  x = {1, 2, 3, 4, 5, 6};
+  ASSERT_TRUE(runConv(op, x.data(), w.data(), y.data()).ok());
+  EXPECT_EQ(w, (std::vector<double>{0, 1, 2, 2, 11, 10}));
+}
+
+/// oneDNN (f32) against plain loops (f64) on whole numbers: equal.
+void expectConv(ConvOp op) {
+  op.yShape = {op.xShape[0], op.wShape[0]};
+  size_t spatial = op.strides.size();
+  for (size_t d = 0; d < spatial; ++d)
+    op.yShape.push_back((op.xShape[d + 2] + op.pads[d] + op.pads[d + spatial] -
+                         op.dilations[d] * (op.wShape[d + 2] - 1) - 1) /
+                            op.strides[d] +
+                        1);
+  for (ConvKind kind :
+       {ConvKind::Forward, ConvKind::GradInput, ConvKind::GradFilter}) {
+    std::vector<HostTensor> arrays[2];
+    for (DType type : {DType::F32, DType::F64}) {
+      op.kind = kind;
+      op.compute = type;
+      auto &set = arrays[type == DType::F64];
+      for (const auto &shape : {op.xShape, op.wShape, op.yShape})
+        set.push_back(numbers(numElements(shape), type));
+      Status status = runConv(op, set[0].data.data(), set[1].data.data(),
+                              set[2].data.data());
+      ASSERT_EQ(status.message(), "");
+    }
+    for (int i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < arrays[0][i].elements(); ++j)
+        ASSERT_EQ(arrays[0][i].at(j), arrays[1][i].at(j))
+            << nameOf(kind) << " array " << i << " element " << j;
+  }
+}
+
+TEST(Conv, OneDnnAgreesWithPlainLoops) {
+  ConvOp op;
+  op.xShape = {2, 4, 9};
+  op.wShape = {6, 4, 3};
+  op.strides = {1};
+  op.dilations = {1};
+  op.pads = {1, 1};
+  expectConv(op);
+  op.xShape = {2, 6, 8, 7}; // three groups, uneven everything
+  op.wShape = {9, 2, 3, 2};
+  op.strides = {2, 1};
+  op.dilations = {1, 3};
+  op.pads = {1, 0, 2, 1};
+  expectConv(op);
+  op.xShape = {3, 5, 6, 6}; // every channel by itself
+  op.wShape = {5, 1, 2, 2};
+  op.strides = {2, 2};
+  op.dilations = {1, 1};
+  op.pads = {0, 0, 0, 0};
+  expectConv(op);
+  op.xShape = {1, 2, 3, 5, 4};
+  op.wShape = {3, 2, 1, 2, 2};
+  op.strides = {1, 2, 2};
+  op.dilations = {1, 1, 1};
+  op.pads = {0, 0, 0, 0, 1, 0};
+  expectConv(op);
+  op.xShape = {1, 2, 2, 3, 2, 3}; // more dimensions than oneDNN has
+  op.wShape = {2, 2, 1, 2, 1, 2};
+  op.strides = op.dilations = {1, 1, 1, 1};
+  op.pads.assign(8, 0);
+  expectConv(op);
+}
+
+TEST(Conv, OfNothing) {
+  ConvOp op;
+  op.xShape = {0, 2, 3};
+  op.wShape = {2, 2, 3};
+  op.yShape = {0, 2, 1};
+  op.strides = op.dilations = {1};
+  op.pads = {0, 0};
+  op.kind = ConvKind::GradFilter;
+  std::vector<float> w(12, 7);
+  ASSERT_TRUE(runConv(op, nullptr, w.data(), nullptr).ok());
+  EXPECT_EQ(w, std::vector<float>(12, 0)); // a sum over no sample
 }
 
 } // namespace
