@@ -177,6 +177,94 @@ TEST(OnnxOps, LayerNormOverTwoDimensions) {
              vec({3 / std::sqrt(12.5), 8 / std::sqrt(12.5)}), 1e-5);
 }
 
+TEST(OnnxOps, Convolutions) {
+  HostArray x = array({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  HostArray w = array({2, 2, 2}, {1, 1, 0, 0, 0, 0, 1, -1});
+  expectNear(run("Conv x0 x1 x2 -> y", {x, w, vec({0, 10})}),
+             array({1, 2, 3}, {3, 5, 7, 9, 9, 9}));
+  using Ints = std::vector<int64_t>;
+  expectNear(run("Conv x0 x1 -> y", {x, w},
+                 {{"strides", Ints{2}}, {"pads", Ints{1, 1}}}),
+             array({1, 2, 3}, {1, 5, 4, -5, -1, 8}));
+  // The same length: one more zero behind, or in front.
+  expectNear(
+      run("Conv x0 x1 -> y", {x, w}, {{"auto_pad", std::string("SAME_UPPER")}}),
+      array({1, 2, 4}, {3, 5, 7, 4, -1, -1, -1, 8}));
+  expectNear(
+      run("Conv x0 x1 -> y", {x, w}, {{"auto_pad", std::string("SAME_LOWER")}}),
+      array({1, 2, 4}, {1, 3, 5, 7, -5, -1, -1, -1}));
+  expectNear(run("Conv x0 x1 -> y", {x, array({2, 1, 2}, {1, 0, 0, 1})},
+                 {{"group", int64_t(2)}, {"dilations", Ints{3}}}),
+             array({1, 2, 1}, {1, 8}));
+  expectNear(run("ConvTranspose x0 x1 -> y",
+                 {array({1, 1, 2}, {1, 2}), array({1, 1, 3}, {1, 10, 100})},
+                 {{"strides", Ints{2}}, {"output_padding", Ints{1}}}),
+             array({1, 1, 6}, {1, 10, 102, 20, 200, 0}));
+}
+
+TEST(OnnxOps, Pools) {
+  using Ints = std::vector<int64_t>;
+  HostArray x = array({1, 1, 2, 5}, {1, 2, 3, 4, 5, 9, 8, 7, 6, 5});
+  Attrs window = {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{1, 2}}};
+  expectNear(run("MaxPool x0 -> y", {x}, window), array({1, 1, 1, 2}, {9, 7}));
+  Attrs ceil = window;
+  ceil.push_back({"ceil_mode", int64_t(1)});
+  expectNear(run("MaxPool x0 -> y", {x}, ceil), array({1, 1, 1, 3}, {9, 7, 5}));
+  expectNear(run("AveragePool x0 -> y", {x}, window),
+             array({1, 1, 1, 2}, {5, 5}));
+  // What is added to the last window is not averaged; padding is when asked.
+  expectNear(run("AveragePool x0 -> y", {x}, ceil, 19),
+             array({1, 1, 1, 3}, {5, 5, 5}));
+  Attrs padded = {{"kernel_shape", Ints{1, 2}},
+                  {"strides", Ints{1, 3}},
+                  {"pads", Ints{0, 1, 0, 0}}};
+  expectNear(run("AveragePool x0 -> y", {x}, padded),
+             array({1, 1, 2, 2}, {1, 3.5, 9, 6.5}));
+  padded.push_back({"count_include_pad", int64_t(1)});
+  expectNear(run("AveragePool x0 -> y", {x}, padded),
+             array({1, 1, 2, 2}, {.5, 3.5, 4.5, 6.5}));
+  expectNear(run("GlobalAveragePool x0 -> y", {x}), array({1, 1, 1, 1}, {5}));
+  expectNear(run("GlobalMaxPool x0 -> y", {x}), array({1, 1, 1, 1}, {9}));
+}
+
+TEST(OnnxOps, BatchNormByRunningStatistics) {
+  expectNear(run("BatchNormalization x0 x1 x2 x3 x4 -> y",
+                 {array({1, 2, 2}, {1, 2, 3, 5}), vec({1, 2}), vec({0, 1}),
+                  vec({1, 3}), vec({4, 1})},
+                 {{"epsilon", 0.0}}),
+             array({1, 2, 2}, {0, .5, 1, 5}));
+}
+
+// mean 2, variance 1 of the batch; what runs is a buffer that the function
+// returns, tied to its argument.
+TEST(OnnxOps, BatchNormMovesItsRunningStatistics) {
+  ModelBuilder m(15);
+  m.input("x", "f32[2,1]");
+  m.floats("bn.scale", {1}, {3}).floats("bn.bias", {1}, {1});
+  m.floats("bn.mean", {1}, {10}).floats("bn.var", {1}, {20});
+  m.node("BatchNormalization x bn.scale bn.bias bn.mean bn.var -> y m v",
+         {{"training_mode", int64_t(1)}, {"momentum", .5}, {"epsilon", 0.0}});
+  m.output("y");
+  Imported imported = import(m);
+  ASSERT_TRUE(imported.module) << imported.error;
+  mlir::func::FuncOp f = imported.function();
+  ASSERT_EQ(f.getNumResults(), 3u);
+  auto results =
+      runGlobal(f, {array({1}, {3}), array({1}, {1}), array({1}, {10}),
+                    array({1}, {20}), array({2, 1}, {1, 3})});
+  expectNear(results[0], array({2, 1}, {-2, 4}));
+  expectNear(results[1], vec({6}));    // (10 + 2) / 2
+  expectNear(results[2], vec({10.5})); // (20 + 1) / 2
+  for (unsigned i : {1u, 2u}) {
+    auto tie = f.getResultAttrOfType<mlir::IntegerAttr>(i, attr::kTies);
+    ASSERT_TRUE(tie);
+    EXPECT_EQ(f.getArgAttrOfType<mlir::StringAttr>(tie.getInt(), attr::kName),
+              i == 1 ? "bn.mean" : "bn.var");
+    EXPECT_EQ(f.getArgAttrOfType<mlir::StringAttr>(tie.getInt(), attr::kRole),
+              role::kBuffer);
+  }
+}
+
 TEST(OnnxOps, Reductions) {
   HostArray x = array({2, 3}, {1, 2, 3, 4, 5, 6});
   auto reduce = [&](const std::string &op, std::vector<int64_t> axes) {
