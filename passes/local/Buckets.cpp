@@ -206,7 +206,8 @@ void Bucketer::run() {
       needs = Ids(home + 1);
       needs.set(home);
     }
-    if (isa<MatmulOp, AttentionOp, AttentionGradOp>(&op))
+    if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+            AttentionGradOp>(&op))
       for (unsigned id : needs.set_bits())
         buckets[id].closed = true;
     if (needs.any())

@@ -78,7 +78,8 @@ bool SelectiveCut::needsGather(Value value) const {
 }
 
 int64_t SelectiveCut::costOf(Operation *op) {
-  if (isa<MatmulOp, AttentionOp>(op) || isCollective(op) || !isRepeatable(op) ||
+  if (isa<MatmulOp, ConvOp, AttentionOp>(op) || isCollective(op) ||
+      !isRepeatable(op) ||
       llvm::any_of(op->getOperands(), [&](Value v) { return needsGather(v); }))
     return Network::kUnlimited;
   if (isa<ReshapeOp>(op))

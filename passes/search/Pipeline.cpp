@@ -65,6 +65,11 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   func::FuncOp func = findProgram(*module);
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
+  if (degrees.microBatches > 1 && !func.getOps<BatchNormOp>().empty())
+    emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
+        << degrees.microBatches
+        << " micro-batches instead of the whole batch, as on one device that "
+           "accumulates gradients; it computes something else without them";
   if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
     return failure();
   ProgramFacts facts(func);

@@ -32,9 +32,14 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
 /// What splits the batch, in this order.
 SmallVector<int64_t, 2> Assigner::batchAxes() const {
   SmallVector<int64_t, 2> axes = dataAxes;
-  if (mbAxis)
+  if (mbAxis && !separatesMicroBatches())
     axes.push_back(*mbAxis);
   return axes;
+}
+
+bool Assigner::separatesMicroBatches() const {
+  return mbAxis && !dataAxes.empty() && facts.microBatchClass >= 0 &&
+         facts.batchFactor == productOfAxes(mesh, dataAxes);
 }
 
 /// The solved axes that split a factor, in the order in which they do. A
@@ -102,7 +107,7 @@ std::vector<DimFactors> Assigner::iterSplits(Operation *op,
                                              const AxisChoices &choice) const {
   const ShardingRule &rule = facts.factors.rule(op);
   std::vector<DimFactors> splits;
-  bool batchDone = false;
+  bool batchDone = false, microBatchDone = !separatesMicroBatches();
   for (int64_t d = 0, e = rule.dims.size(); d < e; ++d) {
     DimFactors dim;
     for (auto [f, size] : llvm::enumerate(facts.factors.factors(op, d))) {
@@ -113,6 +118,11 @@ std::vector<DimFactors> Assigner::iterSplits(Operation *op,
           facts.factors.canSplit(op, id)) {
         batchDone = true;
         factor.axes = batchAxes();
+      } else if (!microBatchDone &&
+                 facts.factors.classOf(op, id) == facts.microBatchClass &&
+                 facts.factors.canSplit(op, id)) {
+        microBatchDone = true;
+        factor.axes = {*mbAxis};
       }
       factor.axes.append(inOrder(facts.factors.classOf(op, id), [&](size_t k) {
         return choice[k].kind == AxisChoice::split && choice[k].factor == id;

@@ -15,7 +15,7 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
       found != choices.arguments.end())
     states = found->second;
   int64_t index = 0;
-  bool batchDone = false;
+  bool batchDone = false, microBatchDone = !separatesMicroBatches();
   for (int64_t d = 0, e = type.getRank(); d < e; ++d) {
     DimFactors dim;
     for (int64_t size : facts.factors.factors(arg, d)) {
@@ -24,6 +24,10 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
           facts.factors.classOf(arg, index) == facts.batchClass) {
         batchDone = true;
         factor.axes = batchAxes();
+      } else if (isInput && !microBatchDone &&
+                 facts.factors.classOf(arg, index) == facts.microBatchClass) {
+        microBatchDone = true;
+        factor.axes = {*mbAxis};
       }
       factor.axes.append(
           inOrder(facts.factors.classOf(arg, index), [&](size_t k) {

@@ -53,6 +53,9 @@ private:
 
   // Axes of a factor.
   llvm::SmallVector<int64_t, 2> batchAxes() const;
+  /// The batch is seen as [data ranks, micro-batches, ..] (statistics of a
+  /// micro-batch): `mb` splits the second factor instead of the first.
+  bool separatesMicroBatches() const;
   llvm::SmallVector<int64_t, 2>
   inOrder(int64_t factorClass, llvm::function_ref<bool(size_t)> isSplit) const;
 

@@ -42,11 +42,33 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return cost::gemmSeconds(device, productType(op.getA(), device), shape);
 }
 
+/// A convolution as the product it is: windows of x, unrolled, by filters.
+static double convSeconds(Operation *op, Value y, Value w,
+                          const cost::Device &device) {
+  ArrayRef<int64_t> filter = tensorOf(w).getShape();
+  int64_t filters = std::max<int64_t>(1, filter[0]);
+  int64_t windows = tensorOf(y).getNumElements() / filters;
+  int64_t depth = tensorOf(w).getNumElements() / filters;
+  cost::GemmShape shape;
+  shape.m = isa<ConvGradFilterOp>(op) ? filters : windows;
+  shape.n = isa<ConvOp>(op) ? filters : depth;
+  shape.k = isa<ConvOp>(op)            ? depth
+            : isa<ConvGradInputOp>(op) ? filters
+                                       : windows;
+  return cost::gemmSeconds(device, productType(y, device), shape);
+}
+
 double dpc::opSeconds(Operation *op, const cost::Device &device) {
   if (isa<ReshapeOp, ConstantOp>(op))
     return 0;
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return matmulSeconds(matmul, device);
+  if (auto conv = dyn_cast<ConvOp>(op))
+    return convSeconds(op, conv.getResult(), conv.getW(), device);
+  if (auto grad = dyn_cast<ConvGradInputOp>(op))
+    return convSeconds(op, grad.getDy(), grad.getW(), device);
+  if (auto grad = dyn_cast<ConvGradFilterOp>(op))
+    return convSeconds(op, grad.getDy(), grad.getDw(), device);
   auto costed = dyn_cast<CostOpInterface>(op);
   double flops = costed ? costed.getFlops() : 0;
   if (isa<AttentionOp, AttentionGradOp>(op))

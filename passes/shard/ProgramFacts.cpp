@@ -39,8 +39,12 @@ void ProgramFacts::findInputs() {
         if (batchDim && dim == batchDim.getInt()) {
           globalBatch = type.getDimSize(dim);
           // A batch seen as several factors is split on the outermost.
-          if (i == 0 && batchClass < 0)
+          if (i == 0 && batchClass < 0) {
             batchClass = cls;
+            batchFactor = factors.factors(arg, dim).front();
+          } else if (i == 1 && microBatchClass < 0) {
+            microBatchClass = cls;
+          }
         } else if (type.getElementType().isInteger()) {
           sequenceClasses.insert(cls);
         }
@@ -95,7 +99,7 @@ void ProgramFacts::findWeights() {
     for (Operation *user : value.getUsers()) {
       if (!isForward(user))
         continue;
-      bool hit = isa<MatmulOp>(user) ||
+      bool hit = isa<MatmulOp, ConvOp, ConvGradInputOp>(user) ||
                  (isa<EmbeddingOp>(user) && user->getOperand(0) == value) ||
                  (isMove(user) && reachesContraction(user->getResult(0)));
       found |= hit;

@@ -212,7 +212,8 @@ double ProblemBuilder::opShareSeconds(Operation *op) const {
   if (laterSequence > 1 &&
       any([&](Value value) { return facts.hasSequence(value); }))
     share /= laterSequence;
-  if (isa<MatmulOp, AttentionOp, AttentionGradOp>(op))
+  if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+          AttentionGradOp>(op))
     return opSeconds(op, device) * share;
   if (isa<ReshapeOp, ConstantOp, IotaOp>(op))
     return 0;
@@ -268,7 +269,7 @@ double ProblemBuilder::tensorPenalty(Operation *op,
   if (!facts.active.contains(result))
     return 0;
   if (choice.kind == AxisChoice::split && facts.hasBatch(result) &&
-      !isa<MatmulOp, EmbeddingOp, AttentionOp>(op) &&
+      !isa<MatmulOp, ConvOp, EmbeddingOp, AttentionOp>(op) &&
       facts.hiddenClasses.contains(facts.factors.classOf(op, choice.factor)))
     return kLastResort;
   if (!degrees.sp)

@@ -65,6 +65,8 @@ public:
   FactorAnalysis factors;
   /// Class of the inputs' batch dimensions; -1 when there is none.
   int64_t batchClass = -1;
+  /// Size of that factor, and the class of the one behind it; -1 = none.
+  int64_t batchFactor = 0, microBatchClass = -1;
   /// Classes of the other dimensions of integer inputs: positions.
   llvm::DenseSet<int64_t> sequenceClasses;
   /// Classes that norms need whole: the hidden dimension.
