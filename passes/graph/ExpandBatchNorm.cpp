@@ -146,6 +146,10 @@ static void markLike(Operation *op, Operation *before) {
         made->setAttr(name, value);
 }
 
+bool dpc::hasBatchNorms(func::FuncOp func) {
+  return !func.getOps<BatchNormOp>().empty();
+}
+
 LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
                                     int64_t microBatches) {
   SmallVector<Operation *> ops;

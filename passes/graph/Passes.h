@@ -27,6 +27,9 @@ void registerVjpModels(mlir::DialectRegistry &registry);
 llvm::LogicalResult expandBatchNorms(mlir::func::FuncOp func, int64_t dataRanks,
                                      int64_t microBatches);
 
+/// Whether `func` holds batch norms, whose meaning depends on micro-batches.
+bool hasBatchNorms(mlir::func::FuncOp func);
+
 #define GEN_PASS_DECL
 #include "passes/graph/Passes.h.inc"
 

@@ -65,7 +65,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   func::FuncOp func = findProgram(*module);
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
-  if (degrees.microBatches > 1 && !func.getOps<BatchNormOp>().empty())
+  if (degrees.microBatches > 1 && hasBatchNorms(func))
     emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
         << degrees.microBatches
         << " micro-batches instead of the whole batch, as on one device that "

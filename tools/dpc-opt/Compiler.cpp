@@ -98,7 +98,10 @@ private:
                                     const cost::Cluster &target,
                                     const fs::path &dir, bool isWinner);
   bool shouldVerify(const cost::SearchResult &result);
-  bool verify(const rt::Plan &plan, const fs::path &dir);
+  bool verify(const rt::Plan &plan, const ShardDegrees &degrees,
+              const fs::path &dir);
+  std::optional<rt::Plan> buildReference(const ShardDegrees &degrees,
+                                         const fs::path &dir);
   bool writeReport(const cost::SearchResult &result, const fs::path &dir);
 };
 
@@ -323,6 +326,12 @@ std::optional<cost::SearchResult> Compiler::search() {
   }
   if (options.microBatch)
     search.request.microBatch = options.microBatch;
+  if (!search.request.microBatch && hasBatchNorms(findProgram(*program))) {
+    search.request.microBatch = evaluator.totals().globalBatch; // whole shares
+    reportContext.remarks.push_back(
+        "micro-batches were not searched: batch norm computes something else "
+        "with them; micro_batch=N in --strategy allows them");
+  }
   return cost::searchStrategies(cluster, evaluator, search);
 }
 
@@ -377,7 +386,7 @@ bool Compiler::writePlan(const cost::SearchResult &result,
   auto checked = rt::readPlan(dir.string());
   if (!checked)
     return fail("the plan is not valid: " + checked.status().message());
-  return !shouldVerify(result) || verify(*plan, dir);
+  return !shouldVerify(result) || verify(*plan, degrees, dir);
 }
 
 bool Compiler::shouldVerify(const cost::SearchResult &result) {
@@ -393,15 +402,31 @@ bool Compiler::shouldVerify(const cost::SearchResult &result) {
   return small;
 }
 
-bool Compiler::verify(const rt::Plan &plan, const fs::path &dir) {
+/// The program for one device. What a batch norm computes depends on the
+/// micro-batches: it groups the samples as the ranks do.
+std::optional<rt::Plan> Compiler::buildReference(const ShardDegrees &degrees,
+                                                 const fs::path &dir) {
   cost::Result<cost::Cluster> single = cost::makeLocalCluster(1);
-  if (!single)
-    return fail(single.error());
+  if (!single) {
+    fail(single.error());
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> kept = std::move(program);
+  program = OwningOpRef<ModuleOp>(cast<ModuleOp>((*kept)->clone()));
+  std::optional<rt::Plan> reference;
+  if (succeeded(expandBatchNorms(findProgram(*program), degrees.dp,
+                                 degrees.microBatches)))
+    reference = buildPlan(ShardDegrees{}, *single, dir, false);
+  program = std::move(kept);
+  return reference;
+}
+
+bool Compiler::verify(const rt::Plan &plan, const ShardDegrees &degrees,
+                      const fs::path &dir) {
   fs::path referenceDir = dir / "one-device";
   std::error_code code;
   fs::create_directories(referenceDir, code);
-  std::optional<rt::Plan> reference =
-      buildPlan(ShardDegrees{}, *single, referenceDir, false);
+  std::optional<rt::Plan> reference = buildReference(degrees, referenceDir);
   if (!reference)
     return fail("the program for one device could not be built");
   std::string why = verifyAgainstOneDevice(

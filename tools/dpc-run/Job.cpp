@@ -161,14 +161,26 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// Parameters in fp32, by the names of the model file.
+/// Whether some instruction writes the tensor: parameters, and buffers that a
+/// step moves (running statistics).
+bool Job::isMoved(const Tensor &tensor) const {
+  for (const auto &[phase, instructions] : plan.phases)
+    for (const Instruction &instruction : instructions)
+      for (int id : accessesOf(instruction, plan).writes)
+        if (id == tensor.buffer || plan.buffers[id].viewOf == tensor.buffer)
+          return true;
+  return false;
+}
+
+/// Parameters and moved buffers in fp32, by the names of the model file.
 Status Job::saveParams() {
   if (options.saveParams.empty())
     return Status::success();
   std::vector<const Tensor *> parameters;
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Tensor &tensor : plan.tensors)
-    if (tensor.role == TensorRole::Parameter) {
+    if (tensor.role == TensorRole::Parameter ||
+        (tensor.role == TensorRole::Buffer && isMoved(tensor))) {
       parameters.push_back(&tensor);
       entries.push_back({tensor.name,
                          isFloat(tensor.dtype) ? DType::F32 : tensor.dtype,

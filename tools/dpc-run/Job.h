@@ -32,6 +32,7 @@ private:
   rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Status saveParams();
+  bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
   rt::Status saveTrace();
   int64_t tokensPerStep() const;

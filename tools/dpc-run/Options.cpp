@@ -68,7 +68,8 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "tokens_per_second, a line per step")
       ->type_name("FILE");
   app.add_option("--save-params", o.saveParams,
-                 "FILE.safetensors: all parameters after the last step")
+                 "FILE.safetensors: all parameters after the last step, and\n"
+                 "buffers that training moves (running statistics)")
       ->type_name("FILE");
   app.add_option("--outputs", o.outputs,
                  "DIR for the last step's outputs, one NAME.npy each")

@@ -1,8 +1,8 @@
 //===- StepHarness.cpp - Compile a @step and run its plan -----------------===//
 #include "test/unit/codegen/StepHarness.h"
 
-#include "runtime/kernels/Convolution.h"
 #include "ir/Dialect.h"
+#include "runtime/kernels/Convolution.h"
 #include "runtime/plan/PlanValidate.h"
 
 #include "mlir/Parser/Parser.h"

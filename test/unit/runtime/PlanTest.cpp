@@ -270,57 +270,6 @@ INSTANTIATE_TEST_SUITE_P(Header, PlanMutation,
                          testing::ValuesIn(kHeaderMutations),
                          [](const auto &info) { return info.param.name; });
 
-/// Puts a convolution in front of the product: x = all of the input's buffer.
-ConvOp &conv(Plan &p) {
-  const MatmulOp product = op<MatmulOp>(p, "forward", 1);
-  ConvOp conv;
-  conv.x = product.a;
-  conv.w = product.b;
-  conv.y = product.c;
-  conv.xShape = {numElements(p.buffers[product.a].shape) / 4, 1, 4};
-  conv.wShape = {2, 1, 4};
-  conv.yShape = {conv.xShape[0], 2, 1};
-  conv.strides = conv.dilations = {1};
-  conv.pads = {0, 0};
-  at(p, "forward", 1).op = conv;
-  return op<ConvOp>(p, "forward", 1);
-}
-
-TEST(PlanConv, IsWrittenAndReadAgain) {
-  Plan plan = everything();
-  conv(plan);
-  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
-  std::string text = planToJson(plan);
-  Expected<Plan> again = planFromJson(text, "plan.json");
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_EQ(planToJson(*again), text);
-}
-
-const Mutation kConvMutations[] = {
-    {"buffer", [](Plan &p) { conv(p).w = 99; }, "w is 99"},
-    {"compute", [](Plan &p) { conv(p).compute = DType::BF16; },
-     "compute is bf16"},
-    {"type", [](Plan &p) { conv(p).compute = DType::F64; }, "x holds f32"},
-    {"rank", [](Plan &p) { conv(p).wShape = {2, 4}; }, "rank of w is 2"},
-    {"elements", [](Plan &p) { conv(p).xShape[2] = 5; }, "elements of x"},
-    {"strides", [](Plan &p) { conv(p).strides = {}; }, "number of strides"},
-    {"stride", [](Plan &p) { conv(p).strides = {0}; }, "strides is 0"},
-    {"pads", [](Plan &p) { conv(p).pads = {0, -1}; }, "pads is -1"},
-    {"dilation", [](Plan &p) { conv(p).dilations = {int64_t(1) << 40}; },
-     "dilations is 1099511627776"},
-    {"groups", [](Plan &p) { conv(p).wShape = {1, 2, 4}; }, "w_shape[1] is 2"},
-    {"window", [](Plan &p) { conv(p).pads = {1, 1}; }, "y_shape[2] is 1"},
-    {"overlap",
-     [](Plan &p) {
-       ConvOp &op = conv(p);
-       op.kind = ConvKind::GradInput;
-       op.w = op.x;
-     },
-     "w overlaps x, which is written"},
-};
-INSTANTIATE_TEST_SUITE_P(Conv, PlanMutation, testing::ValuesIn(kConvMutations),
-                         [](const auto &info) { return info.param.name; });
-
 const Mutation kInstructionMutations[] = {
     {"phaseName", [](Plan &p) { p.phases["warm"] = {}; }, "\"warm\""},
     {"flops", [](Plan &p) { at(p, "forward", 1).flops = -1; },

@@ -1,0 +1,90 @@
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+using test::leastSquares;
+
+/// A convolution in place of the product x w.
+ConvOp &conv(Plan &p) {
+  const MatmulOp product = std::get<MatmulOp>(p.phases["forward"][1].op);
+  ConvOp conv;
+  conv.x = product.a;
+  conv.w = product.b;
+  conv.y = product.c;
+  conv.xShape = {numElements(p.buffers[product.a].shape) / 4, 1, 4};
+  conv.wShape = {2, 1, 4};
+  conv.yShape = {conv.xShape[0], 2, 1};
+  conv.strides = conv.dilations = {1};
+  conv.pads = {0, 0};
+  p.phases["forward"][1].op = conv;
+  return std::get<ConvOp>(p.phases["forward"][1].op);
+}
+
+TEST(PlanConv, IsWrittenAndReadAgain) {
+  Plan plan = leastSquares(2, 2);
+  conv(plan);
+  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
+  std::string text = planToJson(plan);
+  Expected<Plan> again = planFromJson(text, "plan.json");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(planToJson(*again), text);
+}
+
+/// Changes one thing of a valid plan, which must be refused with a message that
+/// names it.
+struct Mutation {
+  const char *name;
+  std::function<void(Plan &)> change;
+  const char *message; ///< a part of it
+};
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
+void PrintTo(const Mutation &mutation, std::ostream *out) {
+  *out << mutation.name;
+}
+
+class ConvMutation : public testing::TestWithParam<Mutation> {};
+
+TEST_P(ConvMutation, IsRefused) {
+  Plan plan = leastSquares(2, 2);
+  GetParam().change(plan);
+  Status status = validatePlan(plan, "plan.json");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("forward[1] (conv): "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
+      << status.message();
+}
+
+const Mutation kMutations[] = {
+    {"buffer", [](Plan &p) { conv(p).w = 99; }, "w is 99"},
+    {"compute", [](Plan &p) { conv(p).compute = DType::BF16; },
+     "compute is bf16"},
+    {"type", [](Plan &p) { conv(p).compute = DType::F64; }, "x holds f32"},
+    {"rank", [](Plan &p) { conv(p).wShape = {2, 4}; }, "rank of w is 2"},
+    {"elements", [](Plan &p) { conv(p).xShape[2] = 5; }, "elements of x"},
+    {"strides", [](Plan &p) { conv(p).strides = {}; }, "number of strides"},
+    {"stride", [](Plan &p) { conv(p).strides = {0}; }, "strides is 0"},
+    {"pads", [](Plan &p) { conv(p).pads = {0, -1}; }, "pads is -1"},
+    {"dilation", [](Plan &p) { conv(p).dilations = {int64_t(1) << 40}; },
+     "dilations is 1099511627776"},
+    {"groups", [](Plan &p) { conv(p).wShape = {1, 2, 4}; }, "w_shape[1] is 2"},
+    {"window", [](Plan &p) { conv(p).pads = {1, 1}; }, "y_shape[2] is 1"},
+    {"overlap",
+     [](Plan &p) {
+       ConvOp &op = conv(p);
+       op.kind = ConvKind::GradInput;
+       op.w = op.x;
+     },
+     "w overlaps x, which is written"},
+};
+INSTANTIATE_TEST_SUITE_P(Conv, ConvMutation, testing::ValuesIn(kMutations),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace dpc::rt
