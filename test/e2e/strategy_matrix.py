@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Strategies drawn at random, each of which has to compute what one device computes.
+
+usage: strategy_matrix.py [--count=N] [--seed=N] [--only=MODEL,...] [--models=DIR] [--verbose]
+
+Half of the draws train one of the models of test/fixtures/models and follow PyTorch's curve (follow_curve.py); the
+others compile a model of odd sizes (odd_models.py) with an odd batch and let dpc-opt verify all ranks against one
+device (--verify=on). Degrees are drawn so that no ranks are left over, up to 8 ranks; every key of --strategy takes
+part. The seed is printed first: the same seed draws the same. A combination that dpc-opt refuses is a failure unless it
+names one of the REASONS below.
+"""
+import argparse
+import os
+import random
+import sys
+
+import e2e
+import follow_curve
+
+MOST_RANKS = 8
+
+# What cannot be, as dpc-opt says it.
+REASONS = (
+    "ops to put on them",  # more pipeline stages than ops
+    "is not available in this build",
+    "no experts",
+)
+
+
+def degrees_of(ranks, count, rng):
+    """`count` factors whose product is `ranks`."""
+    factors = [1] * count
+    divisor = 2
+    while ranks > 1:
+        while ranks % divisor == 0:
+            factors[rng.randrange(count)] *= divisor
+            ranks //= divisor
+        divisor += 1
+    return factors
+
+
+def draw_strategy(rng, batch, keys):
+    """(strategy, ranks): keys that are not in `keys` stay neutral."""
+    ranks = rng.choice([2, 2, 3, 4, 4, 4, 6, 8, 8])
+    names = [name for name in ("dp", "tp", "pp", "cp") if name in keys]
+    degrees = dict(zip(names, degrees_of(ranks, len(names), rng)))
+    strategy = dict(degrees)
+    local = -(-batch // degrees["dp"])
+    if rng.random() < 0.7:
+        strategy["micro_batch"] = rng.randint(1, local)
+    if degrees["dp"] > 1 or degrees.get("cp", 1) > 1:
+        strategy["zero"] = rng.randint(0, 3)
+    if degrees["tp"] > 1 and rng.random() < 0.4:
+        strategy["sp"] = "true"
+    if degrees["tp"] in (4, 8) and "tp=grid" in keys and rng.random() < 0.5:
+        strategy["tp"] = "2x2" if degrees["tp"] == 4 else "2x2x2"
+    if degrees.get("pp", 1) > 1:
+        strategy["schedule"] = rng.choice(["gpipe", "1f1b", "interleaved", "zb-h1"])
+        if strategy["schedule"] == "interleaved":
+            strategy["vpp"] = 2
+    if degrees.get("cp", 1) > 1:
+        strategy["cp_kind"] = rng.choice(keys["cp_kind"])
+    if degrees["dp"] == 4 and strategy.get("zero") and "hybrid_shard" in keys and rng.random() < 0.5:
+        strategy["hybrid_shard"] = 2
+    if "recompute" in keys and rng.random() < 0.4:
+        strategy["recompute"] = rng.choice(["selective", "full"])
+    return ",".join(f"{name}={value}" for name, value in strategy.items()), ranks
+
+
+def available(word):
+    """Whether this build executes a strategy: its message for one that it does not says so."""
+    done = e2e.call([e2e.tool("dpc-opt"), "none.onnx", "--cluster=local:2", f"--strategy={word}"])
+    return "is not available in this build" not in done.stderr
+
+
+def available_keys():
+    keys = {"dp": True, "tp": True}
+    for name, word in {"pp": "pp=2", "cp": "cp=2,cp_kind=ulysses", "recompute": "dp=2,recompute=full",
+                       "hybrid_shard": "dp=2,zero=1,hybrid_shard=2", "tp=grid": "tp=1x2"}.items():
+        if available(word):
+            keys[name] = True
+    keys["cp_kind"] = [kind for kind in ("ring", "ulysses") if available(f"cp=2,cp_kind={kind}")]
+    return keys
+
+
+class Matrix:
+    def __init__(self, rng, models):
+        self.rng, self.models = rng, models
+        self.keys = available_keys()
+
+    def draw(self):
+        """One case: (text, function that runs it and returns what is wrong, or None)."""
+        import odd_models
+        if self.models and self.rng.random() < 0.5:
+            return self.draw_curve()
+        kind = self.rng.choice(sorted(odd_models.BUILDERS))
+        model = odd_models.BUILDERS[kind](self.rng)
+        batch = self.rng.choice([3, 5, 7, 9, 12])
+        strategy, ranks = draw_strategy(self.rng, batch, self.keys)
+        optimizer = self.rng.choice(["adamw", "sgd"])
+        text = f"{kind} batch={batch} {optimizer} {strategy} on {ranks}"
+        return text, lambda: self.verify(model, batch, optimizer, strategy, ranks)
+
+    def draw_curve(self):
+        folder = self.rng.choice(self.models)
+        oracle = e2e.read_json(f"{folder}/oracle.json")
+        batch = e2e.read_npy(f"{folder}/batches/{oracle['inputs'][0]}.npy")[1][1]
+        strategy, ranks = draw_strategy(self.rng, batch, self.keys)
+        return f"{os.path.basename(folder)} {strategy} on {ranks}", lambda: self.follow(folder, strategy, ranks)
+
+    def follow(self, folder, strategy, ranks):
+        case = follow_curve.Case(folder, strategy, ranks)
+        case.memory_tolerance = None
+        found, summary = case.outcome()
+        return f"{'; '.join(found)} {summary}" if found else None
+
+    def verify(self, model, batch, optimizer, strategy, ranks):
+        import onnx
+        with e2e.scratch() as folder:
+            onnx.save(model, f"{folder}/model.onnx")
+            done = e2e.call([e2e.tool("dpc-opt"), f"{folder}/model.onnx", f"--cluster=local:{ranks}", f"--train={optimizer}",
+                             f"--global-batch={batch}", f"--strategy={strategy}", "--verify=on", "-o", f"{folder}/plan"])
+        return None if done.returncode == 0 else f"exit {done.returncode}: {done.stderr.strip()[-400:]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=500 if os.environ.get("DPC_TEST_LONG") else 12)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--only", help="models, comma separated")
+    parser.add_argument("--models", default=e2e.MODELS, help="folder of the models with oracles")
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    print(f"seed={arguments.seed} count={arguments.count}", flush=True)
+    names = arguments.only.split(",") if arguments.only else sorted(os.listdir(arguments.models))
+    folders = [f"{arguments.models}/{name}" for name in names if os.path.exists(f"{arguments.models}/{name}/oracle.json")]
+    # Micro-batches and batch norm: another definition, not another rounding.
+    folders = [folder for folder in folders if "resnet" not in folder]
+    matrix = Matrix(random.Random(arguments.seed), folders)
+    failed = refused = 0
+    for number in range(arguments.count):
+        text, run = matrix.draw()
+        why = run()
+        word = "ok" if not why else "refused" if any(reason in why for reason in REASONS) else "FAIL"
+        failed += word == "FAIL"
+        refused += word == "refused"
+        if word == "FAIL" or arguments.verbose:
+            print(f"{word:8}{number}: {text} {why or ''}", flush=True)
+    print(f"{arguments.count - failed - refused} right, {failed} wrong, {refused} refused for a reason")
+    sys.exit(1 if failed or refused == arguments.count else 0)
+
+
+if __name__ == "__main__":
+    main()
