@@ -27,11 +27,12 @@ struct PlanDraft {
   std::vector<char> constants;
 };
 
-/// Plans `step`, a function of the local altitude (ops formed into dpc.kernel
-/// by dpc-form-kernels; single ops outside of one get a kernel each). The
-/// function is not changed. Fails with one diagnostic at the op or argument
-/// that cannot be executed.
-mlir::FailureOr<PlanDraft> buildPlan(mlir::func::FuncOp step,
+/// Plans `steps`, the functions of the local altitude: one for each pipeline
+/// stage, in their order (ops formed into dpc.kernel by dpc-form-kernels;
+/// single ops outside of one get a kernel each). Stages share kernels of equal
+/// text. The functions are not changed. Fails with one diagnostic at the op or
+/// argument that cannot be executed.
+mlir::FailureOr<PlanDraft> buildPlan(llvm::ArrayRef<mlir::func::FuncOp> steps,
                                      const CodegenOptions &options);
 
 /// Compiles the kernels into `dir`/kernels/kernels.so, writes

@@ -72,8 +72,9 @@ void PlanBuilder::wrapLooseOps() {
     OperationState state(op->getLoc(), KernelOp::getOperationName());
     state.addOperands(op->getOperands());
     state.addTypes(op->getResultTypes());
-    if (Attribute phase = op->getAttr(attr::kPhase))
-      state.addAttribute(attr::kPhase, phase);
+    for (StringRef name : {StringRef(attr::kPhase), StringRef(attr::kChunk)})
+      if (Attribute value = op->getAttr(name))
+        state.addAttribute(name, value);
     Block *body = new Block;
     state.addRegion()->push_back(body);
     auto kernel = cast<KernelOp>(builder.create(state));
@@ -131,14 +132,6 @@ LogicalResult PlanBuilder::checkLookups() {
   return failure(result.wasInterrupted());
 }
 
-Phase PlanBuilder::phaseOf(Operation *op) const {
-  auto name = op->getAttrOfType<StringAttr>(attr::kPhase);
-  for (auto [i, phase] : llvm::enumerate(kPhaseNames))
-    if (name && name.getValue() == phase)
-      return static_cast<Phase>(i);
-  return Phase::forward;
-}
-
 Value PlanBuilder::rootOf(Value value) const {
   while (Operation *op = value.getDefiningOp()) {
     if (!isView(op))
@@ -149,20 +142,24 @@ Value PlanBuilder::rootOf(Value value) const {
 }
 
 LogicalResult PlanBuilder::orderOps() {
-  for (Phase phase :
-       {Phase::setup, Phase::forward, Phase::backward, Phase::update})
-    for (Operation &op : step.getBody().front().without_terminator())
-      if (phaseOf(&op) == phase)
-        ops.push_back(&op);
+  std::vector<SmallVector<Operation *>> byPhase(phases.size());
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    int phase = phaseOf(&op);
+    if (phase < 0)
+      return op.emitOpError("is of a phase and chunk that dpc.schedule of its "
+                            "function never runs");
+    byPhase[phase].push_back(&op);
+  }
+  for (auto &list : byPhase)
+    ops.append(list);
   for (auto [i, op] : llvm::enumerate(ops)) {
     position[op] = i;
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp();
           producer && !position.contains(producer))
-        return op->emitOpError()
-               << "runs in phase " << kPhaseNames[static_cast<int>(phaseOf(op))]
-               << ", before an operand is made in phase "
-               << kPhaseNames[static_cast<int>(phaseOf(producer))];
+        return op->emitOpError() << "runs in phase " << phaseText(phaseOf(op))
+                                 << ", before an operand is made in phase "
+                                 << phaseText(phaseOf(producer));
     if (isView(op))
       continue;
     for (Value operand : op->getOperands()) {
@@ -193,6 +190,7 @@ int PlanBuilder::addBuffer(RankedTensorType type, rt::BufferKind kind,
   buffer.shape.assign(type.getShape().begin(), type.getShape().end());
   buffer.bytes = rt::numElements(buffer.shape) * rt::sizeOf(buffer.dtype);
   buffer.kind = kind;
+  buffer.stage = stage;
   draft.plan.buffers.push_back(std::move(buffer));
   return draft.plan.buffers.back().id;
 }
@@ -231,11 +229,14 @@ rt::BufferKind PlanBuilder::kindOf(Value value) {
     return rt::BufferKind::Gradient;
   if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
     return rt::BufferKind::Communication;
+  bool isReceived = isa<RecvOp>(op);
   auto last = lastUse.find(value);
   bool crosses = last != lastUse.end() &&
                  last->second < static_cast<int64_t>(ops.size()) &&
                  phaseOf(ops[last->second]) != phaseOf(op);
-  return crosses ? rt::BufferKind::Activation : rt::BufferKind::Workspace;
+  return crosses      ? rt::BufferKind::Activation
+         : isReceived ? rt::BufferKind::Communication
+                      : rt::BufferKind::Workspace;
 }
 
 std::string nameOfOp(Operation *op) {
@@ -277,7 +278,7 @@ std::optional<int> PlanBuilder::denseBuffer(const Slot &slot,
   return id;
 }
 
-rt::Instruction &PlanBuilder::emit(Phase phase, rt::OpVariant op,
+rt::Instruction &PlanBuilder::emit(int phase, rt::OpVariant op,
                                    std::string name, rt::Queue queue) {
   Item item;
   item.phase = phase;
@@ -305,6 +306,8 @@ LogicalResult PlanBuilder::lower(Operation *op) {
       .Case([&](AllReduceOp o) { return lowerAllReduce(o); })
       .Case<AllGatherOp, ReduceScatterOp, AllToAllOp>(
           [&](auto o) { return lowerStacked(o, o.getAxes()); })
+      .Case([&](SendOp o) { return lowerSend(o); })
+      .Case([&](RecvOp o) { return lowerRecv(o); })
       .Default([](Operation *other) {
         return other->emitOpError("cannot be executed");
       });
@@ -420,12 +423,12 @@ static std::string bodyText(const KernelSpec &spec) {
 }
 
 std::string PlanBuilder::kernelSymbol(const KernelSpec &spec) {
-  auto [it, isNew] = symbols.try_emplace(bodyText(spec));
+  auto [it, isNew] = shared.symbols.try_emplace(bodyText(spec));
   if (!isNew)
     return it->second;
   KernelOp op = spec.op;
   std::string symbol =
-      "k" + std::to_string(symbols.size() - 1) + "_" + nameOfOp(op);
+      "k" + std::to_string(shared.symbols.size() - 1) + "_" + nameOfOp(op);
   for (char &c : symbol)
     if (!llvm::isAlnum(c))
       c = '_';
@@ -478,7 +481,7 @@ LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
     return op.emitOpError("accumulates other than sums cannot be executed");
   Slot sum = newSlot(op.getResult()), x = slots[op.getX()];
   Item clear;
-  clear.phase = Phase::setup;
+  clear.phase = setupPhase();
   clear.instruction.op = rt::FillOp{sum.buffer, 0};
   clear.instruction.name = "zero";
   items.insert(items.begin(), std::move(clear));
@@ -513,20 +516,9 @@ LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
 // All of it
 //===----------------------------------------------------------------------===//
 
-FailureOr<PlanDraft> PlanBuilder::build() {
-  std::string error;
-  auto cpu = resolveTargetCpu(options.targetCpu, error);
-  if (!cpu)
-    return step.emitError(error);
-  draft.cpu = *cpu;
-  draft.plan.model = options.model;
-  draft.plan.trains = options.trains;
-  draft.plan.targetCpu = cpu->name;
-  draft.plan.cpuFeatures = cpu->features;
-  draft.plan.lrSchedule = options.lrSchedule;
-  draft.kernels = ModuleOp::create(step.getLoc());
+LogicalResult PlanBuilder::build() {
   if (failed(checkLowerings()) || failed(checkTypes()) ||
-      failed(checkLookups()) || failed(bindMesh()))
+      failed(checkLookups()) || failed(bindMesh()) || failed(bindSchedule()))
     return failure();
   wrapLooseOps();
   if (failed(orderOps()) || failed(bindArguments()))
@@ -537,23 +529,57 @@ FailureOr<PlanDraft> PlanBuilder::build() {
   if (failed(bindResults()))
     return failure();
   orderItems();
+  findFrames();
   addEvents();
   placeBuffers();
   fillSchedule();
-  return std::move(draft);
+  completeEvents();
+  return success();
 }
 
-FailureOr<PlanDraft> buildPlan(func::FuncOp step,
+/// What the plan says that no stage does.
+static LogicalResult startDraft(SharedDraft &shared, func::FuncOp first,
+                                const CodegenOptions &options) {
+  std::string error;
+  auto cpu = resolveTargetCpu(options.targetCpu, error);
+  if (!cpu)
+    return first.emitError(error);
+  shared.draft.cpu = *cpu;
+  rt::Plan &plan = shared.draft.plan;
+  plan.model = options.model;
+  plan.trains = options.trains;
+  plan.targetCpu = cpu->name;
+  plan.cpuFeatures = cpu->features;
+  plan.lrSchedule = options.lrSchedule;
+  shared.draft.kernels = ModuleOp::create(first.getLoc());
+  return success();
+}
+
+FailureOr<PlanDraft> buildPlan(ArrayRef<func::FuncOp> steps,
                                const CodegenOptions &options) {
+  assert(!steps.empty() && "a plan has a stage");
+  func::FuncOp first = steps.front();
   DialectRegistry registry;
   registerCodegenDialects(registry);
   registerLoweringModels(registry);
-  step->getContext()->appendDialectRegistry(registry);
-  step->getContext()
+  first->getContext()->appendDialectRegistry(registry);
+  first->getContext()
       ->loadDialect<arith::ArithDialect, cf::ControlFlowDialect,
                     LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect>();
-  OwningOpRef<func::FuncOp> copy(step.clone());
-  return PlanBuilder(*copy, options).build();
+  SharedDraft shared;
+  if (failed(startDraft(shared, first, options)))
+    return failure();
+  for (auto [stage, step] : llvm::enumerate(steps)) {
+    OwningOpRef<func::FuncOp> copy(func::FuncOp(step).clone());
+    if (failed(PlanBuilder(*copy, stage, shared).build()))
+      return failure();
+    int64_t stages = shared.draft.plan.mesh.stages();
+    if (stages != static_cast<int64_t>(steps.size()))
+      return first.emitError() << "is one of " << steps.size()
+                               << " functions of a step; the mesh has "
+                               << stages << " pipeline stages";
+  }
+  return std::move(shared.draft);
 }
 
 } // namespace dpc::codegen

@@ -1,8 +1,9 @@
 //===- PlanBuilder.h - Instructions and buffers of a step -------*- C++ -*-===//
 //
-// One walk over @step makes instructions over buffers without offsets; then
-// queues, events, lifetimes and offsets are derived from what the instructions
-// read and write (PlanQueues.cpp).
+// One walk over a stage's @step makes instructions over buffers without
+// offsets; then events, lifetimes, frames and offsets are derived from what the
+// instructions read and write, and from the schedule (PlanSchedule.cpp,
+// PlanQueues.cpp, PlanFrames.cpp).
 //
 // Where a value lives (`Slot`): in a buffer of its own, unless it is
 //   * a reshape, or a transpose, slice or broadcast marked `dpc.view`: a view
@@ -21,10 +22,18 @@
 
 namespace dpc::codegen {
 
-/// Phases in the order in which they run.
-enum class Phase { setup, forward, backward, update };
-inline constexpr const char *kPhaseNames[] = {"setup", "forward", "backward",
-                                              "update"};
+/// A phase of a step.
+struct StepPhase {
+  rt::PhaseKind kind = rt::PhaseKind::Forward;
+  int64_t chunk = 0;
+  bool operator==(const StepPhase &) const = default;
+};
+
+/// "Run this phase of the loop for this micro-batch."
+struct LoopEntry {
+  int phase = 0; ///< index in PlanBuilder::phases
+  int64_t microBatch = 0;
+};
 
 /// Where a value lives.
 struct Slot {
@@ -34,17 +43,35 @@ struct Slot {
 
 /// An instruction and what decides its place.
 struct Item {
-  Phase phase = Phase::forward;
+  int phase = 0; ///< index in PlanBuilder::phases
   rt::Instruction instruction;
 };
 
-/// Builds one PlanDraft.
+/// What a micro-batch keeps between the phases of a chunk.
+struct FramePlan {
+  int64_t chunk = 0;
+  llvm::SmallVector<int> buffers; ///< that are used by several phases
+  llvm::SmallVector<bool> uses;   ///< by phase: it touches one of them
+  int64_t count = 1;              ///< micro-batches alive at once
+  /// All micro-batches run the phases that use it in the order of the phases.
+  bool isOrdered = true;
+  std::vector<int64_t> slots; ///< by micro-batch
+};
+
+/// What the stages of a plan have in common while it is built.
+struct SharedDraft {
+  PlanDraft draft;
+  llvm::StringMap<std::string> symbols; ///< of kernels, by text
+  int numEvents = 0;
+};
+
+/// Adds one stage to a draft.
 class PlanBuilder {
 public:
-  PlanBuilder(mlir::func::FuncOp step, const CodegenOptions &options)
-      : step(step), options(options) {}
+  PlanBuilder(mlir::func::FuncOp step, int64_t stage, SharedDraft &shared)
+      : step(step), stage(stage), shared(shared), draft(shared.draft) {}
 
-  mlir::FailureOr<PlanDraft> build();
+  llvm::LogicalResult build();
 
 private:
   // PlanBuilder.cpp
@@ -64,6 +91,9 @@ private:
   // PlanCollectives.cpp
   llvm::LogicalResult lowerAllReduce(AllReduceOp op);
   llvm::LogicalResult lowerStacked(mlir::Operation *op, mlir::ArrayAttr axes);
+  llvm::LogicalResult lowerSend(SendOp op);
+  llvm::LogicalResult lowerRecv(RecvOp op);
+  llvm::FailureOr<int> stageGroup(mlir::Operation *op, int64_t peer);
   llvm::FailureOr<int> groupOf(mlir::Operation *op, mlir::ArrayAttr axes,
                                bool ordered);
 
@@ -77,19 +107,35 @@ private:
   llvm::LogicalResult bindMesh();
   llvm::LogicalResult bindArguments();
   llvm::LogicalResult bindTensor(unsigned index, mlir::DictionaryAttr attrs);
-  void bindInput(unsigned index, mlir::DictionaryAttr attrs);
+  llvm::LogicalResult addTensor(rt::Tensor tensor);
+  llvm::LogicalResult bindInput(unsigned index, mlir::DictionaryAttr attrs);
   llvm::LogicalResult bindResults();
   llvm::LogicalResult bindTie(mlir::Value value, int64_t argument,
                               mlir::Operation *at);
-  void emitOutputCopy(mlir::Value value, const rt::Port &port, Phase phase);
+  void emitOutputCopy(mlir::Value value, const rt::Port &port, int phase);
   int64_t placeOfCopy(int from, int to);
   void bindOutput(unsigned index, mlir::Value value);
+
+  llvm::FailureOr<int> inputPort(rt::Port port);
+
+  // PlanSchedule.cpp
+  llvm::LogicalResult bindSchedule();
+  void bindPhases();
+  void findFrames();
+  void assignSlots(FramePlan &frame) const;
+  void fillSchedule();
+  rt::ScheduleEntry entryOf(const LoopEntry &entry) const;
+  int setupPhase() const { return 0; }
+  int updatePhase() const { return static_cast<int>(phases.size()) - 1; }
+  bool inLoop(int phase) const { return phase > 0 && phase < updatePhase(); }
 
   // PlanQueues.cpp
   void orderItems();
   void addEvents();
+  void completeEvents();
+
+  // PlanFrames.cpp
   void placeBuffers();
-  void fillSchedule();
 
   // Shared.
   int addBuffer(mlir::RankedTensorType type, rt::BufferKind kind,
@@ -100,9 +146,11 @@ private:
   bool feedsOptimizer(mlir::Value value);
   /// The buffer that holds `slot` densely (a view buffer if it is a part).
   std::optional<int> denseBuffer(const Slot &slot, mlir::Type elementType);
-  rt::Instruction &emit(Phase phase, rt::OpVariant op, std::string name,
+  rt::Instruction &emit(int phase, rt::OpVariant op, std::string name,
                         rt::Queue queue = rt::Queue::Compute);
-  Phase phaseOf(mlir::Operation *op) const;
+  /// Index of the phase of `op`, or -1 when the schedule lacks it.
+  int phaseOf(mlir::Operation *op) const;
+  std::string phaseText(int phase) const;
   /// The value whose buffer `value` is a view of.
   mlir::Value rootOf(mlir::Value value) const;
   bool isView(mlir::Operation *op) const;
@@ -110,9 +158,12 @@ private:
   bool diesAt(mlir::Value value, mlir::Operation *op) const;
 
   mlir::func::FuncOp step; ///< a private copy
-  CodegenOptions options;
-  PlanDraft draft;
-  MeshAttr mesh;
+  int64_t stage;
+  SharedDraft &shared;
+  PlanDraft &draft;
+  /// Setup, the loop's in the order in which a micro-batch runs them, update.
+  std::vector<StepPhase> phases;
+  std::vector<LoopEntry> loop;
   llvm::SmallVector<mlir::Operation *> ops; ///< in execution order
   llvm::DenseMap<mlir::Operation *, int64_t> position;
   llvm::DenseMap<mlir::Value, int64_t> lastUse; ///< by root
@@ -121,7 +172,11 @@ private:
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
-  llvm::StringMap<std::string> symbols;
+  /// What crosses phases of the loop, by chunk. Empty when no micro-batch
+  /// starts before the one before it has ended: then the phases are one line,
+  /// and lifetimes on it say all.
+  std::vector<FramePlan> frames;
+  std::vector<int> frameIds; ///< in the plan, of `frames`
 };
 
 /// Element type of buffers for `type`; nullopt when it cannot be executed.

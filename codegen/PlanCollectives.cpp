@@ -113,4 +113,41 @@ LogicalResult PlanBuilder::lowerStacked(Operation *op, ArrayAttr axes) {
   return success();
 }
 
+/// The group of ranks that differ along "pp" only.
+FailureOr<int> PlanBuilder::stageGroup(Operation *op, int64_t peer) {
+  int64_t stages = draft.plan.mesh.stages();
+  if (peer == stage || peer >= stages)
+    return op->emitOpError() << "meets stage " << peer << " from stage "
+                             << stage << " of " << stages;
+  return groupOf(op, OpBuilder(op).getStrArrayAttr({rt::kPipelineAxis}),
+                 /*ordered=*/false);
+}
+
+LogicalResult PlanBuilder::lowerSend(SendOp op) {
+  auto group = stageGroup(op, op.getTo());
+  if (failed(group))
+    return failure();
+  auto buffer =
+      denseBuffer(slots[op.getValue()], typeOf(op.getValue()).getElementType());
+  if (!buffer)
+    return op.emitOpError("sends a strided view");
+  emit(phaseOf(op),
+       rt::SendOp{*group, *buffer, static_cast<int>(op.getTo() - stage), false,
+                  static_cast<int64_t>(op.getTag())},
+       nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+LogicalResult PlanBuilder::lowerRecv(RecvOp op) {
+  auto group = stageGroup(op, op.getFrom());
+  if (failed(group))
+    return failure();
+  int buffer = newSlot(op.getValue()).buffer;
+  emit(phaseOf(op),
+       rt::RecvOp{*group, buffer, static_cast<int>(op.getFrom() - stage), false,
+                  static_cast<int64_t>(op.getTag())},
+       nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
 } // namespace dpc::codegen

@@ -18,15 +18,19 @@ static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
 }
 
 LogicalResult PlanBuilder::bindMesh() {
-  mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
-  if (!mesh)
+  auto attr = step->getAttrOfType<MeshAttr>(attr::kMesh);
+  if (!attr)
     return success();
-  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes())) {
+  rt::Mesh mesh;
+  for (auto [name, size] : llvm::zip_equal(attr.getNames(), attr.getSizes())) {
     if (name.getValue() == kMicroBatchAxis)
-      draft.plan.mesh.microBatches = size;
+      mesh.microBatches = size;
     else
-      draft.plan.mesh.axes.push_back({name.getValue().str(), size});
+      mesh.axes.push_back({name.getValue().str(), size});
   }
+  if (stage > 0 && mesh != draft.plan.mesh)
+    return step.emitError("has another mesh than the stage before");
+  draft.plan.mesh = std::move(mesh);
   return success();
 }
 
@@ -71,12 +75,50 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
       tensor.buffer,
       StridedView::dense(
           cast<RankedTensorType>(argument.getType()).getShape())};
-  draft.plan.tensors.push_back(std::move(tensor));
+  return addTensor(std::move(tensor));
+}
+
+/// A tensor of an earlier stage has a copy here.
+LogicalResult PlanBuilder::addTensor(rt::Tensor tensor) {
+  auto &tensors = draft.plan.tensors;
+  auto first = llvm::find_if(tensors, [&](const rt::Tensor &other) {
+    return other.name == tensor.name &&
+           draft.plan.buffers[other.buffer].stage != stage;
+  });
+  if (first == tensors.end()) {
+    tensors.push_back(std::move(tensor));
+    return success();
+  }
+  if (first->role != tensor.role || first->dtype != tensor.dtype ||
+      first->globalShape != tensor.globalShape ||
+      first->layout != tensor.layout)
+    return step.emitError() << "'" << tensor.name
+                            << "' has another role, type or sharding on an "
+                               "earlier stage";
+  first->copies.push_back(tensor.buffer);
   return success();
 }
 
+/// Number of the plan's input `port`, which another stage may read too.
+FailureOr<int> PlanBuilder::inputPort(rt::Port port) {
+  auto &inputs = draft.plan.inputs;
+  auto first = llvm::find_if(inputs, [&](const rt::Port &other) {
+    return other.name == port.name &&
+           draft.plan.buffers[other.buffer].stage != stage;
+  });
+  int number = static_cast<int>(first - inputs.begin());
+  if (first == inputs.end())
+    inputs.push_back(std::move(port));
+  else if (first->dtype != port.dtype || first->layout != port.layout ||
+           first->globalShape != port.globalShape)
+    return step.emitError() << "input '" << port.name
+                            << "' has another type or sharding on an earlier "
+                               "stage";
+  return number;
+}
+
 /// Loads at the start of each forward pass; of a step, if setup reads it.
-void PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
+LogicalResult PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
   BlockArgument argument = step.getArgument(index);
   auto type = cast<RankedTensorType>(argument.getType());
   RankedTensorType global = globalOf(attrs, type);
@@ -87,20 +129,26 @@ void PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
   port.globalShape = globalShape(global);
   port.layout = layoutOf(global);
   slots[argument] = {port.buffer, StridedView::dense(type.getShape())};
-  Phase phase = Phase::forward;
+  int phase = 1; // the first of the loop
+  bool isRead = false;
   std::function<void(Value)> inspect = [&](Value value) {
     for (Operation *user : value.getUsers()) {
       if (isView(user))
         inspect(user->getResult(0));
-      else if (!user->hasTrait<mlir::OpTrait::IsTerminator>())
-        phase = std::min(phase, phaseOf(user));
+      else if (!user->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        phase = isRead ? std::min(phase, phaseOf(user)) : phaseOf(user);
+        isRead = true;
+      }
     }
   };
   inspect(argument);
-  emit(phase,
-       rt::LoadInputOp{static_cast<int>(draft.plan.inputs.size()), port.buffer},
-       "load " + port.name);
-  draft.plan.inputs.push_back(std::move(port));
+  int buffer = port.buffer;
+  std::string name = "load " + port.name;
+  FailureOr<int> number = inputPort(std::move(port));
+  if (failed(number))
+    return failure();
+  emit(phase, rt::LoadInputOp{*number, buffer}, name);
+  return success();
 }
 
 LogicalResult PlanBuilder::bindArguments() {
@@ -114,7 +162,8 @@ LogicalResult PlanBuilder::bindArguments() {
       if (failed(bindTensor(i, attrs)))
         return failure();
     } else if (role == role::kInput) {
-      bindInput(i, attrs);
+      if (failed(bindInput(i, attrs)))
+        return failure();
     } else if (role == role::kScalar) {
       std::string name = stringOf(attrs, attr::kName);
       int buffer = addBuffer(type, rt::BufferKind::Scalar, name);
@@ -147,7 +196,7 @@ LogicalResult PlanBuilder::bindTie(Value value, int64_t argument,
   if (*buffer == target.buffer)
     return success();
   Item copy;
-  copy.phase = Phase::update;
+  copy.phase = updatePhase();
   copy.instruction.name = "copy";
   copy.instruction.op = rt::CopyOp{*buffer, target.buffer, 0, 0,
                                    draft.plan.buffers[target.buffer].bytes};
@@ -173,15 +222,14 @@ int64_t PlanBuilder::placeOfCopy(int from, int to) {
       return rootOfBuffer(id) == rootOfBuffer(to);
     });
     // Earlier phases come first whatever their place in the list is.
-    if ((isWritten || isOld) && item.phase == Phase::update)
+    if ((isWritten || isOld) && item.phase == updatePhase())
       place = i + 1;
   }
   return place;
 }
 
 /// A kernel that copies an output: views may be strided.
-void PlanBuilder::emitOutputCopy(Value value, const rt::Port &port,
-                                 Phase phase) {
+void PlanBuilder::emitOutputCopy(Value value, const rt::Port &port, int phase) {
   auto type = cast<RankedTensorType>(value.getType());
   Slot slot = slots.at(value);
   OpBuilder builder(step.getBody().front().getTerminator());
@@ -213,7 +261,7 @@ void PlanBuilder::bindOutput(unsigned index, Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   RankedTensorType global = globalOf(attrs, type);
   Operation *producer = rootOf(value).getDefiningOp();
-  Phase phase = producer ? phaseOf(producer) : Phase::forward;
+  int phase = producer ? phaseOf(producer) : 1;
   Slot slot = slots[value];
   bool whole = slot.view.isDense() &&
                rt::numElements(draft.plan.buffers[slot.buffer].shape) ==

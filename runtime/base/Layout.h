@@ -39,6 +39,7 @@ inline constexpr const char *kPipelineAxis = "pp";
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
+  bool operator==(const MeshAxis &) const = default;
 };
 
 /// The rank axes (row-major, first axis outermost: rank = the linear index of
@@ -46,6 +47,7 @@ struct MeshAxis {
 struct Mesh {
   std::vector<MeshAxis> axes;
   int64_t microBatches = 1;
+  bool operator==(const Mesh &) const = default;
 
   /// Product of the rank axes.
   int64_t ranks() const;
@@ -70,6 +72,7 @@ struct Mesh {
 struct Factor {
   int64_t size = 1;
   std::vector<std::string> axes;
+  bool operator==(const Factor &) const = default;
 };
 
 /// Factors of every dimension.
@@ -80,6 +83,7 @@ struct Layout {
   static Layout replicated(const std::vector<int64_t> &shape);
   /// Whether any factor is split over `axis`.
   bool mentions(const std::string &axis) const;
+  bool operator==(const Layout &) const = default;
 };
 
 /// Where a shard of one factor lies.

@@ -358,7 +358,7 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
   schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
                   : options.lrSchedule == "linear" ? rt::LrKind::Linear
                                                    : rt::LrKind::Constant;
-  auto draft = codegen::buildPlan(findStep(**lowered), codegenOptions);
+  auto draft = codegen::buildPlan(findSteps(**lowered), codegenOptions);
   if (failed(draft))
     return std::nullopt;
   if (failed(codegen::writeKernels(*draft, dir.string())))

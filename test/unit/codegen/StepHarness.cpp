@@ -31,7 +31,7 @@ Step::Step(const std::string &text) {
   auto function = module->lookupSymbol<func::FuncOp>("step");
   codegen::CodegenOptions options;
   options.model = "test";
-  auto draft = codegen::buildPlan(function, options);
+  auto draft = codegen::buildPlan({function}, options);
   if (failed(draft))
     return;
   char name[] = "/tmp/dpc-codegen-XXXXXX";

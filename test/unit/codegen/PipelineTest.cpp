@@ -1,0 +1,580 @@
+//===- PipelineTest.cpp - Plans of several stages, run as they are --------===//
+//
+// A chain of layers h' = tanh(h w), one for each virtual stage, with loss
+// sum(h^2), written as the functions of the rank stages. The plan of all of
+// them is run by the runtime, a thread for each rank, and compared with plain
+// loops.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/Codegen.h"
+#include "cost-model/Schedule.h"
+#include "ir/Dialect.h"
+#include "runtime/exec/RunPlan.h"
+#include "runtime/plan/PlanValidate.h"
+#include "test/unit/codegen/StepHarness.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace dpc::test {
+namespace {
+
+constexpr int64_t kWidth = 4, kRows = 2; // of a micro-batch
+const std::string kValue = "tensor<2x4xf32>", kWeight = "tensor<4x4xf32>";
+
+/// What a test varies.
+struct Chain {
+  cost::ScheduleKind kind = cost::ScheduleKind::OneFOneB;
+  int64_t pp = 2, vpp = 1, microBatches = 4;
+  /// The output of the first layer is added to that of this one; 0: nowhere.
+  int64_t skipTo = 0;
+
+  int64_t layers() const { return pp * vpp; }
+  bool splitsBackward() const { return kind == cost::ScheduleKind::ZbH1; }
+};
+
+/// Writes @step.0, @step.1, ...
+class ChainWriter {
+public:
+  explicit ChainWriter(const Chain &chain)
+      : chain(chain),
+        tables(*cost::makeSchedule(chain.kind, chain.pp, chain.vpp,
+                                   chain.microBatches)) {}
+
+  std::string module() {
+    std::string text;
+    for (stage = 0; stage < chain.pp; ++stage) {
+      bodies.assign(4, "");
+      arguments = scalars();
+      results = types = values = "";
+      for (int64_t layer = stage; layer < chain.layers(); layer += chain.pp)
+        forward(layer);
+      for (int64_t layer = stage + (chain.vpp - 1) * chain.pp; layer >= 0;
+           layer -= chain.pp)
+        backward(layer);
+      text += function();
+    }
+    return text;
+  }
+
+private:
+  std::string number(int64_t value) { return std::to_string(value); }
+
+  /// Attributes of an op of a layer.
+  std::string in(const std::string &phase, int64_t layer) {
+    int64_t chunk = layer / chain.pp;
+    std::string text = " {dpc.phase = \"" + phase + "\"";
+    if (chunk > 0)
+      text += ", dpc.chunk = " + number(chunk) + " : i64";
+    return text + "} : ";
+  }
+
+  std::string scalars() {
+    std::string text;
+    for (const char *name : {"lr", "step"})
+      text += std::string(text.empty() ? "" : ", ") + "%" + name +
+              ": tensor<f32> {dpc.role = \"scalar\", dpc.name = \"" + name +
+              "\"}";
+    return text;
+  }
+
+  /// Value `name` of layer `from` where layer `to` reads it: sent, unless they
+  /// are of one rank.
+  void hand(const std::string &name, int64_t from, int64_t to, int64_t tag,
+            const std::string &phase) {
+    int64_t sender = from % chain.pp, receiver = to % chain.pp;
+    if (sender == receiver)
+      return;
+    if (stage == sender)
+      body(phase) += "  dpc.send %" + name + " to = " + number(receiver) +
+                     " tag = " + number(tag) + in(phase, from) + kValue + "\n";
+    if (stage == receiver)
+      body(phase) += "  %" + name + " = dpc.recv from = " + number(sender) +
+                     " tag = " + number(tag) + in(phase, to) + kValue + "\n";
+  }
+
+  std::string &body(const std::string &phase) {
+    return bodies[phase == "forward"    ? 0
+                  : phase == "backward" ? 1
+                  : phase == "weight"   ? 2
+                                        : 3];
+  }
+
+  void binary(const std::string &phase, int64_t layer, const std::string &out,
+              const std::string &kind, const std::string &a,
+              const std::string &b) {
+    body(phase) += "  %" + out + " = dpc.binary " + kind + " %" + a + ", %" +
+                   b + in(phase, layer) + "(" + kValue + ", " + kValue +
+                   ") -> " + kValue + "\n";
+  }
+  void product(const std::string &phase, int64_t layer, const std::string &out,
+               const std::string &operands, const std::string &a,
+               const std::string &b, const std::string &c) {
+    body(phase) += "  %" + out + " = dpc.matmul " + operands +
+                   in(phase, layer) + "(" + a + ", " + b + ") -> " + c + "\n";
+  }
+
+  void addWeight(int64_t layer) {
+    std::string n = number(layer);
+    arguments += ", %w" + n + ": " + kWeight +
+                 " {dpc.role = \"parameter\", dpc.name = \"w" + n + "\"}, %b" +
+                 n + ": " + kWeight + " {dpc.role = \"state\", dpc.name = \"b" +
+                 n + "\", dpc.of = \"w" + n + "\", dpc.slot = \"momentum\"}";
+  }
+
+  std::string hidden(int64_t layer) { return "h" + number(layer); }
+
+  void forward(int64_t layer) {
+    std::string n = number(layer), out = hidden(layer + 1);
+    addWeight(layer);
+    if (layer == 0)
+      arguments +=
+          ", %h0: " + kValue +
+          " {dpc.role = \"input\", dpc.name = \"x\", dpc.global = " + global() +
+          "}";
+    else
+      hand(hidden(layer), layer - 1, layer, layer, "forward");
+    product("forward", layer, "a" + n, "%h" + n + ", %w" + n, kValue, kWeight,
+            kValue);
+    std::string made = layer == chain.skipTo && layer > 0 ? "t" + n : out;
+    body("forward") += "  %" + made + " = dpc.unary tanh %a" + n +
+                       in("forward", layer) + kValue + " -> " + kValue + "\n";
+    if (made != out) {
+      hand("h1", 0, layer, 100, "forward");
+      binary("forward", layer, out, "add", made, "h1");
+    }
+    if (layer + 1 == chain.layers())
+      loss(layer, out);
+    else
+      send(out, layer);
+  }
+
+  void send(const std::string &out, int64_t layer) {
+    hand(out, layer, layer + 1, layer + 1, "forward");
+    if (layer == 0 && chain.skipTo > 0)
+      hand("h1", 0, chain.skipTo, 100, "forward");
+  }
+
+  void loss(int64_t layer, const std::string &out) {
+    binary("forward", layer, "sq", "mul", out, out);
+    body("forward") += "  %sum = dpc.reduce sum %sq dims = [0, 1]" +
+                       in("forward", layer) + kValue +
+                       " -> tensor<f32>\n  %loss = dpc.accumulate sum %sum" +
+                       in("forward", layer) + "tensor<f32> -> tensor<f32>\n";
+    results += ", tensor<f32> {dpc.name = \"loss\"}";
+    values += ", %loss";
+    types += ", tensor<f32>";
+  }
+
+  std::string global() {
+    std::string rows = number(kRows * chain.microBatches);
+    return "tensor<" + rows + "x4xf32, #dpc.sharding<" + mesh() +
+           ", [{mb}, {} ]>>";
+  }
+  std::string mesh() {
+    return "#dpc.mesh<pp=" + number(chain.pp) +
+           ", mb=" + number(chain.microBatches) + ">";
+  }
+
+  void backward(int64_t layer) {
+    std::string n = number(layer), g = "g" + number(layer + 1);
+    std::string weights = chain.splitsBackward() ? "weight" : "backward";
+    if (layer + 1 == chain.layers())
+      binary("backward", layer, g, "add", hidden(layer + 1), hidden(layer + 1));
+    else
+      hand(g, layer + 1, layer, 200 + layer, "backward");
+    std::string made = hidden(layer + 1);
+    if (layer == chain.skipTo && layer > 0) {
+      made = "t" + n;
+      hand(g, layer, 0, 300, "backward");
+    }
+    std::string whole = g;
+    if (layer == 0 && chain.skipTo > 0) {
+      std::string skipped = "g" + number(chain.skipTo + 1);
+      hand(skipped, chain.skipTo, 0, 300, "backward");
+      whole = "gg";
+      binary("backward", layer, whole, "add", g, skipped);
+    }
+    // g (1 - h'^2) = g - g h' h'
+    binary("backward", layer, "u" + n, "mul", whole, made);
+    binary("backward", layer, "v" + n, "mul", "u" + n, made);
+    binary("backward", layer, "d" + n, "sub", whole, "v" + n);
+    if (layer > 0) {
+      product("backward", layer, "g" + n, "%d" + n + ", %w" + n + " tb", kValue,
+              kWeight, kValue);
+      hand("g" + n, layer, layer - 1, 200 + layer - 1, "backward");
+    }
+    product(weights, layer, "p" + n, "%h" + n + ", %d" + n + " ta", kValue,
+            kValue, kWeight);
+    body(weights) += "  %s" + n + " = dpc.accumulate sum %p" + n +
+                     in(weights, layer) + kWeight + " -> " + kWeight + "\n";
+    update(n);
+  }
+
+  void update(const std::string &n) {
+    std::string five = kWeight + ", " + kWeight + ", " + kWeight;
+    body("update") += "  %w" + n + "n, %b" + n + "n = dpc.sgd %w" + n + ", %b" +
+                      n + ", %s" + n +
+                      ", %one, %lr, %step momentum = 0.0 weight_decay = 0.0 "
+                      "{dpc.phase = \"update\"} : (" +
+                      five + ", tensor<f32>, tensor<f32>, tensor<f32>) -> (" +
+                      kWeight + ", " + kWeight + ")\n";
+    for (const char *kind : {"w", "b"}) {
+      results += ", " + kWeight + " {dpc.name = \"" + kind + n +
+                 "\", dpc.ties = " + number(argumentOf("%" + (kind + n))) +
+                 " : i64}";
+      values += ", %" + (kind + n) + "n";
+      types += ", " + kWeight;
+    }
+  }
+
+  /// Arguments before the one that starts like this.
+  int64_t argumentOf(const std::string &name) {
+    std::string before = arguments.substr(0, arguments.find(name + ":"));
+    return std::count(before.begin(), before.end(), '%');
+  }
+
+  std::string function() {
+    std::string triples;
+    for (const cost::ScheduleStep &entry : tables[stage])
+      triples += (triples.empty() ? ": " : ", ") +
+                 number(static_cast<int64_t>(entry.phase)) + ", " +
+                 number(entry.chunk) + ", " + number(entry.microBatch);
+    std::string name = chain.pp > 1 ? "step." + number(stage) : "step";
+    return "func.func @" + name + "(" + arguments + ") -> (" +
+           results.substr(2) + ") attributes {dpc.mesh = " + mesh() +
+           ", dpc.schedule = array<i64" + triples +
+           ">} {\n  %one = dpc.constant dense<1.0> : tensor<f32> {dpc.phase = "
+           "\"setup\"} -> tensor<f32>\n" +
+           bodies[0] + bodies[1] + bodies[2] + bodies[3] + "  return " +
+           values.substr(2) + " : " + types.substr(2) + "\n}\n";
+  }
+
+  Chain chain;
+  std::vector<std::vector<cost::ScheduleStep>> tables;
+  int64_t stage = 0;
+  std::vector<std::string> bodies; ///< forward, backward, weight, update
+  std::string arguments, results, types, values;
+};
+
+/// What it computes, over all rows.
+class ChainReference {
+public:
+  ChainReference(const Chain &chain, std::vector<Array> weights)
+      : weights(std::move(weights)), chain(chain) {}
+
+  /// One step; returns the loss.
+  double step(const Array &x, double lr) {
+    int64_t layers = chain.layers(), rows = x.size() / kWidth;
+    std::vector<Array> h = {x}, t;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      Array out = times(h[layer], weights[layer], rows, false, false);
+      for (double &value : out)
+        value = std::tanh(value);
+      t.push_back(out);
+      if (layer > 0 && layer == chain.skipTo)
+        for (size_t i = 0; i < out.size(); ++i)
+          out[i] += h[1][i];
+      h.push_back(out);
+    }
+    double loss = 0;
+    Array g = h.back(), skipped;
+    for (double &value : g) {
+      loss += value * value;
+      value *= 2;
+    }
+    for (int64_t layer = layers - 1; layer >= 0; --layer) {
+      if (layer > 0 && layer == chain.skipTo)
+        skipped = g;
+      Array d = g;
+      for (size_t i = 0; i < d.size(); ++i) {
+        if (layer == 0 && !skipped.empty())
+          d[i] += skipped[i];
+        d[i] *= 1 - t[layer][i] * t[layer][i];
+      }
+      Array gradient(kWidth * kWidth, 0);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < kWidth; ++i)
+          for (int64_t j = 0; j < kWidth; ++j)
+            gradient[i * kWidth + j] +=
+                h[layer][r * kWidth + i] * d[r * kWidth + j];
+      g = times(d, weights[layer], rows, false, true);
+      for (size_t i = 0; i < gradient.size(); ++i)
+        weights[layer][i] -= lr * gradient[i];
+    }
+    return loss;
+  }
+
+  std::vector<Array> weights;
+
+private:
+  static Array times(const Array &a, const Array &b, int64_t rows, bool,
+                     bool transposed) {
+    Array c(rows * kWidth, 0);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < kWidth; ++i)
+        for (int64_t j = 0; j < kWidth; ++j)
+          c[r * kWidth + i] +=
+              a[r * kWidth + j] *
+              (transposed ? b[i * kWidth + j] : b[j * kWidth + i]);
+    return c;
+  }
+
+  Chain chain;
+};
+
+/// A plan in a folder of its own.
+class BuiltChain {
+public:
+  explicit BuiltChain(const Chain &chain)
+      : BuiltChain(ChainWriter(chain).module()) {}
+  explicit BuiltChain(const std::string &text) {
+    MLIRContext context;
+    context.loadDialect<DpcDialect, func::FuncDialect>();
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      error += diagnostic.str() + "\n";
+      return success();
+    });
+    auto module = parseSourceString<ModuleOp>(text, &context);
+    if (!module)
+      return;
+    codegen::CodegenOptions options;
+    options.model = "chain";
+    options.trains = true;
+    options.lrSchedule.lr = 0.25;
+    SmallVector<func::FuncOp> steps(module->getOps<func::FuncOp>());
+    auto draft = codegen::buildPlan(steps, options);
+    if (failed(draft))
+      return;
+    char name[] = "/tmp/dpc-pipeline-XXXXXX";
+    folder = mkdtemp(name);
+    if (failed(codegen::writeKernels(*draft, folder)))
+      return;
+    plan = draft->plan;
+    rt::Status status = rt::validatePlan(plan, "plan");
+    if (!status.ok())
+      error = status.message();
+  }
+  ~BuiltChain() {
+    if (!folder.empty())
+      std::filesystem::remove_all(folder);
+  }
+
+  rt::Plan plan;
+  std::string folder, error;
+};
+
+rt::HostTensor tensorOf(const Array &values, std::vector<int64_t> shape) {
+  rt::HostTensor tensor =
+      rt::HostTensor::zeros(rt::DType::F32, std::move(shape));
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.set(i, values[i]);
+  return tensor;
+}
+
+/// Runs three steps and compares losses and weights.
+void expectFollows(const Chain &chain) {
+  BuiltChain built(chain);
+  ASSERT_EQ(built.error, "");
+  int64_t rows = kRows * chain.microBatches;
+  std::vector<Array> weights;
+  rt::RunRequest request;
+  request.steps = 3;
+  request.poison = true;
+  for (int64_t layer = 0; layer < chain.layers(); ++layer) {
+    weights.push_back(randomArray(kWidth * kWidth, int(layer), -0.8, 0.8));
+    request.tensors["w" + std::to_string(layer)] =
+        tensorOf(weights.back(), {kWidth, kWidth});
+  }
+  ChainReference reference(chain, weights);
+  Array x = randomArray(rows * kWidth, 99);
+  request.inputs = {{{"x", tensorOf(x, {rows, kWidth})}}};
+  auto result = rt::runPlan(built.plan, built.folder, request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  for (int64_t step = 0; step < 3; ++step) {
+    double loss = reference.step(x, 0.25);
+    EXPECT_NEAR(result->outputs[step]["loss"].at(0), loss, 2e-5 * loss)
+        << "step " << step;
+  }
+  for (int64_t layer = 0; layer < chain.layers(); ++layer) {
+    const rt::HostTensor &got = result->tensors["w" + std::to_string(layer)];
+    Array values;
+    for (int64_t i = 0; i < got.elements(); ++i)
+      values.push_back(got.at(i));
+    expectClose(values, reference.weights[layer], 5e-5);
+  }
+}
+
+TEST(Pipeline, EverySchedule) {
+  for (auto kind : {cost::ScheduleKind::GPipe, cost::ScheduleKind::OneFOneB,
+                    cost::ScheduleKind::ZbH1})
+    for (int64_t pp : {2, 4})
+      for (int64_t microBatches : {1, 3, 5, 8}) {
+        SCOPED_TRACE(std::string(cost::stringifyScheduleKind(kind)) + " pp " +
+                     std::to_string(pp) + " mb " +
+                     std::to_string(microBatches));
+        expectFollows({kind, pp, 1, microBatches});
+      }
+}
+
+TEST(Pipeline, Chunks) {
+  for (int64_t microBatches : {1, 2, 5, 8})
+    for (auto [pp, vpp] : {std::pair<int64_t, int64_t>{2, 2}, {2, 3}, {4, 2}}) {
+      SCOPED_TRACE("pp " + std::to_string(pp) + " vpp " + std::to_string(vpp) +
+                   " mb " + std::to_string(microBatches));
+      expectFollows({cost::ScheduleKind::Interleaved, pp, vpp, microBatches});
+    }
+}
+
+/// Stage 0 sends to stage 2 what stage 1 never sees, and back.
+TEST(Pipeline, SkipsAStage) {
+  for (auto kind : {cost::ScheduleKind::GPipe, cost::ScheduleKind::OneFOneB,
+                    cost::ScheduleKind::ZbH1})
+    expectFollows({kind, 4, 1, 5, /*skipTo=*/2});
+}
+
+/// With two stages of two chunks, layers 0 and 2 are of one rank.
+TEST(Pipeline, ChunksOfARankReadEachOther) {
+  for (int64_t microBatches : {1, 3, 4})
+    expectFollows(
+        {cost::ScheduleKind::Interleaved, 2, 2, microBatches, /*skipTo=*/2});
+}
+
+/// Slots of the stage's frame of chunk 0, 1 when it has none.
+int64_t slots(const rt::Plan &plan, int64_t stage) {
+  for (const rt::Frame &frame : plan.frames)
+    if (frame.stage == stage && frame.chunk == 0)
+      return frame.count;
+  return 1;
+}
+
+TEST(Pipeline, KeepsAsManyMicroBatchesAsTheScheduleHasAlive) {
+  const int64_t pp = 4, microBatches = 8;
+  BuiltChain gpipe(Chain{cost::ScheduleKind::GPipe, pp, 1, microBatches});
+  BuiltChain one(Chain{cost::ScheduleKind::OneFOneB, pp, 1, microBatches});
+  BuiltChain zero(Chain{cost::ScheduleKind::ZbH1, pp, 1, microBatches});
+  for (int64_t stage = 0; stage < pp; ++stage) {
+    EXPECT_EQ(slots(gpipe.plan, stage), microBatches);
+    EXPECT_EQ(slots(one.plan, stage), pp - stage);
+    EXPECT_EQ(slots(zero.plan, stage), pp);
+  }
+  // The last stage of 1F1B takes micro-batches one by one: no frame at all.
+  EXPECT_EQ(one.plan.frames.size(), 3u);
+  EXPECT_LT(one.plan.arenaBytes[1], gpipe.plan.arenaBytes[1]);
+}
+
+/// What lives in one phase lies between what the phases keep.
+TEST(Pipeline, LocalBuffersFillFrames) {
+  BuiltChain built(Chain{cost::ScheduleKind::GPipe, 2, 1, 4});
+  ASSERT_EQ(built.error, "");
+  bool isShared = false;
+  for (const rt::Buffer &buffer : built.plan.buffers)
+    isShared |=
+        buffer.frame >= 0 && (buffer.kind == rt::BufferKind::Workspace ||
+                              buffer.kind == rt::BufferKind::Gradient);
+  EXPECT_TRUE(isShared);
+}
+
+TEST(Pipeline, StagesShareKernels) {
+  BuiltChain built(Chain{cost::ScheduleKind::OneFOneB, 4, 1, 4});
+  ASSERT_EQ(built.error, "");
+  auto symbols = [&](const std::string &phase) {
+    std::vector<std::string> names;
+    for (const rt::Instruction &instruction : built.plan.phases.at(phase))
+      if (auto *kernel = std::get_if<rt::KernelOp>(&instruction.op))
+        names.push_back(kernel->symbol);
+    return names;
+  };
+  EXPECT_FALSE(symbols("s1.forward").empty());
+  EXPECT_EQ(symbols("s1.forward"), symbols("s2.forward"));
+  EXPECT_EQ(symbols("s1.backward"), symbols("s2.backward"));
+}
+
+const char *const kTied = R"(
+func.func @step.0(%w: tensor<4xf32> {dpc.role = "parameter", dpc.name = "w"},
+                  %x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<4xf32> {dpc.name = "w", dpc.ties = 0 : i64})
+    attributes {dpc.mesh = #dpc.mesh<pp=2>, dpc.stage = 0 : i64} {
+  %y = dpc.binary mul %w, %x {dpc.phase = "forward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  dpc.send %y to = 1 tag = 0 {dpc.phase = "forward"} : tensor<4xf32>
+  %s = dpc.all_reduce sum %x axes = ["pp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  %n = dpc.binary add %w, %s {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %n : tensor<4xf32>
+}
+func.func @step.1(%x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"},
+                  %w: tensor<4xf32> {dpc.role = "parameter", dpc.name = "w", dpc.copy})
+    -> (tensor<4xf32> {dpc.name = "z"}, tensor<4xf32> {dpc.name = "w", dpc.ties = 1 : i64})
+    attributes {dpc.mesh = #dpc.mesh<pp=2>, dpc.stage = 1 : i64} {
+  %y = dpc.recv from = 0 tag = 0 {dpc.phase = "forward"} : tensor<4xf32>
+  %z = dpc.binary add %y, %w {dpc.phase = "forward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = dpc.unary neg %x {dpc.phase = "backward"} : tensor<4xf32> -> tensor<4xf32>
+  %h = dpc.binary add %g, %x {dpc.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %k = dpc.binary add %h, %x {dpc.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = dpc.all_reduce sum %k axes = ["pp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  %n = dpc.binary add %w, %s {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %z, %n : tensor<4xf32>, tensor<4xf32>
+})";
+
+/// A parameter of two stages is one tensor, an input of two stages one input.
+TEST(Pipeline, StagesShareParametersAndInputs) {
+  BuiltChain built{std::string(kTied)};
+  ASSERT_EQ(built.error, "");
+  ASSERT_EQ(built.plan.tensors.size(), 1u);
+  EXPECT_EQ(built.plan.tensors[0].copies.size(), 1u);
+  EXPECT_EQ(built.plan.inputs.size(), 1u);
+  rt::RunRequest request;
+  request.steps = 2;
+  request.tensors["w"] = tensorOf({1, 2, 3, 4}, {4});
+  request.inputs = {{{"x", tensorOf({1, 1, 2, 3}, {4})}}};
+  auto result = rt::runPlan(built.plan, built.folder, request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // z = w x + w, then w += 2 x.
+  for (int64_t i = 0; i < 4; ++i) {
+    double x = request.inputs[0]["x"].at(i), w = request.tensors["w"].at(i);
+    EXPECT_EQ(result->outputs[0]["z"].at(i), w * x + w);
+    w += 2 * x;
+    EXPECT_EQ(result->outputs[1]["z"].at(i), w * x + w);
+    EXPECT_EQ(result->tensors["w"].at(i), w + 2 * x);
+  }
+}
+
+std::string errorOf(const std::string &from, const std::string &to) {
+  std::string text = kTied;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return BuiltChain(text.replace(at, from.size(), to)).error;
+}
+
+void expectSays(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(Pipeline, BadStagesAreRefused) {
+  expectSays(errorOf("to = 1", "to = 0"), "meets stage 0 from stage 0 of 2");
+  expectSays(errorOf("to = 1", "to = 2"), "meets stage 2 from stage 0 of 2");
+  expectSays(errorOf("from = 0 tag = 0", "from = 0 tag = 1"),
+             "would wait for ever");
+  expectSays(errorOf("pp=2", "pp=3"),
+             "of 2 functions of a step; the mesh has 3");
+  expectSays(errorOf("pp=2>, dpc.stage = 1", "pp=2, mb=2>, dpc.stage = 1"),
+             "has another mesh");
+  expectSays(
+      errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 2, 0, 0>"),
+      "dpc.schedule of its function never runs");
+  expectSays(
+      errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 1, 0, 1>"),
+      "has the entry (1, 0, 1)");
+  expectSays(errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 1, 0>"),
+             "expected triples");
+  std::string text = kTied;
+  expectSays(BuiltChain(text.substr(0, text.find("func.func @step.1"))).error,
+             "is one of 1 functions of a step; the mesh has 2");
+}
+
+} // namespace
+} // namespace dpc::test
