@@ -1,18 +1,27 @@
 //===- Baselines.cpp - Strategies estimated by formula --------------------===//
 //
-// Used for what this build cannot execute, from the totals of the model alone.
-// With ranks N = dp * tp * pp, local batch s = ceil(G / dp), m = ceil(s / mb)
-// micro-batches:
-//   memory   parameters / (tp * pp), / dp for zero 3; gradients the same, / dp
-//            from zero 2; optimizer states the same, / dp from zero 1;
-//            activations of min(m, pp) micro-batches in flight, / (tp * pp).
+// Used for what this build cannot execute, and to decide what is evaluated
+// first, from the totals of the model alone. With ranks N = dp * tp * pp * cp,
+// local batch s = ceil(G / dp), m = ceil(s / mb) micro-batches:
+//   memory   parameters / (tp * pp), / (dp * cp) for zero 3; gradients the
+//   same,
+//            / (dp * cp) from zero 2; optimizer states the same, / (dp * cp)
+//            from zero 1 (hybrid_shard: / hybrid_shard); activations of the
+//            micro-batches in flight, / (tp * pp * cp): m for gpipe, else
+//            min(m, pp), for interleaved 1 + (pp - 1) / (pp * vpp) times that.
 //            tp without sp leaves 10 of 34 parts of a block's activations whole
-//            (Korthikanti et al. 2022, equations 1 to 4).
+//            (Korthikanti et al. 2022, equations 1 to 4), a grid none.
 //   compute  FLOPs of the padded share over the rate of the block's products,
 //            plus 3 passes over the activations and 3 over the update's state.
-//   bubble   (pp - 1) / vpp slots of one micro-batch.
-//   tp       2 all_reduces of a block's output forward, 2 backward, per block
-//            and micro-batch, all exposed.
+//   recompute full keeps a block's input, for a third more FLOPs; selective
+//            keeps what products make, about 18 of 34 parts, for one more pass.
+//   bubble   (pp - 1) / vpp slots of one micro-batch, a third of that for
+//   zb-h1. tp       2 all_reduces of a block's output forward, 2 backward, per
+//   block
+//            and micro-batch, all exposed. A grid a x b: over a what b has
+//            split and the other way round.
+//   cp       ring: keys and values go round forward, they and their gradients
+//            backward; ulysses: 4 all_to_alls of a block's output, twice.
 //   dp       gradients: all_reduce, or reduce_scatter + all_gather (zero 1, 2);
 //            zero 3 gathers parameters twice per micro-batch instead. Half of
 //            the last micro-batch's time hides it.
@@ -44,7 +53,9 @@ private:
   /// Adds a collective of a group, `times` times; returns its seconds.
   double communicate(Collective kind, double bytes, const GroupPlacement &group,
                      double times);
+  double inFlight() const;
   double tensorSeconds();
+  double sequenceSeconds();
   double dataSeconds();
   double pipelineSeconds();
 
@@ -53,7 +64,9 @@ private:
   const Strategy &strategy;
   const Device &device;
   DType type;
-  double dp, tp, pp, shards; ///< shards = tp * pp.
+  double dp, tp, pp, cp;
+  double shards;     ///< tp * pp: what parameters are split over.
+  double zeroShards; ///< What ZeRO splits over besides.
   double microBatch, numMicroBatches;
   double layersPerStage;
   Evaluation result;
@@ -67,7 +80,10 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
       device(cluster.slowestDevice(
           computeType(cluster.groups.front().device, totals.computeType))),
       type(computeType(device, totals.computeType)), dp(double(strategy.dp)),
-      tp(double(strategy.tp)), pp(double(strategy.pp)), shards(tp * pp) {
+      tp(double(strategy.tp)), pp(double(strategy.pp)), cp(double(strategy.cp)),
+      shards(tp * pp), zeroShards(dp * cp) {
+  if (strategy.hybridShard > 1)
+    zeroShards = double(strategy.hybridShard) * cp;
   double local = std::ceil(double(totals.globalBatch) / dp);
   microBatch = strategy.microBatch > 0
                    ? std::min(double(strategy.microBatch), local)
@@ -77,30 +93,42 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
   result.bytesPerLevel.assign(cluster.levels.size(), 0.0);
 }
 
+/// Samples whose activations a stage holds at once.
+double Formula::inFlight() const {
+  double batches = std::min(numMicroBatches, pp);
+  if (strategy.schedule == "gpipe" && pp > 1)
+    batches = numMicroBatches;
+  if (strategy.vpp > 1)
+    batches *= 1 + (pp - 1) / (pp * double(strategy.vpp));
+  return batches * microBatch;
+}
+
 void Formula::estimateMemory() {
   double zero = double(strategy.zero);
   double share = shards;
   MemoryBreakdown &memory = result.memory;
   memory[MemoryCategory::Parameters] =
-      totals.parameterBytes / share / (zero >= 3 ? dp : 1);
+      totals.parameterBytes / share / (zero >= 3 ? zeroShards : 1);
   // A block's parameters are whole while they are used.
   if (zero >= 3)
     memory[MemoryCategory::Communication] =
         2 * totals.parameterBytes / tp / double(totals.layers);
   if (totals.training) {
     memory[MemoryCategory::Gradients] =
-        totals.gradientBytes / share / (zero >= 2 ? dp : 1);
+        totals.gradientBytes / share / (zero >= 2 ? zeroShards : 1);
     memory[MemoryCategory::Optimizer] =
-        totals.optimizerBytes / share / (zero >= 1 ? dp : 1);
+        totals.optimizerBytes / share / (zero >= 1 ? zeroShards : 1);
   }
-  constexpr double wholeParts = 10.0 / 34.0;
-  double split = strategy.sp ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
-  double inFlight = std::min(numMicroBatches, pp) * microBatch;
+  constexpr double wholeParts = 10.0 / 34.0, keptParts = 18.0 / 34.0;
+  bool splitsAll = strategy.sp || !strategy.tpGrid.empty();
+  double split = splitsAll ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
   double activations = totals.activationBytesPerSample * split;
   if (strategy.recompute == "full")
     activations = totals.hiddenBytesPerSample * double(totals.layers) +
                   activations / double(totals.layers);
-  memory[MemoryCategory::Activations] = inFlight * activations / pp;
+  if (strategy.recompute == "selective")
+    activations *= keptParts;
+  memory[MemoryCategory::Activations] = inFlight() * activations / (pp * cp);
 }
 
 /// FLOP/s of a rank on the products of a block.
@@ -111,8 +139,8 @@ double Formula::rate() const {
   if (hidden < 1)
     return peak * device.gemm.peakFraction;
   GemmShape shape;
-  shape.m =
-      std::max<int64_t>(1, std::llround(microBatch * totals.tokensPerSample));
+  shape.m = std::max<int64_t>(
+      1, std::llround(microBatch * totals.tokensPerSample / cp));
   shape.n = std::max<int64_t>(1, std::llround(4 * hidden / tp));
   shape.k = std::max<int64_t>(1, std::llround(hidden));
   return shape.flops() / gemmSeconds(device, type, shape);
@@ -123,15 +151,16 @@ double Formula::computeSeconds() const {
   double flops = totals.flopsPerStep * samples / double(totals.globalBatch);
   if (strategy.recompute == "full")
     flops *= 4.0 / 3.0;
-  double traffic = 3 * samples * totals.activationBytesPerSample / shards;
+  double passes = strategy.recompute == "selective" ? 4 : 3;
+  double traffic = passes * samples * totals.activationBytesPerSample / shards;
   double update = 0;
   if (totals.training)
     update =
         3 *
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
-        shards / (strategy.zero >= 1 ? dp : 1);
-  return flops / shards / rate() +
-         (traffic + update) / achievableBandwidth(device);
+        shards / (strategy.zero >= 1 ? zeroShards : 1);
+  return flops / (shards * cp) / rate() +
+         (traffic / cp + update) / achievableBandwidth(device);
 }
 
 double Formula::communicate(Collective kind, double bytes,
@@ -146,15 +175,39 @@ double Formula::tensorSeconds() {
   double passes = totals.training ? 4 : 2;
   if (strategy.recompute == "full")
     passes += 2;
-  return communicate(Collective::AllReduce,
-                     totals.hiddenBytesPerSample * microBatch,
-                     placeAxis(cluster, 1, strategy.tp),
-                     passes * layersPerStage * numMicroBatches);
+  double bytes = totals.hiddenBytesPerSample * microBatch / cp;
+  double times = passes * layersPerStage * numMicroBatches;
+  if (strategy.tpGrid.empty())
+    return communicate(Collective::AllReduce, bytes,
+                       placeAxis(cluster, 1, strategy.tp), times);
+  double seconds = 0;
+  int64_t stride = strategy.tp;
+  for (int64_t factor : strategy.tpGrid) {
+    stride /= factor;
+    seconds += communicate(Collective::AllReduce, bytes * double(factor) / tp,
+                           placeAxis(cluster, stride, factor), times);
+  }
+  return seconds;
+}
+
+double Formula::sequenceSeconds() {
+  if (strategy.cp == 1)
+    return 0;
+  GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp);
+  double bytes = totals.hiddenBytesPerSample * microBatch / (cp * tp);
+  double times = layersPerStage * numMicroBatches;
+  if (strategy.cpKind == "ulysses")
+    return communicate(Collective::AllToAll, bytes, group,
+                       (totals.training ? 8 : 4) * times);
+  GroupPlacement pair = placeAxis(cluster, strategy.tp, 2);
+  return communicate(Collective::SendRecv, bytes, pair,
+                     (totals.training ? 6 : 2) * (cp - 1) * times);
 }
 
 double Formula::dataSeconds() {
-  // Order on the levels: tp innermost, then dp, then pp.
-  GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.dp);
+  // Order on the levels: tp innermost, then cp, dp, pp.
+  GroupPlacement group =
+      placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp);
   double seconds = 0;
   if (strategy.zero >= 3)
     seconds +=
@@ -176,8 +229,8 @@ double Formula::pipelineSeconds() {
   if (strategy.pp == 1)
     return 0;
   return communicate(
-      Collective::SendRecv, totals.hiddenBytesPerSample * microBatch,
-      placeAxis(cluster, strategy.tp * strategy.dp, strategy.pp),
+      Collective::SendRecv, totals.hiddenBytesPerSample * microBatch / cp,
+      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2),
       (totals.training ? 2 : 1) * numMicroBatches * double(strategy.vpp));
 }
 
@@ -185,12 +238,14 @@ Evaluation Formula::estimate() {
   estimateMemory();
   double compute = computeSeconds();
   double perMicroBatch = compute / numMicroBatches;
-  double tensor = tensorSeconds();
+  double tensor = tensorSeconds() + sequenceSeconds();
   double hidden = totals.training ? perMicroBatch / 2 : 0;
   double data = std::max(0.0, dataSeconds() - hidden);
   double pipeline = pipelineSeconds();
   double busy = compute + tensor + pipeline;
   double bubble = (pp - 1) / double(strategy.vpp) * busy / numMicroBatches;
+  if (strategy.schedule == "zb-h1")
+    bubble /= 3;
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;
   result.stepSeconds = busy + data + bubble;

@@ -68,6 +68,17 @@ static ordered_json memoryToJson(const MemoryBreakdown &memory) {
   return json;
 }
 
+static ordered_json stagesToJson(const Evaluation &evaluation) {
+  ordered_json stages = ordered_json::array();
+  for (const StageEvaluation &stage : evaluation.stages)
+    stages.push_back({{"forward_seconds", stage.forwardSeconds},
+                      {"backward_seconds", stage.backwardSeconds},
+                      {"weight_seconds", stage.weightSeconds},
+                      {"idle_seconds", stage.idleSeconds},
+                      {"memory_bytes", std::llround(stage.memoryBytes)}});
+  return stages;
+}
+
 static ordered_json predictedToJson(const Cluster &cluster,
                                     const ModelTotals &totals,
                                     const Evaluation &evaluation) {
@@ -80,7 +91,7 @@ static ordered_json predictedToJson(const Cluster &cluster,
         i < evaluation.bytesPerLevel.size()
             ? std::llround(evaluation.bytesPerLevel[i])
             : 0;
-  return {
+  ordered_json json = {
       {"step_seconds", step},
       {"tokens_per_second", step > 0 ? tokens / step : 0},
       {"mfu", step > 0 ? evaluation.flops / (step * peak) : 0},
@@ -89,6 +100,9 @@ static ordered_json predictedToJson(const Cluster &cluster,
       {"bubble_fraction", evaluation.bubbleFraction},
       {"exposed_communication_seconds", evaluation.exposedCommunicationSeconds},
       {"compute_seconds", evaluation.computeSeconds}};
+  if (!evaluation.stages.empty())
+    json["stages"] = stagesToJson(evaluation);
+  return json;
 }
 
 /// Keys of a candidate that are not predictions. What cannot run or does not

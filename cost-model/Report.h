@@ -19,7 +19,9 @@ inline constexpr int reportVersion = 1;
 
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
-/// and "parameters": {"trained", "frozen"} and "remarks".
+/// and "parameters": {"trained", "frozen"} and "remarks". What is predicted of
+/// a pipeline has "stages": seconds of each phase for one micro-batch, idle
+/// seconds of a step, memory.
 nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);

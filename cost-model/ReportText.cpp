@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 namespace dpc::cost {
 
@@ -126,6 +127,46 @@ static std::string headline(const SearchResult &result) {
          ", bound by " + result.bindingConstraint + "\n";
 }
 
+/// "1.00 ms", or "1.00 ms to 1.20 ms".
+static std::string
+formatRange(const std::vector<StageEvaluation> &stages,
+            const std::function<double(const StageEvaluation &)> &valueOf,
+            std::string (*format)(double)) {
+  double least = valueOf(stages.front()), most = least;
+  for (const StageEvaluation &stage : stages) {
+    least = std::min(least, valueOf(stage));
+    most = std::max(most, valueOf(stage));
+  }
+  std::string from = format(least), to = format(most);
+  return from == to ? to : from + " to " + to;
+}
+
+/// A line about the winner's stages, if it has several.
+static std::string pipelineLine(const SearchResult &result) {
+  if (!result.hasWinner() ||
+      result.candidates.front().evaluation.stages.empty())
+    return "";
+  const Evaluation &evaluation = result.candidates.front().evaluation;
+  const std::vector<StageEvaluation> &stages = evaluation.stages;
+  return "pipeline: " + std::to_string(stages.size()) + " stages idle " +
+         percent(evaluation.bubbleFraction) + "; a micro-batch takes " +
+         formatRange(
+             stages, [](const auto &stage) { return stage.forwardSeconds; },
+             formatSeconds) +
+         " forward, " +
+         formatRange(
+             stages,
+             [](const auto &stage) {
+               return stage.backwardSeconds + stage.weightSeconds;
+             },
+             formatSeconds) +
+         " backward; memory " +
+         formatRange(
+             stages, [](const auto &stage) { return stage.memoryBytes; },
+             formatBytes) +
+         "\n";
+}
+
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width) {
   const NodeGroup &group = cluster.groups.front();
@@ -133,7 +174,7 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
                      std::to_string(cluster.numDevices()) + " x " +
                      group.device.name +
                      (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
-  text += headline(result);
+  text += headline(result) + pipelineLine(result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
   text += "\n  " + std::to_string(result.considered) + " considered, " +

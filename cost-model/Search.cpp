@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <tuple>
 
 namespace dpc::cost {
@@ -23,10 +25,10 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
-StrategySpace spaceFor(const ModelTotals &totals, int64_t ranks,
+StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
                        const std::vector<std::string_view> &available) {
   StrategySpace space;
-  space.ranks = ranks;
+  space.ranks = cluster.numDevices();
   space.globalBatch = totals.globalBatch;
   auto isMissing = [&](std::string_view key) {
     return [&available, key](const std::string &value) {
@@ -41,8 +43,14 @@ StrategySpace spaceFor(const ModelTotals &totals, int64_t ranks,
     return schedule != "1f1b" &&
            (isMissing("schedule")(schedule) || !totals.training);
   });
+  if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
+    space.maxCp = cluster.devicesPerNode();
+  space.grids = std::find(available.begin(), available.end(), "tp=grid") !=
+                available.end();
   if (!totals.training)
     return space;
+  if (isKeyAvailable("hybrid_shard", "", available))
+    space.nodeRanks = cluster.devicesPerNode();
   space.zeros = {0, 1, 3};
   space.recomputes = {"none", "selective", "full"};
   std::erase_if(space.recomputes, [&](const std::string &recompute) {
@@ -57,9 +65,24 @@ namespace {
 struct Pending {
   Strategy strategy;
   Bounds bounds;
-  /// Estimate by formula: only decides what is evaluated first.
-  bool seemsToFit = false;
-  double promise = 0;
+  /// Estimate by formula: only decides what is evaluated first. Memory of
+  /// parameters and what goes along with them, and the rest.
+  double seconds = 0;
+  double stateBytes = 0;
+  double otherBytes = 0;
+};
+
+/// What formulas are off by for one kind of strategies: the mean of the logs of
+/// the factors that were found.
+struct Correction {
+  double seconds = 0;
+  double otherBytes = 0;
+  int64_t count = 0;
+
+  double secondsFactor() const { return count ? std::exp(seconds / count) : 1; }
+  double bytesFactor() const {
+    return count ? std::exp(otherBytes / count) : 1;
+  }
 };
 
 class StrategySearch {
@@ -73,7 +96,10 @@ public:
 private:
   Pending promising(const Strategy &strategy);
   std::vector<Pending> boundAll();
-  void evaluateAll(const std::vector<Pending> &pending);
+  void sortByPromise(std::vector<Pending> &pending, size_t begin) const;
+  void evaluateAll(std::vector<Pending> pending);
+  std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
+  void learn(const Pending &entry, const Evaluation &truth);
   Candidate evaluate(const Strategy &strategy);
   Candidate pruned(const Pending &entry, std::string why) const;
   double value(double seconds, double bytes) const {
@@ -88,10 +114,13 @@ private:
   void sortAndExplain();
   std::string explain(const Candidate &candidate) const;
   void addBaselines();
+  void explainBaseline(Candidate &candidate) const;
   Candidate bestFormula(const std::vector<Strategy> &strategies) const;
   Candidate byFormula(const Strategy &strategy) const;
   std::vector<Strategy> baselineStrategies(int64_t zero) const;
   std::vector<Strategy> megatronStrategies() const;
+  bool canExecute(const Strategy &strategy) const;
+  Candidate byGraph(Candidate estimate);
   std::string overMemory(double bytes) const;
   std::string bindingConstraint() const;
 
@@ -99,9 +128,21 @@ private:
   Evaluator &evaluator;
   const SearchOptions &options;
   SearchResult result;
+  std::map<std::tuple<bool, bool, std::string>, Correction> corrections;
 };
 
 } // namespace
+
+/// Strategies whose formulas are off in the same way.
+static std::tuple<bool, bool, std::string> familyOf(const Strategy &strategy) {
+  return {strategy.zero == 3, strategy.pp > 1, strategy.recompute};
+}
+
+/// Bytes of parameters, gradients and optimizer states.
+static double stateBytesOf(const MemoryBreakdown &memory) {
+  return memory[MemoryCategory::Parameters] +
+         memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
+}
 
 /// Rank by kind: fits, too large, cannot be built, not evaluated.
 static int kindOf(const Candidate &candidate) {
@@ -118,9 +159,10 @@ std::string StrategySearch::overMemory(double bytes) const {
 }
 
 Pending StrategySearch::promising(const Strategy &strategy) {
-  Candidate estimate = byFormula(strategy);
-  return {strategy, evaluator.bound(strategy), estimate.fits,
-          valueOf(estimate)};
+  Evaluation estimate = byFormula(strategy).evaluation;
+  double states = stateBytesOf(estimate.memory);
+  return {strategy, evaluator.bound(strategy), estimate.stepSeconds, states,
+          estimate.memory.total() - states};
 }
 
 std::vector<Pending> StrategySearch::boundAll() {
@@ -128,20 +170,41 @@ std::vector<Pending> StrategySearch::boundAll() {
   for (const Strategy &strategy :
        enumerateStrategies(options.request, options.space))
     pending.push_back(promising(strategy));
-  // Those that cannot fit come last, the least over the limit first.
-  auto key = [&](const Pending &entry) {
-    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
-    return std::make_tuple(
-        isTooLarge,
-        isTooLarge ? entry.bounds.memoryBytes
-                   : value(entry.bounds.stepSeconds, entry.bounds.memoryBytes),
-        !entry.seemsToFit, entry.promise);
-  };
-  std::stable_sort(
-      pending.begin(), pending.end(),
-      [&](const Pending &a, const Pending &b) { return key(a) < key(b); });
   result.considered = static_cast<int64_t>(pending.size());
   return pending;
+}
+
+/// Those that cannot fit come last, the least over the limit first; then those
+/// that do not seem to fit.
+void StrategySearch::sortByPromise(std::vector<Pending> &pending,
+                                   size_t begin) const {
+  auto key = [&](const Pending &entry) {
+    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+    auto found = corrections.find(familyOf(entry.strategy));
+    Correction off = found == corrections.end() ? Correction() : found->second;
+    double bytes = entry.stateBytes + entry.otherBytes * off.bytesFactor();
+    double promise = value(
+        std::max(entry.seconds * off.secondsFactor(), entry.bounds.stepSeconds),
+        bytes);
+    return std::make_tuple(isTooLarge,
+                           isTooLarge ? entry.bounds.memoryBytes : 0,
+                           bytes > result.memoryLimitBytes, promise);
+  };
+  std::stable_sort(
+      pending.begin() + static_cast<std::ptrdiff_t>(begin), pending.end(),
+      [&](const Pending &a, const Pending &b) { return key(a) < key(b); });
+}
+
+/// Compares a formula with the truth.
+void StrategySearch::learn(const Pending &entry, const Evaluation &truth) {
+  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
+  if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
+      entry.seconds <= 0 || entry.otherBytes <= 0)
+    return;
+  Correction &off = corrections[familyOf(entry.strategy)];
+  off.seconds += std::log(truth.stepSeconds / entry.seconds);
+  off.otherBytes += std::log(bytes / entry.otherBytes);
+  ++off.count;
 }
 
 Candidate StrategySearch::evaluate(const Strategy &strategy) {
@@ -173,40 +236,49 @@ double StrategySearch::worstKept() const {
   return values[top - 1];
 }
 
-void StrategySearch::evaluateAll(const std::vector<Pending> &pending) {
+/// Why an entry need not be evaluated; empty when it must be.
+std::string StrategySearch::whyPruned(const Pending &entry, double worst,
+                                      bool isFirst) const {
+  bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+  // When nothing fits, the nearest miss is still worth an exact number; a
+  // strategy that the user fixed is evaluated as it is.
+  if (isTooLarge)
+    return isFirst ? "" : "at least " + overMemory(entry.bounds.memoryBytes);
+  double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
+  if (bound <= worst)
+    return "";
+  return "at least " +
+         (options.objective == Objective::Memory ? formatBytes(bound)
+                                                 : formatSeconds(bound)) +
+         ", past the kept ones";
+}
+
+void StrategySearch::evaluateAll(std::vector<Pending> pending) {
   std::vector<Candidate> skipped;
   int64_t evaluations = 0;
   double worst = std::numeric_limits<double>::infinity();
-  for (const Pending &entry : pending) {
-    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
-    double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
-    // When nothing fits, the nearest miss is still worth an exact number; a
-    // strategy that the user fixed is evaluated as it is.
-    bool isNearestMiss = isTooLarge && evaluations == 0;
-    if (isTooLarge && !isNearestMiss)
-      skipped.push_back(
-          pruned(entry, "at least " + overMemory(entry.bounds.memoryBytes)));
-    else if (bound > worst)
-      skipped.push_back(
-          pruned(entry, "at least " +
-                            (options.objective == Objective::Memory
-                                 ? formatBytes(bound)
-                                 : formatSeconds(bound)) +
-                            ", past the kept ones"));
-    else if (evaluations >= options.maxEvaluations) {
+  sortByPromise(pending, 0);
+  for (size_t i = 0; i < pending.size(); ++i) {
+    const Pending &entry = pending[i];
+    std::string why = whyPruned(entry, worst, evaluations == 0);
+    if (!why.empty()) {
+      skipped.push_back(pruned(entry, std::move(why)));
+      ++result.pruned;
+    } else if (evaluations >= options.maxEvaluations) {
       skipped.push_back(byFormula(entry.strategy));
       skipped.back().fits = false;
       skipped.back().skipped = "not evaluated: behind the most promising " +
                                std::to_string(evaluations);
       ++result.skipped;
-      continue;
     } else {
       ++evaluations;
       result.candidates.push_back(evaluate(entry.strategy));
       worst = worstKept();
-      continue;
+      learn(entry, result.candidates.back().evaluation);
+      // Where all are evaluated their order does not matter.
+      if (options.maxEvaluations < result.considered)
+        sortByPromise(pending, i + 1);
     }
-    ++result.pruned;
   }
   size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
   for (size_t i = 0; i < skipped.size() && result.candidates.size() < top; ++i)
@@ -326,30 +398,45 @@ std::vector<Strategy> StrategySearch::megatronStrategies() const {
   return strategies;
 }
 
+/// Whether the search itself could try it: the keys are available.
+bool StrategySearch::canExecute(const Strategy &strategy) const {
+  const StrategySpace &space = options.space;
+  return (strategy.pp == 1 || strategy.pp <= space.maxPp) &&
+         std::find(space.recomputes.begin(), space.recomputes.end(),
+                   strategy.recompute) != space.recomputes.end();
+}
+
+/// Asks the graph about a strategy that was found by formula, but only once,
+/// and not where the answer is known.
+Candidate StrategySearch::byGraph(Candidate estimate) {
+  if (!canExecute(estimate.strategy))
+    return estimate;
+  auto same = std::find_if(result.candidates.begin(), result.candidates.end(),
+                           [&](const Candidate &kept) {
+                             return kept.strategy == estimate.strategy &&
+                                    kept.method == "graph";
+                           });
+  return same != result.candidates.end() ? *same : evaluate(estimate.strategy);
+}
+
 void StrategySearch::addBaselines() {
+  auto mayFit = [&](const Candidate &candidate) {
+    return candidate.fits && evaluator.bound(candidate.strategy).memoryBytes <=
+                                 result.memoryLimitBytes;
+  };
   for (int64_t zero = 0; zero <= 3; ++zero) {
     Candidate candidate = bestFormula(baselineStrategies(zero));
-    bool mayFit =
-        candidate.fits && evaluator.bound(candidate.strategy).memoryBytes <=
-                              result.memoryLimitBytes;
-    if (zero == 0 || mayFit) {
-      // This build can execute it: ask the graph, but only once.
-      auto same =
-          std::find_if(result.candidates.begin(), result.candidates.end(),
-                       [&](const Candidate &kept) {
-                         return kept.strategy == candidate.strategy &&
-                                kept.method == "graph";
-                       });
-      candidate = same != result.candidates.end()
-                      ? *same
-                      : evaluate(candidate.strategy);
-    }
+    if (zero == 0 || mayFit(candidate))
+      candidate = byGraph(std::move(candidate));
     result.baselines.push_back(
         {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
   }
   std::vector<Strategy> megatron = megatronStrategies();
   if (!megatron.empty()) {
-    result.baselines.push_back({"megatron-3d", bestFormula(megatron)});
+    Candidate candidate = bestFormula(megatron);
+    if (mayFit(candidate))
+      candidate = byGraph(std::move(candidate));
+    result.baselines.push_back({"megatron-3d", candidate});
   } else {
     Baseline baseline{"megatron-3d", {}};
     baseline.candidate.method = "formula";
@@ -360,18 +447,20 @@ void StrategySearch::addBaselines() {
         std::to_string(options.space.ranks) + " ranks";
     result.baselines.push_back(baseline);
   }
-  for (Baseline &baseline : result.baselines) {
-    Candidate &candidate = baseline.candidate;
-    bool isWinner = result.hasWinner() && candidate.method == "graph" &&
-                    candidate.strategy == result.candidates[0].strategy;
-    candidate.why.clear();
-    if (isWinner)
-      continue;
-    if (candidate.fits && candidate.method == "formula")
-      candidate.why = "estimate by formula";
-    else if (!candidate.fits || result.hasWinner())
-      candidate.why = explain(candidate);
-  }
+  for (Baseline &baseline : result.baselines)
+    explainBaseline(baseline.candidate);
+}
+
+void StrategySearch::explainBaseline(Candidate &candidate) const {
+  bool isWinner = result.hasWinner() && candidate.method == "graph" &&
+                  candidate.strategy == result.candidates[0].strategy;
+  candidate.why.clear();
+  if (isWinner)
+    return;
+  if (candidate.fits && candidate.method == "formula")
+    candidate.why = "estimate by formula";
+  else if (!candidate.fits || result.hasWinner())
+    candidate.why = explain(candidate);
 }
 
 std::string StrategySearch::bindingConstraint() const {

@@ -1,9 +1,9 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
 // Branch and bound: candidates are bounded cheaply (`Evaluator::bound`), sorted
-// by their bound, among equals by what the formulas promise, and evaluated in
-// that order. A candidate is pruned when its bounds prove that it cannot enter
-// the kept list:
+// by what the formulas promise (estimateByFormula), and evaluated in that
+// order. A candidate is pruned when its bounds prove that it cannot enter the
+// kept list:
 //   (P1) its memory lower bound is past the device's usable memory, or
 //   (P2) its time lower bound exceeds the worst of the `top` best that fit.
 // Both are exact as long as the bounds are admissible (never above the true
@@ -131,11 +131,11 @@ struct SearchResult {
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };
 
-/// What there is to try for a model on `ranks` devices with the keys that are
-/// available: pipelines up to one layer per chunk, the schedules, ZeRO stages
-/// and recomputation of training.
+/// What there is to try for a model on a cluster with the keys that are
+/// available: pipelines up to one layer per chunk, the schedules, sequences
+/// over the ranks of a node, grids, ZeRO stages and recomputation of training.
 StrategySpace
-spaceFor(const ModelTotals &totals, int64_t ranks,
+spaceFor(const ModelTotals &totals, const Cluster &cluster,
          const std::vector<std::string_view> &available = availableKeys());
 
 /// Runs the search. A fixed strategy that does not fit is still returned with

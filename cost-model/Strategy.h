@@ -114,6 +114,11 @@ struct StrategySpace {
   /// when it is named only.
   int64_t maxPp = 1;
   int64_t maxVpp = 4; ///< Most chunks to try.
+  int64_t maxCp = 1;  ///< Most ranks on a sequence to try, both kinds.
+  /// Try tp as the squarest grid of two factors, and as a cube.
+  bool grids = false;
+  /// Where not 0, try to split ZeRO inside a node of so many devices only.
+  int64_t nodeRanks = 0;
   /// Schedules to try where pp > 1. GPipe is not worth it: it takes the time of
   /// 1F1B and more memory.
   std::vector<std::string> schedules = {"1f1b", "interleaved", "zb-h1"};
@@ -125,12 +130,12 @@ struct StrategySpace {
 };
 
 /// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
-/// then sp, zero and the rest, and micro-batch sizes: the whole local batch
-/// ceil(globalBatch / dp), then its halves (rounded up) down to 1, where pp > 1
-/// only those that make pp micro-batches or more (or 1). Keys that the request
-/// leaves open and the space does not list are neutral. Deterministic: by pp,
-/// cp, tp, sp, ..., falling micro_batch. A fixed micro_batch larger than the
-/// local batch is clipped.
+/// then grids, sp, zero and the rest, and micro-batch sizes: the whole local
+/// batch ceil(globalBatch / dp), then its halves (rounded up) down to 1, where
+/// pp > 1 only those that make pp micro-batches or more (or 1). Keys that the
+/// request leaves open and the space does not list are neutral. Deterministic:
+/// by pp, cp, tp, sp, ..., falling micro_batch. A fixed micro_batch larger than
+/// the local batch is clipped.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

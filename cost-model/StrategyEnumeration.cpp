@@ -48,20 +48,60 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
     return degreesToTry(request.pp, space.ranks, space.maxPp);
   });
   expand(strategies, &Strategy::cp, [&](const Strategy &strategy) {
-    return degreesToTry(request.cp, space.ranks / strategy.pp, 1);
+    return degreesToTry(request.cp, space.ranks / strategy.pp, space.maxCp);
   });
   expand(strategies, &Strategy::tp, [&](const Strategy &strategy) {
     return degreesToTry(request.tp, space.ranks / (strategy.pp * strategy.cp),
                         space.maxTp);
   });
-  for (Strategy &strategy : strategies) {
+  for (Strategy &strategy : strategies)
     strategy.dp = space.ranks / (strategy.pp * strategy.cp * strategy.tp);
-    strategy.tpGrid = request.tp ? request.tpGrid : std::vector<int64_t>();
-  }
   std::erase_if(strategies, [&](const Strategy &strategy) {
     return request.dp && strategy.dp != *request.dp;
   });
   return strategies;
+}
+
+static std::vector<std::vector<int64_t>>
+gridsToTry(const StrategyRequest &request, const StrategySpace &space,
+           const Strategy &strategy) {
+  if (request.tp)
+    return {request.tpGrid};
+  std::vector<std::vector<int64_t>> grids = {{}};
+  if (!space.grids)
+    return grids;
+  int64_t side = 1, edge = 1;
+  for (int64_t factor = 2; factor * factor <= strategy.tp; ++factor) {
+    if (strategy.tp % factor == 0)
+      side = factor;
+    if (factor * factor * factor == strategy.tp)
+      edge = factor;
+  }
+  if (side > 1)
+    grids.push_back({side, strategy.tp / side});
+  if (edge > 1)
+    grids.push_back({edge, edge, edge});
+  return grids;
+}
+
+static std::vector<std::string> cpKindsToTry(const StrategyRequest &request,
+                                             const StrategySpace &,
+                                             const Strategy &strategy) {
+  if (request.cpKind)
+    return {*request.cpKind};
+  return strategy.cp == 1 ? std::vector<std::string>{"ring"}
+                          : std::vector<std::string>{"ring", "ulysses"};
+}
+
+static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
+                                              const StrategySpace &space,
+                                              const Strategy &strategy) {
+  if (request.hybridShard)
+    return {*request.hybridShard};
+  int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
+  bool isOne = strategy.zero == 0 || inner <= 1 || strategy.dp <= inner ||
+               strategy.dp % inner != 0;
+  return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
 }
 
 static std::vector<bool> sequenceToTry(const StrategyRequest &request,
@@ -72,6 +112,9 @@ static std::vector<bool> sequenceToTry(const StrategyRequest &request,
     return {false};
   if (request.sp)
     return {*request.sp};
+  // A grid splits activations on two dimensions as it is.
+  if (!strategy.tpGrid.empty())
+    return {false};
   return space.sequenceParallel ? std::vector<bool>{false, true}
                                 : std::vector<bool>{false};
 }
@@ -153,8 +196,11 @@ Strategies enumerateStrategies(const StrategyRequest &request,
       return valuesToTry(request, space, strategy);
     };
   };
+  expand(strategies, &Strategy::cpKind, with(cpKindsToTry));
+  expand(strategies, &Strategy::tpGrid, with(gridsToTry));
   expand(strategies, &Strategy::sp, with(sequenceToTry));
   expand(strategies, &Strategy::zero, with(zerosToTry));
+  expand(strategies, &Strategy::hybridShard, with(hybridShardsToTry));
   expand(strategies, &Strategy::recompute, [&](const Strategy &) {
     return request.recompute ? std::vector{*request.recompute}
                              : space.recomputes;
@@ -162,9 +208,7 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
-  fix(strategies, &Strategy::cpKind, request.cpKind);
   fix(strategies, &Strategy::ep, request.ep);
-  fix(strategies, &Strategy::hybridShard, request.hybridShard);
   fix(strategies, &Strategy::offload, request.offload);
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));

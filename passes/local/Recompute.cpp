@@ -44,6 +44,14 @@ private:
   /// What stands for a forward value in the backward phase.
   IRMapping again;
   DenseSet<Operation *> queued;
+  /// Places in the block. What is put before a reader has the place before it;
+  /// the block's own numbering is renewed with every insertion.
+  DenseMap<Operation *, int64_t> place;
+
+  bool isBehind(Operation *op, Operation *reader) const {
+    return place.lookup(op) > place.lookup(reader);
+  }
+  bool isReadLater(Operation *op, Operation *reader) const;
 };
 
 } // namespace
@@ -68,9 +76,9 @@ void Rematerializer::need(Value value, SmallVectorImpl<Operation *> &ops) {
 }
 
 /// Whether data movement leads from `op` to a reader at or behind `reader`.
-static bool isReadLater(Operation *op, Operation *reader) {
+bool Rematerializer::isReadLater(Operation *op, Operation *reader) const {
   return llvm::any_of(op->getUsers(), [&](Operation *user) {
-    if (user == reader || reader->isBeforeInBlock(user))
+    if (user == reader || isBehind(user, reader))
       return true;
     return isa<ReshapeOp, TransposeOp, SliceOp, ConcatOp>(user) &&
            isReadLater(user, reader);
@@ -84,10 +92,12 @@ bool Rematerializer::share(Operation *op, ValueRange operands,
   Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
   if (!twin || twin == reader)
     return false;
-  if (reader->isBeforeInBlock(twin))
+  if (isBehind(twin, reader)) {
     twin->moveBefore(reader);
-  else if (!isReadLater(twin, reader))
+    place[twin] = place.lookup(reader) - 1;
+  } else if (!isReadLater(twin, reader)) {
     return false;
+  }
   again.map(op->getResults(), twin->getResults());
   return true;
 }
@@ -102,13 +112,17 @@ void Rematerializer::repeat(Operation *op, Operation *reader) {
   Operation *clone = builder.clone(*op, again);
   clone->setAttr(attr::kPhase, reader->getAttr(attr::kPhase));
   clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
+  place[clone] = place.lookup(reader) - 1;
 }
 
 void Rematerializer::run(Block &block) {
   SmallVector<Operation *> readers;
-  for (Operation &op : block.without_terminator())
-    if (isBackward(&op))
+  int64_t next = 0;
+  for (Operation &op : block) {
+    place[&op] = next += 2;
+    if (isBackward(&op) && !op.hasTrait<mlir::OpTrait::IsTerminator>())
       readers.push_back(&op);
+  }
   for (Operation *reader : readers) {
     SmallVector<Operation *> ops;
     for (Value operand : reader->getOperands())

@@ -103,8 +103,8 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
-  // Causal attention over sequence shards may leave out what it masks.
-  double flops = sums.flopsPerStep - (strategy.cp > 1 ? attentionFlops : 0);
+  // Causal attention over sequence shards may leave out what it masks: half.
+  double flops = sums.flopsPerStep - (strategy.cp > 1 ? attentionFlops / 2 : 0);
   bounds.stepSeconds = flops * share / peak;
   return bounds;
 }

@@ -55,7 +55,7 @@ namespace {
 constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
 
 /// Ops that search may compile in all, over all the strategies it evaluates.
-constexpr int64_t kEvaluatedOps = 50000;
+constexpr int64_t kEvaluatedOps = 80000;
 
 /// Columns of the terminal; enough for whole sentences where there is none.
 int terminalWidth() {
@@ -306,7 +306,7 @@ void Compiler::listParameters() {
 std::optional<cost::SearchResult> Compiler::search() {
   ProgramEvaluator evaluator(*program, cluster);
   cost::SearchOptions search;
-  search.space = cost::spaceFor(evaluator.totals(), cluster.numDevices());
+  search.space = cost::spaceFor(evaluator.totals(), cluster);
   search.top = options.top;
   // A strategy takes about 0.1 ms an op to evaluate.
   int64_t ops = findProgram(*program).getBody().front().getOperations().size();

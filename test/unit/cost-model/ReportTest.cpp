@@ -59,6 +59,32 @@ static Cluster someCluster() {
   return cluster;
 }
 
+TEST(Report, StagesOfAPipeline) {
+  SearchResult result = someResult();
+  auto stagesOf = [&] {
+    return reportToJson(someCluster(), result, {})["chosen"]["predicted"].value(
+        "stages", nlohmann::ordered_json());
+  };
+  EXPECT_TRUE(stagesOf().is_null());
+  EXPECT_EQ(reportToText(someCluster(), result, {}).find("pipeline"),
+            std::string::npos);
+  Evaluation &winner = result.candidates[0].evaluation;
+  winner.bubbleFraction = 0.125;
+  winner.stages = {{0.001, 0.002, 0, 0.5, 1024},
+                   {0.001, 0.001, 0.002, 0, 2048}};
+  nlohmann::ordered_json stages = stagesOf();
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[1]["weight_seconds"], 0.002);
+  EXPECT_EQ(stages[0]["idle_seconds"], 0.5);
+  EXPECT_EQ(stages[1]["memory_bytes"], 2048);
+  std::string text = reportToText(someCluster(), result, {}, 200);
+  EXPECT_NE(text.find("pipeline: 2 stages idle 12.5 %; a micro-batch takes "
+                      "1.00 ms forward, 2.00 ms to 3.00 ms backward; memory "
+                      "1.00 KiB to 2.00 KiB\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Report, JsonHasTheContractsKeys) {
   ReportContext context{"model.onnx", {"w"}, {"mask"}, {"a remark"}};
   nlohmann::ordered_json report =

@@ -233,6 +233,35 @@ TEST(EnumerateStrategies, Pipelines) {
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
 }
 
+TEST(EnumerateStrategies, SequencesGridsAndNodes) {
+  StrategySpace space = spaceOf(8, 8);
+  auto countOf = [&](const std::string &part) {
+    std::vector<std::string> names = strategiesOf("auto", space);
+    return std::count_if(names.begin(), names.end(), [&](const auto &name) {
+      return name.find(part) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(countOf("cp="), 0);
+  EXPECT_EQ(countOf("x"), 0);
+  space.maxCp = 2;
+  EXPECT_GT(countOf("cp=2,micro"), 0);
+  EXPECT_EQ(countOf("cp=2,micro"), countOf("cp=2,cp_kind=ulysses,micro"));
+  EXPECT_EQ(countOf("cp=4"), 0);
+  space.grids = true;
+  EXPECT_GT(countOf("tp=2x2,"), 0);
+  EXPECT_GT(countOf("tp=2x4,"), 0);
+  EXPECT_GT(countOf("tp=2x2x2,"), 0);
+  EXPECT_EQ(countOf("tp=4x2,"), 0);
+  space.zeros = {0, 3};
+  space.nodeRanks = 4;
+  EXPECT_GT(countOf("dp=8,tp=1,zero=3,hybrid_shard=4,"), 0);
+  EXPECT_GT(countOf("dp=4,tp=2,zero=3,hybrid_shard=2,"), 0);
+  EXPECT_EQ(countOf("dp=2,tp=4,zero=3,hybrid"), 0);
+  // What is named is taken as it is.
+  EXPECT_EQ(strategiesOf("tp=4,dp=2,micro_batch=1", space),
+            (std::vector<std::string>{"dp=2,tp=4,micro_batch=1"}));
+}
+
 TEST(EnumerateStrategies, OnlyCombinationsThatWork) {
   StrategySpace space = spaceOf(4, 8);
   space.zeros = {0, 1, 3};
