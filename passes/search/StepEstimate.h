@@ -25,9 +25,10 @@
 //
 // Memory of several micro-batches at once (pipelines): a value that one phase
 // of a chunk makes and another reads lies in the chunk's frame, of which there
-// is one per micro-batch that the schedule keeps alive. A frame is as large as
-// the most of its values that are live at once; it is there from the first to
-// the last phase of micro-batches.
+// is one per micro-batch that the schedule keeps alive, all through the loop; a
+// value of one phase only lies in a gap of its frame where it fits. A message
+// that comes in has its buffer through all of the loop, as it comes when it
+// likes. Where one micro-batch is alive at a time there are no frames.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SEARCH_STEPESTIMATE_H

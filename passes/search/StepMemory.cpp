@@ -1,42 +1,9 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
-#include "passes/search/StepEstimate.h"
-
-#include <map>
+#include "passes/search/StepLiveness.h"
 
 using namespace mlir;
 using namespace dpc;
 using cost::MemoryCategory;
-
-namespace {
-
-/// Builds the list of buffers with their lifetimes, in steps of `ops`.
-class Liveness {
-public:
-  explicit Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {}
-  std::vector<cost::Buffer> run();
-
-private:
-  func::FuncOp step;
-  SmallVector<Operation *> ops;
-  std::vector<cost::Buffer> buffers;
-  DenseMap<Value, int64_t> bufferOf;
-  DenseMap<Value, int64_t> lastRead; ///< By root.
-  /// Collectives under way: their buffers, until a computation waits.
-  SmallVector<SmallVector<int64_t>> pending;
-  SmallVector<DenseSet<int64_t>> pendingReads, pendingWrites;
-
-  int64_t end() const { return ops.size(); }
-  int64_t add(RankedTensorType type, MemoryCategory category, int64_t first);
-  void addArguments();
-  void findLastReads();
-  void place(Operation *op, int64_t at);
-  int64_t reusedBuffer(Operation *op, unsigned result, int64_t at);
-  MemoryCategory categoryOf(Value value, int64_t at);
-  void touch(Operation *op, int64_t at);
-  void waitFor(Operation *op, int64_t at);
-};
-
-} // namespace
 
 /// Whether the optimizer reads `value` as a gradient.
 static bool isGradient(Value value) {
@@ -69,6 +36,7 @@ int64_t Liveness::add(RankedTensorType type, MemoryCategory category,
   buffer.category = category;
   buffer.first = buffer.last = first;
   buffers.push_back(buffer);
+  touches.emplace_back();
   return buffers.size() - 1;
 }
 
@@ -88,13 +56,33 @@ void Liveness::addArguments() {
       buffers[id].last = end();
       continue;
     }
-    // Inputs are loaded when forward begins.
-    for (auto [i, op] : llvm::enumerate(ops))
-      if (phaseOf(op) >= StepPhase::forward) {
-        buffers[id].first = buffers[id].last = i;
-        break;
-      }
+    // Inputs are loaded when forward begins, on a stage the phase of the first
+    // reader.
+    buffers[id].first = buffers[id].last = firstOfPhase(firstReader(arg));
+    touches[id].push_back(buffers[id].first);
   }
+}
+
+/// The first op that reads `argument` on a stage of a pipeline; else the first
+/// of the loop.
+int64_t Liveness::firstReader(BlockArgument argument) const {
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return bufferRoot(operand) == argument;
+    });
+    bool isFirst = step->hasAttr(attr::kStage)
+                       ? reads && !isBufferView(op)
+                       : phaseOf(op) >= StepPhase::forward;
+    if (isFirst)
+      return i;
+  }
+  return 0;
+}
+
+int64_t Liveness::firstOfPhase(int64_t at) const {
+  while (at > 0 && at < end() && runOf(at - 1) == runOf(at))
+    --at;
+  return at;
 }
 
 void Liveness::findLastReads() {
@@ -202,11 +190,16 @@ void Liveness::waitFor(Operation *op, int64_t at) {
   if (ended == 0)
     return;
   for (int64_t i = 0; i < ended; ++i)
-    for (int64_t id : pending[i])
-      buffers[id].last = std::max(buffers[id].last, at);
+    hold(i, at);
   pending.erase(pending.begin(), pending.begin() + ended);
+  pendingAt.erase(pendingAt.begin(), pendingAt.begin() + ended);
   pendingReads.erase(pendingReads.begin(), pendingReads.begin() + ended);
   pendingWrites.erase(pendingWrites.begin(), pendingWrites.begin() + ended);
+}
+
+void Liveness::hold(int64_t number, int64_t until) {
+  for (int64_t id : pending[number])
+    holds.push_back({id, pendingAt[number], until});
 }
 
 void Liveness::touch(Operation *op, int64_t at) {
@@ -223,124 +216,54 @@ void Liveness::touch(Operation *op, int64_t at) {
     touched.push_back(bufferOf.lookup(result));
     writes.insert(bufferOf.lookup(result));
   }
-  for (int64_t id : touched)
+  for (int64_t id : touched) {
     buffers[id].last = std::max(buffers[id].last, at);
+    touches[id].push_back(at);
+  }
+  if (isa<RecvOp>(op) && isInLoop(phaseOf(op)))
+    received.insert(bufferOf.lookup(op->getResult(0)));
   if (!isCommunication(op))
     return waitFor(op, at);
   pending.push_back(touched);
+  pendingAt.push_back(at);
   pendingReads.push_back(reads);
   pendingWrites.push_back(writes);
 }
 
-std::vector<cost::Buffer> Liveness::run() {
+Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
   addArguments();
   findLastReads();
-  int64_t loopEnd = -1;
-  for (auto [i, op] : llvm::enumerate(ops))
-    if (isInLoop(phaseOf(op)))
-      loopEnd = i;
-  DenseSet<int64_t> madeBySetup;
   for (auto [i, op] : llvm::enumerate(ops)) {
     size_t before = buffers.size();
     place(op, i);
     touch(op, i);
+    if (isInLoop(phaseOf(op))) {
+      loopBegin = std::min<int64_t>(loopBegin, i);
+      loopEnd = i;
+    }
     if (phaseOf(op) == StepPhase::setup)
       for (size_t id = before; id < buffers.size(); ++id)
         madeBySetup.insert(id);
   }
-  for (const SmallVector<int64_t> &rest : pending)
-    for (int64_t id : rest)
-      buffers[id].last = end();
+  for (size_t i = 0; i < pending.size(); ++i)
+    hold(i, end());
   for (Value value : step.getBody().front().getTerminator()->getOperands()) {
     Value root = bufferRoot(value);
     int64_t &last = buffers[bufferOf.lookup(root)].last;
     last = std::max(last, lastRead.lookup(root));
   }
+}
+
+std::vector<cost::Buffer> Liveness::inOneLine() const {
+  std::vector<cost::Buffer> lives = buffers;
+  for (const Hold &hold : holds)
+    lives[hold.buffer].last = std::max(lives[hold.buffer].last, hold.until);
   // What setup made for the loop is read again by the next micro-batch.
-  int64_t loopBegin = llvm::count_if(
+  int64_t setupEnd = llvm::count_if(
       ops, [](Operation *op) { return phaseOf(op) == StepPhase::setup; });
   if (microBatchesOf(step) > 1)
     for (int64_t id : madeBySetup)
-      if (buffers[id].last >= loopBegin)
-        buffers[id].last = std::max(buffers[id].last, loopEnd);
-  return std::move(buffers);
-}
-
-//===----------------------------------------------------------------------===//
-// Frames
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Takes what lies in frames out of the buffers of a step.
-class Frames {
-public:
-  Frames(func::FuncOp step, std::vector<cost::Buffer> buffers)
-      : ops(opsInOrder(step)), table(scheduleOf(step)),
-        buffers(std::move(buffers)) {}
-  std::vector<cost::Buffer> run();
-
-private:
-  SmallVector<Operation *> ops;
-  std::vector<cost::ScheduleStep> table;
-  std::vector<cost::Buffer> buffers;
-
-  bool isOneAfterTheOther() const;
-  std::pair<StepPhase, int64_t> runOf(int64_t at) const {
-    return {phaseOf(ops[at]), chunkOf(ops[at])};
-  }
-  bool isFramed(const cost::Buffer &buffer) const;
-};
-
-} // namespace
-
-/// True when no micro-batch begins before the one before it is done: then
-/// buffers of different phases share bytes as those of one long phase do.
-bool Frames::isOneAfterTheOther() const {
-  for (size_t i = 1; i < table.size(); ++i)
-    if (table[i].microBatch < table[i - 1].microBatch)
-      return false;
-  return true;
-}
-
-/// Made and last used by different phases of micro-batches.
-bool Frames::isFramed(const cost::Buffer &buffer) const {
-  int64_t count = ops.size();
-  return buffer.first < count && buffer.last < count &&
-         isInLoop(phaseOf(ops[buffer.first])) &&
-         isInLoop(phaseOf(ops[buffer.last])) &&
-         runOf(buffer.first) != runOf(buffer.last);
-}
-
-std::vector<cost::Buffer> Frames::run() {
-  if (isOneAfterTheOther())
-    return std::move(buffers);
-  std::vector<cost::Buffer> shared;
-  std::map<int64_t, std::vector<cost::Buffer>> framed; ///< By chunk.
-  for (const cost::Buffer &buffer : buffers)
-    (isFramed(buffer) ? framed[chunkOf(ops[buffer.first])] : shared)
-        .push_back(buffer);
-  int64_t loopFirst = -1, loopLast = -1;
-  for (auto [i, op] : llvm::enumerate(ops))
-    if (isInLoop(phaseOf(op))) {
-      loopFirst = loopFirst < 0 ? i : loopFirst;
-      loopLast = i;
-    }
-  for (const auto &[chunk, members] : framed) {
-    cost::MemoryBreakdown slot = cost::peakMemory(members).categories;
-    int64_t slots = cost::mostAlive(table, chunk);
-    for (int i = 0; i < cost::numMemoryCategories; ++i) {
-      cost::Buffer part;
-      part.category = static_cast<MemoryCategory>(i);
-      part.bytes = static_cast<int64_t>(slot[part.category]) * slots;
-      part.first = loopFirst;
-      part.last = loopLast;
-      shared.push_back(part);
-    }
-  }
-  return shared;
-}
-
-cost::MemoryPeak dpc::estimateMemory(func::FuncOp step) {
-  return cost::peakMemory(Frames(step, Liveness(step).run()).run());
+      if (lives[id].last >= setupEnd)
+        lives[id].last = std::max(lives[id].last, loopEnd);
+  return lives;
 }
