@@ -24,7 +24,7 @@ using ::onnx::TensorProto;
 namespace {
 
 /// Models of the 1,765 that must import and run right; raise it with support.
-constexpr int kMustPass = 800;
+constexpr int kMustPass = 890;
 
 template <typename Message>
 bool readMessage(const fs::path &path, Message &message) {

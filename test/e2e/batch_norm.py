@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Batch norm: running statistics move as PyTorch's do, micro-batches change it knowingly."""
+import math
+import os
+import unittest
+
+import e2e
+
+MODEL = os.path.join(e2e.MODELS, "resnet-tiny")
+ORACLE = e2e.read_json(os.path.join(MODEL, "oracle.json"))
+TOLERANCE = 1e-4
+
+
+class BatchNorm(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def compile(self, strategy, ranks, *words):
+        """Compiles into self.folder/STRATEGY; returns the folder and the remarks of its report."""
+        plan = os.path.join(self.folder, strategy)
+        optimizer = ORACLE["optimizer"]
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), f"--cluster=local:{ranks}", "--global-batch=8",
+                  f"--strategy={strategy}", "-o", plan, "--train=sgd", f"--lr={optimizer['lr']}", "--momentum=0.9",
+                  "--clip-grad-norm=1", *words])
+        return plan, " ".join(e2e.read_report(plan)["remarks"])
+
+    def test_running_means_move(self):
+        for strategy, ranks in (("dp=1", 1), ("dp=2,tp=2,zero=3", 4)):
+            plan, _ = self.compile(strategy, ranks, "--verify=off")
+            e2e.must([e2e.tool("dpc-run"), plan, f"--batches={MODEL}/batches", f"--steps={ORACLE['steps']}",
+                      f"--save-params={plan}.safetensors"])
+            saved = e2e.read_safetensors(f"{plan}.safetensors")
+            self.assertIn("body.b.running_var", saved)
+            self.assertEqual(len(ORACLE["buffer_norms"]), 20)
+            for name, norm in ORACLE["buffer_norms"].items():
+                got = math.sqrt(math.fsum(x * x for x in saved[name][2]))
+                self.assertLess(abs(got / norm - 1), TOLERANCE, f"{strategy}: {name}")
+
+    def test_a_search_leaves_the_batch_whole(self):
+        _, remarks = self.compile("auto", 2, "--verify=off")
+        self.assertIn("micro-batches were not searched", remarks)
+
+    def test_micro_batches_are_as_on_one_device(self):
+        """Each is normalized by its own statistics, which span the ranks: verified, with a remark."""
+        for strategy, ranks in (("dp=1,micro_batch=4", 1), ("dp=2,micro_batch=2", 2)):
+            _, remarks = self.compile(strategy, ranks, "--verify=on")
+            self.assertIn("statistics over each of 2 micro-batches", remarks)
+            self.assertIn("verified", remarks)
+
+    def test_micro_batches_of_unlike_size_are_refused(self):
+        done = e2e.call([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), "--cluster=local:1", "--global-batch=8",
+                         "--strategy=dp=1,micro_batch=3", "-o", self.folder])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a batch of 8 cannot be cut into 1 x 3", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
