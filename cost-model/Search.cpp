@@ -178,7 +178,8 @@ std::vector<Pending> StrategySearch::boundAll() {
 /// that do not seem to fit.
 void StrategySearch::sortByPromise(std::vector<Pending> &pending,
                                    size_t begin) const {
-  auto key = [&](const Pending &entry) {
+  using Key = std::tuple<bool, double, bool, double>;
+  auto keyOf = [&](const Pending &entry) -> Key {
     bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
     auto found = corrections.find(familyOf(entry.strategy));
     Correction off = found == corrections.end() ? Correction() : found->second;
@@ -186,13 +187,20 @@ void StrategySearch::sortByPromise(std::vector<Pending> &pending,
     double promise = value(
         std::max(entry.seconds * off.secondsFactor(), entry.bounds.stepSeconds),
         bytes);
-    return std::make_tuple(isTooLarge,
-                           isTooLarge ? entry.bounds.memoryBytes : 0,
-                           bytes > result.memoryLimitBytes, promise);
+    return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0,
+            bytes > result.memoryLimitBytes, promise};
   };
-  std::stable_sort(
-      pending.begin() + static_cast<std::ptrdiff_t>(begin), pending.end(),
-      [&](const Pending &a, const Pending &b) { return key(a) < key(b); });
+  // There may be a hundred thousand of them: make every key once.
+  std::vector<std::pair<Key, size_t>> order;
+  for (size_t i = begin; i < pending.size(); ++i)
+    order.emplace_back(keyOf(pending[i]), i);
+  std::sort(order.begin(), order.end());
+  std::vector<Pending> sorted;
+  sorted.reserve(order.size());
+  for (const auto &[key, i] : order)
+    sorted.push_back(std::move(pending[i]));
+  std::move(sorted.begin(), sorted.end(),
+            pending.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
 /// Compares a formula with the truth.

@@ -68,7 +68,8 @@ gridsToTry(const StrategyRequest &request, const StrategySpace &space,
   if (request.tp)
     return {request.tpGrid};
   std::vector<std::vector<int64_t>> grids = {{}};
-  if (!space.grids)
+  // Heads and columns that a grid would split are what sequence ranks leave.
+  if (!space.grids || strategy.cp > 1)
     return grids;
   int64_t side = 1, edge = 1;
   for (int64_t factor = 2; factor * factor <= strategy.tp; ++factor) {
@@ -99,7 +100,8 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
   if (request.hybridShard)
     return {*request.hybridShard};
   int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
-  bool isOne = strategy.zero == 0 || inner <= 1 || strategy.dp <= inner ||
+  // Below ZeRO 3 there is little traffic to keep inside a node.
+  bool isOne = strategy.zero < 3 || inner <= 1 || strategy.dp <= inner ||
                strategy.dp % inner != 0;
   return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
 }
