@@ -139,7 +139,8 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
   if (!arena)
     return arena.status();
   self->arena = *arena;
-  Expected<RankProgram> program = unroll(plan, rank, self->arena, kernels);
+  Expected<RankProgram> program =
+      unroll(plan, rank, self->arena, kernels, options.overlap);
   if (!program)
     return program.status();
   self->program = std::move(*program);
@@ -190,7 +191,6 @@ void RankExecutor::commLoop() {
 }
 
 void RankExecutor::runQueue(Queue queue) {
-  TraceLane &lane = lanes[static_cast<int>(queue)];
   for (const Task &task : program.queues[static_cast<int>(queue)]) {
     for (const EventWait &wait : task.waits)
       if (!waitFor(wait))
@@ -201,7 +201,7 @@ void RankExecutor::runQueue(Queue queue) {
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
     if (options.trace)
-      lane.events.push_back(
+      lanes[static_cast<int>(task.instruction->queue)].events.push_back(
           {task.instruction, task.entry, step->step, begin, nowSeconds()});
     if (task.signals >= 0)
       events[task.signals].increment();

@@ -29,6 +29,9 @@ struct ExecutorOptions {
   /// Fill arena and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
+  /// Communicate beside computation; else one after the other, in the order of
+  /// the plan.
+  bool overlap = true;
   int threads = 1; ///< for matrix products
   /// Called once, by the thread that fails first, with the reason.
   std::function<void(const Status &)> onFailure;

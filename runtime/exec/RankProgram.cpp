@@ -9,8 +9,9 @@ namespace {
 class Unroller {
 public:
   Unroller(const Plan &plan, int rank, const Arena &arena,
-           const KernelLibrary &kernels)
-      : plan(plan), rank(rank), arena(arena), kernels(kernels) {}
+           const KernelLibrary &kernels, bool overlap)
+      : plan(plan), rank(rank), arena(arena), kernels(kernels),
+        overlap(overlap) {}
 
   Expected<RankProgram> run() {
     for (const ScheduleEntry &entry : plan.schedule[rank])
@@ -41,8 +42,8 @@ private:
     }
     if (auto *kernel = std::get_if<KernelOp>(&instruction.op))
       DPC_TRY(bind(*kernel, task));
-    program.queues[static_cast<int>(instruction.queue)].push_back(
-        std::move(task));
+    Queue queue = overlap ? instruction.queue : Queue::Compute;
+    program.queues[static_cast<int>(queue)].push_back(std::move(task));
     return Status::success();
   }
 
@@ -62,6 +63,7 @@ private:
   int rank;
   const Arena &arena;
   const KernelLibrary &kernels;
+  bool overlap;
   RankProgram program;
   std::map<int, int> eventIndex;
   std::map<int, uint32_t> signalled;
@@ -70,8 +72,8 @@ private:
 } // namespace
 
 Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
-                             const KernelLibrary &kernels) {
-  return Unroller(plan, rank, arena, kernels).run();
+                             const KernelLibrary &kernels, bool overlap) {
+  return Unroller(plan, rank, arena, kernels, overlap).run();
 }
 
 } // namespace dpc::rt

@@ -28,7 +28,8 @@ struct Task {
   std::vector<int64_t> scalars;
 };
 
-/// The tasks of both queues in order.
+/// The tasks of both queues in order; all in the compute queue's when nothing
+/// overlaps.
 struct RankProgram {
   std::vector<Task> queues[2]; ///< by Queue
   int events = 0;
@@ -37,7 +38,7 @@ struct RankProgram {
 /// Unrolls the schedule of `rank` of a valid plan over `arena`. Fails when
 /// `kernels` lacks a symbol.
 Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
-                             const KernelLibrary &kernels);
+                             const KernelLibrary &kernels, bool overlap);
 
 } // namespace dpc::rt
 

@@ -84,6 +84,7 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
         HostTensor::zeros(port.dtype, port.globalShape));
   ExecutorOptions each;
   each.poison = options.poison;
+  each.overlap = options.overlap;
   each.trace = options.trace;
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   each.threads = options.threadsPerRank > 0

@@ -25,6 +25,7 @@ namespace dpc::rt {
 struct SessionOptions {
   bool poison = false; ///< see ExecutorOptions
   bool trace = false;
+  bool overlap = true; ///< see ExecutorOptions
   /// Threads of a rank for matrix products; 0: cores / ranks of this process,
   /// at least 1.
   int threadsPerRank = 0;

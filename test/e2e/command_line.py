@@ -11,7 +11,7 @@ import e2e
 COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
     --momentum --clip-grad-norm --lr-schedule --precision --strategy --objective --top --frozen --trainable --target-cpu --init --emit
     --verify --dump-ir-dir --calibrate --device-file --help""".split()
-RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --poison --metrics --save-params
+RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
     --trace --help""".split()
 
 
@@ -72,6 +72,23 @@ class PathsMayBeRelative(unittest.TestCase):
             os.chdir(scratch)
             e2e.must([e2e.tool("dpc-run"), "plan", "--steps=1"])
             os.chdir(here)
+
+
+class NoOverlap(unittest.TestCase):
+    def test_changes_when_but_not_what(self):
+        """Communication in turn with computation: the same numbers, never at the same time."""
+        folder = os.path.dirname(e2e.model("gpt2-tiny"))
+        with e2e.scratch() as scratch:
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=8", "--strategy=dp=2",
+                      "--verify=off", "-o", f"{scratch}/plan"])
+            losses, overlaps = [], []
+            for words in ([], ["--no-overlap"]):
+                e2e.must([e2e.tool("dpc-run"), f"{scratch}/plan", f"--batches={folder}/batches", "--steps=3", *words,
+                          f"--metrics={scratch}/m.jsonl", f"--trace={scratch}/t.json"])
+                losses.append([row["loss"] for row in e2e.read_metrics(f"{scratch}/m.jsonl")])
+                overlaps.append(e2e.overlap_seconds(f"{scratch}/t.json")[1])
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(overlaps[1], 0)
 
 
 class FollowCurve(unittest.TestCase):

@@ -93,6 +93,19 @@ def read_metrics(path):
         return [json.loads(line) for line in file]
 
 
+def overlap_seconds(trace, rank=0):
+    """(seconds that `rank` communicated, of these while it computed) in a Chrome trace of dpc-run."""
+    spans = {0: [], 1: []}
+    for event in read_json(trace)["traceEvents"]:
+        if event["ph"] == "X" and event["pid"] == rank:
+            spans[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    both = 0
+    compute = sorted(spans[0])
+    for begin, end in spans[1]:
+        both += sum(max(0, min(end, b) - max(begin, a)) for a, b in compute)
+    return sum(end - begin for begin, end in spans[1]) * 1e-6, both * 1e-6
+
+
 # --- arrays -------------------------------------------------------------------
 
 _NPY_CODES = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "b1": "b", "u1": "B"}

@@ -70,18 +70,15 @@ def perceptron(random):
     return b.model("perceptron", inputs)
 
 
-def decoder(random):
-    """A causal transformer whose heads, sequence, vocabulary and widths are odd; the embedding is tied to the head."""
-    b = Builder(random)
-    heads, head, length = random.choice([3, 5]), random.choice([2, 6, 7]), random.choice([5, 9, 11])
-    vocabulary, hidden = random.choice([23, 37, 50]), heads * head
-    inner = random.choice([2, 3]) * hidden + 1
+def transformer(b, blocks, heads, head, length, vocabulary, inner):
+    """A causal language model with the embedding tied to the head; `head` numbers per head, `inner` in the perceptrons."""
+    hidden = heads * head
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", length]) for name in ("ids", "labels")]
     table = b.weight("embedding", vocabulary, hidden, scale=0.3)
     x = b.op("Add", [b.op("Gather", [table, "ids"]), b.weight("positions", 1, length, hidden, scale=0.3)])
     mask = b.constant(np.triu(np.full((length, length), -np.inf, np.float32), 1))
     split = b.constant(np.array([0, 0, heads, head], np.int64))
-    for i in range(random.randint(1, 3)):
+    for i in range(blocks):
         y = b.norm(x, f"block{i}.norm1", hidden)
         q, k, v = (b.op("Transpose", [b.op("Reshape", [b.linear(y, f"block{i}.{name}", hidden, hidden), split])],
                         perm=[0, 2, 1, 3]) for name in "qkv")
@@ -95,7 +92,14 @@ def decoder(random):
         x = b.op("Add", [x, b.linear(y, f"block{i}.down", inner, hidden)])
     logits = b.op("MatMul", [b.norm(x, "norm", hidden), b.op("Transpose", [table], perm=[1, 0])])
     b.cross_entropy(logits, "labels", vocabulary)
-    return b.model("decoder", inputs)
+    return b.model("transformer", inputs)
+
+
+def decoder(random):
+    """A transformer whose heads, sequence, vocabulary and widths are odd."""
+    heads, head, length = random.choice([3, 5]), random.choice([2, 6, 7]), random.choice([5, 9, 11])
+    return transformer(Builder(random), blocks=random.randint(1, 3), heads=heads, head=head, length=length,
+                       vocabulary=random.choice([23, 37, 50]), inner=random.choice([2, 3]) * heads * head + 1)
 
 
 BUILDERS = {"perceptron": perceptron, "decoder": decoder}

@@ -103,6 +103,7 @@ Status Job::openInputs() {
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
   SessionOptions sessionOptions;
   sessionOptions.poison = options.poison;
+  sessionOptions.overlap = !options.noOverlap;
   sessionOptions.trace = !options.trace.empty();
   sessionOptions.threadsPerRank = options.threads;
   // A process that fails alone must speak before it ends the job.

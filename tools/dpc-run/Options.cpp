@@ -58,6 +58,8 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--timeout-seconds", o.timeoutSeconds,
                  "how long a rank waits for the others (default 300)")
       ->check(positive());
+  app.add_flag("--no-overlap", o.noOverlap,
+               "communicate and compute in turn, to see what overlap is worth");
   app.add_flag("--poison", o.poison,
                "debugging: fill fresh memory and padding with NaN");
 }

@@ -17,6 +17,7 @@ struct RunOptions {
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;
+  bool noOverlap = false;
 };
 
 /// Parses argv. Returns true to go on; else `exitCode` is what to exit with

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""One plan, two MPI ranks on two hosts behind a slow link: communication beside computation against in turn.
+
+A transformer of 3 million parameters is trained data parallel; gradients are reduced in buckets while backward goes on.
+Rounds alternate between the two ways to run the same plan. Printed: milliseconds per step (median of a run), the ratio
+round by round, and from a trace how much of the communication ran beside computation.
+"""
+import argparse
+import os
+import random
+import statistics
+
+import e2e
+import odd_models
+import onnx
+import two_hosts
+
+
+def write_model(folder):
+    builder = odd_models.Builder(random.Random(1))
+    model = odd_models.transformer(builder, blocks=4, heads=4, head=64, length=128, vocabulary=1024, inner=1024)
+    onnx.save(model, f"{folder}/model.onnx")
+
+
+def compile_plan(folder, bucket_mb):
+    e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=8", "--strategy=dp=2",
+              "--verify=off", f"--bucket-mb={bucket_mb}", "-o", f"{folder}/plan"])
+
+
+def train(hosts, folder, words, steps):
+    """Seconds of the median step, the first ones left out; (communication, of it beside computation) of a step."""
+    e2e.must(hosts.mpirun(per_host=1) + [e2e.tool("dpc-run"), f"{folder}/plan", "--comm=mpi", "--threads=1", f"--steps={steps}",
+                                         f"--metrics={folder}/metrics.jsonl", f"--trace={folder}/trace.json", *words])
+    seconds = [row["step_seconds"] for row in e2e.read_metrics(f"{folder}/metrics.jsonl")][2:]
+    communication, hidden = e2e.overlap_seconds(f"{folder}/trace.json")
+    return statistics.median(seconds), communication / steps, hidden / steps
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True, help="where the model, the plan and the last traces go")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--gigabits", type=float, default=1.0, help="of the link, per second")
+    parser.add_argument("--bucket-mb", type=int, default=2)
+    arguments = parser.parse_args()
+    why = two_hosts.why_not()
+    if why:
+        e2e.skip(why)
+    os.makedirs(arguments.out, exist_ok=True)
+    write_model(arguments.out)
+    compile_plan(arguments.out, arguments.bucket_mb)
+    ratios = []
+    with two_hosts.TwoHosts(bits_per_second=int(arguments.gigabits * 1e9)) as hosts:
+        for number in range(arguments.rounds):
+            beside, sent, hidden = train(hosts, arguments.out, [], arguments.steps)
+            os.replace(f"{arguments.out}/trace.json", f"{arguments.out}/trace-overlap.json")
+            turn, sent_in_turn, _ = train(hosts, arguments.out, ["--no-overlap"], arguments.steps)
+            ratios.append(turn / beside)
+            print(f"round {number}: beside {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} of it beside "
+                  f"computation), in turn {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
+                  flush=True)
+    print(f"in turn / beside: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) at {arguments.gigabits:g} Gbit/s, "
+          f"load {os.getloadavg()[0]:.1f}; trace in {arguments.out}/trace-overlap.json")
+
+
+if __name__ == "__main__":
+    main()
