@@ -10,9 +10,10 @@ namespace dpc::cost {
 using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
-  static const Names keys = {
-      "dp",      "tp",   "tp=grid",      "sp",          "cp",
-      "cp_kind", "zero", "hybrid_shard", "micro_batch", "recompute"};
+  static const Names keys = {"dp",       "tp",   "tp=grid",      "sp",
+                             "pp",       "vpp",  "schedule",     "cp",
+                             "cp_kind",  "zero", "hybrid_shard", "micro_batch",
+                             "recompute"};
   return keys;
 }
 
