@@ -22,7 +22,6 @@ import e2e
 # parameter norms by 1e-4 at most.
 LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
 MEMORY_TOLERANCE = 0.02
-PIPELINE_MEMORY_TOLERANCE = 0.05
 # The relative change of a smaller norm says nothing: its change is compared with this.
 SMALLEST_NORM = 1e-3
 
@@ -73,8 +72,7 @@ class Case:
     def __init__(self, folder, strategy, ranks, comm="local", kind=None, words=()):
         self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
         self.words = list(words)
-        # Frames hold what lives between phases apart from what lives inside one: less can share bytes than is counted on.
-        self.memory_tolerance = PIPELINE_MEMORY_TOLERANCE if "pp=" in strategy else MEMORY_TOLERANCE
+        self.memory_tolerance = MEMORY_TOLERANCE
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
         self.kind = kind or self.oracle["optimizer"]["type"]

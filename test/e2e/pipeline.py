@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Pipelines do what their schedules promise, counted from plans.
+
+follow_curve.py tests that the numbers stay; here plans are counted: micro-batches alive on every stage, messages, the
+memory of every stage against what was predicted, and idle time between schedules.
+"""
+import unittest
+
+import e2e
+
+TOLERANCE = 0.02
+BATCH = 8
+# The gradient norm is summed over the stages: a float each.
+NORM = 4
+
+
+class Pipeline:
+    """gpt2-tiny, planned with micro-batches of one sample."""
+
+    def __init__(self, folder, strategy, ranks, model="gpt2-tiny"):
+        e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", f"--global-batch={BATCH}",
+                  f"--strategy={strategy},micro_batch=1", "--verify=off", "-o", folder])
+        self.plan, chosen = e2e.read_plan(folder), e2e.read_report(folder)["chosen"]
+        self.predicted, self.stages = chosen["predicted"], chosen["predicted"]["stages"]
+
+    def alive(self):
+        """Slots of frames by stage, 1 where micro-batches take turns without one."""
+        slots = [0] * len(self.stages)
+        for frame in self.plan["frames"]:
+            slots[frame["stage"]] += frame["count"]
+        return [max(1, count) for count in slots]
+
+    def sent(self, rank):
+        """Bytes that a rank sends to other stages in a step."""
+        total = 0
+        for entry in self.plan["schedule"][rank]:
+            for instruction in self.plan["phases"][entry["phase"]]:
+                if instruction["op"] == "send":
+                    total += self.plan["buffers"][instruction["buffer"]]["bytes"]
+        return total
+
+
+class Pipelines(unittest.TestCase):
+    def make(self, strategy, ranks, model="gpt2-tiny"):
+        with e2e.scratch() as folder:
+            made = Pipeline(f"{folder}/plan", strategy, ranks, model)
+        for stage, (predicted, arena) in enumerate(zip(made.stages, made.plan["arena_bytes"])):
+            off = predicted["memory_bytes"] / arena - 1
+            self.assertLess(abs(off), TOLERANCE, f"{strategy}, stage {stage}: predicted {predicted}, arena {arena}")
+        return made
+
+    def test_micro_batches_alive(self):
+        stages = 4
+        self.assertEqual(self.make("pp=4", stages).alive(), [4, 3, 2, 1])
+        self.assertEqual(self.make("pp=4,schedule=gpipe", stages).alive(), [BATCH] * stages)
+        self.assertLessEqual(max(self.make("pp=4,schedule=zb-h1", stages, "llama-tiny").alive()), stages)
+
+    def test_idle_time(self):
+        bubbles = {name: self.make(f"pp=2,{name}", 2).predicted["bubble_fraction"]
+                   for name in ("schedule=1f1b", "schedule=gpipe", "vpp=2", "schedule=zb-h1")}
+        print(bubbles)
+        # Stages differ a little: 2 chunks halve the idle time but for that.
+        self.assertLess(bubbles["vpp=2"], 0.65 * bubbles["schedule=1f1b"])
+        self.assertLess(bubbles["schedule=zb-h1"], 0.65 * bubbles["schedule=1f1b"])
+        self.assertLess(abs(bubbles["schedule=gpipe"] / bubbles["schedule=1f1b"] - 1), 0.05)
+
+    def test_messages(self):
+        # What crosses the cut goes one way, its gradients the other; where the cut is, balance decides.
+        made = self.make("pp=2", 2)
+        sent = [made.sent(rank) for rank in (0, 1)]
+        print(sent)
+        self.assertGreater(min(sent), 0)
+        self.assertEqual(sum(made.predicted["bytes_per_level"].values()), max(sent) + NORM)
+        # Three cuts instead of one.
+        more = self.make("pp=2,vpp=2", 2)
+        sent = [more.sent(rank) for rank in (0, 1)]
+        self.assertEqual(sum(more.predicted["bytes_per_level"].values()), max(sent) + NORM)
+
+    def test_with_everything_else(self):
+        for strategy, ranks in (("dp=2,pp=2,zero=3", 4), ("tp=2,pp=2,recompute=full", 4)):
+            made = self.make(strategy, ranks)
+            self.assertEqual(len(made.stages), 2)
+            self.assertGreater(made.predicted["bubble_fraction"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
