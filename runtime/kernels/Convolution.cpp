@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <dnnl.hpp>
 #include <functional>
+#include <unordered_map>
 
 namespace dpc::rt {
 
@@ -30,7 +31,11 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// Arguments of the three primitives.
+/// Below this many channels of a group, reordering costs more than it saves.
+constexpr int64_t kMinBlockedChannels = 16;
+
+/// The three primitives over arrays of one shape. Wide convolutions run on
+/// copies in the blocked layouts that oneDNN prefers.
 class Primitives {
 public:
   explicit Primitives(const ConvOp &op)
@@ -41,47 +46,85 @@ public:
     // oneDNN counts the elements that a dilation skips.
     for (int64_t &dilation : dilations)
       --dilation;
+    int64_t groups = op.xShape[1] / op.wShape[1];
+    isBlocked =
+        std::min(op.wShape[1], op.wShape[0] / groups) >= kMinBlockedChannels;
   }
 
   void run(ConvKind kind, void *xData, void *wData, void *yData) {
     memory xs(x, cpu(), xData), ws(w, cpu(), wData), ys(y, cpu(), yData);
-    dnnl::stream queue(cpu());
     auto forward = forwardDesc();
     switch (kind) {
-    case ConvKind::Forward:
-      dnnl::convolution_forward(forward).execute(
-          queue,
-          {{DNNL_ARG_SRC, xs}, {DNNL_ARG_WEIGHTS, ws}, {DNNL_ARG_DST, ys}});
-      break;
-    case ConvKind::GradInput:
-      dnnl::convolution_backward_data(
-          dnnl::convolution_backward_data::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
-               before, behind},
-              cpu(), forward))
-          .execute(queue, {{DNNL_ARG_DIFF_SRC, xs},
-                           {DNNL_ARG_WEIGHTS, ws},
-                           {DNNL_ARG_DIFF_DST, ys}});
-      break;
-    case ConvKind::GradFilter:
-      dnnl::convolution_backward_weights(
-          dnnl::convolution_backward_weights::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
-               before, behind},
-              cpu(), forward))
-          .execute(queue, {{DNNL_ARG_SRC, xs},
-                           {DNNL_ARG_DIFF_WEIGHTS, ws},
-                           {DNNL_ARG_DIFF_DST, ys}});
+    case ConvKind::Forward: {
+      read(DNNL_ARG_SRC, xs, forward.src_desc());
+      read(DNNL_ARG_WEIGHTS, ws, forward.weights_desc());
+      write(DNNL_ARG_DST, ys, forward.dst_desc(),
+            dnnl::convolution_forward(forward));
       break;
     }
-    queue.wait();
+    case ConvKind::GradInput: {
+      dnnl::convolution_backward_data::primitive_desc desc(
+          {dnnl::algorithm::convolution_direct, layout(x), layout(w), layout(y),
+           strides, dilations, before, behind},
+          cpu(), forward);
+      read(DNNL_ARG_DIFF_DST, ys, desc.diff_dst_desc());
+      read(DNNL_ARG_WEIGHTS, ws, desc.weights_desc());
+      write(DNNL_ARG_DIFF_SRC, xs, desc.diff_src_desc(),
+            dnnl::convolution_backward_data(desc));
+      break;
+    }
+    case ConvKind::GradFilter: {
+      dnnl::convolution_backward_weights::primitive_desc desc(
+          {dnnl::algorithm::convolution_direct, layout(x), layout(w), layout(y),
+           strides, dilations, before, behind},
+          cpu(), forward);
+      read(DNNL_ARG_DIFF_DST, ys, desc.diff_dst_desc());
+      read(DNNL_ARG_SRC, xs, desc.src_desc());
+      write(DNNL_ARG_DIFF_WEIGHTS, ws, desc.diff_weights_desc(),
+            dnnl::convolution_backward_weights(desc));
+      break;
+    }
+    }
   }
 
 private:
+  /// What a primitive may choose: any layout, or that of the array.
+  memory::desc layout(const memory::desc &array) const {
+    return isBlocked ? memory::desc(array.dims(), array.data_type(),
+                                    memory::format_tag::any)
+                     : array;
+  }
+  /// Memory of the thread for argument number `arguments.size()`, kept from
+  /// call to call.
+  memory scratch(const memory::desc &desc) {
+    static thread_local std::vector<char> kept[3];
+    std::vector<char> &bytes = kept[arguments.size()];
+    bytes.resize(std::max(bytes.size(), desc.get_size()));
+    return memory(desc, cpu(), bytes.data());
+  }
+  void read(int argument, memory &array, const memory::desc &wanted) {
+    if (array.get_desc() == wanted) {
+      arguments[argument] = array;
+      return;
+    }
+    memory copy = scratch(wanted);
+    dnnl::reorder(array, copy).execute(queue, array, copy);
+    arguments[argument] = copy;
+  }
+  void write(int argument, memory &array, const memory::desc &made,
+             const dnnl::primitive &primitive) {
+    memory result = array.get_desc() == made ? array : scratch(made);
+    arguments[argument] = result;
+    primitive.execute(queue, arguments);
+    if (array.get_desc() != made)
+      dnnl::reorder(result, array).execute(queue, result, array);
+    queue.wait();
+  }
+
   dnnl::convolution_forward::primitive_desc forwardDesc() {
     return {{dnnl::prop_kind::forward_training,
-             dnnl::algorithm::convolution_direct, x, w, y, strides, dilations,
-             before, behind},
+             dnnl::algorithm::convolution_direct, layout(x), layout(w),
+             layout(y), strides, dilations, before, behind},
             cpu()};
   }
   /// [groups, K / groups, C / groups, taps..] where there are groups.
@@ -97,6 +140,9 @@ private:
 
   memory::desc x, y, w;
   memory::dims strides, dilations, before, behind;
+  bool isBlocked;
+  dnnl::stream queue{cpu()};
+  std::unordered_map<int, memory> arguments;
 };
 
 //===----------------------------------------------------------------------===//

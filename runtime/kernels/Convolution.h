@@ -9,8 +9,10 @@ namespace dpc::rt {
 
 /// Computes `op` (see ConvOp) on the arrays that start at x, w and y; the one
 /// that `op.kind` names is written. f32 of one to three spatial dimensions uses
-/// oneDNN, whose workspace comes on top of the plan's arena; the rest plain
-/// loops. Fails when oneDNN does.
+/// oneDNN; the rest plain loops. Wide ones copy their arrays into the layouts
+/// that oneDNN prefers: that memory, kept per thread and as large as the
+/// largest three arrays, and oneDNN's workspace come on top of the plan's
+/// arena. Fails when oneDNN does.
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt

@@ -301,6 +301,16 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1, 1};
   op.pads = {0, 0, 0, 0};
   expectConv(op);
+  op.xShape = {2, 32, 6, 5}; // wide enough for oneDNN's own layouts
+  op.wShape = {48, 16, 3, 3};
+  op.strides = {2, 1};
+  op.pads = {1, 1, 1, 1};
+  expectConv(op);
+  op.xShape = {3, 20, 4, 4};
+  op.wShape = {17, 20, 1, 1};
+  op.strides = {1, 1};
+  op.pads = {0, 0, 0, 0};
+  expectConv(op);
   op.xShape = {1, 2, 3, 5, 4};
   op.wShape = {3, 2, 1, 2, 2};
   op.strides = {1, 2, 2};
