@@ -83,7 +83,7 @@ void registerLoweringModels(DialectRegistry &registry) {
            CrossEntropySumsOp, AccumulateOp, SumSquaresOp, AttentionProbsOp,
            KernelOp>(context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
-           AllToAllOp, SendOp, RecvOp>(context);
+           AllToAllOp, RingShiftOp, SendOp, RecvOp>(context);
     attach<LoweringKind::view, ReshapeOp>(context);
     TransposeOp::attachInterface<ViewLowering<TransposeOp>>(*context);
     SliceOp::attachInterface<ViewLowering<SliceOp>>(*context);

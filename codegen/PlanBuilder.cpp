@@ -227,7 +227,7 @@ rt::BufferKind PlanBuilder::kindOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (feedsOptimizer(value) || isa<AccumulateOp>(op))
     return rt::BufferKind::Gradient;
-  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
+  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp>(op))
     return rt::BufferKind::Communication;
   bool isReceived = isa<RecvOp>(op);
   auto last = lastUse.find(value);
@@ -308,6 +308,7 @@ LogicalResult PlanBuilder::lower(Operation *op) {
           [&](auto o) { return lowerStacked(o, o.getAxes()); })
       .Case([&](SendOp o) { return lowerSend(o); })
       .Case([&](RecvOp o) { return lowerRecv(o); })
+      .Case([&](RingShiftOp o) { return lowerRingShift(o); })
       .Default([](Operation *other) {
         return other->emitOpError("cannot be executed");
       });

@@ -94,6 +94,7 @@ private:
   llvm::LogicalResult lowerSend(SendOp op);
   llvm::LogicalResult lowerRecv(RecvOp op);
   llvm::FailureOr<int> stageGroup(mlir::Operation *op, int64_t peer);
+  llvm::LogicalResult lowerRingShift(RingShiftOp op);
   llvm::FailureOr<int> groupOf(mlir::Operation *op, mlir::ArrayAttr axes,
                                bool ordered);
 
@@ -169,6 +170,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> lastUse; ///< by root
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
+  int64_t ringShifts = 0; ///< each has a tag of its own
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step

@@ -150,4 +150,29 @@ LogicalResult PlanBuilder::lowerRecv(RecvOp op) {
   return success();
 }
 
+LogicalResult PlanBuilder::lowerRingShift(RingShiftOp op) {
+  auto group = groupOf(op, op.getAxes(), /*ordered=*/true);
+  if (failed(group))
+    return failure();
+  auto in =
+      denseBuffer(slots[op.getInput()], typeOf(op.getInput()).getElementType());
+  if (!in)
+    return op.emitOpError("sends a strided view");
+  rt::SendOp send;
+  send.group = *group;
+  send.buffer = *in;
+  send.shift = 1;
+  send.wrap = true;
+  send.tag = ringShifts;
+  rt::RecvOp receive;
+  receive.group = *group;
+  receive.buffer = newSlot(op.getOutput()).buffer;
+  receive.shift = -1;
+  receive.wrap = true;
+  receive.tag = ringShifts++;
+  emit(phaseOf(op), std::move(send), nameOfOp(op), rt::Queue::Comm);
+  emit(phaseOf(op), std::move(receive), nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
 } // namespace dpc::codegen

@@ -60,6 +60,7 @@ double AllReduceOp::getFlops() { return 0; }
 double AllGatherOp::getFlops() { return 0; }
 double ReduceScatterOp::getFlops() { return 0; }
 double AllToAllOp::getFlops() { return 0; }
+double RingShiftOp::getFlops() { return 0; }
 double SendOp::getFlops() { return 0; }
 double RecvOp::getFlops() { return 0; }
 double StageValueOp::getFlops() { return 0; }

@@ -55,6 +55,9 @@ inline constexpr llvm::StringLiteral kView = "dpc.view";
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
 /// On a reshard: it happens in its own phase, although no input is read.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
+/// On attention (unit): queries and keys are one sequence, whose shards are
+/// brought together by passing keys and values round.
+inline constexpr llvm::StringLiteral kRing = "dpc.ring";
 /// On an op: its virtual pipeline stage; on @step.s: s, the rank's stage.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
 /// On an op of @step.s: which of the rank's model chunks it is of (absent: 0).

@@ -88,6 +88,27 @@ def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
 }
 
+def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
+  let summary = "Hands a tensor to the next rank along an axis.";
+  let description = [{
+    Rank i sends its operand to rank i + 1, the last to the first, and gets that
+    of rank i - 1. Made by `dpc-expand-attention` where attention runs as a ring.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.ring_shift %0 axes = ["cp"] : tensor<8x16xf32> -> tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result have one type;
+    * (C2) at least one axis, no repeated axis.
+  }];
+  let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
+  let results = (outs Dpc_Tensor:$output);
+  let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+}
+
 def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure]> {
   let summary = "The piece of a stack that is this rank's own; no communication.";
   let description = [{

@@ -22,6 +22,10 @@ def Dpc_AttentionOp : Dpc_Op<"attention"> {
     s <= t + S - T. out = P v [B, H, T, E]; lse = log-sum-exp of each row
     [B, H, T] (f32), kept for the gradient, so P is never stored.
 
+    With the discardable unit attribute `dpc.ring` (put there by `dpc-shard`,
+    where T = S) positions may be split: rule and gradient then see one dimension
+    of queries and keys, and `dpc-expand-attention` passes keys and values round.
+
     Example:
 
     ```mlir

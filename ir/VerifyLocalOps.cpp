@@ -92,6 +92,13 @@ LogicalResult AllToAllOp::verify() {
   return checkAxes(*this, getAxes());
 }
 
+LogicalResult RingShiftOp::verify() {
+  if (failed(checkSame(*this, "C1", "result", getOutput().getType(),
+                       getInput().getType())))
+    return failure();
+  return checkAxes(*this, getAxes());
+}
+
 LogicalResult RankSliceOp::verify() {
   if (failed(checkStack(*this, "operand", getInput().getType(),
                         getOutput().getType())))

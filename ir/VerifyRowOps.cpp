@@ -151,6 +151,9 @@ static LogicalResult checkAttention(Operation *op, Value qValue, Value kValue,
                     RankedTensorType::get({batch, heads, rows},
                                           statisticsType(q.getElementType())))))
     return failure();
+  // On one rank of a ring the mask is that of its rows for everybody's keys.
+  if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
+    columns = typeOf(mask).getDimSize(3);
   return checkMask(op, masks, mask, {batch, heads, rows, columns});
 }
 

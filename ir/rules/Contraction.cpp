@@ -56,14 +56,18 @@ struct AttentionDims {
   int64_t batch, groups, perGroup, queries, keys, depth, valueDepth;
   TensorMap q, k, v, out, rows;
 
-  AttentionDims(ShardingRule &rule, Value qv, Value kv, Value vv, bool causal) {
+  AttentionDims(ShardingRule &rule, Operation *op, bool causal) {
+    Value qv = op->getOperand(0), kv = op->getOperand(1),
+          vv = op->getOperand(2);
+    bool ring = op->hasAttr(attr::kRing);
     ArrayRef<int64_t> qs = shapeOf(qv), ks = shapeOf(kv), vs = shapeOf(vv);
     batch = rule.addDim(qs[0]);
     groups = rule.addDim(ks[1]);
     perGroup = rule.addDim(ks[1] ? qs[1] / ks[1] : 1);
-    // A causal mask depends on the query's position.
-    queries = rule.addDim(qs[2], /*whole=*/causal);
-    keys = rule.addDim(ks[2], /*whole=*/true);
+    // A causal mask depends on the query's position. Round a ring, positions
+    // of queries and keys are split alike.
+    queries = rule.addDim(qs[2], /*whole=*/causal && !ring);
+    keys = ring ? queries : rule.addDim(ks[2], /*whole=*/true);
     depth = rule.addDim(qs[3], /*whole=*/true);
     valueDepth = rule.addDim(vs[3], /*whole=*/true);
     DimMap heads = {groups, perGroup};
@@ -74,9 +78,12 @@ struct AttentionDims {
     rows = {{batch}, heads, {queries}};
   }
 
-  /// A mask's dimensions of size 1 are repeated.
-  TensorMap mask(Value value) const {
-    TensorMap full = {{batch}, {groups, perGroup}, {queries}, {keys}};
+  /// A mask's dimensions of size 1 are repeated. Every rank of a ring needs its
+  /// rows for all keys.
+  TensorMap mask(ShardingRule &rule, Value value) const {
+    int64_t columns =
+        keys == queries ? rule.addDim(shapeOf(value)[3], /*whole=*/true) : keys;
+    TensorMap full = {{batch}, {groups, perGroup}, {queries}, {columns}};
     for (auto [i, size] : llvm::enumerate(shapeOf(value)))
       if (size == 1)
         full[i] = {};
@@ -88,20 +95,20 @@ struct AttentionDims {
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
-  AttentionDims dims(rule, getQ(), getK(), getV(), getCausal());
+  AttentionDims dims(rule, *this, getCausal());
   rule.operands = {dims.q, dims.k, dims.v};
   if (getMask())
-    rule.operands.push_back(dims.mask(getMask()));
+    rule.operands.push_back(dims.mask(rule, getMask()));
   rule.results = {dims.out, dims.rows};
   return rule;
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
-  AttentionDims dims(rule, getQ(), getK(), getV(), getCausal());
+  AttentionDims dims(rule, *this, getCausal());
   rule.operands = {dims.q, dims.k, dims.v, dims.out, dims.rows, dims.out};
   if (getMask())
-    rule.operands.push_back(dims.mask(getMask()));
+    rule.operands.push_back(dims.mask(rule, getMask()));
   rule.results = {dims.q, dims.k, dims.v};
   rule.linear = {{5}};
   return rule;

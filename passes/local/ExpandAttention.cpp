@@ -8,8 +8,9 @@
 //   dk = ds^T q      [B, G, S, D]      summed over R by the contraction
 //
 //===----------------------------------------------------------------------===//
+#include "passes/local/ExpandAttention.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
 using namespace mlir;
@@ -19,75 +20,71 @@ namespace dpc {
 #define GEN_PASS_DEF_DPCEXPANDATTENTION
 #include "passes/local/Passes.h.inc"
 
-namespace {
-
-ArrayRef<int64_t> shapeOf(Value value) {
+static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// Builds the pieces of one attention op.
-class Expander {
-public:
-  Expander(Operation *op, Value q, Value k, Value v)
-      : op(op), builder(op), loc(op->getLoc()) {
-    element = cast<RankedTensorType>(q.getType()).getElementType();
-    batch = shapeOf(q)[0];
-    heads = shapeOf(q)[1];
-    queries = shapeOf(q)[2];
-    depth = shapeOf(q)[3];
-    groups = shapeOf(k)[1];
-    keys = shapeOf(k)[2];
-    valueDepth = shapeOf(v)[3];
-  }
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
 
-  LogicalResult check() {
-    if (groups != 0 && heads % groups == 0)
-      return success();
-    return op->emitError("a rank has ")
-           << heads << " query heads and " << groups
-           << " key heads, expected a multiple";
-  }
+AttentionExpander::AttentionExpander(Operation *op)
+    : op(op), builder(op), loc(op->getLoc()),
+      element(elementOf(op->getOperand(0))) {
+  Value q = op->getOperand(0), k = op->getOperand(1), v = op->getOperand(2);
+  batch = shapeOf(q)[0];
+  heads = shapeOf(q)[1];
+  queries = shapeOf(q)[2];
+  depth = shapeOf(q)[3];
+  groups = shapeOf(k)[1];
+  keys = shapeOf(k)[2];
+  valueDepth = shapeOf(v)[3];
+}
 
-  void expand(AttentionOp attention);
-  void expand(AttentionGradOp grad);
+LogicalResult AttentionExpander::check() {
+  if (groups != 0 && heads % groups == 0)
+    return success();
+  return op->emitError("a rank has ") << heads << " query heads and " << groups
+                                      << " key heads, expected a multiple";
+}
 
-private:
-  RankedTensorType tensor(ArrayRef<int64_t> shape) {
-    return RankedTensorType::get(shape, element);
-  }
-  Value reshape(Value value, ArrayRef<int64_t> shape) {
-    if (shapeOf(value) == shape)
-      return value;
-    return tagged(ReshapeOp::create(builder, loc, tensor(shape), value));
-  }
-  /// [B, H, T, x] -> [B, G, R * T, x].
-  Value fold(Value value, int64_t columns) {
-    return reshape(value, {batch, groups, heads / groups * queries, columns});
-  }
-  Value unfold(Value value, int64_t columns) {
-    return reshape(value, {batch, heads, queries, columns});
-  }
-  Value matmul(Value a, Value b, bool ta, bool tb) {
-    int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
-    return tagged(MatmulOp::create(builder, loc, tensor({batch, groups, m, n}),
-                                   a, b, ta, tb));
-  }
-  template <typename OpTy> OpTy tagged(OpTy made) {
-    for (StringRef name : {attr::kPhase, attr::kChunk})
-      if (Attribute value = op->getAttr(name))
-        made->setAttr(name, value);
-    return made;
-  }
-  Value rowDot(Value a, Value b, RankedTensorType type);
+Value AttentionExpander::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  auto type = RankedTensorType::get(shape, elementOf(value));
+  return tagged(ReshapeOp::create(builder, loc, type, value));
+}
 
-  Operation *op;
-  OpBuilder builder;
-  Location loc;
-  Type element;
-  int64_t batch, heads, queries, depth, groups, keys, valueDepth;
-};
+Value AttentionExpander::fold(Value value, int64_t columns) {
+  return reshape(value, {batch, groups, heads / groups * queries, columns});
+}
 
-void Expander::expand(AttentionOp attention) {
+Value AttentionExpander::unfold(Value value, int64_t columns) {
+  return reshape(value, {batch, heads, queries, columns});
+}
+
+Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb) {
+  int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
+  return tagged(MatmulOp::create(builder, loc, tensor({batch, groups, m, n}), a,
+                                 b, ta, tb));
+}
+
+Value AttentionExpander::convert(Value value, Type elementType) {
+  if (elementOf(value) == elementType)
+    return value;
+  auto type = RankedTensorType::get(shapeOf(value), elementType);
+  return tagged(ConvertOp::create(builder, loc, type, value));
+}
+
+Value AttentionExpander::unary(UnaryKind kind, Value x) {
+  return tagged(UnaryOp::create(builder, loc, x.getType(), kind, x));
+}
+
+Value AttentionExpander::binary(BinaryKind kind, Value a, Value b) {
+  return tagged(BinaryOp::create(builder, loc, a.getType(), kind, a, b));
+}
+
+void AttentionExpander::expand(AttentionOp attention) {
   Value q = fold(attention.getQ(), depth);
   Value scores = unfold(matmul(q, attention.getK(), false, true), keys);
   auto probs = tagged(AttentionProbsOp::create(
@@ -101,20 +98,14 @@ void Expander::expand(AttentionOp attention) {
   attention.erase();
 }
 
-/// The sum of a * b along the last dimension, as `type`.
-Value Expander::rowDot(Value a, Value b, RankedTensorType type) {
-  if (type.getElementType() != element) {
-    auto wide = RankedTensorType::get(shapeOf(a), type.getElementType());
-    a = tagged(ConvertOp::create(builder, loc, wide, a));
-    b = tagged(ConvertOp::create(builder, loc, wide, b));
-  }
-  Value product = tagged(
-      BinaryOp::create(builder, loc, a.getType(), BinaryKind::mul, a, b));
+Value AttentionExpander::rowDot(Value a, Value b, RankedTensorType type) {
+  Value product = binary(BinaryKind::mul, convert(a, type.getElementType()),
+                         convert(b, type.getElementType()));
   return tagged(ReduceOp::create(builder, loc, type, ReduceKind::sum, product,
                                  ArrayRef<int64_t>{3}));
 }
 
-void Expander::expand(AttentionGradOp grad) {
+void AttentionExpander::expand(AttentionGradOp grad) {
   Value q = fold(grad.getQ(), depth);
   Value dout = fold(grad.getDout(), valueDepth);
   Value scores = unfold(matmul(q, grad.getK(), false, true), keys);
@@ -133,23 +124,29 @@ void Expander::expand(AttentionGradOp grad) {
   grad.erase();
 }
 
+namespace {
+
 struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
   void runOnOperation() override {
-    SmallVector<Operation *> ops;
-    for (auto func : getOperation().getOps<func::FuncOp>())
-      if (func->hasAttr(attr::kMesh))
-        func.walk([&](Operation *op) {
-          if (isa<AttentionOp, AttentionGradOp>(op))
-            ops.push_back(op);
-        });
-    for (Operation *op : ops)
-      if (failed(expandOp(op)))
-        return signalPassFailure();
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
+      if (!mesh)
+        continue;
+      SmallVector<Operation *> ops;
+      func.walk([&](Operation *op) {
+        if (isa<AttentionOp, AttentionGradOp>(op))
+          ops.push_back(op);
+      });
+      for (Operation *op : ops)
+        if (failed(expandOp(op, mesh)))
+          return signalPassFailure();
+    }
   }
 
-  static LogicalResult expandOp(Operation *op) {
-    Expander expander(op, op->getOperand(0), op->getOperand(1),
-                      op->getOperand(2));
+  static LogicalResult expandOp(Operation *op, MeshAttr mesh) {
+    if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
+      return expandRing(op, mesh);
+    AttentionExpander expander(op);
     if (failed(expander.check()))
       return failure();
     if (auto attention = dyn_cast<AttentionOp>(op))

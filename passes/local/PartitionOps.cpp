@@ -31,6 +31,9 @@ static std::pair<Value, int64_t> positionOf(Operation *op) {
 
 /// Sets `global` where the dimension that is counted along is split.
 void Partitioner::setGlobalType(Operation *op, Operation *local) {
+  // Round a ring, which keys a rank holds depends on its position.
+  if (op->hasAttr(attr::kRing) && isDimSplit(op->getOperand(0).getType(), 2))
+    local->setAttr(attr::kGlobal, TypeAttr::get(op->getOperand(0).getType()));
   auto [value, dim] = positionOf(op);
   if (value && isDimSplit(value.getType(), dim))
     local->setAttr("global", TypeAttr::get(value.getType()));

@@ -20,7 +20,8 @@ bool dpc::isBackward(Operation *op) {
 }
 
 bool dpc::isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
+             RingShiftOp>(op);
 }
 
 bool dpc::isRepeatable(Operation *op) {

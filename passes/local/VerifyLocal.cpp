@@ -99,8 +99,8 @@ LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
 }
 
 LogicalResult LocalVerifier::checkAxes(Operation *op) {
-  if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RankSliceOp>(
-          op))
+  if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
+           RankSliceOp>(op))
     return success();
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   int64_t last = -1;

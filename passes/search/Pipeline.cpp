@@ -72,6 +72,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
            "accumulates gradients; it computes something else without them";
   if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
     return failure();
+  markRings(func, degrees);
   ProgramFacts facts(func);
   if (failed(markStages(facts, cluster, degrees)))
     return failure();

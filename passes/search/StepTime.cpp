@@ -52,8 +52,8 @@ bool dpc::isBufferView(Operation *op) {
 }
 
 bool dpc::isCommunication(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, SendOp,
-             RecvOp>(op);
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
+             SendOp, RecvOp>(op);
 }
 
 Value dpc::bufferRoot(Value value) {
@@ -106,6 +106,8 @@ cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
     return estimateCollective(cluster, Collective::AllGather, out, group);
   if (isa<ReduceScatterOp>(op))
     return estimateCollective(cluster, Collective::ReduceScatter, in, group);
+  if (isa<RingShiftOp>(op))
+    return estimateCollective(cluster, Collective::SendRecv, in, group);
   return estimateCollective(cluster, Collective::AllToAll, in, group);
 }
 

@@ -11,6 +11,22 @@ static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
   return role ? role.getValue() : StringRef();
 }
 
+void dpc::markRings(func::FuncOp func, const ShardDegrees &degrees) {
+  if (degrees.cp == 1 || degrees.cpKind != CpKind::ring)
+    return;
+  func.walk([](Operation *op) {
+    if (!isa<AttentionOp, AttentionGradOp>(op))
+      return;
+    auto positions = [&](unsigned operand) {
+      auto type = cast<RankedTensorType>(op->getOperand(operand).getType());
+      return type.getDimSize(2);
+    };
+    // Queries of another length than the keys stay, and gather keys and values.
+    if (positions(0) == positions(1))
+      op->setAttr(attr::kRing, UnitAttr::get(op->getContext()));
+  });
+}
+
 ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   findInputs();
   findHidden();

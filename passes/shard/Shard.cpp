@@ -39,6 +39,7 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       func.emitError(loaded.error());
       return signalPassFailure();
     }
+    markRings(func, *degrees);
     ProgramFacts facts(func);
     if (failed(markStages(facts, *loaded, *degrees)))
       return signalPassFailure();

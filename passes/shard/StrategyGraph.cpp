@@ -510,9 +510,6 @@ cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const cost::Cluster &cluster,
                                              const ShardDegrees &degrees) {
   ShardChoices choices;
-  if (degrees.cp > 1 && degrees.cpKind == CpKind::ring)
-    return cost::Error{"cp_kind=ring is not available in this build: expected "
-                       "cp_kind=ulysses"};
   std::vector<MeshAxis> axes = axesOf(degrees);
   for (AxisRole role : {AxisRole::tensor, AxisRole::sequence})
     for (const MeshAxis &axis : axes) {

@@ -100,6 +100,10 @@ private:
   void findWeights();
 };
 
+/// Marks attention that can run as a ring (`dpc.ring`) where the degrees ask
+/// for it. Stands before ProgramFacts: the mark changes the op's rule.
+void markRings(mlir::func::FuncOp func, const ShardDegrees &degrees);
+
 /// Solves for the choices. The error names what made it fail.
 cost::Result<ShardChoices> chooseShards(const ProgramFacts &facts,
                                         const cost::Cluster &cluster,

@@ -23,12 +23,14 @@ func.func @unused_collectives_stay(%x: tensor<4x8xf32>) {
   // CHECK-NEXT: dpc.all_gather
   // CHECK-NEXT: dpc.reduce_scatter
   // CHECK-NEXT: dpc.all_to_all
+  // CHECK-NEXT: dpc.ring_shift
   // CHECK-NEXT: return
   %0 = dpc.all_reduce sum %x axes = ["dp"] : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = dpc.all_reduce sum %x axes = ["dp"] : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %2 = dpc.all_gather %x axes = ["dp"] : tensor<4x8xf32> -> tensor<4x4x8xf32>
   %3 = dpc.reduce_scatter sum %x axes = ["dp"] : tensor<4x8xf32> -> tensor<8xf32>
   %4 = dpc.all_to_all %x axes = ["dp"] : tensor<4x8xf32> -> tensor<4x8xf32>
+  %5 = dpc.ring_shift %x axes = ["dp"] : tensor<4x8xf32> -> tensor<4x8xf32>
   return
 }
 

@@ -90,6 +90,22 @@ func.func @all_to_all_over_no_axis(%x: tensor<4x8xf32>) {
 
 // -----
 
+func.func @ring_shift_keeps_the_type(%x: tensor<4x8xf32>) {
+  // expected-error @below {{'dpc.ring_shift' op (C1) result has type 'tensor<8x4xf32>', expected 'tensor<4x8xf32>'}}
+  %0 = dpc.ring_shift %x axes = ["cp"] : tensor<4x8xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @ring_shift_over_no_axis(%x: tensor<4x8xf32>) {
+  // expected-error @below {{'dpc.ring_shift' op (C2) no axes}}
+  %0 = dpc.ring_shift %x axes = [] : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 func.func @rank_slice_takes_a_stack(%x: tensor<4x8x16xf32>) {
   // expected-error @below {{'dpc.rank_slice' op (C1) operand has type 'tensor<4x8x16xf32>', expected 'tensor<4x8x16xf64>'}}
   %0 = dpc.rank_slice %x axes = ["tp"] : tensor<4x8x16xf32> -> tensor<8x16xf64>

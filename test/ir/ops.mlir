@@ -298,6 +298,13 @@ func.func @all_to_all(%0: tensor<4x8x16xf32>) -> tensor<4x8x16xf32> {
   return %1 : tensor<4x8x16xf32>
 }
 
+// CHECK-LABEL: func.func @ring_shift(
+func.func @ring_shift(%0: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: dpc.ring_shift %arg0 axes = ["cp"] : tensor<8x16xf32> -> tensor<8x16xf32>
+  %1 = dpc.ring_shift %0 axes = ["cp"] : tensor<8x16xf32> -> tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}
+
 // CHECK-LABEL: func.func @send_and_recv(
 func.func @send_and_recv(%0: tensor<8x16xf32>) -> tensor<8x16xf32> {
   // CHECK: dpc.send %arg0 to = 1 tag = 7 : tensor<8x16xf32>

@@ -199,6 +199,9 @@ RankRun::combineGroup(Operation *op, int64_t rank,
           out[m * piece + j] = in[j];
         else if (isa<AllToAllOp>(op))
           out[m * piece + j] = in[self * piece + j];
+        else if (isa<RingShiftOp>(op))
+          out[j] = m == (self + members.size() - 1) % members.size() ? in[j]
+                                                                     : out[j];
         else {
           auto kind = op->getAttrOfType<ReduceKindAttr>("kind").getValue();
           double x = in[isa<ReduceScatterOp>(op) ? self * piece + j : j];
@@ -234,7 +237,8 @@ void RankRun::accumulate(Operation *op) {
 }
 
 void RankRun::runOp(Operation *op) {
-  if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
+  if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp>(
+          op))
     return runCollective(op);
   if (isa<AccumulateOp>(op))
     return accumulate(op);
