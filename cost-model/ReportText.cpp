@@ -92,8 +92,15 @@ static std::string formatTable(const std::vector<Row> &rows,
                        pad(row.strategy, strategy, false) + "  " +
                        pad(row.step, step, true) + "  " +
                        pad(row.memory, memory, true) + "  " +
-                       pad(row.exposed, exposed, true) + "  " + row.why;
-    text += cut(line, width) + "\n";
+                       pad(row.exposed, exposed, true) + "  ";
+    // Too little room for a reason: it gets a line of its own.
+    constexpr size_t kReason = 60;
+    bool isNarrow = i > 0 && line.size() + row.why.size() > width &&
+                    line.size() + kReason > width;
+    if (isNarrow)
+      text += cut(line, width) + "\n" + cut("      " + row.why, width) + "\n";
+    else
+      text += cut(line + row.why, width) + "\n";
     if (i == numCandidates && i + 1 < all.size())
       text += "  baselines\n";
   }
