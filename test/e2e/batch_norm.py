@@ -27,7 +27,7 @@ class BatchNorm(unittest.TestCase):
         return plan, " ".join(e2e.read_report(plan)["remarks"])
 
     def test_running_means_move(self):
-        for strategy, ranks in (("dp=1", 1), ("dp=2,tp=2,zero=3", 4)):
+        for strategy, ranks in (("dp=1", 1), ("dp=2,tp=2,zero=3", 4), ("pp=2", 2)):
             plan, _ = self.compile(strategy, ranks, "--verify=off")
             e2e.must([e2e.tool("dpc-run"), plan, f"--batches={MODEL}/batches", f"--steps={ORACLE['steps']}",
                       f"--save-params={plan}.safetensors"])
@@ -44,7 +44,7 @@ class BatchNorm(unittest.TestCase):
 
     def test_micro_batches_are_as_on_one_device(self):
         """Each is normalized by its own statistics, which span the ranks: verified, with a remark."""
-        for strategy, ranks in (("dp=1,micro_batch=4", 1), ("dp=2,micro_batch=2", 2)):
+        for strategy, ranks in (("dp=1,micro_batch=4", 1), ("dp=2,micro_batch=2", 2), ("pp=2,micro_batch=4", 2)):
             _, remarks = self.compile(strategy, ranks, "--verify=on")
             self.assertIn("statistics over each of 2 micro-batches", remarks)
             self.assertIn("verified", remarks)
