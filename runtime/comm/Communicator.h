@@ -60,6 +60,9 @@ public:
                       int64_t tag) = 0;
   virtual Status recv(int group, void *data, int64_t bytes, int peer,
                       int64_t tag) = 0;
+  /// Returns once no copy of a message that this rank sent is kept: before
+  /// that, as many bytes as were sent since the last call may be.
+  virtual Status finishSends() = 0;
   virtual Status barrier(int group) = 0;
 
   /// Makes the calls of the other ranks fail: this rank will not come.

@@ -113,11 +113,12 @@ public:
     double deadline = nowSeconds() + options.timeoutSeconds;
     for (int64_t polls = 0; !sends.empty() && nowSeconds() < deadline;
          ++polls) {
-      finishSends();
+      dropFinishedSends();
       rest(polls);
     }
-    if (!sends.empty())
-      new std::deque<PendingSend>(std::move(sends));
+    for (auto *list : {&sends, &noteSends})
+      if (!list->empty())
+        new std::deque<PendingSend>(std::move(*list));
   }
 
   int rank() const override { return rankIndex; }
@@ -206,9 +207,10 @@ public:
               int64_t tag) override {
     DPC_TRY(fitsCount("send", bytes));
     DPC_TRY(fitsTag("send", tag));
-    finishSends();
+    dropFinishedSends();
     const auto *from = static_cast<const char *>(data);
     PendingSend &pending = sends.emplace_back();
+    pending.to = at(group).ranks[peer];
     pending.data.assign(from, from + bytes);
     return check("send", MPI_Isend(pending.data.data(), static_cast<int>(bytes),
                                    MPI_BYTE, peer, static_cast<int>(tag),
@@ -230,7 +232,7 @@ public:
       DPC_TRY(check("recv", MPI_Test(&request, &done, MPI_STATUS_IGNORE)));
       if (done)
         return Status::success();
-      finishSends();
+      dropFinishedSends();
       if (polls > kBusyPolls) {
         if (nowSeconds() > deadline)
           return missing("recv with tag " + std::to_string(tag),
@@ -238,6 +240,19 @@ public:
         rest(polls);
       }
     }
+  }
+
+  Status finishSends() override {
+    double deadline = nowSeconds() + options.timeoutSeconds;
+    for (int64_t polls = 0; !sends.empty(); ++polls) {
+      dropFinishedSends();
+      if (polls > kBusyPolls) {
+        if (nowSeconds() > deadline)
+          return missing("send", {sends.front().to});
+        rest(polls);
+      }
+    }
+    return Status::success();
   }
 
   Status barrier(int group) override {
@@ -257,6 +272,7 @@ private:
   static constexpr int64_t kMaxCount = int64_t(1) << 28;
 
   struct PendingSend {
+    int to = 0; ///< rank in the world
     std::vector<char> data;
     MPI_Request request = MPI_REQUEST_NULL;
   };
@@ -295,7 +311,7 @@ private:
     GroupComm &g = at(group);
     ++g.calls;
     if (g.ranks.size() > 1)
-      finishSends();
+      dropFinishedSends();
     MPI_Request request;
     DPC_TRY(check(name, start(g.comm, &request)));
     double began = 0,
@@ -335,7 +351,7 @@ private:
     for (int rank : g.ranks) {
       if (rank == rankIndex)
         continue;
-      PendingSend &pending = sends.emplace_back();
+      PendingSend &pending = noteSends.emplace_back();
       Note note{group, g.calls};
       pending.data.resize(sizeof note);
       std::memcpy(pending.data.data(), &note, sizeof note);
@@ -377,14 +393,15 @@ private:
                                (list.empty() ? "(all came late)" : list)};
   }
 
-  void finishSends() {
-    while (!sends.empty()) {
-      int done = 0;
-      MPI_Test(&sends.front().request, &done, MPI_STATUS_IGNORE);
-      if (!done)
-        return;
-      sends.pop_front();
-    }
+  void dropFinishedSends() {
+    for (auto *list : {&sends, &noteSends})
+      while (!list->empty()) {
+        int done = 0;
+        MPI_Test(&list->front().request, &done, MPI_STATUS_IGNORE);
+        if (!done)
+          break;
+        list->pop_front();
+      }
   }
 
   CommOptions options;
@@ -392,7 +409,8 @@ private:
   int64_t tagLimit = 32767; ///< what MPI promises at least
   MPI_Comm notes = MPI_COMM_NULL;
   std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
-  std::deque<PendingSend> sends; ///< addresses stay while growing at the end
+  /// Addresses stay while growing at the end.
+  std::deque<PendingSend> sends, noteSends;
 };
 
 void finalizeMpi() {

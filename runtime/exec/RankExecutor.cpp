@@ -174,6 +174,12 @@ Status RankExecutor::runStep(const StepData &data) {
   runQueue(Queue::Compute);
   if (hasComm)
     finished.waitUntil([&] { return finished.load() >= goal; });
+  // All that is sent in a step is received in it, so this waits for no later
+  // one, and copies of messages never pile up over steps.
+  if (program.sends && !failed)
+    if (Status status = comm.finishSends(); !status.ok())
+      fail(Status(status.code(), "step " + std::to_string(data.step) + ": " +
+                                     status.message()));
   if (!failed)
     takeOutputs();
   std::lock_guard lock(mutex);
@@ -217,6 +223,12 @@ std::string RankExecutor::placeIn(const Task &task) const {
          std::to_string(task.entry->microBatch) + ", ";
 }
 
+static std::string lineOf(const Task &task) {
+  if (task.ledgerLine < 0)
+    return "";
+  return " (ledger line " + std::to_string(task.ledgerLine) + ")";
+}
+
 Status RankExecutor::runTask(const Task &task) {
   Status status = std::visit(OpRunner{*this, task}, task.instruction->op);
   if (status.ok() || status.code() == Code::Cancelled)
@@ -225,7 +237,7 @@ Status RankExecutor::runTask(const Task &task) {
                          ? std::string(opName(task.instruction->op))
                          : task.instruction->name;
   return Status(status.code(), "step " + std::to_string(step->step) + ", " +
-                                   placeIn(task) + what + ": " +
+                                   placeIn(task) + what + lineOf(task) + ": " +
                                    status.message());
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/exec/RankProgram.h"
 
+#include "runtime/plan/Ledger.h"
+
 #include <map>
 
 namespace dpc::rt {
@@ -31,6 +33,9 @@ private:
     Task task;
     task.instruction = &instruction;
     task.entry = &entry;
+    if (meetsOthers(plan, instruction.op, rank))
+      task.ledgerLine = ledgerLines++;
+    program.sends |= std::holds_alternative<SendOp>(instruction.op);
     // Signals so far: the run that precedes this one in the schedule. None
     // yet means nothing to wait for.
     for (int event : instruction.waits)
@@ -65,6 +70,7 @@ private:
   const KernelLibrary &kernels;
   bool overlap;
   RankProgram program;
+  int64_t ledgerLines = 0;
   std::map<int, int> eventIndex;
   std::map<int, uint32_t> signalled;
 };

@@ -21,7 +21,8 @@ struct Task {
   const Instruction *instruction = nullptr;
   const ScheduleEntry *entry = nullptr;
   std::vector<EventWait> waits;
-  int signals = -1; ///< dense index, or -1
+  int signals = -1;        ///< dense index, or -1
+  int64_t ledgerLine = -1; ///< see Ledger.h; -1 where it meets nobody
   // KernelOp:
   KernelFunction function = nullptr;
   std::vector<void *> pointers;
@@ -33,6 +34,7 @@ struct Task {
 struct RankProgram {
   std::vector<Task> queues[2]; ///< by Queue
   int events = 0;
+  bool sends = false; ///< a task is a send
 };
 
 /// Unrolls the schedule of `rank` of a valid plan over `arena`. Fails when

@@ -12,7 +12,7 @@ COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --train -
     --momentum --clip-grad-norm --lr-schedule --precision --strategy --objective --top --frozen --trainable --target-cpu --init --emit
     --verify --dump-ir-dir --calibrate --device-file --help""".split()
 RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
-    --trace --help""".split()
+    --trace --dump-ledger --help""".split()
 
 
 class Help(unittest.TestCase):

@@ -76,6 +76,12 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--outputs", o.outputs,
                  "DIR for the last step's outputs, one NAME.npy each")
       ->type_name("DIR");
+  app.add_option("--dump-ledger", o.ledgers,
+                 "write what each rank communicates in a step, in order, to "
+                 "DIR/rank-N.txt (default PLAN/ledger), and do not run: to lay "
+                 "beside a hang, whose message names the line")
+      ->type_name("DIR")
+      ->expected(0, 1);
   app.add_option("--trace", o.trace,
                  "FILE.json: Chrome trace of every instruction")
       ->type_name("FILE");
@@ -92,6 +98,8 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addOutputOptions(app, o);
   try {
     app.parse(argc, argv);
+    if (app.count("--dump-ledger") > 0 && o.ledgers.empty())
+      o.ledgers = o.plan + "/ledger";
     return true;
   } catch (const CLI::ParseError &error) {
     bool isHelp = error.get_exit_code() == 0;

@@ -18,6 +18,7 @@ struct RunOptions {
   int threads = 0;
   bool poison = false;
   bool noOverlap = false;
+  std::string ledgers; ///< folder for --dump-ledger, "" without it
 };
 
 /// Parses argv. Returns true to go on; else `exitCode` is what to exit with

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Launch.h"
+#include "runtime/plan/Ledger.h"
+#include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/Job.h"
 #include "tools/dpc-run/Options.h"
 
@@ -91,12 +93,27 @@ static int runMpi(const RunOptions &options) {
   return agree(comm, status) ? 0 : 1;
 }
 
+/// The plan says it all: nothing is run, and one process is enough.
+static int dumpLedgers(const RunOptions &options, bool speaks) {
+  if (!speaks)
+    return 0;
+  Expected<Plan> plan = readPlan(options.plan);
+  Status status = plan ? writeLedgers(*plan, options.ledgers) : plan.status();
+  if (!status.ok())
+    return printError(status.message());
+  std::printf("wrote %s/rank-N.txt of %lld ranks\n", options.ledgers.c_str(),
+              static_cast<long long>(plan->ranks()));
+  return 0;
+}
+
 static int runMain(int argc, char **argv) {
   RunOptions options;
   int exitCode = 0;
   if (!parseOptions(argc, argv, options, exitCode))
     return exitCode;
   Launch launch = detectLaunch();
+  if (!options.ledgers.empty())
+    return dumpLedgers(options, launch.rank == 0);
   if (options.comm.empty())
     options.comm = launch.size > 1 ? "mpi" : "local";
   std::string wrong;

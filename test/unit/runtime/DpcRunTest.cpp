@@ -2,6 +2,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Safetensors.h"
+#include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -218,6 +219,21 @@ TEST_F(DpcRun, BadPlansGetOneLine) {
   std::get<MatmulOp>(plan.phases["forward"][1].op).k = 400;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
   expectError(run("plan"), "plan/plan.json: forward[1] (matmul): lda is 4");
+}
+
+TEST_F(DpcRun, DumpsLedgers) {
+  Ran ran = run("plan --dump-ledger=ledgers");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_NE(ran.out.find("ledgers/rank-N.txt of 2 ranks"), std::string::npos);
+  std::string text = read("ledgers/rank-1.txt");
+  EXPECT_EQ(text, ledgerText(planFor(2), 1));
+  EXPECT_NE(text.find("\n0 update[0] micro_batch=0 all_reduce"),
+            std::string::npos)
+      << text;
+  EXPECT_FALSE(std::filesystem::exists(at("ledgers/rank-2.txt")));
+  EXPECT_EQ(run("plan --dump-ledger").exitCode, 0);
+  EXPECT_EQ(read("plan/ledger/rank-1.txt"), text);
+  expectError(run("plan --dump-ledger=/dev/null/x"), "/dev/null/x");
 }
 
 TEST_F(DpcRun, MpirunErrorsAreSaidOnce) {

@@ -1,12 +1,12 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -14,8 +14,10 @@ namespace dpc::rt {
 namespace {
 
 using test::addBuffer;
+using test::at;
 using test::leastSquares;
-using test::twoStages;
+using test::Mutation;
+using test::op;
 
 TEST(Plan, GroupsPartitionTheRanks) {
   Mesh mesh{{{"dp", 2}, {"tp", 3}}, 1};
@@ -157,23 +159,6 @@ TEST(PlanJson, RefusesBrokenText) {
 // Mutations: each changes one thing of a valid plan and must be refused with
 // a message that names it.
 //===----------------------------------------------------------------------===//
-
-struct Mutation {
-  const char *name;
-  std::function<void(Plan &)> change;
-  const char *message; ///< a part of it
-};
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
-void PrintTo(const Mutation &mutation, std::ostream *out) {
-  *out << mutation.name;
-}
-
-Instruction &at(Plan &p, const char *phase, size_t index) {
-  return p.phases[phase][index];
-}
-template <typename Op> Op &op(Plan &p, const char *phase, size_t index) {
-  return std::get<Op>(at(p, phase, index).op);
-}
 
 class PlanMutation : public testing::TestWithParam<Mutation> {};
 
@@ -401,174 +386,6 @@ const Mutation kFlowMutations[] = {
      "outputs[0] \"loss\": buffer 2 does not hold it"},
 };
 INSTANTIATE_TEST_SUITE_P(Flow, PlanMutation, testing::ValuesIn(kFlowMutations),
-                         [](const auto &info) { return info.param.name; });
-
-//===----------------------------------------------------------------------===//
-// The same for a plan of two stages.
-//===----------------------------------------------------------------------===//
-
-TEST(PlanJson, RoundTripsStages) {
-  Plan plan = twoStages(2, 2);
-  ASSERT_EQ(validatePlan(plan, "p").message(), "");
-  std::string text = planToJson(plan);
-  Expected<Plan> back = planFromJson(text, "p");
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(planToJson(*back), text);
-}
-
-TEST(Plan, PhaseNames) {
-  Mesh one{{{"dp", 2}}, 1}, two{{{"pp", 4}}, 1};
-  EXPECT_EQ((PhaseName{0, PhaseKind::Weight, 0}.text(one)), "weight");
-  EXPECT_EQ((PhaseName{2, PhaseKind::Backward, 1}.text(two)), "s2.backward.1");
-  auto name = PhaseName::parse("s2.backward.1", two);
-  ASSERT_TRUE(name);
-  EXPECT_EQ(name->stage, 2);
-  EXPECT_EQ(name->kind, PhaseKind::Backward);
-  EXPECT_EQ(name->chunk, 1);
-  EXPECT_TRUE(PhaseName::parse("forward.3", one));
-  for (const char *text : {"", "s2", "s2.", "s4.forward", "s1.forward.0",
-                           "s1.forward.01", "s1.update.1", "forward", "s.setup",
-                           "s1.forward.1.1", "s-1.forward", "s1.Forward"})
-    EXPECT_FALSE(PhaseName::parse(text, two)) << text;
-  for (const char *text : {"s0.forward", "forward.0", "setup.1", "forward."})
-    EXPECT_FALSE(PhaseName::parse(text, one)) << text;
-}
-
-class StageMutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(StageMutation, IsRefused) {
-  Plan plan = twoStages(2, 2);
-  GetParam().change(plan);
-  Status status = validatePlan(plan, "plan.json");
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
-      << status.message();
-}
-
-const Mutation kStageMutations[] = {
-    {"arenas", [](Plan &p) { p.arenaBytes.pop_back(); },
-     "arena_bytes has 1 numbers, the mesh has 2 stages"},
-    {"arenaSmall", [](Plan &p) { p.arenaBytes[1] -= 64; }, "arena_bytes"},
-    {"frameId", [](Plan &p) { p.frames[1].id = 0; }, "frames[1]: id is 0"},
-    {"frameStage", [](Plan &p) { p.frames[1].stage = 2; },
-     "frames[1]: stage is 2"},
-    {"frameTwice",
-     [](Plan &p) {
-       p.frames.push_back(p.frames[1]);
-       p.frames.back().id = 2;
-     },
-     "frames[2]: stage 1 has a frame of chunk 0 already"},
-    {"frameOverlap",
-     [](Plan &p) {
-       p.frames.push_back(p.frames[1]);
-       p.frames.back().id = 2;
-       p.frames.back().chunk = 1;
-     },
-     "frames[2]: shares bytes with frame 1"},
-    {"frameChunk", [](Plan &p) { p.frames[0].chunk = -1; }, "chunk is -1"},
-    {"frameBytes", [](Plan &p) { p.frames[0].bytes += 4; }, "multiples of 64"},
-    {"frameCount", [](Plan &p) { p.frames[0].count = 3; }, "count is 3"},
-    {"frameNone", [](Plan &p) { p.frames[0].count = 0; }, "count is 0"},
-    {"bufferStage", [](Plan &p) { p.buffers[0].stage = 2; }, "stage is 2"},
-    {"bufferFrame", [](Plan &p) { p.buffers[3].frame = 1; },
-     "frame is 1, expected a frame of stage 0"},
-    {"bufferInFrame", [](Plan &p) { p.buffers[3].offset = 4096; },
-     "passes the frame's end"},
-    {"persistentInFrame",
-     [](Plan &p) {
-       p.buffers[0].frame = 0;
-       p.buffers[0].offset = 0;
-     },
-     "but the buffer persists"},
-    {"copyStage", [](Plan &p) { p.tensors[1].copies = {1}; },
-     "copies: stage 0 has the value already"},
-    {"copyShape", [](Plan &p) { p.tensors[0].copies = {6}; },
-     "copies: layout gives shards"},
-    {"layoutOverStages",
-     [](Plan &p) { p.tensors[0].layout.dims[0][0].axes = {"pp"}; },
-     "layout mentions pp"},
-    {"phaseWithoutStage", [](Plan &p) { p.phases["forward"] = {}; },
-     "\"forward\" is not sSTAGE. and setup, forward"},
-    {"otherStagesBuffer",
-     [](Plan &p) { op<FillOp>(p, "s0.setup", 0).buffer = 8; },
-     "s0.setup[0] (fill): buffer 8 is of stage 1"},
-    {"otherStagesEvent", [](Plan &p) { at(p, "s0.forward", 1).waits = {10}; },
-     "waits for event 10, which stage 1 signals"},
-    {"otherStagesPhase", [](Plan &p) { p.schedule[3][1].phase = "s0.forward"; },
-     "schedule[3][1]: phase is \"s0.forward\", the rank is of stage 1"},
-    {"noSlot", [](Plan &p) { p.schedule[0][1].slots = {}; },
-     "schedule[0][1]: slots lacks frame 0"},
-    {"slotFrame", [](Plan &p) { p.schedule[0][1].slots[0].frame = 1; },
-     "slots names frame 1"},
-    {"slotPastEnd", [](Plan &p) { p.schedule[0][1].slots[0].slot = 2; },
-     "slot is 2, frame 0 has 2"},
-    {"slotShared",
-     [](Plan &p) {
-       for (auto &schedule : p.schedule)
-         for (ScheduleEntry &entry : schedule)
-           for (FrameSlot &slot : entry.slots)
-             slot.slot = 0;
-     },
-     "of micro-batch 0, but its slot was given to micro-batch 1"},
-    {"slotForgotten",
-     [](Plan &p) {
-       for (int rank : {0, 1})
-         std::swap(p.schedule[rank][3].slots, p.schedule[rank][4].slots);
-     },
-     "its slot was given to"},
-    {"sendUnordered", [](Plan &p) { at(p, "s0.forward", 1).waits = {}; },
-     "s0.forward[1] (matmul): touches buffer 4 \"y\" while the other queue "
-     "reads"},
-    {"recvUnordered", [](Plan &p) { at(p, "s0.backward", 0).waits = {}; },
-     "s0.backward[0] (recv): touches buffer 5"},
-    {"tag", [](Plan &p) { op<RecvOp>(p, "s1.forward", 0).tag = 3; },
-     "s0.backward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
-     "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
-    {"tagNegative", [](Plan &p) { op<SendOp>(p, "s0.forward", 2).tag = -1; },
-     "tag is -1"},
-    {"neverReceived",
-     [](Plan &p) {
-       p.phases["s0.update"].push_back(p.phases["s0.forward"][2]);
-       p.phases["s0.update"].back().signals = -1;
-     },
-     "never received"},
-    {"bytesDiffer",
-     [](Plan &p) {
-       p.buffers[4].shape[0] = 1;
-       p.buffers[4].bytes = 12;
-       op<MatmulOp>(p, "s0.forward", 1).m = 1;
-     },
-     "it expects 24 bytes, s0.forward[2] (send) of micro-batch 0 of rank 1 "
-     "sends 12"},
-    {"deadlock",
-     [](Plan &p) {
-       // Stage 0 wants the gradient before it sends what it is a gradient of.
-       auto &forward = p.phases["s0.forward"], &back = p.phases["s0.backward"];
-       forward.insert(forward.begin(), back.front());
-       back.erase(back.begin());
-     },
-     "s0.forward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
-     "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
-    {"collectivesDiffer",
-     [](Plan &p) {
-       op<AllReduceOp>(p, "s0.update", 0).group = 0;
-       op<AllReduceOp>(p, "s1.update", 0).group = 0;
-     },
-     "s0.update[0] (all_reduce): rank 0 would wait for ever here of "
-     "micro-batch 0 (all_reduce sum 48 bytes of f32 of micro-batch 0): rank 2 "
-     "waits at s1.update[0] (all_reduce)"},
-    {"outputInFrame",
-     [](Plan &p) {
-       p.outputs[0].globalShape = {4, 2};
-       p.outputs[0].layout = Layout::replicated({4, 2});
-       p.outputs[0].buffer = 10;
-       p.buffers[10].shape = {4, 2};
-       p.buffers[10].bytes = 32;
-     },
-     "is in a frame, but no store_output takes it"},
-};
-INSTANTIATE_TEST_SUITE_P(Stages, StageMutation,
-                         testing::ValuesIn(kStageMutations),
                          [](const auto &info) { return info.param.name; });
 
 } // namespace

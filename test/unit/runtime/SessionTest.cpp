@@ -120,9 +120,11 @@ TEST(Session, AStageThatSendsLateIsNamed) {
   request.timeoutSeconds = 0.2;
   request.init = *InitChoice::parse("random:1");
   Expected<RunResult> result = runPlan(plan, ".", kernels, request);
-  EXPECT_EQ(result.status().message(),
-            "step 1, s1.forward of micro-batch 0, recv y: rank 1 waited 0.2 s "
-            "in recv with tag 2 for rank 0");
+  EXPECT_EQ(
+      result.status().message(),
+      "step 1, s1.forward of micro-batch 0, recv y (ledger line 0): rank 1 "
+      "waited 0.2 s "
+      "in recv with tag 2 for rank 0");
 }
 
 TEST(Session, PoisonReachesWhatReadsPadding) {
@@ -212,7 +214,8 @@ TEST(Session, ALateRankEndsTheRunAndIsNamed) {
   request.timeoutSeconds = 0.2;
   Expected<RunResult> result = runPlan(plan, ".", kernels, request);
   EXPECT_EQ(result.status().message(),
-            "step 1, reduce gradient: rank 0 waited 0.2 s in all_reduce for "
+            "step 1, reduce gradient (ledger line 0): rank 0 waited 0.2 s in "
+            "all_reduce for "
             "rank 1");
 }
 
