@@ -9,8 +9,8 @@
 //   * what lives in one phase only takes bytes of that phase's frame that are
 //     not in use meanwhile, if there are enough: the slot is the micro-batch's
 //     anyway;
-//   * the frames, whole, and all the rest are packed into the arena, frames and
-//     sums living through the loop.
+//   * the frames, whole, and all the rest are packed into the arena; frames,
+//     sums, and what comes from other stages live through the loop.
 // A buffer of a communication lives until a computation of the same phase
 // waits for it, or to the end of the phase. What takes its bytes later in the
 // schedule waits for it (completeEvents).
@@ -95,6 +95,10 @@ private:
   bool inLoop(int64_t i) const {
     return items[i].phase > 0 && items[i].phase < update;
   }
+  bool isAlongStages(int group) const {
+    return plan.groups[group].axes ==
+           std::vector<std::string>{rt::kPipelineAxis};
+  }
   int64_t endOf(int64_t i, const std::vector<int64_t> &waiters) const;
   void stretch(Lifetime &life) const;
 
@@ -103,7 +107,7 @@ private:
   int update;
   bool hasFrames;
   std::vector<Lifetime> lives;
-  std::vector<bool> isReceived; ///< in the loop
+  std::vector<bool> isReceived; ///< in the loop, from another stage
   std::vector<int64_t> lastOf;  ///< item of a phase
   int64_t loopBegin = -1, loopEnd = -1;
 };
@@ -151,7 +155,8 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
         life.last = std::max(life.last, endOf(i, waiters));
       }
     if (auto *recv = std::get_if<rt::RecvOp>(&items[i].instruction.op))
-      isReceived[rootOfBuffer(plan, recv->buffer)] = hasFrames && inLoop(i);
+      isReceived[rootOfBuffer(plan, recv->buffer)] =
+          hasFrames && inLoop(i) && isAlongStages(recv->group);
   }
   for (int id : outputsAtEnd)
     lives[id].last = count;
