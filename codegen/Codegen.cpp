@@ -79,7 +79,7 @@ void registerLoweringModels(DialectRegistry &registry) {
            CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,
            AttentionScoresGradOp>(context);
     attach<LoweringKind::kernel, MaxPoolOp, MaxPoolGradOp, ReduceOp, SoftmaxOp,
-           SoftmaxGradOp, NormOp, NormGradOp, EmbeddingGradOp,
+           SoftmaxGradOp, NormOp, NormGradOp, TopKOp, CumSumOp, EmbeddingGradOp,
            CrossEntropySumsOp, AccumulateOp, SumSquaresOp, AttentionProbsOp,
            KernelOp>(context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,

@@ -138,12 +138,16 @@ private:
                        bool before);
   void softmaxRow(SoftmaxOp op, llvm::ArrayRef<Index> row);
   void softmaxGradRow(SoftmaxGradOp op, llvm::ArrayRef<Index> row);
+  void topkRow(TopKOp op, llvm::ArrayRef<Index> row);
+  void cumsumRow(CumSumOp op, llvm::ArrayRef<Index> row);
   void normRow(NormOp op, llvm::ArrayRef<Index> row);
   void normGradRow(NormGradOp op, llvm::ArrayRef<Index> row);
   void probsRow(AttentionProbsOp op, llvm::ArrayRef<Index> row);
   void zeroBeyond(mlir::Value limit, int64_t size, const MemoryRef &target,
                   mlir::Type type, llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);
+  /// The memory of a value that the kernel yields, or null.
+  const MemoryRef *targetOf(mlir::Value value) const;
   mlir::Value maskTerm(mlir::Value mask, llvm::ArrayRef<Index> indices);
 
   // Pools (PoolKernels.cpp).

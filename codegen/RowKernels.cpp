@@ -19,7 +19,7 @@ static Type elementOf(Value value) {
 Operation *findRowOp(KernelOp kernel) {
   for (Operation &op : kernel.getBody().front())
     if (isa<SoftmaxOp, SoftmaxGradOp, NormOp, NormGradOp, AttentionProbsOp,
-            CrossEntropySumsOp>(op))
+            CrossEntropySumsOp, TopKOp, CumSumOp>(op))
       return &op;
   return nullptr;
 }
@@ -62,6 +62,8 @@ void KernelEmitter::emitRow(Operation *rowOp, ArrayRef<Index> row) {
   TypeSwitch<Operation *>(rowOp)
       .Case([&](SoftmaxOp op) { softmaxRow(op, row); })
       .Case([&](SoftmaxGradOp op) { softmaxGradRow(op, row); })
+      .Case([&](TopKOp op) { topkRow(op, row); })
+      .Case([&](CumSumOp op) { cumsumRow(op, row); })
       .Case([&](NormOp op) { normRow(op, row); })
       .Case([&](NormGradOp op) { normGradRow(op, row); })
       .Case([&](AttentionProbsOp op) { probsRow(op, row); })
@@ -155,6 +157,82 @@ void KernelEmitter::softmaxGradRow(SoftmaxGradOp op, ArrayRef<Index> row) {
     Value y = at(op.getY(), indices);
     return math.mul(y, math.sub(at(op.getDy(), indices), sum));
   };
+}
+
+const MemoryRef *KernelEmitter::targetOf(Value value) const {
+  const auto *it = llvm::find(yields, value);
+  return it == yields.end() ? nullptr : &outputs[it - yields.begin()];
+}
+
+// One pass over the row per pick: the best element that comes after the last
+// pick in the order (value, position). Rows of experts are short.
+void KernelEmitter::topkRow(TopKOp op, ArrayRef<Index> row) {
+  Type type = elementOf(op.getX());
+  bool smallest = op.getSmallest();
+  CompareKind before = smallest ? CompareKind::lt : CompareKind::gt;
+  ReduceKind worst = smallest ? ReduceKind::min : ReduceKind::max;
+  ReduceKind best = smallest ? ReduceKind::max : ReduceKind::min;
+  Value none = constantI64(b, -1);
+  auto pick = [&](Index, ValueRange last) {
+    return spaceFold(
+        shapeOf(op.getX()).back(), ValueRange{math.neutral(worst, type), none},
+        [&](Index i, ValueRange found) -> SmallVector<Value> {
+          Value x = at(op.getX(), append(row, i));
+          Value position = space.materialize(b, i);
+          auto less = [&](Value a, Value c) {
+            return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, a, c);
+          };
+          Value later = arith::AndIOp::create(
+              b, math.compare(CompareKind::eq, x, last[0]),
+              less(last[1], position));
+          later =
+              arith::OrIOp::create(b, math.compare(before, last[0], x), later);
+          Value better = arith::OrIOp::create(
+              b, math.compare(before, x, found[0]),
+              arith::AndIOp::create(b, less(found[1], constantI64(b, 0)),
+                                    math.compare(CompareKind::eq, x, x)));
+          Value take = arith::AndIOp::create(b, later, better);
+          return {arith::SelectOp::create(b, take, x, found[0]),
+                  arith::SelectOp::create(b, take, position, found[1])};
+        });
+  };
+  const MemoryRef *values = targetOf(op.getValues());
+  const MemoryRef *indices = targetOf(op.getIndices());
+  spaceFold(shapeOf(op.getValues()).back(),
+            ValueRange{math.neutral(best, type), none},
+            [&](Index j, ValueRange last) -> SmallVector<Value> {
+              SmallVector<Value> picked = pick(j, last);
+              if (values)
+                store(picked[0], *values, append(row, j));
+              if (indices)
+                store(picked[1], *indices, append(row, j));
+              return picked;
+            });
+  if (values)
+    stored[op.getValues()] = *values;
+  if (indices)
+    stored[op.getIndices()] = *indices;
+}
+
+void KernelEmitter::cumsumRow(CumSumOp op, ArrayRef<Index> row) {
+  int64_t size = shapeOf(op.getX()).back();
+  const MemoryRef *target = targetOf(op.getResult());
+  if (!target) {
+    op->emitOpError("must be a result of its kernel");
+    failed = true;
+    return;
+  }
+  spaceFold(size, math.constant(elementOf(op.getX()), 0),
+            [&](Index i, ValueRange carried) -> SmallVector<Value> {
+              if (op.getReverse())
+                i = LoopSpace::opaque(arith::SubIOp::create(
+                    b, constantI64(b, size - 1), space.materialize(b, i)));
+              Value sum = math.add(carried[0], at(op.getX(), append(row, i)));
+              store(op.getExclusive() ? carried[0] : sum, *target,
+                    append(row, i));
+              return {sum};
+            });
+  stored[op.getResult()] = *target;
 }
 
 // Two passes: the variance of the differences, so that a large mean costs no

@@ -153,6 +153,10 @@ double MatmulOp::getFlops() {
 double SoftmaxOp::getFlops() { return 5 * elements(getX()); }
 double SoftmaxGradOp::getFlops() { return 4 * elements(getY()); }
 
+/// One comparison per element and pick.
+double TopKOp::getFlops() { return elements(getX()) * size(getValues(), -1); }
+double CumSumOp::getFlops() { return elements(getX()); }
+
 double NormOp::getFlops() {
   return (getKind() == NormKind::layer ? 8 : 5) * elements(getX());
 }

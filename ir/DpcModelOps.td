@@ -145,6 +145,55 @@ def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad"> {
   }];
 }
 
+def Dpc_TopKOp : Dpc_Op<"topk"> {
+  let summary = "The k greatest (or smallest) elements of each row.";
+  let description = [{
+    Along the last dimension of x: `values` in descending order (ascending with
+    `smallest`) and their positions `indices`. Equal elements come in the order
+    of their positions; NaN is never picked, and where a row has too few other
+    elements the index is -1.
+
+    Example:
+
+    ```mlir
+    %v, %i = dpc.topk %x : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>
+    ```
+
+    Constraints:
+    * (C1) values have x's element type, indices elements of i64;
+    * (C2) values and indices have x's shape but for the last dimension, which
+      is between 1 and x's.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, UnitAttr:$smallest);
+  let results = (outs Dpc_Tensor:$values, Dpc_Tensor:$indices);
+  let assemblyFormat = [{
+    $x (`smallest` $smallest^)? attr-dict `:` type($x) `->` type($values) `,` type($indices)
+  }];
+}
+
+def Dpc_CumSumOp : Dpc_Op<"cumsum"> {
+  let summary = "Running sums along the last dimension.";
+  let description = [{
+    result[.., i] = sum of x[.., j] over j <= i; over j < i with `exclusive`;
+    from the other end with `reverse` (j >= i, or j > i). The gradient is the
+    same sum from the other end.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.cumsum %0 exclusive : tensor<4x16xf32> -> tensor<4x16xf32>
+    ```
+
+    Constraints:
+    * (C1) operand and result agree in shape and element type, rank at least 1.
+  }];
+  let arguments = (ins Dpc_Tensor:$x, UnitAttr:$exclusive, UnitAttr:$reverse);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $x (`exclusive` $exclusive^)? (`reverse` $reverse^)? attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
 def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
   let summary = "Negative log-likelihood of labels under softmax, per row.";
   let description = [{

@@ -40,6 +40,35 @@ LogicalResult SoftmaxGradOp::verify() {
   return checkLike(*this, "C1", "dx", getType(), y);
 }
 
+LogicalResult TopKOp::verify() {
+  RankedTensorType x = getX().getType(), values = getValues().getType();
+  RankedTensorType indices = getIndices().getType();
+  if (failed(checkElement(*this, "C1", "values", values, x.getElementType())))
+    return failure();
+  if (!indices.getElementType().isInteger(64))
+    return violates(*this, "C1")
+           << "indices have element type " << indices.getElementType()
+           << ", expected i64";
+  if (failed(checkMinRank(*this, "C2", "x", x, 1)) ||
+      failed(checkRank(*this, "C2", "values", values, x.getRank())))
+    return failure();
+  int64_t size = x.getShape().back(), count = values.getShape().back();
+  if (count < 1 || count > size)
+    return violates(*this, "C2")
+           << "cannot pick " << count << " of " << size << " elements";
+  llvm::SmallVector<int64_t> expected(x.getShape());
+  expected.back() = count;
+  if (failed(checkShape(*this, "C2", "values", values, expected)))
+    return failure();
+  return checkShape(*this, "C2", "indices", indices, expected);
+}
+
+LogicalResult CumSumOp::verify() {
+  if (failed(checkMinRank(*this, "C1", "operand", getX().getType(), 1)))
+    return failure();
+  return checkLike(*this, "C1", "result", getType(), getX().getType());
+}
+
 /// `value`, if any, is [last dimension of x] of x's element type.
 static LogicalResult checkColumns(Operation *op, StringRef name, Value value,
                                   RankedTensorType x) {

@@ -475,6 +475,29 @@ Val Emitter::softmax(Val x) {
       SoftmaxOp::create(builder, loc, x.type(), materialize(x)).getResult());
 }
 
+std::pair<Val, Val> Emitter::topk(Val x, int64_t k, bool largest) {
+  if (!x)
+    return {};
+  if (x.rank() == 0 || k < 1 || k > x.shape().back())
+    return {fail("cannot pick " + llvm::Twine(k) + " elements of each row of " +
+                 describe(x.type())),
+            Val()};
+  Shape shape(x.shape());
+  shape.back() = k;
+  auto op = TopKOp::create(builder, loc, typeOf(shape, x.element()),
+                           typeOf(shape, builder.getI64Type()), materialize(x),
+                           !largest);
+  return {Val(op.getValues()), Val(op.getIndices())};
+}
+
+Val Emitter::cumsum(Val x, bool exclusive, bool reverse) {
+  if (!x)
+    return {};
+  return Val(CumSumOp::create(builder, loc, x.type(), materialize(x), exclusive,
+                              reverse)
+                 .getResult());
+}
+
 Val Emitter::logSoftmax(Val x) {
   if (!x)
     return {};

@@ -110,6 +110,11 @@ public:
   Val matmul(Val a, Val b, bool ta = false, bool tb = false);
   /// Softmax along the last dimension.
   Val softmax(Val x);
+  /// The k greatest (`largest`) or smallest elements along the last dimension,
+  /// best first, and their positions.
+  std::pair<Val, Val> topk(Val x, int64_t k, bool largest);
+  /// Running sums along the last dimension.
+  Val cumsum(Val x, bool exclusive, bool reverse);
   /// x - max - log(sum(exp(x - max))) along the last dimension.
   Val logSoftmax(Val x);
   /// Rows of `table` [n, columns].

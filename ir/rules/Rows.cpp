@@ -34,6 +34,24 @@ ShardingRule SoftmaxGradOp::getShardingRule() {
   return rule;
 }
 
+ShardingRule TopKOp::getShardingRule() {
+  ShardingRule rule;
+  SmallVector<int64_t> dims = addRowDims(rule, getX());
+  rule.operands = {oneToOne(dims)};
+  dims.back() = rule.addDim(shapeOf(getValues()).back(), /*whole=*/true);
+  rule.results = {oneToOne(dims), oneToOne(dims)};
+  return rule;
+}
+
+ShardingRule CumSumOp::getShardingRule() {
+  ShardingRule rule;
+  TensorMap map = oneToOne(addRowDims(rule, getX()));
+  rule.operands = {map};
+  rule.results = {map};
+  rule.linear = {{0}};
+  return rule;
+}
+
 ShardingRule NormOp::getShardingRule() {
   ShardingRule rule;
   SmallVector<int64_t> dims = addRowDims(rule, getX());

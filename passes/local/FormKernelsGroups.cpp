@@ -45,7 +45,7 @@ KernelRole kernelRole(Operation *op) {
     return KernelRole::reduction;
   if (isa<RopeOp, AdamWOp, SgdOp, RankSliceOp, AttentionProbsOp,
           CrossEntropySumsOp, EmbeddingGradOp, SumSquaresOp, MaxPoolOp,
-          MaxPoolGradOp>(op))
+          MaxPoolGradOp, TopKOp, CumSumOp>(op))
     return KernelRole::alone;
   return KernelRole::none;
 }

@@ -123,6 +123,24 @@ func.func @softmax_grad(%y: tensor<8x64xf32>, %dy: tensor<8x64xf32>) -> tensor<8
   return %2 : tensor<8x64xf32>
 }
 
+// CHECK-LABEL: func.func @topk(
+func.func @topk(%x: tensor<8x16xf32>) -> (tensor<8x2xf32>, tensor<8x2xi64>) {
+  // CHECK: dpc.topk %arg0 : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>
+  %v, %i = dpc.topk %x : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>
+  // CHECK: dpc.topk %arg0 smallest : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>
+  %w, %j = dpc.topk %x smallest : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>
+  return %v, %j : tensor<8x2xf32>, tensor<8x2xi64>
+}
+
+// CHECK-LABEL: func.func @cumsum(
+func.func @cumsum(%0: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  // CHECK: dpc.cumsum %arg0 exclusive : tensor<4x16xf32> -> tensor<4x16xf32>
+  %1 = dpc.cumsum %0 exclusive : tensor<4x16xf32> -> tensor<4x16xf32>
+  // CHECK: dpc.cumsum %{{.+}} reverse : tensor<4x16xf32> -> tensor<4x16xf32>
+  %2 = dpc.cumsum %1 reverse : tensor<4x16xf32> -> tensor<4x16xf32>
+  return %2 : tensor<4x16xf32>
+}
+
 // CHECK-LABEL: func.func @norm(
 func.func @norm(%x: tensor<8x64xf32>, %w: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>, tensor<8xf32>) {
   // CHECK: dpc.norm layer %arg0 scale %arg1 bias %arg2 eps = 1.000000e-05 : (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>, tensor<8xf32>)

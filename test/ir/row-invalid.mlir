@@ -26,6 +26,46 @@ func.func @softmax_grad_of_unlike_shapes(%y: tensor<4xf32>, %dy: tensor<5xf32>) 
 
 // -----
 
+func.func @topk_values_of_another_type(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.topk' op (C1) values has element type 'f64', expected 'f32'}}
+  %0:2 = dpc.topk %x : tensor<8x16xf32> -> tensor<8x2xf64>, tensor<8x2xi64>
+  return
+}
+
+// -----
+
+func.func @topk_float_indices(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.topk' op (C1) indices have element type 'f32', expected i64}}
+  %0:2 = dpc.topk %x : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xf32>
+  return
+}
+
+// -----
+
+func.func @topk_of_too_few(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.topk' op (C2) cannot pick 17 of 16 elements}}
+  %0:2 = dpc.topk %x : tensor<8x16xf32> -> tensor<8x17xf32>, tensor<8x17xi64>
+  return
+}
+
+// -----
+
+func.func @topk_of_other_rows(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.topk' op (C2) indices has shape 7x2, expected 8x2}}
+  %0:2 = dpc.topk %x : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<7x2xi64>
+  return
+}
+
+// -----
+
+func.func @cumsum_keeps_the_shape(%x: tensor<8x16xf32>) {
+  // expected-error @below {{'dpc.cumsum' op (C1) result has shape 8x15, expected 8x16}}
+  %0 = dpc.cumsum %x : tensor<8x16xf32> -> tensor<8x15xf32>
+  return
+}
+
+// -----
+
 func.func @norm_of_integers(%x: tensor<8x64xi32>) {
   // expected-error @below {{'dpc.norm' op (C1) x has element type 'i32', expected a float}}
   %0:3 = dpc.norm layer %x eps = 1.0e-5 : (tensor<8x64xi32>) -> (tensor<8x64xi32>, tensor<8xf32>, tensor<8xf32>)

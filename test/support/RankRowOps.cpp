@@ -1,6 +1,7 @@
 //===- RankRowOps.cpp - Norms, attention, embeddings, optimizers ----------===//
 #include "test/support/RankRowOps.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -36,6 +37,43 @@ static void evalSoftmaxGrad(Evaluation &e) {
       dot += y[i] * dy[i];
     for (int64_t i = row; i < row + n; ++i)
       e.results[0][i] = y[i] * (dy[i] - dot);
+  }
+}
+
+static void evalTopK(Evaluation &e) {
+  auto op = cast<TopKOp>(e.op);
+  const HostArray &x = *e.operands[0];
+  int64_t n = x.shape.back(), k = e.results[0].shape.back();
+  for (int64_t row = 0; row < x.size() / n; ++row) {
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < n; ++i)
+      if (!std::isnan(x[row * n + i]))
+        order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      double p = x[row * n + a], q = x[row * n + b];
+      return op.getSmallest() ? p < q : p > q;
+    });
+    order.resize(std::max<size_t>(order.size(), k), -1);
+    for (int64_t j = 0; j < k; ++j) {
+      e.results[0][row * k + j] =
+          order[j] < 0 ? kPadding : x[row * n + order[j]];
+      e.results[1][row * k + j] = static_cast<double>(order[j]);
+    }
+  }
+}
+
+static void evalCumSum(Evaluation &e) {
+  auto op = cast<CumSumOp>(e.op);
+  const HostArray &x = *e.operands[0];
+  int64_t n = x.shape.back();
+  for (int64_t row = 0; row < x.size(); row += n) {
+    double sum = 0;
+    for (int64_t step = 0; step < n; ++step) {
+      int64_t i = row + (op.getReverse() ? n - 1 - step : step);
+      double next = sum + x[i];
+      e.results[0][i] = op.getExclusive() ? sum : next;
+      sum = next;
+    }
   }
 }
 
@@ -383,6 +421,8 @@ static void evalSgd(Evaluation &e) {
 void addRowOps(std::map<std::string, Handler> &table) {
   table["dpc.softmax"] = evalSoftmax;
   table["dpc.softmax_grad"] = evalSoftmaxGrad;
+  table["dpc.topk"] = evalTopK;
+  table["dpc.cumsum"] = evalCumSum;
   table["dpc.norm"] = evalNorm;
   table["dpc.norm_grad"] = evalNormGrad;
   addAttention(table);

@@ -125,15 +125,17 @@ public:
     if (!parse(output, operands))
       return;
     while (operands.size() > 1) {
+      auto [i, j] = cheapestPair(operands);
       // Labels still needed after this product.
       std::string later = output;
-      for (size_t n = 2; n < operands.size(); ++n)
-        later += operands[n].labels;
-      Labeled product = contract(operands[0], operands[1], later);
+      for (size_t n = 0; n < operands.size(); ++n)
+        if (n != i && n != j)
+          later += operands[n].labels;
+      Labeled product = contract(operands[i], operands[j], later);
       if (!product.value)
         return;
-      operands.erase(operands.begin());
-      operands[0] = product;
+      operands.erase(operands.begin() + static_cast<int64_t>(j));
+      operands[i] = product;
     }
     c.out(ordered(e, summedTo(e, operands[0], output), output));
   }
@@ -207,6 +209,26 @@ private:
     return shape;
   }
 
+  /// The two operands whose product has the fewest terms; the first of equals.
+  std::pair<size_t, size_t>
+  cheapestPair(const std::vector<Labeled> &operands) const {
+    std::pair<size_t, size_t> best;
+    double least = -1;
+    for (size_t i = 0; i < operands.size(); ++i)
+      for (size_t j = i + 1; j < operands.size(); ++j) {
+        double terms = 1;
+        for (const auto &[label, size] : sizes)
+          if (llvm::is_contained(operands[i].labels, label) ||
+              llvm::is_contained(operands[j].labels, label))
+            terms *= static_cast<double>(size);
+        if (least < 0 || terms < least) {
+          least = terms;
+          best = {i, j};
+        }
+      }
+    return best;
+  }
+
   /// The product of two operands, summed over what `later` does not name.
   Labeled contract(const Labeled &left, const Labeled &right,
                    llvm::StringRef later) {
@@ -227,6 +249,12 @@ private:
     std::string result = batch + onlyA + onlyB;
     if (summed.empty())
       return {outerProduct(a, b, batch, onlyA, onlyB), result};
+    if (batch.empty() && leading(b, summed).size() < onlyB.size())
+      if (std::string stack = leading(b, summed); !stack.empty())
+        return stacked(a, b, stack, onlyA, summed);
+    if (batch.empty() && leading(a, summed).size() < onlyA.size())
+      if (std::string stack = leading(a, summed); !stack.empty())
+        return stacked(b, a, stack, onlyB, summed);
     Shape shape = shapeOf(result);
     Val x = ordered(e, a, batch + onlyA + summed);
     Val y = ordered(e, b, batch + summed + onlyB);
@@ -239,6 +267,30 @@ private:
       y = e.reshape(y, {sizeOf(batch), k, n});
     }
     return {e.reshape(e.matmul(x, y), shape), result};
+  }
+
+  /// The labels of `x` before the first one of `summed`.
+  static std::string leading(const Labeled &x, llvm::StringRef summed) {
+    return x.labels.substr(0, x.labels.find_first_of(summed.str()));
+  }
+
+  /// The product of a matrix with a stack of matrices, such as tokens with the
+  /// weights of every expert ("td,edf->etf"): `a` is repeated, which costs
+  /// nothing, so that the stack `b` stays in place.
+  Labeled stacked(const Labeled &a, const Labeled &b, const std::string &stack,
+                  const std::string &onlyA, const std::string &summed) {
+    std::string onlyB;
+    for (char label : b.labels)
+      if (!llvm::is_contained(stack, label) &&
+          !llvm::is_contained(summed, label))
+        onlyB += label;
+    int64_t count = sizeOf(stack), m = sizeOf(onlyA), n = sizeOf(onlyB);
+    int64_t k = sizeOf(summed);
+    Val x = e.broadcast(e.reshape(ordered(e, a, onlyA + summed), {m, k}),
+                        {count, m, k}, {1, 2});
+    Val y = e.reshape(ordered(e, b, stack + summed + onlyB), {count, k, n});
+    std::string result = stack + onlyA + onlyB;
+    return {e.reshape(e.matmul(x, y), shapeOf(result)), result};
   }
 
   /// A product without a sum: both sides are broadcast.

@@ -56,6 +56,48 @@ struct SoftmaxVjp : VjpOpInterface::ExternalModel<SoftmaxVjp, SoftmaxOp> {
   }
 };
 
+/// Each picked element passes its gradient to the place it came from: a sum
+/// over the picks of dvalues where the index is the place.
+struct TopKVjp : VjpOpInterface::ExternalModel<TopKVjp, TopKOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto topk = cast<TopKOp>(op);
+    operandGrads.assign(1, Value());
+    if (!wanted[0] || !resultGrads[0])
+      return success();
+    GraphBuilder g(builder, op->getLoc());
+    SmallVector<int64_t> shape(shapeOf(topk.getIndices()));
+    int64_t rank = shape.size();
+    shape.push_back(shapeOf(topk.getX()).back());
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    Value places = IotaOp::create(
+        builder, op->getLoc(),
+        RankedTensorType::get(shape, builder.getI64Type()), rank, TypeAttr());
+    Value here = g.compare(CompareKind::eq,
+                           g.broadcast(topk.getIndices(), shape, dims), places);
+    Value grads = g.broadcast(resultGrads[0], shape, dims);
+    operandGrads[0] =
+        g.reduce(ReduceKind::sum,
+                 g.select(here, grads, g.constantLike(grads, 0.0)), {rank - 1});
+    return success();
+  }
+};
+
+struct CumSumVjp : VjpOpInterface::ExternalModel<CumSumVjp, CumSumOp> {
+  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
+                         Grads &operandGrads) const {
+    auto sum = cast<CumSumOp>(op);
+    operandGrads.assign(1, Value());
+    if (wanted[0])
+      operandGrads[0] =
+          CumSumOp::create(builder, op->getLoc(), sum.getType(), resultGrads[0],
+                           sum.getExclusive(), !sum.getReverse());
+    return success();
+  }
+};
+
 struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
   LogicalResult buildVjp(Operation *op, OpBuilder &builder,
                          ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
@@ -116,6 +158,8 @@ struct CrossEntropyVjp
 void vjp::attachRows(MLIRContext &context) {
   ReduceOp::attachInterface<ReduceVjp>(context);
   SoftmaxOp::attachInterface<SoftmaxVjp>(context);
+  TopKOp::attachInterface<TopKVjp>(context);
+  CumSumOp::attachInterface<CumSumVjp>(context);
   NormOp::attachInterface<NormVjp>(context);
   CrossEntropyOp::attachInterface<CrossEntropyVjp>(context);
 }

@@ -42,6 +42,54 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
   expectClose(step.get("dx"), dx);
 }
 
+// Rows with equal elements, infinities and NaN, which is never picked.
+TEST(Row, TopKBreaksTiesByPosition) {
+  Step step(R"(
+func.func @step(%x: tensor<3x6xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<3x4xf32> {dpc.name = "v"}, tensor<3x4xi64> {dpc.name = "i"}, tensor<3x2xi64> {dpc.name = "least"}) {
+  %v, %i = dpc.topk %x : tensor<3x6xf32> -> tensor<3x4xf32>, tensor<3x4xi64>
+  %w, %j = dpc.topk %x smallest : tensor<3x6xf32> -> tensor<3x2xf32>, tensor<3x2xi64>
+  return %v, %i, %j : tensor<3x4xf32>, tensor<3x4xi64>, tensor<3x2xi64>
+})");
+  step.set("x", {1, 5, 5, -2, 5, 0,                  // ties
+                 -kInf, kInf, -kInf, 3, -kInf, kInf, // infinities
+                 kNaN, 2, kNaN, kNaN, 1, kNaN});
+  step.run();
+  expectClose(step.get("v"),
+              {5, 5, 5, 1, kInf, kInf, 3, -kInf, 2, 1, -kInf, -kInf});
+  expectClose(step.get("i"), {1, 2, 4, 0, 1, 5, 3, 0, 1, 4, -1, -1});
+  expectClose(step.get("least"), {3, 5, 0, 2, 4, 1});
+}
+
+TEST(Row, TopKOfIntegers) {
+  Step step(R"(
+func.func @step(%x: tensor<2x5xi64> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<2x5xi64> {dpc.name = "v"}, tensor<2x5xi64> {dpc.name = "i"}) {
+  %v, %i = dpc.topk %x : tensor<2x5xi64> -> tensor<2x5xi64>, tensor<2x5xi64>
+  return %v, %i : tensor<2x5xi64>, tensor<2x5xi64>
+})");
+  step.set("x", {3, -1, 7, 7, 0, 1, 2, 3, 4, 5});
+  step.run();
+  expectClose(step.get("v"), {7, 7, 3, 0, -1, 5, 4, 3, 2, 1});
+  expectClose(step.get("i"), {2, 3, 0, 4, 1, 4, 3, 2, 1, 0});
+}
+
+TEST(Row, RunningSums) {
+  Step step(R"(
+func.func @step(%x: tensor<2x4xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<2x4xf32> {dpc.name = "a"}, tensor<2x4xf32> {dpc.name = "b"}, tensor<2x4xf32> {dpc.name = "c"}) {
+  %a = dpc.cumsum %x : tensor<2x4xf32> -> tensor<2x4xf32>
+  %b = dpc.cumsum %x exclusive : tensor<2x4xf32> -> tensor<2x4xf32>
+  %c = dpc.cumsum %x exclusive reverse : tensor<2x4xf32> -> tensor<2x4xf32>
+  return %a, %b, %c : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+})");
+  step.set("x", {1, 2, 4, 8, -1, 0, 3, 5});
+  step.run();
+  expectClose(step.get("a"), {1, 3, 7, 15, -1, -1, 2, 7});
+  expectClose(step.get("b"), {0, 1, 3, 7, 0, -1, -1, 2});
+  expectClose(step.get("c"), {14, 12, 8, 0, 8, 8, 5, 0});
+}
+
 // x = a + b is also a result; the norm's result is scaled once more.
 TEST(Row, NormWithProducersAndConsumers) {
   Step step(R"(

@@ -100,7 +100,8 @@ TEST_P(OnnxModels, FirstLossIsTheOracles) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, OnnxModels,
                          testing::Values("mlp", "gpt2-tiny", "llama-tiny",
-                                         "bert-tiny"),
+                                         "bert-tiny", "moe-tiny",
+                                         "moe-capacity"),
                          [](const auto &info) {
                            std::string name = info.param;
                            llvm::erase(name, '-');

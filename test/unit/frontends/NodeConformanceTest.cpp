@@ -34,13 +34,31 @@ bool readMessage(const fs::path &path, Message &message) {
 
 /// Operators whose operands from some position on decide shapes.
 int firstStaticOperand(llvm::StringRef op) {
-  static const llvm::StringSet<> later = {
-      "Reshape",    "Expand",          "Slice",           "Tile",
-      "Pad",        "Squeeze",         "Unsqueeze",       "Split",
-      "Trilu",      "OneHot",          "Dropout",         "ReduceSum",
-      "ReduceMax",  "ReduceMin",       "ReduceProd",      "ReduceMean",
-      "ReduceL1",   "ReduceL2",        "ReduceSumSquare", "ReduceLogSum",
-      "SequenceAt", "SplitToSequence", "ReduceLogSumExp"};
+  static const llvm::StringSet<> later = {"TopK",
+                                          "CumSum",
+                                          "Reshape",
+                                          "Expand",
+                                          "Slice",
+                                          "Tile",
+                                          "Pad",
+                                          "Squeeze",
+                                          "Unsqueeze",
+                                          "Split",
+                                          "Trilu",
+                                          "OneHot",
+                                          "Dropout",
+                                          "ReduceSum",
+                                          "ReduceMax",
+                                          "ReduceMin",
+                                          "ReduceProd",
+                                          "ReduceMean",
+                                          "ReduceL1",
+                                          "ReduceL2",
+                                          "ReduceSumSquare",
+                                          "ReduceLogSum",
+                                          "SequenceAt",
+                                          "SplitToSequence",
+                                          "ReduceLogSumExp"};
   if (op == "Range" || op == "ConstantOfShape")
     return 0;
   return later.contains(op) ? 1 : INT_MAX;

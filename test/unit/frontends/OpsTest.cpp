@@ -149,6 +149,89 @@ TEST(OnnxOps, Einsum) {
              array({1, 2}, {3, -1}));
 }
 
+// Tokens through the weights of every expert and back, weighted by gates: the
+// cheapest product comes first, stacks of weights stay in place.
+TEST(OnnxOps, EinsumOverExperts) {
+  HostArray x = array({2, 2}, {1, 2, 3, 4});
+  HostArray w = array({2, 2, 1}, {1, 0, 0, 1}), gate = vec({1, 10, 2, 0});
+  gate.shape = {2, 2};
+  expectNear(run("Einsum x0 x1 -> y", {x, w},
+                 {{"equation", std::string("td,edf->etf")}}),
+             array({2, 2, 1}, {1, 3, 2, 4}));
+  expectNear(run("Einsum x0 x1 -> y", {w, x},
+                 {{"equation", std::string("edf,td->fte")}}),
+             array({1, 2, 2}, {1, 2, 3, 4}));
+  HostArray h = array({2, 2, 1}, {1, 3, 2, 4});
+  HostArray back = array({2, 1, 2}, {1, 1, 1, -1});
+  expectNear(run("Einsum x0 x1 x2 -> y", {h, back, gate},
+                 {{"equation", std::string("etf,efd,te->td")}}),
+             array({2, 2}, {21, -19, 6, 6}));
+  ModelBuilder m;
+  m.input("x", "f32[8,4]").input("w", "f32[3,4,5]");
+  m.node("Einsum x w -> y", {{"equation", std::string("td,edf->etf")}});
+  std::string text = import(m.output("y")).text;
+  EXPECT_EQ(text.find("dpc.transpose"), std::string::npos) << text;
+}
+
+TEST(OnnxOps, TopKOfAnyDimension) {
+  ModelBuilder m;
+  m.input("x", "f32[3,2]").ints("k", {2});
+  m.node("TopK x k -> v i", {{"axis", int64_t(0)}}).output("v").output("i");
+  auto top = evaluate(m, {array({3, 2}, {1, 9, 5, 9, 3, 2})});
+  expectNear(top[0], array({2, 2}, {5, 9, 3, 9}));
+  expectNear(top[1], array({2, 2}, {1, 0, 2, 1}));
+  expectNear(run("TopK x0 -> y _", {vec({4, 1, 2})}, {{"k", int64_t(1)}}, 9),
+             vec({4}));
+  ModelBuilder least;
+  least.input("x", "f32[4]").ints("k", {2});
+  least.node("TopK x k -> v i", {{"largest", int64_t(0)}}).output("i");
+  expectNear(evaluate(least, {vec({4, 1, 2, 1})})[0], vec({1, 3}));
+}
+
+TEST(OnnxOps, CumSumDirections) {
+  auto cumsum = [](int64_t axis, int64_t exclusive, int64_t reverse) {
+    ModelBuilder m;
+    m.input("x", "f32[2,3]").scalar("axis", axis);
+    m.node("CumSum x axis -> y",
+           {{"exclusive", exclusive}, {"reverse", reverse}});
+    return evaluate(m.output("y"), {array({2, 3}, {1, 2, 3, 4, 5, 6})})[0];
+  };
+  expectNear(cumsum(1, 0, 0), array({2, 3}, {1, 3, 6, 4, 9, 15}));
+  expectNear(cumsum(-2, 1, 0), array({2, 3}, {0, 0, 0, 1, 2, 3}));
+  expectNear(cumsum(1, 0, 1), array({2, 3}, {6, 5, 3, 15, 11, 6}));
+}
+
+TEST(OnnxOps, GatherElements) {
+  ModelBuilder m;
+  m.input("x", "f32[2,3]").input("i", "i64[1,3]").input("j", "i64[2,2]");
+  m.node("GatherElements x i -> y", {{"axis", int64_t(0)}});
+  m.node("GatherElements x j -> z", {{"axis", int64_t(1)}});
+  auto got = evaluate(m.output("y").output("z"),
+                      {array({2, 3}, {1, 2, 3, 4, 5, 6}),
+                       array({1, 3}, {1, 0, -1}), array({2, 2}, {2, 2, 0, 1})});
+  expectNear(got[0], array({1, 3}, {4, 2, 6}));
+  expectNear(got[1], array({2, 2}, {3, 3, 4, 5}));
+}
+
+TEST(OnnxOps, ScatterElements) {
+  auto scatter = [](const std::string &reduction, std::vector<double> indices) {
+    ModelBuilder m(18);
+    m.input("x", "f32[2,4]").input("i", "i64[1,2]").input("u", "f32[1,2]");
+    m.node("ScatterElements x i u -> y",
+           {{"axis", int64_t(1)}, {"reduction", reduction}});
+    return evaluate(m.output("y"), {array({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}),
+                                    array({1, 2}, std::move(indices)),
+                                    array({1, 2}, {10, -20})})[0];
+  };
+  expectNear(scatter("none", {2, 0}),
+             array({2, 4}, {-20, 2, 10, 4, 5, 6, 7, 8}));
+  expectNear(scatter("add", {1, 1}), array({2, 4}, {1, -8, 3, 4, 5, 6, 7, 8}));
+  expectNear(scatter("mul", {-1, 0}),
+             array({2, 4}, {-20, 2, 3, 40, 5, 6, 7, 8}));
+  expectNear(scatter("max", {3, 3}), array({2, 4}, {1, 2, 3, 10, 5, 6, 7, 8}));
+  expectNear(scatter("min", {3, 3}), array({2, 4}, {1, 2, 3, -20, 5, 6, 7, 8}));
+}
+
 TEST(OnnxOps, SoftmaxAxes) {
   HostArray x = array({2, 2}, {0, 0, std::log(3.0), 0});
   expectNear(run("Softmax x0 -> y", {x}), array({2, 2}, {.5, .5, .75, .25}),

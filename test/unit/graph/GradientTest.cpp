@@ -354,6 +354,27 @@ std::vector<Case> spatialCases() {
   };
 }
 
+std::vector<Case> selectionCases() {
+  const std::string x = "tensor<2x3x4xf64>";
+  return {
+      {"topk",
+       {x},
+       "tensor<2x3x2xf64>",
+       "  %y, %i = dpc.topk %a0 : " + x +
+           " -> tensor<2x3x2xf64>, tensor<2x3x2xi64>"},
+      {"topk_smallest",
+       {x},
+       "tensor<2x3x3xf64>",
+       "  %y, %i = dpc.topk %a0 smallest : " + x +
+           " -> tensor<2x3x3xf64>, tensor<2x3x3xi64>"},
+      {"cumsum", {x}, x, "  %y = dpc.cumsum %a0 : " + x + " -> " + x},
+      {"cumsum_exclusive_reverse",
+       {x},
+       x,
+       "  %y = dpc.cumsum %a0 exclusive reverse : " + x + " -> " + x},
+  };
+}
+
 auto nameOf = [](const testing::TestParamInfo<Case> &info) {
   return info.param.name;
 };
@@ -365,6 +386,8 @@ INSTANTIATE_TEST_SUITE_P(Matmul, Gradient, testing::ValuesIn(matmulCases()),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Attention, Gradient,
                          testing::ValuesIn(attentionCases()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Selection, Gradient,
+                         testing::ValuesIn(selectionCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Spatial, Gradient, testing::ValuesIn(spatialCases()),
                          nameOf);

@@ -92,6 +92,14 @@ TEST_F(CostTest, CausalAttentionIsHalf) {
   EXPECT_EQ(causal, full / 2);
 }
 
+TEST_F(CostTest, TopKComparesEveryElementForEveryPick) {
+  CostOpInterface op =
+      first("%x: tensor<8x16xf32>", "%0:2 = dpc.topk %x : tensor<8x16xf32> -> "
+                                    "tensor<8x2xf32>, tensor<8x2xi64>");
+  EXPECT_EQ(op.getFlops(), 2.0 * 8 * 16);
+  EXPECT_EQ(op.getBytes(), 4.0 * 8 * 16 + (4.0 + 8.0) * 8 * 2);
+}
+
 TEST_F(CostTest, KernelSumsItsBodyAndMovesOnlyItsEnds) {
   CostOpInterface op = first(
       "%a: tensor<8xf32>, %b: tensor<8xf32>",
@@ -146,7 +154,8 @@ TEST_F(CostTest, EveryGlobalOpHasAShardingRule) {
       "dpc.all_to_all",      "dpc.kernel",      "dpc.mask",
       "dpc.attention_probs", "dpc.rank_slice",  "dpc.attention_scores_grad",
       "dpc.reduce_scatter",  "dpc.sum_squares", "dpc.yield",
-      "dpc.reshard"};
+      "dpc.reshard",         "dpc.send",        "dpc.recv",
+      "dpc.stage_value"};
   for (mlir::RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("dpc")) {
     llvm::StringRef op = name.getStringRef();
