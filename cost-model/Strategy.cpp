@@ -91,15 +91,27 @@ static Status checkHybridShard(const StrategyRequest &request) {
 }
 
 static Status checkExperts(const StrategyRequest &request) {
-  if (request.ep.value_or(1) == 1 || !request.dp || !request.cp || !request.tp)
+  if (request.ep.value_or(1) == 1)
     return Status();
-  int64_t ranks = *request.dp * *request.cp * *request.tp;
-  if (ranks % *request.ep != 0)
+  std::string named = "ep=" + std::to_string(*request.ep);
+  if (!request.dp || !request.tp)
+    return Status();
+  // Where dp alone does not suffice, all of tp takes part.
+  int64_t data = *request.ep;
+  if (*request.dp % data != 0 && data % *request.tp == 0)
+    data /= *request.tp;
+  if (*request.dp % data != 0)
     return contradiction(
-        "ep=" + std::to_string(*request.ep) +
-        " does not divide dp x cp x tp = " + std::to_string(ranks) +
-        "; expected a divisor: experts are spread over those "
-        "ranks");
+        named + " does not fit dp=" + std::to_string(*request.dp) +
+        ",tp=" + std::to_string(*request.tp) +
+        "; expected a divisor of dp, or tp times one: the ranks that share "
+        "experts");
+  int64_t shared = request.hybridShard.value_or(1);
+  if (shared > 1 && shared % data != 0)
+    return contradiction(
+        named + " does not fit hybrid_shard=" + std::to_string(shared) +
+        "; expected a divisor: the data-parallel ranks that "
+        "share experts are among those that share states");
   return Status();
 }
 

@@ -38,7 +38,7 @@ struct Strategy {
   int64_t microBatch = 0;
   std::string offload = "none";
 
-  /// dp * tp * pp * cp: the ranks it needs. (ep divides dp * cp * tp.)
+  /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
   int64_t ranks() const;
   /// Micro-batches of a step of `globalBatch` samples.
   int64_t microBatches(int64_t globalBatch) const;
@@ -100,7 +100,9 @@ parseStrategy(std::string_view text, int64_t ranks,
 ///   (K2) vpp > 1 needs schedule=interleaved, the others have one chunk;
 ///   (K3) hybrid_shard divides dp, and
 ///   (K4) needs zero >= 1, which splits something;
-///   (K5) ep divides dp * cp * tp, for experts are spread over those ranks.
+///   (K5) ep divides dp, or is tp times a divisor of dp: experts are spread
+///        over that many neighbouring data-parallel ranks, and tensor-parallel
+///        ones; the former divide hybrid_shard where it is larger than 1.
 /// What has no effect is no contradiction: schedule at pp=1, cp_kind at cp=1,
 /// sp at tp=1.
 Status checkCombination(const StrategyRequest &request);

@@ -10,10 +10,10 @@ namespace dpc::cost {
 using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
-  static const Names keys = {"dp",       "tp",   "tp=grid",      "sp",
-                             "pp",       "vpp",  "schedule",     "cp",
-                             "cp_kind",  "zero", "hybrid_shard", "micro_batch",
-                             "recompute"};
+  static const Names keys = {"dp",        "tp",   "tp=grid",      "sp",
+                             "pp",        "vpp",  "schedule",     "cp",
+                             "cp_kind",   "zero", "hybrid_shard", "micro_batch",
+                             "recompute", "ep"};
   return keys;
 }
 
@@ -320,6 +320,11 @@ Result<StrategyRequest> Parser::run(std::string_view text) {
   }
   if (Status status = fitToRanks(); !status)
     return Error{status.error()};
+  if (request.ep && ranks % *request.ep != 0)
+    return Error{"--strategy: ep=" + std::to_string(*request.ep) +
+                 " does not divide the " + std::to_string(ranks) +
+                 " ranks of the cluster; expected a divisor: experts are "
+                 "spread over them"};
   if (Status status = checkCombination(request); !status)
     return Error{status.error()};
   return request;

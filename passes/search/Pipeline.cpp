@@ -29,6 +29,7 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   degrees.vpp = strategy.vpp;
   degrees.schedule = cost::symbolizeScheduleKind(strategy.schedule)
                          .value_or(cost::ScheduleKind::OneFOneB);
+  degrees.ep = strategy.ep;
   degrees.microBatches = strategy.microBatches(globalBatch);
   degrees.recompute = strategy.recompute;
   return degrees;

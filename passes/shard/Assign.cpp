@@ -15,14 +15,17 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
     : facts(facts), choices(choices), func(facts.func),
       mesh(meshFor(facts.func->getContext(), degrees)),
       mbAxis(mesh.findAxis(kMicroBatchAxis)) {
-  for (auto [i, axis] : llvm::enumerate(axesOf(degrees)))
+  // States are split over all ranks that hold the same, or over a node's.
+  for (auto [i, axis] : llvm::enumerate(axesOf(degrees))) {
+    bool isOuter = isHybrid(degrees) && axis.name == "dp";
+    bool shares = axis.role == AxisRole::data ||
+                  axis.role == AxisRole::expert ||
+                  axis.role == AxisRole::sequence;
     if (axis.role == AxisRole::data)
       dataAxes.push_back(i);
-    else if (axis.role == AxisRole::sequence)
+    if (shares && !isOuter)
       zeroAxes.push_back(i);
-  // States are split over the innermost data axis: all of dp, or a node's part.
-  if (!dataAxes.empty())
-    zeroAxes.insert(zeroAxes.begin(), dataAxes.back());
+  }
   if (!zeroAxes.empty())
     zero = degrees.zero;
   for (const MeshAxis &axis : choices.axes)

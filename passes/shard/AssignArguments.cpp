@@ -42,16 +42,29 @@ ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
   return spec;
 }
 
-/// `spec` also split over the axes of ZeRO: on the factor that this pads least,
-/// the first of equals. Unchanged where nothing has two elements.
+static bool isSplitOver(const ShardingSpec &spec, int64_t axis) {
+  return llvm::any_of(spec.dims, [&](const DimFactors &dim) {
+    return llvm::any_of(dim, [&](const Factor &factor) {
+      return llvm::is_contained(factor.axes, axis);
+    });
+  });
+}
+
+/// `spec` also split over the axes of ZeRO that it is not split over yet (as
+/// experts are over ep): on the factor that this pads least, the first of
+/// equals. Unchanged where nothing has two elements.
 ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
+  SmallVector<int64_t, 2> axes;
+  for (int64_t axis : zeroAxes)
+    if (!isSplitOver(spec, axis))
+      axes.push_back(axis);
   Factor *best = nullptr;
   double bestWaste = std::numeric_limits<double>::infinity();
-  int64_t ranks = productOfAxes(mesh, zeroAxes);
+  int64_t ranks = productOfAxes(mesh, axes);
   for (DimFactors &dim : spec.dims)
     for (Factor &factor : dim) {
       int64_t local = localFactorSize(mesh, factor.size, factor.axes);
-      int64_t shard = localFactorSize(mesh, local, zeroAxes);
+      int64_t shard = localFactorSize(mesh, local, axes);
       double waste = double(shard * ranks) / local;
       if (local > 1 && waste < bestWaste) {
         best = &factor;
@@ -59,7 +72,7 @@ ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
       }
     }
   if (best)
-    best->axes.append(zeroAxes);
+    best->axes.append(axes);
   for (DimFactors &dim : spec.dims)
     dim = canonicalize(mesh, dim);
   return spec;

@@ -4,8 +4,16 @@
 using namespace mlir;
 using namespace dpc;
 
-static bool isHybrid(const ShardDegrees &degrees) {
+bool dpc::isHybrid(const ShardDegrees &degrees) {
   return degrees.hybridShard > 1 && degrees.hybridShard < degrees.dp;
+}
+
+bool dpc::isExpertTensor(const ShardDegrees &degrees) {
+  return degrees.ep > 1 && degrees.dp % degrees.ep != 0;
+}
+
+int64_t dpc::expertDataRanks(const ShardDegrees &degrees) {
+  return isExpertTensor(degrees) ? degrees.ep / degrees.tp : degrees.ep;
 }
 
 std::vector<MeshAxis> dpc::axesOf(const ShardDegrees &degrees) {
@@ -14,10 +22,13 @@ std::vector<MeshAxis> dpc::axesOf(const ShardDegrees &degrees) {
     if (size > 1)
       axes.push_back({std::move(name), size, role});
   };
-  int64_t inner = isHybrid(degrees) ? degrees.hybridShard : 1;
+  // `ep` is the innermost part of the data-parallel ranks.
+  int64_t experts = expertDataRanks(degrees);
+  int64_t inner = isHybrid(degrees) ? degrees.hybridShard / experts : 1;
   add("pp", degrees.pp, AxisRole::pipeline);
-  add("dp", degrees.dp / inner, AxisRole::data);
+  add("dp", degrees.dp / (inner * experts), AxisRole::data);
   add("dpi", inner, AxisRole::data);
+  add("ep", experts, AxisRole::expert);
   add("cp", degrees.cp, AxisRole::sequence);
   if (degrees.tpGrid.empty())
     add("tp", degrees.tp, AxisRole::tensor);
@@ -52,6 +63,17 @@ std::string dpc::checkDegrees(const ShardDegrees &degrees) {
   if (!degrees.tpGrid.empty() && grid != degrees.tp)
     return "tp-grid multiplies out to " + std::to_string(grid) +
            "; expected tp = " + std::to_string(degrees.tp);
+  int64_t experts = degrees.ep < 1 ? 0 : expertDataRanks(degrees);
+  if (experts < 1 || degrees.dp % experts != 0 ||
+      (isExpertTensor(degrees) && degrees.ep % degrees.tp != 0))
+    return "ep=" + std::to_string(degrees.ep) +
+           "; expected a divisor of dp = " + std::to_string(degrees.dp) +
+           ", or tp = " + std::to_string(degrees.tp) + " times one";
+  if (isHybrid(degrees) && degrees.hybridShard % experts != 0)
+    return "ep=" + std::to_string(degrees.ep) +
+           "; expected a divisor of hybrid_shard = " +
+           std::to_string(degrees.hybridShard) +
+           ": the ranks that share experts are among those that share states";
   if (degrees.hybridShard < 1 || degrees.dp % degrees.hybridShard != 0)
     return "hybrid-shard=" + std::to_string(degrees.hybridShard) +
            "; expected a divisor of dp = " + std::to_string(degrees.dp);

@@ -8,12 +8,17 @@
 //   pp        pipeline  no tensor: coordinates are the stages of a pipeline
 //   dp        data      the batch
 //   dpi       data      the batch, inside dp: the ranks that share states
+//   ep        expert    experts in ops that work on them, else the batch,
+//   inside
+//                       dp and dpi
 //   cp        sequence  activations along the sequence
 //   tp, or    tensor    weights and what goes with them, as costs least
 //   tp0 ..
 //   mb        time      the batch; coordinates are micro-batches, not ranks
 //
 // Data axes and time need no choice: they split the batch wherever it occurs.
+// Micro-batches are cut before `ep` is, so that its ranks work on one
+// micro-batch together. What experts are is found in the program (Experts.h).
 // Tensor and sequence axes are *solved* for, one after the other
 // (StrategyGraph.h).
 //
@@ -38,7 +43,7 @@ enum class CpKind {
 
 /// Degrees of one strategy.
 struct ShardDegrees {
-  /// Data-parallel degree, `dpi` included.
+  /// Data-parallel degree, `dpi` and `ep` included.
   int64_t dp = 1;
   /// Tensor-parallel degree: the product of `tpGrid`, if that is given.
   int64_t tp = 1;
@@ -55,6 +60,9 @@ struct ShardDegrees {
   CpKind cpKind = CpKind::ring;
   /// Sizes of tp0, tp1, ..; empty for the one axis tp.
   llvm::SmallVector<int64_t, 3> tpGrid = {};
+  /// Ranks that share the experts of a mixture: a divisor of dp, or tp times
+  /// one; tensor axes then split experts in the ops that work on them.
+  int64_t ep = 1;
   /// ZeRO splits over this many of the dp ranks only (a divisor of dp); 1 =
   /// over all of them.
   int64_t hybridShard = 1;
@@ -69,7 +77,7 @@ struct ShardDegrees {
 };
 
 /// What an axis is for; see the file comment.
-enum class AxisRole { pipeline, data, sequence, tensor, time };
+enum class AxisRole { pipeline, data, expert, sequence, tensor, time };
 
 /// One axis of a strategy's mesh.
 struct MeshAxis {
@@ -77,6 +85,15 @@ struct MeshAxis {
   int64_t size;
   AxisRole role;
 };
+
+/// True when ZeRO splits over some of the data-parallel ranks only.
+bool isHybrid(const ShardDegrees &degrees);
+
+/// True when tensor axes are among those that split experts.
+bool isExpertTensor(const ShardDegrees &degrees);
+
+/// The size of the axis `ep`: the data-parallel ranks that share experts.
+int64_t expertDataRanks(const ShardDegrees &degrees);
 
 /// The axes of a strategy that are larger than 1, in mesh order.
 std::vector<MeshAxis> axesOf(const ShardDegrees &degrees);

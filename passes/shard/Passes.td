@@ -34,6 +34,8 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
            "How attention works over sequence shards: ring or ulysses.">,
     ListOption<"tpGrid", "tp-grid", "int64_t",
                "Sizes of tp0, tp1, ..: tp as several axes.">,
+    Option<"ep", "ep", "int64_t", "1",
+           "Ranks that share the experts of a mixture: a divisor of dp, or tp times one">,
     Option<"hybridShard", "hybrid-shard", "int64_t", "1",
            "ZeRO splits over so many of the dp ranks; 1 = all of them.">,
     Option<"pp", "pp", "int64_t", "1", "Pipeline stages.">,

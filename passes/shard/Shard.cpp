@@ -65,6 +65,7 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
     degrees.cp = cp;
     degrees.tpGrid.assign(tpGrid.begin(), tpGrid.end());
     degrees.hybridShard = hybridShard;
+    degrees.ep = ep;
     if (cpKind != "ring" && cpKind != "ulysses") {
       func.emitError("cp-kind=") << cpKind << "; expected ring or ulysses";
       return std::nullopt;

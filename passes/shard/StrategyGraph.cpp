@@ -2,6 +2,7 @@
 #include "passes/shard/StrategyGraph.h"
 
 #include "cost-model/search/Solvers.h"
+#include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
 
 using namespace mlir;
@@ -23,7 +24,7 @@ public:
   /// `axis` is none of `done`'s, which have been solved for before.
   ProblemBuilder(const ProgramFacts &facts, const cost::Cluster &cluster,
                  const ShardDegrees &degrees, const MeshAxis &axis,
-                 const ShardChoices &done);
+                 const ShardChoices &done, const Experts &experts);
 
   /// Appends this axis to `choices`; the error names what made it fail.
   cost::Status solve(ShardChoices &choices);
@@ -36,6 +37,10 @@ private:
   const MeshAxis &axis;
   const ShardChoices &done;
   cost::GroupPlacement group, gradientGroup;
+  /// Ranks of data axes, which split the batch in every op.
+  int64_t dataRanks;
+  /// What tensor axes must split; empty where they need not.
+  const Experts &experts;
   /// Ranks of a sequence axis that is solved for after this one.
   int64_t laterSequence = 1;
   cost::Problem problem;
@@ -93,14 +98,16 @@ static int64_t strideOf(const std::vector<MeshAxis> &axes, StringRef name) {
 ProblemBuilder::ProblemBuilder(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const ShardDegrees &degrees,
-                               const MeshAxis &axis, const ShardChoices &done)
+                               const MeshAxis &axis, const ShardChoices &done,
+                               const Experts &experts)
     : facts(facts), cluster(cluster), degrees(degrees),
       device(cluster.slowestDevice(cost::DType::F32)), axis(axis), done(done),
       group(cost::placeAxis(cluster, strideOf(axesOf(degrees), axis.name),
                             axis.size)),
       // Data and sequence axes stand next to each other.
       gradientGroup(
-          cost::placeAxis(cluster, degrees.tp, degrees.dp * degrees.cp)) {
+          cost::placeAxis(cluster, degrees.tp, degrees.dp * degrees.cp)),
+      dataRanks(degrees.dp / expertDataRanks(degrees)), experts(experts) {
   if (axis.role == AxisRole::tensor)
     laterSequence = degrees.cp;
 }
@@ -184,7 +191,7 @@ double ProblemBuilder::shareBefore(Value value) const {
 double ProblemBuilder::share(Value value) const {
   double share = shareBefore(value);
   if (facts.hasBatch(value))
-    share /= degrees.dp;
+    share /= dataRanks;
   if (laterSequence > 1 && facts.hasSequence(value))
     share /= laterSequence;
   return share;
@@ -208,7 +215,7 @@ double ProblemBuilder::opShareSeconds(Operation *op) const {
   };
   double share = 1;
   if (any([&](Value value) { return facts.hasBatch(value); }))
-    share /= degrees.dp;
+    share /= dataRanks;
   if (laterSequence > 1 &&
       any([&](Value value) { return facts.hasSequence(value); }))
     share /= laterSequence;
@@ -265,6 +272,11 @@ double ProblemBuilder::tensorPenalty(Operation *op,
                                      const AxisChoice &choice) const {
   bool along =
       choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
+  // (R6)
+  if (auto expert = experts.ops.find(op); expert != experts.ops.end())
+    return choice.kind == AxisChoice::split && choice.factor == expert->second
+               ? 0
+               : kLastResort;
   Value result = op->getResult(0);
   if (!facts.active.contains(result))
     return 0;
@@ -313,6 +325,10 @@ double ProblemBuilder::stateCost(Value argument, AxisState state) const {
     double room = split || isStored ? 0 : kTieBreak;
     return seconds + (split && isStored ? kLastResort : room);
   }
+  if (auto expert = experts.parameters.find(argument);
+      expert != experts.parameters.end())
+    return seconds +
+           (state == axis::firstSplit + expert->second ? 0 : kLastResort);
   if (!split && facts.weights.contains(argument))
     seconds += kLastResort;
   return seconds;
@@ -511,13 +527,28 @@ cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const ShardDegrees &degrees) {
   ShardChoices choices;
   std::vector<MeshAxis> axes = axesOf(degrees);
+  Experts experts, forTensor;
+  if (degrees.ep > 1) {
+    experts = findExperts(facts, degrees.ep);
+    if (experts.parameters.empty())
+      return cost::Error{
+          "ep=" + std::to_string(degrees.ep) +
+          ": the model has no experts to spread; expected weights of three "
+          "dimensions, stacked over experts that a TopK or Softmax of as many "
+          "elements chooses between"};
+    if (isExpertTensor(degrees))
+      forTensor = experts;
+    for (const MeshAxis &axis : axes)
+      if (axis.role == AxisRole::expert)
+        chooseExperts(facts, experts, axis, choices);
+  }
   for (AxisRole role : {AxisRole::tensor, AxisRole::sequence})
     for (const MeshAxis &axis : axes) {
       if (axis.role != role)
         continue;
       ShardChoices done = choices;
       if (cost::Status status =
-              ProblemBuilder(facts, cluster, degrees, axis, done)
+              ProblemBuilder(facts, cluster, degrees, axis, done, forTensor)
                   .solve(choices);
           !status)
         return cost::Error{status.error()};

@@ -106,6 +106,25 @@ class Communication(unittest.TestCase):
         self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
         self.same(sent.traffic(gradients=False), {("update", "all_reduce", "sum", "dp", SCALAR): 2})
 
+    def test_experts_are_reduced_over_their_copies_only(self):
+        # Two layers of four experts on two ranks of ep, two copies of them along dp. 8 x 16 tokens of width 48.
+        plan = self.plan("moe-tiny", "dp=4,ep=2", 4)
+        sent = Collectives(plan)
+        self.assertEqual(sorted(shape for shape in local_shapes(plan) if len(shape) == 3),
+                         [(2, 48, 96)] * 2 + [(2, 96, 48)] * 2)
+        # A gradient may be made under another shape of as many elements.
+        self.assertEqual(sorted((axes, math.prod(shape)) for axes, shape in sent.gradients()),
+                         sorted(("dp" if len(shape) == 3 else "dp,ep", math.prod(shape)) for shape in local_shapes(plan)))
+        # Around every layer of experts the tokens of both ranks are gathered and the sums scattered, and back; gates go
+        # by all-to-all. The norm of the experts' gradients is summed over their ranks.
+        tokens, gates = 8 // 2 * 16 * 48 * 4, 8 // 4 * 16 * 4 * 4
+        want = {("forward", "all_reduce", "sum", "dp,ep", SCALAR): 2, ("update", "all_reduce", "sum", "ep", SCALAR): 1}
+        for phase in ("forward", "backward"):
+            want[phase, "all_gather", None, "ep", tokens] = 2
+            want[phase, "reduce_scatter", "sum", "ep", tokens] = 2
+            want[phase, "all_to_all", None, "ep", gates] = 2
+        self.same(sent.traffic(gradients=False), want)
+
     def scattered(self, strategy):
         """(parameter bytes, bytes reduced to shards, bytes gathered) of a ZeRO plan of gpt2-tiny on 4 ranks."""
         plan = self.plan("gpt2-tiny", strategy, 4)

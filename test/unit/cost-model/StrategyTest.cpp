@@ -190,8 +190,16 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
             "--strategy: hybrid_shard=2 needs zero=1, 2 or 3: zero=0 splits "
             "nothing");
   EXPECT_EQ(errorWith("dp=2,tp=2,ep=3", 4),
-            "--strategy: ep=3 does not divide dp x cp x tp = 4; expected a "
-            "divisor: experts are spread over those ranks");
+            "--strategy: ep=3 does not divide the 4 ranks of the cluster; "
+            "expected a divisor: experts are spread over them");
+  EXPECT_EQ(errorWith("dp=2,tp=8,ep=4", 16),
+            "--strategy: ep=4 does not fit dp=2,tp=8; expected a divisor of "
+            "dp, or tp times one: the ranks that share experts");
+  EXPECT_EQ(errorWith("dp=2,tp=2,ep=4", 4), "no error");
+  EXPECT_EQ(errorWith("dp=8,zero=1,hybrid_shard=2,ep=4", 8),
+            "--strategy: ep=4 does not fit hybrid_shard=2; expected a divisor: "
+            "the data-parallel ranks that share experts are among those that "
+            "share states");
   EXPECT_EQ(errorWith("pp=3", 4),
             "--strategy: pp=3 does not divide the 4 ranks of the cluster; "
             "expected dp x tp x pp x cp = 4");

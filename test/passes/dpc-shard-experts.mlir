@@ -1,0 +1,55 @@
+// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 ep=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s
+// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=2 ep=2 zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
+
+// Tokens are gathered over ep once, gates go to their experts by one
+// all-to-all, what experts give is summed and scattered.
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: tensor<32x4xf32, #s_r_r>
+// CHECK-SAME: tensor<4x32x64xf32, #s_ep_r_r>
+// CHECK-SAME: tensor<4x64x32xf32, #s_ep_r_r>
+// CHECK-SAME: %[[X:.*]]: tensor<16x32xf32, #s_dpmbep_r>
+// CHECK: dpc.topk
+// CHECK-SAME: tensor<16x4xf32, #s_dpmbep_r>
+// CHECK: dpc.reshard %[[X]]
+// CHECK-SAME: tensor<16x32xf32, #s_dpmbep_r> -> tensor<16x32xf32, #s_dpmb_r>
+// CHECK: dpc.matmul
+// CHECK-SAME: -> tensor<4x16x64xf32, #s_ep_dpmb_r>
+// CHECK: dpc.reshard
+// CHECK-SAME: tensor<16x4xf32, #s_dpmbep_r> -> tensor<16x4xf32, #s_dpmb_ep>
+// CHECK: dpc.matmul
+// CHECK-SAME: -> tensor<16x32xf32, #s_dpmb_r_sum_ep>
+// CHECK: dpc.reshard
+// CHECK-SAME: tensor<16x32xf32, #s_dpmb_r_sum_ep> -> tensor<16x32xf32, #s_dpmbep_r>
+// CHECK-NOT: dpc.reshard
+// CHECK: return
+// Experts are split over ep already, the gate is split over ep by ZeRO.
+// ZERO-LABEL: func.func @forward
+// ZERO-SAME: tensor<32x4xf32, #s_ep_r>
+// ZERO-SAME: tensor<4x32x64xf32, #s_ep_r_r>
+func.func @forward(
+    %gate: tensor<32x4xf32> {dpc.name = "gate", dpc.role = "parameter"},
+    %w1: tensor<4x32x64xf32> {dpc.name = "w1", dpc.role = "parameter"},
+    %w2: tensor<4x64x32xf32> {dpc.name = "w2", dpc.role = "parameter"},
+    %x: tensor<16x32xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<16x32xf32> {dpc.name = "y"}) {
+  %l = dpc.matmul %x, %gate : (tensor<16x32xf32>, tensor<32x4xf32>) -> tensor<16x4xf32>
+  %v, %i = dpc.topk %l : tensor<16x4xf32> -> tensor<16x2xf32>, tensor<16x2xi64>
+  %wide = dpc.broadcast %i dims = [0, 1] : tensor<16x2xi64> -> tensor<16x2x4xi64>
+  %place = dpc.iota dim = 2 : tensor<16x2x4xi64>
+  %hit = dpc.compare eq %place, %wide : (tensor<16x2x4xi64>, tensor<16x2x4xi64>) -> tensor<16x2x4xi1>
+  %zero = dpc.constant dense<0.0> : tensor<16x2x4xf32> -> tensor<16x2x4xf32>
+  %vw = dpc.broadcast %v dims = [0, 1] : tensor<16x2xf32> -> tensor<16x2x4xf32>
+  %s = dpc.select %hit, %vw, %zero : (tensor<16x2x4xi1>, tensor<16x2x4xf32>, tensor<16x2x4xf32>) -> tensor<16x2x4xf32>
+  %g = dpc.reduce sum %s dims = [1] : tensor<16x2x4xf32> -> tensor<16x4xf32>
+  %xe = dpc.broadcast %x dims = [1, 2] : tensor<16x32xf32> -> tensor<4x16x32xf32>
+  %h = dpc.matmul %xe, %w1 : (tensor<4x16x32xf32>, tensor<4x32x64xf32>) -> tensor<4x16x64xf32>
+  %gt = dpc.transpose %g perm = [1, 0] : tensor<16x4xf32> -> tensor<4x16xf32>
+  %gw = dpc.broadcast %gt dims = [0, 1] : tensor<4x16xf32> -> tensor<4x16x64xf32>
+  %m = dpc.binary mul %h, %gw : (tensor<4x16x64xf32>, tensor<4x16x64xf32>) -> tensor<4x16x64xf32>
+  %t = dpc.transpose %m perm = [1, 0, 2] : tensor<4x16x64xf32> -> tensor<16x4x64xf32>
+  %flat = dpc.reshape %t : tensor<16x4x64xf32> -> tensor<16x256xf32>
+  %w = dpc.reshape %w2 : tensor<4x64x32xf32> -> tensor<256x32xf32>
+  %y = dpc.matmul %flat, %w : (tensor<16x256xf32>, tensor<256x32xf32>) -> tensor<16x32xf32>
+  %z = dpc.binary add %y, %x : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %z : tensor<16x32xf32>
+}
