@@ -220,8 +220,8 @@ void Liveness::touch(Operation *op, int64_t at) {
     buffers[id].last = std::max(buffers[id].last, at);
     touches[id].push_back(at);
   }
-  if (isa<RecvOp>(op) && isInLoop(phaseOf(op)))
-    received.insert(bufferOf.lookup(op->getResult(0)));
+  if (isa<RecvOp, RingShiftOp>(op) && isInLoop(phaseOf(op)))
+    received.insert(writes.begin(), writes.end());
   if (!isCommunication(op))
     return waitFor(op, at);
   pending.push_back(touched);
