@@ -15,10 +15,19 @@
 //
 //   rank c, step r   adds to dk of rank (c - r) mod n, then hands it on
 //
-// Which keys a query sees depends on c and r. Where all ranks see a whole block
-// or nothing of it, that is one number per rank (0 or kHidden), added to the
-// scores; the same holds for padding. kHidden is finite, so that a step which
-// sees nothing has l' = kHidden and weight exp(kHidden - m) = 0 instead of NaN.
+// Causal rings hold their positions in stripes: m pieces of n blocks, block c
+// of each on rank c. Queries of stripe a then see, of any rank's keys, those of
+// the stripes before a, and those of stripe a where j < c (of their own, j = c,
+// those up to themselves). So every rank does the same share (m + 1) / 2m of
+// the products in every step, on slices that do not depend on the rank:
+//
+//   stripe a   queries a, keys 0 .. a   the last block is hidden where j > c
+//
+// In general, which keys a query sees depends on c and r. Where all ranks see a
+// whole block or nothing of it, that is one number per rank (0 or kHidden),
+// added to the scores; the same holds for padding. kHidden is finite, so that a
+// step which sees nothing has l' = kHidden and weight exp(kHidden - m) = 0
+// instead of NaN.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
@@ -38,10 +47,26 @@ using Positions = std::vector<int64_t>;
 /// What the queries of one rank see of the keys of another.
 enum class Sight { all, none, upToOwn, mixed };
 
+/// Queries that are taken together, and how many keys they see at most.
+struct Stripe {
+  int64_t first, length, keys;
+};
+
 /// What one step adds to the scores; neither when everything is seen.
 struct StepMask {
   bool causal = false;
   Value mask;
+};
+
+/// What backward reads of the queries.
+struct Saved {
+  Value q, dout, lse, delta;
+};
+
+/// Sums so far; those of queries by stripe.
+struct Gradients {
+  SmallVector<Value> dq;
+  Value dk, dv;
 };
 
 class RingExpander : public AttentionExpander {
@@ -52,11 +77,13 @@ public:
 private:
   LogicalResult findAxis();
   void findPositions();
+  void findStripes();
   bool sees(int64_t query, int64_t key) const {
     return key >= 0 && (!isCausal || query < 0 || key <= query);
   }
   Sight sightOf(const Positions &own, const Positions &other) const;
   StepMask maskOf(int64_t step);
+  StepMask maskOf(int64_t step, const Stripe &stripe);
   Value table(ArrayRef<double> values, ArrayRef<int64_t> rows);
   Value visibility(int64_t step, ArrayRef<Sight> sights);
   Value maskByRank();
@@ -69,8 +96,21 @@ private:
                                       builder.getArrayAttr({axisName})));
   }
   Value withoutPadding(Value value);
+  /// Positions [first, first + count) of `value`, [B, heads, positions, ..].
+  Value part(Value value, int64_t first, int64_t count);
+  /// `value`, the first of `count` positions, with zeros behind.
+  Value extended(Value value, int64_t count);
+  Value joined(ArrayRef<Value> parts);
+  void take(const Stripe &stripe) {
+    queries = stripe.length;
+    keys = stripe.keys;
+  }
   Value weighted(Value out, Value weight);
+  void attend(AttentionOp attention, int64_t step, const Stripe &stripe,
+              Value q, Value k, Value v, std::pair<Value, Value> &sofar);
   void forward(AttentionOp attention);
+  void attendBack(int64_t step, const Stripe &stripe, const Saved &saved,
+                  Value k, Value v, Gradients &sums);
   void backward(AttentionGradOp grad);
 
   MeshAttr mesh;
@@ -83,6 +123,7 @@ private:
   /// By rank: the position of each local query and key, -1 for padding.
   std::vector<Positions> positions;
   bool hasPadding = false;
+  std::vector<Stripe> stripes;
 };
 
 } // namespace
@@ -138,6 +179,17 @@ void RingExpander::findPositions() {
     hasPadding |= llvm::is_contained(all, -1);
     positions.push_back(std::move(all));
   }
+}
+
+/// One stripe with everything unless positions lie in stripes (see above).
+void RingExpander::findStripes() {
+  int64_t length = queries;
+  const DimFactors &factors = global.dims[2];
+  if (isCausal && !mask && !hasPadding && factors.size() == 2 &&
+      factors.front().axes.empty())
+    length = factors.back().size / ranks;
+  for (int64_t first = 0; first < queries; first += length)
+    stripes.push_back({first, length, first + length});
 }
 
 Sight RingExpander::sightOf(const Positions &own,
@@ -308,9 +360,62 @@ StepMask RingExpander::maskOf(int64_t step) {
   return result;
 }
 
+StepMask RingExpander::maskOf(int64_t step, const Stripe &stripe) {
+  if (stripes.size() == 1)
+    return maskOf(step);
+  StepMask result;
+  if (step == 0) {
+    result.causal = true;
+    return result;
+  }
+  double hidden = element.isF16() ? -3e4 : kHidden;
+  SmallVector<double> values;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    values.push_back(rank < step ? hidden : 0);
+  Value last = spread(reshape(table(values, {1}), {1, 1, 1, 1}),
+                      {1, 1, 1, stripe.length});
+  SmallVector<int64_t> low = {0, 0, 0, stripe.first}, strides(4, 1);
+  result.mask = tagged(PadOp::create(
+      builder, loc, tensor({1, 1, 1, stripe.keys}), last, low, strides));
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
+
+Value RingExpander::part(Value value, int64_t first, int64_t count) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (count == shape[2])
+    return value;
+  shape[2] = count;
+  SmallVector<int64_t> offsets(shape.size(), 0), strides(shape.size(), 1);
+  offsets[2] = first;
+  auto type = RankedTensorType::get(
+      shape, cast<RankedTensorType>(value.getType()).getElementType());
+  return tagged(SliceOp::create(builder, loc, type, value, offsets, strides));
+}
+
+Value RingExpander::extended(Value value, int64_t count) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (count == shape[2])
+    return value;
+  shape[2] = count;
+  SmallVector<int64_t> low(shape.size(), 0), strides(shape.size(), 1);
+  return tagged(
+      PadOp::create(builder, loc, tensor(shape), value, low, strides));
+}
+
+Value RingExpander::joined(ArrayRef<Value> parts) {
+  if (parts.size() == 1)
+    return parts.front();
+  auto type = cast<RankedTensorType>(parts.front().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[2] *= parts.size();
+  return tagged(ConcatOp::create(
+      builder, loc, RankedTensorType::get(shape, type.getElementType()), parts,
+      2));
+}
 
 /// `value`, [B, heads, positions, ..], with zeros at padded positions: keys
 /// that are hidden must not be NaN, nor queries that gradients sum over.
@@ -336,76 +441,118 @@ Value RingExpander::weighted(Value out, Value weight) {
   return binary(BinaryKind::mul, out, wide);
 }
 
+/// One step of one stripe, merged into the output and lse so far.
+void RingExpander::attend(AttentionOp attention, int64_t step,
+                          const Stripe &stripe, Value q, Value k, Value v,
+                          std::pair<Value, Value> &sofar) {
+  StepMask seen = maskOf(step, stripe);
+  take(stripe);
+  k = part(k, 0, keys);
+  v = part(v, 0, keys);
+  Value scores = unfold(
+      matmul(fold(part(q, stripe.first, queries), depth), k, false, true),
+      keys);
+  auto lseType = RankedTensorType::get(
+      {batch, heads, queries}, attention.getLse().getType().getElementType());
+  auto probs = tagged(AttentionProbsOp::create(
+      builder, loc, scores.getType(), lseType, scores, seen.mask, scale,
+      seen.causal ? builder.getUnitAttr() : UnitAttr()));
+  Value own =
+      unfold(matmul(fold(probs.getProbs(), keys), v, false, false), valueDepth);
+  auto &[out, lse] = sofar;
+  if (!out) {
+    sofar = {own, probs.getLse()};
+    return;
+  }
+  Value ownLse = probs.getLse();
+  Value high = binary(BinaryKind::maximum, lse, ownLse);
+  Value a = unary(UnaryKind::exp, binary(BinaryKind::sub, lse, high));
+  Value b = unary(UnaryKind::exp, binary(BinaryKind::sub, ownLse, high));
+  Value sum = binary(BinaryKind::add, a, b);
+  out = binary(BinaryKind::add, weighted(out, binary(BinaryKind::div, a, sum)),
+               weighted(own, binary(BinaryKind::div, b, sum)));
+  lse = binary(BinaryKind::add, high, unary(UnaryKind::log, sum));
+}
+
 void RingExpander::forward(AttentionOp attention) {
-  Value q = fold(withoutPadding(attention.getQ()), depth);
+  Value q = withoutPadding(attention.getQ());
   Value k = withoutPadding(attention.getK());
   Value v = withoutPadding(attention.getV());
-  Value out, lse;
+  Stripe whole{0, queries, keys};
+  std::vector<std::pair<Value, Value>> results(stripes.size());
   for (int64_t step = 0; step < ranks; ++step) {
     bool isLast = step + 1 == ranks;
     // Under way while this step computes.
     Value nextK = isLast ? k : shift(k), nextV = isLast ? v : shift(v);
-    StepMask seen = maskOf(step);
-    Value scores = unfold(matmul(q, k, false, true), keys);
-    auto probs = tagged(AttentionProbsOp::create(
-        builder, loc, scores.getType(), attention.getLse().getType(), scores,
-        seen.mask, scale, seen.causal ? builder.getUnitAttr() : UnitAttr()));
-    Value own = unfold(matmul(fold(probs.getProbs(), keys), v, false, false),
-                       valueDepth);
-    Value ownLse = probs.getLse();
+    for (auto [stripe, result] : llvm::zip(stripes, results)) {
+      attend(attention, step, stripe, q, k, v, result);
+      take(whole);
+    }
     k = nextK;
     v = nextV;
-    if (!out) {
-      out = own;
-      lse = ownLse;
-      continue;
-    }
-    Value high = binary(BinaryKind::maximum, lse, ownLse);
-    Value a = unary(UnaryKind::exp, binary(BinaryKind::sub, lse, high));
-    Value b = unary(UnaryKind::exp, binary(BinaryKind::sub, ownLse, high));
-    Value sum = binary(BinaryKind::add, a, b);
-    out =
-        binary(BinaryKind::add, weighted(out, binary(BinaryKind::div, a, sum)),
-               weighted(own, binary(BinaryKind::div, b, sum)));
-    lse = binary(BinaryKind::add, high, unary(UnaryKind::log, sum));
   }
-  attention.replaceAllUsesWith(ValueRange{out, lse});
+  SmallVector<Value> outs, sums;
+  for (auto [out, lse] : results) {
+    outs.push_back(out);
+    sums.push_back(lse);
+  }
+  attention.replaceAllUsesWith(ValueRange{joined(outs), joined(sums)});
   attention.erase();
 }
 
-void RingExpander::backward(AttentionGradOp grad) {
-  Value q = fold(withoutPadding(grad.getQ()), depth);
-  Value k = withoutPadding(grad.getK()), v = withoutPadding(grad.getV());
-  Value dout = withoutPadding(grad.getDout());
-  Value lse = withoutPadding(grad.getLse());
-  Value delta = rowDot(dout, withoutPadding(grad.getOut()),
-                       cast<RankedTensorType>(lse.getType()));
-  dout = fold(dout, valueDepth);
-  Value dq, dk, dv;
-  auto addTo = [&](Value &sum, Value part) {
-    sum = sum ? binary(BinaryKind::add, sum, part) : part;
+/// Adds one step of one stripe to the gradients of its queries and of the keys
+/// that are here.
+void RingExpander::attendBack(int64_t step, const Stripe &stripe,
+                              const Saved &saved, Value k, Value v,
+                              Gradients &sums) {
+  StepMask seen = maskOf(step, stripe);
+  int64_t all = keys;
+  take(stripe);
+  auto own = [&](Value value) { return part(value, stripe.first, queries); };
+  auto addTo = [&](Value &sum, Value more) {
+    sum = sum ? binary(BinaryKind::add, sum, more) : more;
   };
+  k = part(k, 0, keys);
+  v = part(v, 0, keys);
+  Value q = fold(own(saved.q), depth), dout = fold(own(saved.dout), valueDepth);
+  Value scores = unfold(matmul(q, k, false, true), keys);
+  Value dprobs = unfold(matmul(dout, v, false, true), keys);
+  auto rows = tagged(AttentionScoresGradOp::create(
+      builder, loc, scores.getType(), scores.getType(), scores, own(saved.lse),
+      dprobs, own(saved.delta), seen.mask, scale,
+      seen.causal ? builder.getUnitAttr() : UnitAttr()));
+  Value probs = fold(rows.getProbs(), keys);
+  Value dscores = fold(rows.getDscores(), keys);
+  addTo(sums.dq[&stripe - stripes.data()],
+        unfold(matmul(dscores, k, false, false), depth));
+  addTo(sums.dk, extended(matmul(dscores, q, true, false), all));
+  addTo(sums.dv, extended(matmul(probs, dout, true, false), all));
+}
+
+void RingExpander::backward(AttentionGradOp grad) {
+  Saved saved;
+  saved.q = withoutPadding(grad.getQ());
+  saved.dout = withoutPadding(grad.getDout());
+  saved.lse = withoutPadding(grad.getLse());
+  saved.delta = rowDot(saved.dout, withoutPadding(grad.getOut()),
+                       cast<RankedTensorType>(saved.lse.getType()));
+  Value k = withoutPadding(grad.getK()), v = withoutPadding(grad.getV());
+  Stripe whole{0, queries, keys};
+  Gradients sums;
+  sums.dq.resize(stripes.size());
   for (int64_t step = 0; step < ranks; ++step) {
     bool isLast = step + 1 == ranks;
     Value nextK = isLast ? k : shift(k), nextV = isLast ? v : shift(v);
-    StepMask seen = maskOf(step);
-    Value scores = unfold(matmul(q, k, false, true), keys);
-    Value dprobs = unfold(matmul(dout, v, false, true), keys);
-    auto rows = tagged(AttentionScoresGradOp::create(
-        builder, loc, scores.getType(), scores.getType(), scores, lse, dprobs,
-        delta, seen.mask, scale,
-        seen.causal ? builder.getUnitAttr() : UnitAttr()));
-    Value probs = fold(rows.getProbs(), keys);
-    Value dscores = fold(rows.getDscores(), keys);
-    addTo(dq, matmul(dscores, k, false, false));
-    addTo(dk, matmul(dscores, q, true, false));
-    addTo(dv, matmul(probs, dout, true, false));
+    for (const Stripe &stripe : stripes) {
+      attendBack(step, stripe, saved, k, v, sums);
+      take(whole);
+    }
     k = nextK;
     v = nextV;
-    dk = shift(dk);
-    dv = shift(dv);
+    sums.dk = shift(sums.dk);
+    sums.dv = shift(sums.dv);
   }
-  grad.replaceAllUsesWith(ValueRange{unfold(dq, depth), dk, dv});
+  grad.replaceAllUsesWith(ValueRange{joined(sums.dq), sums.dk, sums.dv});
   grad.erase();
 }
 
@@ -413,6 +560,7 @@ LogicalResult RingExpander::run() {
   if (failed(check()) || failed(findAxis()))
     return failure();
   findPositions();
+  findStripes();
   if (auto attention = dyn_cast<AttentionOp>(op))
     forward(attention);
   else

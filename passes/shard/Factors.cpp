@@ -47,6 +47,9 @@ FactorAnalysis::FactorAnalysis(func::FuncOp func) {
     for (const IterDim &dim : info.rule.dims)
       info.dims.push_back(initialFactors(dim.size));
     info.blocked.assign(info.rule.dims.size(), false);
+    if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(kRingFactors))
+      info.dims[info.rule.operands[0][2].front()].assign(
+          cuts.asArrayRef().begin(), cuts.asArrayRef().end());
     ops[&op] = std::move(info);
   }
   refineAll(func);

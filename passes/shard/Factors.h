@@ -25,6 +25,10 @@
 
 namespace dpc {
 
+/// On attention that runs as a ring (array of numbers): factors that its
+/// positions are cut into, of which the last is split.
+inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
+
 /// One factor of an iteration dimension of an op.
 struct IterFactor {
   int64_t dim = -1;

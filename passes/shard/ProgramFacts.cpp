@@ -11,24 +11,62 @@ static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
   return role ? role.getValue() : StringRef();
 }
 
+/// Into how many stripes the positions of a ring are cut (ExpandRing.cpp): with
+/// m of them, all ranks do (m + 1) / 2m of the products of causal attention.
+static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
+  unsigned unmasked = isa<AttentionOp>(op) ? 3 : 6;
+  if (!op->hasAttr("causal") || op->getNumOperands() != unmasked)
+    return 1;
+  // Shorter blocks are not worth more, smaller kernels.
+  constexpr int64_t kLongBlock = 64;
+  for (int64_t stripes : {8, 4})
+    if (positions % (stripes * ranks) == 0 &&
+        positions / (stripes * ranks) >= kLongBlock)
+      return stripes;
+  return positions % (2 * ranks) == 0 ? 2 : 1;
+}
+
 void dpc::markRings(func::FuncOp func, const ShardDegrees &degrees) {
   if (degrees.cp == 1 || degrees.cpKind != CpKind::ring)
     return;
-  func.walk([](Operation *op) {
-    if (!isa<AttentionOp, AttentionGradOp>(op))
-      return;
-    auto positions = [&](unsigned operand) {
-      auto type = cast<RankedTensorType>(op->getOperand(operand).getType());
-      return type.getDimSize(2);
-    };
+  auto positions = [](Operation *op, unsigned operand) {
+    auto type = cast<RankedTensorType>(op->getOperand(operand).getType());
+    return type.getDimSize(2);
+  };
+  SmallVector<Operation *> rings;
+  func.walk([&](Operation *op) {
     // Queries of another length than the keys stay, and gather keys and values.
-    if (positions(0) == positions(1))
-      op->setAttr(attr::kRing, UnitAttr::get(op->getContext()));
+    if (!isa<AttentionOp, AttentionGradOp>(op) ||
+        positions(op, 0) != positions(op, 1))
+      return;
+    op->setAttr(attr::kRing, UnitAttr::get(op->getContext()));
+    rings.push_back(op);
   });
+  FactorAnalysis uncut(func);
+  for (Operation *op : rings) {
+    int64_t dim = uncut.rule(op).operands[0][2].front();
+    int64_t stripes = stripesOf(op, positions(op, 0), degrees.cp);
+    // Cuts of others need not agree with stripes.
+    if (stripes > 1 && uncut.factors(op, dim).size() == 1)
+      op->setAttr(kRingFactors,
+                  DenseI64ArrayAttr::get(
+                      op->getContext(), {stripes, positions(op, 0) / stripes}));
+  }
+}
+
+/// The last factor of positions that are cut into stripes.
+void ProgramFacts::findRings() {
+  for (Operation &op : func.getBody().front())
+    if (op.hasAttr(kRingFactors)) {
+      int64_t dim = factors.rule(&op).operands[0][2].front();
+      int64_t last = factors.factors(&op, dim).size() - 1;
+      ringClasses.insert(factors.classOf(&op, {dim, last}));
+    }
 }
 
 ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   findInputs();
+  findRings();
   findHidden();
   SmallVector<Value> parameters;
   for (BlockArgument arg : func.getArguments())
@@ -66,6 +104,16 @@ void ProgramFacts::findInputs() {
         }
       }
   }
+  // Without token ids (patches of an image): what attention runs over.
+  if (sequenceClasses.empty())
+    func.walk([&](AttentionOp op) {
+      int64_t index = 0;
+      for (int64_t dim = 0; dim < 3; ++dim)
+        for (size_t i = 0; i < factors.factors(op.getQ(), dim).size();
+             ++i, ++index)
+          if (dim == 2)
+            sequenceClasses.insert(factors.classOf(op.getQ(), index));
+    });
   sequenceClasses.erase(batchClass);
 }
 

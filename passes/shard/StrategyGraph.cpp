@@ -260,11 +260,18 @@ double ProblemBuilder::sequencePenalty(Operation *op,
       choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
   if (isa<AttentionOp>(op) && degrees.cpKind == CpKind::ulysses)
     return choice.kind == AxisChoice::split && !along ? 0 : kLastResort;
-  bool canSplit =
-      llvm::any_of(facts.factors.splittable(op), [&](IterFactor factor) {
-        return facts.isSequence(op, factor);
-      });
-  return along || !canSplit ? 0 : kLastResort;
+  auto splits = [&](const llvm::DenseSet<int64_t> &classes) {
+    return llvm::any_of(facts.factors.splittable(op), [&](IterFactor factor) {
+      return classes.contains(facts.factors.classOf(op, factor));
+    });
+  };
+  const llvm::DenseSet<int64_t> &classes =
+      splits(facts.ringClasses) ? facts.ringClasses : facts.sequenceClasses;
+  if (!splits(classes))
+    return 0;
+  bool isRight = choice.kind == AxisChoice::split &&
+                 classes.contains(facts.factors.classOf(op, choice.factor));
+  return isRight ? 0 : kLastResort;
 }
 
 /// (R2) and (R3) of the header.

@@ -68,8 +68,11 @@ public:
   int64_t batchClass = -1;
   /// Size of that factor, and the class of the one behind it; -1 = none.
   int64_t batchFactor = 0, microBatchClass = -1;
-  /// Classes of the other dimensions of integer inputs: positions.
+  /// Classes of the other dimensions of integer inputs: positions. Without any,
+  /// those of attention's queries.
   llvm::DenseSet<int64_t> sequenceClasses;
+  /// Those of them that rings split, where they are cut into stripes.
+  llvm::DenseSet<int64_t> ringClasses;
   /// Classes that norms need whole: the hidden dimension.
   llvm::DenseSet<int64_t> hiddenClasses;
   /// Values with a gradient (float, depend on a trained parameter).
@@ -96,6 +99,7 @@ public:
 
 private:
   void findInputs();
+  void findRings();
   void findHidden();
   void findGroups();
   void findWeights();

@@ -202,6 +202,19 @@ class Communication(unittest.TestCase):
         self.assertGreater(megatron[4], 1.3 * megatron[2])
         self.assertLess(ulysses[4], megatron[4] / 3)
 
+    def test_ring_passes_keys_and_values_round(self):
+        hidden, blocks = HIDDEN["gpt2-tiny"], BLOCKS["gpt2-tiny"]
+        for ranks in (2, 4):
+            plan = self.plan("gpt2-tiny", f"cp={ranks},cp_kind=ring", ranks)
+            passed = collections.Counter()
+            for phase, instruction in Collectives(plan).all:
+                if instruction["op"] == "send":
+                    size = plan["buffers"][instruction["buffer"]]["bytes"]
+                    passed[phase, size, instruction["shift"], instruction["wrap"]] += 1
+            # k and v, each ranks - 1 times; backward again, and their gradients all the way home.
+            self.assertEqual(dict(passed), {("forward", hidden // ranks, 1, True): 2 * (ranks - 1) * blocks,
+                                            ("backward", hidden // ranks, 1, True): (4 * ranks - 2) * blocks})
+
     def test_grid_splits_a_weight_on_both_dimensions(self):
         # 4 heads cannot be split by 8: the last axis splits what a projection makes.
         plan = self.plan("gpt2-tiny", "tp=2x2x2", 8)

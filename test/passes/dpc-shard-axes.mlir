@@ -1,4 +1,5 @@
 // RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 hybrid-shard=2 zero=1 cp=2 cp-kind=ulysses" --dpc-verify-sharded | FileCheck %s --check-prefix=CP
+// RUN: dpc-opt %s --split-input-file --dpc-shard="cp=2" --dpc-verify-sharded | FileCheck %s --check-prefix=RING
 // RUN: dpc-opt %s --split-input-file --dpc-shard="tp=8 tp-grid=4,2" --dpc-verify-sharded | FileCheck %s --check-prefix=GRID
 
 // Ulysses: positions are split everywhere but in attention, which splits heads.
@@ -15,6 +16,13 @@
 // CP-SAME: #s_dpdpi_cp_r_r> -> tensor<8x4x32x16xf32, #s_dpdpi_r_cp_r>
 // CP-NOT: dpc.reshard
 // CP: return
+// A ring: positions in two stripes, also where attention reads them.
+// RING-LABEL: func.func @forward
+// RING-SAME: tensor<8x32xi64, #s_r_2x16cp>
+// RING-NOT: dpc.reshard
+// RING: dpc.attention {{.*}}dpc.ring{{.*}} -> (tensor<8x4x32x16xf32, #s_r_r_2x16cp_r>
+// RING-NOT: dpc.reshard
+// RING: return
 // GRID-LABEL: func.func @forward
 func.func @forward(
     %table: tensor<100x64xf32> {dpc.name = "table", dpc.role = "parameter"},

@@ -32,7 +32,19 @@ struct Ring {
   bool isCausal;
   /// Rows of the mask: 0 = none.
   int64_t maskRows;
+  /// Stripes that `positions` make.
+  int64_t stripes = 1;
 };
+
+/// Scores of one head and sample that a rank computes forward.
+int64_t countScores(ModuleOp module) {
+  int64_t count = 0;
+  module.walk([&](AttentionProbsOp op) {
+    ArrayRef<int64_t> shape = op.getScores().getType().getShape();
+    count += shape[2] * shape[3];
+  });
+  return count;
+}
 
 class RingAttention : public ::testing::TestWithParam<Ring> {};
 
@@ -53,6 +65,12 @@ TEST_P(RingAttention, EqualsOneDevice) {
   // Forward k and v, backward both again, and their gradients once more: home.
   EXPECT_EQ(countOps(*module, "dpc.ring_shift"),
             2 * (ring.ranks - 1) + 2 * (ring.ranks - 1) + 2 * ring.ranks);
+  // All ranks do the same: everything, or with m stripes (m + 1) / 2m of it.
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  int64_t local =
+      cast<RankedTensorType>(step.getArgumentTypes()[0]).getDimSize(2);
+  EXPECT_EQ(countScores(*module), ring.ranks * local * local *
+                                      (ring.stripes + 1) / (2 * ring.stripes));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -63,9 +81,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Ring{3, 7, "{cp}", true, 0}, Ring{3, 7, "{cp}", false, 0},
                       Ring{4, 5, "{cp}", true, 0}, Ring{4, 5, "{cp}", false, 0},
                       Ring{2, 6, "{cp}", true, 1}, Ring{3, 7, "{cp}", false, 7},
-                      // Every other position, and every other half.
-                      Ring{4, 8, "{2, 4:cp}", true, 0},
-                      Ring{2, 8, "{2, 4:cp}", true, 0},
+                      // Stripes: every other block of positions; not causal.
+                      Ring{4, 8, "{2, 4:cp}", true, 0, 2},
+                      Ring{2, 8, "{2, 4:cp}", true, 0, 2},
+                      Ring{3, 27, "{3, 9:cp}", true, 0, 3},
+                      Ring{2, 8, "{2, 4:cp}", false, 0},
                       Ring{2, 6, "{2, 3:cp}", false, 1},
                       Ring{2, 6, "{2, 3:cp}", true, 6}));
 
