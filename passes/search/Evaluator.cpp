@@ -15,8 +15,9 @@ static double bytesOf(Value value) {
 }
 
 ProgramEvaluator::ProgramEvaluator(ModuleOp program,
-                                   const cost::Cluster &cluster)
-    : program(program), cluster(cluster) {
+                                   const cost::Cluster &cluster,
+                                   int64_t bucketBytes)
+    : program(program), cluster(cluster), bucketBytes(bucketBytes) {
   func::FuncOp func = findProgram(program);
   sumUpArguments(func);
   sumUp(func);
@@ -118,8 +119,9 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
       why = d.str();
     return success();
   });
-  auto module =
-      lowerForStrategy(program, cluster, degreesOf(strategy, sums.globalBatch));
+  ShardDegrees degrees = degreesOf(strategy, sums.globalBatch);
+  degrees.bucketBytes = bucketBytes;
+  auto module = lowerForStrategy(program, cluster, degrees);
   if (failed(module)) {
     evaluation.rejected = why.empty() ? "cannot be compiled" : why;
     return evaluation;

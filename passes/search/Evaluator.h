@@ -13,7 +13,9 @@ namespace dpc {
 class ProgramEvaluator : public cost::Evaluator {
 public:
   /// `program` holds @train_step or @forward and must outlive the evaluator.
-  ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster);
+  /// `bucketBytes` is ShardDegrees'.
+  ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
+                   int64_t bucketBytes = ShardDegrees().bucketBytes);
 
   cost::ModelTotals totals() override { return sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
@@ -22,6 +24,7 @@ public:
 private:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
+  int64_t bucketBytes;
   cost::ModelTotals sums;
   double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.
 

@@ -41,8 +41,11 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
     text += "dpc-split-stages{schedule=" +
             std::string(cost::stringifyScheduleKind(degrees.schedule)) +
             " chunks=" + std::to_string(degrees.vpp) + "},";
-  return text + "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
-                "dpc-bucket-collectives,dpc-form-kernels,dpc-verify-local";
+  return text +
+         "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
+         "dpc-bucket-collectives{bucket-bytes=" +
+         std::to_string(degrees.bucketBytes) +
+         "},dpc-form-kernels,dpc-verify-local";
 }
 
 func::FuncOp dpc::findStep(ModuleOp module) {

@@ -72,6 +72,9 @@ struct ShardDegrees {
   int64_t vpp = 1;
   cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
 
+  /// Gradients are reduced in buckets of at most this many bytes.
+  int64_t bucketBytes = 25 << 20;
+
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
 };

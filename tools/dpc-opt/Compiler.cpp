@@ -304,7 +304,7 @@ void Compiler::listParameters() {
 //===----------------------------------------------------------------------===//
 
 std::optional<cost::SearchResult> Compiler::search() {
-  ProgramEvaluator evaluator(*program, cluster);
+  ProgramEvaluator evaluator(*program, cluster, options.bucketMb << 20);
   cost::SearchOptions search;
   search.space = cost::spaceFor(evaluator.totals(), cluster);
   search.top = options.top;
@@ -377,6 +377,7 @@ bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
   const cost::Candidate &winner = result.candidates.front();
   ShardDegrees degrees = degreesOf(winner.strategy, result.totals.globalBatch);
+  degrees.bucketBytes = options.bucketMb << 20;
   std::optional<rt::Plan> plan = buildPlan(degrees, cluster, dir, true);
   if (!plan)
     return fail("the plan could not be built");

@@ -121,12 +121,18 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys: "
-                 "dp=N,tp=N,sp=true|false,zero=0..3,micro_batch=N")
+                 "dp=N,tp=N,pp=N,cp=N,zero=0..3,micro_batch=N,... (README.md "
+                 "lists all)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")
       ->check(positive())
+      ->group(group);
+  app.add_option("--bucket-mb", o.bucketMb,
+                 "Reduce gradients in buckets of at most this many MiB")
+      ->check(positive())
+      ->capture_default_str()
       ->group(group);
   app.add_option("--objective", o.objective, "throughput, memory or latency")
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))

@@ -21,6 +21,7 @@ struct CompileOptions {
   std::map<std::string, int64_t> bind;
   int64_t globalBatch = 0;
   int64_t microBatch = 0;
+  int64_t bucketMb = 25;
   std::vector<std::string> frozen, trainable;
 
   std::string train; ///< "", "adamw" or "sgd".
