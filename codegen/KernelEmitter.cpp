@@ -19,8 +19,19 @@ KernelEmitter::KernelEmitter(OpBuilder &builder, const KernelSpec &spec,
   yields.assign(yield->operand_begin(), yield->operand_end());
 }
 
-/// Booleans are bytes in memory.
+static bool isHalf(Type type) {
+  return type && (type.isBF16() || type.isF16());
+}
+
+Type computeTypeOf(Value value) {
+  Type type = cast<RankedTensorType>(value.getType()).getElementType();
+  return isHalf(type) ? Float32Type::get(type.getContext()) : type;
+}
+
+/// Booleans are bytes in memory, bf16 is handled as bits.
 static Type storageType(Type elementType) {
+  if (elementType.isBF16())
+    return IntegerType::get(elementType.getContext(), 16);
   return elementType.isInteger(1)
              ? IntegerType::get(elementType.getContext(), 8)
              : elementType;
@@ -68,13 +79,17 @@ func::FuncOp KernelEmitter::emitEntry() {
 
 void KernelEmitter::bindArguments(func::FuncOp impl) {
   unsigned next = 0;
-  for (const StridedView &view : spec.inputs)
-    inputs.push_back({impl.getArgument(next++), view});
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  for (auto [operand, view] : llvm::zip_equal(spec.op.getInputs(), spec.inputs))
+    inputs.push_back({impl.getArgument(next++), view, elementOf(operand)});
   for (auto [i, view] : llvm::enumerate(spec.outputs)) {
     // One pointer per memory: two names for it would break `noalias`.
     Value own = impl.getArgument(next++);
     int64_t alias = spec.aliases[i];
-    outputs.push_back({alias >= 0 ? inputs[alias].pointer : own, view});
+    outputs.push_back({alias >= 0 ? inputs[alias].pointer : own, view,
+                       elementOf(spec.op.getOutputs()[i])});
   }
   for (Operation &op : spec.op.getBody().front())
     for (unsigned i = 0, e = scalarsOf(&op).size(); i < e; ++i)
@@ -148,11 +163,47 @@ Value KernelEmitter::address(const MemoryRef &memory, Type storage,
                              LLVM::GEPNoWrapFlags::inbounds);
 }
 
+/// The f32 of stored bits of `half`. bf16 is the upper half of f32; written
+/// with integers, it is vectorized everywhere.
+Value KernelEmitter::widen(Value element, Type half) {
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  if (half.isF16())
+    return arith::ExtFOp::create(b, f32, element);
+  Value bits = arith::ExtUIOp::create(b, i32, element);
+  Value shift = arith::ConstantOp::create(b, b.getI32IntegerAttr(16));
+  return arith::BitcastOp::create(b, f32,
+                                  arith::ShLIOp::create(b, bits, shift));
+}
+
+/// To the nearest, ties to even. NaN stays NaN: its payload could carry over.
+Value KernelEmitter::round(Value scalar, Type half) {
+  if (half.isF16())
+    return arith::TruncFOp::create(b, half, scalar);
+  auto number = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  };
+  Value bits = arith::BitcastOp::create(b, b.getI32Type(), scalar);
+  Value high = arith::ShRUIOp::create(b, bits, number(16));
+  Value odd = arith::AndIOp::create(b, high, number(1));
+  Value raised = arith::AddIOp::create(
+      b, arith::AddIOp::create(b, bits, number(0x7FFF)), odd);
+  Value rounded = arith::ShRUIOp::create(b, raised, number(16));
+  Value isNan =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, scalar, scalar);
+  Value quiet = arith::OrIOp::create(b, high, number(0x40));
+  return arith::TruncIOp::create(
+      b, b.getIntegerType(16),
+      arith::SelectOp::create(b, isNan, quiet, rounded));
+}
+
 Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
                           ArrayRef<Index> indices) {
-  Type storage = storageType(elementType);
+  Type stored = memory.element ? memory.element : elementType;
+  Type storage = storageType(stored);
   Value element =
       LLVM::LoadOp::create(b, storage, address(memory, storage, indices));
+  if (isHalf(stored))
+    return widen(element, stored);
   if (storage == elementType)
     return element;
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element,
@@ -161,14 +212,26 @@ Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
 
 void KernelEmitter::store(Value scalar, const MemoryRef &memory,
                           ArrayRef<Index> indices) {
-  Type storage = storageType(scalar.getType());
-  if (storage != scalar.getType())
+  Type stored = memory.element ? memory.element : scalar.getType();
+  Type storage = storageType(stored);
+  if (isHalf(stored))
+    scalar = round(scalar, stored);
+  else if (storage != scalar.getType())
     scalar = arith::ExtUIOp::create(b, storage, scalar);
   LLVM::StoreOp::create(b, scalar, address(memory, storage, indices));
 }
 
 Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
   auto value = cast<DenseElementsAttr>(op.getValue());
+  if (isHalf(value.getElementType()))
+    value = cast<DenseFPElementsAttr>(value).mapValues(
+        b.getF32Type(), [](const APFloat &number) {
+          APFloat wide = number;
+          bool inexact = false;
+          wide.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,
+                       &inexact);
+          return wide.bitcastToAPInt();
+        });
   Type elementType = value.getElementType();
   if (value.isSplat()) {
     if (auto type = dyn_cast<FloatType>(elementType))
@@ -199,7 +262,7 @@ Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
   }
   MemoryRef memory{LLVM::AddressOfOp::create(
                        b, LLVM::LLVMPointerType::get(b.getContext()), name),
-                   StridedView::dense(type.getShape())};
+                   StridedView::dense(type.getShape()), Type()};
   return load(memory, elementType, indices);
 }
 

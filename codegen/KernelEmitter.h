@@ -42,7 +42,13 @@ struct KernelSpec {
 struct MemoryRef {
   mlir::Value pointer;
   StridedView view;
+  /// As they are stored; null when they are stored as they are computed with.
+  mlir::Type element;
 };
+
+/// What elements of a value are computed with: f32 for bf16 and f16, which are
+/// widened on load and rounded on store, and else their own type.
+mlir::Type computeTypeOf(mlir::Value value);
 
 /// Emits one kernel. Valid for one `emit`.
 class KernelEmitter {
@@ -69,6 +75,8 @@ private:
                    llvm::ArrayRef<Index> indices);
   void store(mlir::Value scalar, const MemoryRef &memory,
              llvm::ArrayRef<Index> indices);
+  mlir::Value widen(mlir::Value element, mlir::Type half);
+  mlir::Value round(mlir::Value scalar, mlir::Type half);
   mlir::Value address(const MemoryRef &memory, mlir::Type storage,
                       llvm::ArrayRef<Index> indices);
   void noteStride(const Index &linear);

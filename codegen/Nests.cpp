@@ -10,9 +10,7 @@ namespace dpc::codegen {
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
+static Type elementOf(Value value) { return computeTypeOf(value); }
 
 //===----------------------------------------------------------------------===//
 // Which neighbouring loops may become one
@@ -302,7 +300,8 @@ void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
     SmallVector<int64_t> begin(zeros);
     for (Value part : concat.getParts()) {
       emitBox(part,
-              {target.pointer, target.view.slice(begin, ones, shapeOf(part))});
+              {target.pointer, target.view.slice(begin, ones, shapeOf(part)),
+               target.element});
       begin[concat.getDim()] += shapeOf(part)[concat.getDim()];
     }
     return;
@@ -311,8 +310,9 @@ void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
     fill(target, elementOf(value), 0);
     return emitBox(
         pad.getX(),
-        {target.pointer, target.view.slice(pad.getLow(), pad.getStrides(),
-                                           shapeOf(pad.getX()))});
+        {target.pointer,
+         target.view.slice(pad.getLow(), pad.getStrides(), shapeOf(pad.getX())),
+         target.element});
   }
   Indices indices;
   spaceLoops(shape, indices,

@@ -14,6 +14,10 @@ std::optional<rt::DType> dtypeOf(Type type) {
     return rt::DType::F32;
   if (type.isF64())
     return rt::DType::F64;
+  if (type.isBF16())
+    return rt::DType::BF16;
+  if (type.isF16())
+    return rt::DType::F16;
   if (type.isInteger(1))
     return rt::DType::Bool;
   if (type.isInteger(8))

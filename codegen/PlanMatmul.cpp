@@ -111,10 +111,11 @@ static void emitBatched(rt::MatmulOp op, ArrayRef<Batch> batches,
 }
 
 LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
-  Type type = cast<RankedTensorType>(op.getType()).getElementType();
-  if (!type.isF32() && !type.isF64())
-    return op.emitOpError() << "of " << type << " cannot be executed; f32 and "
-                            << "f64 can";
+  Type type = op.getA().getType().getElementType();
+  std::optional<rt::DType> compute = dtypeOf(type);
+  if (!compute || !rt::isFloat(*compute))
+    return op.emitOpError() << "of " << type << " cannot be executed; f32, "
+                            << "f64, bf16 and f16 can";
   Slot a = slots[op.getA()], b = slots[op.getB()];
   Slot c = newSlot(op.getResult());
   if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm)) {
@@ -146,7 +147,7 @@ LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
   call.lda = ma->ld;
   call.ldb = mb->ld;
   call.ldc = mc->ld;
-  call.compute = type.isF32() ? rt::DType::F32 : rt::DType::F64;
+  call.compute = *compute;
   SmallVector<Batch> batches = batchesOf(a.view, b.view, c.view);
   foldIntoRows(batches, call);
   SmallVector<rt::MatmulOp> calls;

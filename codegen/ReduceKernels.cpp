@@ -10,9 +10,7 @@ namespace dpc::codegen {
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
+static Type elementOf(Value value) { return computeTypeOf(value); }
 
 bool isReduction(Operation *op) {
   return isa<ReduceOp, SumSquaresOp, EmbeddingGradOp>(op);
@@ -97,7 +95,8 @@ void KernelEmitter::emitSumSquares(SumSquaresOp op, const MemoryRef &target) {
         count *= size;
       sizes = {count};
       flat = {inputs[argument.getArgNumber()].pointer,
-              StridedView::dense(sizes)};
+              StridedView::dense(sizes),
+              inputs[argument.getArgNumber()].element};
     }
     Indices indices;
     std::function<Value(unsigned, Value)> sum = [&](unsigned d, Value partial) {

@@ -12,9 +12,7 @@ namespace dpc::codegen {
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
+static Type elementOf(Value value) { return computeTypeOf(value); }
 
 Operation *findRowOp(KernelOp kernel) {
   for (Operation &op : kernel.getBody().front())

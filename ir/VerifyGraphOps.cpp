@@ -276,8 +276,12 @@ LogicalResult MatmulOp::verify() {
     return failure();
   llvm::SmallVector<int64_t> shape(a.getShape().drop_back(2));
   shape.append({m, n});
+  // The sums may be kept as they are.
+  mlir::Type element = getType().getElementType();
+  if (element != statisticsType(a.getElementType()))
+    element = a.getElementType();
   return checkLike(*this, "C3", "result", getType(),
-                   RankedTensorType::get(shape, a.getElementType()));
+                   RankedTensorType::get(shape, element));
 }
 
 //===----------------------------------------------------------------------===//

@@ -69,14 +69,15 @@ LogicalResult CumSumOp::verify() {
   return checkLike(*this, "C1", "result", getType(), getX().getType());
 }
 
-/// `value`, if any, is [last dimension of x] of x's element type.
+/// `value`, if any, is [last dimension of x] of floats: parameters may be
+/// narrower than x, sums over its rows wider.
 static LogicalResult checkColumns(Operation *op, StringRef name, Value value,
                                   RankedTensorType x) {
   if (!value)
     return success();
-  return checkLike(
-      op, "C1", name, typeOf(value),
-      RankedTensorType::get(x.getShape().take_back(1), x.getElementType()));
+  if (failed(checkFloat(op, "C1", name, typeOf(value))))
+    return failure();
+  return checkShape(op, "C1", name, typeOf(value), x.getShape().take_back(1));
 }
 
 /// `mean` and `rstd` are statistics of the rows of `x`.

@@ -1,5 +1,6 @@
 //===- Differentiate.cpp - dpc-differentiate ------------------------------===//
 #include "passes/graph/Autodiff.h"
+#include "passes/graph/FusePatterns.h"
 #include "passes/graph/Passes.h"
 
 using namespace mlir;
@@ -139,6 +140,7 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
       continue;
     NamedAttrList attrs(forward.getArgAttrDict(index));
     attrs.set(attr::kRole, builder.getStringAttr(role));
+    attrs.erase(kZeroGradientAttr);
     if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
       attrs.set(attr::kName, unusedName(index));
     if (role == role::kParameter)
@@ -349,7 +351,8 @@ LogicalResult TrainStepBuilder::findTrained() {
       return emitError(forward.getLoc(), "argument ")
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input";
-    if (role == role::kParameter && !reached.contains(argument)) {
+    if (role == role::kParameter && !reached.contains(argument) &&
+        !forward.getArgAttr(index, kZeroGradientAttr)) {
       Attribute name = forward.getArgAttr(index, attr::kName);
       emitRemark(forward.getLoc(), "parameter ")
           << (name ? name : unusedName(index))

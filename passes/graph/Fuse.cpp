@@ -53,6 +53,7 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
     if (failed(applyPatternsGreedily(func, frozen)))
       return signalPassFailure();
     fuseAttention(func);
+    dropKeyBiases(func);
     // Once more for what attention left unused, and for what it exposed.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();

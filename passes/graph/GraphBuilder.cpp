@@ -35,6 +35,11 @@ Value GraphBuilder::constantLike(Value like, double value) {
   return constant(tensorType(like), value);
 }
 
+Type dpc::sumType(Type elementType) {
+  bool isHalf = elementType.isBF16() || elementType.isF16();
+  return isHalf ? Float32Type::get(elementType.getContext()) : elementType;
+}
+
 Value GraphBuilder::unary(UnaryKind kind, Value x) {
   return UnaryOp::create(builder, loc, x.getType(), kind, x);
 }
@@ -103,7 +108,12 @@ Value GraphBuilder::reduce(ReduceKind kind, Value x, ArrayRef<int64_t> dims) {
   for (auto [dim, size] : llvm::enumerate(shapeOf(x)))
     if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
       shape.push_back(size);
-  return ReduceOp::create(builder, loc, withShape(x, shape), kind, x, dims);
+  Type element = tensorType(x).getElementType();
+  bool isSum = kind == ReduceKind::sum || kind == ReduceKind::prod;
+  x = isSum ? convert(x, sumType(element)) : x;
+  Value result =
+      ReduceOp::create(builder, loc, withShape(x, shape), kind, x, dims);
+  return convert(result, element);
 }
 
 Value GraphBuilder::reduceAll(ReduceKind kind, Value x) {

@@ -23,6 +23,9 @@ llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 /// True for tensors of floating-point elements.
 bool isFloatTensor(mlir::Type type);
 
+/// The type that sums of `elementType` are in: f32 for bf16 and f16.
+mlir::Type sumType(mlir::Type elementType);
+
 /// See the file comment.
 class GraphBuilder {
 public:
@@ -69,7 +72,8 @@ public:
                     llvm::ArrayRef<int64_t> strides);
   mlir::Value pad(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                   llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> strides);
-  /// Reduces `dims` (ascending), which are dropped.
+  /// Reduces `dims` (ascending), which are dropped. bf16 and f16 are summed up
+  /// in f32.
   mlir::Value reduce(ReduceKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);
   /// Reduces everything to a scalar.

@@ -34,7 +34,8 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
     beyond doubt (constants within 1e-6 of the ideal ones; causal masks checked
     element by element), it becomes one op; anything else stays as it is.
     Masks and rotary tables that depend on a parameter are not fused, because
-    the ops have no gradient in them. Run `dpc-simplify` before.
+    the ops have no gradient in them. Keys of attention are taken from before
+    the addition of a bias, which softmax does not see. Run `dpc-simplify` before.
 
     Example:
 
@@ -45,6 +46,39 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
     %1 = dpc.unary silu %x : tensor<4xf32> -> tensor<4xf32>
     ```
   }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
+def DpcMixedPrecision : Pass<"dpc-mixed-precision", "::mlir::func::FuncOp"> {
+  let summary = "Computes in bf16 or f16 what may be, and keeps the rest in f32.";
+  let description = [{
+    In `@forward`, before it is differentiated. Parameters, buffers, inputs and
+    results keep their f32; every parameter is converted once, and that copy is
+    what the model computes with, so that its gradient is of the compute type
+    and is converted back to f32 for the optimizer.
+
+    * Matmuls, attention, rope, softmax and tables take the compute type; the
+      statistics of norms and attention, logits of a cross entropy (as results
+      of a matmul of the compute type) and losses stay f32.
+    * Norms, elementwise ops and data movement take f32 when an operand is in
+      f32, and else the compute type. Constants, frozen buffers and what is
+      computed from integers take the type of what they meet.
+    * Rows picked from a table are converted to f32, so that the sum through the
+      blocks of a transformer is in f32.
+    * Sums, and ops not named here, are in f32.
+
+    Example (`type=bf16`):
+
+    ```mlir
+    %0 = dpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // becomes
+    %a = dpc.convert %x : tensor<8x4xf32> -> tensor<8x4xbf16>
+    %b = dpc.convert %w : tensor<4x4xf32> -> tensor<4x4xbf16>
+    %0 = dpc.matmul %a, %b : (tensor<8x4xbf16>, tensor<4x4xbf16>) -> tensor<8x4xbf16>
+    ```
+  }];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"",
+                        "bf16 or f16">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

@@ -7,6 +7,9 @@
 //   o  = p v         [B, G, R*T, E]
 //   dk = ds^T q      [B, G, S, D]      summed over R by the contraction
 //
+// Scores of bf16 and f16 are in f32 until they are probabilities: rounded to
+// eight digits, a score of 10 would be off by 2 %, as its probability.
+//
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
 
@@ -69,6 +72,14 @@ Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb) {
                                  b, ta, tb));
 }
 
+Value AttentionExpander::scoreMatmul(Value a, Value b) {
+  bool isHalf = element.isBF16() || element.isF16();
+  Type wide = isHalf ? Type(builder.getF32Type()) : element;
+  auto type = RankedTensorType::get(
+      {batch, groups, shapeOf(a)[2], shapeOf(b)[2]}, wide);
+  return tagged(MatmulOp::create(builder, loc, type, a, b, false, true));
+}
+
 Value AttentionExpander::convert(Value value, Type elementType) {
   if (elementOf(value) == elementType)
     return value;
@@ -86,13 +97,13 @@ Value AttentionExpander::binary(BinaryKind kind, Value a, Value b) {
 
 void AttentionExpander::expand(AttentionOp attention) {
   Value q = fold(attention.getQ(), depth);
-  Value scores = unfold(matmul(q, attention.getK(), false, true), keys);
+  Value scores = unfold(scoreMatmul(q, attention.getK()), keys);
   auto probs = tagged(AttentionProbsOp::create(
       builder, loc, scores.getType(), attention.getLse().getType(), scores,
       attention.getMask(), attention.getScaleAttr(),
       attention.getCausalAttr()));
-  Value out =
-      matmul(fold(probs.getProbs(), keys), attention.getV(), false, false);
+  Value out = matmul(fold(convert(probs.getProbs(), element), keys),
+                     attention.getV(), false, false);
   attention.replaceAllUsesWith(
       ValueRange{unfold(out, valueDepth), probs.getLse()});
   attention.erase();
@@ -108,15 +119,15 @@ Value AttentionExpander::rowDot(Value a, Value b, RankedTensorType type) {
 void AttentionExpander::expand(AttentionGradOp grad) {
   Value q = fold(grad.getQ(), depth);
   Value dout = fold(grad.getDout(), valueDepth);
-  Value scores = unfold(matmul(q, grad.getK(), false, true), keys);
-  Value dprobs = unfold(matmul(dout, grad.getV(), false, true), keys);
+  Value scores = unfold(scoreMatmul(q, grad.getK()), keys);
+  Value dprobs = unfold(scoreMatmul(dout, grad.getV()), keys);
   Value delta = rowDot(grad.getDout(), grad.getOut(), grad.getLse().getType());
   auto rows = tagged(AttentionScoresGradOp::create(
       builder, loc, scores.getType(), scores.getType(), scores, grad.getLse(),
       dprobs, delta, grad.getMask(), grad.getScaleAttr(),
       grad.getCausalAttr()));
-  Value probs = fold(rows.getProbs(), keys);
-  Value dscores = fold(rows.getDscores(), keys);
+  Value probs = fold(convert(rows.getProbs(), element), keys);
+  Value dscores = fold(convert(rows.getDscores(), element), keys);
   Value dq = unfold(matmul(dscores, grad.getK(), false, false), depth);
   Value dk = matmul(dscores, q, true, false);
   Value dv = matmul(probs, dout, true, false);

@@ -35,6 +35,8 @@ protected:
   mlir::Value fold(mlir::Value value, int64_t columns);
   mlir::Value unfold(mlir::Value value, int64_t columns);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb);
+  /// a b^T as scores: in f32 where a and b are bf16 or f16.
+  mlir::Value scoreMatmul(mlir::Value a, mlir::Value b);
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   mlir::Value unary(UnaryKind kind, mlir::Value x);
   mlir::Value binary(BinaryKind kind, mlir::Value a, mlir::Value b);

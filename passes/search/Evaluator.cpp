@@ -34,6 +34,8 @@ void ProgramEvaluator::sumUpArguments(func::FuncOp func) {
       sums.parameters += type.getNumElements();
       sums.parameterBytes += bytesOf(arg);
       sums.gradientBytes += bytesOf(arg);
+      // Masters of mixed precision are split with the optimizer's states.
+      hasCopies |= llvm::any_of(arg.getUsers(), llvm::IsaPred<ConvertOp>);
     } else if (role.getValue() == role::kState) {
       sums.optimizerBytes += bytesOf(arg);
     } else if (role.getValue() == role::kInput) {
@@ -94,7 +96,9 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   bool keepsWeights =
       strategy.offload == "none" || strategy.offload == "optimizer";
   if (keepsWeights)
-    bounds.memoryBytes += sums.parameterBytes / shareOf(strategy.zero == 3);
+    bounds.memoryBytes +=
+        sums.parameterBytes /
+        shareOf(strategy.zero == 3 || (hasCopies && strategy.zero > 0));
   if (strategy.offload == "none")
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
   // The fullest rank holds ceil(batch / dp) samples.

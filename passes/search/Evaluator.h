@@ -26,6 +26,7 @@ private:
   const cost::Cluster &cluster;
   int64_t bucketBytes;
   cost::ModelTotals sums;
+  bool hasCopies = false;    ///< The model computes with copies of parameters.
   double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.
 
   void sumUp(mlir::func::FuncOp func);

@@ -144,6 +144,10 @@ std::vector<DimFactors> Assigner::iterSplits(Operation *op,
                                    : actual(op->getOperand(0));
     splits.assign(spec.dims.begin(), spec.dims.end());
   }
+  if (makesCopy(op)) {
+    ArrayRef<DimFactors> stored = actual(op->getOperand(0)).dims;
+    splits.assign(stored.begin(), stored.end());
+  }
   return splits;
 }
 
@@ -287,8 +291,8 @@ void Assigner::reshardGradient(OpBuilder &builder, Value gradient,
     ShardingSpec scattered = target;
     scattered.partial.push_back({*mbAxis, *pending});
     Value shard = reshard(builder, gradient, scattered, phase);
-    Value &done = reshards[{gradient, {target.toAttr(), Attribute()}}];
-    done = reshard(builder, shard, target, phase);
+    Value done = reshard(builder, shard, target, phase);
+    reshards[{gradient, {target.toAttr(), Attribute()}}] = done;
     return;
   }
   reshard(builder, gradient, target, phase);
@@ -303,6 +307,8 @@ void Assigner::apply(Operation *op, const OpPlan &plan) {
     anyLate |= late.contains(operand.get());
   }
   builder.setInsertionPointAfter(op);
+  if (makesCopy(op))
+    copies.insert(op->getResult(0));
   for (auto [result, spec] : llvm::zip(op->getResults(), plan.results)) {
     result.setType(
         withSharding(cast<RankedTensorType>(result.getType()), spec));
@@ -357,6 +363,7 @@ LogicalResult Assigner::assignOp(Operation *op) {
 LogicalResult Assigner::run() {
   if (failed(assignArguments()))
     return failure();
+  reduceNarrowGradients();
   findParameterGradients();
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front())

@@ -78,9 +78,54 @@ ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
   return spec;
 }
 
-/// Stored split over dp (ZeRO-3): every phase gathers it anew.
+/// Stored split over dp, or a copy of what is (ZeRO-3): every phase gathers it
+/// anew.
 bool Assigner::isGatheredAtUse(Value value) const {
-  return zero == 3 && updateSpecs.count(value);
+  return zero == 3 && (updateSpecs.count(value) || copies.contains(value));
+}
+
+static bool isHalf(Type elementType) {
+  return elementType.isBF16() || elementType.isF16();
+}
+
+/// Makes the copy of a parameter that a model of mixed precision computes with:
+/// each rank converts what it stores, and the copy is what is gathered.
+bool Assigner::makesCopy(Operation *op) const {
+  auto convert = dyn_cast<ConvertOp>(op);
+  return convert && updateSpecs.count(convert.getX()) &&
+         isHalf(convert.getResult().getType().getElementType());
+}
+
+/// Whether the model reads the parameter as a copy only. Then ZeRO stores each
+/// element of the parameter itself once, from its first stage on.
+bool Assigner::hasCopy(BlockArgument parameter) const {
+  return llvm::all_of(parameter.getUsers(), [&](Operation *user) {
+    auto convert = dyn_cast<ConvertOp>(user);
+    return isa<AdamWOp, SgdOp>(user) ||
+           (convert && isHalf(convert.getResult().getType().getElementType()));
+  });
+}
+
+/// With one micro-batch the optimizer reads gradients of the compute type as
+/// they are, so that they are stored and reduced in it. Sums over micro-batches
+/// are in f32.
+void Assigner::reduceNarrowGradients() {
+  if (mbAxis)
+    return;
+  auto narrow = [](OpOperand &operand) {
+    auto convert = operand.get().getDefiningOp<ConvertOp>();
+    if (convert && isHalf(convert.getX().getType().getElementType()))
+      operand.set(convert.getX());
+  };
+  func.walk([&](Operation *op) {
+    if (auto adamw = dyn_cast<AdamWOp>(op))
+      narrow(adamw.getGMutable());
+    if (auto sgd = dyn_cast<SgdOp>(op))
+      narrow(sgd.getGMutable());
+    if (isa<GlobalNormOp>(op))
+      for (OpOperand &operand : op->getOpOperands())
+        narrow(operand);
+  });
 }
 
 LogicalResult Assigner::assignArguments() {
@@ -98,7 +143,7 @@ LogicalResult Assigner::assignArguments() {
     auto name = attrOf(arg, attr::kName), role = attrOf(arg, attr::kRole);
     if (role && role.getValue() == role::kParameter) {
       updateSpecs[arg] = zero ? splitOverData(spec) : spec;
-      if (zero == 3)
+      if (zero == 3 || (zero && hasCopy(arg)))
         spec = updateSpecs[arg];
       if (name)
         parameters[name.getValue()] = arg;

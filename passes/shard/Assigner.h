@@ -49,6 +49,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> parameterOf;
   /// Where a parameter's states lie and its update is computed.
   llvm::DenseMap<mlir::Value, ShardingSpec> updateSpecs;
+  /// Parameters in the type that the model computes with.
+  llvm::DenseSet<mlir::Value> copies;
   std::string why;
 
   // Axes of a factor.
@@ -64,6 +66,9 @@ private:
   llvm::LogicalResult assignArguments();
   ShardingSpec splitOverData(ShardingSpec spec) const;
   bool isGatheredAtUse(mlir::Value value) const;
+  bool hasCopy(mlir::BlockArgument parameter) const;
+  bool makesCopy(mlir::Operation *op) const;
+  void reduceNarrowGradients();
   void findParameterGradients();
   void reshardGradient(mlir::OpBuilder &builder, mlir::Value gradient,
                        mlir::BlockArgument parameter, mlir::Attribute phase);

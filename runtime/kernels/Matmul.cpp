@@ -188,6 +188,17 @@ private:
   std::optional<dnnl::matmul> primitive;
 };
 
+/// c = alpha * sum + beta * c for one matrix.
+void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
+               void *c, DType cType) {
+  for (int64_t i = 0; i < op.m; ++i)
+    for (int64_t j = 0; j < op.n; ++j) {
+      int64_t out = at.c + i * op.ldc + j;
+      double old = op.beta == 0 ? 0 : op.beta * loadAsDouble(c, cType, out);
+      storeFromDouble(c, cType, out, op.alpha * sum[i * op.n + j] + old);
+    }
+}
+
 /// Sums in f32 into a dense result, then scales and adds in f32.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                   DType bType, void *c, DType cType) {
@@ -200,12 +211,45 @@ Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
         toBf16(b, bType, at.b, op.transB ? op.n : op.k, op.transB ? op.k : op.n,
                op.ldb);
     DPC_TRY(product.run(left, right, sum.data()));
-    for (int64_t i = 0; i < op.m; ++i)
-      for (int64_t j = 0; j < op.n; ++j) {
-        int64_t out = at.c + i * op.ldc + j;
-        double old = op.beta == 0 ? 0 : op.beta * loadAsDouble(c, cType, out);
-        storeFromDouble(c, cType, out, op.alpha * sum[i * op.n + j] + old);
-      }
+    storeSums(op, at, sum, c, cType);
+    return Status::success();
+  });
+}
+
+/// A dense f32 copy of one matrix as it is stored.
+std::vector<float> toFloat(const void *data, DType type, int64_t offset,
+                           int64_t rows, int64_t cols, int64_t ld) {
+  std::vector<float> out(rows * cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      int64_t at = offset + r * ld + c;
+      out[r * cols + c] =
+          type == DType::F16
+              ? f16ToFloat(static_cast<const uint16_t *>(data)[at])
+              : static_cast<const float *>(data)[at];
+    }
+  return out;
+}
+
+/// CPUs multiply no f16: widened copies through sgemm.
+Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
+                 DType bType, void *c, DType cType) {
+  MatmulOp dense = op;
+  dense.lda = op.transA ? op.m : op.k;
+  dense.ldb = op.transB ? op.k : op.n;
+  dense.ldc = op.n;
+  dense.aOffset = dense.bOffset = dense.cOffset = 0;
+  dense.batch = dense.batch2 = 1;
+  dense.alpha = 1;
+  dense.beta = 0;
+  std::vector<float> sum(op.m * op.n);
+  return forEachMatrix(op, [&](Offsets at) -> Status {
+    std::vector<float> left =
+        toFloat(a, aType, at.a, op.transA ? op.k : op.m, dense.lda, op.lda);
+    std::vector<float> right =
+        toFloat(b, bType, at.b, op.transB ? op.n : op.k, dense.ldb, op.ldb);
+    DPC_TRY(matmulF32(dense, left.data(), right.data(), sum.data()));
+    storeSums(op, at, sum, c, cType);
     return Status::success();
   });
 }
@@ -240,6 +284,8 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
   case DType::F64:
     return matmulF64(op, static_cast<const double *>(a),
                      static_cast<const double *>(b), static_cast<double *>(c));
+  case DType::F16:
+    return matmulF16(op, a, aType, b, bType, c, cType);
   default:
     return matmulBf16(op, a, aType, b, bType, c, cType);
   }

@@ -11,7 +11,8 @@ namespace dpc::rt {
 /// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, whose
 /// element types are given. f32 uses oneDNN's sgemm, bf16 its matmul primitive
 /// (AMX where present; rounded operands through sgemm on a machine without
-/// AVX-512), f64 plain loops. Fails when oneDNN does.
+/// AVX-512), f16 widened copies through sgemm, f64 plain loops. Fails when
+/// oneDNN does.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType);
 

@@ -249,11 +249,11 @@ private:
   Status matmulTypes(const MatmulOp &op) const {
     DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype,
           c = plan.buffers[op.c].dtype;
-    auto isNarrow = [](DType t) { return t == DType::F32 || t == DType::BF16; };
+    auto isNarrow = [&](DType t) { return t == DType::F32 || t == op.compute; };
     bool fits = false;
     if (op.compute == DType::F32 || op.compute == DType::F64)
       fits = a == op.compute && b == a && c == a;
-    else if (op.compute == DType::BF16)
+    else if (op.compute == DType::BF16 || op.compute == DType::F16)
       fits = isNarrow(a) && isNarrow(b) && isNarrow(c);
     if (!fits)
       return Status::invalid("compute is " + std::string(nameOf(op.compute)) +

@@ -21,6 +21,9 @@ import e2e
 # Relative. fp32 rounding alone (f64 against f32, split batches) moves the loss by 4e-6, gradient norms by 2e-3 and
 # parameter norms by 1e-4 at most.
 LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
+# PyTorch's own autocast to bf16 departs from these curves by 2.7e-3, 2.9e-1 and 1.8e-2, and f32 with weights rounded to
+# bf16 by 1.3e-3, 1.1e-1 and 1.1e-2 (bias of the last norm): 20 steps at a high learning rate magnify what is rounded.
+TOLERANCES = {"fp32": (LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE), "bf16": (5e-3, 3e-1, 2e-2)}
 MEMORY_TOLERANCE = 0.02
 # The relative change of a smaller norm says nothing: its change is compared with this.
 SMALLEST_NORM = 1e-3
@@ -69,9 +72,9 @@ def optimizer_words(optimizer, kind):
 class Case:
     """One model under one strategy."""
 
-    def __init__(self, folder, strategy, ranks, comm="local", kind=None, words=()):
+    def __init__(self, folder, strategy, ranks, comm="local", kind=None, words=(), precision="fp32"):
         self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
-        self.words = list(words)
+        self.words, self.precision = [f"--precision={precision}"] + list(words), precision
         self.memory_tolerance = MEMORY_TOLERANCE
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
@@ -99,11 +102,12 @@ class Case:
         report, arena = e2e.read_report(plan), max(e2e.read_plan(plan)["arena_bytes"])
         memory = report["chosen"]["predicted"]["memory_bytes"]["peak"] / arena - 1
         found = [f"parameter {name} is not saved" for name in want.parameter_norms if name not in got.parameter_norms]
-        if not loss <= LOSS_TOLERANCE:
+        most_loss, most_grad_norm, most_change = TOLERANCES[self.precision]
+        if not loss <= most_loss:
             found.append("loss")
-        if not grad_norm <= GRAD_NORM_TOLERANCE:
+        if not grad_norm <= most_grad_norm:
             found.append("gradient norm")
-        if not changes[worst] <= PARAMETER_TOLERANCE:
+        if not changes[worst] <= most_change:
             found.append(f"parameter {worst}")
         if self.memory_tolerance and not abs(memory) <= self.memory_tolerance:
             found.append(f"predicted memory, the arena has {arena} bytes")
@@ -132,7 +136,8 @@ class Case:
     def follow(self):
         """Whether the plan follows the curve; prints one line."""
         found, summary = self.outcome()
-        print("FAIL" if found else "ok  ", self.oracle["model"], self.strategy, self.kind, self.comm, f"ranks={self.ranks}",
+        print("FAIL" if found else "ok  ", self.oracle["model"], self.strategy, self.kind, self.precision, self.comm,
+              f"ranks={self.ranks}",
               summary, "; ".join(found))
         return not found
 
@@ -144,6 +149,7 @@ def main():
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--comm", choices=["local", "mpi"], default="local")
     parser.add_argument("--train", choices=["adamw", "sgd"], help="the oracle's by default")
+    parser.add_argument("--precision", choices=list(TOLERANCES), default="fp32")
     parser.add_argument("--bin", help="folder of dpc-opt and dpc-run")
     parser.add_argument("--opt", action="append", default=[], help="one more word for dpc-opt")
     parser.add_argument("--long", action="store_true", help="skip unless DPC_TEST_LONG is set")
@@ -154,7 +160,7 @@ def main():
         e2e.BIN = os.path.abspath(arguments.bin)
     if arguments.comm == "mpi" and not e2e.mpirun(1):
         e2e.skip("no mpirun on this machine")
-    case = Case(arguments.model, arguments.strategy, arguments.ranks, arguments.comm, arguments.train, arguments.opt)
+    case = Case(arguments.model, arguments.strategy, arguments.ranks, arguments.comm, arguments.train, arguments.opt, arguments.precision)
     sys.exit(0 if case.follow() else 1)
 
 

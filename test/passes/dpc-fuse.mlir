@@ -318,3 +318,24 @@ func.func @beside_the_diagonal(%q: tensor<1x1x8x4xf32>, %k: tensor<1x1x8x4xf32>,
   %o = dpc.matmul %p, %v : (tensor<1x1x8x8xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x8x4xf32>
   return %o : tensor<1x1x8x4xf32>
 }
+
+// -----
+
+// A bias of keys is seen by no softmax: k is taken from before it, and the bias
+// is still trained (weight decay).
+
+// CHECK-LABEL: func.func @key_bias
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<8xf32> {dpc.role = "parameter", dpc.zero_gradient}
+// CHECK: %[[KX:.*]] = dpc.matmul
+// CHECK: %[[H:.*]] = dpc.reshape %[[KX]] : tensor<2x3x8xf32> -> tensor<2x3x2x4xf32>
+// CHECK: %[[K:.*]] = dpc.transpose %[[H]] perm = [0, 2, 1, 3]
+// CHECK: dpc.attention %{{.*}}, %[[K]], %{{.*}}
+func.func @key_bias(%x: tensor<2x3x8xf32>, %w: tensor<8x8xf32> {dpc.role = "parameter"}, %b: tensor<8xf32> {dpc.role = "parameter"}, %q: tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32> {
+  %0 = dpc.matmul %x, %w : (tensor<2x3x8xf32>, tensor<8x8xf32>) -> tensor<2x3x8xf32>
+  %1 = dpc.broadcast %b dims = [2] : tensor<8xf32> -> tensor<2x3x8xf32>
+  %2 = dpc.binary add %1, %0 : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %3 = dpc.reshape %2 : tensor<2x3x8xf32> -> tensor<2x3x2x4xf32>
+  %4 = dpc.transpose %3 perm = [0, 2, 1, 3] : tensor<2x3x2x4xf32> -> tensor<2x2x3x4xf32>
+  %o, %lse = dpc.attention %q, %4, %q scale = 0.5 : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> (tensor<2x2x3x4xf32>, tensor<2x2x3xf32>)
+  return %o : tensor<2x2x3x4xf32>
+}

@@ -275,6 +275,10 @@ bool Compiler::prepareProgram() {
   if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
     return false;
   dump("fused", *program);
+  if (options.precision != "fp32" &&
+      !runPasses("func.func(dpc-mixed-precision{type=" + options.precision +
+                 "},canonicalize)"))
+    return false;
   if (!runPasses(graphPipeline(trains)))
     return false;
   dump(trains ? "train-step" : "forward", *program);

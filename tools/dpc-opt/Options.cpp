@@ -109,7 +109,7 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->check(finite(false))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--precision", o.precision, "Compute type: fp32")
+  app.add_option("--precision", o.precision, "Compute type: fp32 or bf16")
       ->capture_default_str()
       ->group(group);
 }
@@ -230,9 +230,9 @@ void finish(CompileOptions &o, const RawOptions &raw) {
         o.lrSchedule + ",total=1000");
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
-  if (o.precision != "fp32")
+  if (o.precision != "fp32" && o.precision != "bf16")
     throw CLI::ValidationError("--precision=" + o.precision +
-                               ": this build computes in fp32");
+                               ": this build computes in fp32 or bf16");
   if (o.output.empty())
     o.output =
         std::filesystem::path(o.model).replace_extension(".plan").string();

@@ -31,7 +31,9 @@ struct MatmulVjp : VjpOpInterface::ExternalModel<MatmulVjp, MatmulOp> {
                          Grads &operandGrads) const {
     auto matmul = cast<MatmulOp>(op);
     GraphBuilder g(builder, op->getLoc());
-    Value a = matmul.getA(), b = matmul.getB(), dy = resultGrads[0];
+    Value a = matmul.getA(), b = matmul.getB();
+    // The sums of a bf16 product may have been kept in f32.
+    Value dy = g.convert(resultGrads[0], tensorType(a).getElementType());
     bool ta = matmul.getTa(), tb = matmul.getTb();
     operandGrads.assign(2, Value());
     if (wanted[0])

@@ -89,10 +89,16 @@ struct EmbeddingVjp : VjpOpInterface::ExternalModel<EmbeddingVjp, EmbeddingOp> {
                          Grads &operandGrads) const {
     auto embedding = cast<EmbeddingOp>(op);
     operandGrads.assign(2, Value());
-    if (wanted[0])
-      operandGrads[0] = EmbeddingGradOp::create(
-          builder, op->getLoc(), embedding.getTable().getType(),
-          embedding.getIds(), resultGrads[0], TypeAttr());
+    if (!wanted[0])
+      return success();
+    // A row that is picked often is a long sum.
+    GraphBuilder g(builder, op->getLoc());
+    RankedTensorType table = embedding.getTable().getType();
+    Type wide = sumType(table.getElementType());
+    Value sums = EmbeddingGradOp::create(
+        builder, op->getLoc(), RankedTensorType::get(table.getShape(), wide),
+        embedding.getIds(), g.convert(resultGrads[0], wide), TypeAttr());
+    operandGrads[0] = g.convert(sums, table.getElementType());
     return success();
   }
 };

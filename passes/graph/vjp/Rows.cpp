@@ -107,19 +107,21 @@ struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
     if (resultGrads[1] || resultGrads[2])
       return op->emitError("the mean and rstd of a norm have no gradient");
     Value x = norm.getX(), dy = resultGrads[0];
-    auto rowType = RankedTensorType::get({shapeOf(x).back()},
-                                         tensorType(x).getElementType());
-    Type scaleType = norm.getScale() ? norm.getScale().getType() : rowType;
-    Type biasType = norm.getBias() ? norm.getBias().getType() : rowType;
-    auto grad = NormGradOp::create(
-        builder, op->getLoc(), x.getType(), scaleType, biasType, norm.getKind(),
-        x, norm.getMean(), norm.getRstd(), dy, norm.getScale());
+    Type element = tensorType(x).getElementType();
+    auto sums = RankedTensorType::get({shapeOf(x).back()}, sumType(element));
+    auto grad = NormGradOp::create(builder, op->getLoc(), x.getType(), sums,
+                                   sums, norm.getKind(), x, norm.getMean(),
+                                   norm.getRstd(), dy, norm.getScale());
+    GraphBuilder g(builder, op->getLoc());
     operandGrads[0] = grad.getDx();
     unsigned next = 1;
-    if (norm.getScale())
-      operandGrads[next++] = grad.getDscale();
-    if (norm.getBias())
-      operandGrads[next] = grad.getDbias();
+    if (norm.getScale() && wanted[next])
+      operandGrads[next] = g.convert(
+          grad.getDscale(), tensorType(norm.getScale()).getElementType());
+    next += norm.getScale() ? 1 : 0;
+    if (norm.getBias() && wanted[next])
+      operandGrads[next] = g.convert(
+          grad.getDbias(), tensorType(norm.getBias()).getElementType());
     for (auto [i, isWanted] : llvm::enumerate(wanted))
       if (!isWanted)
         operandGrads[i] = Value();

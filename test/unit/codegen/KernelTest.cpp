@@ -413,12 +413,12 @@ func.func @step(%p: tensor<5xf32> {dpc.role = "parameter", dpc.name = "p"},
 
 TEST(Kernel, UnsupportedTypeIsNamed) {
   Step step(R"(
-func.func @step(%x: tensor<4xbf16> {dpc.role = "input", dpc.name = "x"})
-    -> (tensor<4xbf16> {dpc.name = "y"}) {
-  %y = dpc.unary exp %x : tensor<4xbf16> -> tensor<4xbf16>
-  return %y : tensor<4xbf16>
+func.func @step(%x: tensor<4xf8E5M2> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<4xf8E5M2> {dpc.name = "y"}) {
+  %y = dpc.unary exp %x : tensor<4xf8E5M2> -> tensor<4xf8E5M2>
+  return %y : tensor<4xf8E5M2>
 })");
-  EXPECT_NE(step.error.find("'bf16' can be planned but not executed"),
+  EXPECT_NE(step.error.find("'f8E5M2' can be planned but not executed"),
             std::string::npos)
       << step.error;
 }
