@@ -150,6 +150,7 @@ def main():
     parser.add_argument("--comm", choices=["local", "mpi"], default="local")
     parser.add_argument("--train", choices=["adamw", "sgd"], help="the oracle's by default")
     parser.add_argument("--precision", choices=list(TOLERANCES), default="fp32")
+    parser.add_argument("--memory", type=float, default=MEMORY_TOLERANCE, help="largest error of the predicted memory, relative")
     parser.add_argument("--bin", help="folder of dpc-opt and dpc-run")
     parser.add_argument("--opt", action="append", default=[], help="one more word for dpc-opt")
     parser.add_argument("--long", action="store_true", help="skip unless DPC_TEST_LONG is set")
@@ -161,6 +162,7 @@ def main():
     if arguments.comm == "mpi" and not e2e.mpirun(1):
         e2e.skip("no mpirun on this machine")
     case = Case(arguments.model, arguments.strategy, arguments.ranks, arguments.comm, arguments.train, arguments.opt, arguments.precision)
+    case.memory_tolerance = arguments.memory
     sys.exit(0 if case.follow() else 1)
 
 

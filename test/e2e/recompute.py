@@ -14,7 +14,7 @@ def plan(folder, strategy, ranks, recompute):
               f"--strategy={strategy},recompute={recompute}", "--verify=off", "-o", folder])
     chosen = e2e.read_report(folder)["chosen"]
     assert chosen["strategy"]["recompute"] == recompute
-    return e2e.read_plan(folder)["arena_bytes"], chosen["predicted"]
+    return max(e2e.read_plan(folder)["arena_bytes"]), chosen["predicted"]
 
 
 class Recompute(unittest.TestCase):

@@ -23,7 +23,7 @@ MOST_RANKS = 8
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
     "is not available in this build",
-    "no experts",
+    "an operand split into micro-batches is needed whole",  # slots counted over the whole batch
 )
 
 

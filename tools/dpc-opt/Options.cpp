@@ -121,8 +121,8 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys: "
-                 "dp=N,tp=N,pp=N,cp=N,zero=0..3,micro_batch=N,... (README.md "
-                 "lists all)")
+                 "dp=N,tp=N,sp=true|false,pp=N,cp=N,ep=N,zero=0..3,"
+                 "micro_batch=N,... (README.md lists all)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,

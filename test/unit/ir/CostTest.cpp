@@ -155,7 +155,7 @@ TEST_F(CostTest, EveryGlobalOpHasAShardingRule) {
       "dpc.attention_probs", "dpc.rank_slice",  "dpc.attention_scores_grad",
       "dpc.reduce_scatter",  "dpc.sum_squares", "dpc.yield",
       "dpc.reshard",         "dpc.send",        "dpc.recv",
-      "dpc.stage_value"};
+      "dpc.stage_value",     "dpc.ring_shift"};
   for (mlir::RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("dpc")) {
     llvm::StringRef op = name.getStringRef();
