@@ -151,6 +151,9 @@ private:
   void normRow(NormOp op, llvm::ArrayRef<Index> row);
   void normGradRow(NormGradOp op, llvm::ArrayRef<Index> row);
   void probsRow(AttentionProbsOp op, llvm::ArrayRef<Index> row);
+  void normalizeProbs(AttentionProbsOp op, llvm::ArrayRef<Index> row,
+                      const MemoryRef &target, mlir::Value limit,
+                      mlir::Value factor);
   void zeroBeyond(mlir::Value limit, int64_t size, const MemoryRef &target,
                   mlir::Type type, llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);

@@ -342,6 +342,24 @@ void KernelEmitter::zeroBeyond(Value limit, int64_t size,
   });
 }
 
+/// Scales the first `limit` columns of a row by `factor`, clears those beyond.
+void KernelEmitter::normalizeProbs(AttentionProbsOp op, ArrayRef<Index> row,
+                                   const MemoryRef &target, Value limit,
+                                   Value factor) {
+  int64_t size = shapeOf(op.getScores()).back();
+  Type type = elementOf(op.getScores());
+  foldLoop(limit, {}, [&](Value i, ValueRange) {
+    int64_t loop = space.push(size, i);
+    Indices indices = append(row, space.loop(loop));
+    store(math.mul(load(target, type, indices), factor), target, indices);
+    space.pop();
+    return SmallVector<Value>();
+  });
+  if (op.getCausal())
+    zeroBeyond(limit, size, target, type, row);
+  stored[op.getProbs()] = target;
+}
+
 // Causal rows stop at the diagonal; what lies beyond is never read. A row whose
 // every score is -inf gives zeros, not NaN, like a row without columns.
 void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
@@ -377,30 +395,20 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
   Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, greatest,
                                       math.neutral(ReduceKind::max, type));
   Value shift = arith::SelectOp::create(b, empty, zero, greatest);
+  // Where a forward pass is made again, nobody may read more than lse.
   const auto *result = llvm::find(yields, op.getProbs());
-  if (result == yields.end()) {
-    op->emitOpError("must be the only op of its kernel");
-    failed = true;
-    return;
-  }
-  MemoryRef target = outputs[result - yields.begin()];
+  bool isRead = result != yields.end();
   Value sum = fold(zero, [&](Indices indices, Value partial) {
     Value e = math.exp(math.sub(score(indices), shift));
-    store(e, target, indices);
+    if (isRead)
+      store(e, outputs[result - yields.begin()], indices);
     return math.accumulate(ReduceKind::sum, partial, e);
   });
-  Value factor = arith::SelectOp::create(b, empty, zero,
-                                         math.div(math.constant(type, 1), sum));
-  foldLoop(limit, {}, [&](Value i, ValueRange) {
-    int64_t loop = space.push(size, i);
-    Indices indices = append(row, space.loop(loop));
-    store(math.mul(load(target, type, indices), factor), target, indices);
-    space.pop();
-    return SmallVector<Value>();
-  });
-  if (op.getCausal())
-    zeroBeyond(limit, size, target, type, row);
-  stored[op.getProbs()] = target;
+  if (isRead) {
+    Value factor = arith::SelectOp::create(
+        b, empty, zero, math.div(math.constant(type, 1), sum));
+    normalizeProbs(op, row, outputs[result - yields.begin()], limit, factor);
+  }
   Value lse = math.add(math::LogOp::create(b, sum), greatest);
   computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
 }

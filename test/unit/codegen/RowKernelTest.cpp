@@ -219,6 +219,26 @@ func.func @step(%s: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "s"},
   expectClose(step.get("ds"), ds);
 }
 
+// What a repeated forward pass may be made again for.
+TEST(Row, AttentionStatisticWithoutProbabilities) {
+  Step step(R"(
+func.func @step(%s: tensor<1x1x2x3xf32> {dpc.role = "input", dpc.name = "s"}) -> (tensor<1x1x2xf32> {dpc.name = "lse"}) {
+  %lse = dpc.kernel %s : (tensor<1x1x2x3xf32>) -> tensor<1x1x2xf32> {
+  ^bb0(%a: tensor<1x1x2x3xf32>):
+    %p, %l = dpc.attention_probs %a scale = 1.0 : (tensor<1x1x2x3xf32>) -> (tensor<1x1x2x3xf32>, tensor<1x1x2xf32>)
+    dpc.yield %l : tensor<1x1x2xf32>
+  }
+  return %lse : tensor<1x1x2xf32>
+})");
+  Array s = randomArray(6, 4), lse(2);
+  for (int r = 0; r < 2; ++r)
+    lse[r] = std::log(std::exp(s[3 * r]) + std::exp(s[3 * r + 1]) +
+                      std::exp(s[3 * r + 2]));
+  step.set("s", s);
+  step.run();
+  expectClose(step.get("lse"), lse);
+}
+
 TEST(Row, AttentionMaskIsAdded) {
   Step step(R"(
 func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
