@@ -23,6 +23,7 @@
 #include "passes/local/Passes.h"
 
 #include "cost-model/Schedule.h"
+#include "ir/StageMarks.h"
 
 using namespace mlir;
 
@@ -35,11 +36,6 @@ namespace dpc {
 // Places
 //===----------------------------------------------------------------------===//
 
-std::optional<int64_t> stageOfOp(Operation *op) {
-  auto stage = op->getAttrOfType<IntegerAttr>(attr::kStage);
-  return stage ? std::optional<int64_t>(stage.getInt()) : std::nullopt;
-}
-
 std::optional<int64_t> homeOf(Value value) {
   std::optional<int64_t> first;
   SmallVector<Value> stack = {value};
@@ -48,7 +44,7 @@ std::optional<int64_t> homeOf(Value value) {
     Operation *op = stack.pop_back_val().getDefiningOp();
     if (!op || !seen.insert(op).second)
       continue;
-    if (auto stage = stageOfOp(op))
+    if (auto stage = stageOf(op))
       first = std::min(first.value_or(*stage), *stage);
     else
       llvm::append_range(stack, op->getOperands());
@@ -69,7 +65,7 @@ bool StageDemand::inLoop(Operation *op) {
 
 /// Where an instance of `op` runs for a reader at `reader`.
 StageDemand::Place StageDemand::placeFor(Operation *op, Place reader) const {
-  if (auto home = stageOfOp(op))
+  if (auto home = stageOf(op))
     return inLoop(op) ? Place{*home, *home % ranks}
                       : Place{kNoStage, *home % ranks};
   if (!inLoop(op))
@@ -122,7 +118,7 @@ bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
     } else {
       // What all stages know (a norm) is told by the last, as the loss is.
       Operation *op = value.getDefiningOp();
-      auto stage = op ? stageOfOp(op) : std::nullopt;
+      auto stage = op ? stageOf(op) : std::nullopt;
       results[i] = {stage ? *stage % ranks : ranks - 1};
     }
     for (int64_t rank : results[i])
@@ -135,7 +131,7 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
     : ranks(ranks), holders(step.getNumArguments()),
       results(step.getNumResults()) {
   for (Operation &op : step.getBody().front().without_terminator())
-    if (stageOfOp(&op))
+    if (stageOf(&op))
       wantOp(&op, placeFor(&op, {}));
   // Updating a parameter takes its states, whose next values are results too.
   for (bool alsoUnread : {false, true})
@@ -512,7 +508,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
 
   LogicalResult checkStages(func::FuncOp step, int64_t ranks) {
     for (Operation &op : step.getOps())
-      if (int64_t stage = stageOfOp(&op).value_or(0);
+      if (int64_t stage = stageOf(&op).value_or(0);
           stage < 0 || stage >= ranks * chunks)
         return op.emitError("'dpc.stage' is ")
                << stage << ", expected 0 to " << ranks * chunks - 1 << ": "

@@ -1,5 +1,4 @@
-//===- SplitStages.h - Which stage makes which value -------------*- C++
-//-*-===//
+//===- SplitStages.h - Which stage makes which value ------------*- C++ -*-===//
 //
 // Private to passes/local; see SplitStages.cpp for the rules.
 //
@@ -14,9 +13,6 @@
 #include <set>
 
 namespace dpc {
-
-/// The virtual stage an op is marked with.
-std::optional<int64_t> stageOfOp(mlir::Operation *op);
 
 /// The stage of the marked op that makes `value`; through unmarked ops the
 /// first of the stages they read. nullopt where all of it is unmarked.

@@ -11,9 +11,9 @@
 //===----------------------------------------------------------------------===//
 #include "passes/shard/Assigner.h"
 
+#include "ir/StageMarks.h"
 #include "passes/local/ReshardPlan.h"
 #include "passes/shard/OpTime.h"
-#include "passes/shard/Stages.h"
 
 #include "llvm/ADT/MapVector.h"
 

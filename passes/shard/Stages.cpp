@@ -1,16 +1,11 @@
 //===- Stages.cpp - Which pipeline stage an op runs on --------------------===//
 #include "passes/shard/Stages.h"
 
+#include "ir/StageMarks.h"
 #include "passes/shard/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;
-
-std::optional<int64_t> dpc::stageOf(Operation *op) {
-  if (auto stage = op->getAttrOfType<IntegerAttr>(attr::kStage))
-    return stage.getInt();
-  return std::nullopt;
-}
 
 //===----------------------------------------------------------------------===//
 // Cuts

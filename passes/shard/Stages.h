@@ -33,9 +33,6 @@ mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const ShardDegrees &degrees);
 
-/// The virtual stage `op` is marked with.
-std::optional<int64_t> stageOf(mlir::Operation *op);
-
 /// The balance problem of the file comment on plain numbers: `seconds[i]` of
 /// op i, `cutSeconds[i]` of the message between ops i and i + 1. Returns the
 /// first op of every stage but the first, ascending. Among equals the earliest
