@@ -239,7 +239,8 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const AxisChoices &choice) {
     ReshardCost cost =
         reshardTraffic(actual(operand), want, elementBytes(operand));
     if (!cost.feasible) {
-      why = "an operand split into micro-batches is needed whole";
+      why = "it reads the whole batch, which micro-batches split; give "
+            "micro_batch= the whole batch of a rank";
       return std::nullopt;
     }
     plan.bytes += cost.sentBytes();
