@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Strategies drawn at random, each of which has to compute what one device computes.
 
-usage: strategy_matrix.py [--count=N] [--seed=N] [--only=MODEL,...] [--models=DIR] [--verbose]
+usage: drawn_strategies.py [--count=N] [--seed=N] [--only=MODEL,...] [--models=DIR] [--verbose]
 
 Half of the draws train one of the models of test/fixtures/models and follow PyTorch's curve (follow_curve.py); the
 others compile a model of odd sizes (odd_models.py) with an odd batch and let dpc-opt verify all ranks against one
-device (--verify=on). Degrees are drawn so that no ranks are left over, up to 8 ranks; every key of --strategy takes
+device (--verify=on). Degrees are drawn so that no ranks are left over, on up to 8 ranks; every key of --strategy takes
 part. The seed is printed first: the same seed draws the same. A combination that dpc-opt refuses is a failure unless it
 names one of the REASONS below.
 """
@@ -17,13 +17,11 @@ import sys
 import e2e
 import follow_curve
 
-MOST_RANKS = 8
+EXPERTS = 4  # of the models with experts
 
 # What cannot be, as dpc-opt says it.
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
-    "is not available in this build",
-    "an operand split into micro-batches is needed whole",  # slots counted over the whole batch
 )
 
 
@@ -39,54 +37,39 @@ def degrees_of(ranks, count, rng):
     return factors
 
 
-def draw_strategy(rng, batch, keys):
-    """(strategy, ranks): keys that are not in `keys` stay neutral."""
+def draw_strategy(rng, batch, micro_batches=True, experts=0):
+    """(strategy, ranks): `ep` is drawn for a model with experts."""
     ranks = rng.choice([2, 2, 3, 4, 4, 4, 6, 8, 8])
-    names = [name for name in ("dp", "tp", "pp", "cp") if name in keys]
-    degrees = dict(zip(names, degrees_of(ranks, len(names), rng)))
+    degrees = dict(zip(("dp", "tp", "pp", "cp"), degrees_of(ranks, 4, rng)))
     strategy = dict(degrees)
     local = -(-batch // degrees["dp"])
-    if rng.random() < 0.7:
+    if micro_batches and rng.random() < 0.7:
         strategy["micro_batch"] = rng.randint(1, local)
-    if degrees["dp"] > 1 or degrees.get("cp", 1) > 1:
+    if experts and rng.random() < 0.6:
+        apart = ranks // degrees["pp"]
+        strategy["ep"] = rng.choice([ep for ep in range(1, experts + 1) if apart % ep == 0])
+    if degrees["dp"] > 1 or degrees["cp"] > 1:
         strategy["zero"] = rng.randint(0, 3)
     if degrees["tp"] > 1 and rng.random() < 0.4:
         strategy["sp"] = "true"
-    if degrees["tp"] in (4, 8) and "tp=grid" in keys and rng.random() < 0.5:
+    if degrees["tp"] in (4, 8) and rng.random() < 0.5:
         strategy["tp"] = "2x2" if degrees["tp"] == 4 else "2x2x2"
-    if degrees.get("pp", 1) > 1:
+    if degrees["pp"] > 1:
         strategy["schedule"] = rng.choice(["gpipe", "1f1b", "interleaved", "zb-h1"])
         if strategy["schedule"] == "interleaved":
             strategy["vpp"] = 2
-    if degrees.get("cp", 1) > 1:
-        strategy["cp_kind"] = rng.choice(keys["cp_kind"])
-    if degrees["dp"] == 4 and strategy.get("zero") and "hybrid_shard" in keys and rng.random() < 0.5:
+    if degrees["cp"] > 1:
+        strategy["cp_kind"] = rng.choice(["ring", "ulysses"])
+    if degrees["dp"] == 4 and strategy.get("zero") and rng.random() < 0.5:
         strategy["hybrid_shard"] = 2
-    if "recompute" in keys and rng.random() < 0.4:
+    if rng.random() < 0.4:
         strategy["recompute"] = rng.choice(["selective", "full"])
     return ",".join(f"{name}={value}" for name, value in strategy.items()), ranks
-
-
-def available(word):
-    """Whether this build executes a strategy: its message for one that it does not says so."""
-    done = e2e.call([e2e.tool("dpc-opt"), "none.onnx", "--cluster=local:2", f"--strategy={word}"])
-    return "is not available in this build" not in done.stderr
-
-
-def available_keys():
-    keys = {"dp": True, "tp": True}
-    for name, word in {"pp": "pp=2", "cp": "cp=2,cp_kind=ulysses", "recompute": "dp=2,recompute=full",
-                       "hybrid_shard": "dp=2,zero=1,hybrid_shard=2", "tp=grid": "tp=1x2"}.items():
-        if available(word):
-            keys[name] = True
-    keys["cp_kind"] = [kind for kind in ("ring", "ulysses") if available(f"cp=2,cp_kind={kind}")]
-    return keys
 
 
 class Matrix:
     def __init__(self, rng, models):
         self.rng, self.models = rng, models
-        self.keys = available_keys()
 
     def draw(self):
         """One case: (text, function that runs it and returns what is wrong, or None)."""
@@ -96,7 +79,7 @@ class Matrix:
         kind = self.rng.choice(sorted(odd_models.BUILDERS))
         model = odd_models.BUILDERS[kind](self.rng)
         batch = self.rng.choice([3, 5, 7, 9, 12])
-        strategy, ranks = draw_strategy(self.rng, batch, self.keys)
+        strategy, ranks = draw_strategy(self.rng, batch)
         optimizer = self.rng.choice(["adamw", "sgd"])
         text = f"{kind} batch={batch} {optimizer} {strategy} on {ranks}"
         return text, lambda: self.verify(model, batch, optimizer, strategy, ranks)
@@ -105,8 +88,11 @@ class Matrix:
         folder = self.rng.choice(self.models)
         oracle = e2e.read_json(f"{folder}/oracle.json")
         batch = e2e.read_npy(f"{folder}/batches/{oracle['inputs'][0]}.npy")[1][1]
-        strategy, ranks = draw_strategy(self.rng, batch, self.keys)
-        return f"{os.path.basename(folder)} {strategy} on {ranks}", lambda: self.follow(folder, strategy, ranks)
+        name = os.path.basename(folder)
+        # Batch norm over a micro-batch is another definition, and capacity slots are counted over the whole batch.
+        strategy, ranks = draw_strategy(self.rng, batch, micro_batches=name not in ("resnet-tiny", "moe-capacity"),
+                                        experts=EXPERTS if "moe" in name else 0)
+        return f"{name} {strategy} on {ranks}", lambda: self.follow(folder, strategy, ranks)
 
     def follow(self, folder, strategy, ranks):
         case = follow_curve.Case(folder, strategy, ranks)
@@ -134,8 +120,6 @@ def main():
     print(f"seed={arguments.seed} count={arguments.count}", flush=True)
     names = arguments.only.split(",") if arguments.only else sorted(os.listdir(arguments.models))
     folders = [f"{arguments.models}/{name}" for name in names if os.path.exists(f"{arguments.models}/{name}/oracle.json")]
-    # Micro-batches and batch norm: another definition, not another rounding.
-    folders = [folder for folder in folders if "resnet" not in folder]
     matrix = Matrix(random.Random(arguments.seed), folders)
     failed = refused = 0
     for number in range(arguments.count):
