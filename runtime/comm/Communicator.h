@@ -25,6 +25,13 @@ namespace dpc::rt {
 /// Index of the group of all ranks, which always exists.
 inline constexpr int kWorldGroup = -1;
 
+/// `count` elements at `data`.
+struct Slice {
+  void *data = nullptr;
+  int64_t count = 0;
+  DType type = DType::F32;
+};
+
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -36,10 +43,15 @@ public:
   /// once, by all ranks.
   virtual Status makeGroups(const std::vector<Group> &groups) = 0;
 
-  /// Reduces `count` elements over the group, in place. f32, f64, bf16, f16,
-  /// i64, i32; 16-bit floats are summed in f32 and rounded once.
-  virtual Status allReduce(int group, void *data, int64_t count, DType type,
+  /// Reduces slices over the group, in place and in the order of the members.
+  /// f32, f64, bf16, f16, i64, i32; 16-bit floats are summed in f32 and rounded
+  /// once.
+  virtual Status allReduce(int group, const std::vector<Slice> &slices,
                            ReduceKind kind) = 0;
+  Status allReduce(int group, void *data, int64_t count, DType type,
+                   ReduceKind kind) {
+    return allReduce(group, {{data, count, type}}, kind);
+  }
   /// out = reduction of the members' in[my index]; `count` elements of out, in
   /// holds as many for each member.
   virtual Status reduceScatter(int group, const void *in, void *out,

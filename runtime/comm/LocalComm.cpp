@@ -112,8 +112,15 @@ public:
     return barrier(kWorldGroup);
   }
 
-  Status allReduce(int group, void *data, int64_t count, DType type,
+  Status allReduce(int group, const std::vector<Slice> &slices,
                    ReduceKind kind) override {
+    for (const Slice &slice : slices)
+      DPC_TRY(reduceSlice(group, slice.data, slice.count, slice.type, kind));
+    return Status::success();
+  }
+
+  Status reduceSlice(int group, void *data, int64_t count, DType type,
+                     ReduceKind kind) {
     Seat &seat = seatIn(group);
     int64_t bytes = count * sizeOf(type);
     if (seat.size() == 1)

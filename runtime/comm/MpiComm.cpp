@@ -1,10 +1,16 @@
 //===- MpiComm.cpp - ranks are processes that mpirun started --------------===//
 //
-// Every call starts a non-blocking operation and polls it, which gives MPI the
-// progress it does not make by itself and lets calls time out. To name who is
+// Every call starts non-blocking operations and polls them, which gives MPI the
+// progress it does not make by itself and lets calls time out. Polling rests
+// longer the longer it has waited: computation needs the cores. To name who is
 // missing, a rank that has waited long in a collective tells the other members
 // so with a small note on a separate communicator; members without a note
 // when time is up are the missing ones.
+//
+// Reductions are made of messages between all pairs at once, so that a link is
+// used in both directions, and are taken in the order of the members: every
+// member gets the same bits, those of LocalComm. (The library's own for two
+// ranks goes to one and then back.)
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -29,8 +35,11 @@ namespace {
 
 /// After this long (or half the timeout) in one call, the others are told.
 constexpr double kNoteSeconds = 1.0;
-/// Polls before the processor is given away between polls.
-constexpr int kBusyPolls = 200;
+/// Up to this size everyone gets everything, in one round.
+constexpr int64_t kOneRoundBytes = 4096;
+/// Reduced at a time: bounds what is kept of the others' data, to this much of
+/// each.
+constexpr int64_t kBatchBytes = int64_t(4) << 20;
 constexpr int kNoteTag = 1;
 
 /// "Rank `from` waits in call number `call` of group `group`."
@@ -42,51 +51,58 @@ struct Note {
 struct GroupComm {
   MPI_Comm comm = MPI_COMM_NULL;
   std::vector<int> ranks; ///< in the world, by index
+  int index = 0;          ///< of this rank
   uint32_t calls = 0;
+  int size() const { return static_cast<int>(ranks.size()); }
 };
 
-MPI_Op mpiOp(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::Sum:
-    return MPI_SUM;
-  case ReduceKind::Max:
-    return MPI_MAX;
-  case ReduceKind::Min:
-    return MPI_MIN;
-  case ReduceKind::Prod:
-    return MPI_PROD;
+/// What goes to a member of a group and what comes from it.
+struct Transfer {
+  int peer = 0; ///< index in the group
+  const void *out = nullptr;
+  int64_t outBytes = 0;
+  void *in = nullptr;
+  int64_t inBytes = 0;
+};
+
+/// An array of which member i reduces the elements [first(i), first(i) +
+/// length(i)): a part each, or everyone everything (stride 0).
+struct Shares {
+  char *data = nullptr;
+  DType type = DType::F32;
+  int64_t count = 0, stride = 0, longest = 0;
+
+  int64_t first(int member) const { return std::min(count, member * stride); }
+  int64_t length(int member) const {
+    return std::min(longest, count - first(member));
   }
-  return MPI_SUM;
-}
+  char *at(int member) const { return data + first(member) * sizeOf(type); }
+  int64_t bytes(int member) const { return length(member) * sizeOf(type); }
+};
 
-MPI_Datatype mpiType(DType type) {
-  switch (type) {
-  case DType::F64:
-    return MPI_DOUBLE;
-  case DType::I64:
-    return MPI_INT64_T;
-  case DType::I32:
-    return MPI_INT32_T;
-  default:
-    return MPI_FLOAT; // 16-bit floats are widened first
+/// The time between two looks at something that is waited for: none at first,
+/// which short operations need; then the core is given away; then a quarter of
+/// what was waited already, at most 0.2 ms. In that time 1 Gbit/s carries 25 KB
+/// and 100 Gbit/s 2.5 MB, which the kernel's buffers hold.
+class Patience {
+public:
+  double waited() const { return nowSeconds() - began; }
+  void rest() const {
+    double seconds = waited();
+    if (seconds < kBusySeconds)
+      return;
+    if (seconds < kYieldSeconds)
+      sched_yield();
+    else
+      usleep(static_cast<useconds_t>(
+          1e6 * std::min(seconds / 4, kLongestRestSeconds)));
   }
-}
 
-bool isHalf(DType type) { return type == DType::BF16 || type == DType::F16; }
-
-std::vector<float> widen(const void *data, int64_t count, DType type) {
-  std::vector<float> wide(count);
-  const auto *bits = static_cast<const uint16_t *>(data);
-  for (int64_t i = 0; i < count; ++i)
-    wide[i] = type == DType::BF16 ? bf16ToFloat(bits[i]) : f16ToFloat(bits[i]);
-  return wide;
-}
-
-void narrow(const std::vector<float> &wide, void *data, DType type) {
-  auto *bits = static_cast<uint16_t *>(data);
-  for (size_t i = 0; i < wide.size(); ++i)
-    bits[i] = type == DType::BF16 ? floatToBf16(wide[i]) : floatToF16(wide[i]);
-}
+private:
+  static constexpr double kBusySeconds = 20e-6, kYieldSeconds = 100e-6,
+                          kLongestRestSeconds = 200e-6;
+  double began = nowSeconds();
+};
 
 class MpiComm : public Communicator {
 public:
@@ -104,17 +120,17 @@ public:
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
     for (int i = 0; i < worldSize; ++i)
       world.ranks.push_back(i);
+    world.index = rankIndex;
     groups.push_back(std::move(world));
   }
 
   /// Messages on their way still need their bytes: waits for them, and gives
   /// the bytes up rather than free them under MPI when nobody receives.
   ~MpiComm() override {
-    double deadline = nowSeconds() + options.timeoutSeconds;
-    for (int64_t polls = 0; !sends.empty() && nowSeconds() < deadline;
-         ++polls) {
+    for (Patience patience;
+         !sends.empty() && patience.waited() < options.timeoutSeconds;) {
       dropFinishedSends();
-      rest(polls);
+      patience.rest();
     }
     for (auto *list : {&sends, &noteSends})
       if (!list->empty())
@@ -134,6 +150,9 @@ public:
           continue;
         GroupComm own;
         own.ranks = cell;
+        own.index = static_cast<int>(
+            std::lower_bound(cell.begin(), cell.end(), rankIndex) -
+            cell.begin());
         MPI_Comm_split(groups[0].comm, static_cast<int>(color), rankIndex,
                        &own.comm);
         MPI_Comm_set_errhandler(own.comm, MPI_ERRORS_RETURN);
@@ -142,64 +161,70 @@ public:
     return Status::success();
   }
 
-  Status allReduce(int group, void *data, int64_t count, DType type,
+  Status allReduce(int group, const std::vector<Slice> &slices,
                    ReduceKind kind) override {
-    if (isHalf(type)) {
-      std::vector<float> wide = widen(data, count, type);
-      DPC_TRY(allReduce(group, wide.data(), count, DType::F32, kind));
-      narrow(wide, data, type);
-      return Status::success();
+    std::vector<Slice> batch;
+    int64_t bytes = 0;
+    for (const Slice &slice : slices) {
+      int64_t size = sizeOf(slice.type), longest = kBatchBytes / size;
+      for (int64_t first = 0; first < slice.count; first += longest) {
+        int64_t count = std::min(longest, slice.count - first);
+        if (bytes + count * size > kBatchBytes) {
+          DPC_TRY(allReduceBatch(group, batch, kind));
+          batch.clear();
+          bytes = 0;
+        }
+        batch.push_back({static_cast<char *>(slice.data) + first * size, count,
+                         slice.type});
+        bytes += count * size;
+      }
     }
-    auto *bytes = static_cast<char *>(data);
-    for (int64_t first = 0; first < count; first += kMaxCount) {
-      int part = static_cast<int>(std::min(kMaxCount, count - first));
-      DPC_TRY(run(group, "all_reduce", [&](MPI_Comm comm, MPI_Request *r) {
-        return MPI_Iallreduce(MPI_IN_PLACE, bytes + first * sizeOf(type), part,
-                              mpiType(type), mpiOp(kind), comm, r);
-      }));
-    }
-    return Status::success();
+    return allReduceBatch(group, batch, kind);
   }
 
   Status reduceScatter(int group, const void *in, void *out, int64_t count,
                        DType type, ReduceKind kind) override {
-    if (isHalf(type)) {
-      int64_t members = static_cast<int64_t>(at(group).ranks.size());
-      std::vector<float> wide = widen(in, count * members, type), sum(count);
-      DPC_TRY(reduceScatter(group, wide.data(), sum.data(), count, DType::F32,
-                            kind));
-      narrow(sum, out, type);
-      return Status::success();
+    int64_t size = sizeOf(type), longest = kBatchBytes / size;
+    char *from = static_cast<char *>(const_cast<void *>(in)); // only read
+    for (int64_t first = 0; first < count; first += longest) {
+      Shares shares{from + first * size, type, count * at(group).size(), count,
+                    std::min(longest, count - first)};
+      DPC_TRY(reduceShares(group, "reduce_scatter", {shares},
+                           {static_cast<char *>(out) + first * size}, kind));
     }
-    DPC_TRY(fitsCount("reduce_scatter", count));
-    return run(group, "reduce_scatter", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Ireduce_scatter_block(in, out, static_cast<int>(count),
-                                       mpiType(type), mpiOp(kind), comm, r);
-    });
+    return Status::success();
   }
 
   Status allGather(int group, const void *in, void *out,
                    int64_t bytes) override {
     DPC_TRY(fitsCount("all_gather", bytes));
-    int count = static_cast<int>(bytes);
-    return run(group, "all_gather", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, comm, r);
-    });
+    auto *to = static_cast<char *>(out);
+    std::memcpy(to + at(group).index * bytes, in, bytes);
+    std::vector<Transfer> transfers;
+    for (int peer : others(group))
+      transfers.push_back({peer, in, bytes, to + peer * bytes, bytes});
+    return exchange(group, "all_gather", transfers);
   }
 
   Status allToAll(int group, const void *in, void *out,
                   int64_t bytes) override {
     DPC_TRY(fitsCount("all_to_all", bytes));
-    int count = static_cast<int>(bytes);
-    return run(group, "all_to_all", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, comm, r);
-    });
+    const auto *from = static_cast<const char *>(in);
+    auto *to = static_cast<char *>(out);
+    int own = at(group).index;
+    std::memcpy(to + own * bytes, from + own * bytes, bytes);
+    std::vector<Transfer> transfers;
+    for (int peer : others(group))
+      transfers.push_back(
+          {peer, from + peer * bytes, bytes, to + peer * bytes, bytes});
+    return exchange(group, "all_to_all", transfers);
   }
 
   Status broadcast(int group, void *data, int64_t bytes, int root) override {
     DPC_TRY(fitsCount("broadcast", bytes));
-    return run(group, "broadcast", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm, r);
+    return run(group, "broadcast", [&](MPI_Comm comm) {
+      return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm,
+                        newRequest());
     });
   }
 
@@ -226,39 +251,29 @@ public:
     DPC_TRY(
         check("recv", MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer,
                                 static_cast<int>(tag), g.comm, &request)));
-    double deadline = nowSeconds() + options.timeoutSeconds;
-    for (int64_t polls = 0;; ++polls) {
+    for (Patience patience;; patience.rest()) {
       int done = 0;
       DPC_TRY(check("recv", MPI_Test(&request, &done, MPI_STATUS_IGNORE)));
       if (done)
         return Status::success();
       dropFinishedSends();
-      if (polls > kBusyPolls) {
-        if (nowSeconds() > deadline)
-          return missing("recv with tag " + std::to_string(tag),
-                         {g.ranks[peer]});
-        rest(polls);
-      }
+      if (patience.waited() > options.timeoutSeconds)
+        return missing("recv with tag " + std::to_string(tag), {g.ranks[peer]});
     }
   }
 
   Status finishSends() override {
-    double deadline = nowSeconds() + options.timeoutSeconds;
-    for (int64_t polls = 0; !sends.empty(); ++polls) {
+    for (Patience patience; !sends.empty(); patience.rest()) {
       dropFinishedSends();
-      if (polls > kBusyPolls) {
-        if (nowSeconds() > deadline)
-          return missing("send", {sends.front().to});
-        rest(polls);
-      }
+      if (!sends.empty() && patience.waited() > options.timeoutSeconds)
+        return missing("send", {sends.front().to});
     }
     return Status::success();
   }
 
   Status barrier(int group) override {
-    return run(group, "barrier", [&](MPI_Comm comm, MPI_Request *r) {
-      return MPI_Ibarrier(comm, r);
-    });
+    return run(group, "barrier",
+               [&](MPI_Comm comm) { return MPI_Ibarrier(comm, newRequest()); });
   }
 
   /// MPI has no survivors: the job ends, with this process's status.
@@ -268,9 +283,6 @@ public:
   }
 
 private:
-  /// MPI counts are int; this also keeps a part in whole pages.
-  static constexpr int64_t kMaxCount = int64_t(1) << 28;
-
   struct PendingSend {
     int to = 0; ///< rank in the world
     std::vector<char> data;
@@ -288,11 +300,11 @@ private:
   }
 
   Status fitsTag(const char *name, int64_t tag) const {
-    if (tag <= tagLimit)
+    if (tag < tagLimit)
       return Status::success();
     return Status::unsupported(
         std::string(name) + " with tag " + std::to_string(tag) +
-        ": this MPI library takes at most " + std::to_string(tagLimit) +
+        ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
         " (tags times micro-batches)");
   }
 
@@ -305,45 +317,135 @@ private:
     return Status::io(std::string(name) + ": " + std::string(text, length));
   }
 
-  /// Starts an operation on a group and polls it to its end.
+  MPI_Request *newRequest() { return &requests.emplace_back(MPI_REQUEST_NULL); }
+
+  /// Starts operations on a group, into newRequest(), and polls them to their
+  /// end.
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
     GroupComm &g = at(group);
     ++g.calls;
-    if (g.ranks.size() > 1)
+    if (g.size() > 1)
       dropFinishedSends();
-    MPI_Request request;
-    DPC_TRY(check(name, start(g.comm, &request)));
-    double began = 0,
-           noteAfter = std::min(kNoteSeconds, options.timeoutSeconds / 2);
+    requests.clear();
+    Status status = check(name, start(g.comm));
+    if (status.ok())
+      status = finish(group, name);
+    if (!status.ok()) // what goes on may still write
+      new std::vector<char>(std::move(scratch));
+    return status;
+  }
+
+  Status finish(int group, const char *name) {
+    double noteAfter = std::min(kNoteSeconds, options.timeoutSeconds / 2);
     bool noted = false;
-    for (int64_t polls = 0;; ++polls) {
+    for (Patience patience;; patience.rest()) {
       int done = 0;
-      DPC_TRY(check(name, MPI_Test(&request, &done, MPI_STATUS_IGNORE)));
+      DPC_TRY(check(name,
+                    MPI_Testall(static_cast<int>(requests.size()),
+                                requests.data(), &done, MPI_STATUSES_IGNORE)));
       if (done)
         return Status::success();
-      if (polls < kBusyPolls)
-        continue;
-      double now = nowSeconds();
-      if (began == 0)
-        began = now;
-      if (!noted && now - began > noteAfter) {
+      double waited = patience.waited();
+      if (!noted && waited > noteAfter) {
         sendNotes(group);
         noted = true;
       }
       // The extra time lets notes of members that came late arrive.
-      if (now - began > options.timeoutSeconds + 1.2 * noteAfter)
+      if (waited > options.timeoutSeconds + 1.2 * noteAfter)
         return missing(name, absent(group));
-      rest(polls);
     }
   }
 
-  /// Gives the processor away: ranks may outnumber cores.
-  static void rest(int64_t polls) {
-    if (polls < 20 * kBusyPolls)
-      sched_yield();
-    else
-      usleep(50);
+  /// The other members, each rank beginning with its successor, so that not
+  /// all go to one.
+  std::vector<int> others(int group) {
+    const GroupComm &g = at(group);
+    std::vector<int> peers;
+    for (int step = 1; step < g.size(); ++step)
+      peers.push_back((g.index + step) % g.size());
+    return peers;
+  }
+
+  /// All at once. Sends are started first: a long one is announced and then
+  /// asked for, and a member that answers the others' announcements before it
+  /// makes its own lets them fill the connection, so that the directions go one
+  /// after the other.
+  Status exchange(int group, const char *name,
+                  const std::vector<Transfer> &transfers) {
+    if (transfers.empty())
+      return Status::success();
+    return run(group, name, [&](MPI_Comm comm) {
+      for (const Transfer &t : transfers)
+        if (t.outBytes > 0)
+          if (int error =
+                  MPI_Isend(t.out, static_cast<int>(t.outBytes), MPI_BYTE,
+                            t.peer, tagLimit, comm, newRequest()))
+            return error;
+      for (const Transfer &t : transfers)
+        if (t.inBytes > 0)
+          if (int error = MPI_Irecv(t.in, static_cast<int>(t.inBytes), MPI_BYTE,
+                                    t.peer, tagLimit, comm, newRequest()))
+            return error;
+      return MPI_SUCCESS;
+    });
+  }
+
+  /// outs[i] = reduction of the members' all[i].at(my index). May be that place
+  /// itself.
+  Status reduceShares(int group, const char *name,
+                      const std::vector<Shares> &all,
+                      const std::vector<char *> &outs, ReduceKind kind) {
+    int own = at(group).index, size = at(group).size();
+    int64_t kept = 0;
+    for (const Shares &shares : all)
+      kept += (size - 1) * alignUp(shares.bytes(own));
+    scratch.resize(std::max<size_t>(scratch.size(), kept));
+    char *next = scratch.data();
+    std::vector<std::vector<const void *>> parts(all.size());
+    std::vector<Transfer> transfers;
+    for (size_t i = 0; i < all.size(); ++i) {
+      parts[i].assign(size, all[i].at(own));
+      for (int peer : others(group)) {
+        transfers.push_back({peer, all[i].at(peer), all[i].bytes(peer), next,
+                             all[i].bytes(own)});
+        parts[i][peer] = next;
+        next += alignUp(all[i].bytes(own));
+      }
+    }
+    DPC_TRY(exchange(group, name, transfers));
+    for (size_t i = 0; i < all.size(); ++i)
+      reduceParts(parts[i], outs[i], 0, all[i].length(own), all[i].type, kind);
+    return Status::success();
+  }
+
+  static int64_t alignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  /// Each member reduces its share and sends it to the rest. Small slices go
+  /// whole to everyone, in one round; with two members this is no more to send.
+  Status allReduceBatch(int group, const std::vector<Slice> &batch,
+                        ReduceKind kind) {
+    int own = at(group).index, size = at(group).size();
+    std::vector<Shares> all;
+    std::vector<char *> outs;
+    std::vector<Transfer> rest;
+    for (const Slice &slice : batch) {
+      auto *data = static_cast<char *>(slice.data);
+      bool whole =
+          size == 2 || slice.count * sizeOf(slice.type) <= kOneRoundBytes;
+      int64_t part = (slice.count + size - 1) / size;
+      Shares shares{data, slice.type, slice.count, whole ? 0 : part,
+                    whole ? slice.count : part};
+      all.push_back(shares);
+      outs.push_back(shares.at(own));
+      if (whole)
+        continue;
+      for (int peer : others(group))
+        rest.push_back({peer, shares.at(own), shares.bytes(own),
+                        shares.at(peer), shares.bytes(peer)});
+    }
+    DPC_TRY(reduceShares(group, "all_reduce", all, outs, kind));
+    return exchange(group, "all_reduce", rest);
   }
 
   void sendNotes(int group) {
@@ -406,11 +508,13 @@ private:
 
   CommOptions options;
   int rankIndex = 0, worldSize = 1;
-  int64_t tagLimit = 32767; ///< what MPI promises at least
+  int tagLimit = 32767; ///< what MPI promises at least; exchange's own tag
   MPI_Comm notes = MPI_COMM_NULL;
   std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
   /// Addresses stay while growing at the end.
   std::deque<PendingSend> sends, noteSends;
+  std::vector<MPI_Request> requests; ///< of the call under way
+  std::vector<char> scratch;         ///< the others' data, to be reduced
 };
 
 void finalizeMpi() {

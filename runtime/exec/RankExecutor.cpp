@@ -32,10 +32,10 @@ struct RankExecutor::OpRunner {
     return runConv(op, data(op.x), data(op.w), data(op.y));
   }
   Status operator()(const AllReduceOp &op) const {
+    std::vector<Slice> slices;
     for (int id : op.buffers)
-      DPC_TRY(self.comm.allReduce(op.group, data(id), elements(id),
-                                  buffer(id).dtype, op.kind));
-    return Status::success();
+      slices.push_back({data(id), elements(id), buffer(id).dtype});
+    return self.comm.allReduce(op.group, slices, op.kind);
   }
   Status operator()(const AllGatherOp &op) const {
     return self.comm.allGather(op.group, data(op.in), data(op.out),

@@ -75,6 +75,62 @@ TEST_P(CommTest, AllReducesEveryTypeAndKindExactly) {
   });
 }
 
+/// Rounding depends on the order: the members', whatever the size, so that all
+/// communicators and all members agree bit for bit.
+TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
+  auto valueAt = [](int rank, int64_t i) {
+    return 1.f / static_cast<float>(1 + (i * 31 + rank * 17) % 1009);
+  };
+  onRanks(GetParam(), kTimeout, [&](Communicator &comm) {
+    auto summed = [&](int64_t i) {
+      float sum = valueAt(0, i);
+      for (int rank = 1; rank < comm.size(); ++rank)
+        sum += valueAt(rank, i);
+      return sum;
+    };
+    // The last is more than a communicator handles at once.
+    for (int64_t count : {3, 5001, 2500007}) {
+      std::vector<float> data(count);
+      for (int64_t i = 0; i < count; ++i)
+        data[i] = valueAt(comm.rank(), i);
+      std::vector<float> out(count / comm.size());
+      int64_t first = comm.rank() * static_cast<int64_t>(out.size());
+      ASSERT_EQ(
+          message(comm.reduceScatter(kWorldGroup, data.data(), out.data(),
+                                     out.size(), DType::F32, ReduceKind::Sum)),
+          "");
+      for (size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(out[i], summed(first + i)) << "element " << i;
+      ASSERT_EQ(message(comm.allReduce(kWorldGroup, data.data(), count,
+                                       DType::F32, ReduceKind::Sum)),
+                "");
+      for (int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(data[i], summed(i)) << "element " << i;
+    }
+  });
+}
+
+/// Slices of a call need not have one size or type.
+TEST_P(CommTest, AllReducesSlicesTogether) {
+  onRanks(GetParam(), kTimeout, [](Communicator &comm) {
+    std::vector<std::vector<char>> data;
+    std::vector<Slice> slices;
+    for (auto [count, type] :
+         {std::pair(3, DType::F32), std::pair(30011, DType::BF16),
+          std::pair(0, DType::F32), std::pair(5000, DType::I64),
+          std::pair(1300000, DType::F32)}) {
+      data.push_back(filled(comm.rank(), count, type, ReduceKind::Sum));
+      slices.push_back({data.back().data(), count, type});
+    }
+    ASSERT_EQ(message(comm.allReduce(kWorldGroup, slices, ReduceKind::Sum)),
+              "");
+    for (const Slice &slice : slices)
+      for (int64_t i = 0; i < slice.count; ++i)
+        ASSERT_EQ(loadAsDouble(slice.data, slice.type, i),
+                  reduced(allRanks(comm.size()), i, ReduceKind::Sum));
+  });
+}
+
 TEST_P(CommTest, ReduceScattersEveryType) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     for (DType type : kReducible)
