@@ -169,6 +169,37 @@ static ordered_json clusterToJson(const Cluster &cluster,
           {"levels", levels}};
 }
 
+static ordered_json shrinkingToJson(const Verification &verification) {
+  ordered_json layers = ordered_json::array();
+  for (const Verification::Layers &layer : verification.layers)
+    layers.push_back(
+        {{"ops", layer.ops}, {"before", layer.before}, {"after", layer.after}});
+  ordered_json sizes = ordered_json::array();
+  for (const auto &[before, after] : verification.sizes)
+    sizes.push_back({{"before", before}, {"after", after}});
+  return {{"layers", layers}, {"sizes", sizes}};
+}
+
+static ordered_json verificationToJson(const Verification &verification) {
+  using Scope = Verification::Scope;
+  if (verification.scope == Scope::none)
+    return {{"scope", "none"}, {"why", verification.why}};
+  bool isShrunk = verification.scope == Scope::shrunk;
+  ordered_json json = {{"scope", isShrunk ? "shrunk" : "full"},
+                       {"strategy", strategyToJson(verification.strategy)},
+                       {"ranks", verification.ranks},
+                       {"global_batch", verification.globalBatch},
+                       {"in_fp32", verification.inFp32},
+                       {"compared_outputs", verification.outputs},
+                       {"compared_tensors", verification.tensors},
+                       {"output_error", verification.outputError},
+                       {"tolerance_share", verification.toleranceShare},
+                       {"seconds", verification.seconds}};
+  if (isShrunk)
+    json["shrunk"] = shrinkingToJson(verification);
+  return json;
+}
+
 ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           const ReportContext &context) {
   ordered_json report = {{"version", reportVersion},
@@ -198,6 +229,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           {"trained", context.trained},
                           {"frozen", context.frozen}};
   report["remarks"] = context.remarks;
+  report["verification"] = verificationToJson(context.verification);
   return report;
 }
 

@@ -4,7 +4,33 @@
 
 #include "cost-model/Search.h"
 
+#include <map>
+#include <set>
+
 namespace dpc::cost {
+
+/// What was run in one process against one device before anything was written.
+struct Verification {
+  enum class Scope { none, full, shrunk };
+  Scope scope = Scope::none;
+  std::string why; ///< Of none: why nothing was run.
+  /// Of what was run; of the shrunk model where that was run.
+  Strategy strategy;
+  int64_t ranks = 1, globalBatch = 1;
+  bool inFp32 = false;       ///< A narrower compute type was replaced by fp32.
+  int64_t outputs = 0;       ///< Compared outputs of all steps,
+  int64_t tensors = 0;       ///< parameters, buffers and states.
+  double outputError = 0;    ///< Largest of an output, relative to its largest.
+  double toleranceShare = 0; ///< Largest error relative to its tolerance.
+  double seconds = 0;
+
+  /// Of the shrunk model: layers, and sizes of dimensions.
+  struct Layers {
+    int64_t ops, before, after;
+  };
+  std::vector<Layers> layers;
+  std::map<int64_t, std::set<int64_t>> sizes; ///< New sizes by old size.
+};
 
 /// What only the caller knows.
 struct ReportContext {
@@ -12,6 +38,7 @@ struct ReportContext {
   std::vector<std::string> trained; ///< Parameter names.
   std::vector<std::string> frozen;  ///< Parameter names.
   std::vector<std::string> remarks; ///< Warnings worth reading.
+  Verification verification;
 };
 
 /// Version of report.json.
@@ -19,9 +46,10 @@ inline constexpr int reportVersion = 1;
 
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
-/// and "parameters": {"trained", "frozen"} and "remarks". What is predicted of
-/// a pipeline has "stages": seconds of each phase for one micro-batch, idle
-/// seconds of a step, memory.
+/// and "parameters": {"trained", "frozen"}, "remarks" and "verification":
+/// {"scope": "full"|"shrunk"|"none", "why", "strategy", "ranks",
+/// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds
+/// of each phase for one micro-batch, idle seconds of a step, memory.
 nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);
@@ -30,6 +58,9 @@ nlohmann::ordered_json reportToJson(const Cluster &cluster,
 /// and why each loses.
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width = 100);
+
+/// One line: what was verified, or why nothing was.
+std::string verificationText(const Verification &verification);
 
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);

@@ -174,6 +174,46 @@ static std::string pipelineLine(const SearchResult &result) {
          "\n";
 }
 
+/// ": layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"
+static std::string shrinkingText(const Verification &verification) {
+  std::string layers, sizes;
+  for (const Verification::Layers &layer : verification.layers)
+    layers += (layers.empty() ? "" : ", ") + std::to_string(layer.before) +
+              " -> " + std::to_string(layer.after);
+  for (const auto &[before, after] : verification.sizes) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(before) + " -> ";
+    for (int64_t size : after)
+      sizes += (size == *after.begin() ? "" : "|") + std::to_string(size);
+  }
+  return (layers.empty() ? "" : "repeats of layers " + layers + ", ") +
+         (sizes.empty() ? "all sizes kept" : "sizes " + sizes);
+}
+
+std::string verificationText(const Verification &verification) {
+  using Scope = Verification::Scope;
+  if (verification.scope == Scope::none)
+    return "not verified against one device: " + verification.why;
+  char errors[160];
+  std::snprintf(errors, sizeof(errors),
+                "%lld outputs (error %.1g) and %lld tensors of 2 steps, at "
+                "most %.2g %% of the tolerance, in %s",
+                static_cast<long long>(verification.outputs),
+                verification.outputError,
+                static_cast<long long>(verification.tensors),
+                100 * verification.toleranceShare,
+                formatSeconds(verification.seconds).c_str());
+  std::string ranks = std::to_string(verification.ranks) + " ranks";
+  if (verification.scope == Scope::full)
+    return "verified: " + ranks +
+           " compute what one device computes: " + errors;
+  return "verified in shrunk form" +
+         std::string(verification.inFp32 ? " and fp32" : "") + " (" +
+         shrinkingText(verification) + ", batch " +
+         std::to_string(verification.globalBatch) + "): " + ranks + " under " +
+         stringifyStrategy(verification.strategy) +
+         " compute what one device computes: " + errors;
+}
+
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width) {
   const NodeGroup &group = cluster.groups.front();
@@ -189,6 +229,7 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
           (result.skipped ? std::to_string(result.skipped) + " skipped, "
                           : std::string()) +
           formatSeconds(result.seconds) + "\n";
+  text += "  " + verificationText(context.verification) + "\n";
   for (const std::string &remark : context.remarks)
     text += "  remark: " + remark + "\n";
   return text;

@@ -54,6 +54,10 @@ public:
   int64_t classOf(mlir::Operation *op, IterFactor factor) const;
   /// Whether the factor may be split: not whole, not behind a blocked link.
   bool canSplit(mlir::Operation *op, IterFactor factor) const;
+  /// Whether a link of this iteration dimension could not be aligned.
+  bool isBlocked(mlir::Operation *op, int64_t dim) const {
+    return ops.at(op).blocked[dim];
+  }
   /// All factors of `op` that may be split.
   llvm::SmallVector<IterFactor> splittable(mlir::Operation *op) const;
 

@@ -2,7 +2,8 @@
 """A model of 175 billion parameters is planned for 1,024 GPUs without its weights.
 
 Planning needs no weights and little memory, finds what fits and says why the rest does not. How long it takes is
-measured by bench/plan-gpt3.
+measured by bench/plan-gpt3. Its strategy is verified all the same: on a model of the same graph with fewer layers and
+smaller sizes, on fewer ranks.
 """
 import math
 import os
@@ -38,6 +39,24 @@ class PlanLarge(unittest.TestCase):
         self.assertFalse(ddp["fits"])
         self.assertRegex(ddp["rejected"], r"^memory .* TiB > ")
         self.assertIn("rejected: memory", text)
+        self.check_verification(report)
+
+    def check_verification(self, report):
+        verification, chosen = report["verification"], report["chosen"]["strategy"]
+        self.assertEqual(verification["scope"], "shrunk", verification)
+        self.assertEqual([layer["before"] for layer in verification["shrunk"]["layers"]], [96])
+        self.assertLessEqual(verification["ranks"], 16)
+        self.assertGreater(verification["compared_tensors"], 100)
+        self.assertLess(verification["tolerance_share"], 1)
+        sizes = {size["before"]: size["after"] for size in verification["shrunk"]["sizes"]}
+        for size in (2048, 12288, 49152, 50257):
+            self.assertLess(max(sizes[size]), 512)
+        self.assertEqual(sizes[50257][0] % 2, 1)
+        # What is split stays split, and what is not does not become it.
+        for key in ("dp", "tp", "pp", "cp", "ep", "vpp"):
+            self.assertEqual(str(verification["strategy"][key]) == "1", str(chosen[key]) == "1", key)
+        for key in ("zero", "recompute", "schedule", "sp", "cp_kind"):
+            self.assertEqual(verification["strategy"][key], chosen[key], key)
 
 
 if __name__ == "__main__":

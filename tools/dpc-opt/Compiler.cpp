@@ -9,18 +9,18 @@
 #include "passes/local/Passes.h"
 #include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
+#include "passes/shrink/Passes.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/OutputFolder.h"
-#include "tools/dpc-opt/Verify.h"
+#include "tools/dpc-opt/ShrunkVerify.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
@@ -28,6 +28,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -45,14 +46,16 @@ void registerEverything(DialectRegistry &registry) {
   registerGraphPasses();
   registerShardPasses();
   registerLocalPasses();
+  registerShrinkPasses();
   registerTransformsPasses();
 }
 
 namespace {
 
-/// Plans larger than this are not verified unless asked for: elements of all
-/// parameters times ranks, and operations per step.
+/// Plans larger than this are verified in shrunk form unless asked for:
+/// elements of all parameters times ranks, operations per step, and ranks.
 constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
+constexpr int64_t kVerifyRankLimit = 64;
 
 /// Ops that search may compile in all, over all the strategies it evaluates.
 constexpr int64_t kEvaluatedOps = 80000;
@@ -74,6 +77,8 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> program;
+  OwningOpRef<ModuleOp> fused;  ///< The program before gradients, or null.
+  std::optional<rt::Plan> plan; ///< What was written.
   cost::Cluster cluster;
   cost::ReportContext reportContext;
   rt::InitChoice initialValues; ///< --init
@@ -86,7 +91,6 @@ private:
   bool loadInitialValues();
   bool loadProgram();
   bool runPasses(StringRef pipeline);
-  std::string graphPipeline(bool trains) const;
   bool prepareProgram();
   bool hasLoss();
   void listParameters();
@@ -94,14 +98,14 @@ private:
 
   std::optional<cost::SearchResult> search();
   bool writePlan(const cost::SearchResult &result, const fs::path &dir);
+  ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
   std::optional<rt::Plan> buildPlan(const ShardDegrees &degrees,
-                                    const cost::Cluster &target,
-                                    const fs::path &dir, bool isWinner);
-  bool shouldVerify(const cost::SearchResult &result);
-  bool verify(const rt::Plan &plan, const ShardDegrees &degrees,
-              const fs::path &dir);
-  std::optional<rt::Plan> buildReference(const ShardDegrees &degrees,
-                                         const fs::path &dir);
+                                    const fs::path &dir);
+  bool isSmall(const cost::SearchResult &result) const;
+  bool verify(const cost::SearchResult &result, const fs::path &dir);
+  cost::Verification verifyWhole(const cost::SearchResult &result,
+                                 const fs::path &dir, std::string &mismatch);
+  Verdict runAgainstOneDevice(const ShardDegrees &degrees, const fs::path &dir);
   bool writeReport(const cost::SearchResult &result, const fs::path &dir);
 };
 
@@ -234,24 +238,6 @@ bool Compiler::hasLoss() {
   return false;
 }
 
-std::string Compiler::graphPipeline(bool trains) const {
-  if (!trains)
-    return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << "dpc-differentiate{optimizer="
-      << (options.train.empty() ? "adamw" : options.train)
-      << llvm::format(" beta1=%.17g", options.beta1)
-      << llvm::format(" beta2=%.17g", options.beta2)
-      << llvm::format(" eps=%.17g", options.eps)
-      << llvm::format(" momentum=%.17g", options.momentum)
-      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
-  if (options.weightDecay)
-    out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
-  out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
-  return text;
-}
-
 bool Compiler::prepareProgram() {
   makeSourcesAbsolute(*program);
   dump("import", *program);
@@ -275,11 +261,12 @@ bool Compiler::prepareProgram() {
   if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
     return false;
   dump("fused", *program);
+  fused = OwningOpRef<ModuleOp>(cast<ModuleOp>((*program)->clone()));
   if (options.precision != "fp32" &&
       !runPasses("func.func(dpc-mixed-precision{type=" + options.precision +
                  "},canonicalize)"))
     return false;
-  if (!runPasses(graphPipeline(trains)))
+  if (!runPasses(graphPipeline(options, trains)))
     return false;
   dump(trains ? "train-step" : "forward", *program);
   return true;
@@ -340,49 +327,29 @@ std::optional<cost::SearchResult> Compiler::search() {
 }
 
 std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
-                                            const cost::Cluster &target,
-                                            const fs::path &dir,
-                                            bool isWinner) {
+                                            const fs::path &dir) {
   auto observer = [&](StringRef phase, ModuleOp module) {
-    if (isWinner)
-      dump(phase, module);
-  };
-  auto lowered = lowerForStrategy(*program, target, degrees, observer);
-  if (failed(lowered))
-    return std::nullopt;
-  codegen::CodegenOptions codegenOptions;
-  codegenOptions.model = fs::path(options.model).stem().string();
-  codegenOptions.trains =
-      static_cast<bool>(program->lookupSymbol(kTrainStepFunction));
-  codegenOptions.targetCpu = options.targetCpu;
-  rt::LrSchedule &schedule = codegenOptions.lrSchedule;
-  schedule.lr = options.lr;
-  schedule.warmup = options.warmup;
-  schedule.total = options.totalSteps;
-  schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
-                  : options.lrSchedule == "linear" ? rt::LrKind::Linear
-                                                   : rt::LrKind::Constant;
-  auto draft = codegen::buildPlan(findSteps(**lowered), codegenOptions);
-  if (failed(draft))
-    return std::nullopt;
-  if (failed(codegen::writeKernels(*draft, dir.string())))
-    return std::nullopt;
-  setInputLimits(findProgram(*program), draft->plan);
-  setInitialValues(draft->plan, initialValues);
-  if (isWinner && options.emit.count("mlir")) {
+    dump(phase, module);
+    if (phase != "local" || !options.emit.count("mlir"))
+      return;
     std::error_code code;
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
-    (*lowered)->print(file);
-  }
-  return std::move(draft->plan);
+    module.print(file);
+  };
+  return PlanBuilder{options, initialValues}.build(*program, cluster, degrees,
+                                                   dir, observer);
+}
+
+ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
+  ShardDegrees degrees =
+      degreesOf(result.candidates.front().strategy, result.totals.globalBatch);
+  degrees.bucketBytes = options.bucketMb << 20;
+  return degrees;
 }
 
 bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
-  const cost::Candidate &winner = result.candidates.front();
-  ShardDegrees degrees = degreesOf(winner.strategy, result.totals.globalBatch);
-  degrees.bucketBytes = options.bucketMb << 20;
-  std::optional<rt::Plan> plan = buildPlan(degrees, cluster, dir, true);
+  plan = buildPlan(degreesOfWinner(result), dir);
   if (!plan)
     return fail("the plan could not be built");
   rt::Status status = rt::writePlan(*plan, dir.string());
@@ -391,58 +358,103 @@ bool Compiler::writePlan(const cost::SearchResult &result,
   auto checked = rt::readPlan(dir.string());
   if (!checked)
     return fail("the plan is not valid: " + checked.status().message());
-  return !shouldVerify(result) || verify(*plan, degrees, dir);
-}
-
-bool Compiler::shouldVerify(const cost::SearchResult &result) {
-  if (options.verify != "auto")
-    return options.verify == "on";
-  double elements = result.totals.parameters * cluster.numDevices();
-  bool small = elements <= kVerifyParameterLimit &&
-               result.totals.flopsPerStep <= kVerifyFlopLimit;
-  if (!small)
-    reportContext.remarks.push_back(
-        "not verified against one device: the model is large (--verify=on "
-        "runs it all the same)");
-  return small;
-}
-
-/// The program for one device. What a batch norm computes depends on the
-/// micro-batches: it groups the samples as the ranks do.
-std::optional<rt::Plan> Compiler::buildReference(const ShardDegrees &degrees,
-                                                 const fs::path &dir) {
-  cost::Result<cost::Cluster> single = cost::makeLocalCluster(1);
-  if (!single) {
-    fail(single.error());
-    return std::nullopt;
-  }
-  OwningOpRef<ModuleOp> kept = std::move(program);
-  program = OwningOpRef<ModuleOp>(cast<ModuleOp>((*kept)->clone()));
-  std::optional<rt::Plan> reference;
-  if (succeeded(expandBatchNorms(findProgram(*program), degrees.dp,
-                                 degrees.microBatches)))
-    reference = buildPlan(ShardDegrees{}, *single, dir, false);
-  program = std::move(kept);
-  return reference;
-}
-
-bool Compiler::verify(const rt::Plan &plan, const ShardDegrees &degrees,
-                      const fs::path &dir) {
-  fs::path referenceDir = dir / "one-device";
-  std::error_code code;
-  fs::create_directories(referenceDir, code);
-  std::optional<rt::Plan> reference = buildReference(degrees, referenceDir);
-  if (!reference)
-    return fail("the program for one device could not be built");
-  std::string why = verifyAgainstOneDevice(
-      {plan, dir.string()}, {*reference, referenceDir.string()}, options.init);
-  fs::remove_all(referenceDir, code);
-  if (!why.empty())
-    return fail("verification failed: " + why);
-  reportContext.remarks.push_back(
-      "verified: " + std::to_string(plan.ranks()) +
-      " ranks compute what one device computes (2 steps)");
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+bool Compiler::isSmall(const cost::SearchResult &result) const {
+  double elements = result.totals.parameters * cluster.numDevices();
+  return cluster.numDevices() <= kVerifyRankLimit &&
+         elements <= kVerifyParameterLimit &&
+         result.totals.flopsPerStep <= kVerifyFlopLimit;
+}
+
+/// Runs the plan as it is against one device, in folders inside `dir`. A report
+/// alone is also worth having where that cannot be done.
+cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
+                                         const fs::path &dir,
+                                         std::string &mismatch) {
+  auto begin = std::chrono::steady_clock::now();
+  std::string error;
+  std::optional<ScopedDiagnosticHandler> handler;
+  if (!plan)
+    handler.emplace(context.get(), [&](Diagnostic &diagnostic) {
+      if (error.empty() &&
+          diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        error = diagnostic.str();
+      return success();
+    });
+  cost::Verification verification;
+  Verdict verdict = runAgainstOneDevice(degreesOfWinner(result), dir);
+  if (!verdict.ok() && (plan || !verdict.cannotBeChecked)) {
+    mismatch = verdict.why;
+    return verification;
+  }
+  if (!verdict.ok()) {
+    verification.why = verdict.why + (error.empty() ? "" : ": " + error);
+    return verification;
+  }
+  verification.scope = cost::Verification::Scope::full;
+  verification.strategy = result.candidates.front().strategy;
+  verification.ranks = cluster.numDevices();
+  verification.globalBatch = result.totals.globalBatch;
+  setVerdict(verification, verdict);
+  verification.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  return verification;
+}
+
+/// Builds what there is not yet: the plan of a report alone, and that for one
+/// device.
+Verdict Compiler::runAgainstOneDevice(const ShardDegrees &degrees,
+                                      const fs::path &dir) {
+  fs::path oneDir = dir / "one-device", ranksDir = plan ? dir : dir / "ranks";
+  std::error_code code;
+  fs::create_directories(oneDir, code);
+  fs::create_directories(ranksDir, code);
+  PlanBuilder builder{options, initialValues};
+  std::optional<rt::Plan> ranks =
+      plan ? plan : builder.build(*program, cluster, degrees, ranksDir);
+  std::optional<rt::Plan> one;
+  if (ranks)
+    one = builder.buildReference(*program, degrees, oneDir);
+  Verdict verdict;
+  verdict.cannotBeChecked = true;
+  verdict.why = "the program cannot be compiled";
+  if (one)
+    verdict = verifyAgainstOneDevice({*ranks, ranksDir.string()},
+                                     {*one, oneDir.string()}, options.init);
+  fs::remove_all(oneDir, code);
+  if (!plan)
+    fs::remove_all(ranksDir, code);
+  return verdict;
+}
+
+bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
+  cost::Verification &verification = reportContext.verification;
+  std::string mismatch;
+  if (options.verify == "off")
+    verification.why = "--verify=off";
+  else if (result.candidates.empty() ||
+           !result.candidates.front().evaluation.rejected.empty())
+    verification.why = "there is no strategy that could run";
+  else if (options.verify == "on" ||
+           (options.verify == "auto" && isSmall(result)))
+    verification = verifyWhole(result, dir, mismatch);
+  else if (!fused)
+    verification.why = "the model is too large to run here, and only an "
+                       "undifferentiated one can be shrunk (--verify=on runs "
+                       "it all the same)";
+  else
+    verification =
+        verifyInShrunkForm(*fused, PlanBuilder{options, initialValues}, cluster,
+                           result.candidates.front().strategy,
+                           result.totals.globalBatch, dir, mismatch);
+  return mismatch.empty() || fail("verification failed: " + mismatch);
 }
 
 bool Compiler::writeReport(const cost::SearchResult &result,
@@ -490,6 +502,8 @@ int Compiler::run() {
   if (!error.empty())
     return fail(error), 1;
   if (plans && !writePlan(*result, folder.path()))
+    return 1;
+  if (!verify(*result, folder.path()))
     return 1;
   if (!writeReport(*result, folder.path()))
     return 1;

@@ -157,9 +157,12 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->delimiter(',')
       ->check(CLI::IsMember({"plan", "report", "mlir"}))
       ->group(group);
-  app.add_option("--verify", o.verify,
-                 "Run the ranks against one device first: auto, on or off")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
+  app.add_option(
+         "--verify", o.verify,
+         "Run the ranks against one device first: on; shrunk, with fewer "
+         "layers, smaller sizes and degrees; auto, shrunk where the "
+         "model is large; or off")
+      ->check(CLI::IsMember({"auto", "on", "shrunk", "off"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--target-cpu", o.targetCpu,

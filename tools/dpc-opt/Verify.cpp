@@ -54,8 +54,6 @@ double largest(const rt::HostTensor &tensor) {
   return result;
 }
 
-using Tensors = std::map<std::string, rt::HostTensor>;
-
 /// fp32 keeps a number with half of this relative error.
 constexpr double kUlp = 1.2e-7;
 
@@ -63,8 +61,9 @@ constexpr double kUlp = 1.2e-7;
 class Comparison {
 public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
-             const rt::RunResult &want, const Tensors &start)
-      : plan(plan), got(got), want(want), start(start) {
+             const rt::RunResult &want, const NamedTensors &start,
+             Verdict &verdict)
+      : plan(plan), got(got), want(want), start(start), verdict(verdict) {
     for (const rt::Tensor &tensor : plan.tensors) {
       auto found = want.tensors.find(tensor.name);
       if (found == want.tensors.end())
@@ -85,11 +84,13 @@ public:
             "output '" + name + "' of step " + std::to_string(step + 1);
         if (found == got.outputs[step].end())
           return where + " is missing";
-        double tolerance = 2e-4 * largest(value) + 1e-6;
+        double scale = largest(value), tolerance = 2e-4 * scale + 1e-6;
+        ++verdict.outputs;
         std::string why = compare(where, found->second, value,
                                   [&](int64_t) { return tolerance; });
         if (!why.empty())
           return why;
+        noteError(found->second, value, scale);
       }
     return "";
   }
@@ -107,12 +108,20 @@ public:
 private:
   const rt::Plan &plan;
   const rt::RunResult &got, &want;
-  const Tensors &start;
+  const NamedTensors &start;
+  Verdict &verdict;
   /// Of all states of a slot, and (under "") of all changes of parameters.
   std::map<std::string, double> largestOf;
 
   void note(const std::string &slot, double value) {
     largestOf[slot] = std::max(largestOf[slot], value);
+  }
+
+  void noteError(const rt::HostTensor &a, const rt::HostTensor &b,
+                 double scale) const {
+    for (int64_t i = 0, e = scale > 0 ? b.elements() : 0; i < e; ++i)
+      verdict.outputError =
+          std::max(verdict.outputError, std::abs(a.at(i) - b.at(i)) / scale);
   }
 
   static double largestChange(const rt::HostTensor &after,
@@ -149,6 +158,7 @@ private:
 
   std::string compareTensor(const rt::Tensor &tensor) const {
     std::string where = "tensor '" + tensor.name + "'";
+    ++verdict.tensors;
     auto reference = want.tensors.find(tensor.name);
     if (reference == want.tensors.end())
       return where + " is not in the plan for one device";
@@ -171,13 +181,14 @@ private:
   }
 
   template <typename Tolerance>
-  static std::string compare(const std::string &where, const rt::HostTensor &a,
-                             const rt::HostTensor &b, Tolerance allowed) {
+  std::string compare(const std::string &where, const rt::HostTensor &a,
+                      const rt::HostTensor &b, Tolerance allowed) const {
     if (a.shape != b.shape)
       return where + " has shape " + rt::describe(a.dtype, a.shape) +
              ", one device has " + rt::describe(b.dtype, b.shape);
     for (int64_t i = 0, e = b.elements(); i < e; ++i) {
-      if (std::isnan(b.at(i)))
+      verdict.cannotBeChecked = std::isnan(b.at(i));
+      if (verdict.cannotBeChecked)
         return where + " cannot be checked: element " + std::to_string(i) +
                " is not a number on one device either, with random inputs; "
                "--verify=off compiles without the check";
@@ -185,6 +196,9 @@ private:
         return where + " differs from one device: element " +
                std::to_string(i) + " is " + std::to_string(a.at(i)) + ", not " +
                std::to_string(b.at(i));
+      if (a.at(i) != b.at(i))
+        verdict.toleranceShare = std::max(
+            verdict.toleranceShare, std::abs(a.at(i) - b.at(i)) / allowed(i));
     }
     return "";
   }
@@ -204,41 +218,53 @@ static rt::Plan withVerifyLr(rt::Plan plan) {
 static std::string compareRuns(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const rt::RunRequest &request,
-                               const Tensors *start) {
+                               const NamedTensors *start, Verdict &verdict) {
   auto got = rt::runPlan(plan.plan, plan.dir, request);
   if (!got)
     return "the plan does not run: " + got.status().message();
   auto want = rt::runPlan(reference.plan, reference.dir, request);
+  verdict.cannotBeChecked = !want;
   if (!want)
     return "the plan for one device does not run: " + want.status().message();
-  const Tensors none;
-  Comparison comparison(plan.plan, *got, *want, start ? *start : none);
+  const NamedTensors none;
+  Comparison comparison(plan.plan, *got, *want, start ? *start : none, verdict);
   std::string why = comparison.compareOutputs();
   if (why.empty() && start)
     why = comparison.compareTensors();
   return why;
 }
 
-std::string verifyAgainstOneDevice(const PlanInFolder &plan,
-                                   const PlanInFolder &reference,
-                                   const std::string &init) {
+Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
+                               const PlanInFolder &reference,
+                               const std::string &init,
+                               const NamedTensors &given) {
+  Verdict verdict;
   auto choice = rt::InitChoice::parse(init.empty() ? "random:1" : init);
-  if (!choice)
-    return choice.status().message();
+  if (!choice) {
+    verdict.why = choice.status().message();
+    return verdict;
+  }
   rt::RunRequest request;
   request.inputs = randomBatches(plan.plan);
   request.poison = true;
   request.init = *choice;
+  request.tensors = given;
   request.steps = 0;
   auto start = rt::runPlan(reference.plan, reference.dir, request);
-  if (!start)
-    return "the plan for one device does not run: " + start.status().message();
+  if (!start) {
+    verdict.cannotBeChecked = true;
+    verdict.why =
+        "the plan for one device does not run: " + start.status().message();
+    return verdict;
+  }
   request.steps = 1;
   rt::Plan fast = withVerifyLr(plan.plan), one = withVerifyLr(reference.plan);
-  std::string why = compareRuns({fast, plan.dir}, {one, reference.dir}, request,
-                                &start->tensors);
+  verdict.why = compareRuns({fast, plan.dir}, {one, reference.dir}, request,
+                            &start->tensors, verdict);
   request.steps = kSteps;
-  return why.empty() ? compareRuns(plan, reference, request, nullptr) : why;
+  if (verdict.ok())
+    verdict.why = compareRuns(plan, reference, request, nullptr, verdict);
+  return verdict;
 }
 
 } // namespace dpc

@@ -3,8 +3,10 @@
 #ifndef DPC_TOOLS_DPC_OPT_VERIFY_H
 #define DPC_TOOLS_DPC_OPT_VERIFY_H
 
+#include "runtime/base/HostTensor.h"
 #include "runtime/plan/Plan.h"
 
+#include <map>
 #include <string>
 
 namespace dpc {
@@ -15,10 +17,31 @@ struct PlanInFolder {
   std::string dir;
 };
 
+/// What a comparison found.
+struct Verdict {
+  /// "" or one line: the first tensor that differs, or what cannot be run.
+  std::string why;
+  /// Nothing was learned about the plan: one device yields no numbers either.
+  bool cannotBeChecked = false;
+  int64_t outputs = 0; ///< Outputs of all steps that were compared.
+  int64_t tensors = 0; ///< Parameters, buffers and states.
+  /// Largest error of an output, relative to its largest element.
+  double outputError = 0;
+  /// Largest error of an output or a tensor, relative to its tolerance.
+  double toleranceShare = 0;
+
+  bool ok() const { return why.empty(); }
+};
+
+/// Parameters and buffers by name.
+using NamedTensors = std::map<std::string, rt::HostTensor>;
+
 /// Trains (or infers) with both plans in this process, from the same weights
 /// and the same random inputs, with NaN in all padding. Compares every output
-/// and every tensor after one step, and the outputs of a second one. Returns ""
-/// or one line that names the first tensor that differs, and by how much.
+/// and every tensor after one step, and the outputs of a second one. The line
+/// says which tensor differs first, and by how much.
+///
+/// Weights are `given` ones, else those of the model, else as `init` says.
 ///
 /// Tolerances: of an output 2e-4 of its largest element and 1e-6; of a state
 /// 2e-4 of its largest element and 2e-5 of the largest of all states of its
@@ -31,9 +54,10 @@ struct PlanInFolder {
 ///
 /// What is NaN on one device cannot be checked, and fails: a loss that is NaN
 /// for random inputs would accept any plan.
-std::string verifyAgainstOneDevice(const PlanInFolder &plan,
-                                   const PlanInFolder &reference,
-                                   const std::string &init);
+Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
+                               const PlanInFolder &reference,
+                               const std::string &init,
+                               const NamedTensors &given = {});
 
 } // namespace dpc
 

@@ -86,11 +86,12 @@ TEST(Report, StagesOfAPipeline) {
 }
 
 TEST(Report, JsonHasTheContractsKeys) {
-  ReportContext context{"model.onnx", {"w"}, {"mask"}, {"a remark"}};
+  ReportContext context{"model.onnx", {"w"}, {"mask"}, {"a remark"}, {}};
   nlohmann::ordered_json report =
       reportToJson(someCluster(), someResult(), context);
-  for (const char *key : {"version", "model", "cluster", "chosen", "candidates",
-                          "baselines", "search", "parameters", "remarks"})
+  for (const char *key :
+       {"version", "model", "cluster", "chosen", "candidates", "baselines",
+        "search", "parameters", "remarks", "verification"})
     EXPECT_TRUE(report.contains(key)) << key;
   const auto &predicted = report["chosen"]["predicted"];
   for (const char *key :
@@ -114,7 +115,7 @@ TEST(Report, JsonHasTheContractsKeys) {
 }
 
 TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
-  ReportContext context{"model.onnx", {}, {}, {"a remark"}};
+  ReportContext context{"model.onnx", {}, {}, {"a remark"}, {}};
   std::string text = reportToText(someCluster(), someResult(), context, 90);
   EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s"),
             std::string::npos)
@@ -124,4 +125,41 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_NE(text.find("baselines"), std::string::npos);
   EXPECT_NE(text.find("remark: a remark"), std::string::npos);
   EXPECT_NE(text.find("5 considered, 2 pruned"), std::string::npos);
+}
+
+TEST(Report, SaysWhatWasVerified) {
+  Verification verification;
+  verification.why = "too odd";
+  EXPECT_EQ(verificationText(verification),
+            "not verified against one device: too odd");
+  verification.scope = Verification::Scope::full;
+  verification.ranks = 4;
+  verification.outputs = 6;
+  verification.tensors = 20;
+  verification.outputError = 2e-7;
+  verification.toleranceShare = 0.25;
+  verification.seconds = 1.5;
+  EXPECT_EQ(verificationText(verification),
+            "verified: 4 ranks compute what one device computes: 6 outputs "
+            "(error 2e-07) and 20 tensors of 2 steps, at most 25 % of the "
+            "tolerance, in 1.50 s");
+  verification.scope = Verification::Scope::shrunk;
+  verification.strategy.dp = 2;
+  verification.strategy.tp = 2;
+  verification.globalBatch = 4;
+  verification.layers = {{12, 96, 2}};
+  verification.sizes = {{512, {8}}, {1024, {8, 64}}};
+  std::string text = verificationText(verification);
+  EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 96 -> 2, "
+                      "sizes 512 -> 8, 1024 -> 8|64, batch 4): 4 ranks under "
+                      "dp=2,tp=2 compute what one device computes: "),
+            0u)
+      << text;
+  ReportContext context;
+  context.verification = verification;
+  nlohmann::ordered_json json =
+      reportToJson(someCluster(), someResult(), context)["verification"];
+  EXPECT_EQ(json["scope"], "shrunk");
+  EXPECT_EQ(json["shrunk"]["layers"][0]["after"], 2);
+  EXPECT_EQ(json["shrunk"]["sizes"][1]["after"], (std::vector<int>{8, 64}));
 }

@@ -1,0 +1,161 @@
+//===- CutRepeats.cpp - Fewer layers --------------------------------------===//
+#include "ir/Dialect.h"
+#include "passes/shrink/Shrink.h"
+
+using namespace mlir;
+using namespace dpc;
+
+namespace {
+
+/// `count` repeats of `period` ops from op `begin` on.
+struct Run {
+  int64_t begin = 0, period = 0, count = 0;
+};
+
+/// Ops in order, without constants.
+class Layers {
+public:
+  explicit Layers(func::FuncOp func);
+  /// The repeats whose cut down to `keep` removes most ops; the shortest layer
+  /// among equals. Nothing when there are none.
+  std::optional<Run> findRun(int64_t keep) const;
+  void cut(const Run &run, int64_t keep);
+
+private:
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, int64_t> position;
+  mutable func::FuncOp func; // has no const members
+
+  bool isSameValue(Value a, Value b, int64_t distance) const;
+  bool isAlike(int64_t at, int64_t distance) const;
+  bool readsParameter(const Run &run) const;
+};
+
+} // namespace
+
+Layers::Layers(func::FuncOp func) : func(func) {
+  for (Operation &op : func.getBody().front().without_terminator())
+    if (!isa<ConstantOp>(op)) {
+      position[&op] = ops.size();
+      ops.push_back(&op);
+    }
+}
+
+/// Whether b is to a later repeat what a is to an earlier one.
+bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
+  if (a == b)
+    return true;
+  if (a.getType() != b.getType())
+    return false;
+  auto first = dyn_cast<OpResult>(a), second = dyn_cast<OpResult>(b);
+  if (!first && !second)
+    return true; // each repeat has its own parameters
+  if (!first || !second || first.getResultNumber() != second.getResultNumber())
+    return false;
+  auto one = dyn_cast<ConstantOp>(first.getOwner());
+  auto other = dyn_cast<ConstantOp>(second.getOwner());
+  if (one && other)
+    return one.getValue() == other.getValue();
+  return !one && !other &&
+         position.lookup(first.getOwner()) + distance ==
+             position.lookup(second.getOwner());
+}
+
+bool Layers::isAlike(int64_t at, int64_t distance) const {
+  Operation *a = ops[at], *b = ops[at + distance];
+  return a->getName() == b->getName() &&
+         a->getNumOperands() == b->getNumOperands() &&
+         a->getAttrDictionary() == b->getAttrDictionary() &&
+         a->getResultTypes() == b->getResultTypes() &&
+         llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
+                      [&](auto pair) {
+                        auto [x, y] = pair;
+                        return isSameValue(x, y, distance);
+                      });
+}
+
+/// Without parameters of its own it is not a layer but, say, an unrolled loop.
+bool Layers::readsParameter(const Run &run) const {
+  for (int64_t i = run.begin; i < run.begin + run.period; ++i)
+    for (Value operand : ops[i]->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      auto role = argument ? func.getArgAttrOfType<StringAttr>(
+                                 argument.getArgNumber(), attr::kRole)
+                           : StringAttr();
+      if (role && role.getValue() == role::kParameter)
+        return true;
+    }
+  return false;
+}
+
+std::optional<Run> Layers::findRun(int64_t keep) const {
+  Run best;
+  int64_t most = 0, size = ops.size();
+  for (int64_t period = 1; period <= size / (keep + 1); ++period) {
+    int64_t length = 0;
+    for (int64_t i = 0; i + period <= size; ++i) {
+      if (i + period < size && isAlike(i, period)) {
+        ++length;
+        continue;
+      }
+      Run run{i - length, period, length / period + 1};
+      length = 0;
+      int64_t removed = (run.count - keep) * period;
+      if (removed > most && readsParameter(run)) {
+        best = run;
+        most = removed;
+      }
+    }
+  }
+  return most > 0 ? std::optional<Run>(best) : std::nullopt;
+}
+
+/// Who reads a repeat that goes, from behind all of them, reads what
+/// corresponds in the last one that stays.
+void Layers::cut(const Run &run, int64_t keep) {
+  int64_t end = run.begin + run.count * run.period;
+  int64_t last = run.begin + (keep - 1) * run.period;
+  for (int64_t i = last + run.period; i < end; ++i) {
+    Operation *stays = ops[last + (i - run.begin) % run.period];
+    for (auto [later, earlier] :
+         llvm::zip(ops[i]->getResults(), stays->getResults()))
+      later.replaceUsesWithIf(earlier, [&](OpOperand &use) {
+        auto at = position.find(use.getOwner());
+        return at == position.end() || at->second >= end;
+      });
+  }
+}
+
+/// Removes ops nobody reads, then parameters nobody reads.
+static void removeDead(func::FuncOp func) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
+    if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
+      op.erase();
+  BitVector dead(func.getNumArguments());
+  for (BlockArgument argument : func.getArguments()) {
+    auto role =
+        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
+    if (argument.use_empty() && role && role.getValue() != role::kInput)
+      dead.set(argument.getArgNumber());
+  }
+  (void)func.eraseArguments(dead);
+}
+
+SmallVector<ShrinkSummary::Repeat> dpc::cutRepeats(func::FuncOp forward,
+                                                   int64_t layers) {
+  SmallVector<ShrinkSummary::Repeat> repeats;
+  // Running statistics: each is an argument and the result that replaces it.
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, attr::kTies))
+      return repeats;
+  while (true) {
+    Layers found(forward);
+    std::optional<Run> run = found.findRun(layers);
+    if (!run)
+      return repeats;
+    found.cut(*run, layers);
+    repeats.push_back({run->period, run->count, layers});
+    removeDead(forward);
+  }
+}

@@ -1,0 +1,20 @@
+//===- Passes.h - Passes that make a program smaller -------------*- C++
+//-*-===//
+#ifndef DPC_PASSES_SHRINK_PASSES_H
+#define DPC_PASSES_SHRINK_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace dpc {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/shrink/Passes.h.inc"
+
+/// Makes the passes of this folder known by their flags.
+inline void registerShrinkPasses() { registerDpcShrinkPasses(); }
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SHRINK_PASSES_H

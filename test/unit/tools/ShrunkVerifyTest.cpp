@@ -1,0 +1,171 @@
+//===- ShrunkVerifyTest.cpp - mistakes show in the shrunk model -----------===//
+//
+// A model is shrunk and compiled for a strategy; then one collective is left
+// out of what the ranks run, as if a sharding rule had claimed that no shards
+// need to be combined there.
+//
+//===----------------------------------------------------------------------===//
+#include "tools/dpc-opt/ShrunkVerify.h"
+
+#include "frontends/onnx/Import.h"
+#include "ir/Dialect.h"
+#include "passes/shard/Passes.h"
+#include "tools/dpc-opt/Compiler.h"
+#include "tools/dpc-opt/Inputs.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/raw_ostream.h"
+#include <gtest/gtest.h>
+
+namespace fs = std::filesystem;
+using namespace dpc;
+using namespace mlir;
+
+namespace {
+
+class ShrunkVerify : public testing::Test {
+protected:
+  fs::path root;
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  CompileOptions options;
+  rt::InitChoice init;
+  cost::Cluster cluster;
+
+  void SetUp() override {
+    std::string name = testing::TempDir() + "dpc-shrunk-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root = name;
+    registerEverything(registry);
+    context = std::make_unique<MLIRContext>(registry);
+    context->loadAllAvailableDialects();
+  }
+  void TearDown() override { fs::remove_all(root); }
+
+  /// A model as dpc-fuse leaves it.
+  OwningOpRef<ModuleOp> fused(const std::string &model, int64_t batch) {
+    options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
+    ImportOptions import;
+    import.globalBatch = batch;
+    auto module = importOnnx(options.model, *context, import);
+    EXPECT_TRUE(succeeded(module));
+    makeSourcesAbsolute(**module);
+    PassManager pm(context.get());
+    EXPECT_TRUE(succeeded(parsePassPipeline(
+        "func.func(dpc-simplify,dpc-fuse,dpc-simplify)", pm)));
+    EXPECT_TRUE(succeeded(pm.run(**module)));
+    return std::move(*module);
+  }
+
+  ShrunkProgram shrink(const std::string &model, const std::string &text,
+                       int64_t ranks, int64_t batch) {
+    cluster = *cost::makeLocalCluster(ranks);
+    auto request = cost::parseStrategy(text, ranks);
+    cost::StrategySpace space;
+    space.ranks = ranks;
+    space.globalBatch = batch;
+    cost::Strategy strategy = cost::enumerateStrategies(*request, space)[0];
+    auto shrunk =
+        shrinkForStrategy(*fused(model, batch), options, strategy, batch);
+    EXPECT_TRUE(succeeded(shrunk));
+    return std::move(*shrunk);
+  }
+
+  Verdict verify(const ShrunkProgram &shrunk,
+                 PhaseObserver observer = nullptr) {
+    return verifyShrunk(shrunk, PlanBuilder{options, init}, cluster, root,
+                        observer);
+  }
+
+  /// Leaves out sum number `number` of the loop. Returns whether there is one.
+  static bool leaveOutSum(ModuleOp module, int number) {
+    AllReduceOp found;
+    for (func::FuncOp step : findSteps(module))
+      step.walk([&](AllReduceOp op) {
+        if (op.getKind() == ReduceKind::sum && number-- == 0)
+          found = op;
+      });
+    if (!found)
+      return false;
+    found->replaceAllUsesWith(found.getInputs());
+    found->erase();
+    return true;
+  }
+};
+
+} // namespace
+
+TEST_F(ShrunkVerify, AcceptsWhatIsRight) {
+  ShrunkProgram shrunk = shrink("gpt2-tiny", "dp=2,tp=2", 4, 8);
+  ASSERT_EQ(shrunk.summary.repeats.size(), 1u);
+  EXPECT_EQ(shrunk.summary.repeats[0].before, 4);
+  EXPECT_EQ(shrunk.summary.repeats[0].after, 2);
+  EXPECT_EQ(shrunk.summary.sizes[512], std::set<int64_t>({8})); // vocabulary
+  Verdict verdict = verify(shrunk);
+  EXPECT_EQ(verdict.why, "");
+  EXPECT_EQ(verdict.outputs, 6); // loss and norm of one step, and of two
+  EXPECT_GT(verdict.tensors, 50);
+  EXPECT_LT(verdict.toleranceShare, 0.5);
+}
+
+// Wherever it is (all of them are caught; every third makes the test short):
+// none is too small to be seen.
+TEST_F(ShrunkVerify, CatchesAMissingSum) {
+  ShrunkProgram shrunk = shrink("gpt2-tiny", "tp=2", 2, 8);
+  int caught = 0;
+  bool found = true;
+  for (int number = 0;; number += 3) {
+    Verdict verdict = verify(shrunk, [&](StringRef phase, ModuleOp module) {
+      if (phase == "local")
+        found = leaveOutSum(module, number);
+    });
+    if (!found) {
+      EXPECT_EQ(verdict.why, "");
+      break;
+    }
+    EXPECT_NE(verdict.why.find("differs from one device"), std::string::npos)
+        << "sum " << number << ": " << verdict.why;
+    EXPECT_FALSE(verdict.cannotBeChecked);
+    ++caught;
+  }
+  EXPECT_GE(caught, 3);
+}
+
+TEST_F(ShrunkVerify, SaysWhatWasVerified) {
+  auto module = fused("gpt2-tiny", 64);
+  cost::Strategy strategy;
+  strategy.dp = 32;
+  strategy.tp = 8;
+  cluster = *cost::makeLocalCluster(256);
+  std::string mismatch;
+  cost::Verification verification =
+      verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
+                         64, root, mismatch);
+  EXPECT_EQ(mismatch, "");
+  EXPECT_EQ(verification.scope, cost::Verification::Scope::shrunk);
+  EXPECT_EQ(verification.ranks, 16);
+  std::string text = cost::verificationText(verification);
+  EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 4 -> 2, "),
+            0u)
+      << text;
+  EXPECT_NE(text.find("16 ranks under dp=4,tp=4 "), std::string::npos) << text;
+  EXPECT_TRUE(fs::is_empty(root));
+}
+
+TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
+  auto module = fused("gpt2-tiny", 8);
+  cost::Strategy strategy;
+  strategy.pp = 2;
+  strategy.ep = 3; // no experts
+  strategy.dp = 3;
+  cluster = *cost::makeLocalCluster(6);
+  std::string mismatch;
+  cost::Verification verification =
+      verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
+                         8, root, mismatch);
+  EXPECT_EQ(mismatch, "");
+  EXPECT_EQ(verification.scope, cost::Verification::Scope::none);
+  EXPECT_NE(verification.why, "");
+  EXPECT_EQ(verification.why.find('\n'), std::string::npos);
+}

@@ -1,0 +1,88 @@
+//===- BuildPlan.cpp - From a program and a strategy to a plan ------------===//
+#include "tools/dpc-opt/BuildPlan.h"
+
+#include "codegen/Codegen.h"
+#include "passes/graph/Passes.h"
+#include "passes/shard/Passes.h"
+#include "tools/dpc-opt/Inputs.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+std::string graphPipeline(const CompileOptions &options, bool trains) {
+  if (!trains)
+    return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "dpc-differentiate{optimizer="
+      << (options.train.empty() ? "adamw" : options.train)
+      << llvm::format(" beta1=%.17g", options.beta1)
+      << llvm::format(" beta2=%.17g", options.beta2)
+      << llvm::format(" eps=%.17g", options.eps)
+      << llvm::format(" momentum=%.17g", options.momentum)
+      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
+  if (options.weightDecay)
+    out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
+  out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
+  return text;
+}
+
+static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
+                                              bool trains) {
+  codegen::CodegenOptions result;
+  result.model = fs::path(options.model).stem().string();
+  result.trains = trains;
+  result.targetCpu = options.targetCpu;
+  rt::LrSchedule &schedule = result.lrSchedule;
+  schedule.lr = options.lr;
+  schedule.warmup = options.warmup;
+  schedule.total = options.totalSteps;
+  schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
+                  : options.lrSchedule == "linear" ? rt::LrKind::Linear
+                                                   : rt::LrKind::Constant;
+  return result;
+}
+
+std::optional<rt::Plan> PlanBuilder::build(ModuleOp program,
+                                           const cost::Cluster &cluster,
+                                           const ShardDegrees &degrees,
+                                           const fs::path &dir,
+                                           PhaseObserver observer) const {
+  // Plans are verified phase by phase: an observer says so.
+  auto nothing = [](StringRef, ModuleOp) {};
+  auto lowered = lowerForStrategy(program, cluster, degrees,
+                                  observer ? observer : PhaseObserver(nothing));
+  if (failed(lowered))
+    return std::nullopt;
+  bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));
+  auto draft =
+      codegen::buildPlan(findSteps(**lowered), codegenOptions(options, trains));
+  if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
+    return std::nullopt;
+  setInputLimits(findProgram(program), draft->plan);
+  setInitialValues(draft->plan, initialValues);
+  return std::move(draft->plan);
+}
+
+std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
+                                                    const ShardDegrees &degrees,
+                                                    const fs::path &dir) const {
+  cost::Result<cost::Cluster> single = cost::makeLocalCluster(1);
+  if (!single) {
+    program.emitError(single.error());
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
+  if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
+                              degrees.microBatches)))
+    return std::nullopt;
+  return build(*grouped, *single, ShardDegrees{}, dir);
+}
+
+} // namespace dpc

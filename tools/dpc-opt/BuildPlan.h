@@ -1,0 +1,43 @@
+//===- BuildPlan.h - From a program and a strategy to a plan -----*- C++
+//-*-===//
+#ifndef DPC_TOOLS_DPC_OPT_BUILDPLAN_H
+#define DPC_TOOLS_DPC_OPT_BUILDPLAN_H
+
+#include "passes/search/Pipeline.h"
+#include "runtime/exec/InitialValues.h"
+#include "runtime/plan/Plan.h"
+#include "tools/dpc-opt/Options.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <filesystem>
+
+namespace dpc {
+
+/// The passes from a fused @forward to what is sharded: losses, gradients,
+/// optimizer as `options` say where it `trains`.
+std::string graphPipeline(const CompileOptions &options, bool trains);
+
+/// What plans of one command have in common.
+struct PlanBuilder {
+  const CompileOptions &options;
+  const rt::InitChoice &initialValues;
+
+  /// Lowers `program` and compiles its kernels into `dir`; does not write
+  /// plan.json. Nullopt after a diagnostic.
+  std::optional<rt::Plan> build(mlir::ModuleOp program,
+                                const cost::Cluster &cluster,
+                                const ShardDegrees &degrees,
+                                const std::filesystem::path &dir,
+                                PhaseObserver observer = nullptr) const;
+
+  /// The same program for one device. What a batch norm computes depends on
+  /// the micro-batches: it groups the samples as the ranks do.
+  std::optional<rt::Plan>
+  buildReference(mlir::ModuleOp program, const ShardDegrees &degrees,
+                 const std::filesystem::path &dir) const;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_BUILDPLAN_H
