@@ -20,8 +20,10 @@
 //   * it is an updated parameter or state (the argument's buffer);
 //   * it is an all_reduce whose operand nobody reads later (that buffer);
 // accumulated values live from setup on; buffers of a collective stay until a
-// computation has waited for it. Code generation lays out its arena from its
-// instructions, by other code: the two must agree (tested).
+// computation has waited for it. A new parameter in a buffer of its own is
+// copied into the old one as soon as nobody reads that. Code generation lays
+// out its arena from its instructions, by other code: the two must agree
+// (tested).
 //
 // Memory of several micro-batches at once (pipelines): a value that one phase
 // of a chunk makes and another reads lies in the chunk's frame, of which there

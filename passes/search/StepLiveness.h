@@ -47,6 +47,10 @@ private:
   llvm::SmallVector<int64_t> pendingAt;
   llvm::SmallVector<llvm::DenseSet<int64_t>> pendingReads, pendingWrites;
   llvm::DenseSet<int64_t> madeBySetup;
+  /// Behind an op: results that replace arguments.
+  llvm::DenseMap<int64_t,
+                 llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
+      copies;
 
   int64_t add(mlir::RankedTensorType type, cost::MemoryCategory category,
               int64_t first);
@@ -54,11 +58,15 @@ private:
   int64_t firstReader(mlir::BlockArgument argument) const;
   int64_t firstOfPhase(int64_t at) const;
   void findLastReads();
+  void findCopies();
+  void copyNewValues(int64_t at);
   void place(mlir::Operation *op, int64_t at);
   int64_t reusedBuffer(mlir::Operation *op, unsigned result, int64_t at);
   cost::MemoryCategory categoryOf(mlir::Value value, int64_t at);
   void touch(mlir::Operation *op, int64_t at);
-  void waitFor(mlir::Operation *op, int64_t at);
+  using Ids = llvm::SmallVector<int64_t>;
+  void waitFor(llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes,
+               int64_t at);
   void hold(int64_t number, int64_t until);
 };
 

@@ -90,6 +90,7 @@ void Liveness::findLastReads() {
     if (!isBufferView(op))
       for (Value operand : op->getOperands())
         lastRead[bufferRoot(operand)] = i;
+  findCopies();
   // A new parameter replaces the old one as soon as nobody reads that.
   for (OpOperand &result :
        step.getBody().front().getTerminator()->getOpOperands()) {
@@ -99,6 +100,46 @@ void Liveness::findLastReads() {
     last =
         tied ? std::max(last, lastRead.lookup(step.getArgument(tied.getInt())))
              : end();
+  }
+}
+
+/// A new parameter that is not made in the old one's buffer is copied there: by
+/// a computation behind the op that makes it, or the last of update's that
+/// reads the old one.
+void Liveness::findCopies() {
+  DenseMap<Operation *, int64_t> position;
+  int64_t updateBegin = end();
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    position[op] = i;
+    if (phaseOf(op) == StepPhase::update)
+      updateBegin = std::min<int64_t>(updateBegin, i);
+  }
+  for (OpOperand &result :
+       step.getBody().front().getTerminator()->getOpOperands()) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
+                                                      attr::kTies);
+    Value root = bufferRoot(result.get());
+    if (!tied || !root.getDefiningOp())
+      continue;
+    Value old = step.getArgument(tied.getInt());
+    int64_t at =
+        std::max(position.lookup(root.getDefiningOp()), updateBegin - 1);
+    if (auto read = lastRead.find(old); read != lastRead.end())
+      at = std::max(at, read->second);
+    copies[at].push_back({root, old});
+  }
+}
+
+void Liveness::copyNewValues(int64_t at) {
+  auto it = copies.find(at);
+  if (it == copies.end())
+    return;
+  for (auto [from, to] : it->second) {
+    int64_t source = bufferOf.lookup(from), target = bufferOf.lookup(to);
+    if (source == target)
+      continue;
+    buffers[source].last = std::max(buffers[source].last, at);
+    waitFor({source}, {target}, at);
   }
 }
 
@@ -167,14 +208,10 @@ void Liveness::place(Operation *op, int64_t at) {
   }
 }
 
-/// Ends the collectives that `op` must wait for: those whose buffers it
-/// touches, and all before them.
-void Liveness::waitFor(Operation *op, int64_t at) {
-  SmallVector<int64_t> reads, writes;
-  for (Value operand : op->getOperands())
-    reads.push_back(bufferOf.lookup(bufferRoot(operand)));
-  for (Value result : op->getResults())
-    writes.push_back(bufferOf.lookup(result));
+/// Ends the collectives that a computation must wait for: those whose buffers
+/// it touches, and all before them.
+void Liveness::waitFor(ArrayRef<int64_t> reads, ArrayRef<int64_t> writes,
+                       int64_t at) {
   int64_t ended = 0;
   for (size_t i = 0; i < pending.size(); ++i) {
     bool touches =
@@ -205,16 +242,15 @@ void Liveness::hold(int64_t number, int64_t until) {
 void Liveness::touch(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<ConstantOp>(op))
     return;
-  SmallVector<int64_t> touched;
-  DenseSet<int64_t> reads, writes;
+  Ids touched, reads, writes;
   for (Value operand : op->getOperands())
     if (auto it = bufferOf.find(bufferRoot(operand)); it != bufferOf.end()) {
       touched.push_back(it->second);
-      reads.insert(it->second);
+      reads.push_back(it->second);
     }
   for (Value result : op->getResults()) {
     touched.push_back(bufferOf.lookup(result));
-    writes.insert(bufferOf.lookup(result));
+    writes.push_back(bufferOf.lookup(result));
   }
   for (int64_t id : touched) {
     buffers[id].last = std::max(buffers[id].last, at);
@@ -223,11 +259,11 @@ void Liveness::touch(Operation *op, int64_t at) {
   if (isa<RecvOp, RingShiftOp>(op) && isInLoop(phaseOf(op)))
     received.insert(writes.begin(), writes.end());
   if (!isCommunication(op))
-    return waitFor(op, at);
+    return waitFor(reads, writes, at);
   pending.push_back(touched);
   pendingAt.push_back(at);
-  pendingReads.push_back(reads);
-  pendingWrites.push_back(writes);
+  pendingReads.emplace_back(reads.begin(), reads.end());
+  pendingWrites.emplace_back(writes.begin(), writes.end());
 }
 
 Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
@@ -237,6 +273,7 @@ Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
     size_t before = buffers.size();
     place(op, i);
     touch(op, i);
+    copyNewValues(i);
     if (isInLoop(phaseOf(op))) {
       loopBegin = std::min<int64_t>(loopBegin, i);
       loopEnd = i;
