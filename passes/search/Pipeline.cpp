@@ -3,6 +3,7 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
+#include "passes/shard/Factors.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
 
@@ -76,6 +77,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
            "accumulates gradients; it computes something else without them";
   if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
     return failure();
+  separateConstants(func);
   markRings(func, degrees);
   ProgramFacts facts(func);
   if (failed(markStages(facts, cluster, degrees)))

@@ -29,6 +29,18 @@ static std::optional<SmallVector<int64_t, 2>> common(ArrayRef<int64_t> a,
   return result;
 }
 
+void dpc::separateConstants(func::FuncOp func) {
+  for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
+    auto constant = dyn_cast<ConstantOp>(op);
+    if (!isa<IotaOp>(op) && !(constant && constant.getValue().isSplat()))
+      continue;
+    OpBuilder builder(&op);
+    for (OpOperand &use : llvm::make_early_inc_range(op.getUses()))
+      if (!op.hasOneUse())
+        use.set(builder.clone(op)->getResult(0));
+  }
+}
+
 static SmallVector<int64_t, 2> initialFactors(int64_t size) {
   return size == 1 ? SmallVector<int64_t, 2>{} : SmallVector<int64_t, 2>{size};
 }

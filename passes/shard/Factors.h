@@ -1,5 +1,4 @@
-//===- Factors.h - Which dimensions of a program belong together -*- C++
-//-*-===//
+//===- Factors.h - Which dimensions of a program belong together *- C++ -*-===//
 //
 // Every op sees a dimension in its own way: a matmul sees 192 columns, the
 // slices behind it see 3 x 64, the reshape behind those 4 x 16. FactorAnalysis
@@ -28,6 +27,12 @@ namespace dpc {
 /// On attention that runs as a ring (array of numbers): factors that its
 /// positions are cut into, of which the last is split.
 inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
+
+/// Gives every use of a uniform constant or an iota an op of its own. Equal
+/// constants are one value after simplification, and dimensions that have
+/// nothing to do with each other (the tokens of a loss, a bias whose gradient
+/// is zero) would become one class through it.
+void separateConstants(mlir::func::FuncOp func);
 
 /// One factor of an iteration dimension of an op.
 struct IterFactor {

@@ -36,6 +36,24 @@ TEST(Factors, BoundariesTravelBackToTheWeight) {
               factors.classOf(weight, 1));
 }
 
+TEST(Factors, EqualConstantsJoinNothing) {
+  ParsedProgram program(R"(
+    func.func @f(%tokens: tensor<35xf32>, %bias: tensor<35xf32>) -> (tensor<35xf32>, tensor<35xf32>) {
+      %zero = dpc.constant dense<0.0> : tensor<35xf32> -> tensor<35xf32>
+      %a = dpc.binary add %tokens, %zero : (tensor<35xf32>, tensor<35xf32>) -> tensor<35xf32>
+      %b = dpc.binary add %bias, %zero : (tensor<35xf32>, tensor<35xf32>) -> tensor<35xf32>
+      return %a, %b : tensor<35xf32>, tensor<35xf32>
+    })");
+  ASSERT_TRUE(program.module);
+  Value tokens = program.func.getArgument(0),
+        bias = program.func.getArgument(1);
+  FactorAnalysis joined(program.func);
+  EXPECT_EQ(joined.classOf(tokens, 0), joined.classOf(bias, 0));
+  separateConstants(program.func);
+  FactorAnalysis factors(program.func);
+  EXPECT_NE(factors.classOf(tokens, 0), factors.classOf(bias, 0));
+}
+
 TEST(Factors, UnalignableReshapeKeepsItsCommonPart) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<6x4xf32>) -> tensor<4x6xf32> {
