@@ -47,6 +47,15 @@ bool isModulePath(llvm::StringRef name) {
   return true;
 }
 
+/// Whether a name may be a member of the outermost module (`logit_scale`).
+/// Exporters number what they name themselves.
+bool looksLikeMember(llvm::StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         !llvm::isDigit(name.back()) && llvm::all_of(name, [](char c) {
+           return llvm::isAlnum(c) || c == '_';
+         });
+}
+
 class Classifier {
 public:
   Classifier(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes)
@@ -69,8 +78,14 @@ public:
   llvm::Expected<WeightRole> defaultRole(const Weight &weight,
                                          MLIRContext *context) const {
     llvm::StringRef name = weight.tensor->name();
-    if (weight.type.getRank() == 0 && weight.hasData && !isModulePath(name))
+    if (weight.type.getRank() == 0 && weight.hasData && !isModulePath(name)) {
+      if (looksLikeMember(name) && scalesSomething(name))
+        emitRemark(UnknownLoc::get(context))
+            << "'" << name << "' is taken as a constant, as scalars are that "
+            << "are not named like blocks.0.gate; --trainable=" << name
+            << " trains it";
       return WeightRole::Constant;
+    }
     if (feedsOnly(name, isStatistics, false))
       return WeightRole::Buffer;
     if (feedsOnly(name, isGradientFree, false))
@@ -99,6 +114,16 @@ public:
 private:
   using Node = ::onnx::NodeProto;
 
+  /// Whether arithmetic reads `name`: what a trained scalar is there for.
+  bool scalesSomething(llvm::StringRef name) const {
+    auto found = users.find(name);
+    return found != users.end() &&
+           llvm::any_of(found->second, [](const Node *node) {
+             llvm::StringRef op = node->op_type();
+             return op == "Mul" || op == "Add" || op == "Sub" || op == "Div" ||
+                    op == "Exp" || op == "Sigmoid" || op == "Tanh";
+           });
+  }
   static bool isStatistics(const Node &node, llvm::StringRef name) {
     return node.op_type() == "BatchNormalization" && node.input_size() >= 5 &&
            (node.input(3) == name || node.input(4) == name);

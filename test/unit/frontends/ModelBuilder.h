@@ -64,8 +64,9 @@ private:
 struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string error; ///< of one line, or empty
-  std::string text;  ///< the printed module
-  std::string path;  ///< of the model
+  std::vector<std::string> remarks;
+  std::string text; ///< the printed module
+  std::string path; ///< of the model
   mlir::func::FuncOp function();
 };
 

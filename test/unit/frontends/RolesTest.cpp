@@ -98,6 +98,18 @@ TEST(OnnxRoles, Scalars) {
   EXPECT_TRUE(inOrder(imported.text,
                       {"dpc.constants = [\"val_3\", \"scale\", \"const_0.5\", "
                        "\"onnx::Mul_7\", \"m.lifted_tensor_0\"]"}));
+  // This one may be a member of the outermost module.
+  ASSERT_EQ(imported.remarks.size(), 1u);
+  EXPECT_NE(imported.remarks[0].find("--trainable=scale"), std::string::npos)
+      << imported.remarks[0];
+}
+
+TEST(OnnxRoles, BoundsOfAClipAreNoMembers) {
+  ModelBuilder m;
+  m.input("x", "f32[4]").floats("high", {}, {1.0f}).floats("low", {}, {0.0f});
+  Imported imported = import(m.node("Clip x low high -> y").output("y"));
+  ASSERT_EQ(imported.error, "");
+  EXPECT_TRUE(imported.remarks.empty());
 }
 
 TEST(OnnxRoles, IntegersAreNotTrained) {
