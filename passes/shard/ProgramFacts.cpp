@@ -117,6 +117,22 @@ void ProgramFacts::findInputs() {
   sequenceClasses.erase(batchClass);
 }
 
+Operation *ProgramFacts::wholeBatchOp() const {
+  if (batchClass < 0)
+    return nullptr;
+  for (Operation &op : func->getRegion(0).front()) {
+    if (!factors.hasRule(&op) || !isForward(&op))
+      continue;
+    const ShardingRule &rule = factors.rule(&op);
+    for (int64_t d = 0, e = rule.dims.size(); d < e; ++d)
+      for (int64_t f = 0, n = factors.factors(&op, d).size(); f < n; ++f)
+        if (factors.classOf(&op, {d, f}) == batchClass &&
+            !factors.canSplit(&op, {d, f}))
+          return &op;
+  }
+  return nullptr;
+}
+
 void ProgramFacts::findHidden() {
   func.walk([&](NormOp op) {
     int64_t last = op.getX().getType().getRank() - 1;

@@ -535,6 +535,11 @@ cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
   ShardChoices choices;
   std::vector<MeshAxis> axes = axesOf(degrees);
   Experts experts, forTensor;
+  if (degrees.cp > 1 && facts.sequenceClasses.empty())
+    return cost::Error{
+        "cp=" + std::to_string(degrees.cp) +
+        ": the model has no sequence to split; expected token ids with "
+        "positions, or attention"};
   if (degrees.ep > 1) {
     experts = findExperts(facts, degrees.ep);
     if (experts.parameters.empty())

@@ -94,6 +94,9 @@ public:
   bool hasBatch(mlir::Value value) const;
   /// True when some dimension of `value` is along the sequence.
   bool hasSequence(mlir::Value value) const;
+  /// A forward op that reads the batch as a whole, as a running sum over it
+  /// does: micro-batches would change what it computes. nullptr without one.
+  mlir::Operation *wholeBatchOp() const;
   /// True when `factor` of `op` is along the sequence.
   bool isSequence(mlir::Operation *op, IterFactor factor) const;
 

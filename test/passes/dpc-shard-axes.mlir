@@ -53,7 +53,8 @@ func.func @forward(
 func.func @forward(
     %w: tensor<64x4xf32> {dpc.name = "w", dpc.role = "parameter"},
     %m: tensor<64x4xf32> {dpc.name = "m", dpc.role = "state", dpc.of = "w", dpc.slot = "momentum"},
-    %x: tensor<8x64xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    %x: tensor<8x64xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64},
+    %positions: tensor<8x32xi64> {dpc.name = "positions", dpc.role = "input", dpc.batch_dim = 0 : i64})
     -> (tensor<8x4xf32> {dpc.name = "y"}) {
   %y = dpc.matmul %x, %w : (tensor<8x64xf32>, tensor<64x4xf32>) -> tensor<8x4xf32>
   return %y : tensor<8x4xf32>
