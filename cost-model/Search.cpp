@@ -308,6 +308,9 @@ std::string StrategySearch::explain(const Candidate &candidate) const {
       return formatBytes(more) + " more memory";
   }
   double slower = evaluation.stepSeconds - winner.stepSeconds;
+  constexpr double kEqual = 1e-3; // Of a step: less is rounding.
+  if (slower < -kEqual * winner.stepSeconds)
+    return formatSeconds(-slower) + " faster, but not what --strategy allows";
   if (slower <= 0)
     return "equal; the first of equals is taken";
   double compute = evaluation.computeSeconds - winner.computeSeconds;
@@ -399,7 +402,7 @@ std::vector<Strategy> StrategySearch::megatronStrategies() const {
           strategy.tp = tp;
           strategy.pp = pp;
           strategy.recompute = recompute;
-          strategy.microBatch = size;
+          strategy.microBatch = options.request.microBatch.value_or(size);
           strategies.push_back(strategy);
         }
     }
