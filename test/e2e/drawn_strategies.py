@@ -37,17 +37,19 @@ def degrees_of(ranks, count, rng):
     return factors
 
 
-def draw_strategy(rng, batch, micro_batches=True, experts=0):
-    """(strategy, ranks): `ep` is drawn for a model with experts."""
+def draw_strategy(rng, batch, micro_batches=True, experts=0, sequence=True):
+    """(strategy, ranks): `ep` is drawn for a model with experts, `cp` for one with a sequence."""
     ranks = rng.choice([2, 2, 3, 4, 4, 4, 6, 8, 8])
-    degrees = dict(zip(("dp", "tp", "pp", "cp"), degrees_of(ranks, 4, rng)))
+    names = ("dp", "tp", "pp", "cp") if sequence else ("dp", "tp", "pp")
+    degrees = {"cp": 1, **dict(zip(names, degrees_of(ranks, len(names), rng)))}
     strategy = dict(degrees)
     local = -(-batch // degrees["dp"])
     if micro_batches and rng.random() < 0.7:
         strategy["micro_batch"] = rng.randint(1, local)
     if experts and rng.random() < 0.6:
-        apart = ranks // degrees["pp"]
-        strategy["ep"] = rng.choice([ep for ep in range(1, experts + 1) if apart % ep == 0])
+        dp, tp = degrees["dp"], degrees["tp"]
+        fitting = [ep for ep in range(1, experts + 1) if dp % ep == 0 or (ep % tp == 0 and dp % (ep // tp) == 0)]
+        strategy["ep"] = rng.choice(fitting)
     if degrees["dp"] > 1 or degrees["cp"] > 1:
         strategy["zero"] = rng.randint(0, 3)
     if degrees["tp"] > 1 and rng.random() < 0.4:
@@ -79,7 +81,7 @@ class Matrix:
         kind = self.rng.choice(sorted(odd_models.BUILDERS))
         model = odd_models.BUILDERS[kind](self.rng)
         batch = self.rng.choice([3, 5, 7, 9, 12])
-        strategy, ranks = draw_strategy(self.rng, batch)
+        strategy, ranks = draw_strategy(self.rng, batch, sequence=kind == "decoder")
         optimizer = self.rng.choice(["adamw", "sgd"])
         text = f"{kind} batch={batch} {optimizer} {strategy} on {ranks}"
         return text, lambda: self.verify(model, batch, optimizer, strategy, ranks)
@@ -91,7 +93,7 @@ class Matrix:
         name = os.path.basename(folder)
         # Batch norm over a micro-batch is another definition, and capacity slots are counted over the whole batch.
         strategy, ranks = draw_strategy(self.rng, batch, micro_batches=name not in ("resnet-tiny", "moe-capacity"),
-                                        experts=EXPERTS if "moe" in name else 0)
+                                        experts=EXPERTS if "moe" in name else 0, sequence=name not in ("resnet-tiny", "mlp"))
         return f"{name} {strategy} on {ranks}", lambda: self.follow(folder, strategy, ranks)
 
     def follow(self, folder, strategy, ranks):

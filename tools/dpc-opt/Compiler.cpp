@@ -9,11 +9,13 @@
 #include "passes/local/Passes.h"
 #include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
+#include "passes/shard/StrategyGraph.h"
 #include "passes/shrink/Passes.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/OutputFolder.h"
+#include "tools/dpc-opt/Remarks.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 
 #include "mlir/IR/AsmState.h"
@@ -323,7 +325,22 @@ std::optional<cost::SearchResult> Compiler::search() {
         "micro-batches were not searched: batch norm computes something else "
         "with them; micro_batch=N in --strategy allows them");
   }
-  return cost::searchStrategies(cluster, evaluator, search);
+  if (Operation *op = ProgramFacts(findProgram(*program)).wholeBatchOp();
+      op && !search.request.microBatch) {
+    search.request.microBatch = evaluator.totals().globalBatch;
+    reportContext.remarks.push_back(
+        "micro-batches were not searched: '" +
+        op->getName().getStringRef().str() +
+        "' reads the whole batch of a rank, which they would split");
+  }
+  cost::SearchResult result =
+      cost::searchStrategies(cluster, evaluator, search);
+  if (result.hasWinner())
+    llvm::append_range(reportContext.remarks,
+                       remarksOn(options.strategy,
+                                 result.candidates.front().strategy,
+                                 result.totals.globalBatch));
+  return result;
 }
 
 std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
@@ -490,8 +507,9 @@ int Compiler::run() {
   std::optional<cost::SearchResult> result = search();
   if (!result)
     return 1;
-  if (result->candidates.empty() ||
-      !result->candidates.front().evaluation.rejected.empty()) {
+  bool isExecutable = !result->candidates.empty() &&
+                      result->candidates.front().evaluation.rejected.empty();
+  if (!isExecutable) {
     std::string why = result->candidates.empty()
                           ? "no strategy was found"
                           : result->candidates.front().evaluation.rejected;
@@ -513,6 +531,8 @@ int Compiler::run() {
   llvm::outs() << cost::reportToText(cluster, *result, reportContext,
                                      terminalWidth());
   llvm::outs() << "\nwrote " << options.output << "\n";
+  if (!isExecutable)
+    return fail("no strategy can be executed; the report says why"), 1;
   return 0;
 }
 

@@ -1,0 +1,51 @@
+//===- Remarks.cpp - What the user may not have meant ---------------------===//
+#include "tools/dpc-opt/Remarks.h"
+
+#include <map>
+#include <sstream>
+
+namespace dpc {
+
+/// KEY=VALUE,... that was parsed before.
+static std::map<std::string, std::string> pairsOf(const std::string &text) {
+  std::map<std::string, std::string> pairs;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');)
+    if (size_t equals = word.find('='); equals != std::string::npos)
+      pairs[word.substr(0, equals)] = word.substr(equals + 1);
+  return pairs;
+}
+
+std::vector<std::string> remarksOn(const std::string &asked,
+                                   const cost::Strategy &chosen,
+                                   int64_t globalBatch) {
+  std::vector<std::string> remarks;
+  auto pairs = pairsOf(asked);
+  auto idle = [&](const char *key, const char *neutral, bool hasEffect,
+                  const std::string &why) {
+    auto found = pairs.find(key);
+    if (found != pairs.end() && found->second != neutral && !hasEffect)
+      remarks.push_back(std::string(key) + "=" + found->second +
+                        " has no effect: " + why);
+  };
+  idle("sp", "false", chosen.tp > 1, "tp=1");
+  idle("schedule", "1f1b", chosen.pp > 1, "pp=1");
+  idle("cp_kind", "ring", chosen.cp > 1, "cp=1");
+  idle("zero", "0", chosen.dp * chosen.cp > 1,
+       "dp=1, there is one rank to split over");
+  int64_t share = (globalBatch + chosen.dp - 1) / chosen.dp;
+  if (auto found = pairs.find("micro_batch");
+      found != pairs.end() &&
+      found->second != std::to_string(chosen.microBatch))
+    remarks.push_back("micro_batch=" + found->second + " is more than the " +
+                      std::to_string(share) + " samples of a rank: " +
+                      std::to_string(chosen.microBatch) + " is used");
+  if (int64_t working = (globalBatch + share - 1) / share; working < chosen.dp)
+    remarks.push_back(std::to_string(chosen.dp - working) + " of " +
+                      std::to_string(chosen.dp) +
+                      " data-parallel ranks get no sample of a batch of " +
+                      std::to_string(globalBatch));
+  return remarks;
+}
+
+} // namespace dpc

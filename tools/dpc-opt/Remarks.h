@@ -1,0 +1,21 @@
+//===- Remarks.h - What the user may not have meant -------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_OPT_REMARKS_H
+#define DPC_TOOLS_DPC_OPT_REMARKS_H
+
+#include "cost-model/Strategy.h"
+
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+/// One line for everything that `asked` (the text of --strategy) names and the
+/// plan of `chosen` has no use for, for a micro-batch larger than what a rank
+/// has, and for data-parallel ranks without a sample of `globalBatch`.
+std::vector<std::string> remarksOn(const std::string &asked,
+                                   const cost::Strategy &chosen,
+                                   int64_t globalBatch);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_REMARKS_H
