@@ -84,6 +84,7 @@ void registerLoweringModels(DialectRegistry &registry) {
            KernelOp>(context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
            AllToAllOp, RingShiftOp, SendOp, RecvOp>(context);
+    attach<LoweringKind::transfer, FetchOp, StoreOp>(context);
     attach<LoweringKind::view, ReshapeOp>(context);
     TransposeOp::attachInterface<ViewLowering<TransposeOp>>(*context);
     SliceOp::attachInterface<ViewLowering<SliceOp>>(*context);

@@ -56,7 +56,7 @@ bool PlanBuilder::isView(Operation *op) const {
 static bool standsAlone(Operation *op) {
   std::optional<LoweringKind> kind = kindOfLowering(op);
   return isa<KernelOp, AccumulateOp>(op) || kind == LoweringKind::matmul ||
-         kind == LoweringKind::collective ||
+         kind == LoweringKind::collective || kind == LoweringKind::transfer ||
          op->hasTrait<mlir::OpTrait::IsTerminator>();
 }
 
@@ -231,7 +231,7 @@ rt::BufferKind PlanBuilder::kindOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (feedsOptimizer(value) || isa<AccumulateOp>(op))
     return rt::BufferKind::Gradient;
-  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp>(op))
+  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
     return rt::BufferKind::Communication;
   bool isReceived = isa<RecvOp>(op);
   auto last = lastUse.find(value);
@@ -313,6 +313,8 @@ LogicalResult PlanBuilder::lower(Operation *op) {
       .Case([&](SendOp o) { return lowerSend(o); })
       .Case([&](RecvOp o) { return lowerRecv(o); })
       .Case([&](RingShiftOp o) { return lowerRingShift(o); })
+      .Case([&](FetchOp o) { return lowerFetch(o); })
+      .Case([&](StoreOp o) { return lowerStore(o); })
       .Default([](Operation *other) {
         return other->emitOpError("cannot be executed");
       });

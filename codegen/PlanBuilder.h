@@ -98,6 +98,12 @@ private:
   llvm::FailureOr<int> groupOf(mlir::Operation *op, mlir::ArrayAttr axes,
                                bool ordered);
 
+  // PlanSpaces.cpp
+  llvm::LogicalResult lowerFetch(FetchOp op);
+  llvm::LogicalResult lowerStore(StoreOp op);
+  llvm::LogicalResult bindSpace(mlir::DictionaryAttr attrs, rt::Buffer &buffer);
+  void placeInSpaces();
+
   // PlanConv.cpp
   llvm::LogicalResult lowerConv(mlir::Operation *op);
 

@@ -11,6 +11,7 @@
 //     anyway;
 //   * the frames, whole, and all the rest are packed into the arena; frames,
 //     sums, and what comes from other stages live through the loop.
+// What is outside the device's memory persists: one buffer behind the other.
 // A buffer of a communication lives until a computation of the same phase
 // waits for it, or to the end of the phase. What takes its bytes later in the
 // schedule waits for it (completeEvents).
@@ -47,7 +48,7 @@ std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
   std::vector<int64_t> waiters(count, count);
   int64_t done = -1;
   for (int64_t i = 0; i < count; ++i) {
-    if (items[i].instruction.queue == rt::Queue::Comm)
+    if (items[i].instruction.queue != rt::Queue::Compute)
       continue;
     for (int event : items[i].instruction.waits)
       for (int64_t c = done + 1; c <= signaller[event]; ++c) {
@@ -291,7 +292,8 @@ void PlanBuilder::placeBuffers() {
   std::vector<Lifetime> lives;
   SmallVector<int64_t *> offsets;
   for (rt::Buffer &buffer : plan.buffers)
-    if (buffer.stage == stage && buffer.viewOf < 0 && buffer.frame < 0) {
+    if (buffer.stage == stage && buffer.viewOf < 0 && buffer.frame < 0 &&
+        buffer.space == rt::Space::Device) {
       lives.push_back(lifetimes.of(buffer.id));
       offsets.push_back(&buffer.offset);
     }
@@ -312,6 +314,7 @@ void PlanBuilder::placeBuffers() {
     }
   plan.arenaBytes.resize(plan.mesh.stages());
   plan.arenaBytes[stage] = layout.bytes;
+  placeInSpaces();
 }
 
 } // namespace dpc::codegen

@@ -54,6 +54,8 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
       addBuffer(cast<RankedTensorType>(argument.getType()),
                 isState ? rt::BufferKind::Optimizer : rt::BufferKind::Parameter,
                 tensor.name);
+  if (failed(bindSpace(attrs, draft.plan.buffers[tensor.buffer])))
+    return failure();
   tensor.dtype = draft.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = globalShape(global);
   tensor.layout = layoutOf(global);

@@ -1,10 +1,12 @@
 //===- PlanQueues.cpp - Events between the two queues ---------------------===//
 //
-// All items are in one list (by phase, then by op). Two queues run it:
+// All items are in one list (by phase, then by op). Three queues run it:
 //   * a communication starts when the computation before it has ended;
 //   * a computation that touches what an unfinished communication reads or
 //     writes waits for it. Communications are in order, so one wait covers all
-//     earlier ones.
+//     earlier ones;
+//   * a transfer between memory spaces starts when its bytes are free or made,
+//     and is waited for where they are touched: that follows from places.
 // From these events follow lifetimes and places (PlanFrames.cpp). Then the
 // schedule is walked over the places, for what one entry leaves to others.
 //
@@ -114,7 +116,10 @@ void EventPlanner::run() {
     // so in the schedule: a message is not to wait for it.
     if (hasFrames && i > 0 && items[i].phase != items[i - 1].phase)
       lastCompute = -1;
-    items[i].instruction.queue == rt::Queue::Comm ? communicate(i) : compute(i);
+    if (items[i].instruction.queue == rt::Queue::Comm)
+      communicate(i);
+    else if (items[i].instruction.queue == rt::Queue::Compute)
+      compute(i);
   }
 }
 

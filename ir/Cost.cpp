@@ -63,6 +63,8 @@ double AllToAllOp::getFlops() { return 0; }
 double RingShiftOp::getFlops() { return 0; }
 double SendOp::getFlops() { return 0; }
 double RecvOp::getFlops() { return 0; }
+double FetchOp::getFlops() { return 0; }
+double StoreOp::getFlops() { return 0; }
 double StageValueOp::getFlops() { return 0; }
 double RankSliceOp::getFlops() { return 0; }
 

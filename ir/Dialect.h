@@ -25,7 +25,14 @@
 namespace dpc {
 
 /// How an op of the local altitude becomes instructions.
-enum class LoweringKind { matmul, elementwise, kernel, collective, view };
+enum class LoweringKind {
+  matmul,
+  elementwise,
+  kernel,
+  collective,
+  transfer,
+  view
+};
 
 /// Names of the function argument and result attributes (see DpcDialect.td).
 namespace attr {
@@ -53,7 +60,11 @@ inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 inline constexpr llvm::StringLiteral kView = "dpc.view";
 /// On a matmul: the order in which it writes its result's dimensions.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
-/// On a reshard: it happens in its own phase, although no input is read.
+/// On a parameter or state: the memory it lies in, host or disk (absent: the
+/// device's).
+inline constexpr llvm::StringLiteral kSpace = "dpc.space";
+/// On a reshard: it happens in its own phase, although no input is read. On a
+/// parameter with kSpace: so does all that is made of it.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
 /// On attention (unit): queries and keys are one sequence, whose shards are
 /// brought together by passing keys and values round.

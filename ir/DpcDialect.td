@@ -22,7 +22,10 @@ def Dpc_Dialect : Dialect {
     `state`, `input`, `scalar`), for optimizer states `dpc.of` (the parameter)
     and `dpc.slot`, and for weights with data `dpc.source`. Results carry
     `dpc.name` and, where a result replaces an argument from one step to the
-    next, `dpc.ties` (the argument's index).
+    next, `dpc.ties` (the argument's index). At the local altitude a parameter
+    or state may have `dpc.space`, `"host"` or `"disk"`: where it lies instead
+    of the device's memory; with `dpc.at_use` no copy of it, or of what is made
+    of it, stays on the device from one phase to the next.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 0;

@@ -308,6 +308,55 @@ def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Memory spaces
+//===----------------------------------------------------------------------===//
+
+def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
+  let summary = "Brings an argument of another memory space to the device.";
+  let description = [{
+    An argument with `dpc.space` lies in host memory or on disk. What reads it
+    reads what a fetch of it made, which lives as other values do: each fetch
+    copies anew. Runs in the copy queue. Made by `dpc-offload`.
+
+    Example:
+
+    ```mlir
+    %1 = dpc.fetch %arg0 : tensor<8x16xf32> -> tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) the operand is an argument of the function;
+    * (C2) operand and result have one type.
+  }];
+  let arguments = (ins Dpc_Tensor:$source);
+  let results = (outs Dpc_Tensor:$value);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($value)";
+}
+
+def Dpc_StoreOp : Dpc_LocalOp<"store"> {
+  let summary = "Replaces what an argument of another memory space holds.";
+  let description = [{
+    The other direction of `dpc.fetch`; the result is the argument's next value,
+    to be returned. Made by `dpc-offload`.
+
+    Example:
+
+    ```mlir
+    %2 = dpc.store %1 into %arg0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    ```
+
+    Constraints:
+    * (C1) the target is an argument of the function;
+    * (C2) value, target and result have one type.
+  }];
+  let arguments = (ins Dpc_Tensor:$value, Dpc_Tensor:$target);
+  let results = (outs Dpc_Tensor:$result);
+  let assemblyFormat = [{
+    $value `into` $target attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 

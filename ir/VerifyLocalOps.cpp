@@ -156,6 +156,31 @@ LogicalResult AccumulateOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Memory spaces
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkArgument(Operation *op, StringRef what,
+                                   mlir::Value value) {
+  if (mlir::isa<mlir::BlockArgument>(value))
+    return success();
+  return violates(op, "C1") << what << " is no argument of the function";
+}
+
+LogicalResult FetchOp::verify() {
+  if (failed(checkArgument(*this, "operand", getSource())))
+    return failure();
+  return checkSame(*this, "C2", "result", getType(), getSource().getType());
+}
+
+LogicalResult StoreOp::verify() {
+  if (failed(checkArgument(*this, "target", getTarget())) ||
+      failed(checkSame(*this, "C2", "target", getTarget().getType(),
+                       getValue().getType())))
+    return failure();
+  return checkSame(*this, "C2", "result", getType(), getValue().getType());
+}
+
+//===----------------------------------------------------------------------===//
 // Attention in pieces
 //===----------------------------------------------------------------------===//
 

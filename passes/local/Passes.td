@@ -158,8 +158,38 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
       update, and neither phases nor chunks go back;
     * (C4) an op of one phase reads no value of a later one; results of
       `accumulate` are read in the update phase only;
-    * (C5) arguments and results carry `dpc.global`, whose local type is theirs.
+    * (C5) arguments and results carry `dpc.global`, whose local type is theirs;
+    * (C6) arguments with `dpc.space` are fetched, stored to and returned only.
   }];
+}
+
+def DpcOffload : Pass<"dpc-offload", "::mlir::ModuleOp"> {
+  let summary = "Copies arguments of other memory spaces in and out.";
+  let description = [{
+    In functions of the local altitude, arguments with `dpc.space` lie in host
+    memory or on disk. Their readers read a `dpc.fetch` instead, and their next
+    values go through a `dpc.store`. Runs last, on formed kernels.
+
+    * Every phase fetches anew what it reads, with as little at once on the
+      device as double buffering allows: what one run of ops reads, and what
+      the next does, each no larger than the most that a single op needs.
+    * A store stands behind the last reader of the old value.
+    * What the setup phase makes of arguments with `dpc.at_use` alone (copies in
+      another type, gathers) is made anew in each phase that reads it.
+
+    Example (`%m` has `dpc.space = "host"`):
+
+    ```mlir
+    %1 = dpc.kernel %m, %g {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> { .. }
+    return %1 : tensor<4xf32>
+    // becomes
+    %0 = dpc.fetch %m {dpc.phase = "update"} : tensor<4xf32> -> tensor<4xf32>
+    %1 = dpc.kernel %0, %g {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> { .. }
+    %2 = dpc.store %1 into %m {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {

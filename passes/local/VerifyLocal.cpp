@@ -29,7 +29,8 @@ public:
                  ? WalkResult::interrupt()
                  : WalkResult::advance();
     });
-    return failure(result.wasInterrupted() || failed(checkPhases()));
+    return failure(result.wasInterrupted() || failed(checkPhases()) ||
+                   failed(checkSpaces()));
   }
 
 private:
@@ -39,6 +40,7 @@ private:
   LogicalResult checkPieces(Operation *op, ArrayAttr axes);
   LogicalResult checkPhases();
   LogicalResult checkReads(Operation *op);
+  LogicalResult checkSpaces();
 
   func::FuncOp func;
   MeshAttr mesh;
@@ -153,6 +155,25 @@ LogicalResult LocalVerifier::checkPhases() {
     current = runOrder(&op);
     if (failed(checkReads(&op)))
       return failure();
+  }
+  return success();
+}
+
+/// What is not in the device's memory is copied, or returned as it is.
+LogicalResult LocalVerifier::checkSpaces() {
+  for (BlockArgument arg : func.getArguments()) {
+    auto space =
+        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
+    if (!space)
+      continue;
+    for (OpOperand &use : arg.getUses()) {
+      Operation *user = use.getOwner();
+      bool isTarget = isa<StoreOp>(user) && use.getOperandNumber() == 1;
+      if (!isTarget && !isa<FetchOp, func::ReturnOp>(user))
+        return user->emitError("(C6) reads argument ")
+               << arg.getArgNumber() << ", which is in " << space.getValue()
+               << " memory, without dpc.fetch";
+    }
   }
   return success();
 }

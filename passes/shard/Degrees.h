@@ -72,6 +72,10 @@ struct ShardDegrees {
   int64_t vpp = 1;
   cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
 
+  /// What lies outside the device's memory (none, optimizer, parameters or
+  /// all), and where (host or disk). See Offload.h.
+  std::string offload = "none", offloadTo = "host";
+
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;
 

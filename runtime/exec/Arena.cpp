@@ -15,10 +15,12 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
     return Status(Code::Unsupported, "a rank needs " + std::to_string(bytes) +
                                          " bytes of memory, this machine has " +
                                          std::to_string(installed));
-  constexpr int64_t hugePage = 2 << 20;
+  constexpr int64_t page = 4096, hugePage = 2 << 20;
   // A small arena would waste most of a huge page.
-  int64_t alignment = bytes >= hugePage ? hugePage : 4096;
-  int64_t mapped = std::max<int64_t>(bytes, 1) + alignment;
+  int64_t alignment = bytes >= hugePage ? hugePage : page;
+  // Behind the last page lies one that nobody may touch.
+  int64_t whole = (std::max<int64_t>(bytes, 1) + page - 1) / page * page;
+  int64_t mapped = whole + alignment + page;
   void *raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED)
@@ -27,6 +29,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
   auto address = reinterpret_cast<uintptr_t>(raw);
   auto *aligned = reinterpret_cast<char *>((address + alignment - 1) &
                                            ~uintptr_t(alignment - 1));
+  mprotect(aligned + whole, page, PROT_NONE);
   // Huge pages would round the last one up: the tail stays small.
   if (alignment == hugePage)
     madvise(aligned, bytes / hugePage * hugePage, MADV_HUGEPAGE);

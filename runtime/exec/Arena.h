@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 /// One block for all buffers of a rank, 2 MiB aligned, in huge pages where
 /// the system has them, with every page touched: a page fault inside a step
-/// costs more than the work on the page.
+/// costs more than the work on the page. The page behind it is forbidden.
 class Arena {
 public:
   /// Fills the block with `fill` (0xff bytes are NaN in every float type). To

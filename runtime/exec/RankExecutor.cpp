@@ -15,7 +15,7 @@ struct RankExecutor::OpRunner {
 
   const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
   char *data(int id) const {
-    return self.arena.at(addressOf(self.plan, id, task.entry->slots));
+    return self.memory.device().at(addressOf(self.plan, id, task.entry->slots));
   }
   int64_t elements(int id) const { return numElements(buffer(id).shape); }
   const Group &group(int id) const { return self.plan.groups[id]; }
@@ -75,6 +75,11 @@ struct RankExecutor::OpRunner {
                 op.bytes);
     return Status::success();
   }
+  Status operator()(const TransferOp &op) const {
+    if (buffer(op.in).space == Space::Device)
+      return self.memory.write(buffer(op.out), data(op.in));
+    return self.memory.read(buffer(op.in), data(op.out));
+  }
   Status operator()(const FillOp &op) const {
     const Buffer &target = buffer(op.buffer);
     int64_t count = elements(op.buffer);
@@ -127,20 +132,22 @@ RankExecutor::RankExecutor(const Plan &plan, int rank, Communicator &comm,
                            const ExecutorOptions &options)
     : plan(plan), rankIndex(rank), stageIndex(plan.mesh.stageOf(rank)),
       comm(comm), options(options), isStored(plan.outputs.size(), false),
-      lanes{{rank, Queue::Compute, {}}, {rank, Queue::Comm, {}}} {}
+      lanes{{rank, Queue::Compute, {}},
+            {rank, Queue::Comm, {}},
+            {rank, Queue::Copy, {}}} {}
 
 Expected<std::unique_ptr<RankExecutor>>
 RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
                      Communicator &comm, const ExecutorOptions &options) {
   std::unique_ptr<RankExecutor> self(
       new RankExecutor(plan, rank, comm, options));
-  Expected<Arena> arena =
-      Arena::create(plan.arenaBytes[self->stageIndex], self->fillByte());
-  if (!arena)
-    return arena.status();
-  self->arena = *arena;
+  Expected<RankMemory> memory =
+      RankMemory::create(plan, rank, self->fillByte(), options.offloadDir);
+  if (!memory)
+    return memory.status();
+  self->memory = *memory;
   Expected<RankProgram> program =
-      unroll(plan, rank, self->arena, kernels, options.overlap);
+      unroll(plan, rank, self->memory.device(), kernels, options.overlap);
   if (!program)
     return program.status();
   self->program = std::move(*program);
@@ -150,16 +157,18 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
       if (auto *store = std::get_if<StoreOutputOp>(&instruction.op))
         self->isStored[store->output] = true;
   setMatmulThreads(options.threads);
-  if (!self->program.queues[static_cast<int>(Queue::Comm)].empty())
-    self->commThread = std::thread([raw = self.get()] { raw->commLoop(); });
+  for (Queue queue : {Queue::Comm, Queue::Copy})
+    if (!self->program.queues[static_cast<int>(queue)].empty())
+      self->sideThreads.emplace_back(
+          [raw = self.get(), queue] { raw->queueLoop(queue); });
   return self;
 }
 
 RankExecutor::~RankExecutor() {
   stopping = true;
   started.increment();
-  if (commThread.joinable())
-    commThread.join();
+  for (std::thread &thread : sideThreads)
+    thread.join();
 }
 
 Status RankExecutor::runStep(const StepData &data) {
@@ -167,12 +176,10 @@ Status RankExecutor::runStep(const StepData &data) {
   for (WaitWord &event : events)
     event.reset();
   setScalars(data.step);
-  uint32_t goal = finished.load() + 1;
-  bool hasComm = commThread.joinable();
-  if (hasComm)
-    started.increment();
+  uint32_t goal = finished.load() + static_cast<uint32_t>(sideThreads.size());
+  started.increment();
   runQueue(Queue::Compute);
-  if (hasComm)
+  if (!sideThreads.empty())
     finished.waitUntil([&] { return finished.load() >= goal; });
   // All that is sent in a step is received in it, so this waits for no later
   // one, and copies of messages never pile up over steps.
@@ -186,12 +193,12 @@ Status RankExecutor::runStep(const StepData &data) {
   return failure;
 }
 
-void RankExecutor::commLoop() {
+void RankExecutor::queueLoop(Queue queue) {
   for (uint32_t steps = 1;; ++steps) {
     started.waitUntil([&] { return started.load() >= steps; });
     if (stopping)
       return;
-    runQueue(Queue::Comm);
+    runQueue(queue);
     finished.increment();
   }
 }
@@ -261,6 +268,27 @@ void RankExecutor::fail(Status status) {
     event.wakeAll();
   if (options.onFailure)
     options.onFailure(status);
+}
+
+Status RankExecutor::fillBuffer(int id,
+                                const std::function<Status(char *)> &fill) {
+  const Buffer &buffer = plan.buffers[id];
+  std::vector<char> beside(buffer.space == Space::Disk ? buffer.bytes : 0);
+  char *bytes = buffer.space == Space::Disk ? beside.data() : bufferData(id);
+  std::memset(bytes, fillByte(), buffer.bytes);
+  DPC_TRY(fill(bytes));
+  return buffer.space == Space::Disk ? memory.write(buffer, bytes)
+                                     : Status::success();
+}
+
+Expected<const char *>
+RankExecutor::readBuffer(int id, std::vector<char> &scratch) const {
+  const Buffer &buffer = plan.buffers[id];
+  if (buffer.space != Space::Disk)
+    return static_cast<const char *>(bufferData(id));
+  scratch.resize(buffer.bytes);
+  DPC_TRY(memory.read(buffer, scratch.data()));
+  return static_cast<const char *>(scratch.data());
 }
 
 void RankExecutor::setScalars(int64_t number) {

@@ -5,6 +5,7 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/base/Wait.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/exec/RankMemory.h"
 #include "runtime/exec/RankProgram.h"
 #include "runtime/exec/Trace.h"
 
@@ -29,16 +30,17 @@ struct ExecutorOptions {
   /// Fill arena and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
-  /// Communicate beside computation; else one after the other, in the order of
-  /// the plan.
+  /// Communicate and transfer beside computation; else one after the other, in
+  /// the order of the plan.
   bool overlap = true;
-  int threads = 1; ///< for matrix products
+  int threads = 1;              ///< for matrix products
+  std::string offloadDir = "."; ///< folder for what the plan keeps on disk
   /// Called once, by the thread that fails first, with the reason.
   std::function<void(const Status &)> onFailure;
 };
 
-/// Holds a rank's arena and its comm thread. All calls come from one thread,
-/// which becomes the compute queue.
+/// Holds a rank's memory and the threads of its other queues. All calls come
+/// from one thread, which becomes the compute queue.
 class RankExecutor {
 public:
   /// `plan`, `kernels` and `comm` must outlive it.
@@ -50,8 +52,13 @@ public:
   /// Runs one step. After a failure no further step may run.
   Status runStep(const StepData &data);
 
-  /// A buffer of this rank's stage that is in no frame.
-  char *bufferData(int id) const { return arena.at(plan.buffers[id].offset); }
+  /// A buffer of this rank's stage that is in no frame and not on disk.
+  char *bufferData(int id) const { return memory.data(plan.buffers[id]); }
+  /// Fills a tensor's buffer: `fill` writes its bytes, and may leave some.
+  Status fillBuffer(int id, const std::function<Status(char *)> &fill);
+  /// The bytes of a tensor's buffer; `scratch` holds them where they are on
+  /// disk.
+  Expected<const char *> readBuffer(int id, std::vector<char> &scratch) const;
   /// Whether a buffer is of this rank's stage.
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
   /// 0xff with poison, else 0.
@@ -63,7 +70,7 @@ private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
                const ExecutorOptions &options);
 
-  void commLoop();
+  void queueLoop(Queue queue);
   void runQueue(Queue queue);
   Status runTask(const Task &task);
   std::string placeIn(const Task &task) const;
@@ -79,7 +86,7 @@ private:
   int64_t stageIndex; ///< of the rank
   Communicator &comm;
   ExecutorOptions options;
-  Arena arena;
+  RankMemory memory;
   RankProgram program;
   std::vector<WaitWord> events;
   std::vector<bool> isStored; ///< by output: an instruction stores it
@@ -89,9 +96,9 @@ private:
   std::atomic<bool> failed{false};
   std::mutex mutex; ///< guards `failure`
   Status failure;
-  WaitWord started, finished; ///< steps, as the comm thread sees them
+  WaitWord started, finished; ///< steps, as the side threads see them
   std::atomic<bool> stopping{false};
-  std::thread commThread; ///< only when the comm queue is not empty
+  std::vector<std::thread> sideThreads; ///< of other queues with tasks
 };
 
 } // namespace dpc::rt

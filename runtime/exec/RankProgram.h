@@ -29,10 +29,10 @@ struct Task {
   std::vector<int64_t> scalars;
 };
 
-/// The tasks of both queues in order; all in the compute queue's when nothing
+/// The tasks of the queues in order; all in the compute queue's when nothing
 /// overlaps.
 struct RankProgram {
-  std::vector<Task> queues[2]; ///< by Queue
+  std::vector<Task> queues[kNumQueues]; ///< by Queue
   int events = 0;
   bool sends = false; ///< a task is a send
 };

@@ -30,6 +30,7 @@ Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
     return inputs.status();
   SessionOptions options;
   options.poison = request.poison;
+  options.offloadDir = dir;
   auto session = Session::create(
       plan, kernels,
       makeLocalComms(static_cast<int>(plan.ranks()), {request.timeoutSeconds}),

@@ -86,6 +86,7 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
   each.poison = options.poison;
   each.overlap = options.overlap;
   each.trace = options.trace;
+  each.offloadDir = options.offloadDir;
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   each.threads = options.threadsPerRank > 0
                      ? options.threadsPerRank
@@ -133,9 +134,9 @@ Status Session::initialize(const InitialValues &values) {
       for (int home : homes) {
         if (!executor.holds(home))
           continue;
-        char *local = executor.bufferData(home);
-        std::memset(local, executor.fillByte(), plan.buffers[home].bytes);
-        DPC_TRY(values.fill(tensor, plan.mesh, executor.rank(), local));
+        DPC_TRY(executor.fillBuffer(home, [&](char *local) {
+          return values.fill(tensor, plan.mesh, executor.rank(), local);
+        }));
       }
     }
     return Status::success();
@@ -187,11 +188,16 @@ Status Session::collect(HostTensor &global, const Layout &layout,
 Expected<HostTensor> Session::gather(const Tensor &tensor) {
   HostTensor global = HostTensor::zeros(tensor.dtype, tensor.globalShape);
   int64_t stage = stageOf(tensor.buffer);
-  for (auto &executor : executors)
-    if (ownsShard(tensor.layout, plan.mesh, executor->rank(), 0, stage))
-      unpackShard(executor->bufferData(tensor.buffer), global.data.data(),
-                  sizeOf(tensor.dtype), tensor.layout, plan.mesh,
-                  executor->rank(), 0);
+  std::vector<char> scratch;
+  for (auto &executor : executors) {
+    if (!ownsShard(tensor.layout, plan.mesh, executor->rank(), 0, stage))
+      continue;
+    Expected<const char *> shard = executor->readBuffer(tensor.buffer, scratch);
+    if (!shard)
+      return shard.status();
+    unpackShard(*shard, global.data.data(), sizeOf(tensor.dtype), tensor.layout,
+                plan.mesh, executor->rank(), 0);
+  }
   DPC_TRY(collect(global, tensor.layout, stage));
   return global;
 }

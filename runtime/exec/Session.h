@@ -29,6 +29,7 @@ struct SessionOptions {
   /// Threads of a rank for matrix products; 0: cores / ranks of this process,
   /// at least 1.
   int threadsPerRank = 0;
+  std::string offloadDir = "."; ///< see ExecutorOptions
   /// Called by the first rank that fails in a step, before others are told.
   std::function<void(const Status &)> onFailure;
 };

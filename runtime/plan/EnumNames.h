@@ -23,6 +23,10 @@ template <> struct EnumNames<BufferKind> {
       "parameter",     "gradient", "optimizer", "activation", "workspace",
       "communication", "input",    "scalar",    "output"};
 };
+template <> struct EnumNames<Space> {
+  static constexpr std::array<std::string_view, 3> names = {"device", "host",
+                                                            "disk"};
+};
 template <> struct EnumNames<TensorRole> {
   static constexpr std::array<std::string_view, 3> names = {"parameter",
                                                             "buffer", "state"};
@@ -52,7 +56,8 @@ template <> struct EnumNames<PhaseKind> {
       "setup", "forward", "backward", "weight", "update"};
 };
 template <> struct EnumNames<Queue> {
-  static constexpr std::array<std::string_view, 2> names = {"compute", "comm"};
+  static constexpr std::array<std::string_view, 3> names = {"compute", "comm",
+                                                            "copy"};
 };
 
 template <typename E> std::string_view enumName(E value) {

@@ -17,6 +17,7 @@ std::string_view nameOf(LrKind kind) { return enumName(kind); }
 std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
 std::string_view nameOf(ConvKind kind) { return enumName(kind); }
 std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
+std::string_view nameOf(Space space) { return enumName(space); }
 std::string_view nameOf(Queue queue) { return enumName(queue); }
 std::string_view nameOf(PhaseKind kind) { return enumName(kind); }
 
@@ -76,6 +77,13 @@ int64_t addressOf(const Plan &plan, int buffer,
   });
   assert(slot != slots.end() && "the entry has no slot of the buffer's frame");
   return frame.offset + slot->slot * frame.bytes + b.offset;
+}
+
+int64_t Plan::bytesOf(Space space, int64_t stage) const {
+  const auto &bytes = space == Space::Device ? arenaBytes
+                      : space == Space::Host ? hostBytes
+                                             : diskBytes;
+  return bytes[stage];
 }
 
 bool isPersistent(BufferKind kind) {
@@ -229,6 +237,7 @@ struct AccessVisitor {
   void operator()(const ReduceScatterOp &op) { inOut(op); }
   void operator()(const AllToAllOp &op) { inOut(op); }
   void operator()(const CopyOp &op) { inOut(op); }
+  void operator()(const TransferOp &op) { inOut(op); }
   void operator()(const BroadcastOp &op) {
     out.reads = out.writes = {op.buffer};
   }

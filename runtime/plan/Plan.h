@@ -17,13 +17,17 @@
 // - What lives from one phase of a micro-batch to another of the same lies in
 //   a frame, which has as many slots as micro-batches are alive at once; a
 //   schedule entry says which slot is its micro-batch's.
-// - Each rank has two queues, compute and comm. A queue runs its instructions
-//   in order; between queues order exists only through events: an instruction
-//   that waits for event e starts after the instruction that signals e has
-//   ended (the run of it that precedes the waiter in the schedule). Events
-//   reach across phases. The two queues join at the end of a step.
+// - Each rank has three queues: compute, comm and copy. A queue runs its
+//   instructions in order; between queues order exists only through events: an
+//   instruction that waits for event e starts after the instruction that
+//   signals e has ended (the run of it that precedes the waiter in the
+//   schedule). Events reach across phases. The queues join at the end of a
+//   step.
 // - A collective ("all_reduce" ...) is in the comm queue; all ranks meet the
 //   same collectives of a group in the same order.
+// - Each rank has three spaces of memory, each with a size of its own: device,
+//   host and disk. What persists may lie in any of them; only a "transfer", in
+//   the copy queue, touches what is not in the device's.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLAN_H
@@ -43,7 +47,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 2;
+inline constexpr int kPlanVersion = 3;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -62,6 +66,13 @@ enum class BufferKind {
 std::string_view nameOf(BufferKind kind);
 bool isPersistent(BufferKind kind);
 
+/// Which of a rank's memories a buffer lies in: the one that computes and
+/// communicates, a larger one beside it, or a file.
+enum class Space { Device, Host, Disk };
+inline constexpr int kNumSpaces = 3;
+/// "device", "host" or "disk".
+std::string_view nameOf(Space space);
+
 /// Room for the values that a chunk of the model keeps for a micro-batch
 /// between phases, `count` times: slot i begins at offset + i * bytes.
 struct Frame {
@@ -73,14 +84,15 @@ struct Frame {
   int64_t offset = 0; ///< from the arena's start, 64-byte aligned
 };
 
-/// A range of the arena, or of a frame's slot, holding a dense row-major
-/// array.
+/// A range of an arena, or of a frame's slot, holding a dense row-major array.
+/// Frames and views are in the device's arena.
 struct Buffer {
   int id = -1; ///< equals its index in Plan::buffers
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< local, padding included
-  int64_t stage = 0;  ///< coordinate along "pp" of the ranks that have it
+  int64_t stage = 0; ///< coordinate along "pp" of the ranks that have it
+  Space space = Space::Device;
   int frame = -1;     ///< index in Plan::frames, or -1: in the arena itself
   int64_t offset = 0; ///< bytes from the start of the arena or slot, 64-aligned
   int64_t bytes = 0;  ///< product of shape times size of dtype
@@ -278,6 +290,11 @@ struct CopyOp {
   int64_t inOffset = 0, outOffset = 0;
   int64_t bytes = 0;
 };
+/// All of `in` to `out`, of which one is in the device's memory and the other
+/// is not. What happens in the copy queue.
+struct TransferOp {
+  int in = -1, out = -1;
+};
 /// Every element of the buffer.
 struct FillOp {
   int buffer = -1;
@@ -297,9 +314,10 @@ struct StoreOutputOp {
 using OpVariant =
     std::variant<KernelOp, MatmulOp, ConvOp, AllReduceOp, AllGatherOp,
                  ReduceScatterOp, AllToAllOp, BroadcastOp, SendOp, RecvOp,
-                 CopyOp, FillOp, LoadInputOp, StoreOutputOp>;
+                 CopyOp, TransferOp, FillOp, LoadInputOp, StoreOutputOp>;
 
-enum class Queue { Compute, Comm };
+enum class Queue { Compute, Comm, Copy };
+inline constexpr int kNumQueues = 3;
 std::string_view nameOf(Queue queue);
 
 /// One entry of a phase.
@@ -377,7 +395,9 @@ struct Plan {
   std::vector<std::string> cpuFeatures;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
   std::string kernelHash; ///< hashFile() of it
-  std::vector<int64_t> arenaBytes; ///< by stage
+  std::vector<int64_t> arenaBytes; ///< of the device's memory, by stage
+  std::vector<int64_t> hostBytes;  ///< by stage
+  std::vector<int64_t> diskBytes;  ///< by stage
   std::vector<Group> groups;
   std::vector<Frame> frames;
   std::vector<Buffer> buffers;
@@ -392,9 +412,11 @@ struct Plan {
   std::vector<std::vector<ScheduleEntry>> schedule;
 
   int64_t ranks() const { return mesh.ranks(); }
+  /// The size of a space on the ranks of a stage.
+  int64_t bytesOf(Space space, int64_t stage) const;
 };
 
-/// Where a buffer lies in the arena during a schedule entry with these slots,
+/// Where a buffer lies in its space during a schedule entry with these slots,
 /// which must name the buffer's frame when it has one.
 int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots);

@@ -76,6 +76,21 @@ public:
     }
     return Status::success();
   }
+  /// What leaves the device's memory or comes into it.
+  Status operator()(const TransferOp &op) const {
+    DPC_TRY(buffer("in", op.in));
+    DPC_TRY(buffer("out", op.out));
+    const Buffer &in = plan.buffers[op.in], &out = plan.buffers[op.out];
+    if ((in.space == Space::Device) == (out.space == Space::Device))
+      return Status::invalid("goes from " + std::string(nameOf(in.space)) +
+                             " to " + std::string(nameOf(out.space)) +
+                             ", expected device on one side");
+    if (in.dtype != out.dtype || in.bytes != out.bytes)
+      return Status::invalid("in is " + describe(in.dtype, in.shape) +
+                             ", out " + describe(out.dtype, out.shape) +
+                             ": expected one type and size");
+    return Status::success();
+  }
   Status operator()(const AllGatherOp &op) const {
     DPC_TRY(group(op.group));
     return sizes(op.in, op.out, groupSize(op.group), 1);
@@ -287,18 +302,38 @@ private:
   const Plan &plan;
 };
 
+/// Collectives belong to one queue and transfers to another; copies and fills
+/// may be in that of collectives.
+Status checkQueue(const Instruction &instruction) {
+  Queue expected = isCollective(instruction.op) ? Queue::Comm
+                   : std::holds_alternative<TransferOp>(instruction.op)
+                       ? Queue::Copy
+                       : Queue::Compute;
+  bool maybeComm = std::holds_alternative<CopyOp>(instruction.op) ||
+                   std::holds_alternative<FillOp>(instruction.op);
+  if (instruction.queue == expected ||
+      (maybeComm && instruction.queue == Queue::Comm))
+    return Status::success();
+  return Status::invalid(
+      "queue is \"" + std::string(nameOf(instruction.queue)) +
+      "\", expected \"" + std::string(nameOf(expected)) + '"');
+}
+
 Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   if (!std::isfinite(instruction.flops) || instruction.flops < 0)
     return Status::invalid("flops is not a number >= 0");
-  bool onComm = instruction.queue == Queue::Comm;
-  if (isCollective(instruction.op) && !onComm)
-    return Status::invalid("queue is \"compute\", expected \"comm\"");
-  bool mayBeOnComm = isCollective(instruction.op) ||
-                     std::holds_alternative<CopyOp>(instruction.op) ||
-                     std::holds_alternative<FillOp>(instruction.op);
-  if (onComm && !mayBeOnComm)
-    return Status::invalid("queue is \"comm\", expected \"compute\"");
-  return std::visit(OpChecker(plan), instruction.op);
+  DPC_TRY(checkQueue(instruction));
+  DPC_TRY(std::visit(OpChecker(plan), instruction.op));
+  if (std::holds_alternative<TransferOp>(instruction.op))
+    return Status::success();
+  Accesses accesses = accessesOf(instruction, plan);
+  for (const auto *ids : {&accesses.reads, &accesses.writes})
+    for (int id : *ids)
+      if (plan.buffers[id].space != Space::Device)
+        return Status::invalid("buffer " + std::to_string(id) + " is in " +
+                               std::string(nameOf(plan.buffers[id].space)) +
+                               " memory, which only transfers may touch");
+  return Status::success();
 }
 
 /// Calls check(instruction, place) for all; stops at the first error.

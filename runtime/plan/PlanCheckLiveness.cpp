@@ -116,11 +116,11 @@ private:
     return "buffer " + std::to_string(id) + " \"" + plan.buffers[id].name + '"';
   }
   Status unordered(const QueueOrder::Conflict &conflict) const {
-    return Status::invalid("touches " + describeBuffer(conflict.buffer) +
-                           " while the other queue " +
-                           (conflict.earlierWrites ? "writes " : "reads ") +
-                           describeBuffer(conflict.earlierBuffer) +
-                           ": no event orders them");
+    return Status::invalid(
+        "touches " + describeBuffer(conflict.buffer) + " while the " +
+        std::string(nameOf(conflict.earlier->queue)) + " queue " +
+        (conflict.earlierWrites ? "writes " : "reads ") +
+        describeBuffer(conflict.earlierBuffer) + ": no event orders them");
   }
 
   const Plan &plan;

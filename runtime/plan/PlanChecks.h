@@ -15,7 +15,7 @@ namespace dpc::rt {
 
 /// 1. Mesh, groups, kernel file, learning rate.
 Status checkHeader(const Plan &plan);
-/// 2. Buffers: sizes, alignment, inside the arena; views inside parents.
+/// 2. Buffers: sizes, alignment, inside their space; views inside parents.
 Status checkBuffers(const Plan &plan);
 /// 3. Tensors, inputs, outputs and scalars against their buffers.
 Status checkTensors(const Plan &plan);
@@ -23,7 +23,7 @@ Status checkTensors(const Plan &plan);
 Status checkInstructions(const Plan &plan);
 /// The fields of one convolution; part of 4.
 Status checkConv(const Plan &plan, const ConvOp &op);
-/// 5. Written before read, bytes not taken by another buffer, and the two
+/// 5. Written before read, bytes not taken by another buffer, and the
 /// queues ordered by events where they touch the same bytes.
 Status checkLiveness(const Plan &plan);
 /// 6. Collectives and messages of all ranks meet.

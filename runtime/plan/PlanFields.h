@@ -45,6 +45,7 @@ template <typename V> void fields(V &visit, Is<Buffer> auto &v) {
   visit("dtype", v.dtype);
   visit("shape", v.shape);
   visit("stage", v.stage);
+  visit("space", v.space);
   visit("frame", v.frame);
   visit("offset", v.offset);
   visit("bytes", v.bytes);
@@ -198,6 +199,10 @@ template <typename V> void fields(V &visit, Is<CopyOp> auto &v) {
   visit("out_offset", v.outOffset);
   visit("bytes", v.bytes);
 }
+template <typename V> void fields(V &visit, Is<TransferOp> auto &v) {
+  visit("in", v.in);
+  visit("out", v.out);
+}
 template <typename V> void fields(V &visit, Is<FillOp> auto &v) {
   visit("buffer", v.buffer);
   visit("value", v.value);
@@ -229,6 +234,8 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("kernel_file", v.kernelFile);
   visit("kernel_hash", v.kernelHash);
   visit("arena_bytes", v.arenaBytes);
+  visit("host_bytes", v.hostBytes);
+  visit("disk_bytes", v.diskBytes);
   visit("groups", v.groups);
   visit("frames", v.frames);
   visit("buffers", v.buffers);

@@ -165,7 +165,13 @@ Status checkRoom(const Plan &plan, const Buffer &buffer) {
     return Status::invalid("stage is " + std::to_string(buffer.stage) +
                            ", the mesh has " +
                            std::to_string(plan.mesh.stages()));
-  int64_t room = plan.arenaBytes[buffer.stage];
+  bool isElsewhere = buffer.space != Space::Device;
+  if (isElsewhere && (!isPersistent(buffer.kind) || buffer.frame != -1 ||
+                      buffer.viewOf != -1 || buffer.kind == BufferKind::Scalar))
+    return Status::invalid("space is " + std::string(nameOf(buffer.space)) +
+                           ", expected device for all but whole parameters "
+                           "and optimizer states");
+  int64_t room = plan.bytesOf(buffer.space, buffer.stage);
   if (buffer.frame != -1) {
     if (buffer.frame < 0 ||
         buffer.frame >= static_cast<int>(plan.frames.size()) ||
@@ -183,7 +189,9 @@ Status checkRoom(const Plan &plan, const Buffer &buffer) {
   return Status::invalid(
       "offset " + std::to_string(buffer.offset) + " plus " +
       std::to_string(buffer.bytes) + " bytes passes the " +
-      (buffer.frame < 0 ? "arena's end (arena_bytes " : "frame's end (bytes ") +
+      (isElsewhere        ? std::string(nameOf(buffer.space)) + " space's end ("
+       : buffer.frame < 0 ? "arena's end (arena_bytes "
+                          : "frame's end (bytes ") +
       std::to_string(room) + ")");
 }
 
@@ -326,6 +334,9 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
       return Status::invalid(place + ": limit is " +
                              std::to_string(port.limit));
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
+    if (plan.buffers[port.buffer].space != Space::Device)
+      return Status::invalid(place + ": buffer " + std::to_string(port.buffer) +
+                             " is not in the device's memory");
   }
   return Status::success();
 }
@@ -376,14 +387,19 @@ Status checkHeader(const Plan &plan) {
 }
 
 Status checkBuffers(const Plan &plan) {
-  if (static_cast<int64_t>(plan.arenaBytes.size()) != plan.mesh.stages())
-    return Status::invalid("arena_bytes has " +
-                           std::to_string(plan.arenaBytes.size()) +
-                           " numbers, the mesh has " +
-                           std::to_string(plan.mesh.stages()) + " stages");
-  for (int64_t bytes : plan.arenaBytes)
-    if (bytes < 0)
-      return Status::invalid("arena_bytes is " + std::to_string(bytes));
+  for (const auto &[name, sizes] : {std::pair("arena_bytes", &plan.arenaBytes),
+                                    std::pair("host_bytes", &plan.hostBytes),
+                                    std::pair("disk_bytes", &plan.diskBytes)}) {
+    if (static_cast<int64_t>(sizes->size()) != plan.mesh.stages())
+      return Status::invalid(std::string(name) + " has " +
+                             std::to_string(sizes->size()) +
+                             " numbers, the mesh has " +
+                             std::to_string(plan.mesh.stages()) + " stages");
+    for (int64_t bytes : *sizes)
+      if (bytes < 0)
+        return Status::invalid(std::string(name) + " is " +
+                               std::to_string(bytes));
+  }
   DPC_TRY(checkFrames(plan));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer &buffer = plan.buffers[i];

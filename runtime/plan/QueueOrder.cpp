@@ -18,7 +18,7 @@ PlacedBuffers::PlacedBuffers(const Plan &plan, int64_t stage)
       count = frame.count;
     }
     for (int64_t i = 0; i < count; ++i, begin += step)
-      places.push_back({buffer.id, begin, begin + buffer.bytes});
+      places.push_back({buffer.id, buffer.space, begin, begin + buffer.bytes});
   }
   findOverlaps();
 }
@@ -29,12 +29,16 @@ void PlacedBuffers::findOverlaps() {
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i].end > places[i].begin)
       order.push_back(static_cast<int>(i));
-  std::sort(order.begin(), order.end(),
-            [&](int a, int b) { return places[a].begin < places[b].begin; });
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::pair(places[a].space, places[a].begin) <
+           std::pair(places[b].space, places[b].begin);
+  });
   std::vector<int> open; // those that reach past the current offset
   for (int id : order) {
-    std::erase_if(
-        open, [&](int other) { return places[other].end <= places[id].begin; });
+    std::erase_if(open, [&](int other) {
+      return places[other].space != places[id].space ||
+             places[other].end <= places[id].begin;
+    });
     for (int other : open) {
       meets[id].push_back(other);
       meets[other].push_back(id);
@@ -62,7 +66,7 @@ int PlacedBuffers::rootOfPlace(int place) const {
 }
 
 void QueueOrder::merge(Clock &clock, const Clock &ended) {
-  for (int q = 0; q < kQueues; ++q)
+  for (int q = 0; q < kNumQueues; ++q)
     clock[q] = std::max(clock[q], ended[q]);
 }
 
@@ -89,13 +93,17 @@ QueueOrder::latestConflict(const Accesses &accesses,
 bool QueueOrder::step(const Instruction &instruction, const Accesses &accesses,
                       const std::vector<FrameSlot> &slots,
                       const Resolve &resolve) {
-  int queue = static_cast<int>(instruction.queue), other = 1 - queue;
+  int queue = static_cast<int>(instruction.queue);
   Clock &clock = clocks[queue];
   for (int event : instruction.waits)
     if (auto it = signalled.find(event); it != signalled.end())
       merge(clock, it->second);
-  Latest latest = latestConflict(accesses, slots, other);
-  if (latest.position > clock[other]) {
+  for (int other = 0; other < kNumQueues; ++other) {
+    if (other == queue)
+      continue;
+    Latest latest = latestConflict(accesses, slots, other);
+    if (latest.position <= clock[other])
+      continue;
     const Instruction *earlier = runs[other][latest.position - 1];
     if (!resolve({earlier, latest.buffer, latest.earlierBuffer,
                   latest.earlierWrites}))

@@ -1,7 +1,7 @@
 //===- QueueOrder.h - what surely ended before what -------------*- C++ -*-===//
 //
-// A rank runs two queues over one arena. Two accesses to the same bytes, at
-// least one a write, must be ordered: by being in one queue, or by events.
+// A rank runs several queues over its memory. Two accesses to the same bytes,
+// at least one a write, must be ordered: by being in one queue, or by events.
 // Codegen walks the schedule to add the events that are missing, the validator
 // to see that none is.
 //
@@ -18,7 +18,7 @@
 
 namespace dpc::rt {
 
-/// The buffers of one stage at their places in its arena. A buffer of a frame
+/// The buffers of one stage at their places in its spaces. A buffer of a frame
 /// has a place in every slot.
 class PlacedBuffers {
 public:
@@ -36,6 +36,7 @@ public:
 private:
   struct Place {
     int buffer;
+    Space space;
     int64_t begin, end;
   };
   void findOverlaps();
@@ -47,11 +48,11 @@ private:
 };
 
 /// Runs the schedule of one rank in order, as if it had a single queue, and
-/// keeps for each run of an instruction which runs of the other queue surely
+/// keeps for each run of an instruction which runs of the other queues surely
 /// ended before it (a vector clock with one entry per queue).
 class QueueOrder {
 public:
-  /// An access of the other queue that nothing orders before `buffer`'s.
+  /// An access of another queue that nothing orders before `buffer`'s.
   struct Conflict {
     const Instruction *earlier; ///< its latest run is the one in the way
     int buffer, earlierBuffer;
@@ -68,13 +69,12 @@ public:
             const std::vector<FrameSlot> &slots, const Resolve &resolve);
 
 private:
-  static constexpr int kQueues = 2;
-  using Clock = std::array<int64_t, kQueues>;
+  using Clock = std::array<int64_t, kNumQueues>;
   /// Positions (1-based) of the latest accesses by each queue.
   struct LastAccess {
     Clock reads{}, writes{};
   };
-  /// The latest access of the other queue that is in the way.
+  /// The latest access of another queue that is in the way.
   struct Latest {
     int64_t position = 0;
     int buffer = -1, earlierBuffer = -1;
@@ -87,8 +87,8 @@ private:
 
   const PlacedBuffers &placed;
   std::vector<LastAccess> last; ///< by place
-  std::array<Clock, kQueues> clocks{};
-  std::array<std::vector<const Instruction *>, kQueues> runs;
+  std::array<Clock, kNumQueues> clocks{};
+  std::array<std::vector<const Instruction *>, kNumQueues> runs;
   std::unordered_map<const Instruction *, Clock> lastRun;
   std::unordered_map<int, Clock> signalled; ///< by event
 };

@@ -243,3 +243,37 @@ func.func @stage_value_of_nothing() {
   %0 = "dpc.stage_value"() : () -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @fetch_reads_an_argument(%x: tensor<8xf32>) {
+  %0 = dpc.unary exp %x : tensor<8xf32> -> tensor<8xf32>
+  // expected-error @below {{'dpc.fetch' op (C1) operand is no argument of the function}}
+  %1 = dpc.fetch %0 : tensor<8xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @fetch_keeps_the_type(%x: tensor<8xf32>) {
+  // expected-error @below {{'dpc.fetch' op (C2) result has type 'tensor<4xf32>', expected 'tensor<8xf32>'}}
+  %0 = dpc.fetch %x : tensor<8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @store_replaces_an_argument(%x: tensor<8xf32>) {
+  %0 = dpc.unary exp %x : tensor<8xf32> -> tensor<8xf32>
+  // expected-error @below {{'dpc.store' op (C1) target is no argument of the function}}
+  %1 = dpc.store %x into %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @store_keeps_the_type(%x: tensor<8xf32>, %y: tensor<4xf32>) {
+  // expected-error @below {{'dpc.store' op (C2) target has type 'tensor<8xf32>', expected 'tensor<4xf32>'}}
+  %0 = dpc.store %y into %x : (tensor<4xf32>, tensor<8xf32>) -> tensor<4xf32>
+  return
+}

@@ -473,3 +473,12 @@ func.func @kernel_around_a_row_op(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tens
   }
   return %0#0, %0#1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// CHECK-LABEL: func.func @fetch_and_store(
+func.func @fetch_and_store(%0: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: dpc.fetch %arg0 : tensor<8x16xf32> -> tensor<8x16xf32>
+  %1 = dpc.fetch %0 : tensor<8x16xf32> -> tensor<8x16xf32>
+  // CHECK: dpc.store %0 into %arg0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = dpc.store %1 into %0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %2 : tensor<8x16xf32>
+}

@@ -111,3 +111,13 @@ func.func @step(%a: tensor<2xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
 func.func @step(%a: tensor<4xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   return
 }
+
+// -----
+
+!x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
+func.func @step(%a: tensor<2xf32> {dpc.global = !x, dpc.space = "host"}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.fetch %a {dpc.phase = "forward"} : tensor<2xf32> -> tensor<2xf32>
+  // expected-error @below {{(C6) reads argument 0, which is in host memory, without dpc.fetch}}
+  %1 = dpc.unary exp %a {dpc.phase = "forward"} : tensor<2xf32> -> tensor<2xf32>
+  return
+}

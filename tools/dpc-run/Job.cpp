@@ -106,6 +106,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
   sessionOptions.overlap = !options.noOverlap;
   sessionOptions.trace = !options.trace.empty();
   sessionOptions.threadsPerRank = options.threads;
+  sessionOptions.offloadDir =
+      options.offloadDir.empty() ? options.plan : options.offloadDir;
   // A process that fails alone must speak before it ends the job.
   if (isDistributed)
     sessionOptions.onFailure = [](const Status &status) {

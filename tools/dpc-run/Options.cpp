@@ -60,6 +60,10 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
       ->check(positive());
   app.add_flag("--no-overlap", o.noOverlap,
                "communicate and compute in turn, to see what overlap is worth");
+  app.add_option("--offload-dir", o.offloadDir,
+                 "DIR for what the plan keeps on disk (offload_to=disk), a "
+                 "nameless file per rank (default: the plan's folder)")
+      ->type_name("DIR");
   app.add_flag("--poison", o.poison,
                "debugging: fill fresh memory and padding with NaN");
 }

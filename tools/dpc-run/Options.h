@@ -18,7 +18,8 @@ struct RunOptions {
   int threads = 0;
   bool poison = false;
   bool noOverlap = false;
-  std::string ledgers; ///< folder for --dump-ledger, "" without it
+  std::string offloadDir; ///< "": the plan's folder
+  std::string ledgers;    ///< folder for --dump-ledger, "" without it
 };
 
 /// Parses argv. Returns true to go on; else `exitCode` is what to exit with

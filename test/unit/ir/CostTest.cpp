@@ -149,13 +149,25 @@ TEST_F(CostTest, EveryOpHasACost) {
 
 // Every op but those of the local altitude says how it may be split.
 TEST_F(CostTest, EveryGlobalOpHasAShardingRule) {
-  const llvm::StringRef local[] = {
-      "dpc.accumulate",      "dpc.all_gather",  "dpc.all_reduce",
-      "dpc.all_to_all",      "dpc.kernel",      "dpc.mask",
-      "dpc.attention_probs", "dpc.rank_slice",  "dpc.attention_scores_grad",
-      "dpc.reduce_scatter",  "dpc.sum_squares", "dpc.yield",
-      "dpc.reshard",         "dpc.send",        "dpc.recv",
-      "dpc.stage_value",     "dpc.ring_shift"};
+  const llvm::StringRef local[] = {"dpc.accumulate",
+                                   "dpc.all_gather",
+                                   "dpc.all_reduce",
+                                   "dpc.all_to_all",
+                                   "dpc.kernel",
+                                   "dpc.mask",
+                                   "dpc.attention_probs",
+                                   "dpc.rank_slice",
+                                   "dpc.attention_scores_grad",
+                                   "dpc.reduce_scatter",
+                                   "dpc.sum_squares",
+                                   "dpc.yield",
+                                   "dpc.reshard",
+                                   "dpc.send",
+                                   "dpc.recv",
+                                   "dpc.stage_value",
+                                   "dpc.ring_shift",
+                                   "dpc.fetch",
+                                   "dpc.store"};
   for (mlir::RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("dpc")) {
     llvm::StringRef op = name.getStringRef();

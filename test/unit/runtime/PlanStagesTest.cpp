@@ -152,7 +152,7 @@ const Mutation kStageMutations[] = {
      },
      "its slot was given to"},
     {"sendUnordered", [](Plan &p) { at(p, "s0.forward", 1).waits = {}; },
-     "s0.forward[1] (matmul): touches buffer 4 \"y\" while the other queue "
+     "s0.forward[1] (matmul): touches buffer 4 \"y\" while the comm queue "
      "reads"},
     {"recvUnordered", [](Plan &p) { at(p, "s0.backward", 0).waits = {}; },
      "s0.backward[0] (recv): touches buffer 5"},

@@ -137,7 +137,7 @@ TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
   plan.version = 7;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 7 is not supported, this build reads 2");
+            "plan.json: plan version 7 is not supported, this build reads 3");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {

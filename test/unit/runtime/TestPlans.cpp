@@ -5,7 +5,8 @@ namespace dpc::rt::test {
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
               std::vector<int64_t> shape, DType dtype, int64_t stage,
               int frame) {
-  plan.arenaBytes.resize(plan.mesh.stages());
+  for (auto *bytes : {&plan.arenaBytes, &plan.hostBytes, &plan.diskBytes})
+    bytes->resize(plan.mesh.stages());
   Buffer buffer;
   buffer.id = static_cast<int>(plan.buffers.size());
   buffer.name = name;
@@ -116,6 +117,32 @@ Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows) {
   }
   schedule.push_back({"update", 0, {}});
   plan.schedule.assign(static_cast<size_t>(dp), schedule);
+  return plan;
+}
+
+Plan leastSquaresOffloaded(Space space, int64_t dp, int64_t microBatches,
+                           int64_t rows) {
+  Plan plan = leastSquares(dp, microBatches, rows);
+  Buffer &w = plan.buffers[0];
+  w.space = space;
+  w.offset = 64; // what lies before it is nobody's
+  (space == Space::Host ? plan.hostBytes : plan.diskBytes) = {128};
+  int here = addBuffer(plan, "w here", BufferKind::Communication, {4, 2});
+  auto transfer = [](int in, int out, std::vector<int> waits, int signals) {
+    return Instruction{Queue::Copy, std::move(waits),   signals, "move w",
+                       0,           TransferOp{in, out}};
+  };
+  auto &forward = plan.phases["forward"];
+  std::get<MatmulOp>(forward[1].op).b = here;
+  forward[1].waits = {10};
+  forward[1].signals = 11;
+  forward.insert(forward.begin(), transfer(0, here, {11}, 10));
+  auto &update = plan.phases["update"];
+  std::get<MatmulOp>(update[2].op).c = here;
+  update[2].waits.push_back(12);
+  update[2].signals = 13;
+  update.insert(update.begin(), transfer(0, here, {11}, 12));
+  update.push_back(transfer(here, 0, {13}, -1));
   return plan;
 }
 

@@ -13,7 +13,12 @@ namespace dpc::rt::test {
 /// w -= 1/64 g is a product with the identity parameter "eye".
 Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows = 8);
 
-/// What it computes: one step on `x`, changing `w`; returns the loss.
+/// The same with w in another space: fetched for each micro-batch and for the
+/// update, and stored behind it.
+Plan leastSquaresOffloaded(Space space, int64_t dp, int64_t microBatches,
+                           int64_t rows = 8);
+
+/// What they compute: one step on `x`, changing `w`; returns the loss.
 double leastSquaresStep(const HostTensor &x, HostTensor &w);
 
 /// The same on loss = |x a b|^2 with a [4, 3] on pipeline stage 0 and b [3, 2]

@@ -1,0 +1,42 @@
+//===- Offload.cpp - What lies outside the device's memory ----------------===//
+#include "passes/shard/Offload.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Read by the optimizer, and else in a narrower type only.
+static bool isMaster(BlockArgument parameter) {
+  bool hasCopy = false;
+  for (Operation *user : parameter.getUsers()) {
+    auto convert = dyn_cast<ConvertOp>(user);
+    Type type =
+        convert ? convert.getResult().getType().getElementType() : Type();
+    bool isHalf = type && (type.isBF16() || type.isF16());
+    if (!isHalf && !isa<AdamWOp, SgdOp, func::ReturnOp>(user))
+      return false;
+    hasCopy |= isHalf;
+  }
+  return hasCopy;
+}
+
+void dpc::markOffload(func::FuncOp func, const ShardDegrees &degrees) {
+  if (degrees.offload == "none")
+    return;
+  Builder builder(func.getContext());
+  bool optimizer = degrees.offload != "parameters";
+  bool parameters = degrees.offload != "optimizer";
+  for (BlockArgument arg : func.getArguments()) {
+    unsigned i = arg.getArgNumber();
+    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    bool isState = role && role.getValue() == role::kState &&
+                   func.getArgAttr(i, attr::kOf);
+    bool isParameter = role && role.getValue() == role::kParameter;
+    bool moves =
+        isParameter ? parameters || isMaster(arg) : isState && optimizer;
+    if (!moves)
+      continue;
+    func.setArgAttr(i, attr::kSpace, builder.getStringAttr(degrees.offloadTo));
+    if (isParameter && parameters)
+      func.setArgAttr(i, attr::kAtUse, builder.getUnitAttr());
+  }
+}

@@ -1,0 +1,39 @@
+//===- RankMemory.h - a rank's three spaces ---------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_RANKMEMORY_H
+#define DPC_RUNTIME_EXEC_RANKMEMORY_H
+
+#include "runtime/exec/Arena.h"
+#include "runtime/exec/OffloadFile.h"
+#include "runtime/plan/Plan.h"
+
+namespace dpc::rt {
+
+/// Device, host and disk, each as large as the plan says for the rank's stage
+/// and not larger.
+class RankMemory {
+public:
+  RankMemory() = default;
+
+  /// Device and host are filled with `fill`, see Arena. The file lies in folder
+  /// `offloadDir`; there is none when the plan keeps nothing on disk.
+  static Expected<RankMemory> create(const Plan &plan, int rank,
+                                     unsigned char fill,
+                                     const std::string &offloadDir);
+
+  const Arena &device() const { return deviceArena; }
+
+  /// The bytes of a buffer that is in no frame; null on disk.
+  char *data(const Buffer &buffer) const;
+  /// Copies all of a buffer, in whichever space it is, out or in. Fails when
+  /// the disk does.
+  Status read(const Buffer &buffer, void *to) const;
+  Status write(const Buffer &buffer, const void *from) const;
+
+private:
+  Arena deviceArena, hostArena;
+  OffloadFile disk;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_RANKMEMORY_H
