@@ -12,8 +12,8 @@
 //   * the frames, whole, and all the rest are packed into the arena; frames,
 //     sums, and what comes from other stages live through the loop.
 // What is outside the device's memory persists: one buffer behind the other.
-// A buffer of a communication lives until a computation of the same phase
-// waits for it, or to the end of the phase. What takes its bytes later in the
+// A buffer of a communication lives until another queue waits for it in the
+// same phase, or to the end of the phase. What takes its bytes later in the
 // schedule waits for it (completeEvents).
 //
 //===----------------------------------------------------------------------===//
@@ -37,8 +37,8 @@ int rootOfBuffer(const rt::Plan &plan, int id) {
   return parent >= 0 ? parent : id;
 }
 
-/// For every communication, the first computation after it that waits for it
-/// or a later one; the number of items where there is none.
+/// For every communication, the first computation or transfer after it that
+/// waits for it or a later one; the number of items where there is none.
 std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
   DenseMap<int, int64_t> signaller;
   for (auto [i, item] : llvm::enumerate(items))
@@ -48,7 +48,7 @@ std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
   std::vector<int64_t> waiters(count, count);
   int64_t done = -1;
   for (int64_t i = 0; i < count; ++i) {
-    if (items[i].instruction.queue != rt::Queue::Compute)
+    if (items[i].instruction.queue == rt::Queue::Comm)
       continue;
     for (int event : items[i].instruction.waits)
       for (int64_t c = done + 1; c <= signaller[event]; ++c) {

@@ -62,7 +62,7 @@ public:
 
 private:
   void communicate(int64_t i);
-  void compute(int64_t i);
+  void waitForComm(int64_t i);
   void wait(int64_t waiter, int64_t signaller);
 
   std::vector<Item> &items;
@@ -72,7 +72,7 @@ private:
   /// Latest communication that reads / writes a buffer.
   std::vector<int64_t> lastRead, lastWrite;
   int64_t lastCompute = -1;
-  int64_t waitedFor = -1; ///< all communications up to here have ended
+  int64_t waitedFor = -1; ///< somebody waited for all communications up to here
 };
 
 } // namespace
@@ -96,7 +96,9 @@ void EventPlanner::communicate(int64_t i) {
     lastWrite[id] = i;
 }
 
-void EventPlanner::compute(int64_t i) {
+/// A computation or transfer. (What one of them has waited for is over for the
+/// other as far as lifetimes go; completeEvents orders the two.)
+void EventPlanner::waitForComm(int64_t i) {
   Touched touched = touchedBy(items[i].instruction, plan);
   int64_t latest = -1;
   for (int id : touched.reads)
@@ -107,7 +109,8 @@ void EventPlanner::compute(int64_t i) {
     wait(i, latest);
     waitedFor = latest;
   }
-  lastCompute = i;
+  if (items[i].instruction.queue == rt::Queue::Compute)
+    lastCompute = i;
 }
 
 void EventPlanner::run() {
@@ -118,8 +121,8 @@ void EventPlanner::run() {
       lastCompute = -1;
     if (items[i].instruction.queue == rt::Queue::Comm)
       communicate(i);
-    else if (items[i].instruction.queue == rt::Queue::Compute)
-      compute(i);
+    else
+      waitForComm(i);
   }
 }
 

@@ -22,6 +22,11 @@
 //            split and the other way round.
 //   cp       ring: keys and values go round forward, they and their gradients
 //            backward; ulysses: 4 all_to_alls of a block's output, twice.
+//   offload  what lies elsewhere takes no memory but that of two blocks on
+//   their
+//            way; optimizer states go both ways once a step, parameters come in
+//            in every pass of every micro-batch and go back once, beside
+//            computation.
 //   dp       gradients: all_reduce, or reduce_scatter + all_gather (zero 1, 2);
 //            zero 3 gathers parameters twice per micro-batch instead. Half of
 //            the last micro-batch's time hides it.
@@ -58,6 +63,8 @@ private:
   double sequenceSeconds();
   double dataSeconds();
   double pipelineSeconds();
+  double offloadSeconds() const;
+  void offloadMemory();
 
   const Cluster &cluster;
   const ModelTotals &totals;
@@ -129,6 +136,35 @@ void Formula::estimateMemory() {
   if (strategy.recompute == "selective")
     activations *= keptParts;
   memory[MemoryCategory::Activations] = inFlight() * activations / (pp * cp);
+  offloadMemory();
+}
+
+void Formula::offloadMemory() {
+  MemoryBreakdown &memory = result.memory;
+  auto move = [&](MemoryCategory category) {
+    double &away =
+        strategy.offloadTo == "disk" ? result.diskBytes : result.hostBytes;
+    away += memory[category];
+    memory[MemoryCategory::Communication] +=
+        2 * memory[category] / layersPerStage;
+    memory[category] = 0;
+  };
+  if (strategy.offload == "optimizer" || strategy.offload == "all")
+    move(MemoryCategory::Optimizer);
+  if (strategy.offload == "parameters" || strategy.offload == "all")
+    move(MemoryCategory::Parameters);
+}
+
+double Formula::offloadSeconds() const {
+  if (strategy.offload == "none")
+    return 0;
+  double zero = double(strategy.zero), bytes = 0;
+  if (strategy.offload != "parameters")
+    bytes += 2 * totals.optimizerBytes / shards / (zero >= 1 ? zeroShards : 1);
+  if (strategy.offload != "optimizer")
+    bytes += ((totals.training ? 2 : 1) * numMicroBatches + 2) *
+             totals.parameterBytes / shards / (zero >= 3 ? zeroShards : 1);
+  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == "disk");
 }
 
 /// FLOP/s of a rank on the products of a block.
@@ -248,7 +284,7 @@ Evaluation Formula::estimate() {
     bubble /= 3;
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;
-  result.stepSeconds = busy + data + bubble;
+  result.stepSeconds = std::max(busy + data + bubble, offloadSeconds());
   result.bubbleFraction =
       result.stepSeconds > 0 ? bubble / result.stepSeconds : 0;
   result.flops = totals.flopsPerStep;

@@ -264,6 +264,18 @@ static Result<Device> machineDevice(const std::string &calibratedDevice) {
   return device;
 }
 
+/// One NVMe disk (PCIe 4.0 x4) when it writes for long, and PCIe 4.0 x16 less
+/// its framing.
+constexpr double kDiskBytesPerSecond = 3e9, kHostLinkBytesPerSecond = 25e9;
+
+double hostLinkBytesPerSecond(const Cluster &cluster, bool disk) {
+  double given =
+      disk ? cluster.host.nvmeBytesPerSecond : cluster.host.pcieBytesPerSecond;
+  if (given > 0)
+    return given;
+  return disk ? kDiskBytesPerSecond : kHostLinkBytesPerSecond;
+}
+
 Result<Cluster> makeLocalCluster(int64_t ranks,
                                  const std::string &calibratedDevice) {
   if (ranks < 1 || ranks > 4096)
@@ -294,6 +306,9 @@ Result<Cluster> makeLocalCluster(int64_t ranks,
   cluster.groups.push_back(NodeGroup{1, ranks, *device});
   cluster.levels.push_back(level);
   cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
+  // A rank's host memory is the machine's, too: a copy, as between ranks.
+  cluster.host.pcieBytesPerSecond = level.bytesPerSecond;
+  cluster.host.nvmeBytesPerSecond = kDiskBytesPerSecond * share;
   return cluster;
 }
 

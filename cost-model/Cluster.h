@@ -112,6 +112,11 @@ struct Cluster {
   double usableBytes() const;
 };
 
+/// Bytes a second that one device exchanges with its host's memory, or with its
+/// host's disks. Where the cluster does not say: PCIe 4.0 x16 and one NVMe
+/// disk.
+double hostLinkBytesPerSecond(const Cluster &cluster, bool disk);
+
 /// Reads a device file's JSON. `where` (file and JSON path) starts messages.
 /// Every constant is {"value": number, "source": "where it is from"}.
 Result<Device> parseDevice(const nlohmann::json &json,

@@ -134,6 +134,20 @@ static std::string headline(const SearchResult &result) {
          ", bound by " + result.bindingConstraint + "\n";
 }
 
+/// A line about what the winner keeps outside its devices' memory, if anything.
+static std::string offloadLine(const SearchResult &result) {
+  if (!result.hasWinner())
+    return "";
+  const Evaluation &evaluation = result.candidates.front().evaluation;
+  std::string text;
+  if (evaluation.hostBytes > 0)
+    text = formatBytes(evaluation.hostBytes) + " of host memory";
+  if (evaluation.diskBytes > 0)
+    text += (text.empty() ? "" : " and ") + formatBytes(evaluation.diskBytes) +
+            " of disk";
+  return text.empty() ? "" : "offload: " + text + " for each rank\n";
+}
+
 /// "1.00 ms", or "1.00 ms to 1.20 ms".
 static std::string
 formatRange(const std::vector<StageEvaluation> &stages,
@@ -221,7 +235,7 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
                      std::to_string(cluster.numDevices()) + " x " +
                      group.device.name +
                      (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
-  text += headline(result) + pipelineLine(result);
+  text += headline(result) + offloadLine(result) + pipelineLine(result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
   text += "\n  " + std::to_string(result.considered) + " considered, " +

@@ -52,6 +52,7 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
   if (isKeyAvailable("hybrid_shard", "", available))
     space.nodeRanks = cluster.devicesPerNode();
   space.zeros = {0, 1, 3};
+  space.offload = isKeyAvailable("offload", "", available);
   space.recomputes = {"none", "selective", "full"};
   std::erase_if(space.recomputes, [&](const std::string &recompute) {
     return recompute != "none" && isMissing("recompute")(recompute);
@@ -95,7 +96,9 @@ public:
 
 private:
   Pending promising(const Strategy &strategy);
-  std::vector<Pending> boundAll();
+  std::vector<Pending> boundAll(const StrategyRequest &request);
+  bool fits(const Evaluation &evaluation) const;
+  void offload();
   void sortByPromise(std::vector<Pending> &pending, size_t begin) const;
   void evaluateAll(std::vector<Pending> pending);
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
@@ -165,13 +168,36 @@ Pending StrategySearch::promising(const Strategy &strategy) {
           estimate.memory.total() - states};
 }
 
-std::vector<Pending> StrategySearch::boundAll() {
+std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
   std::vector<Pending> pending;
-  for (const Strategy &strategy :
-       enumerateStrategies(options.request, options.space))
+  for (const Strategy &strategy : enumerateStrategies(request, options.space))
     pending.push_back(promising(strategy));
-  result.considered = static_cast<int64_t>(pending.size());
+  result.considered += static_cast<int64_t>(pending.size());
   return pending;
+}
+
+/// Moving states takes time in every step: worth a look only where no strategy
+/// fits without, the least of it first.
+void StrategySearch::offload() {
+  StrategyRequest request = options.request;
+  if (request.offload || !options.space.offload)
+    return;
+  for (const char *what : {"optimizer", "parameters", "all"}) {
+    if (std::any_of(result.candidates.begin(), result.candidates.end(),
+                    [](const Candidate &candidate) { return candidate.fits; }))
+      return;
+    request.offload = what;
+    evaluateAll(boundAll(request));
+  }
+}
+
+/// In the device's memory and, with all ranks of its node, in the host's.
+bool StrategySearch::fits(const Evaluation &evaluation) const {
+  double host =
+      evaluation.hostBytes * static_cast<double>(cluster.devicesPerNode());
+  bool hostFits =
+      cluster.host.memoryBytes == 0 || host <= cluster.host.memoryBytes;
+  return evaluation.memory.total() <= result.memoryLimitBytes && hostFits;
 }
 
 /// Those that cannot fit come last, the least over the limit first; then those
@@ -220,8 +246,7 @@ Candidate StrategySearch::evaluate(const Strategy &strategy) {
   candidate.strategy = strategy;
   candidate.evaluation = evaluator.evaluate(strategy);
   candidate.fits =
-      candidate.evaluation.rejected.empty() &&
-      candidate.evaluation.memory.total() <= result.memoryLimitBytes;
+      candidate.evaluation.rejected.empty() && fits(candidate.evaluation);
   return candidate;
 }
 
@@ -299,6 +324,10 @@ std::string StrategySearch::explain(const Candidate &candidate) const {
     return candidate.skipped;
   if (!evaluation.rejected.empty())
     return evaluation.rejected;
+  if (!candidate.fits && evaluation.memory.total() <= result.memoryLimitBytes)
+    return "offloaded " + formatBytes(evaluation.hostBytes) + " a rank, " +
+           std::to_string(cluster.devicesPerNode()) + " ranks a node > " +
+           formatBytes(cluster.host.memoryBytes) + " of host memory";
   if (!candidate.fits)
     return overMemory(evaluation.memory.total());
   const Evaluation &winner = result.candidates.front().evaluation;
@@ -347,8 +376,7 @@ Candidate StrategySearch::byFormula(const Strategy &strategy) const {
   Candidate candidate;
   candidate.strategy = strategy;
   candidate.evaluation = estimateByFormula(cluster, result.totals, strategy);
-  candidate.fits =
-      candidate.evaluation.memory.total() <= result.memoryLimitBytes;
+  candidate.fits = fits(candidate.evaluation);
   candidate.method = "formula";
   return candidate;
 }
@@ -512,7 +540,8 @@ SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.usableBytes();
-  evaluateAll(boundAll());
+  evaluateAll(boundAll(options.request));
+  offload();
   sortAndExplain();
   addBaselines();
   result.bindingConstraint = bindingConstraint();

@@ -38,7 +38,9 @@ struct Evaluation {
   double computeSeconds = 0; ///< Of one rank, within stepSeconds.
   double exposedCommunicationSeconds = 0;
   double bubbleFraction = 0; ///< Idle share of the step, mean over stages.
-  MemoryBreakdown memory;    ///< Of the fullest rank, at its peak.
+  MemoryBreakdown memory;    ///< Of the fullest rank's device, at its peak.
+  double hostBytes = 0;      ///< Offloaded, of the fullest rank.
+  double diskBytes = 0;      ///< Offloaded, of the fullest rank.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
   double flops = 0;                  ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
@@ -133,7 +135,8 @@ struct SearchResult {
 
 /// What there is to try for a model on a cluster with the keys that are
 /// available: pipelines up to one layer per chunk, the schedules, sequences
-/// over the ranks of a node, grids, ZeRO stages and recomputation of training.
+/// over the ranks of a node, grids, ZeRO stages, recomputation and, where
+/// nothing fits without, offloading of training.
 StrategySpace
 spaceFor(const ModelTotals &totals, const Cluster &cluster,
          const std::vector<std::string_view> &available = availableKeys());

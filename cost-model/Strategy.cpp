@@ -36,7 +36,8 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
           {"schedule", strategy.schedule},
           {"recompute", strategy.recompute},
           {"micro_batch", strategy.microBatch},
-          {"offload", strategy.offload}};
+          {"offload", strategy.offload},
+          {"offload_to", strategy.offloadTo}};
 }
 
 std::string stringifyStrategy(const Strategy &strategy) {

@@ -36,7 +36,9 @@ struct Strategy {
   /// Samples per micro-batch on one data-parallel rank; 0 = the whole local
   /// batch.
   int64_t microBatch = 0;
+  /// What lies outside the device's memory, and where: host or disk.
   std::string offload = "none";
+  std::string offloadTo = "host";
 
   /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
   int64_t ranks() const;
@@ -69,6 +71,7 @@ struct StrategyRequest {
   std::optional<std::string> recompute;
   std::optional<int64_t> microBatch;
   std::optional<std::string> offload;
+  std::optional<std::string> offloadTo;
 
   /// True when all degrees that make ranks are fixed, and sp.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
@@ -129,6 +132,8 @@ struct StrategySpace {
   /// ZeRO stages to try where dp > 1.
   std::vector<int64_t> zeros = {0};
   std::vector<std::string> recomputes = {"none"};
+  /// Try offloading where nothing fits without.
+  bool offload = false;
 };
 
 /// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,

@@ -212,6 +212,7 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
   fix(strategies, &Strategy::ep, request.ep);
   fix(strategies, &Strategy::offload, request.offload);
+  fix(strategies, &Strategy::offloadTo, request.offloadTo);
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));
   });

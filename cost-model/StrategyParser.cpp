@@ -13,7 +13,7 @@ const Names &availableKeys() {
   static const Names keys = {"dp",        "tp",   "tp=grid",      "sp",
                              "pp",        "vpp",  "schedule",     "cp",
                              "cp_kind",   "zero", "hybrid_shard", "micro_batch",
-                             "recompute", "ep"};
+                             "recompute", "ep",   "offload",      "offload_to"};
   return keys;
 }
 
@@ -87,7 +87,8 @@ static const std::vector<Key> &allKeys() {
        0,
        0,
        &R::offload,
-       {"none", "optimizer", "parameters", "all"}}};
+       {"none", "optimizer", "parameters", "all"}},
+      {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}}};
   return keys;
 }
 
@@ -244,6 +245,7 @@ void Parser::fixTheRest() {
   request.hybridShard = request.hybridShard.value_or(1);
   request.recompute = request.recompute.value_or("none");
   request.offload = request.offload.value_or("none");
+  request.offloadTo = request.offloadTo.value_or("host");
   if (!request.schedule)
     request.schedule = request.vpp.value_or(1) > 1 ? "interleaved" : "1f1b";
   // Interleaving is asked for, but not how much of it.

@@ -93,13 +93,14 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   auto shareOf = [&](bool isSharded) {
     return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
   };
-  bool keepsWeights =
-      strategy.offload == "none" || strategy.offload == "optimizer";
+  // Masters count as optimizer states.
+  bool keepsWeights = strategy.offload == "none" ||
+                      (strategy.offload == "optimizer" && !hasCopies);
   if (keepsWeights)
     bounds.memoryBytes +=
         sums.parameterBytes /
         shareOf(strategy.zero == 3 || (hasCopies && strategy.zero > 0));
-  if (strategy.offload == "none")
+  if (strategy.offload == "none" || strategy.offload == "parameters")
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
   // The fullest rank holds ceil(batch / dp) samples.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
@@ -142,6 +143,9 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
     cost::MemoryBreakdown memory = estimateMemory(step).categories;
     if (memory.total() > evaluation.memory.total())
       evaluation.memory = memory;
+    OffloadedBytes away = offloadedBytes(step);
+    evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
+    evaluation.diskBytes = std::max<double>(evaluation.diskBytes, away.disk);
     if (time.stages.empty())
       continue;
     const StageTime &stage = time.stages[i];

@@ -4,6 +4,7 @@
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Factors.h"
+#include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
 
@@ -33,6 +34,8 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   degrees.ep = strategy.ep;
   degrees.microBatches = strategy.microBatches(globalBatch);
   degrees.recompute = strategy.recompute;
+  degrees.offload = strategy.offload;
+  degrees.offloadTo = strategy.offloadTo;
   return degrees;
 }
 
@@ -46,7 +49,7 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
          "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
          "dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) +
-         "},dpc-form-kernels,dpc-verify-local";
+         "},dpc-form-kernels,dpc-offload,dpc-verify-local";
 }
 
 func::FuncOp dpc::findStep(ModuleOp module) {
@@ -79,6 +82,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
     return failure();
   separateConstants(func);
   markRings(func, degrees);
+  markOffload(func, degrees);
   ProgramFacts facts(func);
   if (failed(markStages(facts, cluster, degrees)))
     return failure();

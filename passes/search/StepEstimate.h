@@ -3,9 +3,12 @@
 // Two estimates from `@step`, or from `@step.0`, `@step.1`, ... of a pipeline
 // (local altitude, kernels formed):
 //
-// Time: a simulation of the two queues of a rank. A computation starts when the
-// one before it has ended and every collective whose results it reads has; a
-// collective when the one before it and all computations before it have. With M
+// Time: a simulation of the three queues of a rank. A computation starts when
+// the one before it has ended and every collective whose results it reads has;
+// a collective when the one before it and all computations before it have. A
+// transfer between memory spaces starts as a collective does, or as soon as
+// what it reads is there; computations wait for what it fetches, and so do
+// collectives. With M
 // micro-batches the forward and backward phases count M times.
 //
 // Time of a pipeline: each phase of each chunk is run alone like that, then
@@ -74,8 +77,14 @@ StepTime estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
 StepTime estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           const cost::Cluster &cluster);
 
-/// The peak of live bytes of one rank that runs `step`.
+/// The peak of live bytes of one rank that runs `step`, in the device's memory.
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step);
+
+/// What a rank that runs `step` keeps outside of it.
+struct OffloadedBytes {
+  int64_t host = 0, disk = 0;
+};
+OffloadedBytes offloadedBytes(mlir::func::FuncOp step);
 
 /// Phases of @step in the order in which they run.
 enum class StepPhase { setup, forward, backward, weight, update };
@@ -102,6 +111,9 @@ bool isBufferView(mlir::Operation *op);
 
 /// True for ops that the communication queue runs.
 bool isCommunication(mlir::Operation *op);
+
+/// True for ops that the copy queue runs.
+bool isTransfer(mlir::Operation *op);
 
 /// Follows views to the value that has the buffer.
 mlir::Value bufferRoot(mlir::Value value);

@@ -50,6 +50,9 @@ void Liveness::addArguments() {
       category = MemoryCategory::Parameters;
     if (name == role::kState)
       category = MemoryCategory::Optimizer;
+    // Not on the device; what fetches it has a buffer.
+    if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
+      continue;
     int64_t id = add(cast<RankedTensorType>(arg.getType()), category, 0);
     bufferOf[arg] = id;
     if (name != role::kInput) {
@@ -119,7 +122,7 @@ void Liveness::findCopies() {
     auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
                                                       attr::kTies);
     Value root = bufferRoot(result.get());
-    if (!tied || !root.getDefiningOp())
+    if (!tied || !root.getDefiningOp() || isa<StoreOp>(root.getDefiningOp()))
       continue;
     Value old = step.getArgument(tied.getInt());
     int64_t at =
@@ -176,7 +179,8 @@ MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
   Operation *op = value.getDefiningOp();
   if (isa<AccumulateOp>(op) || isGradient(value))
     return MemoryCategory::Gradients;
-  if (isCommunication(op) && !isa<AllReduceOp, RecvOp>(op))
+  if ((isCommunication(op) && !isa<AllReduceOp, RecvOp>(op)) ||
+      isa<FetchOp>(op))
     return MemoryCategory::Communication;
   int64_t last = lastRead.lookup(value);
   bool crosses = last < end() && phaseOf(ops[last]) != phaseOf(op);
@@ -186,7 +190,7 @@ MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
 }
 
 void Liveness::place(Operation *op, int64_t at) {
-  if (isBufferView(op))
+  if (isBufferView(op) || isa<StoreOp>(op))
     return;
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     // Splats are part of kernels, tables are stored with the parameters.
@@ -248,10 +252,11 @@ void Liveness::touch(Operation *op, int64_t at) {
       touched.push_back(it->second);
       reads.push_back(it->second);
     }
-  for (Value result : op->getResults()) {
-    touched.push_back(bufferOf.lookup(result));
-    writes.push_back(bufferOf.lookup(result));
-  }
+  for (Value result : op->getResults())
+    if (auto it = bufferOf.find(result); it != bufferOf.end()) {
+      touched.push_back(it->second);
+      writes.push_back(it->second);
+    }
   for (int64_t id : touched) {
     buffers[id].last = std::max(buffers[id].last, at);
     touches[id].push_back(at);
@@ -286,7 +291,10 @@ Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
     hold(i, end());
   for (Value value : step.getBody().front().getTerminator()->getOperands()) {
     Value root = bufferRoot(value);
-    int64_t &last = buffers[bufferOf.lookup(root)].last;
+    auto it = bufferOf.find(root);
+    if (it == bufferOf.end())
+      continue;
+    int64_t &last = buffers[it->second].last;
     last = std::max(last, lastRead.lookup(root));
   }
 }
@@ -303,4 +311,19 @@ std::vector<cost::Buffer> Liveness::inOneLine() const {
       if (lives[id].last >= setupEnd)
         lives[id].last = std::max(lives[id].last, loopEnd);
   return lives;
+}
+
+OffloadedBytes dpc::offloadedBytes(func::FuncOp step) {
+  constexpr int64_t kAlignment = 64;
+  OffloadedBytes bytes;
+  for (BlockArgument arg : step.getArguments()) {
+    auto space =
+        step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
+    if (!space)
+      continue;
+    int64_t size = llvm::alignTo(
+        sizeInBytes(cast<RankedTensorType>(arg.getType())), kAlignment);
+    (space.getValue() == "disk" ? bytes.disk : bytes.host) += size;
+  }
+  return bytes;
 }

@@ -1,4 +1,4 @@
-//===- StepQueues.h - The two queues of a rank -------------------*- C++
+//===- StepQueues.h - The queues of a rank -------------------*- C++
 //-*-===//
 //
 // Private to passes/search: see StepEstimate.h for the rules.
@@ -12,7 +12,7 @@
 
 namespace dpc {
 
-/// Runs ops of one step function on two clocks.
+/// Runs ops of one step function on three clocks.
 class StepQueues {
 public:
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster);
@@ -20,12 +20,12 @@ public:
   /// Runs one op now; it counts `times` times in the sums.
   void run(mlir::Operation *op, double times);
 
-  /// When the compute queue is free, and when both are.
+  /// When the compute queue is free, and when all are.
   double computeEnd() const { return computeFree; }
-  double end() const { return std::max(computeFree, commFree); }
+  double end() const { return std::max({computeFree, commFree, copyFree}); }
 
-  /// Makes the time at which the compute queue is free the new 0. What the comm
-  /// queue still does reaches into the new time.
+  /// Makes the time at which the compute queue is free the new 0. What other
+  /// queues still do reaches into the new time.
   void rebase();
 
   double computeSeconds = 0;         ///< Of all ops that ran.
@@ -39,14 +39,16 @@ private:
   const cost::Cluster &cluster;
   MeshAttr mesh;
   const cost::Device &device;
-  double computeFree = 0, commFree = 0;
-  /// When the collective that writes a buffer has ended.
+  double computeFree = 0, commFree = 0, copyFree = 0;
+  /// When the collective or transfer that writes a buffer has ended.
   llvm::DenseMap<mlir::Value, double> written;
 
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
+  void transfer(mlir::Operation *op);
+  double hostLink(mlir::Value argument) const;
 };
 
 } // namespace dpc

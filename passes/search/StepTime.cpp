@@ -56,6 +56,8 @@ bool dpc::isCommunication(Operation *op) {
              SendOp, RecvOp>(op);
 }
 
+bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
+
 Value dpc::bufferRoot(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isBufferView(op))
@@ -120,9 +122,34 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
 void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = collective(op);
   addBytes(estimate, times);
-  commFree = std::max(commFree, computeFree) + estimate.seconds;
+  commFree = std::max(commFree, computeFree);
+  for (Value value : op->getOperands())
+    commFree = std::max(commFree, written.lookup(bufferRoot(value)));
+  commFree += estimate.seconds;
   for (Value value : op->getResults())
     written[value] = commFree;
+}
+
+/// Bytes a second between the device and where an argument lies.
+double StepQueues::hostLink(Value argument) const {
+  auto arg = cast<BlockArgument>(argument);
+  auto func = cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  auto space =
+      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
+  return cost::hostLinkBytesPerSecond(cluster,
+                                      space && space.getValue() == "disk");
+}
+
+void StepQueues::transfer(Operation *op) {
+  auto store = dyn_cast<StoreOp>(op);
+  Value moved = op->getOperand(0);
+  copyFree = std::max(copyFree, computeFree);
+  if (store)
+    copyFree = std::max(copyFree, written.lookup(bufferRoot(moved)));
+  copyFree +=
+      bytesOf(moved) / hostLink(store ? Value(store.getTarget()) : moved);
+  if (!store)
+    written[op->getResult(0)] = copyFree;
 }
 
 void StepQueues::compute(Operation *op, double times) {
@@ -138,13 +165,19 @@ void StepQueues::run(Operation *op, double times) {
   // Between stages the schedule decides when data is there.
   if (isa<SendOp, RecvOp>(op))
     return;
-  isCommunication(op) ? communicate(op, times) : compute(op, times);
+  if (isTransfer(op))
+    transfer(op);
+  else if (isCommunication(op))
+    communicate(op, times);
+  else
+    compute(op, times);
 }
 
 void StepQueues::rebase() {
   for (auto &entry : written)
     entry.second -= computeFree;
   commFree = std::max(0.0, commFree - computeFree);
+  copyFree = std::max(0.0, copyFree - computeFree);
   computeFree = 0;
 }
 

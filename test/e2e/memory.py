@@ -55,6 +55,33 @@ class ResidentSize(unittest.TestCase):
     def test_ranks_of_one_process(self):
         self.grows_by_the_arena(2)
 
+    def test_offload_to_disk_takes_memory_away(self):
+        """Files are in no process's resident size."""
+        size, layers = 1536, 8
+        weights = "".join(f'%w{i}: tensor<{size}x{size}xf32> {{dpc.name = "w{i}", dpc.role = "parameter"}}, '
+                          for i in range(layers))
+        body = "".join(f"%{i + 1} = dpc.matmul %{i}, %w{i} : (tensor<8x{size}xf32>, tensor<{size}x{size}xf32>) -> "
+                       f"tensor<8x{size}xf32>\n" for i in range(layers)).replace("%0,", "%x,")
+        arenas, residents = {}, {}
+        with e2e.scratch() as folder:
+            with open(f"{folder}/model.mlir", "w") as file:
+                file.write(f"""func.func @forward({weights}
+                    %x: tensor<8x{size}xf32> {{dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}})
+                    -> (tensor<f32> {{dpc.name = "loss", dpc.loss}}) {{
+                  {body} %l = dpc.reduce sum %{layers} dims = [0, 1] : tensor<8x{size}xf32> -> tensor<f32>
+                  return %l : tensor<f32>
+                }}""")
+            for what in ("none", "all,offload_to=disk"):
+                plan = f"{folder}/{what}"
+                e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.mlir", "--cluster=local:1", "--verify=off",
+                          f"--strategy=dp=1,offload={what}", "-o", plan])
+                arenas[what] = max(e2e.read_plan(plan)["arena_bytes"])
+                residents[what] = resident_bytes([e2e.tool("dpc-run"), plan, "--steps=2", "--init=random:1"])
+        planned, measured = (sizes["none"] - sizes["all,offload_to=disk"] for sizes in (arenas, residents))
+        print(f"offload: arenas {arenas}, resident {residents}: {measured / planned - 1:+.1%}")
+        self.assertGreater(planned, 100e6)
+        self.assertLess(abs(measured / planned - 1), TOLERANCE)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

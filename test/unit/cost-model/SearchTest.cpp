@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 using namespace dpc::cost;
@@ -145,6 +146,67 @@ TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
             std::string::npos)
       << result.candidates[0].why;
   EXPECT_EQ(result.bindingConstraint, "memory");
+}
+
+/// Parameters can be elsewhere, at the price of time.
+class OffloadEvaluator : public ToyEvaluator {
+public:
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation evaluation = ToyEvaluator::evaluate(strategy);
+    tried.push_back(strategy.offload);
+    if (strategy.offload != "parameters" && strategy.offload != "all")
+      return evaluation;
+    double &here = evaluation.memory[MemoryCategory::Parameters];
+    (strategy.offloadTo == "disk" ? evaluation.diskBytes
+                                  : evaluation.hostBytes) = here;
+    here = 0;
+    evaluation.stepSeconds += 10;
+    return evaluation;
+  }
+  Bounds bound(const Strategy &strategy) override {
+    return {0, strategy.offload == "none" || strategy.offload == "optimizer"
+                   ? ToyEvaluator::bound(strategy).memoryBytes
+                   : 0};
+  }
+  std::vector<std::string> tried;
+};
+
+TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
+  OffloadEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.space.offload = true;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  EXPECT_EQ(result.candidates[0].strategy.offload, "none");
+  for (const std::string &what : evaluator.tried)
+    EXPECT_EQ(what, "none");
+
+  evaluator.parameterBytes = 1e5;
+  result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  // The optimizer's states alone do not help, all of it is not needed.
+  EXPECT_EQ(result.candidates[0].strategy.offload, "parameters");
+  EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
+            0);
+  EXPECT_GT(result.candidates[0].evaluation.hostBytes, 0);
+
+  // What the user asks for is what is tried.
+  options.request.offload = "none";
+  EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
+}
+
+TEST(Search, HostMemoryIsALimitToo) {
+  OffloadEvaluator evaluator;
+  evaluator.parameterBytes = 1e5;
+  SearchOptions options = optionsFor(4);
+  options.request.offload = "parameters";
+  Cluster cluster = toyCluster(4);
+  cluster.host.memoryBytes = 99e3; // tp=4 takes 25 kB on each of 4 devices
+  SearchResult result = searchStrategies(cluster, evaluator, options);
+  ASSERT_FALSE(result.hasWinner());
+  EXPECT_NE(result.candidates[0].why.find("of host memory"), std::string::npos)
+      << result.candidates[0].why;
+  options.request.offloadTo = "disk";
+  EXPECT_TRUE(searchStrategies(cluster, evaluator, options).hasWinner());
 }
 
 TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
