@@ -66,6 +66,9 @@ def draw_strategy(rng, batch, micro_batches=True, experts=0, sequence=True):
         strategy["hybrid_shard"] = 2
     if rng.random() < 0.4:
         strategy["recompute"] = rng.choice(["selective", "full"])
+    if rng.random() < 0.3:
+        strategy["offload"] = rng.choice(["optimizer", "parameters", "all"])
+        strategy["offload_to"] = rng.choice(["host", "disk"])
     return ",".join(f"{name}={value}" for name, value in strategy.items()), ranks
 
 
