@@ -51,6 +51,16 @@ private:
   bool isBehind(Operation *op, Operation *reader) const {
     return place.lookup(op) > place.lookup(reader);
   }
+  /// Makes `op`, which stands right before `reader`, run with it.
+  void runWith(Operation *op, Operation *reader) {
+    for (StringRef name : {attr::kPhase, attr::kChunk}) {
+      if (Attribute when = reader->getAttr(name))
+        op->setAttr(name, when);
+      else
+        op->removeAttr(name);
+    }
+    place[op] = place.lookup(reader) - 1;
+  }
   bool isReadLater(Operation *op, Operation *reader) const;
 };
 
@@ -94,7 +104,7 @@ bool Rematerializer::share(Operation *op, ValueRange operands,
     return false;
   if (isBehind(twin, reader)) {
     twin->moveBefore(reader);
-    place[twin] = place.lookup(reader) - 1;
+    runWith(twin, reader);
   } else if (!isReadLater(twin, reader)) {
     return false;
   }
@@ -110,9 +120,8 @@ void Rematerializer::repeat(Operation *op, Operation *reader) {
     return;
   OpBuilder builder(reader);
   Operation *clone = builder.clone(*op, again);
-  clone->setAttr(attr::kPhase, reader->getAttr(attr::kPhase));
   clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
-  place[clone] = place.lookup(reader) - 1;
+  runWith(clone, reader);
 }
 
 void Rematerializer::run(Block &block) {

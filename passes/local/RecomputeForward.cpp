@@ -62,8 +62,8 @@ void ForwardPhase::findOps(func::FuncOp func) {
       freeOps.insert(&op);
       continue;
     }
-    std::pair<Attribute, Attribute> here{op.getAttr("dpc.stage"),
-                                         op.getAttr("dpc.chunk")};
+    std::pair<Attribute, Attribute> here{op.getAttr(attr::kStage),
+                                         op.getAttr(attr::kChunk)};
     if (runs.empty() || here != where)
       runs.emplace_back();
     where = here;

@@ -79,3 +79,33 @@ func.func @step(%x0: !x {dpc.role = "input", dpc.global = !gx}, %w1: !w1 {dpc.ro
   %dx1 = dpc.matmul %dh1, %w1 tb {dpc.phase = "backward"} : (!h, !w1) -> !x
   return %dx1, %dw1, %dw2, %dw3 : !x, !w2, !w2, !w2
 }
+
+// Under zb-h1 a gather that the weight phase has moves in front of the backward
+// op for which x w is made again, and runs with it, as the clone does.
+
+// FULL-LABEL: func.func @zero_bubble
+// FULL: dpc.binary add
+// FULL-NEXT: %[[P:.*]] = dpc.all_gather %arg1 {{.*}} {dpc.phase = "backward"}
+// FULL-NEXT: %[[W:.*]] = dpc.reshape %[[P]] {dpc.phase = "backward"}
+// FULL-NEXT: %[[H:.*]] = dpc.matmul %arg0, %[[W]] {dpc.phase = "backward", dpc.recompute}
+// FULL-NEXT: dpc.binary mul %arg2, %[[H]] {dpc.phase = "backward"}
+// FULL-NEXT: dpc.matmul {{.*}} ta {dpc.phase = "weight"}
+// FULL-NEXT: dpc.binary add {{.*}}, %[[W]] {dpc.phase = "weight"}
+
+!row = tensor<8x16xf32>
+!piece = tensor<2x8x16xf32>
+!w = tensor<16x16xf32>
+!gw = tensor<16x16xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{tp}, {}]>>
+!gd = tensor<16x16xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>>
+func.func @zero_bubble(%x: !x {dpc.role = "input", dpc.global = !gx}, %w: !row {dpc.role = "parameter", dpc.global = !gw}, %dy: !x {dpc.role = "input", dpc.global = !gx}) -> (!x {dpc.global = !gx}, !x {dpc.global = !gx}, !w {dpc.global = !gd}) attributes {dpc.mesh = #dpc.mesh<tp=2>, dpc.stage = 0 : i64, dpc.schedule = array<i64: 1, 0, 0, 2, 0, 0, 3, 0, 0>} {
+  %p = dpc.all_gather %w axes = ["tp"] {dpc.phase = "forward"} : !row -> !piece
+  %all = dpc.reshape %p {dpc.phase = "forward"} : !piece -> !w
+  %h = dpc.matmul %x, %all {dpc.phase = "forward"} : (!x, !w) -> !x
+  %y = dpc.binary add %x, %h {dpc.phase = "forward"} : (!x, !x) -> !x
+  %dx = dpc.binary mul %dy, %h {dpc.phase = "backward"} : (!x, !x) -> !x
+  %d = dpc.matmul %x, %dx ta {dpc.phase = "weight"} : (!x, !x) -> !w
+  %p2 = dpc.all_gather %w axes = ["tp"] {dpc.phase = "weight"} : !row -> !piece
+  %all2 = dpc.reshape %p2 {dpc.phase = "weight"} : !piece -> !w
+  %dw = dpc.binary add %d, %all2 {dpc.phase = "weight"} : (!w, !w) -> !w
+  return %y, %dx, %dw : !x, !x, !w
+}
