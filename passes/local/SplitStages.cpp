@@ -498,6 +498,10 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
           << schedule << "', expected gpipe, 1f1b, interleaved or zb-h1";
       return std::nullopt;
     }
+    if (chunks < 1) {
+      step.emitError("chunks=") << chunks.getValue() << "; expected at least 1";
+      return std::nullopt;
+    }
     auto tables = cost::makeSchedule(*kind, ranks, chunks, microBatches);
     if (!tables) {
       step.emitError(tables.error());

@@ -56,7 +56,36 @@ int64_t dpc::numRanks(const ShardDegrees &degrees) {
   return ranks;
 }
 
+/// Why a number of `degrees` alone cannot be, empty when all can.
+static std::string checkRanges(const ShardDegrees &degrees) {
+  const std::pair<const char *, int64_t> counts[] = {
+      {"pp", degrees.pp},
+      {"vpp", degrees.vpp},
+      {"dp", degrees.dp},
+      {"ep", degrees.ep},
+      {"cp", degrees.cp},
+      {"tp", degrees.tp},
+      {"hybrid-shard", degrees.hybridShard},
+      {"micro-batches", degrees.microBatches}};
+  for (auto [name, value] : counts)
+    if (value < 1)
+      return std::string(name) + "=" + std::to_string(value) +
+             "; expected at least 1";
+  for (int64_t size : degrees.tpGrid)
+    if (size < 1)
+      return "tp-grid has a side of " + std::to_string(size) +
+             "; expected at least 1";
+  if (degrees.zero < 0 || degrees.zero > 3)
+    return "zero=" + std::to_string(degrees.zero) + "; expected 0 to 3";
+  if (degrees.vpp > 1 && degrees.pp == 1)
+    return "vpp=" + std::to_string(degrees.vpp) +
+           " without stages; expected pp above 1";
+  return "";
+}
+
 std::string dpc::checkDegrees(const ShardDegrees &degrees) {
+  if (std::string why = checkRanges(degrees); !why.empty())
+    return why;
   int64_t grid = 1;
   for (int64_t size : degrees.tpGrid)
     grid *= size;

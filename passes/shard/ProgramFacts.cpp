@@ -65,6 +65,7 @@ void ProgramFacts::findRings() {
 }
 
 ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
+  findForward();
   findInputs();
   findRings();
   findHidden();
@@ -203,16 +204,20 @@ void ProgramFacts::findWeights() {
   }
 }
 
-bool ProgramFacts::isForward(Operation *op) const {
-  if (!factors.hasRule(op) || op->getNumResults() == 0)
-    return false;
-  if (auto phase = op->getAttrOfType<StringAttr>(attr::kPhase))
-    return phase.getValue() == "forward";
-  // An op without a phase is what it reads.
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    Operation *producer = operand.getDefiningOp();
-    return !producer || isForward(producer);
-  });
+void ProgramFacts::findForward() {
+  for (Operation &op : func.getBody().front()) {
+    if (!factors.hasRule(&op) || op.getNumResults() == 0)
+      continue;
+    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    // An op without a phase is what it reads.
+    bool isIt = phase ? phase.getValue() == "forward"
+                      : llvm::all_of(op.getOperands(), [&](Value operand) {
+                          Operation *producer = operand.getDefiningOp();
+                          return !producer || forward.contains(producer);
+                        });
+    if (isIt)
+      forward.insert(&op);
+  }
 }
 
 bool ProgramFacts::hasBatch(Value value) const {

@@ -89,7 +89,7 @@ public:
   int64_t globalBatch = 1;
 
   /// True for ops that get a node of their own.
-  bool isForward(mlir::Operation *op) const;
+  bool isForward(mlir::Operation *op) const { return forward.contains(op); }
   /// True when some dimension of `value` is of the batch class.
   bool hasBatch(mlir::Value value) const;
   /// True when some dimension of `value` is along the sequence.
@@ -101,6 +101,9 @@ public:
   bool isSequence(mlir::Operation *op, IterFactor factor) const;
 
 private:
+  llvm::DenseSet<mlir::Operation *> forward;
+
+  void findForward();
   void findInputs();
   void findRings();
   void findHidden();

@@ -1,5 +1,4 @@
-//===- ParseProgram.h - IR text in tests -------------------------*- C++
-//-*-===//
+//===- ParseProgram.h - IR text in tests ------------------------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
 #define DPC_TEST_UNIT_SHARD_PARSEPROGRAM_H
 

@@ -39,6 +39,25 @@ TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
+// A block of a residual network reads its input twice: paths double with every
+// block.
+TEST(StrategyGraph, DeepProgramsWithoutPhasesAreReadOnce) {
+  constexpr int kBlocks = 200;
+  std::string text = R"(
+  func.func @forward(%x0: tensor<8x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
+      -> (tensor<8x4xf32> {dpc.name = "y"}) {)";
+  for (int i = 0; i < kBlocks; ++i) {
+    std::string x = "%x" + std::to_string(i);
+    text += "\n%x" + std::to_string(i + 1) + " = dpc.binary add " + x + ", " +
+            x + " : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>";
+  }
+  text += "\nreturn %x" + std::to_string(kBlocks) + " : tensor<8x4xf32> }";
+  ParsedProgram program(text);
+  ASSERT_TRUE(program.module);
+  ProgramFacts facts(program.func);
+  EXPECT_TRUE(facts.isForward(program.op("binary", kBlocks - 1)));
+}
+
 TEST(StrategyGraph, OneRankKeepsEverything) {
   ParsedProgram program(kTied);
   ProgramFacts facts(program.func);
