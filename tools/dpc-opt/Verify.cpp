@@ -57,13 +57,37 @@ double largest(const rt::HostTensor &tensor) {
 /// fp32 keeps a number with half of this relative error.
 constexpr double kUlp = 1.2e-7;
 
+/// What rounding may change, all relative.
+struct Rounding {
+  double output = 2e-4; ///< To the largest element of an output.
+  double own = 2e-4;    ///< To the largest element of a state or parameter.
+  double across = 2e-5; ///< To the largest of all states of a kind.
+  double noise = 1e-5;  ///< To the largest first moment, or change, of all.
+  double ulp = kUlp;    ///< Of one element.
+};
+
+/// Products in a narrow type round every term to its precision, and which terms
+/// meet depends on the layout; a relu near zero may let a sample's gradient
+/// through on one side only.
+Rounding roundingOf(const rt::Plan &plan) {
+  Rounding rounding;
+  for (const rt::Buffer &buffer : plan.buffers) {
+    if (buffer.dtype == rt::DType::BF16)
+      return {3e-2, 1e-1, 3e-3, 1e-2, 0x1p-8};
+    if (buffer.dtype == rt::DType::F16)
+      rounding = {4e-3, 2e-2, 4e-4, 1e-3, 0x1p-11};
+  }
+  return rounding;
+}
+
 /// Compares one run with the reference run, which began with `start`.
 class Comparison {
 public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
              const rt::RunResult &want, const NamedTensors &start,
              Verdict &verdict)
-      : plan(plan), got(got), want(want), start(start), verdict(verdict) {
+      : plan(plan), got(got), want(want), start(start), verdict(verdict),
+        rounding(roundingOf(plan)) {
     for (const rt::Tensor &tensor : plan.tensors) {
       auto found = want.tensors.find(tensor.name);
       if (found == want.tensors.end())
@@ -84,7 +108,8 @@ public:
             "output '" + name + "' of step " + std::to_string(step + 1);
         if (found == got.outputs[step].end())
           return where + " is missing";
-        double scale = largest(value), tolerance = 2e-4 * scale + 1e-6;
+        double scale = largest(value),
+               tolerance = rounding.output * scale + 1e-6;
         ++verdict.outputs;
         std::string why = compare(where, found->second, value,
                                   [&](int64_t) { return tolerance; });
@@ -110,6 +135,7 @@ private:
   const rt::RunResult &got, &want;
   const NamedTensors &start;
   Verdict &verdict;
+  Rounding rounding;
   /// Of all states of a slot, and (under "") of all changes of parameters.
   std::map<std::string, double> largestOf;
 
@@ -151,7 +177,7 @@ private:
   /// by its own size and is uncertain by its relative error: wholly where the
   /// gradient is noise, hardly where it is large.
   double roundedUpdate(double moment) const {
-    double noise = 1e-5 * largestOf.at("exp_avg");
+    double noise = rounding.noise * largestOf.at("exp_avg");
     double share = std::abs(moment) <= noise ? 1.0 : noise / std::abs(moment);
     return 4 * kVerifyLr * share;
   }
@@ -165,16 +191,17 @@ private:
     const rt::HostTensor &a = got.tensors.at(tensor.name);
     const rt::HostTensor &b = reference->second;
     if (tensor.role == rt::TensorRole::State) {
-      double tolerance = 2e-4 * largest(b) + 2e-5 * largestOf.at(tensor.slot);
+      double tolerance = rounding.own * largest(b) +
+                         rounding.across * largestOf.at(tensor.slot);
       return compare(where, a, b, [&](int64_t) { return tolerance; });
     }
     // Not the value counts but what the step changed.
     const rt::HostTensor &before = start.at(tensor.name);
     const rt::HostTensor *moment = momentOf(tensor);
-    double tolerance = 2e-4 * largestChange(b, before) +
-                       2 * kUlp * std::max(largest(b), largest(before));
+    double tolerance = rounding.own * largestChange(b, before) +
+                       2 * rounding.ulp * std::max(largest(b), largest(before));
     if (!moment)
-      tolerance += 1e-5 * largestOf.at("");
+      tolerance += rounding.noise * largestOf.at("");
     return compare(where, a, b, [&](int64_t i) {
       return tolerance + (moment ? roundedUpdate(moment->at(i)) : 0);
     });

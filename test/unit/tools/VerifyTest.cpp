@@ -105,6 +105,19 @@ TEST_F(Verify, AcceptsSgdOfATinyLearningRate) {
   EXPECT_EQ(verify(tested, one), "");
 }
 
+// Products in bf16 round what fp32 keeps, but not half of a momentum.
+TEST_F(Verify, SeesMistakesThroughTheRoundingOfBf16) {
+  for (const char *strategy : {"dp=2", "tp=2"}) {
+    CompileOptions tested = options(2), one = options(1);
+    tested.strategy = strategy;
+    tested.precision = one.precision = "bf16";
+    EXPECT_EQ(verify(tested, one), "") << strategy;
+    one.beta1 = 0.5;
+    std::string why = verify(tested, one);
+    EXPECT_NE(why.find("differs from one device"), std::string::npos) << why;
+  }
+}
+
 // NaN equals NaN in any plan.
 TEST_F(Verify, RefusesWhatIsNaNOnOneDevice) {
   ASSERT_EQ(verify(options(2), options(1)), "");
