@@ -4,9 +4,9 @@
 // their whole life. What matters is the order. Training graphs nest (the first
 // activation made is the last one freed), so the longest lives first packs them
 // like a stack; other graphs prefer the largest first. All orders are tried,
-// then the order of the best is improved by moving the items that stick out at
-// the top to the front. The work is bounded by a count of comparisons, not by a
-// clock, so that the result is the same on every machine.
+// then the order of the best is improved by moving items that stick out at the
+// top to an earlier place, at random. The work is bounded by a count of
+// comparisons, not by a clock, so that the result is the same on every machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <random>
 
 namespace dpc::cost {
 
@@ -123,30 +124,33 @@ candidateOrders(const std::vector<Item> &items) {
   return orders;
 }
 
-/// The item that ends highest moves to the front half of its way, repeatedly.
+/// One of the items that reach over the bound moves to an earlier place,
+/// repeatedly. Equal layouts are taken too: small changes wander.
 static void improveOrder(const std::vector<Item> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
-  for (int round = 0; round < 200 && !isTight(best.bytes, lowerBound) &&
-                      comparisons < comparisonBudget;
+  constexpr int64_t mostRounds = 2000, improvementBudget = 8'000'000;
+  int64_t limit = std::min(comparisonBudget, comparisons + improvementBudget);
+  std::mt19937 random(1);
+  for (int64_t round = 0; round < mostRounds && comparisons < limit &&
+                          !isTight(best.bytes, lowerBound);
        ++round) {
-    size_t position = 0;
-    for (size_t i = 0; i < order.size(); ++i)
-      if (best.offsets[order[i]] + items[order[i]].bytes == best.bytes)
-        position = i;
-    if (position == 0)
-      return;
-    // Odd rounds jump to the front, even ones half of the way.
-    size_t target = round % 2 ? 0 : position / 2;
+    // Now and then what only comes near it.
+    int64_t top = lowerBound - lowerBound / 100 * (round % 20);
+    std::vector<size_t> high;
+    for (size_t i = 1; i < order.size(); ++i)
+      if (best.offsets[order[i]] + items[order[i]].bytes > top)
+        high.push_back(i);
+    if (high.empty())
+      continue;
+    size_t position = high[random() % high.size()];
     std::vector<uint32_t> trial = order;
-    std::rotate(trial.begin() + target, trial.begin() + position,
+    std::rotate(trial.begin() + random() % position, trial.begin() + position,
                 trial.begin() + position + 1);
-    Layout layout = placeInOrder(items, trial, INT64_MAX, comparisons);
+    Layout layout = placeInOrder(items, trial, best.bytes + 1, comparisons);
     if (layout.bytes <= best.bytes) {
       best = std::move(layout);
       order = std::move(trial);
-    } else if (round % 2) {
-      return;
     }
   }
 }

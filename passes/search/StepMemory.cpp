@@ -261,7 +261,7 @@ void Liveness::touch(Operation *op, int64_t at) {
     buffers[id].last = std::max(buffers[id].last, at);
     touches[id].push_back(at);
   }
-  if (isa<RecvOp, RingShiftOp>(op) && isInLoop(phaseOf(op)))
+  if (isa<RecvOp>(op) && isInLoop(phaseOf(op)))
     received.insert(writes.begin(), writes.end());
   if (!isCommunication(op))
     return waitFor(reads, writes, at);
