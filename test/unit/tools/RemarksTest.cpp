@@ -27,11 +27,13 @@ TEST(Remarks, NothingOnWhatHasAnEffect) {
 }
 
 TEST(Remarks, KeysWithoutTheirDegree) {
-  EXPECT_THAT(remarksOn("dp=1,sp=true,schedule=zb-h1,cp_kind=ulysses,zero=3",
+  EXPECT_THAT(remarksOn("dp=1,sp=true,schedule=zb-h1,cp_kind=ulysses,"
+                        "offload_to=disk,zero=3",
                         dataParallel(1, 8), 8),
               ElementsAre(HasSubstr("sp=true has no effect"),
                           HasSubstr("schedule=zb-h1 has no effect"),
                           HasSubstr("cp_kind=ulysses has no effect"),
+                          HasSubstr("offload_to=disk has no effect"),
                           HasSubstr("zero=3 has no effect")));
 }
 
