@@ -33,15 +33,15 @@ static Type elementOf(Value value) {
 
 AttentionExpander::AttentionExpander(Operation *op)
     : op(op), builder(op), loc(op->getLoc()),
-      element(elementOf(op->getOperand(0))) {
-  Value q = op->getOperand(0), k = op->getOperand(1), v = op->getOperand(2);
+      element(elementOf(op->getOperand(0))),
+      wide(element.isBF16() || element.isF16() ? Type(builder.getF32Type())
+                                               : element) {
+  Value q = op->getOperand(0), k = op->getOperand(1);
   batch = shapeOf(q)[0];
   heads = shapeOf(q)[1];
   queries = shapeOf(q)[2];
-  depth = shapeOf(q)[3];
   groups = shapeOf(k)[1];
   keys = shapeOf(k)[2];
-  valueDepth = shapeOf(v)[3];
 }
 
 LogicalResult AttentionExpander::check() {
@@ -58,26 +58,21 @@ Value AttentionExpander::reshape(Value value, ArrayRef<int64_t> shape) {
   return tagged(ReshapeOp::create(builder, loc, type, value));
 }
 
-Value AttentionExpander::fold(Value value, int64_t columns) {
-  return reshape(value, {batch, groups, heads / groups * queries, columns});
+Value AttentionExpander::fold(Value value) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  return reshape(value, {batch, groups, heads / groups * shape[2], shape[3]});
 }
 
-Value AttentionExpander::unfold(Value value, int64_t columns) {
-  return reshape(value, {batch, heads, queries, columns});
+Value AttentionExpander::unfold(Value value) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  return reshape(value, {batch, heads, shape[2] / (heads / groups), shape[3]});
 }
 
-Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb) {
+Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
+                                Type result) {
   int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
-  return tagged(MatmulOp::create(builder, loc, tensor({batch, groups, m, n}), a,
-                                 b, ta, tb));
-}
-
-Value AttentionExpander::scoreMatmul(Value a, Value b) {
-  bool isHalf = element.isBF16() || element.isF16();
-  Type wide = isHalf ? Type(builder.getF32Type()) : element;
-  auto type = RankedTensorType::get(
-      {batch, groups, shapeOf(a)[2], shapeOf(b)[2]}, wide);
-  return tagged(MatmulOp::create(builder, loc, type, a, b, false, true));
+  auto type = RankedTensorType::get({batch, groups, m, n}, result);
+  return tagged(MatmulOp::create(builder, loc, type, a, b, ta, tb));
 }
 
 Value AttentionExpander::convert(Value value, Type elementType) {
@@ -96,16 +91,15 @@ Value AttentionExpander::binary(BinaryKind kind, Value a, Value b) {
 }
 
 void AttentionExpander::expand(AttentionOp attention) {
-  Value q = fold(attention.getQ(), depth);
-  Value scores = unfold(scoreMatmul(q, attention.getK()), keys);
+  Value q = fold(attention.getQ());
+  Value scores = unfold(wideMatmul(q, attention.getK(), false, true));
   auto probs = tagged(AttentionProbsOp::create(
       builder, loc, scores.getType(), attention.getLse().getType(), scores,
       attention.getMask(), attention.getScaleAttr(),
       attention.getCausalAttr()));
-  Value out = matmul(fold(convert(probs.getProbs(), element), keys),
-                     attention.getV(), false, false);
-  attention.replaceAllUsesWith(
-      ValueRange{unfold(out, valueDepth), probs.getLse()});
+  Value out = matmul(fold(convert(probs.getProbs(), element)), attention.getV(),
+                     false, false);
+  attention.replaceAllUsesWith(ValueRange{unfold(out), probs.getLse()});
   attention.erase();
 }
 
@@ -117,18 +111,18 @@ Value AttentionExpander::rowDot(Value a, Value b, RankedTensorType type) {
 }
 
 void AttentionExpander::expand(AttentionGradOp grad) {
-  Value q = fold(grad.getQ(), depth);
-  Value dout = fold(grad.getDout(), valueDepth);
-  Value scores = unfold(scoreMatmul(q, grad.getK()), keys);
-  Value dprobs = unfold(scoreMatmul(dout, grad.getV()), keys);
+  Value q = fold(grad.getQ());
+  Value dout = fold(grad.getDout());
+  Value scores = unfold(wideMatmul(q, grad.getK(), false, true));
+  Value dprobs = unfold(wideMatmul(dout, grad.getV(), false, true));
   Value delta = rowDot(grad.getDout(), grad.getOut(), grad.getLse().getType());
   auto rows = tagged(AttentionScoresGradOp::create(
       builder, loc, scores.getType(), scores.getType(), scores, grad.getLse(),
       dprobs, delta, grad.getMask(), grad.getScaleAttr(),
       grad.getCausalAttr()));
-  Value probs = fold(convert(rows.getProbs(), element), keys);
-  Value dscores = fold(convert(rows.getDscores(), element), keys);
-  Value dq = unfold(matmul(dscores, grad.getK(), false, false), depth);
+  Value probs = fold(convert(rows.getProbs(), element));
+  Value dscores = fold(convert(rows.getDscores(), element));
+  Value dq = unfold(matmul(dscores, grad.getK(), false, false));
   Value dk = matmul(dscores, q, true, false);
   Value dv = matmul(probs, dout, true, false);
   grad.replaceAllUsesWith(ValueRange{dq, dk, dv});

@@ -27,16 +27,17 @@ public:
   void expand(AttentionGradOp grad);
 
 protected:
-  mlir::RankedTensorType tensor(llvm::ArrayRef<int64_t> shape) const {
-    return mlir::RankedTensorType::get(shape, element);
-  }
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// [B, H, T, x] -> [B, G, R * T, x].
-  mlir::Value fold(mlir::Value value, int64_t columns);
-  mlir::Value unfold(mlir::Value value, int64_t columns);
-  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb);
-  /// a b^T as scores: in f32 where a and b are bf16 or f16.
-  mlir::Value scoreMatmul(mlir::Value a, mlir::Value b);
+  /// [B, H, T, x] -> [B, G, R * T, x], for any number T of queries.
+  mlir::Value fold(mlir::Value value);
+  mlir::Value unfold(mlir::Value value);
+  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
+    return matmul(a, b, ta, tb, element);
+  }
+  /// As `wide`: for scores, and for terms of sums.
+  mlir::Value wideMatmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
+    return matmul(a, b, ta, tb, wide);
+  }
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   mlir::Value unary(UnaryKind kind, mlir::Value x);
   mlir::Value binary(BinaryKind kind, mlir::Value a, mlir::Value b);
@@ -53,7 +54,13 @@ protected:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type element;
-  int64_t batch, heads, queries, depth, groups, keys, valueDepth;
+  /// f32 where `element` is bf16 or f16, else `element`.
+  mlir::Type wide;
+  int64_t batch, heads, queries, groups, keys;
+
+private:
+  mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb,
+                     mlir::Type result);
 };
 
 /// Expands `op`, an attention marked `dpc.ring` whose positions are split (it

@@ -15,18 +15,21 @@
 //
 //   rank c, step r   adds to dk of rank (c - r) mod n, then hands it on
 //
+// Sums over steps are in f32 where q is bf16 or f16, and rounded once.
+//
 // Causal rings hold their positions in stripes: m pieces of n blocks, block c
-// of each on rank c. Queries of stripe a then see, of any rank's keys, those of
-// the stripes before a, and those of stripe a where j < c (of their own, j = c,
-// those up to themselves). So every rank does the same share (m + 1) / 2m of
-// the products in every step, on slices that do not depend on the rank:
+// of each on rank c (m = 1: plain blocks). Queries of stripe a then see, of any
+// rank's keys, those of the stripes before a, and those of stripe a where j < c
+// (of their own, j = c, those up to themselves). So every rank does the same
+// share (m + 1) / 2m of the products in every step, on slices that do not
+// depend on the rank:
 //
 //   stripe a   queries a, keys 0 .. a   the last block is hidden where j > c
 //
-// In general, which keys a query sees depends on c and r. Where all ranks see a
-// whole block or nothing of it, that is one number per rank (0 or kHidden),
-// added to the scores; the same holds for padding. kHidden is finite, so that a
-// step which sees nothing has l' = kHidden and weight exp(kHidden - m) = 0
+// As every rank sees all of a block or nothing of it, that is one number per
+// rank (0 or kHidden), added to the scores; with padding one per key. A mask of
+// all keys is cut into what belongs to each rank's. kHidden is finite, so that
+// a step which sees nothing has l' = kHidden and weight exp(kHidden - m) = 0
 // instead of NaN.
 //
 //===----------------------------------------------------------------------===//
@@ -42,18 +45,21 @@ namespace {
 /// Added to scores of keys that a query does not see.
 constexpr double kHidden = -1e30;
 
-using Positions = std::vector<int64_t>;
-
-/// What the queries of one rank see of the keys of another.
-enum class Sight { all, none, upToOwn, mixed };
-
 /// Queries that are taken together, and how many keys they see at most.
 struct Stripe {
   int64_t first, length, keys;
 };
 
-/// What one step adds to the scores; neither when everything is seen.
-struct StepMask {
+/// What is on this rank in one step.
+struct Step {
+  int64_t index;
+  Value k, v;
+  /// The part of the mask for these keys, or nothing.
+  Value mask;
+};
+
+/// What one stripe sees of a step; neither when everything is seen.
+struct Sight {
   bool causal = false;
   Value mask;
 };
@@ -76,41 +82,34 @@ public:
 
 private:
   LogicalResult findAxis();
-  void findPositions();
+  void findPadding();
   void findStripes();
-  bool sees(int64_t query, int64_t key) const {
-    return key >= 0 && (!isCausal || query < 0 || key <= query);
-  }
-  Sight sightOf(const Positions &own, const Positions &other) const;
-  StepMask maskOf(int64_t step);
-  StepMask maskOf(int64_t step, const Stripe &stripe);
-  Value table(ArrayRef<double> values, ArrayRef<int64_t> rows);
-  Value visibility(int64_t step, ArrayRef<Sight> sights);
-  Value maskByRank();
-  Value userMask(int64_t step);
-  Value addMasks(Value a, Value b);
+  Value table(ArrayRef<double> values, int64_t columns);
+  Value hidden(int64_t step, const Stripe &stripe);
+  void cutMask();
+  Value maskOf(int64_t step);
+  Sight sightOf(const Step &step, const Stripe &stripe);
   Value spread(Value value, ArrayRef<int64_t> shape);
+  Value slice(Value value, int64_t dim, int64_t first, int64_t count);
 
   Value shift(Value value) {
     return tagged(RingShiftOp::create(builder, loc, value.getType(), value,
                                       builder.getArrayAttr({axisName})));
   }
   Value withoutPadding(Value value);
-  /// Positions [first, first + count) of `value`, [B, heads, positions, ..].
-  Value part(Value value, int64_t first, int64_t count);
+  /// The queries of `stripe` in `value`, [B, heads, queries, ..].
+  Value own(Value value, const Stripe &stripe) {
+    return slice(value, 2, stripe.first, stripe.length);
+  }
   /// `value`, the first of `count` positions, with zeros behind.
   Value extended(Value value, int64_t count);
   Value joined(ArrayRef<Value> parts);
-  void take(const Stripe &stripe) {
-    queries = stripe.length;
-    keys = stripe.keys;
-  }
   Value weighted(Value out, Value weight);
-  void attend(AttentionOp attention, int64_t step, const Stripe &stripe,
-              Value q, Value k, Value v, std::pair<Value, Value> &sofar);
+  void attend(AttentionOp attention, const Step &step, const Stripe &stripe,
+              Value q, std::pair<Value, Value> &sofar);
   void forward(AttentionOp attention);
-  void attendBack(int64_t step, const Stripe &stripe, const Saved &saved,
-                  Value k, Value v, Gradients &sums);
+  void attendBack(const Step &step, const Stripe &stripe, const Saved &saved,
+                  Gradients &sums);
   void backward(AttentionGradOp grad);
 
   MeshAttr mesh;
@@ -119,10 +118,11 @@ private:
   int64_t axis = -1, ranks = 1;
   bool isCausal;
   Value mask;
+  /// The mask's columns by the rank whose keys they are: [ranks, rows, keys].
+  Value cutColumns;
   FloatAttr scale;
-  /// By rank: the position of each local query and key, -1 for padding.
-  std::vector<Positions> positions;
-  bool hasPadding = false;
+  /// By rank, which of its positions are padding; empty where none are.
+  std::vector<std::vector<bool>> padding;
   std::vector<Stripe> stripes;
 };
 
@@ -130,6 +130,11 @@ private:
 
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// The type of `value` with another shape.
+static RankedTensorType like(Value value, ArrayRef<int64_t> shape) {
+  return cast<RankedTensorType>(value.getType()).clone(shape);
 }
 
 RingExpander::RingExpander(Operation *op, MeshAttr mesh)
@@ -162,118 +167,94 @@ LogicalResult RingExpander::findAxis() {
   return success();
 }
 
-void RingExpander::findPositions() {
+void RingExpander::findPadding() {
+  std::vector<std::vector<bool>> found;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    Positions all = {0};
+    std::vector<bool> all = {false};
     for (const Factor &factor : global.dims[2]) {
       int64_t local = localFactorSize(mesh, factor.size, factor.axes);
       int64_t offset = factor.axes.empty() ? 0 : rank * local;
-      Positions next;
-      for (int64_t outer : all)
-        for (int64_t i = 0; i < local; ++i) {
-          bool isValid = outer >= 0 && offset + i < factor.size;
-          next.push_back(isValid ? outer * factor.size + offset + i : -1);
-        }
+      std::vector<bool> next;
+      for (bool isOutside : all)
+        for (int64_t i = 0; i < local; ++i)
+          next.push_back(isOutside || offset + i >= factor.size);
       all = std::move(next);
     }
-    hasPadding |= llvm::is_contained(all, -1);
-    positions.push_back(std::move(all));
+    found.push_back(std::move(all));
   }
+  if (llvm::any_of(found, [](const std::vector<bool> &rank) {
+        return llvm::is_contained(rank, true);
+      }))
+    padding = std::move(found);
 }
 
-/// One stripe with everything unless positions lie in stripes (see above).
+/// As many as pieces stand before the ranks' blocks; one if all see everything.
 void RingExpander::findStripes() {
-  int64_t length = queries;
-  const DimFactors &factors = global.dims[2];
-  if (isCausal && !mask && !hasPadding && factors.size() == 2 &&
-      factors.front().axes.empty())
-    length = factors.back().size / ranks;
+  int64_t pieces = 1;
+  for (const Factor &factor : global.dims[2]) {
+    if (!isCausal || !factor.axes.empty())
+      break;
+    pieces *= factor.size;
+  }
+  int64_t length = queries / pieces;
   for (int64_t first = 0; first < queries; first += length)
     stripes.push_back({first, length, first + length});
-}
-
-Sight RingExpander::sightOf(const Positions &own,
-                            const Positions &other) const {
-  auto valid = [](int64_t position) { return position >= 0; };
-  auto anyOwn = llvm::find_if(own, valid),
-       anyOther = llvm::find_if(other, valid);
-  if (anyOwn == own.end() || anyOther == other.end() || !isCausal)
-    return Sight::all; // of what there is
-  auto range = [](const Positions &list, int64_t first) {
-    std::pair<int64_t, int64_t> range = {first, first};
-    for (int64_t position : list)
-      if (position >= 0)
-        range = {std::min(range.first, position),
-                 std::max(range.second, position)};
-    return range;
-  };
-  auto [ownLow, ownHigh] = range(own, *anyOwn);
-  auto [otherLow, otherHigh] = range(other, *anyOther);
-  if (otherHigh <= ownLow && &own != &other)
-    return Sight::all;
-  if (otherLow > ownHigh)
-    return Sight::none;
-  // Padding stands behind all, where no valid query sees it.
-  size_t count = llvm::find(own, -1) - own.begin();
-  bool isSorted =
-      std::is_sorted(own.begin(), own.begin() + count) &&
-      std::all_of(own.begin() + count, own.end(), std::not_fn(valid));
-  return &own == &other && isSorted ? Sight::upToOwn : Sight::mixed;
 }
 
 //===----------------------------------------------------------------------===//
 // Masks
 //===----------------------------------------------------------------------===//
 
-/// Row c of a constant [ranks, rows..] on rank c.
-Value RingExpander::table(ArrayRef<double> values, ArrayRef<int64_t> rows) {
-  SmallVector<int64_t> shape = {ranks};
-  llvm::append_range(shape, rows);
+/// Row c of [ranks, columns] on rank c, as [1, 1, 1, columns].
+Value RingExpander::table(ArrayRef<double> values, int64_t columns) {
+  auto type = RankedTensorType::get({ranks, columns}, wide);
   SmallVector<Attribute> attributes;
   for (double value : values)
-    attributes.push_back(FloatAttr::get(element, value));
-  Value whole = tagged(
-      ConstantOp::create(builder, loc, tensor(shape),
-                         DenseElementsAttr::get(tensor(shape), attributes)));
-  return tagged(RankSliceOp::create(builder, loc, tensor(rows), whole,
-                                    builder.getArrayAttr({axisName})));
+    attributes.push_back(FloatAttr::get(wide, value));
+  Value whole = tagged(ConstantOp::create(
+      builder, loc, type, DenseElementsAttr::get(type, attributes)));
+  Value row =
+      tagged(RankSliceOp::create(builder, loc, type.clone({columns}), whole,
+                                 builder.getArrayAttr({axisName})));
+  return reshape(row, {1, 1, 1, columns});
 }
 
 /// `value`, of rank 4, repeated along its unit dimensions.
 Value RingExpander::spread(Value value, ArrayRef<int64_t> shape) {
   if (shapeOf(value) == shape)
     return value;
-  return tagged(BroadcastOp::create(builder, loc, tensor(shape), value,
+  return tagged(BroadcastOp::create(builder, loc, like(value, shape), value,
                                     ArrayRef<int64_t>{0, 1, 2, 3}));
 }
 
-/// What is added to the scores of `step`, as [1, 1, 1 | T, S].
-Value RingExpander::visibility(int64_t step, ArrayRef<Sight> sights) {
-  double hidden = element.isF16() ? -3e4 : kHidden;
-  bool byQuery = llvm::any_of(
-      sights, [](Sight s) { return s == Sight::mixed || s == Sight::upToOwn; });
-  bool byKey = byQuery || hasPadding;
-  int64_t rows = byQuery ? queries : 1, columns = byKey ? keys : 1;
-  SmallVector<double> values;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const Positions &own = positions[rank];
-    const Positions &other = positions[(rank - step + ranks) % ranks];
-    for (int64_t t = 0; t < rows; ++t)
-      for (int64_t s = 0; s < columns; ++s) {
-        bool isSeen =
-            byQuery ? sees(own[t], other[s])
-                    : sights[rank] == Sight::all && (!byKey || other[s] >= 0);
-        values.push_back(isSeen ? 0 : hidden);
-      }
-  }
-  if (llvm::all_of(values, [](double value) { return value == 0; }))
+/// kHidden where a key is padding, or of a rank behind the queries'; nothing
+/// when there is no such key.
+Value RingExpander::hidden(int64_t step, const Stripe &stripe) {
+  bool hidesLast = isCausal && step > 0, byKey = !padding.empty();
+  if (!hidesLast && !byKey)
     return {};
-  Value own = reshape(table(values, {rows * columns}), {1, 1, rows, columns});
-  return spread(own, {1, 1, rows, keys});
+  int64_t first = byKey ? 0 : stripe.first,
+          end = byKey ? stripe.keys : first + 1;
+  SmallVector<double> values;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (int64_t key = first; key < end; ++key) {
+      bool isPadding = byKey && padding[(rank - step + ranks) % ranks][key];
+      bool isBehind = hidesLast && rank < step && key >= stripe.first;
+      values.push_back(isPadding || isBehind ? kHidden : 0);
+    }
+  Value row = table(values, end - first);
+  if (byKey)
+    return row;
+  row = spread(row, {1, 1, 1, stripe.length});
+  if (stripe.first == 0)
+    return row;
+  SmallVector<int64_t> low = {0, 0, 0, stripe.first}, strides(4, 1);
+  return tagged(PadOp::create(builder, loc, like(row, {1, 1, 1, stripe.keys}),
+                              row, low, strides));
 }
 
-/// A mask [.., S] as [ranks, rows, keys]: the columns of each rank's keys.
-Value RingExpander::maskByRank() {
+/// Fills `cutColumns` from the mask, whose columns are all keys in order.
+void RingExpander::cutMask() {
   int64_t rows = 1, after = 1, whole = 1;
   for (int64_t size : shapeOf(mask).drop_back())
     rows *= size;
@@ -289,111 +270,72 @@ Value RingExpander::maskByRank() {
   Value own = shapeOf(mask)[2] == queries ? withoutPadding(mask) : mask;
   Value stack = reshape(own, {rows, whole, after});
   if (whole != ranks * local)
-    stack =
-        tagged(PadOp::create(builder, loc, tensor({rows, ranks * local, after}),
-                             stack, zeros, ones));
+    stack = tagged(PadOp::create(builder, loc,
+                                 like(stack, {rows, ranks * local, after}),
+                                 stack, zeros, ones));
   stack = reshape(stack, {rows, ranks, local * after});
   stack = tagged(TransposeOp::create(builder, loc,
-                                     tensor({ranks, rows, local * after}),
+                                     like(stack, {ranks, rows, local * after}),
                                      stack, ArrayRef<int64_t>{1, 0, 2}));
-  return reshape(stack, {ranks, rows * local * after / keys, keys});
+  cutColumns = reshape(stack, {ranks, rows * local * after / keys, keys});
 }
 
 /// The columns of the mask that belong to the keys of `step`.
-Value RingExpander::userMask(int64_t step) {
+Value RingExpander::maskOf(int64_t step) {
   if (!mask)
     return {};
-  Value stack = maskByRank();
-  int64_t rows = shapeOf(stack)[1];
-  if (step > 0) {
-    // Piece c of the turned stack is piece (c - step) mod ranks.
-    auto part = [&](int64_t from, int64_t count) -> Value {
-      return tagged(SliceOp::create(builder, loc, tensor({count, rows, keys}),
-                                    stack, ArrayRef<int64_t>{from, 0, 0},
-                                    ArrayRef<int64_t>{1, 1, 1}));
-    };
-    Value last = part(ranks - step, step), first = part(0, ranks - step);
-    stack = tagged(ConcatOp::create(builder, loc, stack.getType(),
-                                    ValueRange{last, first}, 0));
-  }
-  Value own =
-      tagged(RankSliceOp::create(builder, loc, tensor({rows, keys}), stack,
-                                 builder.getArrayAttr({axisName})));
+  Value stack = cutColumns;
+  // Piece c of the turned stack is piece (c - step) mod ranks.
+  if (step > 0)
+    stack =
+        tagged(ConcatOp::create(builder, loc, stack.getType(),
+                                ValueRange{slice(stack, 0, ranks - step, step),
+                                           slice(stack, 0, 0, ranks - step)},
+                                0));
+  Value own = tagged(RankSliceOp::create(
+      builder, loc, like(stack, shapeOf(stack).drop_front()), stack,
+      builder.getArrayAttr({axisName})));
   SmallVector<int64_t> shape(shapeOf(mask));
   shape[3] = keys;
-  own = reshape(own, shape);
+  own = convert(reshape(own, shape), wide);
   // A block that is masked as a whole must have weight 0, not NaN.
   auto type = cast<RankedTensorType>(own.getType());
   Value least = tagged(ConstantOp::create(
       builder, loc, type,
-      DenseElementsAttr::get(
-          type, Attribute(FloatAttr::get(element,
-                                         element.isF16() ? -3e4 : kHidden)))));
+      DenseElementsAttr::get(type, Attribute(FloatAttr::get(wide, kHidden)))));
   return binary(BinaryKind::maximum, own, least);
 }
 
-Value RingExpander::addMasks(Value a, Value b) {
-  if (!a || !b)
-    return a ? a : b;
-  SmallVector<int64_t> shape;
-  for (auto [x, y] : llvm::zip(shapeOf(a), shapeOf(b)))
-    shape.push_back(std::max(x, y));
-  return binary(BinaryKind::add, spread(a, shape), spread(b, shape));
-}
-
-StepMask RingExpander::maskOf(int64_t step) {
-  SmallVector<Sight> sights;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    sights.push_back(
-        sightOf(positions[rank], positions[(rank - step + ranks) % ranks]));
-  StepMask result;
-  result.mask = userMask(step);
-  // Ranks that hold padding only (Sight::all) have nothing to hide.
-  bool isDiagonal =
-      isCausal && step == 0 && llvm::none_of(sights, [](Sight sight) {
-        return sight == Sight::mixed || sight == Sight::none;
-      });
-  if (isDiagonal)
-    result.causal = true;
-  else
-    result.mask = addMasks(result.mask, visibility(step, sights));
-  return result;
-}
-
-StepMask RingExpander::maskOf(int64_t step, const Stripe &stripe) {
-  if (stripes.size() == 1)
-    return maskOf(step);
-  StepMask result;
-  if (step == 0) {
-    result.causal = true;
-    return result;
-  }
-  double hidden = element.isF16() ? -3e4 : kHidden;
-  SmallVector<double> values;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    values.push_back(rank < step ? hidden : 0);
-  Value last = spread(reshape(table(values, {1}), {1, 1, 1, 1}),
-                      {1, 1, 1, stripe.length});
-  SmallVector<int64_t> low = {0, 0, 0, stripe.first}, strides(4, 1);
-  result.mask = tagged(PadOp::create(
-      builder, loc, tensor({1, 1, 1, stripe.keys}), last, low, strides));
-  return result;
+Sight RingExpander::sightOf(const Step &step, const Stripe &stripe) {
+  Sight sight;
+  sight.causal = isCausal && step.index == 0;
+  sight.mask = hidden(step.index, stripe);
+  if (!step.mask)
+    return sight;
+  Value given = slice(step.mask, 3, 0, stripe.keys);
+  if (shapeOf(given)[2] != 1)
+    given = own(given, stripe);
+  sight.mask = sight.mask ? binary(BinaryKind::add, given,
+                                   spread(sight.mask, shapeOf(given)))
+                          : given;
+  return sight;
 }
 
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
 
-Value RingExpander::part(Value value, int64_t first, int64_t count) {
+/// Positions [first, first + count) of a dimension.
+Value RingExpander::slice(Value value, int64_t dim, int64_t first,
+                          int64_t count) {
   SmallVector<int64_t> shape(shapeOf(value));
-  if (count == shape[2])
+  if (count == shape[dim])
     return value;
-  shape[2] = count;
+  shape[dim] = count;
   SmallVector<int64_t> offsets(shape.size(), 0), strides(shape.size(), 1);
-  offsets[2] = first;
-  auto type = RankedTensorType::get(
-      shape, cast<RankedTensorType>(value.getType()).getElementType());
-  return tagged(SliceOp::create(builder, loc, type, value, offsets, strides));
+  offsets[dim] = first;
+  return tagged(SliceOp::create(builder, loc, like(value, shape), value,
+                                offsets, strides));
 }
 
 Value RingExpander::extended(Value value, int64_t count) {
@@ -403,24 +345,22 @@ Value RingExpander::extended(Value value, int64_t count) {
   shape[2] = count;
   SmallVector<int64_t> low(shape.size(), 0), strides(shape.size(), 1);
   return tagged(
-      PadOp::create(builder, loc, tensor(shape), value, low, strides));
+      PadOp::create(builder, loc, like(value, shape), value, low, strides));
 }
 
 Value RingExpander::joined(ArrayRef<Value> parts) {
   if (parts.size() == 1)
     return parts.front();
-  auto type = cast<RankedTensorType>(parts.front().getType());
-  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<int64_t> shape(shapeOf(parts.front()));
   shape[2] *= parts.size();
-  return tagged(ConcatOp::create(
-      builder, loc, RankedTensorType::get(shape, type.getElementType()), parts,
-      2));
+  return tagged(
+      ConcatOp::create(builder, loc, like(parts.front(), shape), parts, 2));
 }
 
 /// `value`, [B, heads, positions, ..], with zeros at padded positions: keys
 /// that are hidden must not be NaN, nor queries that gradients sum over.
 Value RingExpander::withoutPadding(Value value) {
-  if (!hasPadding)
+  if (padding.empty())
     return value;
   auto type = cast<RankedTensorType>(value.getType());
   ShardingSpec spec = ShardingSpec::replicated(mesh, type.getShape());
@@ -434,34 +374,30 @@ Value RingExpander::withoutPadding(Value value) {
 
 /// `out` times one number per row.
 Value RingExpander::weighted(Value out, Value weight) {
-  auto type = RankedTensorType::get(shapeOf(out), element);
-  Value wide =
-      tagged(BroadcastOp::create(builder, loc, type, convert(weight, element),
-                                 ArrayRef<int64_t>{0, 1, 2}));
-  return binary(BinaryKind::mul, out, wide);
+  weight = convert(weight, wide);
+  Value each = tagged(BroadcastOp::create(builder, loc, out.getType(), weight,
+                                          ArrayRef<int64_t>{0, 1, 2}));
+  return binary(BinaryKind::mul, out, each);
 }
 
 /// One step of one stripe, merged into the output and lse so far.
-void RingExpander::attend(AttentionOp attention, int64_t step,
-                          const Stripe &stripe, Value q, Value k, Value v,
+void RingExpander::attend(AttentionOp attention, const Step &step,
+                          const Stripe &stripe, Value q,
                           std::pair<Value, Value> &sofar) {
-  StepMask seen = maskOf(step, stripe);
-  take(stripe);
-  k = part(k, 0, keys);
-  v = part(v, 0, keys);
-  Value scores = unfold(
-      matmul(fold(part(q, stripe.first, queries), depth), k, false, true),
-      keys);
-  auto lseType = RankedTensorType::get(
-      {batch, heads, queries}, attention.getLse().getType().getElementType());
+  Sight sight = sightOf(step, stripe);
+  Value k = slice(step.k, 2, 0, stripe.keys);
+  Value v = slice(step.v, 2, 0, stripe.keys);
+  Value scores = unfold(wideMatmul(fold(own(q, stripe)), k, false, true));
+  auto lseType = attention.getLse().getType();
   auto probs = tagged(AttentionProbsOp::create(
-      builder, loc, scores.getType(), lseType, scores, seen.mask, scale,
-      seen.causal ? builder.getUnitAttr() : UnitAttr()));
-  Value own =
-      unfold(matmul(fold(probs.getProbs(), keys), v, false, false), valueDepth);
+      builder, loc, scores.getType(),
+      lseType.clone({batch, heads, stripe.length}), scores, sight.mask, scale,
+      sight.causal ? builder.getUnitAttr() : UnitAttr()));
+  Value ownOut = unfold(
+      wideMatmul(fold(convert(probs.getProbs(), element)), v, false, false));
   auto &[out, lse] = sofar;
   if (!out) {
-    sofar = {own, probs.getLse()};
+    sofar = {ownOut, probs.getLse()};
     return;
   }
   Value ownLse = probs.getLse();
@@ -470,7 +406,7 @@ void RingExpander::attend(AttentionOp attention, int64_t step,
   Value b = unary(UnaryKind::exp, binary(BinaryKind::sub, ownLse, high));
   Value sum = binary(BinaryKind::add, a, b);
   out = binary(BinaryKind::add, weighted(out, binary(BinaryKind::div, a, sum)),
-               weighted(own, binary(BinaryKind::div, b, sum)));
+               weighted(ownOut, binary(BinaryKind::div, b, sum)));
   lse = binary(BinaryKind::add, high, unary(UnaryKind::log, sum));
 }
 
@@ -478,22 +414,19 @@ void RingExpander::forward(AttentionOp attention) {
   Value q = withoutPadding(attention.getQ());
   Value k = withoutPadding(attention.getK());
   Value v = withoutPadding(attention.getV());
-  Stripe whole{0, queries, keys};
   std::vector<std::pair<Value, Value>> results(stripes.size());
-  for (int64_t step = 0; step < ranks; ++step) {
-    bool isLast = step + 1 == ranks;
-    // Under way while this step computes.
-    Value nextK = isLast ? k : shift(k), nextV = isLast ? v : shift(v);
-    for (auto [stripe, result] : llvm::zip(stripes, results)) {
-      attend(attention, step, stripe, q, k, v, result);
-      take(whole);
+  for (int64_t index = 0; index < ranks; ++index) {
+    Step step{index, k, v, maskOf(index)};
+    if (index + 1 < ranks) { // under way while this step computes
+      k = shift(k);
+      v = shift(v);
     }
-    k = nextK;
-    v = nextV;
+    for (auto [stripe, result] : llvm::zip(stripes, results))
+      attend(attention, step, stripe, q, result);
   }
   SmallVector<Value> outs, sums;
   for (auto [out, lse] : results) {
-    outs.push_back(out);
+    outs.push_back(convert(out, element));
     sums.push_back(lse);
   }
   attention.replaceAllUsesWith(ValueRange{joined(outs), joined(sums)});
@@ -502,31 +435,27 @@ void RingExpander::forward(AttentionOp attention) {
 
 /// Adds one step of one stripe to the gradients of its queries and of the keys
 /// that are here.
-void RingExpander::attendBack(int64_t step, const Stripe &stripe,
-                              const Saved &saved, Value k, Value v,
-                              Gradients &sums) {
-  StepMask seen = maskOf(step, stripe);
-  int64_t all = keys;
-  take(stripe);
-  auto own = [&](Value value) { return part(value, stripe.first, queries); };
+void RingExpander::attendBack(const Step &step, const Stripe &stripe,
+                              const Saved &saved, Gradients &sums) {
+  Sight sight = sightOf(step, stripe);
   auto addTo = [&](Value &sum, Value more) {
     sum = sum ? binary(BinaryKind::add, sum, more) : more;
   };
-  k = part(k, 0, keys);
-  v = part(v, 0, keys);
-  Value q = fold(own(saved.q), depth), dout = fold(own(saved.dout), valueDepth);
-  Value scores = unfold(matmul(q, k, false, true), keys);
-  Value dprobs = unfold(matmul(dout, v, false, true), keys);
+  Value k = slice(step.k, 2, 0, stripe.keys);
+  Value v = slice(step.v, 2, 0, stripe.keys);
+  Value q = fold(own(saved.q, stripe)), dout = fold(own(saved.dout, stripe));
+  Value scores = unfold(wideMatmul(q, k, false, true));
+  Value dprobs = unfold(wideMatmul(dout, v, false, true));
   auto rows = tagged(AttentionScoresGradOp::create(
-      builder, loc, scores.getType(), scores.getType(), scores, own(saved.lse),
-      dprobs, own(saved.delta), seen.mask, scale,
-      seen.causal ? builder.getUnitAttr() : UnitAttr()));
-  Value probs = fold(rows.getProbs(), keys);
-  Value dscores = fold(rows.getDscores(), keys);
+      builder, loc, scores.getType(), scores.getType(), scores,
+      own(saved.lse, stripe), dprobs, own(saved.delta, stripe), sight.mask,
+      scale, sight.causal ? builder.getUnitAttr() : UnitAttr()));
+  Value probs = fold(convert(rows.getProbs(), element));
+  Value dscores = fold(convert(rows.getDscores(), element));
   addTo(sums.dq[&stripe - stripes.data()],
-        unfold(matmul(dscores, k, false, false), depth));
-  addTo(sums.dk, extended(matmul(dscores, q, true, false), all));
-  addTo(sums.dv, extended(matmul(probs, dout, true, false), all));
+        unfold(wideMatmul(dscores, k, false, false)));
+  addTo(sums.dk, extended(wideMatmul(dscores, q, true, false), keys));
+  addTo(sums.dv, extended(wideMatmul(probs, dout, true, false), keys));
 }
 
 void RingExpander::backward(AttentionGradOp grad) {
@@ -537,30 +466,32 @@ void RingExpander::backward(AttentionGradOp grad) {
   saved.delta = rowDot(saved.dout, withoutPadding(grad.getOut()),
                        cast<RankedTensorType>(saved.lse.getType()));
   Value k = withoutPadding(grad.getK()), v = withoutPadding(grad.getV());
-  Stripe whole{0, queries, keys};
   Gradients sums;
   sums.dq.resize(stripes.size());
-  for (int64_t step = 0; step < ranks; ++step) {
-    bool isLast = step + 1 == ranks;
-    Value nextK = isLast ? k : shift(k), nextV = isLast ? v : shift(v);
-    for (const Stripe &stripe : stripes) {
-      attendBack(step, stripe, saved, k, v, sums);
-      take(whole);
+  for (int64_t index = 0; index < ranks; ++index) {
+    Step step{index, k, v, maskOf(index)};
+    if (index + 1 < ranks) {
+      k = shift(k);
+      v = shift(v);
     }
-    k = nextK;
-    v = nextV;
+    for (const Stripe &stripe : stripes)
+      attendBack(step, stripe, saved, sums);
     sums.dk = shift(sums.dk);
     sums.dv = shift(sums.dv);
   }
-  grad.replaceAllUsesWith(ValueRange{joined(sums.dq), sums.dk, sums.dv});
+  grad.replaceAllUsesWith(ValueRange{convert(joined(sums.dq), element),
+                                     convert(sums.dk, element),
+                                     convert(sums.dv, element)});
   grad.erase();
 }
 
 LogicalResult RingExpander::run() {
   if (failed(check()) || failed(findAxis()))
     return failure();
-  findPositions();
+  findPadding();
   findStripes();
+  if (mask)
+    cutMask();
   if (auto attention = dyn_cast<AttentionOp>(op))
     forward(attention);
   else

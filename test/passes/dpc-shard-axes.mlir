@@ -46,6 +46,7 @@ func.func @forward(
 // GRID-SAME: tensor<64x4xf32, #s_tp1_tp0>
 // GRID: dpc.matmul
 // GRID-SAME: -> tensor<8x4xf32, #s_r_tp0_sum_tp1>
+// RING-LABEL: func.func @forward
 // States lie on the two ranks of dpi only.
 // CP-LABEL: func.func @forward
 // CP-SAME: tensor<64x4xf32, #s_r_r>
@@ -58,4 +59,23 @@ func.func @forward(
     -> (tensor<8x4xf32> {dpc.name = "y"}) {
   %y = dpc.matmul %x, %w : (tensor<8x64xf32>, tensor<64x4xf32>) -> tensor<8x4xf32>
   return %y : tensor<8x4xf32>
+}
+
+// -----
+
+// Stripes also under a mask, whose columns are all keys.
+// RING-LABEL: func.func @forward
+// RING-SAME: tensor<8x1x1x32xf32, #s_r_r_r_r>
+// RING-NOT: dpc.reshard
+// RING: dpc.attention {{.*}}dpc.ring{{.*}} -> (tensor<8x4x32x16xf32, #s_r_r_2x16cp_r>
+func.func @forward(
+    %table: tensor<100x64xf32> {dpc.name = "table", dpc.role = "parameter"},
+    %mask: tensor<8x1x1x32xf32> {dpc.name = "mask", dpc.role = "input", dpc.batch_dim = 0 : i64},
+    %ids: tensor<8x32xi64> {dpc.name = "ids", dpc.role = "input", dpc.batch_dim = 0 : i64})
+    -> (tensor<8x4x32x16xf32> {dpc.name = "y"}) {
+  %x = dpc.embedding %table, %ids : (tensor<100x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+  %h = dpc.reshape %x : tensor<8x32x64xf32> -> tensor<8x32x4x16xf32>
+  %t = dpc.transpose %h perm = [0, 2, 1, 3] : tensor<8x32x4x16xf32> -> tensor<8x4x32x16xf32>
+  %o, %lse = dpc.attention %t, %t, %t mask %mask scale = 0.25 causal : (tensor<8x4x32x16xf32>, tensor<8x4x32x16xf32>, tensor<8x4x32x16xf32>, tensor<8x1x1x32xf32>) -> (tensor<8x4x32x16xf32>, tensor<8x4x32xf32>)
+  return %o : tensor<8x4x32x16xf32>
 }

@@ -443,6 +443,23 @@ void evaluate(Evaluation &e) {
   for (Value result : e.op->getResults())
     e.results.emplace_back(shapeOf(result));
   it->second(e);
+  for (auto [result, array] : llvm::zip(e.op->getResults(), e.results))
+    roundTo(cast<RankedTensorType>(result.getType()).getElementType(), array);
+}
+
+void roundTo(Type type, HostArray &array) {
+  if (!type.isBF16() && !type.isF16())
+    return;
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(type).getFloatSemantics();
+  for (double &x : array.data) {
+    llvm::APFloat value(x);
+    bool isInexact = false;
+    value.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &isInexact);
+    value.convert(llvm::APFloat::IEEEdouble(),
+                  llvm::APFloat::rmNearestTiesToEven, &isInexact);
+    x = value.convertToDouble();
+  }
 }
 
 } // namespace dpc::test

@@ -28,8 +28,12 @@ using Handler = std::function<void(Evaluation &)>;
 /// the test with a message.
 std::map<std::string, Handler> &handlers();
 
-/// Evaluates any op but collectives.
+/// Evaluates any op but collectives. Results of bf16 and f16 are rounded.
 void evaluate(Evaluation &evaluation);
+
+/// Rounds what `type` cannot hold where it is bf16 or f16; all other elements
+/// stay the doubles that they are.
+void roundTo(mlir::Type type, HostArray &array);
 
 /// The global position of every local index of dimension `dim` of a tensor of
 /// `spec`, -1 where it is padding.

@@ -60,6 +60,7 @@ std::vector<HostArray> makeInputs(func::FuncOp func, bool fractions) {
         x = std::abs(x);
     if (type.getRank() == 0)
       input[0] = 1;
+    roundTo(type.getElementType(), input);
     inputs.push_back(std::move(input));
   }
   return inputs;

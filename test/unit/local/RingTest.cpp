@@ -6,23 +6,23 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Grouped-query attention and its gradient on $T positions that are split as
-/// $POS; $CAUSAL, and $MASK with $M rows.
+/// Grouped-query attention and its gradient on $T positions of $E that are
+/// split as $POS; $CAUSAL, and $MASK with $M rows. Returns $VALUES.
 const char *kRing = R"mlir(
 #mesh = #dpc.mesh<dp=2, cp=$CP, tp=2>
 #q = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS, {}]>
 #l = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS]>
 #m = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {}, $MPOS, {}]>
-!q = tensor<3x4x$Tx2xf32, #q>
-!o = tensor<3x4x$Tx5xf32, #q>
+!q = tensor<3x4x$Tx2x$E, #q>
+!o = tensor<3x4x$Tx5x$E, #q>
 !l = tensor<3x4x$Txf32, #l>
-!k = tensor<3x2x$Tx2xf32, #q>
-!v = tensor<3x2x$Tx5xf32, #q>
+!k = tensor<3x2x$Tx2x$E, #q>
+!v = tensor<3x2x$Tx5x$E, #q>
 !m = tensor<3x1x$Mx$Txf32, #m>
-func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}) -> (!o, !q, !k, !v) {
-  %o, %lse = dpc.attention %q, %k, %v $MASK scale = 0.5 $CAUSAL {dpc.ring} : (!q, !k, !v $MTYPE) -> (!o, !l)
-  %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do $MASK scale = 0.5 $CAUSAL {dpc.ring} : (!q, !k, !v, !o, !l, !o $MTYPE) -> (!q, !k, !v)
-  return %o, %dq, %dk, %dv : !o, !q, !k, !v
+func.func @forward(%q: !q {dpc.role = "input"}, %k: !k {dpc.role = "input"}, %v: !v {dpc.role = "input"}, %do: !o {dpc.role = "input"}, %m: !m {dpc.role = "input"}) -> ($TYPES) {
+  %o, %lse = dpc.attention %q, %k, %v $MASK scale = $SCALE $CAUSAL {dpc.ring} : (!q, !k, !v $MTYPE) -> (!o, !l)
+  %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do $MASK scale = $SCALE $CAUSAL {dpc.ring} : (!q, !k, !v, !o, !l, !o $MTYPE) -> (!q, !k, !v)
+  return $VALUES : $TYPES
 }
 )mlir";
 
@@ -46,12 +46,12 @@ int64_t countScores(ModuleOp module) {
   return count;
 }
 
-class RingAttention : public ::testing::TestWithParam<Ring> {};
-
-TEST_P(RingAttention, EqualsOneDevice) {
-  const Ring &ring = GetParam();
+/// The sharded program of `ring`, of the output alone or with its gradients.
+OwningOpRef<ModuleOp> programOf(const Ring &ring, const std::string &element,
+                                const std::string &scale,
+                                bool hasGradients = true) {
   bool isMasked = ring.maskRows > 0;
-  auto module = parse(
+  return parse(
       fillIn(kRing, {{"CP", std::to_string(ring.ranks)},
                      {"T", std::to_string(ring.length)},
                      {"POS", ring.positions},
@@ -59,7 +59,18 @@ TEST_P(RingAttention, EqualsOneDevice) {
                      {"M", std::to_string(std::max<int64_t>(ring.maskRows, 1))},
                      {"CAUSAL", ring.isCausal ? "causal" : ""},
                      {"MASK", isMasked ? "mask %m" : ""},
-                     {"MTYPE", isMasked ? ", !m" : ""}}));
+                     {"MTYPE", isMasked ? ", !m" : ""},
+                     {"E", element},
+                     {"SCALE", scale},
+                     {"VALUES", hasGradients ? "%o, %dq, %dk, %dv" : "%o"},
+                     {"TYPES", hasGradients ? "!o, !q, !k, !v" : "!o"}}));
+}
+
+class RingAttention : public ::testing::TestWithParam<Ring> {};
+
+TEST_P(RingAttention, EqualsOneDevice) {
+  const Ring &ring = GetParam();
+  auto module = programOf(ring, "f32", "0.5");
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 1e-11, ",dpc-expand-attention"), "");
   // Forward k and v, backward both again, and their gradients once more: home.
@@ -87,7 +98,39 @@ INSTANTIATE_TEST_SUITE_P(
                       Ring{3, 27, "{3, 9:cp}", true, 0, 3},
                       Ring{2, 8, "{2, 4:cp}", false, 0},
                       Ring{2, 6, "{2, 3:cp}", false, 1},
-                      Ring{2, 6, "{2, 3:cp}", true, 6}));
+                      // Masked, and with padding in every stripe.
+                      Ring{4, 8, "{2, 4:cp}", true, 1, 2},
+                      Ring{2, 6, "{2, 3:cp}", true, 6, 2},
+                      Ring{4, 18, "{3, 6:cp}", true, 0, 3}));
+
+class RingOfBf16 : public ::testing::TestWithParam<Ring> {};
+
+// With logits of up to 40, a score of eight digits would be off by 16 %.
+TEST_P(RingOfBf16, EqualsOneDevice) {
+  const Ring &ring = GetParam();
+  auto outputs = programOf(ring, "bf16", "20.0", /*hasGradients=*/false);
+  ASSERT_TRUE(outputs);
+  EXPECT_EQ(compareWithOneDevice(*outputs, 1e-2, ",dpc-expand-attention"), "");
+  auto module = programOf(ring, "bf16", "20.0");
+  ASSERT_TRUE(module);
+  // Rounding the output alone moves gradients by scale * 2^-9.
+  EXPECT_EQ(compareWithOneDevice(*module, 1e-1, ",dpc-expand-attention"), "");
+  // Sums travel as they are, keys and values as they came.
+  int64_t wide = 0, narrow = 0;
+  module->walk([&](RingShiftOp shift) {
+    bool isWide = shift.getResult().getType().getElementType().isF32();
+    ++(isWide ? wide : narrow);
+  });
+  EXPECT_EQ(wide, 2 * ring.ranks);
+  EXPECT_EQ(narrow, 4 * (ring.ranks - 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, RingOfBf16,
+                         ::testing::Values(Ring{4, 32, "{cp}", false, 0},
+                                           Ring{4, 32, "{2, 16:cp}", true, 0},
+                                           Ring{3, 7, "{cp}", true, 0},
+                                           Ring{4, 32, "{cp}", false, 1},
+                                           Ring{3, 7, "{cp}", false, 7}));
 
 } // namespace
 } // namespace dpc::test
