@@ -45,6 +45,7 @@ bool canJoin(AllReduceOp a, AllReduceOp b) {
   return a.getKind() == b.getKind() && a.getAxes() == b.getAxes() &&
          phaseKey(a) == phaseKey(b) &&
          a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
+         a->getAttr(kCompressAttr) == b->getAttr(kCompressAttr) &&
          getElementTypeOrSelf(a.getInputs()[0]) ==
              getElementTypeOrSelf(b.getInputs()[0]);
 }

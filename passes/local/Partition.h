@@ -23,8 +23,10 @@ namespace dpc {
 /// Emits local data movement; reshapes of reshapes collapse.
 class LocalEmitter {
 public:
-  LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh)
-      : builder(builder), loc(loc), mesh(mesh) {}
+  /// `compression`: `dpc.compress` of the collectives, or null.
+  LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh,
+               mlir::Attribute compression = {})
+      : builder(builder), loc(loc), mesh(mesh), compression(compression) {}
 
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
@@ -52,9 +54,17 @@ private:
                    int64_t position, llvm::ArrayRef<int64_t> axes,
                    int64_t joined);
 
+  /// Marks a collective that brings parts together or adds them up. Its operand
+  /// had its padding masked.
+  template <typename Op> Op marked(Op op);
+  /// `value` of `step.before` without what its padding holds, which would get
+  /// into the scales of a code.
+  mlir::Value maskForCodes(const ReshardStep &step, mlir::Value value);
+
   mlir::OpBuilder &builder;
   mlir::Location loc;
   MeshAttr mesh;
+  mlir::Attribute compression;
 };
 
 /// Clones one sharded function into its local form.
@@ -79,7 +89,7 @@ private:
   mlir::Value mask(mlir::Value sharded, double fill);
   /// Emits planned steps after accumulating where the value is made.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
-                        mlir::Location loc);
+                        mlir::Location loc, mlir::Attribute compression = {});
 
   mlir::func::FuncOp sharded;
   mlir::func::FuncOp step;

@@ -152,6 +152,23 @@ static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
   return sizes;
 }
 
+template <typename Op> Op LocalEmitter::marked(Op op) {
+  if (compression)
+    op->setAttr(kCompressAttr, compression);
+  return op;
+}
+
+Value LocalEmitter::maskForCodes(const ReshardStep &step, Value value) {
+  if (!compression || !step.before.hasPadding())
+    return value;
+  auto element = cast<RankedTensorType>(value.getType()).getElementType();
+  RankedTensorType global =
+      getSharded(step.before.globalShape(), element, step.before.toAttr());
+  value = reshape(value, localType(global).getShape());
+  return MaskOp::create(builder, loc, value.getType(), value,
+                        builder.getF64FloatAttr(0), TypeAttr::get(global));
+}
+
 Value LocalEmitter::emit(const ReshardStep &step, Value value) {
   ArrayAttr axes = axisNames(step.axes);
   SmallVector<int64_t> sizes = factorSizes(step.before);
@@ -161,21 +178,23 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
     return AccumulateOp::create(builder, loc, value.getType(), step.reduction,
                                 value);
   case ReshardStepKind::allReduce:
-    return AllReduceOp::create(builder, loc, value.getType(), step.reduction,
-                               value, axes)
+    value = maskForCodes(step, value);
+    return marked(AllReduceOp::create(builder, loc, value.getType(),
+                                      step.reduction, value, axes))
         .getResult(0);
   case ReshardStepKind::allGather: {
+    value = maskForCodes(step, value);
     SmallVector<int64_t> shape{numPieces(mesh, step.axes)};
     llvm::append_range(shape, shapeOf(value));
-    value =
-        AllGatherOp::create(builder, loc, typeLike(value, shape), value, axes);
+    value = marked(
+        AllGatherOp::create(builder, loc, typeLike(value, shape), value, axes));
     return join(value, sizes, step.source, step.axes, goal[step.source]);
   }
   case ReshardStepKind::reduceScatter:
-    value = split(value, sizes, step.target, step.axes);
-    return ReduceScatterOp::create(builder, loc,
-                                   typeLike(value, shapeOf(value).drop_front()),
-                                   step.reduction, value, axes);
+    value = split(maskForCodes(step, value), sizes, step.target, step.axes);
+    return marked(ReduceScatterOp::create(
+        builder, loc, typeLike(value, shapeOf(value).drop_front()),
+        step.reduction, value, axes));
   case ReshardStepKind::rankSlice:
     value = split(value, sizes, step.target, step.axes);
     return RankSliceOp::create(builder, loc,
@@ -190,8 +209,8 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
 }
 
 Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
-                             Location loc) {
-  LocalEmitter emitter(builder, loc, mesh);
+                             Location loc, Attribute compression) {
+  LocalEmitter emitter(builder, loc, mesh, compression);
   for (const ReshardStep &step : steps) {
     if (step.kind != ReshardStepKind::accumulate) {
       local = emitter.emit(step, local);
@@ -222,7 +241,8 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   if (!steps)
     return op.emitError("cannot reshard ")
            << op.getX().getType() << " to " << type << ": " << why;
-  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc());
+  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc(),
+                          op->getAttr(kCompressAttr));
   LocalEmitter emitter(builder, op.getLoc(), mesh);
   mapping.map(op.getResult(),
               emitter.reshape(local, localType(type).getShape()));

@@ -34,6 +34,9 @@
 
 namespace dpc {
 
+/// On a reshard and its collectives: how what they send is compressed, "int8".
+inline constexpr llvm::StringLiteral kCompressAttr = "dpc.compress";
+
 /// What a step of a plan does; see the file comment.
 enum class ReshardStepKind {
   accumulate,

@@ -16,8 +16,8 @@ static double bytesOf(Value value) {
 
 ProgramEvaluator::ProgramEvaluator(ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   int64_t bucketBytes)
-    : program(program), cluster(cluster), bucketBytes(bucketBytes) {
+                                   const ShardDegrees &common)
+    : program(program), cluster(cluster), common(common) {
   func::FuncOp func = findProgram(program);
   sumUpArguments(func);
   sumUp(func);
@@ -124,8 +124,7 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
       why = d.str();
     return success();
   });
-  ShardDegrees degrees = degreesOf(strategy, sums.globalBatch);
-  degrees.bucketBytes = bucketBytes;
+  ShardDegrees degrees = degreesOf(strategy, sums.globalBatch, common);
   auto module = lowerForStrategy(program, cluster, degrees);
   if (failed(module)) {
     evaluation.rejected = why.empty() ? "cannot be compiled" : why;

@@ -13,9 +13,9 @@ namespace dpc {
 class ProgramEvaluator : public cost::Evaluator {
 public:
   /// `program` holds @train_step or @forward and must outlive the evaluator.
-  /// `bucketBytes` is ShardDegrees'.
+  /// `common` as for degreesOf.
   ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
-                   int64_t bucketBytes = ShardDegrees().bucketBytes);
+                   const ShardDegrees &common = {});
 
   cost::ModelTotals totals() override { return sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
@@ -24,7 +24,7 @@ public:
 private:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
-  int64_t bucketBytes;
+  ShardDegrees common; ///< What no strategy says.
   cost::ModelTotals sums;
   bool hasCopies = false;    ///< The model computes with copies of parameters.
   double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.

@@ -15,9 +15,9 @@
 using namespace mlir;
 using namespace dpc;
 
-ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
-                            int64_t globalBatch) {
-  ShardDegrees degrees;
+ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
+                            const ShardDegrees &common) {
+  ShardDegrees degrees = common;
   degrees.dp = strategy.dp;
   degrees.tp = strategy.tp;
   degrees.sp = strategy.sp;
@@ -49,7 +49,8 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
          "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
          "dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) +
-         "},dpc-form-kernels,dpc-offload,dpc-verify-local";
+         "},dpc-compress-collectives,dpc-form-kernels,dpc-offload,"
+         "dpc-verify-local";
 }
 
 func::FuncOp dpc::findStep(ModuleOp module) {

@@ -19,7 +19,9 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
 /// The degrees of a strategy. Micro-batches: the data-parallel rank's share of
 /// the batch, cut into pieces of `strategy.microBatch` samples (0 = one piece).
-ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch);
+/// What no strategy says (buckets, compression) is that of `common`.
+ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
+                       const ShardDegrees &common);
 
 /// Clones `program` (a module with @train_step or @forward without encodings)
 /// and lowers it for one strategy: shard, partition, form kernels. The result

@@ -28,6 +28,11 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
   }
   if (!zeroAxes.empty())
     zero = degrees.zero;
+  Builder builder(facts.func->getContext());
+  if (!degrees.compressGradients.empty())
+    gradientCompression = builder.getStringAttr(degrees.compressGradients);
+  if (!degrees.compressWeights.empty())
+    weightCompression = builder.getStringAttr(degrees.compressWeights);
   for (const MeshAxis &axis : choices.axes)
     solvedAxes.push_back(*mesh.findAxis(axis.name));
 }
@@ -266,6 +271,8 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
     op->setAttr(attr::kPhase, phase);
   if (atUse)
     op->setAttr(attr::kAtUse, builder.getUnitAttr());
+  if (atUse && weightCompression)
+    op->setAttr(kCompressAttr, weightCompression);
   // What makes less of a value happens where that is made, before it travels;
   // what makes more of it, at every stage that reads it.
   Operation *producer = value.getDefiningOp();
@@ -292,11 +299,17 @@ void Assigner::reshardGradient(OpBuilder &builder, Value gradient,
     ShardingSpec scattered = target;
     scattered.partial.push_back({*mbAxis, *pending});
     Value shard = reshard(builder, gradient, scattered, phase);
+    compressReduction(gradient, shard);
     Value done = reshard(builder, shard, target, phase);
     reshards[{gradient, {target.toAttr(), Attribute()}}] = done;
     return;
   }
-  reshard(builder, gradient, target, phase);
+  compressReduction(gradient, reshard(builder, gradient, target, phase));
+}
+
+void Assigner::compressReduction(Value gradient, Value reduced) {
+  if (gradientCompression && reduced != gradient)
+    reduced.getDefiningOp()->setAttr(kCompressAttr, gradientCompression);
 }
 
 void Assigner::apply(Operation *op, const OpPlan &plan) {

@@ -37,6 +37,8 @@ private:
   llvm::SmallVector<int64_t, 2> dataAxes, zeroAxes, solvedAxes;
   std::optional<int64_t> mbAxis;
   int64_t zero = 0;
+  /// `dpc.compress` of reshards, or null.
+  mlir::Attribute gradientCompression, weightCompression;
 
   /// By value, target sharding, and for parameters gathered at use the phase.
   llvm::DenseMap<
@@ -72,6 +74,7 @@ private:
   void findParameterGradients();
   void reshardGradient(mlir::OpBuilder &builder, mlir::Value gradient,
                        mlir::BlockArgument parameter, mlir::Attribute phase);
+  void compressReduction(mlir::Value gradient, mlir::Value reduced);
   void assignReturn(mlir::func::ReturnOp op);
 
   // Sums of gradients.

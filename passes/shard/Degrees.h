@@ -79,6 +79,10 @@ struct ShardDegrees {
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;
 
+  /// How reductions of gradients, and gathers of ZeRO-3's parameters, are
+  /// compressed: "int8", or empty for not at all.
+  std::string compressGradients = {}, compressWeights = {};
+
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
 };

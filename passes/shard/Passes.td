@@ -40,6 +40,10 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
            "ZeRO splits over so many of the dp ranks; 1 = all of them.">,
     Option<"pp", "pp", "int64_t", "1", "Pipeline stages.">,
     Option<"vpp", "vpp", "int64_t", "1", "Model chunks per stage.">,
+    Option<"compressGradients", "compress-gradients", "std::string", "\"\"",
+           "int8: mark reductions of gradients.">,
+    Option<"compressWeights", "compress-weights", "std::string", "\"\"",
+           "int8: mark gathers of ZeRO-3's parameters.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
            "cluster.json or local:N; local:(dp * cp * tp) when empty.">,
   ];

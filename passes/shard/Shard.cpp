@@ -66,6 +66,8 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
     degrees.tpGrid.assign(tpGrid.begin(), tpGrid.end());
     degrees.hybridShard = hybridShard;
     degrees.ep = ep;
+    degrees.compressGradients = compressGradients;
+    degrees.compressWeights = compressWeights;
     if (cpKind != "ring" && cpKind != "ulysses") {
       func.emitError("cp-kind=") << cpKind << "; expected ring or ulysses";
       return std::nullopt;

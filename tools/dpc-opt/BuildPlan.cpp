@@ -70,6 +70,27 @@ std::optional<rt::Plan> PlanBuilder::build(ModuleOp program,
   return std::move(draft->plan);
 }
 
+ShardDegrees commonDegrees(const CompileOptions &options) {
+  ShardDegrees common;
+  common.bucketBytes = options.bucketMb << 20;
+  common.compressGradients = options.compressGradients;
+  common.compressWeights = options.compressWeights;
+  return common;
+}
+
+double compressionOf(const ShardDegrees &degrees) {
+  // An int8 code is off by 1/254 of the largest of its block: once for every
+  // rank that adds to a gradient and once for the sum.
+  double rounding = 0;
+  if (!degrees.compressGradients.empty())
+    rounding += static_cast<double>(degrees.dp * degrees.cp + 1) / 254;
+  // Weights that are off by as much change all that is computed with them,
+  // about as bf16 would.
+  if (!degrees.compressWeights.empty())
+    rounding += 0.1;
+  return rounding;
+}
+
 std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
                                                     const ShardDegrees &degrees,
                                                     const fs::path &dir) const {

@@ -18,6 +18,12 @@ namespace dpc {
 /// optimizer as `options` say where it `trains`.
 std::string graphPipeline(const CompileOptions &options, bool trains);
 
+/// What options fix for every strategy.
+ShardDegrees commonDegrees(const CompileOptions &options);
+
+/// What compressed collectives round, for PlanInFolder.
+double compressionOf(const ShardDegrees &degrees);
+
 /// What plans of one command have in common.
 struct PlanBuilder {
   const CompileOptions &options;

@@ -99,6 +99,7 @@ private:
   void dump(StringRef phase, ModuleOp module);
 
   std::optional<cost::SearchResult> search();
+  std::string refusedCompression(const ShardDegrees &degrees);
   bool writePlan(const cost::SearchResult &result, const fs::path &dir);
   ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
   std::optional<rt::Plan> buildPlan(const ShardDegrees &degrees,
@@ -290,14 +291,41 @@ void Compiler::listParameters() {
     for (auto name : names.getAsRange<StringAttr>())
       reportContext.frozen.push_back(name.getValue().str());
   reportContext.model = options.model;
+  if (!options.compressGradients.empty())
+    reportContext.remarks.push_back("approximate: gradients travel as " +
+                                    options.compressGradients +
+                                    " (--compress-gradients)");
+  if (!options.compressWeights.empty())
+    reportContext.remarks.push_back("approximate: gathered weights travel as " +
+                                    options.compressWeights +
+                                    " (--compress-weights)");
 }
 
 //===----------------------------------------------------------------------===//
 // Search and plan
 //===----------------------------------------------------------------------===//
 
+/// Why nothing would be compressed that the user wants compressed, or "".
+std::string Compiler::refusedCompression(const ShardDegrees &degrees) {
+  const std::string &gradients = degrees.compressGradients;
+  bool trains = static_cast<bool>(program->lookupSymbol(kTrainStepFunction));
+  if (!gradients.empty() && !trains)
+    return "--compress-gradients=" + gradients +
+           ": inference has no gradients; it is accepted for training";
+  if (!gradients.empty() && degrees.dp * degrees.cp == 1)
+    return "--compress-gradients=" + gradients +
+           ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
+           "with dp=N or cp=N in --strategy";
+  if (!degrees.compressWeights.empty() && degrees.zero != 3)
+    return "--compress-weights=" + degrees.compressWeights +
+           ": with zero=" + std::to_string(degrees.zero) +
+           " no weights are gathered; it is accepted with zero=3 in "
+           "--strategy";
+  return "";
+}
+
 std::optional<cost::SearchResult> Compiler::search() {
-  ProgramEvaluator evaluator(*program, cluster, options.bucketMb << 20);
+  ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
   cost::SearchOptions search;
   search.space = cost::spaceFor(evaluator.totals(), cluster);
   search.top = options.top;
@@ -358,15 +386,16 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
 }
 
 ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
-  ShardDegrees degrees =
-      degreesOf(result.candidates.front().strategy, result.totals.globalBatch);
-  degrees.bucketBytes = options.bucketMb << 20;
-  return degrees;
+  return degreesOf(result.candidates.front().strategy,
+                   result.totals.globalBatch, commonDegrees(options));
 }
 
 bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
-  plan = buildPlan(degreesOfWinner(result), dir);
+  ShardDegrees degrees = degreesOfWinner(result);
+  if (std::string why = refusedCompression(degrees); !why.empty())
+    return fail(why);
+  plan = buildPlan(degrees, dir);
   if (!plan)
     return fail("the plan could not be built");
   rt::Status status = rt::writePlan(*plan, dir.string());
@@ -443,8 +472,9 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &degrees,
   verdict.cannotBeChecked = true;
   verdict.why = "the program cannot be compiled";
   if (one)
-    verdict = verifyAgainstOneDevice({*ranks, ranksDir.string()},
-                                     {*one, oneDir.string()}, options.init);
+    verdict = verifyAgainstOneDevice(
+        {*ranks, ranksDir.string(), compressionOf(degrees)},
+        {*one, oneDir.string()}, options.init);
   fs::remove_all(oneDir, code);
   if (!plan)
     fs::remove_all(ranksDir, code);

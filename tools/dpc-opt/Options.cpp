@@ -114,7 +114,7 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
 }
 
-void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+void addPlanOptions(CLI::App &app, CompileOptions &o) {
   const char *group = "Strategy";
   app.add_option("--cluster", o.cluster,
                  "cluster.json, or local:N for N ranks on this machine")
@@ -134,6 +134,18 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->check(positive())
       ->capture_default_str()
       ->group(group);
+  app.add_option("--compress-gradients", o.compressGradients,
+                 "Approximate: gradients travel as int8 with a scale per 256")
+      ->check(CLI::IsMember({"int8"}))
+      ->group(group);
+  app.add_option("--compress-weights", o.compressWeights,
+                 "Approximate: zero=3 gathers weights as int8")
+      ->check(CLI::IsMember({"int8"}))
+      ->group(group);
+}
+
+void addSearchOptions(CLI::App &app, CompileOptions &o) {
+  const char *group = "Strategy";
   app.add_option("--objective", o.objective, "throughput, memory or latency")
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))
       ->capture_default_str()
@@ -149,7 +161,10 @@ void addPlanOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Measure this machine and write a device file; with a MODEL, "
                  "use it")
       ->group(group);
-  group = "Output";
+}
+
+void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  const char *group = "Output";
   app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
       ->group(group);
   app.add_option("--emit", raw.emit,
@@ -257,7 +272,9 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
              "dialect: see dpc-opt --help-passes.");
   addModelOptions(app, options, raw);
   addTrainOptions(app, options, raw);
-  addPlanOptions(app, options, raw);
+  addPlanOptions(app, options);
+  addSearchOptions(app, options);
+  addOutputOptions(app, options, raw);
   try {
     app.parse(argc, argv);
     finish(options, raw);

@@ -22,6 +22,7 @@ struct CompileOptions {
   int64_t globalBatch = 0;
   int64_t microBatch = 0;
   int64_t bucketMb = 25;
+  std::string compressGradients, compressWeights; ///< "" or "int8".
   std::vector<std::string> frozen, trainable;
 
   std::string train; ///< "", "adamw" or "sgd".

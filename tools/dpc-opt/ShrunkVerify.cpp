@@ -139,8 +139,8 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const cost::Cluster &cluster, const fs::path &dir,
                      PhaseObserver observer) {
   ShardDegrees degrees =
-      degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch);
-  degrees.bucketBytes = builder.options.bucketMb << 20;
+      degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
+                commonDegrees(builder.options));
   Verdict verdict;
   verdict.cannotBeChecked = true;
   fs::path ranksDir = dir / "shrunk", oneDir = dir / "shrunk-one-device";
@@ -155,7 +155,8 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
   if (!plan || !one)
     verdict.why = "the shrunk model cannot be compiled";
   else
-    verdict = compareTwice({*plan, ranksDir.string()}, {*one, oneDir.string()});
+    verdict = compareTwice({*plan, ranksDir.string(), compressionOf(degrees)},
+                           {*one, oneDir.string()});
   fs::remove_all(ranksDir, code);
   fs::remove_all(oneDir, code);
   return verdict;
