@@ -96,14 +96,11 @@ Status checkConv(const Plan &plan, const ConvOp &op) {
   const Operand &written = operands[op.kind == ConvKind::GradInput    ? 0
                                     : op.kind == ConvKind::GradFilter ? 1
                                                                       : 2];
-  const Buffer &out = plan.buffers[written.id];
-  for (const Operand &one : operands) {
-    const Buffer &in = plan.buffers[one.id];
-    if (&one != &written && in.offset < out.offset + out.bytes &&
-        out.offset < in.offset + in.bytes)
+  for (const Operand &one : operands)
+    if (&one != &written &&
+        mayOverlap(plan, wholeOf(plan, one.id), wholeOf(plan, written.id)))
       return Status::invalid(std::string(one.name) + " overlaps " +
                              written.name + ", which is written");
-  }
   return Status::success();
 }
 

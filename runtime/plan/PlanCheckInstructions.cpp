@@ -60,8 +60,9 @@ public:
                     op.transA ? op.m : op.k, op.lda, op.strideA, op.stride2A));
     DPC_TRY(operand("b", op, op.b, op.bOffset, op.transB ? op.n : op.k,
                     op.transB ? op.k : op.n, op.ldb, op.strideB, op.stride2B));
-    return operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
-                   op.stride2C);
+    DPC_TRY(operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
+                    op.stride2C));
+    return productApart(op);
   }
 
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
@@ -74,6 +75,13 @@ public:
       DPC_TRY(buffer("buffers", id));
       DPC_TRY(reducible(id));
     }
+    for (size_t i = 0; i < op.buffers.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (mayOverlap(plan, wholeOf(plan, op.buffers[i]),
+                       wholeOf(plan, op.buffers[j])))
+          return Status::invalid(
+              "buffers lists " + std::to_string(op.buffers[j]) + " and " +
+              std::to_string(op.buffers[i]) + ", which share bytes");
     return Status::success();
   }
   /// What leaves the device's memory or comes into it.
@@ -126,8 +134,8 @@ public:
       return bad("bytes", op.bytes, "at least 0");
     DPC_TRY(range("in_offset", op.in, op.inOffset, op.bytes));
     DPC_TRY(range("out_offset", op.out, op.outOffset, op.bytes));
-    return disjoint(op.in, op.inOffset, op.bytes, op.out, op.outOffset,
-                    op.bytes);
+    return disjoint({op.in, op.inOffset, op.bytes},
+                    {op.out, op.outOffset, op.bytes});
   }
   Status operator()(const FillOp &op) const {
     DPC_TRY(buffer("buffer", op.buffer));
@@ -189,25 +197,9 @@ private:
                            ", which cannot be reduced");
   }
 
-  /// The bytes of two parts of buffers never meet. Frames of different chunks
-  /// are apart; what lies in the arena may not be where a frame is.
-  Status disjoint(int a, int64_t aOffset, int64_t aBytes, int b,
-                  int64_t bOffset, int64_t bBytes) const {
-    const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
-    bool areApart =
-        first.frame != second.frame && first.frame >= 0 && second.frame >= 0;
-    auto rangeOf = [&](const Buffer &buffer, int64_t offset, int64_t bytes) {
-      int64_t begin = buffer.offset + offset;
-      if (buffer.frame < 0 || first.frame == second.frame)
-        return std::pair(begin, begin + bytes);
-      const Frame &frame = plan.frames[buffer.frame];
-      return std::pair(frame.offset, frame.offset + frame.bytes * frame.count);
-    };
-    auto [from, fromEnd] = rangeOf(first, aOffset, aBytes);
-    auto [to, toEnd] = rangeOf(second, bOffset, bBytes);
-    if (!areApart && from < toEnd && to < fromEnd)
-      return Status::invalid("in and out overlap");
-    return Status::success();
+  Status disjoint(const BufferPart &in, const BufferPart &out) const {
+    return mayOverlap(plan, in, out) ? Status::invalid("in and out overlap")
+                                     : Status::success();
   }
 
   /// out = in * inFactor / outFactor, in elements of one type.
@@ -221,8 +213,7 @@ private:
                              " elements, out " + std::to_string(elements(out)) +
                              ", which does not fit a group of " +
                              std::to_string(std::max(inFactor, outFactor)));
-    return disjoint(in, 0, plan.buffers[in].bytes, out, 0,
-                    plan.buffers[out].bytes);
+    return disjoint(wholeOf(plan, in), wholeOf(plan, out));
   }
 
   template <typename Op> Status message(const Op &op) const {
@@ -276,6 +267,35 @@ private:
                              " times " + std::string(nameOf(b)) + " into " +
                              std::string(nameOf(c)));
     return Status::success();
+  }
+
+  /// A product is written while its factors are read.
+  Status productApart(const MatmulOp &op) const {
+    if (op.m == 0 || op.n == 0 || op.batch == 0 || op.batch2 == 0)
+      return Status::success();
+    auto partOf = [&](int id, int64_t offset, int64_t rows, int64_t cols,
+                      int64_t ld, int64_t stride, int64_t stride2) {
+      if (rows == 0 || cols == 0)
+        return BufferPart{id, 0, 0};
+      int64_t count = (op.batch - 1) * stride + (op.batch2 - 1) * stride2 +
+                      (rows - 1) * ld + cols;
+      int64_t size = sizeOf(plan.buffers[id].dtype);
+      return BufferPart{id, offset * size, count * size};
+    };
+    BufferPart c =
+        partOf(op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC, op.stride2C);
+    auto isApart = [&](const char *name, const BufferPart &factor) {
+      return mayOverlap(plan, factor, c)
+                 ? Status::invalid(std::string(name) +
+                                   " overlaps c, which is written")
+                 : Status::success();
+    };
+    DPC_TRY(isApart("a", partOf(op.a, op.aOffset, op.transA ? op.k : op.m,
+                                op.transA ? op.m : op.k, op.lda, op.strideA,
+                                op.stride2A)));
+    return isApart("b", partOf(op.b, op.bOffset, op.transB ? op.n : op.k,
+                               op.transB ? op.k : op.n, op.ldb, op.strideB,
+                               op.stride2B));
   }
 
   /// The last element that a matrix operand touches lies in its buffer.
@@ -467,6 +487,25 @@ Status checkSchedule(const Plan &plan) {
 }
 
 } // namespace
+
+bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b) {
+  const Buffer &first = plan.buffers[a.buffer],
+               &second = plan.buffers[b.buffer];
+  bool haveFrames = first.frame >= 0 && second.frame >= 0;
+  if (a.bytes == 0 || b.bytes == 0 || first.space != second.space ||
+      (haveFrames && first.frame != second.frame))
+    return false;
+  auto rangeOf = [&](const Buffer &buffer, const BufferPart &part) {
+    int64_t begin = buffer.offset + part.offset;
+    if (buffer.frame < 0 || haveFrames)
+      return std::pair(begin, begin + part.bytes);
+    const Frame &frame = plan.frames[buffer.frame];
+    return std::pair(frame.offset, frame.offset + frame.bytes * frame.count);
+  };
+  auto [from, fromEnd] = rangeOf(first, a);
+  auto [to, toEnd] = rangeOf(second, b);
+  return from < toEnd && to < fromEnd;
+}
 
 Status checkInstructions(const Plan &plan) {
   for (const auto &[phase, instructions] : plan.phases)

@@ -2,54 +2,91 @@
 #include "runtime/plan/QueueOrder.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
+#include <optional>
 
 namespace dpc::rt {
 
 namespace {
 
-/// Which bytes of a buffer were written since it last came to life, as
-/// disjoint ranges (begin to end).
+/// Which bytes of a buffer were written since it last came to life, and for
+/// which micro-batch.
 class Coverage {
 public:
-  void clear() { ranges.clear(); }
-  void add(int64_t begin, int64_t end) {
-    auto it = ranges.lower_bound(begin);
-    if (it != ranges.begin() && std::prev(it)->second >= begin)
-      --it;
-    while (it != ranges.end() && it->first <= end) {
-      begin = std::min(begin, it->first);
-      end = std::max(end, it->second);
-      it = ranges.erase(it);
-    }
-    ranges[begin] = end;
+  void clear() { pieces.clear(); }
+  void add(int64_t begin, int64_t end, int64_t writer) {
+    if (begin == end)
+      return;
+    cutAt(begin);
+    cutAt(end);
+    pieces.erase(pieces.lower_bound(begin), pieces.lower_bound(end));
+    pieces[begin] = {end, writer};
   }
   bool contains(int64_t begin, int64_t end) const {
-    auto it = ranges.upper_bound(begin);
-    return it != ranges.begin() && std::prev(it)->second >= end;
+    for (auto it = pieceAt(begin); begin < end; ++it) {
+      if (it == pieces.end() || it->first > begin)
+        return false;
+      begin = it->second.end;
+    }
+    return true;
+  }
+  /// Who wrote bytes of a range that is contained, and is none of `known`.
+  std::optional<int64_t> stranger(int64_t begin, int64_t end,
+                                  std::initializer_list<int64_t> known) const {
+    for (auto it = pieceAt(begin); it != pieces.end() && it->first < end; ++it)
+      if (std::find(known.begin(), known.end(), it->second.writer) ==
+          known.end())
+        return it->second.writer;
+    return std::nullopt;
   }
 
 private:
-  std::map<int64_t, int64_t> ranges;
+  struct Piece {
+    int64_t end, writer;
+  };
+  using Pieces = std::map<int64_t, Piece>; // by begin
+
+  /// The piece around `offset`, or the next one.
+  Pieces::const_iterator pieceAt(int64_t offset) const {
+    auto it = pieces.upper_bound(offset);
+    if (it != pieces.begin() && std::prev(it)->second.end > offset)
+      --it;
+    return it;
+  }
+  void cutAt(int64_t offset) {
+    auto it = pieces.lower_bound(offset);
+    if (it == pieces.begin() || (--it)->second.end <= offset)
+      return;
+    pieces[offset] = it->second;
+    it->second.end = offset;
+  }
+
+  Pieces pieces;
 };
+
+/// The writer of what belongs to no micro-batch: it was there before the step
+/// or comes from setup or update.
+constexpr int64_t kNoMicroBatch = -1;
 
 /// Walks one rank's schedule in order.
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
-      : plan(plan), placed(placed), order(placed), written(placed.size()),
-        writer(placed.size(), 0) {
+      : plan(plan), placed(placed), order(placed), written(placed.size()) {
     for (size_t place = 0; place < placed.size(); ++place) {
       const Buffer &buffer = plan.buffers[placed.bufferAt(place)];
       if (isPersistent(buffer.kind)) // never in a frame
-        written[rootPlace(buffer.id, {})].add(buffer.offset,
-                                              buffer.offset + buffer.bytes);
+        written[rootPlace(buffer.id, {})].add(
+            buffer.offset, buffer.offset + buffer.bytes, kNoMicroBatch);
     }
   }
 
   Status run(const std::vector<ScheduleEntry> &schedule) {
     for (const ScheduleEntry &entry : schedule) {
       const auto &instructions = plan.phases.at(entry.phase);
+      PhaseKind kind = PhaseName::parse(entry.phase, plan.mesh)->kind;
+      isLoop = kind != PhaseKind::Setup && kind != PhaseKind::Update;
       for (size_t i = 0; i < instructions.size(); ++i)
         if (Status status = step(instructions[i], entry); !status.ok())
           return Status(status.code(), placeOf(plan, entry.phase, i) + ": " +
@@ -74,7 +111,7 @@ private:
   Status step(const Instruction &instruction, const ScheduleEntry &entry) {
     Accesses accesses = accessesOf(instruction, plan);
     for (int id : accesses.reads)
-      DPC_TRY(read(id, entry));
+      DPC_TRY(read(id, entry, accesses));
     Status status;
     order.step(instruction, accesses, entry.slots,
                [&](const QueueOrder::Conflict &conflict) {
@@ -86,18 +123,44 @@ private:
     return status;
   }
 
-  Status read(int id, const ScheduleEntry &entry) const {
+  Status read(int id, const ScheduleEntry &entry,
+              const Accesses &accesses) const {
     if (!holds(id, entry.slots))
       return Status::invalid("reads " + describeBuffer(id) +
                              ", which is not written before or whose bytes "
                              "another buffer took");
-    int64_t made = writer[rootPlace(id, entry.slots)];
-    if (plan.buffers[id].frame >= 0 && made != entry.microBatch)
-      return Status::invalid(
-          "reads " + describeBuffer(id) + " of micro-batch " +
-          std::to_string(entry.microBatch) + ", but its slot was given to " +
-          "micro-batch " + std::to_string(made));
-    return Status::success();
+    const Buffer &buffer = plan.buffers[id];
+    bool inFrame = buffer.frame >= 0;
+    // Elsewhere, a value of another micro-batch is what a sum goes on with.
+    if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
+                     isWrittenToo(buffer, accesses)))
+      return Status::success();
+    const Coverage &coverage = written[rootPlace(id, entry.slots)];
+    int64_t end = buffer.offset + buffer.bytes;
+    auto other = inFrame
+                     ? coverage.stranger(buffer.offset, end, {entry.microBatch})
+                     : coverage.stranger(buffer.offset, end,
+                                         {entry.microBatch, kNoMicroBatch});
+    if (!other)
+      return Status::success();
+    std::string whose =
+        *other == kNoMicroBatch ? "none" : std::to_string(*other);
+    return Status::invalid("reads " + describeBuffer(id) + " of micro-batch " +
+                           std::to_string(entry.microBatch) + ", but " +
+                           (inFrame
+                                ? "its slot was given to micro-batch " + whose
+                                : "micro-batch " + whose + " wrote it since"));
+  }
+
+  /// Whether the instruction that reads `buffer` also writes all of it.
+  bool isWrittenToo(const Buffer &buffer, const Accesses &accesses) const {
+    return std::any_of(
+        accesses.writes.begin(), accesses.writes.end(), [&](int id) {
+          const Buffer &out = plan.buffers[id];
+          return rootOf(plan, id) == rootOf(plan, buffer.id) &&
+                 out.offset <= buffer.offset &&
+                 buffer.offset + buffer.bytes <= out.offset + out.bytes;
+        });
   }
 
   void write(int id, const ScheduleEntry &entry) {
@@ -106,10 +169,8 @@ private:
       if (int other = placed.rootOfPlace(place); other != root)
         written[other].clear();
     const Buffer &buffer = plan.buffers[id];
-    if (buffer.frame >= 0 && writer[root] != entry.microBatch)
-      written[root].clear();
-    writer[root] = entry.microBatch;
-    written[root].add(buffer.offset, buffer.offset + buffer.bytes);
+    written[root].add(buffer.offset, buffer.offset + buffer.bytes,
+                      isLoop ? entry.microBatch : kNoMicroBatch);
   }
 
   std::string describeBuffer(int id) const {
@@ -126,8 +187,8 @@ private:
   const Plan &plan;
   const PlacedBuffers &placed;
   QueueOrder order;
+  bool isLoop = false;           ///< of the entry at hand
   std::vector<Coverage> written; ///< by place of the root
-  std::vector<int64_t> writer;   ///< micro-batch, by place of the root
 };
 
 Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {

@@ -39,6 +39,20 @@ int64_t checkedElements(const std::vector<int64_t> &shape);
 /// Whether `text` may be a C symbol.
 bool isIdentifier(const std::string &text);
 
+/// Some bytes of a buffer.
+struct BufferPart {
+  int buffer = -1;
+  int64_t offset = 0, bytes = 0; ///< from the buffer's start
+};
+/// All bytes of a buffer.
+inline BufferPart wholeOf(const Plan &plan, int buffer) {
+  return {buffer, 0, plan.buffers[buffer].bytes};
+}
+/// Whether two parts of one stage's memory may have a byte in common. Buffers
+/// of one frame are in the same slot in any entry; a frame may be in any of its
+/// slots for what lies in the arena; different frames are apart.
+bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b);
+
 /// The id of the buffer that owns the bytes of `buffer`.
 inline int rootOf(const Plan &plan, int buffer) {
   int parent = plan.buffers[buffer].viewOf;

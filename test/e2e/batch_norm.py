@@ -17,13 +17,12 @@ class BatchNorm(unittest.TestCase):
         self.folder = scratch.__enter__()
         self.addCleanup(scratch.__exit__, None, None, None)
 
-    def compile(self, strategy, ranks, *words):
+    def compile(self, strategy, ranks, *words, train=("--train=sgd", "--momentum=0.9")):
         """Compiles into self.folder/STRATEGY; returns the folder and the remarks of its report."""
         plan = os.path.join(self.folder, strategy)
         optimizer = ORACLE["optimizer"]
         e2e.must([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), f"--cluster=local:{ranks}", "--global-batch=8",
-                  f"--strategy={strategy}", "-o", plan, "--train=sgd", f"--lr={optimizer['lr']}", "--momentum=0.9",
-                  "--clip-grad-norm=1", *words])
+                  f"--strategy={strategy}", "-o", plan, *train, f"--lr={optimizer['lr']}", "--clip-grad-norm=1", *words])
         return plan, " ".join(e2e.read_report(plan)["remarks"])
 
     def test_running_means_move(self):
@@ -48,6 +47,16 @@ class BatchNorm(unittest.TestCase):
             plan, remarks = self.compile(strategy, ranks, "--verify=on")
             self.assertIn("statistics over each of 2 micro-batches", remarks)
             self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full")
+
+    def test_convolutions_read_kept_activations(self):
+        """What a chunk keeps lies in a frame, what it computes beside it: such plans are valid, and right."""
+        rows = []
+        for strategy, ranks in (("dp=2,micro_batch=2", 2), ("dp=2,pp=2,vpp=2,micro_batch=2", 4)):
+            plan, _ = self.compile(strategy, ranks, "--verify=off", train=("--train=adamw",))
+            e2e.must([e2e.tool("dpc-run"), plan, f"--batches={MODEL}/batches", "--steps=1", "--poison", f"--metrics={plan}.jsonl"])
+            rows += e2e.read_metrics(f"{plan}.jsonl")
+        for value in ("loss", "grad_norm"):
+            self.assertLess(abs(rows[1][value] / rows[0][value] - 1), TOLERANCE, value)
 
     def test_micro_batches_of_unlike_size_are_refused(self):
         done = e2e.call([e2e.tool("dpc-opt"), e2e.model("resnet-tiny"), "--cluster=local:1", "--global-batch=8",

@@ -69,6 +69,63 @@ TEST(Ledger, SkipsMessagesWithoutAPeer) {
   EXPECT_EQ(ledgerText(plan, 1).find("tag=4"), std::string::npos);
 }
 
+/// A convolution in place of stage 1's product y b.
+void conv(Plan &p) {
+  MatmulOp product = op<MatmulOp>(p, "s1.forward", 1);
+  ConvOp conv;
+  conv.x = product.a;
+  conv.w = product.b;
+  conv.y = product.c;
+  conv.xShape = {product.m, 1, 3};
+  conv.wShape = {2, 1, 3};
+  conv.yShape = {product.m, 2, 1};
+  conv.strides = conv.dilations = {1};
+  conv.pads = {0, 0};
+  at(p, "s1.forward", 1).op = conv;
+}
+
+/// What lies at the same offset, but of a frame and of the arena, is apart.
+TEST(PlanStages, ConvolutionInAFrame) {
+  Plan plan = twoStages(2, 2);
+  conv(plan);
+  std::swap(plan.buffers[9].offset, plan.buffers[10].offset);
+  ASSERT_EQ(plan.buffers[10].offset, plan.buffers[6].offset);
+  EXPECT_EQ(validatePlan(plan, "p").message(), "");
+}
+
+/// A value of another micro-batch is found where a buffer has several views.
+TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
+  Plan plan = twoStages(1, 2);
+  int part[2];
+  int whole = test::addBuffer(plan, "whole", BufferKind::Workspace, {32},
+                              DType::F32, 1);
+  for (int i : {0, 1}) {
+    part[i] = test::addBuffer(plan, "part", BufferKind::Workspace, {16},
+                              DType::F32, 1);
+    plan.buffers[part[i]].viewOf = whole;
+    plan.buffers[part[i]].offset = plan.buffers[whole].offset + 64 * i;
+  }
+  auto fill = [&](const char *phase, int buffer) {
+    plan.phases[phase].push_back(
+        {Queue::Compute, {}, -1, "", 0, FillOp{buffer, 0}});
+  };
+  auto copy = [&](int in, int out) {
+    plan.phases["s1.backward"].push_back(
+        {Queue::Compute, {}, -1, "", 0, CopyOp{in, out, 0, 0, 64}});
+  };
+  fill("s1.forward", part[0]);
+  fill("s1.backward", part[1]);
+  copy(part[1], part[0]);
+  EXPECT_EQ(validatePlan(plan, "p").message(), "");
+  plan.phases["s1.backward"].pop_back();
+  copy(part[0], part[1]);
+  std::string error = validatePlan(plan, "p").message();
+  EXPECT_NE(error.find("reads buffer 14 \"part\" of micro-batch 0, but "
+                       "micro-batch 1 wrote it since"),
+            std::string::npos)
+      << error;
+}
+
 class StageMutation : public testing::TestWithParam<Mutation> {};
 
 TEST_P(StageMutation, IsRefused) {
@@ -151,6 +208,23 @@ const Mutation kStageMutations[] = {
          std::swap(p.schedule[rank][3].slots, p.schedule[rank][4].slots);
      },
      "its slot was given to"},
+    {"outOfFrame",
+     [](Plan &p) {
+       p.buffers[10].frame = -1;
+       p.buffers[10].offset = p.arenaBytes[1];
+       p.arenaBytes[1] += 64;
+     },
+     "s1.backward[0] (matmul): reads buffer 10 \"z\" of micro-batch 0, but "
+     "micro-batch 1 wrote it since"},
+    {"convOverFrame",
+     [](Plan &p) {
+       conv(p);
+       p.buffers[6].offset = p.frames[1].offset;
+     },
+     "s1.forward[1] (conv): w overlaps y, which is written"},
+    {"productOverFrame",
+     [](Plan &p) { p.buffers[6].offset = p.frames[1].offset; },
+     "s1.forward[1] (matmul): b overlaps c, which is written"},
     {"sendUnordered", [](Plan &p) { at(p, "s0.forward", 1).waits = {}; },
      "s0.forward[1] (matmul): touches buffer 4 \"y\" while the comm queue "
      "reads"},
@@ -179,6 +253,11 @@ const Mutation kStageMutations[] = {
      [](Plan &p) {
        // Stage 0 wants the gradient before it sends what it is a gradient of.
        auto &forward = p.phases["s0.forward"], &back = p.phases["s0.backward"];
+       Frame &frame = p.frames[0];
+       p.buffers[5].frame = 0;
+       p.buffers[5].offset = frame.bytes;
+       frame.bytes += 64;
+       p.arenaBytes[0] += 64 * frame.count;
        forward.insert(forward.begin(), back.front());
        back.erase(back.begin());
      },

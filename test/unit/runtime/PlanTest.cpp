@@ -210,7 +210,7 @@ const Mutation kHeaderMutations[] = {
     {"viewOf", [](Plan &p) { p.buffers[4].viewOf = 99; }, "view_of is 99"},
     {"viewOutside", [](Plan &p) { p.buffers[4].viewOf = 0; },
      "outside buffer 0"},
-    {"persistentOverlap", [](Plan &p) { p.buffers[4].offset = 0; },
+    {"persistentOverlap", [](Plan &p) { p.buffers[3].offset = 64; },
      "persists, but shares bytes"},
     {"tensorName", [](Plan &p) { p.tensors[1].name = "w"; }, "used twice"},
     {"tensorBuffer", [](Plan &p) { p.tensors[0].buffer = 77; },
@@ -302,6 +302,33 @@ const Mutation kInstructionMutations[] = {
      "compute is f64"},
     {"matmulAlpha",
      [](Plan &p) { op<MatmulOp>(p, "forward", 1).alpha = INFINITY; }, "alpha"},
+    {"matmulCOverA",
+     [](Plan &p) {
+       auto &product = op<MatmulOp>(p, "update", 2);
+       product.c = product.b;
+     },
+     "update[2] (matmul): b overlaps c, which is written"},
+    {"matmulCInA",
+     [](Plan &p) {
+       auto &product = op<MatmulOp>(p, "update", 2);
+       product.c = product.a;
+       product.cOffset = 7;
+     },
+     "update[2] (matmul): a overlaps c, which is written"},
+    {"reduceTwice",
+     [](Plan &p) {
+       auto &buffers = op<AllReduceOp>(p, "update", 0).buffers;
+       buffers.push_back(buffers.front());
+     },
+     "update[0] (all_reduce): buffers lists 5 and 5, which share bytes"},
+    {"reduceViews",
+     [](Plan &p) {
+       int view = addBuffer(p, "view", BufferKind::Gradient, {2, 2});
+       p.buffers[view].viewOf = 5;
+       p.buffers[view].offset = p.buffers[5].offset + 16;
+       op<AllReduceOp>(p, "update", 0).buffers.push_back(view);
+     },
+     "update[0] (all_reduce): buffers lists 5 and 11, which share bytes"},
     {"reduceGroup", [](Plan &p) { op<AllReduceOp>(p, "update", 0).group = 1; },
      "group is 1"},
     {"reduceBuffers",
@@ -361,7 +388,7 @@ const Mutation kFlowMutations[] = {
     {"neverWritten",
      [](Plan &p) { p.phases["setup"].erase(p.phases["setup"].begin()); },
      "reads buffer 5 \"w.grad\", which is not written before"},
-    {"bytesTaken", [](Plan &p) { p.buffers[4].offset = p.buffers[5].offset; },
+    {"bytesTaken", [](Plan &p) { p.buffers[3].offset = p.buffers[6].offset; },
      "whose bytes another buffer took"},
     {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
      "update[0] (all_reduce): touches buffer 5"},
@@ -369,8 +396,7 @@ const Mutation kFlowMutations[] = {
      "no event orders them"},
     {"orderDiffers",
      [](Plan &p) {
-       for (int mb : {0, 1})
-         p.schedule[1].push_back({"backward", mb, {}});
+       p.schedule[1].push_back({"backward", 1, {}});
        p.schedule[1].push_back({"update", 0, {}});
      },
      "rank 1 would wait for ever"},
