@@ -127,17 +127,21 @@ std::vector<Table> forwardOnly(const std::vector<Table> &tables) {
 }
 
 int64_t mostAlive(const Table &table, int64_t chunk) {
+  std::vector<int64_t> left; // by micro-batch, entries to come
+  for (const ScheduleStep &step : table)
+    if (step.chunk == chunk) {
+      left.resize(std::max<size_t>(left.size(), step.microBatch + 1));
+      ++left[step.microBatch];
+    }
+  std::vector<bool> isAlive(left.size());
   int64_t alive = 0, most = 0;
-  for (size_t i = 0; i < table.size(); ++i) {
-    if (table[i].chunk != chunk)
+  for (const ScheduleStep &step : table) {
+    if (step.chunk != chunk)
       continue;
-    auto isSame = [&](const ScheduleStep &step) {
-      return step.chunk == chunk && step.microBatch == table[i].microBatch;
-    };
-    auto here = table.begin() + static_cast<std::ptrdiff_t>(i);
-    alive += std::none_of(table.begin(), here, isSame);
+    alive += !isAlive[step.microBatch];
+    isAlive[step.microBatch] = true;
     most = std::max(most, alive);
-    alive -= std::none_of(here + 1, table.end(), isSame);
+    alive -= --left[step.microBatch] == 0;
   }
   return most;
 }

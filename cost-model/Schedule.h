@@ -81,7 +81,7 @@ std::vector<std::vector<ScheduleStep>>
 forwardOnly(const std::vector<std::vector<ScheduleStep>> &tables);
 
 /// Most micro-batches of `chunk` that are between their first and their last
-/// entry of `table` at once: the slots its frame needs.
+/// entry of `table` at once: the slots its frame needs. Linear in the table.
 int64_t mostAlive(const std::vector<ScheduleStep> &table, int64_t chunk);
 
 /// Seconds of one micro-batch.

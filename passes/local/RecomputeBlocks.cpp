@@ -1,7 +1,8 @@
 //===- RecomputeBlocks.cpp - Where blocks of full recomputation end -------===//
 //
 // The forward ops in order are cut into blocks; kept is what crosses a
-// cut. With w micro-batches under way the cuts minimize
+// cut. With w micro-batches alive at once (from their forward phase to the last
+// that reads what it kept) the cuts minimize
 //
 //   w * (bytes that cross cuts) + max over blocks (bytes inside that backward
 //   reads)
@@ -12,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Recompute.h"
+#include "passes/local/ScheduleTable.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -21,8 +23,8 @@ namespace {
 /// Finds the cuts of one run that take the least memory.
 class BlockCuts {
 public:
-  BlockCuts(const Run &run, int64_t underWay)
-      : run(run), size(run.ops.size()), underWay(underWay) {}
+  BlockCuts(const Run &run, int64_t alive)
+      : run(run), size(run.ops.size()), alive(alive) {}
 
   /// Positions of cuts, rising, without the run's begin and end.
   SmallVector<size_t> find();
@@ -37,7 +39,7 @@ private:
 
   const Run &run;
   size_t size;
-  int64_t underWay;
+  int64_t alive;
   /// Where a cut may be, with the run's begin and end.
   SmallVector<size_t> positions;
 };
@@ -117,7 +119,7 @@ SmallVector<size_t> BlockCuts::find() {
     std::optional<Layout> layout = best(limit);
     if (!layout)
       break;
-    int64_t bytes = underWay * layout->crossing + layout->largest;
+    int64_t bytes = alive * layout->crossing + layout->largest;
     if (!found || bytes < least) {
       least = bytes;
       found = std::move(layout);
@@ -126,36 +128,27 @@ SmallVector<size_t> BlockCuts::find() {
   return found ? found->cuts : SmallVector<size_t>();
 }
 
-/// Most micro-batches of one chunk that are under way at once, and whether
-/// there is a schedule that says so.
-static std::optional<int64_t> microBatchesUnderWay(func::FuncOp func) {
-  auto schedule = func->getAttrOfType<DenseI64ArrayAttr>("dpc.schedule");
-  if (!schedule)
-    return std::nullopt;
-  ArrayRef<int64_t> entries = schedule.asArrayRef();
-  DenseMap<int64_t, int64_t> alive;
-  int64_t most = 1;
-  for (size_t i = 0; i + 2 < entries.size(); i += 3) {
-    int64_t &count = alive[entries[i + 1]];
-    count += entries[i] == 1 ? 1 : entries[i] == 2 ? -1 : 0;
-    most = std::max(most, count);
-  }
-  return most;
+/// Micro-batches of the run's chunk that are alive at once under `table`; 1
+/// without one.
+static int64_t aliveIn(const Run &run,
+                       const std::vector<cost::ScheduleStep> &table) {
+  auto chunk = run.ops.front()->getAttrOfType<IntegerAttr>(attr::kChunk);
+  return std::max<int64_t>(1,
+                           cost::mostAlive(table, chunk ? chunk.getInt() : 0));
 }
 
 DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward,
                                  func::FuncOp func) {
   DenseSet<Value> kept;
-  std::optional<int64_t> underWay = microBatchesUnderWay(func);
-  bool pipelined = underWay.has_value();
+  std::vector<cost::ScheduleStep> table = tableOf(func);
   for (const Run &run : forward.runs) {
-    SmallVector<size_t> cuts = BlockCuts(run, underWay.value_or(1)).find();
+    SmallVector<size_t> cuts = BlockCuts(run, aliveIn(run, table)).find();
     bool lastRun = &run == &forward.runs.back();
     size_t lastBlock = cuts.empty() ? 0 : cuts.back();
     for (const Made &made : run.values) {
       bool atCut = llvm::any_of(
           cuts, [&](size_t cut) { return made.at < cut && cut <= made.last; });
-      bool inLastBlock = !pipelined && lastRun && made.at >= lastBlock;
+      bool inLastBlock = table.empty() && lastRun && made.at >= lastBlock;
       if (atCut || (inLastBlock && made.crosses))
         kept.insert(made.value);
     }

@@ -21,8 +21,8 @@
 #include "passes/local/SplitStages.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+#include "passes/local/ScheduleTable.h"
 
-#include "cost-model/Schedule.h"
 #include "ir/StageMarks.h"
 
 using namespace mlir;
@@ -450,6 +450,16 @@ void markWeightPhase(func::FuncOp step) {
       weight.insert(&op);
   for (Operation *op : weight)
     op->setAttr(attr::kPhase, StringAttr::get(op->getContext(), "weight"));
+}
+
+std::vector<cost::ScheduleStep> tableOf(func::FuncOp step) {
+  std::vector<cost::ScheduleStep> table;
+  if (auto triples = step->getAttrOfType<DenseI64ArrayAttr>(attr::kSchedule))
+    for (ArrayRef<int64_t> left = triples; left.size() >= 3;
+         left = left.drop_front(3))
+      table.push_back(
+          {static_cast<cost::SchedulePhase>(left[0]), left[1], left[2]});
+  return table;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,6 @@
 //===- PipelineTime.cpp - A step of several stages ------------------------===//
 #include "cost-model/Schedule.h"
+#include "passes/local/ScheduleTable.h"
 #include "passes/search/StepQueues.h"
 
 using namespace mlir;
@@ -268,19 +269,13 @@ StepTime Pipeline::run() {
 }
 
 std::vector<cost::ScheduleStep> dpc::scheduleOf(func::FuncOp step) {
-  std::vector<cost::ScheduleStep> table;
-  auto triples = step->getAttrOfType<DenseI64ArrayAttr>(attr::kSchedule);
-  if (!triples) {
-    for (int64_t i = 0; i < microBatchesOf(step); ++i)
-      for (SchedulePhase phase :
-           {SchedulePhase::Forward, SchedulePhase::Backward})
-        table.push_back({phase, 0, i});
+  std::vector<cost::ScheduleStep> table = tableOf(step);
+  if (!table.empty())
     return table;
-  }
-  ArrayRef<int64_t> values = triples.asArrayRef();
-  for (size_t i = 0; i + 2 < values.size(); i += 3)
-    table.push_back(
-        {static_cast<SchedulePhase>(values[i]), values[i + 1], values[i + 2]});
+  for (int64_t i = 0; i < microBatchesOf(step); ++i)
+    for (SchedulePhase phase :
+         {SchedulePhase::Forward, SchedulePhase::Backward})
+      table.push_back({phase, 0, i});
   return table;
 }
 

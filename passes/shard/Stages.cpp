@@ -203,9 +203,10 @@ void Marker::markGradients() {
     std::optional<int64_t> first;
     for (Value operand : op.getOperands()) {
       Operation *producer = operand.getDefiningOp();
-      std::optional<int64_t> stage = producer ? stageOf(producer) : first;
-      auto made = producer ? producer->getAttrOfType<StringAttr>(attr::kPhase)
-                           : StringAttr();
+      if (!producer)
+        continue;
+      std::optional<int64_t> stage = stageOf(producer);
+      auto made = producer->getAttrOfType<StringAttr>(attr::kPhase);
       if (stage && made && made.getValue() == "backward")
         first = std::min(first.value_or(*stage), *stage);
     }

@@ -109,3 +109,42 @@ func.func @zero_bubble(%x: !x {dpc.role = "input", dpc.global = !gx}, %w: !row {
   %dw = dpc.binary add %d, %all2 {dpc.phase = "weight"} : (!w, !w) -> !w
   return %y, %dx, %dw : !x, !x, !w
 }
+
+// A cut behind x1 keeps 48 columns per micro-batch and halves what is inside,
+// 2 x 64 columns. It is worth that when one is alive, as under 1F1B in the last
+// stage, but not when two are: under zb-h1 until the weight phase.
+
+// FULL-LABEL: func.func @one_alive
+// FULL-NOT: dpc.binary add {{.*}}dpc.recompute
+// FULL-LABEL: func.func @two_alive
+// FULL: dpc.binary add {{.*}}dpc.recompute
+
+!x48 = tensor<8x48xf32>
+!u = tensor<48x64xf32>
+!v = tensor<64x48xf32>
+!gx48 = tensor<8x48xf32, #dpc.sharding<#dpc.mesh<pp=2>, [{}, {}]>>
+!gh = tensor<8x64xf32, #dpc.sharding<#dpc.mesh<pp=2>, [{}, {}]>>
+!gu = tensor<48x64xf32, #dpc.sharding<#dpc.mesh<pp=2>, [{}, {}]>>
+!gv = tensor<64x48xf32, #dpc.sharding<#dpc.mesh<pp=2>, [{}, {}]>>
+func.func @one_alive(%x: !x48 {dpc.role = "input", dpc.global = !gx48}, %u: !u {dpc.role = "parameter", dpc.global = !gu}, %v: !v {dpc.role = "parameter", dpc.global = !gv}, %d: !h {dpc.role = "input", dpc.global = !gh}) -> (!x48 {dpc.global = !gx48}, !h {dpc.global = !gh}) attributes {dpc.mesh = #dpc.mesh<pp=2>, dpc.stage = 1 : i64, dpc.schedule = array<i64: 1, 0, 0, 2, 0, 0, 1, 0, 1, 2, 0, 1>} {
+  %h1 = dpc.matmul %x, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p1 = dpc.matmul %h1, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x1 = dpc.binary add %x, %p1 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %h2 = dpc.matmul %x1, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p2 = dpc.matmul %h2, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x2 = dpc.binary add %x1, %p2 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %d2 = dpc.binary mul %d, %h2 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %d1 = dpc.binary mul %d2, %h1 {dpc.phase = "backward"} : (!h, !h) -> !h
+  return %x2, %d1 : !x48, !h
+}
+func.func @two_alive(%x: !x48 {dpc.role = "input", dpc.global = !gx48}, %u: !u {dpc.role = "parameter", dpc.global = !gu}, %v: !v {dpc.role = "parameter", dpc.global = !gv}, %d: !h {dpc.role = "input", dpc.global = !gh}) -> (!x48 {dpc.global = !gx48}, !h {dpc.global = !gh}) attributes {dpc.mesh = #dpc.mesh<pp=2>, dpc.stage = 1 : i64, dpc.schedule = array<i64: 1, 0, 0, 2, 0, 0, 1, 0, 1, 2, 0, 1, 3, 0, 0, 3, 0, 1>} {
+  %h1 = dpc.matmul %x, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p1 = dpc.matmul %h1, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x1 = dpc.binary add %x, %p1 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %h2 = dpc.matmul %x1, %u {dpc.phase = "forward"} : (!x48, !u) -> !h
+  %p2 = dpc.matmul %h2, %v {dpc.phase = "forward"} : (!h, !v) -> !x48
+  %x2 = dpc.binary add %x1, %p2 {dpc.phase = "forward"} : (!x48, !x48) -> !x48
+  %d2 = dpc.binary mul %d, %h2 {dpc.phase = "backward"} : (!h, !h) -> !h
+  %d1 = dpc.binary mul %d2, %h1 {dpc.phase = "backward"} : (!h, !h) -> !h
+  return %x2, %d1 : !x48, !h
+}

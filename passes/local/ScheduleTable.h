@@ -1,0 +1,17 @@
+//===- ScheduleTable.h - The schedule of a stage's function -----*- C++ -*-===//
+#ifndef DPC_PASSES_LOCAL_SCHEDULETABLE_H
+#define DPC_PASSES_LOCAL_SCHEDULETABLE_H
+
+#include "cost-model/Schedule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dpc {
+
+/// What the rank stage of `step` runs, in order: the triples of its
+/// `dpc.schedule`, empty without pipeline stages.
+std::vector<cost::ScheduleStep> tableOf(mlir::func::FuncOp step);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_LOCAL_SCHEDULETABLE_H
