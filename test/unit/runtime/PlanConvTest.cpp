@@ -36,6 +36,26 @@ TEST(PlanConv, IsWrittenAndReadAgain) {
   EXPECT_EQ(planToJson(*again), text);
 }
 
+// y begins where w does, but in the slots of a frame behind everything else.
+TEST(PlanConv, OffsetsInFramesAreNotThoseOfTheArena) {
+  Plan plan = leastSquares(2, 2);
+  const ConvOp op = conv(plan);
+  Buffer &y = plan.buffers[op.y];
+  y.frame = 0;
+  y.offset = plan.buffers[op.w].offset;
+  plan.frames = {{0, 0, 0, 64, 2, plan.arenaBytes[0]}};
+  plan.arenaBytes[0] += 2 * 64;
+  for (auto &schedule : plan.schedule)
+    for (ScheduleEntry &entry : schedule)
+      if (entry.phase == "forward" || entry.phase == "backward")
+        entry.slots = {{0, entry.microBatch}};
+  EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
+  // Nor is the frame where w is.
+  plan.frames[0].offset = 0;
+  EXPECT_NE(validatePlan(plan, "plan.json").message().find("overlaps"),
+            std::string::npos);
+}
+
 /// Changes one thing of a valid plan, which must be refused with a message that
 /// names it.
 struct Mutation {
