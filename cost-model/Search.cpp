@@ -533,6 +533,9 @@ std::string StrategySearch::bindingConstraint() const {
       slowest = i;
     }
   }
+  if (winner.transferSeconds > most)
+    return winner.diskBytes > 0 ? "transfers to disk"
+                                : "transfers to host memory";
   return "communication over " + cluster.levels[slowest].name;
 }
 

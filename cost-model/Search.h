@@ -35,12 +35,13 @@ struct Evaluation {
   /// then meaningless.
   std::string rejected;
   double stepSeconds = 0;
-  double computeSeconds = 0; ///< Of one rank, within stepSeconds.
-  double exposedCommunicationSeconds = 0;
-  double bubbleFraction = 0; ///< Idle share of the step, mean over stages.
-  MemoryBreakdown memory;    ///< Of the fullest rank's device, at its peak.
-  double hostBytes = 0;      ///< Offloaded, of the fullest rank.
-  double diskBytes = 0;      ///< Offloaded, of the fullest rank.
+  double computeSeconds = 0;              ///< Of one rank, within stepSeconds.
+  double exposedCommunicationSeconds = 0; ///< Transfers to host or disk, too.
+  double transferSeconds = 0; ///< Between memory spaces, hidden or not.
+  double bubbleFraction = 0;  ///< Idle share of the step, mean over stages.
+  MemoryBreakdown memory;     ///< Of the fullest rank's device, at its peak.
+  double hostBytes = 0;       ///< Offloaded, of the fullest rank.
+  double diskBytes = 0;       ///< Offloaded, of the fullest rank.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
   double flops = 0;                  ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
@@ -121,7 +122,7 @@ struct SearchResult {
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
   /// What limits the winner: "compute", "memory", "communication over LEVEL",
-  /// "launch overhead".
+  /// "transfers to host memory", "transfers to disk", "launch overhead".
   std::string bindingConstraint;
   ModelTotals totals;
   double memoryLimitBytes = 0;

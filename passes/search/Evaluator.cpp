@@ -135,6 +135,7 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   evaluation.stepSeconds = time.seconds;
   evaluation.computeSeconds = time.computeSeconds;
   evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;
+  evaluation.transferSeconds = time.transferSeconds;
   evaluation.bubbleFraction = time.bubbleFraction;
   evaluation.bytesPerLevel = time.bytesPerLevel;
   evaluation.flops = sums.flopsPerStep;

@@ -242,6 +242,8 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
                                          timeline.busySeconds[i]);
     idleOfAll += time.idleSeconds;
     double compute = stage.queues.computeSeconds;
+    result.transferSeconds =
+        std::max(result.transferSeconds, stage.queues.transferSeconds);
     if (compute > result.computeSeconds) {
       result.computeSeconds = compute;
       result.exposedCommunicationSeconds =

@@ -61,7 +61,8 @@ struct StageTime {
 struct StepTime {
   double seconds = 0;
   double computeSeconds = 0;
-  double exposedCommunicationSeconds = 0;
+  double exposedCommunicationSeconds = 0; ///< Transfers count as well.
+  double transferSeconds = 0; ///< Between memory spaces, hidden or not.
   /// Idle share of a step, mean over the stages.
   double bubbleFraction = 0;
   /// Sent by one rank per step, by level of the cluster.

@@ -29,6 +29,7 @@ public:
   void rebase();
 
   double computeSeconds = 0;         ///< Of all ops that ran.
+  double transferSeconds = 0;        ///< The same of the copy queue.
   std::vector<double> bytesPerLevel; ///< Sent.
 
   MeshAttr meshOfStep() const { return mesh; }
@@ -47,7 +48,7 @@ private:
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
-  void transfer(mlir::Operation *op);
+  void transfer(mlir::Operation *op, double times);
   double hostLink(mlir::Value argument) const;
 };
 

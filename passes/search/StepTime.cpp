@@ -140,14 +140,16 @@ double StepQueues::hostLink(Value argument) const {
                                       space && space.getValue() == "disk");
 }
 
-void StepQueues::transfer(Operation *op) {
+void StepQueues::transfer(Operation *op, double times) {
   auto store = dyn_cast<StoreOp>(op);
   Value moved = op->getOperand(0);
   copyFree = std::max(copyFree, computeFree);
   if (store)
     copyFree = std::max(copyFree, written.lookup(bufferRoot(moved)));
-  copyFree +=
+  double seconds =
       bytesOf(moved) / hostLink(store ? Value(store.getTarget()) : moved);
+  copyFree += seconds;
+  transferSeconds += seconds * times;
   if (!store)
     written[op->getResult(0)] = copyFree;
 }
@@ -166,7 +168,7 @@ void StepQueues::run(Operation *op, double times) {
   if (isa<SendOp, RecvOp>(op))
     return;
   if (isTransfer(op))
-    transfer(op);
+    transfer(op, times);
   else if (isCommunication(op))
     communicate(op, times);
   else
@@ -202,6 +204,7 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
   if (loopStart >= 0)
     result.seconds += (microBatches - 1) * std::max(0.0, loopEnd - loopStart);
   result.computeSeconds = queues.computeSeconds;
+  result.transferSeconds = queues.transferSeconds;
   result.exposedCommunicationSeconds =
       std::max(0.0, result.seconds - result.computeSeconds);
   result.bytesPerLevel = queues.bytesPerLevel;

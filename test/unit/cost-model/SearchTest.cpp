@@ -161,6 +161,8 @@ public:
                                   : evaluation.hostBytes) = here;
     here = 0;
     evaluation.stepSeconds += 10;
+    evaluation.exposedCommunicationSeconds += 10;
+    evaluation.transferSeconds = 10;
     return evaluation;
   }
   Bounds bound(const Strategy &strategy) override {
@@ -188,10 +190,25 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
   EXPECT_GT(result.candidates[0].evaluation.hostBytes, 0);
+  EXPECT_EQ(result.bindingConstraint, "memory");
 
   // What the user asks for is what is tried.
   options.request.offload = "none";
   EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
+}
+
+TEST(Search, TransfersCanBindTheStep) {
+  OffloadEvaluator evaluator;
+  evaluator.parameterBytes = 100; // there is room for all of it
+  SearchOptions options = optionsFor(4);
+  options.request.offload = "parameters";
+  EXPECT_EQ(
+      searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
+      "transfers to host memory");
+  options.request.offloadTo = "disk";
+  EXPECT_EQ(
+      searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
+      "transfers to disk");
 }
 
 TEST(Search, HostMemoryIsALimitToo) {
