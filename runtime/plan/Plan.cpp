@@ -1,6 +1,7 @@
 #include "runtime/plan/Plan.h"
 
 #include "runtime/plan/EnumNames.h"
+#include "runtime/plan/RankCells.h"
 
 #include <algorithm>
 #include <cassert>
@@ -182,13 +183,8 @@ const std::vector<int> &cellOf(const Group &group, int rank) {
 
 static int peerAt(const Group &group, int shift, bool wrap, int rank) {
   const std::vector<int> &cell = cellOf(group, rank);
-  int size = static_cast<int>(cell.size());
-  int peer = static_cast<int>(std::lower_bound(cell.begin(), cell.end(), rank) -
-                              cell.begin()) +
-             shift;
-  if (wrap)
-    peer = (peer % size + size) % size;
-  return peer < 0 || peer >= size ? -1 : cell[peer];
+  auto at = std::lower_bound(cell.begin(), cell.end(), rank);
+  return peerIn(cell, static_cast<int>(at - cell.begin()), shift, wrap);
 }
 int peerOf(const Group &group, const SendOp &op, int rank) {
   return peerAt(group, op.shift, op.wrap, rank);

@@ -451,20 +451,26 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return Status::success();
 }
 
+/// What an entry has to fit.
+struct PhaseNeeds {
+  int64_t stage;
+  std::set<int> frames;
+};
+
 Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
-                  const std::map<std::string, std::set<int>> &frames) {
-  auto needed = frames.find(entry.phase);
-  if (needed == frames.end())
+                  const std::map<std::string, PhaseNeeds> &phases) {
+  auto needs = phases.find(entry.phase);
+  if (needs == phases.end())
     return Status::invalid("phase is \"" + entry.phase +
                            "\", which the plan lacks");
-  if (PhaseName::parse(entry.phase, plan.mesh)->stage != stage)
+  if (needs->second.stage != stage)
     return Status::invalid("phase is \"" + entry.phase +
                            "\", the rank is of stage " + std::to_string(stage));
   if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
     return Status::invalid(
         "micro_batch is " + std::to_string(entry.microBatch) +
         ", the plan has " + std::to_string(plan.mesh.microBatches));
-  return checkSlots(plan, entry, stage, needed->second);
+  return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
 Status checkSchedule(const Plan &plan) {
@@ -472,13 +478,16 @@ Status checkSchedule(const Plan &plan) {
     return Status::invalid(
         "schedule has " + std::to_string(plan.schedule.size()) +
         " lists, the mesh has " + std::to_string(plan.ranks()) + " ranks");
-  std::map<std::string, std::set<int>> frames;
+  std::map<std::string, PhaseNeeds> phases;
   for (const auto &[phase, instructions] : plan.phases)
-    frames[phase] = framesOf(plan, phase);
-  for (size_t rank = 0; rank < plan.schedule.size(); ++rank)
-    for (size_t i = 0; i < plan.schedule[rank].size(); ++i) {
+    phases[phase] = {PhaseName::parse(phase, plan.mesh)->stage,
+                     framesOf(plan, phase)};
+  std::vector<int> first = firstWithSchedule(plan);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (size_t i = 0; first[rank] == rank && i < plan.schedule[rank].size();
+         ++i) {
       Status status = checkEntry(plan, plan.schedule[rank][i],
-                                 plan.mesh.stageOf(rank), frames);
+                                 plan.mesh.stageOf(rank), phases);
       if (!status.ok())
         return Status::invalid("schedule[" + std::to_string(rank) + "][" +
                                std::to_string(i) + "]: " + status.message());
@@ -487,6 +496,21 @@ Status checkSchedule(const Plan &plan) {
 }
 
 } // namespace
+
+std::vector<int> firstWithSchedule(const Plan &plan) {
+  std::vector<int> first;
+  std::vector<std::vector<int>> distinct(plan.mesh.stages());
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    auto &ofStage = distinct[plan.mesh.stageOf(rank)];
+    auto same = std::find_if(ofStage.begin(), ofStage.end(), [&](int other) {
+      return plan.schedule[other] == plan.schedule[rank];
+    });
+    if (same == ofStage.end())
+      same = ofStage.insert(same, rank);
+    first.push_back(*same);
+  }
+  return first;
+}
 
 bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b) {
   const Buffer &first = plan.buffers[a.buffer],

@@ -250,20 +250,15 @@ Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {
   return Status::success();
 }
 
-Status checkStage(const Plan &plan, int64_t stage) {
+Status checkStage(const Plan &plan, int64_t stage,
+                  const std::vector<int> &firstWithSchedule) {
   PlacedBuffers placed(plan, stage);
   DPC_TRY(checkPersistent(plan, placed));
-  // Most plans have one schedule for all ranks: walk each distinct one once.
-  std::vector<const std::vector<ScheduleEntry> *> done;
-  for (size_t rank = 0; rank < plan.schedule.size(); ++rank) {
-    const auto &schedule = plan.schedule[rank];
-    if (plan.mesh.stageOf(rank) != stage ||
-        std::any_of(done.begin(), done.end(),
-                    [&](const auto *other) { return *other == schedule; }))
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    if (firstWithSchedule[rank] != rank || plan.mesh.stageOf(rank) != stage)
       continue;
-    done.push_back(&schedule);
     Walk walk(plan, placed);
-    DPC_TRY(walk.run(schedule));
+    DPC_TRY(walk.run(plan.schedule[rank]));
     DPC_TRY(checkOutputs(plan, stage, walk));
   }
   return Status::success();
@@ -273,8 +268,9 @@ Status checkStage(const Plan &plan, int64_t stage) {
 
 Status checkLiveness(const Plan &plan) {
   DPC_TRY(checkFramesApart(plan));
+  std::vector<int> first = firstWithSchedule(plan);
   for (int64_t stage = 0; stage < plan.mesh.stages(); ++stage)
-    DPC_TRY(checkStage(plan, stage));
+    DPC_TRY(checkStage(plan, stage, first));
   return Status::success();
 }
 

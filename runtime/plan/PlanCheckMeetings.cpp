@@ -11,11 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/PlanChecks.h"
+#include "runtime/plan/RankCells.h"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 namespace dpc::rt {
 
@@ -23,6 +25,7 @@ namespace {
 
 /// One run of a collective or message by one rank.
 struct Meeting {
+  const OpVariant *op;
   const std::string *phase;
   size_t index;
   int64_t microBatch;
@@ -75,39 +78,32 @@ private:
 class Play {
 public:
   explicit Play(const Plan &plan)
-      : plan(plan), queues(plan.ranks()), next(plan.ranks(), 0) {
-    for (int64_t rank = 0; rank < plan.ranks(); ++rank)
-      for (const ScheduleEntry &entry : plan.schedule[rank]) {
-        const auto &instructions = plan.phases.at(entry.phase);
-        for (size_t i = 0; i < instructions.size(); ++i)
-          if (isCollective(instructions[i].op))
-            queues[rank].push_back({&entry.phase, i, entry.microBatch});
-      }
+      : plan(plan), cells(plan), first(firstWithSchedule(plan)),
+        queues(plan.ranks()), next(plan.ranks(), 0), arrived(plan.ranks(), -1) {
+    for (int rank = 0; rank < plan.ranks(); ++rank)
+      if (first[rank] == rank)
+        fillQueue(plan.schedule[rank], queues[rank]);
+    for (const Group &group : plan.groups)
+      for (const std::vector<int> &cell : group.members)
+        waiting[&cell] = 0;
   }
 
   Status run() {
-    std::deque<int> ready;
-    for (size_t rank = 0; rank < queues.size(); ++rank)
-      ready.push_back(static_cast<int>(rank));
+    for (int rank = 0; rank < plan.ranks(); ++rank)
+      ready.push_back(rank);
     while (!ready.empty()) {
       int rank = ready.front();
       ready.pop_front();
-      while (!isDone(rank)) {
-        std::vector<int> moved = advance(rank);
-        if (moved.empty())
-          break;
-        for (int other : moved)
-          if (other != rank)
-            ready.push_back(other);
-      }
+      while (!isDone(rank) && advance(rank))
+        ;
     }
-    int first = -1;
-    for (int rank = static_cast<int>(queues.size()) - 1; rank >= 0; --rank)
+    int late = -1;
+    for (int rank = static_cast<int>(next.size()) - 1; rank >= 0; --rank)
       if (!isDone(rank)) {
         DPC_TRY(checkSize(rank));
-        first = rank;
+        late = rank;
       }
-    return first < 0 ? checkReceived() : stuck(first);
+    return late < 0 ? checkReceived() : stuck(late);
   }
 
 private:
@@ -118,11 +114,22 @@ private:
     Meeting sent;
   };
 
-  bool isDone(int rank) const { return next[rank] >= queues[rank].size(); }
-  const Meeting &meetingOf(int rank) const { return queues[rank][next[rank]]; }
-  const OpVariant &opOf(const Meeting &meeting) const {
-    return plan.phases.at(*meeting.phase)[meeting.index].op;
+  void fillQueue(const std::vector<ScheduleEntry> &schedule,
+                 std::vector<Meeting> &queue) const {
+    for (const ScheduleEntry &entry : schedule) {
+      const auto &instructions = plan.phases.at(entry.phase);
+      for (size_t i = 0; i < instructions.size(); ++i)
+        if (isCollective(instructions[i].op))
+          queue.push_back(
+              {&instructions[i].op, &entry.phase, i, entry.microBatch});
+    }
   }
+
+  const std::vector<Meeting> &queueOf(int rank) const {
+    return queues[first[rank]];
+  }
+  bool isDone(int rank) const { return next[rank] >= queueOf(rank).size(); }
+  const Meeting &meetingOf(int rank) const { return queueOf(rank)[next[rank]]; }
   std::string describe(const Meeting &meeting) const {
     return placeOf(plan, *meeting.phase, meeting.index) +
            ofMicroBatch(meeting.microBatch);
@@ -150,12 +157,12 @@ private:
   /// Whether what a rank is stuck at is a message of another size than it
   /// expects.
   Status checkSize(int rank) const {
-    auto *recv = std::get_if<RecvOp>(&opOf(meetingOf(rank)));
+    auto *recv = std::get_if<RecvOp>(meetingOf(rank).op);
     if (!recv)
       return Status::success();
-    int peer = peerOf(plan.groups[recv->group], *recv, rank);
+    int peer = cells.peerOf(*recv, rank);
     auto it = inFlight.find(addressOfRecv(*recv, peer, rank));
-    if (it == inFlight.end() || it->second.empty())
+    if (it == inFlight.end())
       return Status::success();
     return Status::invalid(stuckHere(rank) + ": it expects " +
                            std::to_string(plan.buffers[recv->buffer].bytes) +
@@ -167,15 +174,15 @@ private:
   /// Why `rank` cannot go on.
   Status stuck(int rank) const {
     const Meeting &meeting = meetingOf(rank);
-    const OpVariant &op = opOf(meeting);
+    const OpVariant &op = *meeting.op;
     std::string text = stuckHere(rank);
     if (auto *recv = std::get_if<RecvOp>(&op)) {
-      int peer = peerOf(plan.groups[recv->group], *recv, rank);
+      int peer = cells.peerOf(*recv, rank);
       return Status::invalid(text + " for tag " + std::to_string(recv->tag) +
                              " from rank " + std::to_string(peer) + ": " +
                              whereIs(peer));
     }
-    for (int member : cellOf(plan.groups[groupOf(op)], rank))
+    for (int member : cells.cellOf(groupOf(op), rank))
       if (!isWith(rank, member))
         return Status::invalid(text + " (" +
                                Signature(plan).of(op, meeting.microBatch) +
@@ -184,16 +191,16 @@ private:
   }
 
   Status checkReceived() const {
-    for (const auto &[address, messages] : inFlight)
-      if (!messages.empty()) {
-        auto [group, from, to, tag] = address;
-        return Status::invalid(
-            describe(messages.front().sent) + ": the message from rank " +
-            std::to_string(from) + " to rank " + std::to_string(to) +
-            " with tag " + std::to_string(tag / plan.mesh.microBatches) + " (" +
-            std::to_string(messages.front().bytes) +
-            " bytes) is sent but never received");
-      }
+    if (!inFlight.empty()) {
+      const auto &[address, messages] = *inFlight.begin();
+      auto [group, from, to, tag] = address;
+      return Status::invalid(describe(messages.front().sent) +
+                             ": the message from rank " + std::to_string(from) +
+                             " to rank " + std::to_string(to) + " with tag " +
+                             std::to_string(tag / plan.mesh.microBatches) +
+                             " (" + std::to_string(messages.front().bytes) +
+                             " bytes) is sent but never received");
+    }
     return Status::success();
   }
 
@@ -202,54 +209,92 @@ private:
     if (isDone(member))
       return false;
     const Meeting &a = meetingOf(rank), &b = meetingOf(member);
-    const OpVariant &mine = opOf(a), &theirs = opOf(b);
-    if (&mine == &theirs) // ranks of one stage
+    if (a.op == b.op) // ranks of one stage
       return a.microBatch == b.microBatch;
     Signature signature(plan);
-    return groupOf(mine) == groupOf(theirs) &&
-           signature.of(mine, a.microBatch) ==
-               signature.of(theirs, b.microBatch);
+    return groupOf(*a.op) == groupOf(*b.op) &&
+           signature.of(*a.op, a.microBatch) ==
+               signature.of(*b.op, b.microBatch);
   }
 
-  /// Tries the next run of `rank`; returns the ranks that moved on or may.
-  std::vector<int> advance(int rank) {
-    const OpVariant &op = opOf(meetingOf(rank));
-    if (auto *send = std::get_if<SendOp>(&op)) {
-      int peer = peerOf(plan.groups[send->group], *send, rank);
-      const Meeting &sent = queues[rank][next[rank]];
-      Address address{send->group, rank, peer,
-                      messageTag(send->tag, plan.mesh, sent.microBatch)};
-      ++next[rank];
-      if (peer < 0)
-        return {rank};
-      inFlight[address].push_back({plan.buffers[send->buffer].bytes, sent});
-      return {rank, peer};
+  /// Tries the next run of `rank`; false when it waits for others. What others
+  /// may go on with is ready.
+  bool advance(int rank) {
+    const OpVariant &op = *meetingOf(rank).op;
+    if (auto *message = std::get_if<SendOp>(&op)) {
+      send(*message, rank);
+      return true;
     }
-    if (auto *recv = std::get_if<RecvOp>(&op)) {
-      int peer = peerOf(plan.groups[recv->group], *recv, rank);
-      if (peer >= 0) {
-        auto &messages = inFlight[addressOfRecv(*recv, peer, rank)];
-        if (messages.empty() ||
-            messages.front().bytes != plan.buffers[recv->buffer].bytes)
-          return {};
-        messages.pop_front();
-      }
-      ++next[rank];
-      return {rank};
+    if (auto *message = std::get_if<RecvOp>(&op))
+      return receive(*message, rank);
+    return meet(cells.cellOf(groupOf(op), rank), rank);
+  }
+
+  void send(const SendOp &op, int rank) {
+    const Meeting &sent = meetingOf(rank);
+    int peer = cells.peerOf(op, rank);
+    ++next[rank];
+    if (peer < 0)
+      return;
+    Address address{op.group, rank, peer,
+                    messageTag(op.tag, plan.mesh, sent.microBatch)};
+    inFlight[address].push_back({plan.buffers[op.buffer].bytes, sent});
+    ready.push_back(peer);
+  }
+
+  bool receive(const RecvOp &op, int rank) {
+    int peer = cells.peerOf(op, rank);
+    if (peer >= 0) {
+      auto it = inFlight.find(addressOfRecv(op, peer, rank));
+      if (it == inFlight.end() ||
+          it->second.front().bytes != plan.buffers[op.buffer].bytes)
+        return false;
+      it->second.pop_front();
+      if (it->second.empty())
+        inFlight.erase(it);
     }
-    std::vector<int> cell = cellOf(plan.groups[groupOf(op)], rank);
-    for (int member : cell)
+    ++next[rank];
+    return true;
+  }
+
+  /// The last of a cell to arrive sees whether all are at the same collective;
+  /// if not, none of them ever goes on.
+  bool meet(const std::vector<int> &cell, int rank) {
+    int64_t &here = waiting.at(&cell);
+    if (arrived[rank] != static_cast<int64_t>(next[rank])) {
+      arrived[rank] = static_cast<int64_t>(next[rank]);
+      ++here;
+    }
+    if (here < static_cast<int64_t>(cell.size()))
+      return false;
+    const Meeting *same = &meetingOf(rank);
+    for (int member : cell) {
+      const Meeting &other = meetingOf(member);
+      if (other.op == same->op && other.microBatch == same->microBatch)
+        continue;
       if (!isWith(rank, member))
-        return {};
-    for (int member : cell)
+        return false;
+      same = &other;
+    }
+    here = 0;
+    for (int member : cell) {
       ++next[member];
-    return cell;
+      if (member != rank)
+        ready.push_back(member);
+    }
+    return true;
   }
 
   const Plan &plan;
-  std::vector<std::vector<Meeting>> queues;
-  std::vector<size_t> next;
-  std::map<Address, std::deque<Message>> inFlight;
+  RankCells cells;
+  std::vector<int> first;                   ///< see firstWithSchedule()
+  std::vector<std::vector<Meeting>> queues; ///< of the first ranks
+  std::vector<size_t> next;                 ///< by rank, in its queue
+  std::vector<int64_t> arrived; ///< by rank, the run that `waiting` counts
+  /// How many of a cell are at a collective of it.
+  std::unordered_map<const std::vector<int> *, int64_t> waiting;
+  std::deque<int> ready;                           ///< ranks that may go on
+  std::map<Address, std::deque<Message>> inFlight; ///< none is empty
 };
 
 } // namespace

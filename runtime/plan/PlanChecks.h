@@ -29,6 +29,10 @@ Status checkLiveness(const Plan &plan);
 /// 6. Collectives and messages of all ranks meet.
 Status checkMeetings(const Plan &plan);
 
+/// By rank, the first rank of its stage with the same schedule: most plans have
+/// one schedule for all ranks of a stage, which has to be looked at once.
+std::vector<int> firstWithSchedule(const Plan &plan);
+
 /// "forward[12] (all_reduce)".
 std::string placeOf(const Plan &plan, const std::string &phase, size_t index);
 
