@@ -1,7 +1,10 @@
 #include "runtime/plan/Ledger.h"
 
+#include "runtime/plan/RankCells.h"
+
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace dpc::rt {
 
@@ -28,27 +31,54 @@ template <typename List> std::string joined(const List &list) {
   return text;
 }
 
+/// Lists of more ranks are shortened.
+constexpr size_t kShortList = 8;
+
+bool isRegular(const std::vector<int> &cell) {
+  for (size_t i = 2; i < cell.size(); ++i)
+    if (cell[i] - cell[i - 1] != cell[1] - cell[0])
+      return false;
+  return true;
+}
+
+/// Whether the ranks of a cell are said at the top of the file, not in a line.
+bool isListedAbove(const std::vector<int> &cell) {
+  return cell.size() > kShortList && !isRegular(cell);
+}
+
+std::string ranksText(const std::vector<int> &cell) {
+  if (cell.size() <= kShortList)
+    return " ranks=" + joined(cell);
+  std::string count = " count=" + std::to_string(cell.size());
+  if (!isRegular(cell))
+    return " ranks=above" + count;
+  return " ranks=" + std::to_string(cell.front()) + ".." +
+         std::to_string(cell.back()) +
+         " stride=" + std::to_string(cell[1] - cell[0]) + count;
+}
+
 /// What a line says of an op beyond its name, place and buffers.
 struct Details {
   const Plan &plan;
+  const RankCells &cells;
   int rank;
 
   std::string operator()(const SendOp &op) const {
-    return " to=" + std::to_string(peerOf(plan.groups[op.group], op, rank)) +
+    return " to=" + std::to_string(cells.peerOf(op, rank)) +
            " tag=" + std::to_string(op.tag);
   }
   std::string operator()(const RecvOp &op) const {
-    return " from=" + std::to_string(peerOf(plan.groups[op.group], op, rank)) +
+    return " from=" + std::to_string(cells.peerOf(op, rank)) +
            " tag=" + std::to_string(op.tag);
   }
   std::string operator()(const BroadcastOp &op) const {
-    const std::vector<int> &cell = cellOf(plan.groups[op.group], rank);
-    return " ranks=" + joined(cell) + " root=" + std::to_string(cell[op.root]);
+    const std::vector<int> &cell = cells.cellOf(op.group, rank);
+    return ranksText(cell) + " root=" + std::to_string(cell[op.root]);
   }
   template <typename Op> std::string operator()(const Op &op) const {
     std::string text;
     if constexpr (requires { op.group; })
-      text = " ranks=" + joined(cellOf(plan.groups[op.group], rank));
+      text = ranksText(cells.cellOf(op.group, rank));
     if constexpr (requires { op.kind; })
       text += " reduction=" + std::string(nameOf(op.kind));
     return text;
@@ -64,8 +94,8 @@ std::vector<int> buffersOf(const Plan &plan, const Instruction &instruction) {
   return ids;
 }
 
-std::string lineOf(const Plan &plan, int rank, const ScheduleEntry &entry,
-                   size_t index) {
+std::string lineOf(const Plan &plan, const RankCells &cells, int rank,
+                   const ScheduleEntry &entry, size_t index) {
   const Instruction &instruction = plan.phases.at(entry.phase)[index];
   const Group &group = plan.groups[groupOf(instruction.op)];
   std::vector<int> ids = buffersOf(plan, instruction);
@@ -76,26 +106,51 @@ std::string lineOf(const Plan &plan, int rank, const ScheduleEntry &entry,
          "] micro_batch=" + std::to_string(entry.microBatch) + " " +
          std::string(opName(instruction.op)) +
          " group=" + std::to_string(group.id) + "(" + joined(group.axes) + ")" +
-         std::visit(Details{plan, rank}, instruction.op) +
+         std::visit(Details{plan, cells, rank}, instruction.op) +
          " bytes=" + joined(bytes) + " buffers=" + joined(ids) +
          (instruction.name.empty() ? "" : " \"" + instruction.name + '"');
+}
+
+/// Whether `rank` issues an op: not when its message leaves the group.
+bool isIssued(const RankCells &cells, const OpVariant &op, int rank) {
+  if (auto *send = std::get_if<SendOp>(&op))
+    return cells.peerOf(*send, rank) >= 0;
+  if (auto *recv = std::get_if<RecvOp>(&op))
+    return cells.peerOf(*recv, rank) >= 0;
+  return isCollective(op);
+}
+
+std::string textOf(const Plan &plan, const RankCells &cells, int rank) {
+  std::string lines;
+  std::set<int> listed;
+  int64_t number = 0;
+  for (const ScheduleEntry &entry : plan.schedule[rank]) {
+    const auto &instructions = plan.phases.at(entry.phase);
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      const OpVariant &op = instructions[i].op;
+      if (!isIssued(cells, op, rank))
+        continue;
+      lines += std::to_string(number++) + " " +
+               lineOf(plan, cells, rank, entry, i) + "\n";
+      bool isMessage = std::holds_alternative<SendOp>(op) ||
+                       std::holds_alternative<RecvOp>(op);
+      if (!isMessage && isListedAbove(cells.cellOf(groupOf(op), rank)))
+        listed.insert(groupOf(op));
+    }
+  }
+  std::string text = "# " + plan.model + ": what rank " + std::to_string(rank) +
+                     " of " + std::to_string(plan.ranks()) +
+                     " communicates in a step, in this order\n";
+  for (int group : listed)
+    text += "# group " + std::to_string(group) +
+            ": ranks=" + joined(cells.cellOf(group, rank)) + "\n";
+  return text + lines;
 }
 
 } // namespace
 
 std::string ledgerText(const Plan &plan, int rank) {
-  std::string text = "# " + plan.model + ": what rank " + std::to_string(rank) +
-                     " of " + std::to_string(plan.ranks()) +
-                     " communicates in a step, in this order\n";
-  int64_t number = 0;
-  for (const ScheduleEntry &entry : plan.schedule[rank]) {
-    const auto &instructions = plan.phases.at(entry.phase);
-    for (size_t i = 0; i < instructions.size(); ++i)
-      if (meetsOthers(plan, instructions[i].op, rank))
-        text += std::to_string(number++) + " " + lineOf(plan, rank, entry, i) +
-                "\n";
-  }
-  return text;
+  return textOf(plan, RankCells(plan), rank);
 }
 
 Status writeLedgers(const Plan &plan, const std::string &dir) {
@@ -103,10 +158,11 @@ Status writeLedgers(const Plan &plan, const std::string &dir) {
   std::filesystem::create_directories(dir, code);
   if (code)
     return Status::io(dir + ": " + code.message());
+  RankCells cells(plan);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     std::string path = dir + "/rank-" + std::to_string(rank) + ".txt";
     std::ofstream out(path, std::ios::binary);
-    out << ledgerText(plan, rank);
+    out << textOf(plan, cells, rank);
     out.close();
     if (!out)
       return Status::io(path + ": cannot be written");

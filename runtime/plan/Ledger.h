@@ -14,8 +14,10 @@ bool meetsOthers(const Plan &plan, const OpVariant &op, int rank);
 
 /// One line for every communication that `rank` issues in a step, in their
 /// order: number, phase and instruction, micro-batch, op, group, peers, tag,
-/// bytes, buffers, name. It is the same in every step of every run, so it can
-/// be laid beside a hang, whose message says the number.
+/// bytes, buffers, name. Of more than 8 ranks that meet, a line says the first,
+/// the last and the stride; where that is not all, they are listed once by
+/// group at the top. It is the same in every step of every run, so it can be
+/// laid beside a hang, whose message says the number.
 std::string ledgerText(const Plan &plan, int rank);
 
 /// Writes DIR/rank-N.txt for every rank; makes DIR.

@@ -61,6 +61,25 @@ TEST(Ledger, NumbersWhatARankIssues) {
       "reduction=sum bytes=4 buffers=12 \"reduce loss\"\n");
 }
 
+/// A file does not grow with the ranks times the lines.
+TEST(Ledger, ShortensLongLists) {
+  Plan plan = test::leastSquares(16, 1, 32);
+  std::string text = ledgerText(plan, 3);
+  EXPECT_NE(text.find("all_reduce group=0(dp) ranks=0..15 stride=1 count=16 "
+                      "reduction=sum"),
+            std::string::npos)
+      << text;
+  plan.mesh.axes = {{"a", 4}, {"b", 2}, {"c", 4}};
+  plan.groups = {{0, {"a", "c"}, groupMembers(plan.mesh, {"a", "c"})}};
+  plan.schedule.assign(32, plan.schedule.front());
+  text = ledgerText(plan, 5);
+  EXPECT_NE(text.find("in this order\n# group 0: ranks=4,5,6,7,12,13,14,15,20,"
+                      "21,22,23,28,29,30,31\n0 "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("ranks=above count=16 reduction=sum"), std::string::npos);
+}
+
 /// What leaves its group is not issued.
 TEST(Ledger, SkipsMessagesWithoutAPeer) {
   Plan plan = twoStages(1, 1);
