@@ -79,9 +79,12 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
   self->executors.resize(local);
   for (size_t i = 0; i < local; ++i)
     self->workers.push_back(std::make_unique<Worker>());
-  for (const Port &port : plan.outputs)
+  for (const Port &port : plan.outputs) {
     self->outputValues.push_back(
         HostTensor::zeros(port.dtype, port.globalShape));
+    self->outputShards.push_back(
+        self->travelling(port.layout, self->stageOf(port.buffer)));
+  }
   ExecutorOptions each;
   each.poison = options.poison;
   each.overlap = options.overlap;
@@ -147,8 +150,7 @@ Status Session::step(int64_t number, const std::vector<const void *> &inputs) {
   StepData data{number, inputs, &outputValues};
   DPC_TRY(onAllRanks([&](size_t i) { return executors[i]->runStep(data); }));
   for (size_t i = 0; i < outputValues.size(); ++i)
-    DPC_TRY(collect(outputValues[i], plan.outputs[i].layout,
-                    stageOf(plan.outputs[i].buffer)));
+    DPC_TRY(collect(outputValues[i], plan.outputs[i].layout, outputShards[i]));
   return Status::success();
 }
 
@@ -159,29 +161,40 @@ const HostTensor *Session::output(const std::string &name) const {
   return nullptr;
 }
 
-Status Session::collect(HostTensor &global, const Layout &layout,
-                        int64_t stage) {
+std::vector<Session::Shard> Session::travelling(const Layout &layout,
+                                                int64_t stage) const {
+  std::vector<Shard> shards;
   if (comms.size() == static_cast<size_t>(plan.ranks()))
-    return Status::success(); // all shards are here
+    return shards; // all are here
   assert(comms.size() == 1 && "a process holds one rank or all");
+  int here = comms.front()->rank();
+  for (int rank = 1; rank < plan.ranks(); ++rank)
+    for (int64_t mb = 0; mb < plan.mesh.microBatches; ++mb)
+      if ((here == 0 || here == rank) &&
+          ownsShard(layout, plan.mesh, rank, mb, stage))
+        shards.push_back({rank, mb});
+  return shards;
+}
+
+Status Session::collect(HostTensor &global, const Layout &layout,
+                        const std::vector<Shard> &shards) {
+  if (shards.empty())
+    return Status::success();
   Communicator &comm = *comms.front();
   int64_t bytes =
       numElements(localShape(layout, plan.mesh)) * sizeOf(global.dtype);
-  std::vector<std::byte> shard(bytes);
-  for (int rank = 1; rank < plan.ranks(); ++rank)
-    for (int64_t mb = 0; mb < plan.mesh.microBatches; ++mb) {
-      if (!ownsShard(layout, plan.mesh, rank, mb, stage))
-        continue;
-      if (comm.rank() == rank) {
-        packShard(global.data.data(), shard.data(), sizeOf(global.dtype),
+  std::vector<std::byte> buffer(bytes);
+  for (auto [rank, mb] : shards) {
+    if (comm.rank() == 0) {
+      DPC_TRY(comm.recv(kWorldGroup, buffer.data(), bytes, rank, 0));
+      unpackShard(buffer.data(), global.data.data(), sizeOf(global.dtype),
                   layout, plan.mesh, rank, mb);
-        DPC_TRY(comm.send(kWorldGroup, shard.data(), bytes, 0, 0));
-      } else if (comm.rank() == 0) {
-        DPC_TRY(comm.recv(kWorldGroup, shard.data(), bytes, rank, 0));
-        unpackShard(shard.data(), global.data.data(), sizeOf(global.dtype),
-                    layout, plan.mesh, rank, mb);
-      }
+    } else {
+      packShard(global.data.data(), buffer.data(), sizeOf(global.dtype), layout,
+                plan.mesh, rank, mb);
+      DPC_TRY(comm.send(kWorldGroup, buffer.data(), bytes, 0, 0));
     }
+  }
   return Status::success();
 }
 
@@ -198,7 +211,7 @@ Expected<HostTensor> Session::gather(const Tensor &tensor) {
     unpackShard(*shard, global.data.data(), sizeOf(tensor.dtype), tensor.layout,
                 plan.mesh, executor->rank(), 0);
   }
-  DPC_TRY(collect(global, tensor.layout, stage));
+  DPC_TRY(collect(global, tensor.layout, travelling(tensor.layout, stage)));
   return global;
 }
 

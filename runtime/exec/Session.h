@@ -75,9 +75,17 @@ private:
   /// Runs job(i) for rank i of this process on that rank's thread, all at
   /// once; the first failure that is not Cancelled.
   Status onAllRanks(const std::function<Status(size_t)> &job);
-  /// Brings the shards that other processes own to rank 0's array. The value
-  /// is of pipeline stage `stage`.
-  Status collect(HostTensor &global, const Layout &layout, int64_t stage);
+  /// The part of an array that (rank, micro-batch) holds.
+  struct Shard {
+    int rank;
+    int64_t microBatch;
+  };
+  /// The shards of a value of pipeline stage `stage` that travel between this
+  /// process and rank 0's, in order.
+  std::vector<Shard> travelling(const Layout &layout, int64_t stage) const;
+  /// Brings them to rank 0's array.
+  Status collect(HostTensor &global, const Layout &layout,
+                 const std::vector<Shard> &shards);
   int64_t stageOf(int buffer) const { return plan.buffers[buffer].stage; }
 
   const Plan &plan;
@@ -86,6 +94,7 @@ private:
   std::vector<std::unique_ptr<Communicator>> comms;
   std::vector<std::unique_ptr<RankExecutor>> executors;
   std::vector<HostTensor> outputValues;
+  std::vector<std::vector<Shard>> outputShards; ///< travelling() of each output
   std::vector<std::unique_ptr<Worker>> workers; ///< stop before the rest goes
 };
 
