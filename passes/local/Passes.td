@@ -169,6 +169,30 @@ def DpcCompressCollectives : Pass<"dpc-compress-collectives", "::mlir::ModuleOp"
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
+def DpcExpandHierarchy : Pass<"dpc-expand-hierarchy", "::mlir::ModuleOp"> {
+  let summary = "Lets marked all-reduces go by machines.";
+  let description = [{
+    An all-reduce whose attribute `dpc.inner` names the axes that lie inside a
+    machine becomes a reduce-scatter over these, an all-reduce of the piece over
+    the others, and an all-gather, so that a machine sends only its piece. The
+    tensors of a bucket are put together, and padded to equal pieces. The compiler
+    marks those for which the cost model says that this is fastest.
+
+    Example (two ranks a machine):
+
+    ```mlir
+    %1 = dpc.all_reduce sum %0 axes = ["dp", "dpi"] {dpc.inner = ["dpi"]} : (tensor<8xf32>) -> tensor<8xf32>
+    // becomes
+    %1 = dpc.reshape %0 : tensor<8xf32> -> tensor<2x4xf32>
+    %2 = dpc.reduce_scatter sum %1 axes = ["dpi"] : tensor<2x4xf32> -> tensor<4xf32>
+    %3 = dpc.all_reduce sum %2 axes = ["dp"] : (tensor<4xf32>) -> tensor<4xf32>
+    %4 = dpc.all_gather %3 axes = ["dpi"] : tensor<4xf32> -> tensor<2x4xf32>
+    %5 = dpc.reshape %4 : tensor<2x4xf32> -> tensor<8xf32>
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
 def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
   let summary = "Checks the invariants of the local altitude.";
   let description = [{

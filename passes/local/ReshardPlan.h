@@ -37,6 +37,9 @@ namespace dpc {
 /// On a reshard and its collectives: how what they send is compressed, "int8".
 inline constexpr llvm::StringLiteral kCompressAttr = "dpc.compress";
 
+/// On an all-reduce: those of its axes that lie inside a machine.
+inline constexpr llvm::StringLiteral kInnerAttr = "dpc.inner";
+
 /// What a step of a plan does; see the file comment.
 enum class ReshardStepKind {
   accumulate,

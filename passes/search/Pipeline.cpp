@@ -3,6 +3,7 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
+#include "passes/search/Levels.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"
@@ -48,10 +49,13 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
   return text +
          "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
          "dpc-bucket-collectives{bucket-bytes=" +
-         std::to_string(degrees.bucketBytes) +
-         "},dpc-compress-collectives,dpc-form-kernels,dpc-offload,"
-         "dpc-verify-local";
+         std::to_string(degrees.bucketBytes) + "}";
 }
+
+/// Once it is known which collectives there are.
+static constexpr llvm::StringLiteral kCollectivePipeline =
+    "dpc-compress-collectives,dpc-expand-hierarchy,dpc-form-kernels,"
+    "dpc-offload,dpc-verify-local";
 
 func::FuncOp dpc::findStep(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("step");
@@ -69,7 +73,9 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
 
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
-                      const ShardDegrees &degrees, PhaseObserver observer) {
+                      const ShardDegrees &asked, PhaseObserver observer) {
+  ShardDegrees degrees = asked;
+  degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*module);
   if (!func)
@@ -102,8 +108,16 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   PassManager pm(program->getContext());
   // Estimates are many; what is built is verified (an observer is watching).
   pm.enableVerifier(static_cast<bool>(observer));
+  PassManager collectives(program->getContext());
+  collectives.enableVerifier(static_cast<bool>(observer));
   if (failed(parsePassPipeline(localPipeline(degrees), pm, llvm::errs())) ||
+      failed(
+          parsePassPipeline(kCollectivePipeline, collectives, llvm::errs())) ||
       failed(pm.run(*module)))
+    return failure();
+  for (func::FuncOp step : findSteps(*module))
+    markHierarchies(step, cluster);
+  if (failed(collectives.run(*module)))
     return failure();
   if (observer)
     observer("local", *module);

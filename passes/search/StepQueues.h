@@ -36,6 +36,10 @@ public:
   /// Adds bytes that one rank sends.
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
 
+  /// What a collective costs, and where the ranks along `axes` are.
+  cost::CollectiveEstimate collective(mlir::Operation *op) const;
+  cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
+
 private:
   const cost::Cluster &cluster;
   MeshAttr mesh;
@@ -44,8 +48,6 @@ private:
   /// When the collective or transfer that writes a buffer has ended.
   llvm::DenseMap<mlir::Value, double> written;
 
-  cost::CollectiveEstimate collective(mlir::Operation *op) const;
-  cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
   void transfer(mlir::Operation *op, double times);

@@ -24,7 +24,8 @@ std::vector<MeshAxis> dpc::axesOf(const ShardDegrees &degrees) {
   };
   // `ep` is the innermost part of the data-parallel ranks.
   int64_t experts = expertDataRanks(degrees);
-  int64_t inner = isHybrid(degrees) ? degrees.hybridShard / experts : 1;
+  int64_t inner =
+      isHybrid(degrees) ? degrees.hybridShard / experts : degrees.dataInside;
   add("pp", degrees.pp, AxisRole::pipeline);
   add("dp", degrees.dp / (inner * experts), AxisRole::data);
   add("dpi", inner, AxisRole::data);

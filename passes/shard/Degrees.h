@@ -7,7 +7,8 @@
 //   name      role      what it splits
 //   pp        pipeline  no tensor: coordinates are the stages of a pipeline
 //   dp        data      the batch
-//   dpi       data      the batch, inside dp: the ranks that share states
+//   dpi       data      the batch, inside dp: the ranks that share states, or a
+//                       machine
 //   ep        expert    experts in ops that work on them, else the batch,
 //   inside
 //                       dp and dpi
@@ -66,6 +67,9 @@ struct ShardDegrees {
   /// ZeRO splits over this many of the dp ranks only (a divisor of dp); 1 =
   /// over all of them.
   int64_t hybridShard = 1;
+  /// So many neighbours along the dp ranks are on one machine: the axis dpi
+  /// where ZeRO does not ask for one; 1 = it does not matter.
+  int64_t dataInside = 1;
   /// What backward makes again: none, selective or full (see dpc-recompute).
   std::string recompute = "none";
   /// Model chunks per pipeline stage (interleaved), and the schedule.

@@ -19,9 +19,9 @@ ROWS = 8 * 32 * 4
 SCALAR = 4
 
 
-def make_plan(folder, model, strategy, ranks):
-    e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", "--global-batch=8", "--emit=plan,report",
-              f"--strategy={strategy}", "--clip-grad-norm=1", "--verify=off", "-o", folder])
+def make_plan(folder, model, strategy, ranks, cluster=None):
+    e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster={cluster or f'local:{ranks}'}", "--global-batch=8",
+              "--emit=plan,report", f"--strategy={strategy}", "--clip-grad-norm=1", "--verify=off", "-o", folder])
     return e2e.read_plan(folder)
 
 
@@ -181,6 +181,24 @@ class Communication(unittest.TestCase):
                                        ("all_reduce", "dp,dpi"): parameters - large + 2 * SCALAR})
         states = sum(plan["buffers"][t["buffer"]]["bytes"] for t in plan["tensors"] if t["role"] == "state")
         self.assertEqual(states, 2 * parameters / 2)
+
+    def test_large_reductions_go_by_machines(self):
+        with e2e.scratch() as folder:
+            cluster = e2e.write_two_machines(folder, 2)
+            plan = make_plan(f"{folder}/plan", "gpt2-tiny", "dp=4", 4, cluster)
+            sharded = make_plan(f"{folder}/sharded", "gpt2-tiny", "dp=2,tp=2", 4, cluster)
+        parameters = sum(plan["buffers"][t["buffer"]]["bytes"] for t in moved(plan))
+        total = collections.Counter()
+        for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
+            total[op, axes] += size * count
+        # Half of each bucket, and its padding, leaves the machine: gradients, and two scalars of the loss.
+        inside = total["reduce_scatter", "dpi"]
+        self.assertGreaterEqual(inside, parameters + 2 * SCALAR)
+        self.assertLess(inside, 1.01 * parameters)
+        self.assertEqual(dict(total), {("reduce_scatter", "dpi"): inside, ("all_gather", "dpi"): inside,
+                                       ("all_reduce", "dp"): inside // 2})
+        # What is on one machine each is reduced in one go.
+        self.assertNotIn("dpi", {axis for group in sharded["groups"] for axis in group["axes"]})
 
     def sent_around_blocks(self, strategy, ranks):
         """Bytes of activations that one rank sends."""

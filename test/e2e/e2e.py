@@ -54,6 +54,19 @@ def must(words):
     return done.stdout
 
 
+def write_two_machines(folder, devices):
+    """Writes the cluster.json of two machines with so many devices each, behind 1 Gbit/s; returns its path."""
+    path = os.path.join(folder, "two-machines.json")
+    levels = [("memory", "node", 10, 1, "switch"), ("ethernet", "cluster", 0.125, 50, "fat-tree")]
+    with open(path, "w") as file:
+        json.dump({"version": 1, "name": "two machines",
+                   "groups": [{"nodes": 2, "devices_per_node": devices, "device": "cpu-local"}],
+                   "levels": [{"name": name, "span": span, "gigabytes_per_second": rate, "latency_microseconds": latency,
+                               "kind": kind, "in_network_reduction": False} for name, span, rate, latency, kind in levels],
+                   "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}, file)
+    return path
+
+
 def mpirun(processes):
     """The words before a command that start it on several processes, or None when there is no mpirun."""
     found = shutil.which("mpirun")

@@ -76,6 +76,7 @@ class Case:
         self.folder, self.strategy, self.ranks, self.comm = folder, strategy, ranks, comm
         self.words, self.precision = [f"--precision={precision}"] + list(words), precision
         self.memory_tolerance = MEMORY_TOLERANCE
+        self.cluster = None  # this machine's
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
         self.kind = kind or self.oracle["optimizer"]["type"]
@@ -84,7 +85,8 @@ class Case:
         """Compiles into `plan` and runs; returns the curve."""
         first = f"{self.folder}/batches/{self.oracle['inputs'][0]}.npy"
         frozen = [f"--frozen={','.join(self.oracle['frozen'])}"] if self.oracle.get("frozen") else []
-        e2e.must([e2e.tool("dpc-opt"), f"{self.folder}/model.onnx", f"--cluster=local:{ranks}",
+        cluster = self.cluster if self.cluster and ranks == self.ranks else f"local:{ranks}"
+        e2e.must([e2e.tool("dpc-opt"), f"{self.folder}/model.onnx", f"--cluster={cluster}",
                   f"--global-batch={e2e.read_npy(first)[1][1]}", f"--strategy={strategy}", "--verify=off", "-o", plan] +
                  frozen + optimizer_words(self.oracle["optimizer"], self.kind) + self.words)
         launcher = self.launcher if ranks == self.ranks else []

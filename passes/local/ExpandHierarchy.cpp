@@ -1,0 +1,112 @@
+//===- ExpandHierarchy.cpp - dpc-expand-hierarchy -------------------------===//
+//
+// An all-reduce over ranks on several machines, of which n are on each:
+//
+//   [x0, x1, ..] -> one after the other, with zeros up to [n, c]
+//     reduce_scatter inside -> [c], what the machine's ranks sum up to
+//     all_reduce across     -> [c], in all
+//     all_gather inside     -> [n, c] -> [x0, x1, ..]
+//
+// So 1 / n of the bytes leave a machine. All ranks get the same bits: each sum
+// is taken by one rank of a machine, alike on all of them, and then copied.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/graph/GraphBuilder.h"
+#include "passes/local/Partition.h"
+#include "passes/local/Passes.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+#define GEN_PASS_DEF_DPCEXPANDHIERARCHY
+#include "passes/local/Passes.h.inc"
+
+namespace {
+
+int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
+
+/// Gives new ops what the all-reduce says about where and when it runs.
+class AttributeListener : public OpBuilder::Listener {
+public:
+  explicit AttributeListener(Operation *like)
+      : attributes(like->getDiscardableAttrDictionary()) {}
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    op->setDiscardableAttrs(attributes);
+  }
+
+private:
+  DictionaryAttr attributes;
+};
+
+/// The tensors as [pieces, ..], with zeros behind.
+Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
+  SmallVector<Value> flat;
+  int64_t count = 0;
+  for (Value value : values) {
+    flat.push_back(g.reshape(value, {elementsOf(value)}));
+    count += elementsOf(value);
+  }
+  Value x = flat.front();
+  Type element = tensorType(x).getElementType();
+  if (flat.size() > 1)
+    x = ConcatOp::create(g.builder, g.loc,
+                         RankedTensorType::get({count}, element), flat, 0);
+  int64_t each = ceilDiv(count, pieces);
+  if (each * pieces != count)
+    x = g.pad(x, {each * pieces}, {0}, {1});
+  return g.reshape(x, {pieces, each});
+}
+
+void expand(AllReduceOp op, ArrayAttr inner, MeshAttr mesh) {
+  op->removeAttr(kInnerAttr);
+  AttributeListener listener(op);
+  OpBuilder builder(op, &listener);
+  GraphBuilder g(builder, op.getLoc());
+  int64_t pieces = 1;
+  SmallVector<Attribute> across;
+  for (Attribute axis : op.getAxes())
+    if (llvm::is_contained(inner, axis))
+      pieces *= mesh.axisSize(cast<StringAttr>(axis).getValue());
+    else
+      across.push_back(axis);
+  Value x = stack(g, op.getInputs(), pieces);
+  RankedTensorType whole = tensorType(x);
+  auto piece = RankedTensorType::get(whole.getShape().drop_front(),
+                                     whole.getElementType());
+  x = ReduceScatterOp::create(builder, op.getLoc(), piece, op.getKind(), x,
+                              inner);
+  x = AllReduceOp::create(builder, op.getLoc(), piece, op.getKind(), x,
+                          builder.getArrayAttr(across))
+          .getResult(0);
+  x = AllGatherOp::create(builder, op.getLoc(), whole, x, inner);
+  x = g.reshape(x, {whole.getNumElements()});
+  int64_t first = 0;
+  for (Value result : op.getResults()) {
+    int64_t count = elementsOf(result);
+    Value own = x;
+    if (count != whole.getNumElements())
+      own = g.slice(x, {count}, {first}, {1});
+    first += count;
+    result.replaceAllUsesWith(g.reshape(own, tensorType(result).getShape()));
+  }
+  op.erase();
+}
+
+struct ExpandHierarchyPass : impl::DpcExpandHierarchyBase<ExpandHierarchyPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
+      func.walk([&](AllReduceOp op) {
+        if (auto inner = op->getAttrOfType<ArrayAttr>(kInnerAttr))
+          expand(op, inner, mesh);
+      });
+    }
+  }
+};
+
+} // namespace
+} // namespace dpc

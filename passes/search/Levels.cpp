@@ -1,0 +1,51 @@
+//===- Levels.cpp - Where the levels of a cluster show --------------------===//
+#include "passes/search/Levels.h"
+
+#include "passes/local/ReshardPlan.h"
+#include "passes/search/StepQueues.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Levels on which the group has more than one rank.
+static int64_t levelsOf(const cost::GroupPlacement &group) {
+  return llvm::count_if(group.ranksPerLevel,
+                        [](int64_t ranks) { return ranks > 1; });
+}
+
+int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
+                             const ShardDegrees &degrees) {
+  int64_t experts = expertDataRanks(degrees), ranks = degrees.dp / experts;
+  if (isHybrid(degrees) || ranks == 1)
+    return 1;
+  cost::GroupPlacement group =
+      cost::placeAxis(cluster, degrees.tp * degrees.cp * experts, ranks);
+  if (levelsOf(group) < 2 || group.size() != ranks)
+    return 1;
+  int64_t inside = 1;
+  for (int64_t count : group.ranksPerLevel)
+    if (inside * count < ranks)
+      inside *= count;
+    else
+      break;
+  return inside;
+}
+
+void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
+  StepQueues queues(step, cluster);
+  step.walk([&](AllReduceOp op) {
+    ArrayRef<Attribute> axes = op.getAxes().getValue();
+    if (op->hasAttr(kCompressAttr) || axes.size() < 2 ||
+        queues.collective(op).algorithm != cost::Algorithm::Hierarchical)
+      return;
+    // As many as are on one machine; axes are in mesh order, outermost first.
+    Builder builder(op.getContext());
+    for (size_t first = 1; first < axes.size(); ++first) {
+      ArrayAttr inner = builder.getArrayAttr(axes.drop_front(first));
+      if (levelsOf(queues.placement(inner)) > 1)
+        continue;
+      op->setAttr(kInnerAttr, inner);
+      return;
+    }
+  });
+}
