@@ -46,6 +46,7 @@ bool canJoin(AllReduceOp a, AllReduceOp b) {
          phaseKey(a) == phaseKey(b) &&
          a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
          a->getAttr(kCompressAttr) == b->getAttr(kCompressAttr) &&
+         !a->hasAttr(attr::kOf) &&
          getElementTypeOrSelf(a.getInputs()[0]) ==
              getElementTypeOrSelf(b.getInputs()[0]);
 }

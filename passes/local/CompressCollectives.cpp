@@ -29,6 +29,7 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
+#include "passes/local/CompressTopK.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
@@ -41,7 +42,7 @@ namespace dpc {
 
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kBlock = kCompressBlock;
 constexpr double kLargestCode = 127;
 /// Blocks of smaller numbers become zeros: 127 / max must be finite.
 constexpr double kLeast = 1e-30;
@@ -245,13 +246,16 @@ void Compressor::finish(Operation *sumAt, Operation *resultsAt) {
 class FunctionCompressor {
 public:
   explicit FunctionCompressor(func::FuncOp func)
-      : block(func.getBody().front()),
+      : func(func), block(func.getBody().front()),
         mesh(func->getAttrOfType<MeshAttr>(attr::kMesh)) {}
 
   void run() {
-    for (Operation &op : block)
-      if (op.hasAttr(kCompressAttr))
+    pickLargest();
+    for (Operation &op : block) {
+      auto how = op.getAttrOfType<StringAttr>(kCompressAttr);
+      if (how && how.getValue() == "int8")
         marked.push_back(&op);
+    }
     for (auto [i, op] : llvm::enumerate(marked)) {
       op->removeAttr(kCompressAttr);
       Compressor compressor(op, ranksOf(op));
@@ -267,6 +271,33 @@ public:
   }
 
 private:
+  /// The all-reduces marked topk.
+  void pickLargest() {
+    SmallVector<AllReduceOp> ops;
+    block.walk([&](AllReduceOp op) {
+      auto how = op->getAttrOfType<StringAttr>(kCompressAttr);
+      if (how && topkShare(how.getValue()))
+        ops.push_back(op);
+    });
+    for (AllReduceOp op : ops) {
+      double share =
+          *topkShare(op->getAttrOfType<StringAttr>(kCompressAttr).getValue());
+      auto of = op->getAttrOfType<StringAttr>(attr::kOf);
+      op->removeAttr(kCompressAttr);
+      op->removeAttr(attr::kOf);
+      AttributeListener listener(op);
+      TopKReduction reduction(op, ranksOf(op), share);
+      OpBuilder builder(op, &listener);
+      GraphBuilder g(builder, op.getLoc());
+      BlockArgument residual =
+          addResidual(func, of.getValue(), reduction.rows());
+      setNextResidual(func, residual, reduction.handOver(g, residual));
+      builder.setInsertionPoint(firstNeed(op));
+      reduction.finish(g);
+      op->erase();
+    }
+  }
+
   int64_t ranksOf(Operation *op) const {
     int64_t ranks = 1;
     for (auto axis :
@@ -290,6 +321,7 @@ private:
     return at;
   }
 
+  func::FuncOp func;
   Block &block;
   MeshAttr mesh;
   SmallVector<Operation *> marked;

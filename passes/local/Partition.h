@@ -23,10 +23,10 @@ namespace dpc {
 /// Emits local data movement; reshapes of reshapes collapse.
 class LocalEmitter {
 public:
-  /// `compression`: `dpc.compress` of the collectives, or null.
+  /// Collectives get what `reshard`, if given, says of compression.
   LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh,
-               mlir::Attribute compression = {})
-      : builder(builder), loc(loc), mesh(mesh), compression(compression) {}
+               mlir::Operation *reshard = nullptr)
+      : builder(builder), loc(loc), mesh(mesh), reshardOp(reshard) {}
 
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
@@ -64,7 +64,7 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   MeshAttr mesh;
-  mlir::Attribute compression;
+  mlir::Operation *reshardOp;
 };
 
 /// Clones one sharded function into its local form.
@@ -89,7 +89,7 @@ private:
   mlir::Value mask(mlir::Value sharded, double fill);
   /// Emits planned steps after accumulating where the value is made.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
-                        mlir::Location loc, mlir::Attribute compression = {});
+                        mlir::Location loc, mlir::Operation *reshard = nullptr);
 
   mlir::func::FuncOp sharded;
   mlir::func::FuncOp step;

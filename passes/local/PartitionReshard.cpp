@@ -153,13 +153,15 @@ static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
 }
 
 template <typename Op> Op LocalEmitter::marked(Op op) {
-  if (compression)
-    op->setAttr(kCompressAttr, compression);
+  for (StringRef name : {kCompressAttr, attr::kOf})
+    if (Attribute value = reshardOp ? reshardOp->getAttr(name) : Attribute())
+      op->setAttr(name, value);
   return op;
 }
 
 Value LocalEmitter::maskForCodes(const ReshardStep &step, Value value) {
-  if (!compression || !step.before.hasPadding())
+  bool isCoded = reshardOp && reshardOp->hasAttr(kCompressAttr);
+  if (!isCoded || !step.before.hasPadding())
     return value;
   auto element = cast<RankedTensorType>(value.getType()).getElementType();
   RankedTensorType global =
@@ -209,8 +211,8 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
 }
 
 Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
-                             Location loc, Attribute compression) {
-  LocalEmitter emitter(builder, loc, mesh, compression);
+                             Location loc, Operation *reshard) {
+  LocalEmitter emitter(builder, loc, mesh, reshard);
   for (const ReshardStep &step : steps) {
     if (step.kind != ReshardStepKind::accumulate) {
       local = emitter.emit(step, local);
@@ -241,8 +243,7 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   if (!steps)
     return op.emitError("cannot reshard ")
            << op.getX().getType() << " to " << type << ": " << why;
-  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc(),
-                          op->getAttr(kCompressAttr));
+  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc(), op);
   LocalEmitter emitter(builder, op.getLoc(), mesh);
   mapping.map(op.getResult(),
               emitter.reshape(local, localType(type).getShape()));

@@ -157,6 +157,11 @@ def DpcCompressCollectives : Pass<"dpc-compress-collectives", "::mlir::ModuleOp"
     waits beside the computation in between. A collective of so few numbers that
     codes would take more bytes stays as it is.
 
+    An all-reduce with `dpc.compress = "topk:SHARE"` and `dpc.of`, a parameter,
+    becomes all-gathers of that share of each block, the largest, and of their
+    positions. What is left stays in a state "residual" of the parameter, a new
+    argument, and is added in the next step (CompressTopK.h).
+
     Example (two ranks; the sum follows):
 
     ```mlir

@@ -34,7 +34,8 @@
 
 namespace dpc {
 
-/// On a reshard and its collectives: how what they send is compressed, "int8".
+/// On a reshard and its collectives: how what they send is compressed, "int8"
+/// or "topk:SHARE"; the latter have `dpc.of`, the parameter, too.
 inline constexpr llvm::StringLiteral kCompressAttr = "dpc.compress";
 
 /// On an all-reduce: those of its axes that lie inside a machine.

@@ -1,6 +1,7 @@
 //===- Assign.cpp - Shardings into types ----------------------------------===//
 #include "passes/shard/Assign.h"
 
+#include "passes/local/CompressTopK.h"
 #include "passes/local/ReshardPlan.h"
 #include "passes/shard/Assigner.h"
 #include "passes/shard/OpTime.h"
@@ -299,17 +300,25 @@ void Assigner::reshardGradient(OpBuilder &builder, Value gradient,
     ShardingSpec scattered = target;
     scattered.partial.push_back({*mbAxis, *pending});
     Value shard = reshard(builder, gradient, scattered, phase);
-    compressReduction(gradient, shard);
+    compressReduction(gradient, shard, parameter);
     Value done = reshard(builder, shard, target, phase);
     reshards[{gradient, {target.toAttr(), Attribute()}}] = done;
     return;
   }
-  compressReduction(gradient, reshard(builder, gradient, target, phase));
+  compressReduction(gradient, reshard(builder, gradient, target, phase),
+                    parameter);
 }
 
-void Assigner::compressReduction(Value gradient, Value reduced) {
-  if (gradientCompression && reduced != gradient)
-    reduced.getDefiningOp()->setAttr(kCompressAttr, gradientCompression);
+void Assigner::compressReduction(Value gradient, Value reduced,
+                                 BlockArgument parameter) {
+  if (!gradientCompression || reduced == gradient)
+    return;
+  Operation *op = reduced.getDefiningOp();
+  op->setAttr(kCompressAttr, gradientCompression);
+  // Whose state is what is kept back.
+  if (topkShare(cast<StringAttr>(gradientCompression).getValue()))
+    op->setAttr(attr::kOf,
+                func.getArgAttr(parameter.getArgNumber(), attr::kName));
 }
 
 void Assigner::apply(Operation *op, const OpPlan &plan) {

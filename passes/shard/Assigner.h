@@ -74,7 +74,8 @@ private:
   void findParameterGradients();
   void reshardGradient(mlir::OpBuilder &builder, mlir::Value gradient,
                        mlir::BlockArgument parameter, mlir::Attribute phase);
-  void compressReduction(mlir::Value gradient, mlir::Value reduced);
+  void compressReduction(mlir::Value gradient, mlir::Value reduced,
+                         mlir::BlockArgument parameter);
   void assignReturn(mlir::func::ReturnOp op);
 
   // Sums of gradients.

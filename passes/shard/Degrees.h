@@ -84,7 +84,8 @@ struct ShardDegrees {
   int64_t bucketBytes = 25 << 20;
 
   /// How reductions of gradients, and gathers of ZeRO-3's parameters, are
-  /// compressed: "int8", or empty for not at all.
+  /// compressed: "int8", for gradients also "topk:SHARE", or empty for not at
+  /// all.
   std::string compressGradients = {}, compressWeights = {};
 
   /// Virtual stages that the program is cut into.

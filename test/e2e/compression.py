@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compressed collectives: the bytes they send, counted in plan.json, and that training stays on its course.
 
-A block of 256 numbers is 260 bytes instead of 1024. The losses of 20 steps must stay as close to those without
+As int8 a block of 256 numbers is 260 bytes instead of 1024. The losses of 20 steps must stay as close to those without
 compression as bf16 keeps them (follow_curve.py), and fall as they do.
 """
 import unittest
@@ -27,7 +27,7 @@ def sent(plan, ranks):
             names = {"all_reduce": i.get("buffers"), "reduce_scatter": [i.get("in")], "all_to_all": [i.get("in")],
                      "all_gather": [i.get("out")]}[i["op"]]
             for buffer in (plan["buffers"][name] for name in names):
-                if buffer["bytes"] > 16:
+                if i["op"] != "all_reduce" or buffer["bytes"] > 16:
                     size = buffer["bytes"] * (ranks - 1) // ranks * (2 if i["op"] == "all_reduce" else 1)
                     key = i["op"], buffer["dtype"]
                     total[key] = total.get(key, 0) + size
@@ -105,6 +105,42 @@ class Training(unittest.TestCase):
                 self.assertIn("approximate: gradients travel as int8", remarks)
 
 
+class TopK(Training):
+    def test_losses_stay_close(self):
+        want = self.losses(1, "dp=1")
+        share = "--compress-gradients=topk:0.25"
+        for ranks, strategy, words in [(4, "dp=4", [share]), (3, "dp=3,micro_batch=1", [share]), (6, "dp=2,tp=3", [share]),
+                                       (4, "dp=2,pp=2,micro_batch=2", [share]), (2, "dp=2,recompute=full", [share, "--precision=bf16"])]:
+            with self.subTest(strategy=strategy, words=words):
+                got = self.losses(ranks, strategy, *words)
+                self.assertNotEqual(got, want)
+                # A number travels in about every fourth step: updates are late, not lost.
+                self.assertLess(got[-1], got[0] - 0.5 * (want[0] - want[-1]))
+                self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), OUTPUT_TOLERANCE)
+
+    def test_small_buckets_change_nothing(self):
+        words = ["--compress-gradients=topk:0.05"]
+        self.assertEqual(self.losses(2, "dp=2", *words), self.losses(2, "dp=2", *words, "--bucket-mb=1"))
+
+    def test_all_of_it_is_exact(self):
+        # With two ranks there is one order to add up in.
+        for strategy in ("dp=2", "dp=2,micro_batch=2"):
+            want, got = self.losses(2, strategy), self.losses(2, strategy, "--compress-gradients=topk:1")
+            self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), 1e-6)
+
+    def test_verification_knows(self):
+        with e2e.scratch() as folder:
+            compile_model(f"{folder}/plan", 2, "dp=2", ["--verify=on", "--compress-gradients=topk:0.01"])
+            remarks = " ".join(e2e.read_report(f"{folder}/plan")["remarks"])
+            self.assertIn("approximate: gradients travel as topk:0.01", remarks)
+            plan = e2e.read_plan(f"{folder}/plan")
+        # 3 of 256, a number and its place each, from each rank to the other.
+        gathered = {key: size for key, size in sent(plan, 2).items() if key[0] == "all_gather"}
+        residuals = [tensor for tensor in plan["tensors"] if tensor["slot"] == "residual"]
+        rows = sum(plan["buffers"][tensor["buffer"]]["bytes"] for tensor in residuals) // 1024
+        self.assertEqual(gathered, {("all_gather", "f32"): rows * 12, ("all_gather", "i8"): rows * 3})
+
+
 class Refusals(unittest.TestCase):
     def refused(self, ranks, strategy, *words):
         with e2e.scratch() as folder:
@@ -117,6 +153,8 @@ class Refusals(unittest.TestCase):
     def test_nothing_to_compress(self):
         self.assertIn("dp=1 and cp=1", self.refused(2, "tp=2", "--compress-gradients=int8"))
         self.assertIn("zero=2", self.refused(2, "dp=2,zero=2", "--compress-weights=int8"))
+        self.assertIn("zero=1", self.refused(2, "dp=2,zero=1", "--compress-gradients=topk:0.1"))
+        self.assertIn("topk:SHARE", self.refused(2, "dp=2", "--compress-gradients=topk:2"))
         self.assertIn("inference", self.refused(2, "dp=2", "--compress-gradients=int8", "--infer"))
 
 

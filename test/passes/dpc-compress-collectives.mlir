@@ -57,3 +57,25 @@ func.func @gathered(%a: tensor<7x100xbf16>, %b: tensor<4xf32>) -> (tensor<2x7x10
   %2 = dpc.unary neg %0 {dpc.phase = "forward"} : tensor<2x7x100xbf16> -> tensor<2x7x100xbf16>
   return %2, %1 : tensor<2x7x100xbf16>, tensor<4xf32>
 }
+
+// The largest 26 of each 256 travel with their positions; the rest is a new
+// state of the parameter, one for each rank.
+
+// CHECK-LABEL: func.func @largest
+// CHECK-SAME: %[[OLD:[^:]*]]: tensor<1x2x256xf32> {dpc.global = tensor<2x2x256xf32, #{{.*}}>, dpc.name = "w.residual", dpc.of = "w", dpc.role = "state", dpc.slot = "residual"})
+// CHECK-SAME: tensor<1x2x256xf32> {dpc.global = tensor<2x2x256xf32, #{{.*}}>, dpc.name = "w.residual", dpc.ties = 1 : i64}
+// CHECK: %[[ROWS:.*]] = dpc.reshape %[[OLD]] {{.*}} -> tensor<2x256xf32>
+// CHECK: %[[SUM:.*]] = dpc.binary add %{{.*}}, %[[ROWS]]
+// CHECK: %{{.*}}, %[[AT:.*]] = dpc.topk %{{.*}} : tensor<2x256xf32> -> tensor<2x26xf32>, tensor<2x26xi64>
+// CHECK: %[[KEPT:.*]] = dpc.select %{{.*}}, %{{.*}}, %[[SUM]]
+// CHECK: dpc.all_gather %{{.*}} axes = ["dp"] {dpc.phase = "backward"} : tensor<2x26xf32> -> tensor<2x2x26xf32>
+// CHECK: dpc.all_gather %{{.*}} axes = ["dp"] {dpc.phase = "backward"} : tensor<2x26xi8> -> tensor<2x2x26xi8>
+// CHECK: %[[NEW:.*]] = dpc.reshape %[[KEPT]] {{.*}} -> tensor<1x2x256xf32>
+// CHECK: dpc.reduce sum %{{.*}} dims = [0, 2] {{.*}} : tensor<2x2x26x256xf32> -> tensor<2x256xf32>
+// CHECK: dpc.slice {{.*}} -> tensor<300xf32>
+// CHECK: return %{{.*}}, %[[NEW]]
+func.func @largest(%g: tensor<300xf32>) -> tensor<300xf32> attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.all_reduce sum %g axes = ["dp"] {dpc.compress = "topk:0.1", dpc.of = "w", dpc.phase = "backward"} : (tensor<300xf32>) -> tensor<300xf32>
+  %1 = dpc.unary neg %0 {dpc.phase = "backward"} : tensor<300xf32> -> tensor<300xf32>
+  return %1 : tensor<300xf32>
+}

@@ -1,6 +1,8 @@
 //===- BuildPlan.cpp - From a program and a strategy to a plan ------------===//
 #include "tools/dpc-opt/BuildPlan.h"
 
+#include "passes/local/CompressTopK.h"
+
 #include "codegen/Codegen.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
@@ -78,11 +80,17 @@ ShardDegrees commonDegrees(const CompileOptions &options) {
   return common;
 }
 
+ShardDegrees withWholeGradients(ShardDegrees degrees) {
+  if (topkShare(degrees.compressGradients))
+    degrees.compressGradients = "topk:1";
+  return degrees;
+}
+
 double compressionOf(const ShardDegrees &degrees) {
   // An int8 code is off by 1/254 of the largest of its block: once for every
   // rank that adds to a gradient and once for the sum.
   double rounding = 0;
-  if (!degrees.compressGradients.empty())
+  if (degrees.compressGradients == "int8")
     rounding += static_cast<double>(degrees.dp * degrees.cp + 1) / 254;
   // Weights that are off by as much change all that is computed with them,
   // about as bf16 would.

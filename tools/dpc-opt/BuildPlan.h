@@ -21,6 +21,9 @@ std::string graphPipeline(const CompileOptions &options, bool trains);
 /// What options fix for every strategy.
 ShardDegrees commonDegrees(const CompileOptions &options);
 
+/// The same with nothing left out: what is verified of topk.
+ShardDegrees withWholeGradients(ShardDegrees degrees);
+
 /// What compressed collectives round, for PlanInFolder.
 double compressionOf(const ShardDegrees &degrees);
 

@@ -1,6 +1,8 @@
 //===- Compiler.cpp - dpc-opt's pipeline ----------------------------------===//
 #include "tools/dpc-opt/Compiler.h"
 
+#include "passes/local/CompressTopK.h"
+
 #include "codegen/Codegen.h"
 #include "cost-model/Report.h"
 #include "cost-model/Search.h"
@@ -316,6 +318,15 @@ std::string Compiler::refusedCompression(const ShardDegrees &degrees) {
     return "--compress-gradients=" + gradients +
            ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
            "with dp=N or cp=N in --strategy";
+  if (topkShare(gradients) && degrees.zero > 0)
+    return "--compress-gradients=" + gradients +
+           ": zero=" + std::to_string(degrees.zero) +
+           " scatters gradients, of which no rank has a whole one; it is "
+           "accepted with zero=0, and int8 with any";
+  if (topkShare(gradients) && options.precision == "fp16")
+    return "--compress-gradients=" + gradients +
+           ": an overflow would stay in what fp16 keeps for later; it is "
+           "accepted with fp32 and bf16";
   if (!degrees.compressWeights.empty() && degrees.zero != 3)
     return "--compress-weights=" + degrees.compressWeights +
            ": with zero=" + std::to_string(degrees.zero) +
@@ -456,15 +467,19 @@ cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
 
 /// Builds what there is not yet: the plan of a report alone, and that for one
 /// device.
-Verdict Compiler::runAgainstOneDevice(const ShardDegrees &degrees,
+Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
                                       const fs::path &dir) {
-  fs::path oneDir = dir / "one-device", ranksDir = plan ? dir : dir / "ranks";
+  // What topk leaves out is not what one device computes.
+  ShardDegrees degrees = withWholeGradients(asked);
+  bool isBuilt = plan && degrees.compressGradients == asked.compressGradients;
+  fs::path oneDir = dir / "one-device",
+           ranksDir = isBuilt ? dir : dir / "ranks";
   std::error_code code;
   fs::create_directories(oneDir, code);
   fs::create_directories(ranksDir, code);
   PlanBuilder builder{options, initialValues};
   std::optional<rt::Plan> ranks =
-      plan ? plan : builder.build(*program, cluster, degrees, ranksDir);
+      isBuilt ? plan : builder.build(*program, cluster, degrees, ranksDir);
   std::optional<rt::Plan> one;
   if (ranks)
     one = builder.buildReference(*program, degrees, oneDir);
@@ -476,7 +491,7 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &degrees,
         {*ranks, ranksDir.string(), compressionOf(degrees)},
         {*one, oneDir.string()}, options.init);
   fs::remove_all(oneDir, code);
-  if (!plan)
+  if (!isBuilt)
     fs::remove_all(ranksDir, code);
   return verdict;
 }

@@ -1,6 +1,8 @@
 //===- Options.cpp - the command line of dpc-opt --------------------------===//
 #include "tools/dpc-opt/Options.h"
 
+#include "passes/local/CompressTopK.h"
+
 #include <CLI/CLI.hpp>
 
 #include <cmath>
@@ -114,6 +116,15 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
 }
 
+CLI::Validator compression() {
+  auto check = [](const std::string &word) -> std::string {
+    if (word == "int8" || topkShare(word))
+      return "";
+    return "'" + word + "' is not int8 or topk:SHARE with 0 < SHARE <= 1";
+  };
+  return CLI::Validator(check, "int8|topk:SHARE");
+}
+
 void addPlanOptions(CLI::App &app, CompileOptions &o) {
   const char *group = "Strategy";
   app.add_option("--cluster", o.cluster,
@@ -135,8 +146,10 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--compress-gradients", o.compressGradients,
-                 "Approximate: gradients travel as int8 with a scale per 256")
-      ->check(CLI::IsMember({"int8"}))
+                 "Approximate: gradients travel as int8 with a scale per 256, "
+                 "or (topk:SHARE) that share of them, the largest, and the "
+                 "rest later")
+      ->check(compression())
       ->group(group);
   app.add_option("--compress-weights", o.compressWeights,
                  "Approximate: zero=3 gathers weights as int8")

@@ -22,7 +22,8 @@ struct CompileOptions {
   int64_t globalBatch = 0;
   int64_t microBatch = 0;
   int64_t bucketMb = 25;
-  std::string compressGradients, compressWeights; ///< "" or "int8".
+  std::string compressGradients; ///< "", "int8" or "topk:SHARE".
+  std::string compressWeights;   ///< "" or "int8".
   std::vector<std::string> frozen, trainable;
 
   std::string train; ///< "", "adamw" or "sgd".

@@ -138,9 +138,9 @@ static Verdict compareTwice(const PlanInFolder &plan,
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const cost::Cluster &cluster, const fs::path &dir,
                      PhaseObserver observer) {
-  ShardDegrees degrees =
+  ShardDegrees degrees = withWholeGradients(
       degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-                commonDegrees(builder.options));
+                commonDegrees(builder.options)));
   Verdict verdict;
   verdict.cannotBeChecked = true;
   fs::path ranksDir = dir / "shrunk", oneDir = dir / "shrunk-one-device";

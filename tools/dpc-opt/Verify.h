@@ -58,6 +58,8 @@ using NamedTensors = std::map<std::string, rt::HostTensor>;
 /// uncertain from 2 c of the largest on. This tells a rounded sum from a wrong
 /// one, no more.
 ///
+/// A residual of gradients must be zero: topk is verified with all of them.
+///
 /// What is NaN on one device cannot be checked, and fails: a loss that is NaN
 /// for random inputs would accept any plan.
 Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
