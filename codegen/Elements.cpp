@@ -355,6 +355,11 @@ Value KernelEmitter::scoresGradAt(AttentionScoresGradOp op, unsigned result,
 // Optimizers
 //===----------------------------------------------------------------------===//
 
+/// `next`, or `old` where `apply` (null: true) is false.
+Value KernelEmitter::unlessSkipped(Value apply, Value next, Value old) {
+  return apply ? arith::SelectOp::create(b, at(apply, {}), next, old) : next;
+}
+
 // The powers are in f64: 1 - beta2^step loses half of f32's digits.
 Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
                              ArrayRef<Index> indices) {
@@ -374,11 +379,11 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
   Value m1 = math.add(math.mul(m, math.constant(type, beta1)),
                       math.mul(g, math.constant(type, 1 - beta1)));
   if (result == 1)
-    return m1;
+    return unlessSkipped(op.getApply(), m1, m);
   Value v1 = math.add(math.mul(v, math.constant(type, beta2)),
                       math.mul(math.mul(g, g), math.constant(type, 1 - beta2)));
   if (result == 2)
-    return v1;
+    return unlessSkipped(op.getApply(), v1, v);
   Value stepSize =
       math.convert(math.div(math.convert(lr, f64), correction(beta1)), type);
   Value root = math.convert(
@@ -389,8 +394,9 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
   Value eps = math.constant(type, op.getEps().convertToDouble());
   Value denominator =
       math.add(math.div(math::SqrtOp::create(b, v1), root), eps);
-  return math.sub(math.mul(p, shrink),
-                  math.mul(stepSize, math.div(m1, denominator)));
+  Value p1 = math.sub(math.mul(p, shrink),
+                      math.mul(stepSize, math.div(m1, denominator)));
+  return unlessSkipped(op.getApply(), p1, p);
 }
 
 Value KernelEmitter::sgdAt(SgdOp op, unsigned result, ArrayRef<Index> indices) {
@@ -400,12 +406,16 @@ Value KernelEmitter::sgdAt(SgdOp op, unsigned result, ArrayRef<Index> indices) {
   Value decay = math.constant(type, op.getWeightDecay().convertToDouble());
   g = math.add(g, math.mul(decay, p));
   Value momentum = math.constant(type, op.getMomentum().convertToDouble());
-  Value buffer = math.add(math.mul(momentum, at(op.getBuffer(), indices)), g);
+  Value old = at(op.getBuffer(), indices);
+  Value buffer = math.add(math.mul(momentum, old), g);
   Value first =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, at(op.getStep(), {}),
                             math.constant(type, 1));
   Value b1 = arith::SelectOp::create(b, first, g, buffer);
-  return result == 1 ? b1 : math.sub(p, math.mul(at(op.getLr(), {}), b1));
+  if (result == 1)
+    return unlessSkipped(op.getApply(), b1, old);
+  Value p1 = math.sub(p, math.mul(at(op.getLr(), {}), b1));
+  return unlessSkipped(op.getApply(), p1, p);
 }
 
 //===----------------------------------------------------------------------===//

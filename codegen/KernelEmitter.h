@@ -114,6 +114,8 @@ private:
   mlir::Value maxPoolAt(MaxPoolOp op, unsigned result,
                         llvm::ArrayRef<Index> indices);
   mlir::Value maxPoolGradAt(MaxPoolGradOp op, llvm::ArrayRef<Index> indices);
+  mlir::Value unlessSkipped(mlir::Value apply, mlir::Value next,
+                            mlir::Value old);
   mlir::Value adamwAt(AdamWOp op, unsigned result,
                       llvm::ArrayRef<Index> indices);
   mlir::Value sgdAt(SgdOp op, unsigned result, llvm::ArrayRef<Index> indices);

@@ -115,6 +115,8 @@ private:
   llvm::LogicalResult bindArguments();
   llvm::LogicalResult bindTensor(unsigned index, mlir::DictionaryAttr attrs);
   llvm::LogicalResult addTensor(rt::Tensor tensor);
+  llvm::LogicalResult bindSkips(mlir::DictionaryAttr attrs,
+                                rt::ScalarInput &scalar);
   llvm::LogicalResult bindInput(unsigned index, mlir::DictionaryAttr attrs);
   llvm::LogicalResult bindResults();
   llvm::LogicalResult bindTie(mlir::Value value, int64_t argument,

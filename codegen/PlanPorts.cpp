@@ -61,6 +61,10 @@ LogicalResult PlanBuilder::bindTensor(unsigned index, DictionaryAttr attrs) {
   tensor.layout = layoutOf(global);
   // A weight that the model has no data for needs --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
+  if (auto init = attrs ? attrs.getAs<FloatAttr>(attr::kInit) : FloatAttr()) {
+    tensor.init = rt::InitKind::Value;
+    tensor.value = init.getValueAsDouble();
+  }
   if (auto source = attrs ? attrs.getAs<DictionaryAttr>(attr::kSource)
                           : DictionaryAttr()) {
     auto offset = source.getAs<IntegerAttr>("offset");
@@ -153,6 +157,24 @@ LogicalResult PlanBuilder::bindInput(unsigned index, DictionaryAttr attrs) {
   return success();
 }
 
+/// The state that counts the steps which `scalar` does not, of this stage;
+/// states stand before scalars.
+LogicalResult PlanBuilder::bindSkips(DictionaryAttr attrs,
+                                     rt::ScalarInput &scalar) {
+  std::string name = stringOf(attrs, attr::kSkips);
+  if (name.empty())
+    return success();
+  for (BlockArgument argument : step.getArguments()) {
+    DictionaryAttr other = step.getArgAttrDict(argument.getArgNumber());
+    if (stringOf(other, attr::kName) != name || !slots.count(argument))
+      continue;
+    scalar.skips = slots[argument].buffer;
+    return success();
+  }
+  return step.emitError() << "scalar '" << scalar.name << "': dpc.skips names '"
+                          << name << "', which is no state before it";
+}
+
 LogicalResult PlanBuilder::bindArguments() {
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
     DictionaryAttr attrs = step.getArgAttrDict(i);
@@ -170,7 +192,9 @@ LogicalResult PlanBuilder::bindArguments() {
       std::string name = stringOf(attrs, attr::kName);
       int buffer = addBuffer(type, rt::BufferKind::Scalar, name);
       slots[argument] = {buffer, StridedView::dense(type.getShape())};
-      draft.plan.scalars.push_back({name, buffer});
+      draft.plan.scalars.push_back({name, buffer, -1});
+      if (failed(bindSkips(attrs, draft.plan.scalars.back())))
+        return failure();
     } else {
       return step.emitError()
              << "argument " << i << " has dpc.role '" << role

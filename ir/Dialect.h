@@ -41,6 +41,11 @@ inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
+/// On a state: the number that all of its elements start from (absent: 0).
+inline constexpr llvm::StringLiteral kInit = "dpc.init";
+/// On a scalar argument: name of a state that counts the steps so far at which
+/// nothing was updated; the scalar is that of the step number without them.
+inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
 /// On an op and the ops of its gradient: a number they share.

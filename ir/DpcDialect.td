@@ -19,8 +19,10 @@ def Dpc_Dialect : Dialect {
 
     Functions carry the meaning of their arguments as argument attributes:
     `dpc.name` (name in the source model), `dpc.role` (`parameter`, `buffer`,
-    `state`, `input`, `scalar`), for optimizer states `dpc.of` (the parameter)
-    and `dpc.slot`, and for weights with data `dpc.source`. Results carry
+    `state`, `input`, `scalar`), for optimizer states `dpc.of` (the parameter;
+    absent in states of the whole step) and `dpc.slot`, for states that do not
+    start from 0 `dpc.init`, for scalars that do not count all steps
+    `dpc.skips`, and for weights with data `dpc.source`. Results carry
     `dpc.name` and, where a result replaces an argument from one step to the
     next, `dpc.ties` (the argument's index). At the local altitude a parameter
     or state may have `dpc.space`, `"host"` or `"disk"`: where it lies instead

@@ -301,7 +301,8 @@ def Dpc_AdamWOp : Dpc_Op<"adamw"> {
     g' = scale * g; p1 = p * (1 - lr * weight_decay);
     m1 = beta1 * m + (1 - beta1) * g'; v1 = beta2 * v + (1 - beta2) * g'^2;
     p1 -= lr / (1 - beta1^step) * m1 / (sqrt(v1) / sqrt(1 - beta2^step) + eps).
-    `scale`, `lr` and `step` (1 for the first update) are scalars.
+    `scale`, `lr` and `step` (1 for the first update) are scalars. With `if`,
+    a scalar that holds false leaves all results as they were, whatever g is.
 
     Example:
 
@@ -310,14 +311,17 @@ def Dpc_AdamWOp : Dpc_Op<"adamw"> {
     ```
 
     Constraints:
-    * (C1) p, m, v, g and the results have one shape, scale, lr, step rank 0.
+    * (C1) p, m, v, g and the results have one shape, scale, lr, step rank 0;
+    * (C2) the operand of `if` is a scalar of i1.
   }];
   let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$m, Dpc_Tensor:$v, Dpc_Tensor:$g,
                        Dpc_Tensor:$scale, Dpc_Tensor:$lr, Dpc_Tensor:$step,
+                       Optional<Dpc_Tensor>:$apply,
                        F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay);
   let results = (outs Dpc_Tensor:$newP, Dpc_Tensor:$newM, Dpc_Tensor:$newV);
   let assemblyFormat = [{
-    $p `,` $m `,` $v `,` $g `,` $scale `,` $lr `,` $step `beta1` `=` $beta1 `beta2` `=` $beta2
+    $p `,` $m `,` $v `,` $g `,` $scale `,` $lr `,` $step (`if` $apply^)?
+    `beta1` `=` $beta1 `beta2` `=` $beta2
     `eps` `=` $eps `weight_decay` `=` $weight_decay attr-dict
     `:` functional-type(operands, results)
   }];
@@ -327,7 +331,8 @@ def Dpc_SgdOp : Dpc_Op<"sgd"> {
   let summary = "One SGD update with momentum, with PyTorch's meaning.";
   let description = [{
     g' = scale * g + weight_decay * p; b1 = momentum * b + g' (b1 = g' on the
-    first step); p1 = p - lr * b1.
+    first step); p1 = p - lr * b1. With `if`, a scalar that holds false leaves
+    both results as they were, whatever g is.
 
     Example:
 
@@ -336,15 +341,16 @@ def Dpc_SgdOp : Dpc_Op<"sgd"> {
     ```
 
     Constraints:
-    * (C1) p, buffer, g and the results have one shape, scale, lr, step rank 0.
+    * (C1) p, buffer, g and the results have one shape, scale, lr, step rank 0;
+    * (C2) the operand of `if` is a scalar of i1.
   }];
   let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$buffer, Dpc_Tensor:$g, Dpc_Tensor:$scale,
-                       Dpc_Tensor:$lr, Dpc_Tensor:$step, F64Attr:$momentum,
-                       F64Attr:$weight_decay);
+                       Dpc_Tensor:$lr, Dpc_Tensor:$step, Optional<Dpc_Tensor>:$apply,
+                       F64Attr:$momentum, F64Attr:$weight_decay);
   let results = (outs Dpc_Tensor:$newP, Dpc_Tensor:$newBuffer);
   let assemblyFormat = [{
-    $p `,` $buffer `,` $g `,` $scale `,` $lr `,` $step `momentum` `=` $momentum
-    `weight_decay` `=` $weight_decay attr-dict `:` functional-type(operands, results)
+    $p `,` $buffer `,` $g `,` $scale `,` $lr `,` $step (`if` $apply^)?
+    `momentum` `=` $momentum `weight_decay` `=` $weight_decay attr-dict `:` functional-type(operands, results)
   }];
 }
 

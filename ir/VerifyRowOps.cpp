@@ -327,7 +327,7 @@ LogicalResult SumSquaresOp::verify() { return checkSumOfSquares(*this); }
 /// state it replaces, and `scalars` have rank 0.
 static LogicalResult checkUpdate(Operation *op, mlir::OperandRange states,
                                  mlir::ResultRange newStates, Value gradient,
-                                 mlir::ValueRange scalars) {
+                                 mlir::ValueRange scalars, Value apply) {
   ArrayRef<int64_t> shape = typeOf(states.front()).getShape();
   if (failed(checkShape(op, "C1", "gradient", typeOf(gradient), shape)))
     return failure();
@@ -341,15 +341,19 @@ static LogicalResult checkUpdate(Operation *op, mlir::OperandRange states,
   for (auto [name, scalar] : llvm::zip_equal(names, scalars))
     if (failed(checkRank(op, "C1", name, typeOf(scalar), 0)))
       return failure();
+  if (apply && (typeOf(apply).getRank() != 0 ||
+                !typeOf(apply).getElementType().isInteger(1)))
+    return op->emitOpError("(C2) the operand of 'if' is of type ")
+           << apply.getType() << ", expected a scalar of i1";
   return success();
 }
 
 LogicalResult AdamWOp::verify() {
   return checkUpdate(*this, getOperands().take_front(3), getResults(), getG(),
-                     {getScale(), getLr(), getStep()});
+                     {getScale(), getLr(), getStep()}, getApply());
 }
 
 LogicalResult SgdOp::verify() {
   return checkUpdate(*this, getOperands().take_front(2), getResults(), getG(),
-                     {getScale(), getLr(), getStep()});
+                     {getScale(), getLr(), getStep()}, getApply());
 }

@@ -1,6 +1,7 @@
 //===- Differentiate.cpp - dpc-differentiate ------------------------------===//
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/FusePatterns.h"
+#include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
 
 using namespace mlir;
@@ -21,6 +22,7 @@ namespace {
 struct Settings {
   bool adamw;
   double beta1, beta2, eps, weightDecay, momentum, clipGradNorm;
+  LossScaleSettings lossScale;
 
   /// The state slots of one parameter, in argument order.
   SmallVector<StringRef> slots() const {
@@ -43,7 +45,8 @@ struct Trained {
 class TrainStepBuilder {
 public:
   TrainStepBuilder(func::FuncOp forward, Settings settings)
-      : forward(forward), settings(settings), builder(forward) {}
+      : forward(forward), settings(settings), builder(forward),
+        lossScale(settings.lossScale) {}
 
   /// On success @train_step stands before @forward, which may be erased.
   LogicalResult build();
@@ -51,14 +54,17 @@ public:
 private:
   LogicalResult findLoss();
   LogicalResult findTrained();
+  void remarkUnused();
   void declare();
   void addArgument(Type type, ArrayRef<NamedAttribute> attrs);
   void addForwardArguments(StringRef role);
   void addStates();
+  void addScalars();
   void cloneForward();
   LogicalResult addGradients();
   void addNormAndScale();
   void addUpdates();
+  void keepBuffers();
   void addReturn();
   void markPhase(StringRef phase, Operation *after);
   StringAttr unusedName(unsigned argument);
@@ -80,10 +86,18 @@ private:
   IRMapping mapping;
   unsigned lossIndex = 0;
   SmallVector<Trained> trained;
+  /// Parameters that the loss does not depend on: arguments of @forward, and of
+  /// @train_step, which returns them as they are.
+  llvm::SmallSetVector<unsigned, 4> unused;
+  SmallVector<unsigned> untrained;
   SmallVector<StringRef> roles; // by argument of @forward
   PeeledLoss peeled;
+  LossScale lossScale;
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
+  /// Next values of arguments that the forward pass moves, by argument of
+  /// @forward's return.
+  DenseMap<unsigned, Value> newBuffers;
 };
 
 } // namespace
@@ -143,7 +157,9 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
     attrs.erase(kZeroGradientAttr);
     if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
       attrs.set(attr::kName, unusedName(index));
-    if (role == role::kParameter)
+    if (role == role::kParameter && unused.contains(index))
+      untrained.push_back(step.getNumArguments());
+    else if (role == role::kParameter)
       trained.push_back({step.getNumArguments(), Value(), {}});
     addArgument(argument.getType(), attrs);
     mapping.map(argument, step.getArguments().back());
@@ -165,6 +181,30 @@ void TrainStepBuilder::addStates() {
                    named(attr::kSlot, slot)});
     }
   }
+  for (ScalarState &state : lossScale.states()) {
+    addArgument(RankedTensorType::get({}, builder.getF32Type()),
+                {named(attr::kName, state.name),
+                 named(attr::kRole, role::kState),
+                 named(attr::kSlot, state.slot),
+                 builder.getNamedAttr(attr::kInit,
+                                      builder.getF64FloatAttr(state.initial))});
+    state.value = step.getArguments().back();
+  }
+}
+
+/// Learning rate and step number. The schedule does not move on with steps that
+/// are skipped.
+void TrainStepBuilder::addScalars() {
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  SmallVector<NamedAttribute> attrs = {named(attr::kName, "lr"),
+                                       named(attr::kRole, role::kScalar)};
+  if (lossScale.isOn())
+    attrs.push_back(named(attr::kSkips, LossScale::skippedName()));
+  addArgument(type, attrs);
+  addArgument(type,
+              {named(attr::kName, "step"), named(attr::kRole, role::kScalar)});
+  stepCount = step.getArguments().back();
+  lr = step.getArgument(step.getNumArguments() - 2);
 }
 
 void TrainStepBuilder::declare() {
@@ -177,12 +217,7 @@ void TrainStepBuilder::declare() {
   addForwardArguments(role::kBuffer);
   addStates();
   addForwardArguments(role::kInput);
-  auto scalarType = RankedTensorType::get({}, builder.getF32Type());
-  for (StringRef name : {"lr", "step"})
-    addArgument(scalarType,
-                {named(attr::kName, name), named(attr::kRole, role::kScalar)});
-  stepCount = step.getArguments().back();
-  lr = step.getArgument(step.getNumArguments() - 2);
+  addScalars();
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,7 +248,8 @@ LogicalResult TrainStepBuilder::addGradients() {
       mapping.lookup(forward.front().getTerminator()->getOperand(lossIndex));
   peeled = peelLoss(loss, dependents(step.front(), parameters));
   Operation *last = lastOp();
-  Value seed = graph().constantLike(peeled.sum, peeled.seed);
+  Value seed = lossScale.isOn() ? lossScale.seed(graph(), peeled)
+                                : graph().constantLike(peeled.sum, peeled.seed);
   FailureOr<SmallVector<Value>> grads =
       buildGradients(builder, peeled.sum, seed, parameters);
   if (failed(grads))
@@ -236,11 +272,20 @@ void TrainStepBuilder::addNormAndScale() {
   for (Trained &parameter : trained)
     grads.push_back(parameter.grad);
   scale = buildScale(graph(), peeled, f32);
+  if (lossScale.isOn()) {
+    Value divisor = lossScale.divisor(graph(), peeled);
+    scale = scale ? graph().div(scale, divisor)
+                  : graph().unary(UnaryKind::reciprocal, divisor);
+  }
   gradNorm = GlobalNormOp::create(builder, step.getLoc(), scalarType, grads);
   if (scale)
     gradNorm = graph().mul(gradNorm, scale);
   else
     scale = graph().constant(scalarType, 1.0);
+  if (lossScale.isOn()) {
+    lossScale.decide(graph(), gradNorm);
+    stepCount = lossScale.updates(graph(), stepCount);
+  }
   if (settings.clipGradNorm <= 0.0)
     return;
   GraphBuilder g = graph();
@@ -261,8 +306,8 @@ void TrainStepBuilder::addUpdates() {
       Value m = state(0), v = state(1);
       auto update = AdamWOp::create(
           builder, step.getLoc(), p.getType(), m.getType(), v.getType(), p, m,
-          v, parameter.grad, scale, lr, stepCount, number(settings.beta1),
-          number(settings.beta2), number(settings.eps),
+          v, parameter.grad, scale, lr, stepCount, lossScale.good,
+          number(settings.beta1), number(settings.beta2), number(settings.eps),
           number(settings.weightDecay));
       newParams.push_back(update.getNewP());
       newStates.append({update.getNewM(), update.getNewV()});
@@ -271,13 +316,30 @@ void TrainStepBuilder::addUpdates() {
     // Without momentum the buffer's value does not matter: the gradient, which
     // dies here, serves as one and no state is kept.
     Value buffer = parameter.states.empty() ? parameter.grad : state(0);
-    auto update =
-        SgdOp::create(builder, step.getLoc(), p.getType(), buffer.getType(), p,
-                      buffer, parameter.grad, scale, lr, stepCount,
-                      number(settings.momentum), number(settings.weightDecay));
+    auto update = SgdOp::create(
+        builder, step.getLoc(), p.getType(), buffer.getType(), p, buffer,
+        parameter.grad, scale, lr, stepCount, lossScale.good,
+        number(settings.momentum), number(settings.weightDecay));
     newParams.push_back(update.getNewP());
     if (!parameter.states.empty())
       newStates.push_back(update.getNewBuffer());
+  }
+}
+
+/// Buffers that the forward pass moves stay as they are in a skipped step.
+void TrainStepBuilder::keepBuffers() {
+  Operation *ret = forward.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
+    auto tied = forward.getResultAttrOfType<IntegerAttr>(index, attr::kTies);
+    if (!tied)
+      continue;
+    Value next = mapping.lookup(value);
+    if (lossScale.isOn()) {
+      Value old = mapping.lookup(forward.getArgument(tied.getInt()));
+      GraphBuilder g = graph();
+      next = g.select(g.broadcast(lossScale.good, shapeOf(old), {}), next, old);
+    }
+    newBuffers[index] = next;
   }
 }
 
@@ -293,18 +355,21 @@ void TrainStepBuilder::addReturn() {
   };
   for (auto [parameter, value] : llvm::zip(trained, newParams))
     tie(value, parameter.argument);
+  for (unsigned argument : untrained)
+    tie(step.getArgument(argument), argument);
   auto *state = newStates.begin();
   for (Trained &parameter : trained)
     for (unsigned argument : parameter.states)
       tie(*state++, argument);
+  for (ScalarState &scalar : lossScale.states())
+    tie(scalar.next, cast<BlockArgument>(scalar.value).getArgNumber());
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
     NamedAttrList resultAttrs(forward.getResultAttrDict(index));
     if (auto tied = resultAttrs.get(attr::kTies)) {
-      // A buffer that the forward pass moves.
       Value buffer =
           mapping.lookup(forward.getArgument(cast<IntegerAttr>(tied).getInt()));
-      tie(mapping.lookup(value), cast<BlockArgument>(buffer).getArgNumber());
+      tie(newBuffers.lookup(index), cast<BlockArgument>(buffer).getArgNumber());
       continue;
     }
     if (index == lossIndex)
@@ -318,8 +383,15 @@ void TrainStepBuilder::addReturn() {
     results.push_back(mapping.lookup(value));
     attrs.push_back(resultAttrs.getDictionary(builder.getContext()));
   }
-  results.push_back(gradNorm);
-  attrs.push_back(builder.getDictionaryAttr({named(attr::kName, "grad_norm")}));
+  auto metric = [&](StringRef name, Value value) {
+    results.push_back(value);
+    attrs.push_back(builder.getDictionaryAttr({named(attr::kName, name)}));
+  };
+  metric("grad_norm", gradNorm);
+  if (lossScale.isOn()) {
+    metric("loss_scale", lossScale.scale(graph()));
+    metric("skipped", lossScale.skipped);
+  }
   func::ReturnOp::create(builder, step.getLoc(), results);
   step.setType(builder.getFunctionType(step.getArgumentTypes(),
                                        TypeRange(ValueRange(results))));
@@ -338,8 +410,25 @@ static DenseSet<Value> reachedFrom(Value root) {
   return reached;
 }
 
-/// Fills `roles`. A parameter that the loss does not depend on is a buffer of
-/// the training step.
+/// Says which parameters are not trained, in one line.
+void TrainStepBuilder::remarkUnused() {
+  std::string names;
+  for (unsigned argument : unused) {
+    Attribute name = forward.getArgAttr(argument, attr::kName);
+    if (!name)
+      name = unusedName(argument);
+    names += (names.empty() ? "'" : ", '") +
+             cast<StringAttr>(name).getValue().str() + "'";
+  }
+  if (!unused.empty())
+    emitRemark(forward.getLoc(),
+               unused.size() == 1 ? "parameter " : "parameters ")
+        << names << (unused.size() == 1 ? " is" : " are")
+        << " not trained, but saved: the loss does not depend on "
+        << (unused.size() == 1 ? "it" : "them");
+}
+
+/// Fills `roles` and `unused`.
 LogicalResult TrainStepBuilder::findTrained() {
   DenseSet<Value> reached =
       reachedFrom(forward.front().getTerminator()->getOperand(lossIndex));
@@ -352,16 +441,12 @@ LogicalResult TrainStepBuilder::findTrained() {
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input";
     if (role == role::kParameter && !reached.contains(argument) &&
-        !forward.getArgAttr(index, kZeroGradientAttr)) {
-      Attribute name = forward.getArgAttr(index, attr::kName);
-      emitRemark(forward.getLoc(), "parameter ")
-          << (name ? name : unusedName(index))
-          << " is left alone: the loss does not depend on it";
-      role = role::kBuffer;
-    }
+        !forward.getArgAttr(index, kZeroGradientAttr))
+      unused.insert(index);
     roles.push_back(role);
   }
-  if (!llvm::is_contained(roles, role::kParameter))
+  remarkUnused();
+  if (llvm::count(roles, role::kParameter) == int64_t(unused.size()))
     return emitError(forward.getLoc(),
                      "nothing to train: the loss depends on no "
                      "parameter");
@@ -378,6 +463,7 @@ LogicalResult TrainStepBuilder::build() {
   Operation *last = lastOp();
   addNormAndScale();
   addUpdates();
+  keepBuffers();
   markPhase("update", last);
   addReturn();
   return success();
@@ -410,8 +496,14 @@ struct DifferentiatePass : dpc::impl::DpcDifferentiateBase<DifferentiatePass> {
     }
     bool adamw = optimizer == "adamw";
     double decay = weightDecay >= 0.0 ? weightDecay : adamw ? 0.01 : 0.0;
-    TrainStepBuilder builder(
-        forward, {adamw, beta1, beta2, eps, decay, momentum, clipGradNorm});
+    TrainStepBuilder builder(forward, {adamw,
+                                       beta1,
+                                       beta2,
+                                       eps,
+                                       decay,
+                                       momentum,
+                                       clipGradNorm,
+                                       {lossScale, lossScaleInterval}});
     if (failed(builder.build()))
       return signalPassFailure();
     forward.erase();

@@ -112,10 +112,16 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     optimizer's `scale`, times min(1, max_norm / (norm + 1e-6)) when gradients
     are clipped. So shards and micro-batches add up plain sums.
 
+    With `loss-scale` the gradient starts from a scale, by which norm and update
+    are divided; a step whose norm is not finite updates nothing (`if` of the
+    optimizer ops). Scale and counters are scalar states, `loss_scale` and
+    `skipped` further outputs; LossScale.h has the formulas.
+
     Results of @forward that are tied to a buffer (running statistics) are its
     next value. Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
     outputs are dropped, with a remark: a training step does not return them.
-    Parameters that the loss does not depend on become buffers, with a remark.
+    Parameters that the loss does not depend on are returned as they are, so that
+    they are saved with the others; one remark names them.
     Arguments without a name get one, for states name their parameter.
     Every op gets `dpc.phase`.
   }];
@@ -130,6 +136,10 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     Option<"momentum", "momentum", "double", "0.0", "SGD: momentum">,
     Option<"clipGradNorm", "clip-grad-norm", "double", "0.0",
            "largest global gradient norm; 0: not clipped">,
+    Option<"lossScale", "loss-scale", "double", "0.0",
+           "factor of the loss against underflow of gradients; 0: none">,
+    Option<"lossScaleInterval", "loss-scale-interval", "int64_t", "0",
+           "good steps in a row after which the factor doubles; 0: it is fixed">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

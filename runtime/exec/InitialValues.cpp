@@ -116,13 +116,13 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
 
 // Neither needs the global tensor, which may be larger than the memory.
 
-static void fillWithZeros(const Tensor &tensor, const Mesh &mesh, int rank,
-                          void *local) {
-  int64_t bytes = sizeOf(tensor.dtype);
-  forEachRun(
-      tensor.layout, mesh, rank, 0, [&](int64_t, int64_t at, int64_t count) {
-        std::memset(static_cast<char *>(local) + at * bytes, 0, count * bytes);
-      });
+static void fillWithNumber(double number, const Tensor &tensor,
+                           const Mesh &mesh, int rank, void *local) {
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t, int64_t at, int64_t count) {
+               for (int64_t i = at; i < at + count; ++i)
+                 storeFromDouble(local, tensor.dtype, i, number);
+             });
 }
 
 static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
@@ -159,7 +159,8 @@ Status InitialValues::checkNames(const Plan &plan) const {
 
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
                                      int rank, void *local) const {
-  bool isWeight = tensor.init != InitKind::Zeros;
+  bool isWeight =
+      tensor.init != InitKind::Zeros && tensor.init != InitKind::Value;
   if (isWeight && choice.kind == InitChoice::Kind::File) {
     auto it = choice.file->entries.find(tensor.name);
     if (it == choice.file->entries.end())
@@ -183,7 +184,8 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
   if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {
-    fillWithZeros(tensor, mesh, rank, local);
+    fillWithNumber(tensor.init == InitKind::Value ? tensor.value : 0, tensor,
+                   mesh, rank, local);
     return Status::success();
   }
   bool isChosen = choice.kind == InitChoice::Kind::Random;

@@ -295,8 +295,12 @@ void RankExecutor::setScalars(int64_t number) {
   for (const ScalarInput &scalar : plan.scalars) {
     if (!holds(scalar.buffer))
       continue;
-    double value = scalar.name == "lr" ? learningRate(plan.lrSchedule, number)
-                                       : static_cast<double>(number);
+    int64_t count = number;
+    if (scalar.skips >= 0)
+      count -= static_cast<int64_t>(
+          loadAsDouble(bufferData(scalar.skips), DType::F32, 0));
+    double value = scalar.name == "lr" ? learningRate(plan.lrSchedule, count)
+                                       : static_cast<double>(count);
     storeFromDouble(bufferData(scalar.buffer), DType::F32, 0, value);
   }
 }

@@ -32,8 +32,8 @@ template <> struct EnumNames<TensorRole> {
                                                             "buffer", "state"};
 };
 template <> struct EnumNames<InitKind> {
-  static constexpr std::array<std::string_view, 3> names = {"zeros", "source",
-                                                            "random"};
+  static constexpr std::array<std::string_view, 4> names = {"zeros", "source",
+                                                            "random", "value"};
 };
 template <> struct EnumNames<LrKind> {
   static constexpr std::array<std::string_view, 3> names = {"constant",

@@ -124,9 +124,9 @@ double learningRate(const LrSchedule &schedule, int64_t step) {
   double p =
       std::min(1.0, static_cast<double>(s - schedule.warmup) /
                         static_cast<double>(schedule.total - schedule.warmup));
-  if (schedule.kind == LrKind::Linear)
-    return schedule.lr * (1 - p);
-  return schedule.lr * (1 + std::cos(M_PI * p)) / 2;
+  bool isLinear = schedule.kind == LrKind::Linear;
+  double left = isLinear ? 1 - p : (1 + std::cos(M_PI * p)) / 2;
+  return schedule.min + (schedule.lr - schedule.min) * left;
 }
 
 int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,

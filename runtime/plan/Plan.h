@@ -129,15 +129,17 @@ struct TensorSource {
 enum class TensorRole { Parameter, Buffer, State };
 std::string_view nameOf(TensorRole role);
 
-enum class InitKind { Zeros, Source, Random };
+enum class InitKind { Zeros, Source, Random, Value };
 std::string_view nameOf(InitKind kind);
 
 /// A value that persists: parameter, model buffer or optimizer state.
 struct Tensor {
   std::string name; ///< unique; the source model's name for a parameter
   TensorRole role = TensorRole::Parameter;
-  std::string of;   ///< State: name of its parameter, else ""
-  std::string slot; ///< State: "exp_avg", "exp_avg_sq", "momentum", else ""
+  /// State: name of its parameter, "" in a state of the whole step. Else "".
+  std::string of;
+  /// State: what it is ("exp_avg", "exp_avg_sq", "momentum", ..). Else "".
+  std::string slot;
   int buffer = -1;
   /// Buffers of other stages that hold the same values (tied parameters):
   /// filled and updated alike; saved is what `buffer` holds.
@@ -148,6 +150,7 @@ struct Tensor {
   std::optional<TensorSource> source;
   InitKind init = InitKind::Zeros;
   int64_t seed = 0; ///< Random
+  double value = 0; ///< Value: of all elements
 };
 
 /// An input of the step (over the global batch) or an output of it. An input
@@ -169,21 +172,29 @@ enum class LrKind { Constant, Cosine, Linear };
 std::string_view nameOf(LrKind kind);
 
 /// Learning rate of step t (1-based), with s = t - 1: lr * s / warmup while
-/// s < warmup; then lr (constant), lr * (1 + cos(pi p)) / 2 (cosine) or
-/// lr * (1 - p) (linear), p = (s - warmup) / (total - warmup), at most 1.
+/// s < warmup; then lr (constant) or min + (lr - min) * c, where c is
+/// (1 + cos(pi p)) / 2 (cosine) or 1 - p (linear) with
+/// p = (s - warmup) / (total - warmup), at most 1. The same as Megatron-LM's
+/// --lr-warmup-iters, --lr-decay-iters, --lr-decay-style and --min-lr.
 struct LrSchedule {
   LrKind kind = LrKind::Constant;
   double lr = 0;
   int64_t warmup = 0;
   int64_t total = 0; ///< steps; must exceed warmup unless constant
+  double min = 0;    ///< where cosine and linear end
 };
 double learningRate(const LrSchedule &schedule, int64_t step);
 
 /// A value in a buffer of one fp32 element that the runtime fills before each
 /// step: "lr", "step" (1-based). Every stage that reads it has its own.
+/// `skips` (or -1) is the buffer, on the same stage, of a state of one fp32
+/// that counts the steps so far at which nothing was updated: "lr" is then that
+/// of the step number less this count, so that its schedule stands still with
+/// the parameters.
 struct ScalarInput {
   std::string name;
   int buffer = -1;
+  int skips = -1;
 };
 
 enum class ScalarKind {

@@ -71,6 +71,7 @@ template <typename V> void fields(V &visit, Is<Tensor> auto &v) {
   visit("source", v.source);
   visit("init", v.init);
   visit("seed", v.seed);
+  visit("value", v.value);
 }
 template <typename V> void fields(V &visit, Is<Port> auto &v) {
   visit("name", v.name);
@@ -85,10 +86,12 @@ template <typename V> void fields(V &visit, Is<LrSchedule> auto &v) {
   visit("lr", v.lr);
   visit("warmup", v.warmup);
   visit("total", v.total);
+  visit("min", v.min);
 }
 template <typename V> void fields(V &visit, Is<ScalarInput> auto &v) {
   visit("name", v.name);
   visit("buffer", v.buffer);
+  visit("skips", v.skips);
 }
 template <typename V> void fields(V &visit, Is<ScalarExpr> auto &v) {
   visit("kind", v.kind);

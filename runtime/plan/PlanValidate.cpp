@@ -87,6 +87,9 @@ Status checkLr(const LrSchedule &lr) {
   if (!std::isfinite(lr.lr) || lr.lr < 0)
     return Status::invalid("lr_schedule.lr is " + std::to_string(lr.lr) +
                            ", expected a number >= 0");
+  if (!(lr.min >= 0 && lr.min <= lr.lr))
+    return Status::invalid("lr_schedule.min is " + std::to_string(lr.min) +
+                           ", expected a number from 0 to lr");
   if (lr.warmup < 0)
     return Status::invalid("lr_schedule.warmup is " +
                            std::to_string(lr.warmup) + ", expected >= 0");
@@ -306,15 +309,15 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
                              " has the value already");
   }
   bool isState = tensor.role == TensorRole::State;
-  if (isState == tensor.of.empty() || isState == tensor.slot.empty())
-    return Status::invalid(isState ? "of or slot is empty in a state"
+  if (isState == tensor.slot.empty() || (!isState && !tensor.of.empty()))
+    return Status::invalid(isState ? "slot is empty in a state"
                                    : "of or slot is set, but it is no state");
-  bool found =
-      !isState || std::any_of(plan.tensors.begin(), plan.tensors.end(),
-                              [&](const Tensor &other) {
-                                return other.role == TensorRole::Parameter &&
-                                       other.name == tensor.of;
-                              });
+  bool found = tensor.of.empty() ||
+               std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                           [&](const Tensor &other) {
+                             return other.role == TensorRole::Parameter &&
+                                    other.name == tensor.of;
+                           });
   if (!found)
     return Status::invalid("of is " + quoted(tensor.of) +
                            ", which is no parameter of the plan");
@@ -341,6 +344,22 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
   return Status::success();
 }
 
+Status checkSkips(const Plan &plan, const ScalarInput &scalar) {
+  if (scalar.skips == -1)
+    return Status::success();
+  std::string what = "skips is " + std::to_string(scalar.skips);
+  if (scalar.skips < 0 || scalar.skips >= static_cast<int>(plan.buffers.size()))
+    return Status::invalid(what + ", the plan has " +
+                           std::to_string(plan.buffers.size()) + " buffers");
+  const Buffer &buffer = plan.buffers[scalar.skips];
+  if (buffer.kind != BufferKind::Optimizer || buffer.dtype != DType::F32 ||
+      buffer.bytes != 4 || buffer.stage != plan.buffers[scalar.buffer].stage)
+    return Status::invalid(what +
+                           ", which is not one f32 of kind optimizer on the "
+                           "scalar's stage");
+  return Status::success();
+}
+
 Status checkScalars(const Plan &plan) {
   std::set<std::pair<std::string, int64_t>> names;
   std::set<int> buffers;
@@ -361,6 +380,7 @@ Status checkScalars(const Plan &plan) {
       return Status::invalid(place + ": buffer " +
                              std::to_string(scalar.buffer) +
                              " is not one f32 of kind scalar");
+    DPC_TRY(within(place, checkSkips(plan, scalar)));
     if (!names.insert({scalar.name, buffer.stage}).second)
       return Status::invalid(place + ": listed twice for stage " +
                              std::to_string(buffer.stage));

@@ -203,6 +203,7 @@ class BadCompilation(Refusal):
         for word, mention in (("--train=adam", "adam"), ("--lr=fast", "fast"), ("--precision=fp12", "fp12"), ("--objective=fame", "fame"),
                               ("--micro-batch=0", "0"), ("--emit=poem", "poem"), ("--verify=maybe", "maybe"), ("--frobnicate", "--frobnicate"),
                               ("--target-cpu=abacus", "abacus"), ("--init=randomly", "--init=randomly: expected random:SEED"), ("--lr-schedule=cosine,warmup=x", "warmup"),
+                              ("--lr-schedule=cosine,total=9,min=1", "min=1"), ("--loss-scale=1024", "fp16"),
                               ("--loss=l1", "l1"), ("--bind=seq", "seq"), ("--frozen=nothing.*", "nothing.*")):
             with self.subTest(word=word):
                 self.compile(MLP, mention, words=[word, "--verify=off"] if "verify" not in word else [word])
@@ -217,6 +218,12 @@ class BadCompilation(Refusal):
         self.compile(MLP, "--momentum", "-1", words=["--train=sgd", "--momentum=-1"])
         self.compile(MLP, "--momentum", "--train=sgd", words=["--train=adamw", "--momentum=0.9"])
         self.compile(MLP, "--beta1", "--train=adamw", words=["--train=sgd", "--beta1=0.9"])
+
+    def test_loss_scale(self):
+        for value in ("0", "-2", "static", "dynamic,init=0", "dynamic,grow=2", "1024,interval=3", "inf"):
+            with self.subTest(value=value):
+                self.compile(MLP, f"--loss-scale={value}", "dynamic[,init=N,interval=N]",
+                             words=["--precision=fp16", f"--loss-scale={value}"])
 
     def test_words_that_contradict(self):
         self.compile(MLP, "--micro-batch=2", "micro_batch=4", words=["--micro-batch=2", "--strategy=dp=2,micro_batch=4"])

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Mixed precision takes the bytes that it should, counted in plan.json.
 
-Per device and parameter, with AdamW over n data-parallel ranks and one micro-batch: 2 for the bf16 copy that the model
+Per device and parameter, with AdamW over n data-parallel ranks and one micro-batch: 2 for the bf16 or fp16 copy that the model
 computes with, 2 for its gradient, 12 for the f32 master and two states; from ZeRO-1 on the 12 are split over the
 ranks, from ZeRO-2 on the gradient, with ZeRO-3 the copy. (Without accumulation a gradient is scattered as soon as it is
-made, so that ZeRO-1 keeps no more of it than ZeRO-2.) That bf16 trains is tested by follow_curve.py.
+made, so that ZeRO-1 keeps no more of it than ZeRO-2.) fp16's loss scale and its two counters are three numbers more.
+That both train is tested by follow_curve.py.
 """
 import unittest
 
@@ -19,8 +20,8 @@ def buffers_of(instruction):
     yield from instruction.get("buffers", [])
 
 
-def count(plan):
-    """Bytes of copies, gradients, masters and states, and the number of parameters."""
+def count(plan, dtype):
+    """Bytes of copies (of `dtype`), gradients, masters, states of parameters, and states of the step."""
     buffers = {buffer["id"]: buffer for buffer in plan["buffers"]}
 
     def root(number):
@@ -30,10 +31,12 @@ def count(plan):
     touched = {phase: {root(number) for instruction in instructions for number in buffers_of(instruction)}
                for phase, instructions in plan["phases"].items()}
     in_loop = touched["forward"] | touched["backward"]
-    copies = [number for number in touched["setup"] & in_loop if buffers[number]["dtype"] == "bf16"]
+    copies = [number for number in touched["setup"] & in_loop if buffers[number]["dtype"] == dtype]
     total = {"copies": sum(buffers[number]["bytes"] for number in copies)}
-    for name, kind in (("gradients", "gradient"), ("states", "optimizer")):
-        total[name] = sum(b["bytes"] for b in buffers.values() if b["kind"] == kind and b.get("view_of", -1) < 0)
+    total["gradients"] = sum(b["bytes"] for b in buffers.values() if b["kind"] == "gradient" and b.get("view_of", -1) < 0)
+    for name, isOfParameter in (("states", True), ("scalars", False)):
+        total[name] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
+                          if tensor["role"] == "state" and bool(tensor["of"]) == isOfParameter)
     # Frozen tables are stored as parameters are, and have no states.
     names = {tensor["name"] for tensor in plan["tensors"]}
     total["masters"] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
@@ -46,19 +49,22 @@ ROPE_TABLES = 2 * 32 * 8 * 2
 
 
 class BytesPerParameter(unittest.TestCase):
-    def plan(self, strategy, ranks):
+    def plan(self, strategy, ranks, precision):
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-opt"), e2e.model("llama-tiny"), f"--cluster=local:{ranks}", "--global-batch=8",
-                      "--clip-grad-norm=1", f"--strategy={strategy}", "--precision=bf16", "--verify=off", "-o", folder])
+                      "--clip-grad-norm=1", f"--strategy={strategy}", f"--precision={precision}", "--verify=off", "-o", folder])
             return e2e.read_plan(folder)
 
     def takes(self, strategy, ranks, copies, gradients, rest):
-        parameters = count(self.plan("dp=1", 1))["masters"] // 4
-        total = count(self.plan(strategy, ranks))
-        print(strategy, parameters, total)
-        self.assertEqual(total["masters"] + total["states"], rest * parameters)
-        self.assertEqual(total["copies"] - ROPE_TABLES, copies * parameters)
-        self.assertEqual(total["gradients"], gradients * parameters)
+        for precision, dtype, scalars in (("bf16", "bf16", 0), ("fp16", "f16", 3)):
+            with self.subTest(precision=precision):
+                parameters = count(self.plan("dp=1", 1, precision), dtype)["masters"] // 4
+                total = count(self.plan(strategy, ranks, precision), dtype)
+                print(strategy, parameters, total)
+                self.assertEqual(total["masters"] + total["states"], rest * parameters)
+                self.assertEqual(total["scalars"], scalars * 4)
+                self.assertEqual(total["copies"] - ROPE_TABLES, copies * parameters)
+                self.assertEqual(total["gradients"], gradients * parameters)
 
     def test_replicated(self):
         self.takes("dp=2", 2, copies=2, gradients=2, rest=12)

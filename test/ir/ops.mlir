@@ -274,6 +274,15 @@ func.func @adamw(%p: tensor<64xf32>, %m: tensor<64xf32>, %v: tensor<64xf32>, %g:
   return %p1, %m1, %v1 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
 }
 
+// CHECK-LABEL: func.func @optimizers_that_may_skip(
+func.func @optimizers_that_may_skip(%p: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %g: tensor<4xf16>, %s: tensor<f32>, %good: tensor<i1>) {
+  // CHECK: dpc.adamw %arg0, %arg1, %arg2, %arg3, %arg4, %arg4, %arg4 if %arg5 beta1
+  %0:3 = dpc.adamw %p, %m, %v, %g, %s, %s, %s if %good beta1 = 9.0e-1 beta2 = 9.5e-1 eps = 1.0e-8 weight_decay = 1.0e-1 : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: dpc.sgd %arg0, %arg1, %arg3, %arg4, %arg4, %arg4 if %arg5 momentum
+  %1:2 = dpc.sgd %p, %m, %g, %s, %s, %s if %good momentum = 9.0e-1 weight_decay = 0.0 : (tensor<4xf32>, tensor<4xf32>, tensor<4xf16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @sgd(
 func.func @sgd(%p: tensor<64xf32>, %b: tensor<64xf32>, %g: tensor<64xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %step: tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
   // CHECK: dpc.sgd %arg0, %arg1, %arg2, %arg3, %arg4, %arg5 momentum = 9.000000e-01 weight_decay = 0.000000e+00 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)

@@ -431,3 +431,19 @@ func.func @sgd_by_one_scale(%p: tensor<64xf32>, %b: tensor<64xf32>, %g: tensor<6
   %0:2 = dpc.sgd %p, %b, %g, %s, %lr, %t momentum = 0.9 weight_decay = 0.0 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<1xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)
   return
 }
+
+// -----
+
+func.func @adamw_if_a_number(%p: tensor<64xf32>, %m: tensor<64xf32>, %v: tensor<64xf32>, %g: tensor<64xf32>, %s: tensor<f32>) {
+  // expected-error @below {{'dpc.adamw' op (C2) the operand of 'if' is of type 'tensor<f32>', expected a scalar of i1}}
+  %0:3 = dpc.adamw %p, %m, %v, %g, %s, %s, %s if %s beta1 = 0.9 beta2 = 0.95 eps = 1.0e-8 weight_decay = 0.1 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @sgd_if_many(%p: tensor<64xf32>, %g: tensor<64xf32>, %s: tensor<f32>, %good: tensor<64xi1>) {
+  // expected-error @below {{'dpc.sgd' op (C2) the operand of 'if' is of type 'tensor<64xi1>', expected a scalar of i1}}
+  %0:2 = dpc.sgd %p, %p, %g, %s, %s, %s if %good momentum = 0.9 weight_decay = 0.0 : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<64xi1>) -> (tensor<64xf32>, tensor<64xf32>)
+  return
+}

@@ -17,7 +17,7 @@ func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<4xf32>
 
 // -----
 
-// expected-remark@+2 {{parameter "w" is left alone: the loss does not depend on it}}
+// expected-remark@+2 {{parameter 'w' is not trained, but saved: the loss does not depend on it}}
 // expected-error@+1 {{nothing to train: the loss depends on no parameter}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"}, %x: tensor<f32>) -> (tensor<f32> {dpc.loss}) {
   return %x : tensor<f32>
@@ -25,7 +25,7 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"}, %x:
 
 // -----
 
-// expected-remark@+1 {{parameter "unused" is left alone: the loss does not depend on it}}
+// expected-remark@+1 {{parameter 'unused' is not trained, but saved: the loss does not depend on it}}
 func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
                    %u: tensor<f32> {dpc.name = "unused", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
   return %w : tensor<f32>

@@ -1,6 +1,7 @@
 // RUN: dpc-opt %s --dpc-differentiate="clip-grad-norm=1.0 beta2=0.95 weight-decay=0.1" --split-input-file 2>/dev/null | FileCheck %s
 // RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=SGD
 // RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd momentum=0.9" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=MOMENTUM
+// RUN: dpc-opt %s --dpc-differentiate="clip-grad-norm=1.0 loss-scale=1024 loss-scale-interval=3" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=FP16
 
 // Arguments: parameters, buffers, states, inputs, lr, step; the order of
 // @forward's does not matter. The mean's 1 / 8 is peeled: the gradient starts
@@ -48,6 +49,32 @@
 // MOMENTUM-LABEL: func.func @train_step
 // MOMENTUM-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "w.momentum", dpc.of = "w", dpc.role = "state", dpc.slot = "momentum"}
 // MOMENTUM: dpc.sgd %{{[^ ]*}}, %[[B]], %{{.*}} momentum = 9.000000e-01
+
+// Of a mean over 8, the sum's gradient starts from an eighth of the scale. Nothing is updated
+// unless the norm is finite, and the learning rate's schedule stands still.
+// FP16-LABEL: func.func @train_step
+// FP16-SAME: %[[S:[^:]*]]: tensor<f32> {dpc.init = 1.024000e+03 : f64, dpc.name = "loss_scale", dpc.role = "state", dpc.slot = "scale"}
+// FP16-SAME: %[[STREAK:[^:]*]]: tensor<f32> {dpc.init = 0.000000e+00 : f64, dpc.name = "loss_scale.streak", dpc.role = "state", dpc.slot = "streak"}
+// FP16-SAME: %[[SKIPPED:[^:]*]]: tensor<f32> {dpc.init = 0.000000e+00 : f64, dpc.name = "loss_scale.skipped", dpc.role = "state", dpc.slot = "skipped"}
+// FP16-SAME: {dpc.name = "lr", dpc.role = "scalar", dpc.skips = "loss_scale.skipped"}
+// FP16-SAME: %[[STEP:[^:]*]]: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}
+// FP16-SAME: tensor<f32> {dpc.name = "grad_norm"}, tensor<f32> {dpc.name = "loss_scale"}, tensor<f32> {dpc.name = "skipped"})
+// FP16: %[[MEAN:.*]] = dpc.constant dense<1.250000e-01> : tensor<f32> {dpc.phase = "forward"}
+// FP16: %[[C:.*]] = dpc.constant dense<1.250000e-01> : tensor<f32> {dpc.phase = "backward"}
+// FP16: %[[SEED:.*]] = dpc.binary mul %[[S]], %[[C]] {dpc.phase = "backward"}
+// FP16: %[[C2:.*]] = dpc.constant dense<1.250000e-01> : tensor<f32> {dpc.phase = "update"}
+// FP16: %[[DIVISOR:.*]] = dpc.binary mul %[[S]], %[[C2]]
+// FP16: %[[UNSCALE:.*]] = dpc.binary div %[[MEAN]], %[[DIVISOR]]
+// FP16: %[[N:.*]] = dpc.global_norm
+// FP16: %[[NORM:.*]] = dpc.binary mul %[[N]], %[[UNSCALE]]
+// FP16: %[[MAX:.*]] = dpc.constant dense<3.40282347E+38>
+// FP16: %[[GOOD:.*]] = dpc.compare le %[[NORM]], %[[MAX]]
+// FP16: %[[SKIP:.*]] = dpc.select %[[GOOD]], %{{.*}}, %{{.*}}
+// FP16: %[[SKIPPED1:.*]] = dpc.binary add %[[SKIPPED]], %[[SKIP]]
+// FP16: %[[UPDATES:.*]] = dpc.binary sub %[[STEP]], %[[SKIPPED]]
+// FP16: dpc.binary mul %[[UNSCALE]], %{{.*}}
+// FP16: dpc.adamw {{.*}}, %[[UPDATES]] if %[[GOOD]] beta1
+// FP16: return {{.*}}, %[[NORM]], %[[S]], %[[SKIP]]
 func.func @forward(%x: tensor<2x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64},
                    %t: tensor<2x4xf32> {dpc.name = "t", dpc.role = "buffer"},
                    %w: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"})
@@ -105,13 +132,14 @@ func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
 // -----
 
 // Arguments without a name get one that is not taken, for states refer to them.
-// What the loss does not depend on is a buffer of the training step.
+// What the loss does not depend on is returned as it is.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4xf32> {dpc.name = "arg1_", dpc.role = "parameter"}
-// CHECK-SAME: %{{[^:]*}}: tensor<4xf32> {dpc.name = "alone", dpc.role = "buffer"}
+// CHECK-SAME: %[[ALONE:[^:]*]]: tensor<4xf32> {dpc.name = "alone", dpc.role = "parameter"}
 // CHECK-SAME: {dpc.name = "arg1_.exp_avg", dpc.of = "arg1_", dpc.role = "state", dpc.slot = "exp_avg"}
 // CHECK-SAME: tensor<4xf32> {dpc.name = "arg1", dpc.role = "input"}
-// CHECK-SAME: -> (tensor<4xf32> {dpc.name = "arg1_", dpc.ties = 0 : i64},
+// CHECK-SAME: -> (tensor<4xf32> {dpc.name = "arg1_", dpc.ties = 0 : i64}, tensor<4xf32> {dpc.name = "alone", dpc.ties = 1 : i64},
+// CHECK: return %{{[^,]*}}, %[[ALONE]],
 func.func @forward(
     %x: tensor<4xf32> {dpc.name = "arg1", dpc.role = "input"},
     %w: tensor<4xf32> {dpc.role = "parameter"},
@@ -127,7 +155,9 @@ func.func @forward(
 // nothing on to what is compared.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: {dpc.name = "w", dpc.role = "parameter"}
-// CHECK-SAME: {dpc.name = "c", dpc.role = "buffer"}
+// CHECK-SAME: {dpc.name = "c", dpc.role = "parameter"}
+// CHECK: dpc.adamw
+// CHECK-NOT: dpc.adamw
 func.func @forward(
     %w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
     %c: tensor<4xf32> {dpc.name = "c", dpc.role = "parameter"},

@@ -382,8 +382,20 @@ static void evalSumSquares(Evaluation &e) {
       e.results[0][0] += x * x;
 }
 
+/// Whether the op's `if` (operand `apply`) says that nothing is updated. Then
+/// results are the first operands.
+static bool isSkipped(Evaluation &e, size_t apply) {
+  if (e.operands.size() == apply || scalar(e.operands[apply]) != 0)
+    return false;
+  for (size_t i = 0; i < e.results.size(); ++i)
+    e.results[i].data = e.operands[i]->data;
+  return true;
+}
+
 static void evalAdamW(Evaluation &e) {
   auto op = cast<AdamWOp>(e.op);
+  if (isSkipped(e, 7))
+    return;
   double scale = scalar(e.operands[4]), lr = scalar(e.operands[5]);
   double count = scalar(e.operands[6]);
   double beta1 = op.getBeta1().convertToDouble();
@@ -404,6 +416,8 @@ static void evalAdamW(Evaluation &e) {
 
 static void evalSgd(Evaluation &e) {
   auto op = cast<SgdOp>(e.op);
+  if (isSkipped(e, 6))
+    return;
   double scale = scalar(e.operands[3]), lr = scalar(e.operands[4]);
   bool first = scalar(e.operands[5]) == 1;
   for (int64_t i = 0; i < e.results[0].size(); ++i) {

@@ -31,6 +31,9 @@ std::string graphPipeline(const CompileOptions &options, bool trains) {
       << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
   if (options.weightDecay)
     out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
+  if (options.precision == "fp16")
+    out << llvm::format(" loss-scale=%.17g", options.lossScale)
+        << " loss-scale-interval=" << options.lossScaleInterval;
   out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
   return text;
 }
@@ -45,6 +48,7 @@ static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   schedule.lr = options.lr;
   schedule.warmup = options.warmup;
   schedule.total = options.totalSteps;
+  schedule.min = options.minLr;
   schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
                   : options.lrSchedule == "linear" ? rt::LrKind::Linear
                                                    : rt::LrKind::Constant;

@@ -268,7 +268,8 @@ bool Compiler::prepareProgram() {
   dump("fused", *program);
   fused = OwningOpRef<ModuleOp>(cast<ModuleOp>((*program)->clone()));
   if (options.precision != "fp32" &&
-      !runPasses("func.func(dpc-mixed-precision{type=" + options.precision +
+      !runPasses("func.func(dpc-mixed-precision{type=" +
+                 std::string(options.precision == "fp16" ? "f16" : "bf16") +
                  "},canonicalize)"))
     return false;
   if (!runPasses(graphPipeline(options, trains)))
@@ -284,10 +285,15 @@ void Compiler::listParameters() {
     auto name = func.getArgAttrOfType<StringAttr>(i, attr::kName);
     if (!role || !name)
       continue;
-    if (role.getValue() == role::kParameter)
-      reportContext.trained.push_back(name.getValue().str());
-    if (role.getValue() == role::kBuffer)
+    // Parameters that the loss does not depend on meet no optimizer.
+    auto updates = [](Operation *user) { return isa<AdamWOp, SgdOp>(user); };
+    bool isLeftOut = func.getName() == kTrainStepFunction &&
+                     llvm::none_of(func.getArgument(i).getUsers(), updates);
+    if (role.getValue() == role::kBuffer ||
+        (role.getValue() == role::kParameter && isLeftOut))
       reportContext.frozen.push_back(name.getValue().str());
+    else if (role.getValue() == role::kParameter)
+      reportContext.trained.push_back(name.getValue().str());
   }
   if (auto names = (*program)->getAttrOfType<ArrayAttr>(attr::kConstants))
     for (auto name : names.getAsRange<StringAttr>())

@@ -17,7 +17,7 @@ using Strings = std::vector<std::string>;
 
 /// Options that need more than CLI11's conversion.
 struct RawOptions {
-  Strings bind, frozen, trainable, emit, lrSchedule;
+  Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
 };
 
 /// CLI11's own names the largest double in its message.
@@ -83,7 +83,8 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--lr-schedule", raw.lrSchedule,
-                 "constant|cosine|linear[,warmup=N,total=N]")
+                 "constant|cosine|linear[,warmup=N,total=N,min=RATE]: N steps, "
+                 "the rate at the end")
       ->delimiter(',')
       ->group(group);
   app.add_option("--beta1", o.beta1, "AdamW")
@@ -111,8 +112,15 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->check(finite(false))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--precision", o.precision, "Compute type: fp32 or bf16")
+  app.add_option("--precision", o.precision,
+                 "Compute type: fp32, bf16 or fp16 (masters stay fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str()
+      ->group(group);
+  app.add_option("--loss-scale", raw.lossScale,
+                 "Of fp16: N (fixed), or dynamic[,init=N,interval=N] (65536, "
+                 "doubled after 2000 good steps, halved on overflow)")
+      ->delimiter(',')
       ->group(group);
 }
 
@@ -227,6 +235,69 @@ void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
   }
 }
 
+void finishLrSchedule(CompileOptions &o, const Strings &words) {
+  for (const std::string &word : words) {
+    if (word == "constant" || word == "cosine" || word == "linear") {
+      o.lrSchedule = word;
+      continue;
+    }
+    if (word.rfind("min=", 0) == 0) {
+      if (!CLI::detail::lexical_cast(word.substr(4), o.minLr) ||
+          !(o.minLr >= 0 && o.minLr <= o.lr))
+        throw CLI::ValidationError("--lr-schedule: " + word +
+                                   " is no rate from 0 to --lr");
+      continue;
+    }
+    auto [key, value] = parseBinding(word, "--lr-schedule");
+    if (key != "warmup" && key != "total")
+      throw CLI::ValidationError(
+          "--lr-schedule: unknown key '" + key +
+          "'; constant|cosine|linear, warmup=N, total=N and min=RATE are "
+          "known");
+    (key == "warmup" ? o.warmup : o.totalSteps) = value;
+  }
+  if (o.lrSchedule != "constant" && o.totalSteps <= o.warmup)
+    throw CLI::ValidationError(
+        "--lr-schedule=" + o.lrSchedule +
+        ": total=" + std::to_string(o.totalSteps) +
+        " must exceed warmup=" + std::to_string(o.warmup) +
+        "; give the steps of the whole schedule, as in --lr-schedule=" +
+        o.lrSchedule + ",total=1000");
+}
+
+/// `dynamic[,init=N,interval=N]` or a fixed number.
+void finishLossScale(CompileOptions &o, const Strings &words) {
+  if (words.empty())
+    return;
+  if (o.precision != "fp16")
+    throw CLI::ValidationError("--loss-scale: --precision=" + o.precision +
+                               " needs none; it is accepted with fp16");
+  auto parse = [](const std::string &word, double &value) {
+    return CLI::detail::lexical_cast(word, value) && value >= 1 &&
+           value <= 0x1p127;
+  };
+  bool isDynamic = words.front() == "dynamic";
+  bool good =
+      isDynamic || (words.size() == 1 && parse(words.front(), o.lossScale));
+  if (!isDynamic)
+    o.lossScaleInterval = 0;
+  for (size_t i = 1; good && i < words.size(); ++i) {
+    double value = 0;
+    std::string key = words[i].substr(0, words[i].find('=') + 1);
+    good = parse(words[i].substr(key.size()), value) &&
+           (key == "init=" || key == "interval=");
+    if (key == "init=")
+      o.lossScale = value;
+    if (key == "interval=" && value < 0x1p24)
+      o.lossScaleInterval = static_cast<int64_t>(value);
+  }
+  if (!good)
+    throw CLI::ValidationError(
+        "--loss-scale=" + CLI::detail::join(words, ",") +
+        ": expected a number of at least 1, or dynamic[,init=N,interval=N] "
+        "with such numbers");
+}
+
 void finish(CompileOptions &o, const RawOptions &raw) {
   if (o.model.empty() && o.calibrate.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx file");
@@ -240,30 +311,10 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   o.trainable = raw.trainable;
   if (!raw.emit.empty())
     o.emit = {raw.emit.begin(), raw.emit.end()};
-  for (const std::string &word : raw.lrSchedule) {
-    if (word == "constant" || word == "cosine" || word == "linear") {
-      o.lrSchedule = word;
-      continue;
-    }
-    auto [key, value] = parseBinding(word, "--lr-schedule");
-    if (key != "warmup" && key != "total")
-      throw CLI::ValidationError(
-          "--lr-schedule: unknown key '" + key +
-          "'; constant|cosine|linear, warmup=N and total=N are known");
-    (key == "warmup" ? o.warmup : o.totalSteps) = value;
-  }
-  if (o.lrSchedule != "constant" && o.totalSteps <= o.warmup)
-    throw CLI::ValidationError(
-        "--lr-schedule=" + o.lrSchedule +
-        ": total=" + std::to_string(o.totalSteps) +
-        " must exceed warmup=" + std::to_string(o.warmup) +
-        "; give the steps of the whole schedule, as in --lr-schedule=" +
-        o.lrSchedule + ",total=1000");
+  finishLrSchedule(o, raw.lrSchedule);
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
-  if (o.precision != "fp32" && o.precision != "bf16")
-    throw CLI::ValidationError("--precision=" + o.precision +
-                               ": this build computes in fp32 or bf16");
+  finishLossScale(o, raw.lossScale);
   if (o.output.empty())
     o.output =
         std::filesystem::path(o.model).replace_extension(".plan").string();

@@ -34,11 +34,16 @@ struct CompileOptions {
   double momentum = 0.0, clipGradNorm = 0.0;
   std::string lrSchedule = "constant";
   int64_t warmup = 0, totalSteps = 0; ///< Of lrSchedule.
+  double minLr = 0;                   ///< Where lrSchedule ends.
 
   std::string strategy = "auto";
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";
+  /// With fp16: the scale of the first step, and after how many good steps in a
+  /// row it doubles (0: it stays). The defaults are PyTorch's GradScaler's.
+  double lossScale = 65536;
+  int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
   std::string init;
   std::set<std::string> emit = {"plan", "report"};

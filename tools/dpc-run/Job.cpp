@@ -155,9 +155,14 @@ Status Job::runSteps() {
       return arrays.status();
     double begin = nowSeconds();
     DPC_TRY(session->step(step, *arrays));
-    StepReport report{step, scalarOf(session->output("loss")),
-                      scalarOf(session->output("grad_norm")),
-                      nowSeconds() - begin, tokensPerStep()};
+    StepReport report;
+    report.step = step;
+    report.loss = scalarOf(session->output("loss"));
+    report.gradNorm = scalarOf(session->output("grad_norm"));
+    report.lossScale = scalarOf(session->output("loss_scale"));
+    report.skipped = scalarOf(session->output("skipped"));
+    report.seconds = nowSeconds() - begin;
+    report.tokens = tokensPerStep();
     if (progress)
       progress->report(report);
   }

@@ -35,6 +35,10 @@ void Progress::report(const StepReport &step) {
     add("  loss %.6g", *step.loss);
   if (step.gradNorm)
     add("  grad_norm %.6g", *step.gradNorm);
+  if (step.lossScale)
+    add("  loss_scale %.6g", *step.lossScale);
+  if (step.skipped && *step.skipped != 0)
+    line += "  skipped";
   add("  %.4f s", step.seconds);
   if (step.tokens > 0)
     add("  %.0f tokens/s", rate);
@@ -48,7 +52,11 @@ void Progress::report(const StepReport &step) {
   if (step.loss)
     record["loss"] = *step.loss;
   if (step.gradNorm)
-    record["grad_norm"] = *step.gradNorm;
+    record["grad_norm"] = *step.gradNorm; // null when it is not finite
+  if (step.lossScale)
+    record["loss_scale"] = *step.lossScale;
+  if (step.skipped)
+    record["skipped"] = static_cast<int>(*step.skipped);
   record["step_seconds"] = step.seconds;
   record["tokens_per_second"] = rate;
   metrics << record.dump() << std::endl; // a follower sees each step at once

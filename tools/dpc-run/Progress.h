@@ -15,6 +15,7 @@ namespace dpc {
 struct StepReport {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
+  std::optional<double> lossScale, skipped; ///< of fp16; 1 for a skipped step
   double seconds = 0;
   int64_t tokens = 0; ///< 0: the model has no integer input
 };

@@ -109,6 +109,47 @@ TEST(TrainStep, ClippingScalesTheUpdateAndNotTheReportedNorm) {
   EXPECT_NEAR(results[2][0], size, 1e-7);
 }
 
+/// Scaled and divided again, an update is what it was; a gradient that
+/// overflows changes nothing but the scale and what counts.
+TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
+  auto module = parse(kModel);
+  auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=0.25 "
+                                 "loss-scale=64 loss-scale-interval=2");
+  ASSERT_TRUE(step);
+  // (w, scale, streak, skipped, x, t, lr, step)
+  //   -> (w, scale, streak, skipped, loss, grad_norm, loss_scale, skipped)
+  ASSERT_EQ(step.getNumArguments(), 8u);
+  ASSERT_EQ(step.getNumResults(), 8u);
+  struct Row {
+    bool overflows;
+    double scale, streak, skipped; // afterwards
+  };
+  std::vector<double> grad = expectedGradient(), updated;
+  for (int i = 0; i < 4; ++i)
+    updated.push_back(kW[i] - 0.5 * grad[i] * 0.25 / (norm(grad) + 1e-6));
+  double scale = 64, streak = 0, skipped = 0;
+  for (const Row &row : {Row{false, 64, 1, 0}, Row{true, 32, 0, 1},
+                         Row{false, 32, 1, 1}, Row{false, 64, 0, 1}}) {
+    std::vector<double> x = kX;
+    if (row.overflows)
+      x[1] = std::numeric_limits<double>::infinity();
+    auto results = runGlobal(step, {vec(kW), scalar(scale), scalar(streak),
+                                    scalar(skipped), vec(x), vec(kT),
+                                    scalar(0.5), scalar(1)});
+    EXPECT_LT(distance(results[0], vec(row.overflows ? kW : updated)), 1e-7);
+    EXPECT_EQ(results[6][0], scale) << "the scale of this step";
+    EXPECT_EQ(results[7][0], row.overflows);
+    scale = results[1][0];
+    streak = results[2][0];
+    skipped = results[3][0];
+    EXPECT_EQ(scale, row.scale);
+    EXPECT_EQ(streak, row.streak);
+    EXPECT_EQ(skipped, row.skipped);
+    if (!row.overflows)
+      EXPECT_NEAR(results[5][0], norm(grad), 1e-7);
+  }
+}
+
 TEST(TrainStep, SmallGradientsAreNotClipped) {
   auto module = parse(kModel);
   auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=100");

@@ -38,6 +38,11 @@ TEST(Plan, LearningRates) {
   EXPECT_NEAR(learningRate(lr, 500), 0, 1e-12);
   EXPECT_NEAR(learningRate({LrKind::Linear, 1.0, 0, 10}, 6), 0.5, 1e-12);
   EXPECT_EQ(learningRate({LrKind::Constant, 0.3, 0, 0}, 99), 0.3);
+  lr.min = 0.1;
+  EXPECT_EQ(learningRate(lr, 6), 0.5) << "warm-up starts from 0";
+  EXPECT_NEAR(learningRate(lr, 61), 0.55, 1e-12);
+  EXPECT_NEAR(learningRate(lr, 500), 0.1, 1e-12);
+  EXPECT_NEAR(learningRate({LrKind::Linear, 1.0, 0, 10, 0.2}, 6), 0.6, 1e-12);
 }
 
 TEST(Plan, ScalarsFollowTheLayoutFormula) {
@@ -188,6 +193,7 @@ const Mutation kHeaderMutations[] = {
     {"warmup", [](Plan &p) { p.lrSchedule.warmup = -1; }, "warmup is -1"},
     {"total", [](Plan &p) { p.lrSchedule.kind = LrKind::Linear; },
      "lr_schedule.total is 0"},
+    {"minLr", [](Plan &p) { p.lrSchedule.min = 2; }, "lr_schedule.min is 2"},
     {"groupId", [](Plan &p) { p.groups[0].id = 1; }, "groups[0]: id is 1"},
     {"groupAxis", [](Plan &p) { p.groups[0].axes = {"tp"}; }, "\"tp\""},
     {"groupMembers", [](Plan &p) { p.groups[0].members = {{0}, {1}}; },
@@ -228,6 +234,9 @@ const Mutation kHeaderMutations[] = {
      "kind optimizer"},
     {"tensorOf", [](Plan &p) { p.tensors[2].of = "v"; }, "of is \"v\""},
     {"tensorSlot", [](Plan &p) { p.tensors[2].slot = ""; }, "slot is empty"},
+    {"skipsNothing", [](Plan &p) { p.scalars[0].skips = 99; }, "skips is 99"},
+    {"skipsParameter", [](Plan &p) { p.scalars[0].skips = 0; },
+     "not one f32 of kind optimizer"},
     {"tensorShared",
      [](Plan &p) {
        p.tensors[1] = p.tensors[0];

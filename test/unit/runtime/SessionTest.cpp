@@ -199,6 +199,33 @@ TEST(Session, ScalarsFollowTheSchedule) {
   }
 }
 
+TEST(Session, TheScheduleStandsStillWhereNothingIsUpdated) {
+  Plan plan;
+  plan.trains = true;
+  int lr = addBuffer(plan, "lr", BufferKind::Scalar, {});
+  int skipped = addBuffer(plan, "skipped", BufferKind::Optimizer, {});
+  Tensor state;
+  state.name = state.slot = "skipped";
+  state.role = TensorRole::State;
+  state.buffer = skipped;
+  state.init = InitKind::Value;
+  state.value = 2;
+  plan.tensors = {state};
+  plan.scalars = {{"lr", lr, skipped}};
+  plan.outputs = {{"lr", lr, DType::F32, {}, {}}};
+  plan.lrSchedule = {LrKind::Linear, 1.0, 2, 6};
+  plan.schedule = {{}};
+  RunRequest request;
+  request.steps = 5;
+  Expected<RunResult> result = runPlan(plan, ".", request);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->tensors["skipped"].at(0), 2);
+  // Steps 3, 4 and 5 are the updates 1, 2 and 3.
+  EXPECT_FLOAT_EQ(result->outputs[2]["lr"].at(0), 0);
+  EXPECT_FLOAT_EQ(result->outputs[3]["lr"].at(0), 0.5);
+  EXPECT_FLOAT_EQ(result->outputs[4]["lr"].at(0), 1);
+}
+
 TEST(Session, ALateRankEndsTheRunAndIsNamed) {
   Plan plan = leastSquares(2, 1);
   plan.kernelFile = "none.so";

@@ -1,0 +1,88 @@
+//===- LossScale.cpp - Gradients within the range of f16 ------------------===//
+#include "passes/graph/LossScale.h"
+
+#include <cfloat>
+#include <cmath>
+
+using namespace mlir;
+using namespace dpc;
+
+static constexpr llvm::StringLiteral kScale = "scale", kStreak = "streak",
+                                     kSkipped = "skipped";
+static constexpr double kGrowth = 2, kBackoff = 0.5, kSmallest = 1,
+                        kLargest = 0x1p127;
+
+StringRef LossScale::skippedName() { return "loss_scale.skipped"; }
+
+LossScale::LossScale(LossScaleSettings settings) : settings(settings) {
+  if (!isOn())
+    return;
+  if (settings.interval > 0) {
+    all.push_back({"loss_scale", kScale, settings.initial, {}, {}});
+    all.push_back({"loss_scale.streak", kStreak, 0, {}, {}});
+  }
+  all.push_back({"loss_scale.skipped", kSkipped, 0, {}, {}});
+}
+
+Value LossScale::stateOf(StringRef slot) const {
+  for (const ScalarState &state : all)
+    if (state.slot == slot)
+      return state.value;
+  return {};
+}
+
+static Value number(GraphBuilder g, double value) {
+  return g.constant(RankedTensorType::get({}, g.builder.getF32Type()), value);
+}
+
+Value LossScale::scale(GraphBuilder g) {
+  Value state = stateOf(kScale);
+  return state ? state : number(g, settings.initial);
+}
+
+/// c of the file comment; 1 where the loss is no sum over a count.
+static double countFactor(const PeeledLoss &peeled) {
+  auto reduce = peeled.sum.getDefiningOp<ReduceOp>();
+  if (!reduce || reduce.getKind() != ReduceKind::sum || peeled.factors.empty())
+    return 1;
+  double terms = tensorType(reduce.getX()).getNumElements();
+  return std::exp2(-std::ceil(std::log2(terms)));
+}
+
+Value LossScale::seed(GraphBuilder g, const PeeledLoss &peeled) {
+  Value seed = g.scale(scale(g), peeled.seed * countFactor(peeled));
+  return g.convert(seed, tensorType(peeled.sum).getElementType());
+}
+
+Value LossScale::divisor(GraphBuilder g, const PeeledLoss &peeled) {
+  return g.scale(scale(g), countFactor(peeled));
+}
+
+Value LossScale::updates(GraphBuilder g, Value step) {
+  return g.sub(step, stateOf(kSkipped));
+}
+
+void LossScale::decide(GraphBuilder g, Value norm) {
+  Value zero = number(g, 0), one = number(g, 1);
+  good = g.compare(CompareKind::le, norm, number(g, FLT_MAX));
+  skipped = g.select(good, zero, one);
+  for (ScalarState &state : all)
+    if (state.slot == kSkipped)
+      state.next = g.add(state.value, skipped);
+  if (settings.interval == 0)
+    return;
+  Value old = stateOf(kScale);
+  Value streak = g.add(stateOf(kStreak), one);
+  Value grows = g.compare(CompareKind::ge, streak,
+                          number(g, static_cast<double>(settings.interval)));
+  Value grown =
+      g.binary(BinaryKind::minimum, g.scale(old, kGrowth), number(g, kLargest));
+  Value shrunk = g.binary(BinaryKind::maximum, g.scale(old, kBackoff),
+                          number(g, kSmallest));
+  for (ScalarState &state : all) {
+    if (state.slot == kScale)
+      state.next = g.select(good, g.select(grows, grown, old), shrunk);
+    if (state.slot == kStreak)
+      state.next = g.select(good, g.select(grows, zero, streak), zero);
+  }
+}
