@@ -334,7 +334,8 @@ def Dpc_MatmulOp : Dpc_Op<"matmul"> {
     * (C1) `a` has rank 2 or more, `b` rank 2 or that of `a`; `ta` with a plain
       matrix `b` needs `a` of rank 2;
     * (C2) batch and contracted dimensions agree;
-    * (C3) the result is [batch.., m, n] of the same element type.
+    * (C3) the result is [batch.., m, n] of the same element type, or of f32
+      where that is bf16 or f16 (the sums as they are, not rounded).
   }];
   let arguments = (ins Dpc_Tensor:$a, Dpc_Tensor:$b, UnitAttr:$ta, UnitAttr:$tb);
   let results = (outs Dpc_Tensor:$result);
