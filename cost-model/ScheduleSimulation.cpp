@@ -53,6 +53,7 @@ private:
   }
   double secondsOf(const ScheduleStep &step, int64_t v) const;
   bool runEntry(int64_t stage);
+  std::string missing(const ScheduleStep &step, int64_t v) const;
   Error stuck() const;
   void sumUp();
 };
@@ -119,18 +120,32 @@ bool TableRun::runEntry(int64_t stage) {
   return true;
 }
 
+/// The first need of an entry that nobody has met.
+std::string TableRun::missing(const ScheduleStep &step, int64_t v) const {
+  for (const Need &need : needs[index(static_cast<int64_t>(step.phase), v)])
+    if (ended[index(need.phase, need.from) * microBatches + step.microBatch] <
+        0)
+      return std::string(stringifySchedulePhase(
+                 static_cast<SchedulePhase>(need.phase))) +
+             " of virtual stage " + std::to_string(need.from);
+  return "nothing";
+}
+
 Error TableRun::stuck() const {
+  std::string text;
   for (int64_t stage = 0; stage < pp; ++stage)
     if (next[stage] < tables[stage].size()) {
       const ScheduleStep &step = tables[stage][next[stage]];
-      return Error{"the schedule is stuck: stage " + std::to_string(stage) +
-                   " waits in entry " + std::to_string(next[stage]) + ", " +
-                   std::string(stringifySchedulePhase(step.phase)) +
-                   " of chunk " + std::to_string(step.chunk) +
-                   ", micro-batch " + std::to_string(step.microBatch)};
+      text += (text.empty() ? "the schedule is stuck: stage " : "; stage ") +
+              std::to_string(stage) + " waits in entry " +
+              std::to_string(next[stage]) + ", " +
+              std::string(stringifySchedulePhase(step.phase)) + " of chunk " +
+              std::to_string(step.chunk) + ", micro-batch " +
+              std::to_string(step.microBatch) + ", for " +
+              missing(step, step.chunk * pp + stage);
     }
-  assert(false && "all tables ended");
-  return Error{};
+  assert(!text.empty() && "all tables ended");
+  return Error{text};
 }
 
 void TableRun::sumUp() {

@@ -131,7 +131,12 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
     return evaluation;
   }
   SmallVector<func::FuncOp> steps = findSteps(**module);
-  StepTime time = estimateTime(steps, cluster);
+  cost::Result<StepTime> estimate = estimateTime(steps, cluster);
+  if (!estimate) {
+    evaluation.rejected = estimate.error();
+    return evaluation;
+  }
+  const StepTime &time = *estimate;
   evaluation.stepSeconds = time.seconds;
   evaluation.computeSeconds = time.computeSeconds;
   evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;

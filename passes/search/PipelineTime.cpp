@@ -35,7 +35,7 @@ class Pipeline {
 public:
   Pipeline(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster)
       : steps(steps), cluster(cluster) {}
-  StepTime run();
+  cost::Result<StepTime> run();
 
 private:
   ArrayRef<func::FuncOp> steps;
@@ -259,14 +259,15 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
   return result;
 }
 
-StepTime Pipeline::run() {
+cost::Result<StepTime> Pipeline::run() {
   stages.reserve(steps.size());
   for (int64_t i = 0; i < numStages(); ++i)
     runStage(i);
   cost::ScheduleCosts costs = scheduleCosts();
   cost::Result<cost::ScheduleTimeline> timeline =
       cost::simulateSchedule(tables, costs);
-  assert(timeline && "dpc-split-stages makes schedules that do not get stuck");
+  if (!timeline)
+    return cost::Error{timeline.error()};
   return sumUp(*timeline);
 }
 
@@ -281,7 +282,7 @@ std::vector<cost::ScheduleStep> dpc::scheduleOf(func::FuncOp step) {
   return table;
 }
 
-StepTime dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
-                               const cost::Cluster &cluster) {
+cost::Result<StepTime> dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
+                                             const cost::Cluster &cluster) {
   return Pipeline(steps, cluster).run();
 }

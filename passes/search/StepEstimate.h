@@ -70,13 +70,15 @@ struct StepTime {
   std::vector<StageTime> stages; ///< Of a pipeline.
 };
 
-/// Simulates the step functions of all stages on `cluster`.
-StepTime estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                      const cost::Cluster &cluster);
+/// Simulates the step functions of all stages on `cluster`. An error where the
+/// stages would wait for each other for ever.
+cost::Result<StepTime> estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                                    const cost::Cluster &cluster);
 
 /// The same where there are several stages.
-StepTime estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                          const cost::Cluster &cluster);
+cost::Result<StepTime>
+estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                 const cost::Cluster &cluster);
 
 /// The peak of live bytes of one rank that runs `step`, in the device's memory.
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step);

@@ -211,9 +211,10 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
   return result;
 }
 
-StepTime dpc::estimateTime(ArrayRef<func::FuncOp> steps,
-                           const cost::Cluster &cluster) {
+cost::Result<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
+                                         const cost::Cluster &cluster) {
   assert(!steps.empty() && "a program has a step");
-  return steps.size() == 1 ? estimateOne(steps.front(), cluster)
-                           : estimatePipeline(steps, cluster);
+  if (steps.size() > 1)
+    return estimatePipeline(steps, cluster);
+  return estimateOne(steps.front(), cluster);
 }

@@ -126,8 +126,11 @@ TEST(Schedule, StuckTablesAreNamed) {
                                {{Forward, 0, 0}, {Backward, 0, 0}}};
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
   ASSERT_FALSE(timeline);
-  EXPECT_EQ(timeline.error(), "the schedule is stuck: stage 0 waits in entry "
-                              "0, backward of chunk 0, micro-batch 0");
+  EXPECT_EQ(timeline.error(),
+            "the schedule is stuck: stage 0 waits in entry 0, backward of "
+            "chunk 0, micro-batch 0, for forward of virtual stage 0; stage 1 "
+            "waits in entry 0, forward of chunk 0, micro-batch 0, for forward "
+            "of virtual stage 0");
 }
 
 TEST(Schedule, AliveMicroBatches) {

@@ -113,7 +113,7 @@ protected:
 
 TEST_F(TwoStages, TimeByHand) {
   build(1, cost::ScheduleKind::OneFOneB);
-  StepTime time = estimateTime(steps, secondsPerOp());
+  StepTime time = *estimateTime(steps, secondsPerOp());
   // The table of ScheduleTest's OneFOneBByHand, which ends at 14, and update.
   EXPECT_NEAR(time.seconds, 15, 1e-6);
   EXPECT_NEAR(time.computeSeconds, 10, 1e-6);
@@ -136,7 +136,7 @@ TEST_F(TwoStages, MessagesLeaveBehindTheirProducer) {
   // Stage 1 sends in the middle of each backward, 1 s before its end: the
   // gradients arrive at 4, 7 and 11 instead of 5, 8 and 12.
   build(0, cost::ScheduleKind::OneFOneB);
-  EXPECT_NEAR(estimateTime(steps, secondsPerOp()).seconds, 13, 1e-6);
+  EXPECT_NEAR(estimateTime(steps, secondsPerOp())->seconds, 13, 1e-6);
 }
 
 TEST_F(TwoStages, FramesOfTheMicroBatchesAlive) {
