@@ -1,10 +1,12 @@
 //===- PlanQueues.cpp - Events between the two queues ---------------------===//
 //
 // All items are in one list (by phase, then by op). Three queues run it:
-//   * a communication starts when the computation before it has ended;
+//   * a communication waits for the latest computation that touches what it
+//     writes, or writes what it reads, also of an earlier phase: the sums over
+//     micro-batches travel while backward of the last one goes on;
 //   * a computation that touches what an unfinished communication reads or
-//     writes waits for it. Communications are in order, so one wait covers all
-//     earlier ones;
+//     writes waits for it. Queues are in order, so one wait covers all earlier
+//     ones;
 //   * a transfer between memory spaces starts when its bytes are free or made,
 //     and is waited for where they are touched: that follows from places.
 // From these events follow lifetimes and places (PlanFrames.cpp). Then the
@@ -51,28 +53,45 @@ Touched touchedBy(const rt::Instruction &instruction, const rt::Plan &plan) {
   return {roots(accesses.reads), roots(accesses.writes)};
 }
 
+/// The latest accesses of a queue to each buffer (indices of items).
+struct LastAccesses {
+  explicit LastAccesses(size_t buffers) : reads(buffers, -1), writes(reads) {}
+  void add(const Touched &touched, int64_t i) {
+    for (int id : touched.reads)
+      reads[id] = i;
+    for (int id : touched.writes)
+      writes[id] = i;
+  }
+  /// The latest one that has to be over before those of `touched` begin.
+  int64_t inTheWayOf(const Touched &touched) const {
+    int64_t latest = -1;
+    for (int id : touched.reads)
+      latest = std::max(latest, writes[id]);
+    for (int id : touched.writes)
+      latest = std::max({latest, writes[id], reads[id]});
+    return latest;
+  }
+
+  std::vector<int64_t> reads, writes;
+  /// The other queue has waited for all up to here.
+  int64_t ended = -1;
+};
+
 /// Decides waits and signals.
 class EventPlanner {
 public:
-  EventPlanner(std::vector<Item> &items, const rt::Plan &plan, bool hasFrames,
-               int &numEvents)
-      : items(items), plan(plan), hasFrames(hasFrames), numEvents(numEvents),
-        lastRead(plan.buffers.size(), -1), lastWrite(plan.buffers.size(), -1) {}
+  EventPlanner(std::vector<Item> &items, const rt::Plan &plan, int &numEvents)
+      : items(items), plan(plan), numEvents(numEvents),
+        compute(plan.buffers.size()), comm(plan.buffers.size()) {}
   void run();
 
 private:
-  void communicate(int64_t i);
-  void waitForComm(int64_t i);
   void wait(int64_t waiter, int64_t signaller);
 
   std::vector<Item> &items;
   const rt::Plan &plan;
-  bool hasFrames;
   int &numEvents;
-  /// Latest communication that reads / writes a buffer.
-  std::vector<int64_t> lastRead, lastWrite;
-  int64_t lastCompute = -1;
-  int64_t waitedFor = -1; ///< somebody waited for all communications up to here
+  LastAccesses compute, comm;
 };
 
 } // namespace
@@ -86,48 +105,27 @@ void EventPlanner::wait(int64_t waiter, int64_t signaller) {
     waits.push_back(event);
 }
 
-void EventPlanner::communicate(int64_t i) {
-  if (lastCompute >= 0)
-    wait(i, lastCompute);
-  Touched touched = touchedBy(items[i].instruction, plan);
-  for (int id : touched.reads)
-    lastRead[id] = i;
-  for (int id : touched.writes)
-    lastWrite[id] = i;
-}
-
-/// A computation or transfer. (What one of them has waited for is over for the
-/// other as far as lifetimes go; completeEvents orders the two.)
-void EventPlanner::waitForComm(int64_t i) {
-  Touched touched = touchedBy(items[i].instruction, plan);
-  int64_t latest = -1;
-  for (int id : touched.reads)
-    latest = std::max(latest, lastWrite[id]);
-  for (int id : touched.writes)
-    latest = std::max({latest, lastWrite[id], lastRead[id]});
-  if (latest > waitedFor) {
-    wait(i, latest);
-    waitedFor = latest;
-  }
-  if (items[i].instruction.queue == rt::Queue::Compute)
-    lastCompute = i;
-}
-
+/// What a computation or a transfer has waited for is over for the other as far
+/// as lifetimes go; completeEvents orders the two.
 void EventPlanner::run() {
   for (int64_t i = 0, e = items.size(); i < e; ++i) {
-    // Where phases are mixed, what is before a phase in the list need not be
-    // so in the schedule: a message is not to wait for it.
-    if (hasFrames && i > 0 && items[i].phase != items[i - 1].phase)
-      lastCompute = -1;
-    if (items[i].instruction.queue == rt::Queue::Comm)
-      communicate(i);
-    else
-      waitForComm(i);
+    rt::Queue queue = items[i].instruction.queue;
+    Touched touched = touchedBy(items[i].instruction, plan);
+    LastAccesses &other = queue == rt::Queue::Comm ? compute : comm;
+    int64_t latest = other.inTheWayOf(touched);
+    if (latest > other.ended) {
+      wait(i, latest);
+      other.ended = latest;
+    }
+    if (queue == rt::Queue::Comm)
+      comm.add(touched, i);
+    else if (queue == rt::Queue::Compute)
+      compute.add(touched, i);
   }
 }
 
 void PlanBuilder::addEvents() {
-  EventPlanner(items, draft.plan, !frames.empty(), shared.numEvents).run();
+  EventPlanner(items, draft.plan, shared.numEvents).run();
 }
 
 //===----------------------------------------------------------------------===//

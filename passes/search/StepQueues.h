@@ -47,6 +47,8 @@ private:
   double computeFree = 0, commFree = 0, copyFree = 0;
   /// When the collective or transfer that writes a buffer has ended.
   llvm::DenseMap<mlir::Value, double> written;
+  /// When the computation that makes a value has ended.
+  llvm::DenseMap<mlir::Value, double> made;
 
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);

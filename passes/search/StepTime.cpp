@@ -122,10 +122,13 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
 void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = collective(op);
   addBytes(estimate, times);
-  commFree = std::max(commFree, computeFree);
-  for (Value value : op->getOperands())
-    commFree = std::max(commFree, written.lookup(bufferRoot(value)));
-  commFree += estimate.seconds;
+  // A gather would find its inputs long before there is room for what it makes.
+  double ready = isa<AllGatherOp>(op) ? computeFree : 0;
+  for (Value value : op->getOperands()) {
+    Value root = bufferRoot(value);
+    ready = std::max({ready, made.lookup(root), written.lookup(root)});
+  }
+  commFree = std::max(commFree, ready) + estimate.seconds;
   for (Value value : op->getResults())
     written[value] = commFree;
 }
@@ -160,6 +163,8 @@ void StepQueues::compute(Operation *op, double times) {
   for (Value value : op->getOperands())
     start = std::max(start, written.lookup(bufferRoot(value)));
   computeFree = start + seconds;
+  for (Value value : op->getResults())
+    made[value] = computeFree;
   computeSeconds += seconds * times;
 }
 
@@ -176,8 +181,9 @@ void StepQueues::run(Operation *op, double times) {
 }
 
 void StepQueues::rebase() {
-  for (auto &entry : written)
-    entry.second -= computeFree;
+  for (auto *times : {&written, &made})
+    for (auto &entry : *times)
+      entry.second -= computeFree;
   commFree = std::max(0.0, commFree - computeFree);
   copyFree = std::max(0.0, copyFree - computeFree);
   computeFree = 0;
