@@ -10,6 +10,8 @@
 //     of its operand's buffer;
 //   * an updated parameter or state, or an all-reduce whose operand dies: in
 //     the buffer of that operand;
+//   * a gather of a parameter's next value, in one piece: in the buffer of the
+//     parameter, when nobody reads the old value any more;
 //   * an accumulated value: in a buffer zeroed in the setup phase.
 //
 //===----------------------------------------------------------------------===//
@@ -91,6 +93,7 @@ private:
   // PlanCollectives.cpp
   llvm::LogicalResult lowerAllReduce(AllReduceOp op);
   llvm::LogicalResult lowerStacked(mlir::Operation *op, mlir::ArrayAttr axes);
+  int gatheredInto(mlir::OpResult stack);
   llvm::LogicalResult lowerSend(SendOp op);
   llvm::LogicalResult lowerRecv(RecvOp op);
   llvm::FailureOr<int> stageGroup(mlir::Operation *op, int64_t peer);

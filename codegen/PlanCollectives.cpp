@@ -93,22 +93,54 @@ LogicalResult PlanBuilder::lowerAllReduce(AllReduceOp op) {
   return success();
 }
 
+/// The buffer of the parameter whose next value a gathered stack is, as it is
+/// and while nobody reads the old one any more; or -1.
+int PlanBuilder::gatheredInto(OpResult stack) {
+  Operation *terminator = step.getBody().front().getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    auto tie = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
+                                                     attr::kTies);
+    Value value = result.get();
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    if (!tie || value != stack)
+      continue;
+    Value old = step.getArgument(tie.getInt());
+    return typeOf(old).getElementType() == typeOf(stack).getElementType() &&
+                   diesAt(old, stack.getOwner())
+               ? slots.lookup(old).buffer
+               : -1;
+  }
+  return -1;
+}
+
 LogicalResult PlanBuilder::lowerStacked(Operation *op, ArrayAttr axes) {
   auto group = groupOf(op, axes, /*ordered=*/true);
   if (failed(group))
     return failure();
-  Value input = op->getOperand(0);
-  auto in = denseBuffer(slots[input], typeOf(input).getElementType());
-  if (!in)
-    return op->emitOpError("sends a strided view");
-  int out = newSlot(op->getResult(0)).buffer;
+  std::vector<int> ins, outs;
+  for (auto [input, output] :
+       llvm::zip_equal(op->getOperands(), op->getResults())) {
+    auto in = denseBuffer(slots[input], typeOf(input).getElementType());
+    if (!in)
+      return op->emitOpError("sends a strided view");
+    ins.push_back(*in);
+    int parameter = isa<AllGatherOp>(op) ? gatheredInto(output) : -1;
+    if (parameter >= 0)
+      slots[output] = {parameter,
+                       StridedView::dense(typeOf(output).getShape())};
+    else
+      newSlot(output);
+    outs.push_back(slots[output].buffer);
+  }
   rt::OpVariant call;
   if (isa<AllGatherOp>(op))
-    call = rt::AllGatherOp{*group, *in, out};
+    call = rt::AllGatherOp{*group, ins, outs};
   else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-    call = rt::ReduceScatterOp{*group, *in, out, reduceKind(scatter.getKind())};
+    call =
+        rt::ReduceScatterOp{*group, ins, outs, reduceKind(scatter.getKind())};
   else
-    call = rt::AllToAllOp{*group, *in, out};
+    call = rt::AllToAllOp{*group, ins.front(), outs.front()};
   emit(phaseOf(op), std::move(call), nameOfOp(op), rt::Queue::Comm);
   return success();
 }

@@ -37,6 +37,9 @@ def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
 def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
   let summary = "Stacks the ranks' tensors in a new leading dimension.";
   let description = [{
+    Variadic: one call carries a bucket of tensors, of any types. Made by
+    `dpc-partition`, merged by `dpc-bucket-collectives`.
+
     Example (4 ranks on tp):
 
     ```mlir
@@ -44,17 +47,20 @@ def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
     ```
 
     Constraints:
-    * (C1) the result is [k, operand shape..] of the operand's element type;
+    * (C1) result i is [k, shape of operand i..] of its element type, as many
+      results as operands, at least one;
     * (C2) at least one axis, no repeated axis.
   }];
-  let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
-  let results = (outs Dpc_Tensor:$output);
-  let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+  let arguments = (ins Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+  let assemblyFormat = "$inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
 }
 
 def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
   let summary = "Combines stacks over ranks and keeps the own piece.";
   let description = [{
+    Variadic as `all_gather` is.
+
     Example (4 ranks on tp):
 
     ```mlir
@@ -62,12 +68,13 @@ def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
     ```
 
     Constraints:
-    * (C1) the operand is [k, result shape..] of the result's element type;
+    * (C1) operand i is [k, shape of result i..] of its element type, as many
+      results as operands, at least one; all element types agree;
     * (C2) at least one axis, no repeated axis.
   }];
-  let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$input, StrArrayAttr:$axes);
-  let results = (outs Dpc_Tensor:$output);
-  let assemblyFormat = "$kind $input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+  let arguments = (ins Dpc_ReduceKindAttr:$kind, Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+  let assemblyFormat = "$kind $inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
 }
 
 def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {

@@ -31,6 +31,10 @@ static LogicalResult checkSame(Operation *op, StringRef c,
 // Collectives
 //===----------------------------------------------------------------------===//
 
+static RankedTensorType typeOf(mlir::Value value) {
+  return mlir::cast<RankedTensorType>(value.getType());
+}
+
 /// At least one axis and none twice; constraint (C2) of every collective.
 static LogicalResult checkAxes(Operation *op, mlir::ArrayAttr axes) {
   if (axes.empty())
@@ -53,11 +57,19 @@ static LogicalResult checkStack(Operation *op, StringRef what,
                    RankedTensorType::get(shape, piece.getElementType()));
 }
 
-LogicalResult AllReduceOp::verify() {
-  if (getInputs().empty() || getInputs().size() != getOutputs().size())
-    return violates(*this, "C1")
-           << getInputs().size() << " operands and " << getOutputs().size()
+/// As many results as operands, at least one; part of (C1) of buckets.
+template <typename Op> static LogicalResult checkPairs(Op op) {
+  if (op.getInputs().empty() || op.getInputs().size() != op.getOutputs().size())
+    return violates(op, "C1")
+           << op.getInputs().size() << " operands and "
+           << op.getOutputs().size()
            << " results, expected as many of both, at least one";
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  if (failed(checkPairs(*this)))
+    return failure();
   mlir::Type element = getElementTypeOrSelf(getInputs().front());
   for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
     if (failed(checkSame(*this, "C1", "result " + llvm::Twine(i),
@@ -71,16 +83,22 @@ LogicalResult AllReduceOp::verify() {
 }
 
 LogicalResult AllGatherOp::verify() {
-  if (failed(checkStack(*this, "result", getOutput().getType(),
-                        getInput().getType())))
+  if (failed(checkPairs(*this)))
     return failure();
+  for (auto [piece, stack] : llvm::zip(getInputs(), getOutputs()))
+    if (failed(checkStack(*this, "result", typeOf(stack), typeOf(piece))))
+      return failure();
   return checkAxes(*this, getAxes());
 }
 
 LogicalResult ReduceScatterOp::verify() {
-  if (failed(checkStack(*this, "operand", getInput().getType(),
-                        getOutput().getType())))
+  if (failed(checkPairs(*this)))
     return failure();
+  mlir::Type element = getElementTypeOrSelf(getInputs().front());
+  for (auto [stack, piece] : llvm::zip(getInputs(), getOutputs()))
+    if (failed(checkStack(*this, "operand", typeOf(stack), typeOf(piece))) ||
+        failed(checkElement(*this, "C1", "operand", typeOf(stack), element)))
+      return failure();
   return checkAxes(*this, getAxes());
 }
 

@@ -1,20 +1,24 @@
 //===- Buckets.cpp - dpc-bucket-collectives -------------------------------===//
 //
-// One walk in program order puts every all-reduce into the newest open bucket
-// of its kind, axes, element type and phase, unless it needs, directly or over
-// other buckets, a result of that bucket: then members would wait for
-// themselves, and a new bucket begins. A contraction that needs a bucket closes
-// it, so that no layer waits for a later one's sums; light ops may wait. Then
-// each bucket becomes one op behind its last producer, as early as
-// communication can start, and what reads earlier members moves behind it:
+// One walk in program order puts every all-reduce, reduce-scatter and
+// all-gather into the newest open bucket of its kind, axes, element type and
+// phase, unless it needs, directly or over other buckets, a result of that
+// bucket: then members would wait for themselves, and a new bucket begins. A
+// contraction that needs a bucket closes it, so that no layer waits for a later
+// one's sums; light ops may wait. Then each bucket becomes one op behind its
+// last producer, as early as communication can start, and what reads earlier
+// members moves behind it:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
 //
+// Gathers inside the loop stay where they are: what they make is large. Those
+// of parameters are issued ahead, see Prefetch.h.
+//
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+#include "passes/local/Prefetch.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -28,27 +32,27 @@ namespace dpc {
 namespace {
 
 struct Bucket {
-  SmallVector<AllReduceOp> members;
+  SmallVector<Operation *> members;
   int64_t bytes = 0;
   /// A contraction waits for it: joining later would idle the device.
   bool closed = false;
 };
 
-int64_t bytesOf(AllReduceOp op) {
-  int64_t bytes = 0;
-  for (Value input : op.getInputs())
-    bytes += sizeInBytes(cast<RankedTensorType>(input.getType()));
-  return bytes;
+/// Whether ops of this kind share calls.
+bool isBucketed(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
 }
 
-bool canJoin(AllReduceOp a, AllReduceOp b) {
-  return a.getKind() == b.getKind() && a.getAxes() == b.getAxes() &&
+bool canJoin(Operation *a, Operation *b) {
+  return a->getName() == b->getName() &&
+         a->getAttr("kind") == b->getAttr("kind") &&
+         a->getAttr("axes") == b->getAttr("axes") &&
          phaseKey(a) == phaseKey(b) &&
          a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
          a->getAttr(kCompressAttr) == b->getAttr(kCompressAttr) &&
          !a->hasAttr(attr::kOf) &&
-         getElementTypeOrSelf(a.getInputs()[0]) ==
-             getElementTypeOrSelf(b.getInputs()[0]);
+         getElementTypeOrSelf(a->getOperand(0)) ==
+             getElementTypeOrSelf(b->getOperand(0));
 }
 
 class Bucketer {
@@ -61,7 +65,7 @@ private:
   using Ids = llvm::BitVector;
   Ids neededBy(Operation *op) const;
   bool reaches(const Ids &from, size_t bucket) const;
-  void merge(const Bucket &bucket);
+  size_t homeOf(Operation *op, const Ids &needs);
 
   Block &block;
   int64_t limit;
@@ -98,45 +102,24 @@ bool Bucketer::reaches(const Ids &from, size_t bucket) const {
   return false;
 }
 
-/// Replaces the members by one op at the place of the last.
-void Bucketer::merge(const Bucket &bucket) {
-  AllReduceOp last = bucket.members.back();
-  OpBuilder builder(last);
-  SmallVector<Value> inputs;
-  SmallVector<Type> types;
-  SmallVector<Location> locations;
-  for (AllReduceOp member : bucket.members) {
-    llvm::append_range(inputs, member.getInputs());
-    llvm::append_range(types, member.getResultTypes());
-    locations.push_back(member.getLoc());
-  }
-  auto merged =
-      AllReduceOp::create(builder, builder.getFusedLoc(locations), types,
-                          last.getKind(), inputs, last.getAxes());
-  merged->setDiscardableAttrs(last->getDiscardableAttrDictionary());
-  size_t next = 0;
-  for (AllReduceOp member : bucket.members) {
-    for (Value result : member.getResults())
-      result.replaceAllUsesWith(merged.getResult(next++));
-    member.erase();
-  }
-}
-
 /// Where an op goes: at its own index, or behind the op at `position` that it
-/// has to wait for, `level` dependences later.
+/// has to wait for, `level` dependences later; before it at a negative level.
 struct Place {
-  size_t position = 0, level = 0, index = 0;
+  int64_t position = 0, level = 0, index = 0;
   auto operator<=>(const Place &) const = default;
 };
 
-/// Puts all-reduces behind their last producer, inside their phase, and what
-/// reads merged ones behind them; all else keeps its order.
+/// Puts reductions behind their last producer, inside their phase, and what
+/// reads merged ones behind them; what is issued ahead before its anchor. All
+/// else keeps its order.
 class Reorder {
 public:
-  explicit Reorder(Block &block) : block(block) {
+  Reorder(Block &block, const Anchors &anchors)
+      : block(block), anchors(anchors) {
     for (Operation &op : block.without_terminator()) {
       index[&op] = ops.size();
-      phaseStart.try_emplace(phaseKey(&op), ops.size());
+      if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is
+        phaseStart.try_emplace(phaseKey(&op), ops.size());
       ops.push_back(&op);
     }
   }
@@ -151,16 +134,28 @@ public:
   }
 
 private:
+  /// What is made again is made where it is needed, not as early as possible.
+  static bool isEager(Operation *op) {
+    if (op->hasAttr(kRecomputeAttr))
+      return false;
+    auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+    return isa<AllReduceOp, ReduceScatterOp>(op) ||
+           (isa<AllGatherOp>(op) && phase && phase.getValue() == "update");
+  }
+
   Place place(Operation *op) {
     auto it = places.find(op);
     if (it != places.end())
       return it->second;
     Place result{index[op], 0, index[op]};
-    // What is made again is made where it is needed, not as early as possible.
-    if (isa<AllReduceOp>(op) && !op->hasAttr(kRecomputeAttr))
+    if (auto anchor = anchors.find(op); anchor != anchors.end()) {
+      result.position = index[anchor->second];
+      result.level = std::numeric_limits<int64_t>::min() / 2;
+    } else if (isEager(op)) {
       result.position = phaseStart[phaseKey(op)];
-    if (result.position < result.index)
-      result.level = 1; // behind the op whose index that is
+      if (result.position < result.index)
+        result.level = 1; // behind the op whose index that is
+    }
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (!producer)
@@ -177,33 +172,37 @@ private:
   }
 
   Block &block;
+  const Anchors &anchors;
   std::vector<Operation *> ops;
-  llvm::DenseMap<Operation *, size_t> index;
-  llvm::DenseMap<std::pair<Attribute, Attribute>, size_t> phaseStart;
+  llvm::DenseMap<Operation *, int64_t> index;
+  llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;
   llvm::DenseMap<Operation *, Place> places;
 };
+
+/// The bucket that `op` joins, a new one if need be.
+size_t Bucketer::homeOf(Operation *op, const Ids &needs) {
+  int64_t bytes = bucketedBytes(op);
+  for (size_t i = buckets.size(); i-- > 0;) {
+    if (!canJoin(buckets[i].members.front(), op))
+      continue;
+    // Only the newest: older ones were closed by size or dependence.
+    if (!buckets[i].closed && buckets[i].bytes + bytes <= limit &&
+        !reaches(needs, i))
+      return i;
+    break;
+  }
+  buckets.emplace_back();
+  bucketNeeds.emplace_back();
+  return buckets.size() - 1;
+}
 
 void Bucketer::run() {
   for (Operation &op : block) {
     Ids needs = neededBy(&op);
-    if (auto reduce = dyn_cast<AllReduceOp>(&op)) {
-      int64_t bytes = bytesOf(reduce);
-      size_t home = buckets.size();
-      for (size_t i = buckets.size(); i-- > 0;) {
-        if (!canJoin(buckets[i].members.front(), reduce))
-          continue;
-        // Only the newest: older ones were closed by size or dependence.
-        if (!buckets[i].closed && buckets[i].bytes + bytes <= limit &&
-            !reaches(needs, i))
-          home = i;
-        break;
-      }
-      if (home == buckets.size()) {
-        buckets.emplace_back();
-        bucketNeeds.emplace_back();
-      }
-      buckets[home].members.push_back(reduce);
-      buckets[home].bytes += bytes;
+    if (isBucketed(&op) && !isGatheredAhead(&op)) {
+      size_t home = homeOf(&op, needs);
+      buckets[home].members.push_back(&op);
+      buckets[home].bytes += bucketedBytes(&op);
       bucketNeeds[home] |= needs;
       needs = Ids(home + 1);
       needs.set(home);
@@ -217,8 +216,7 @@ void Bucketer::run() {
   }
   for (const Bucket &bucket : buckets)
     if (bucket.members.size() > 1)
-      merge(bucket);
-  Reorder(block).run();
+      mergeCollectives(bucket.members);
 }
 
 struct BucketCollectivesPass
@@ -231,9 +229,13 @@ struct BucketCollectivesPass
           << bucketBytes.getValue() << ", expected a positive number";
       return signalPassFailure();
     }
-    for (auto func : getOperation().getOps<func::FuncOp>())
-      if (func->hasAttr(attr::kMesh))
-        Bucketer(func.getBody().front(), bucketBytes).run();
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      if (!func->hasAttr(attr::kMesh))
+        continue;
+      Block &block = func.getBody().front();
+      Bucketer(block, bucketBytes).run();
+      Reorder(block, gatherAhead(block, bucketBytes)).run();
+    }
   }
 };
 

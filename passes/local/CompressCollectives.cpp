@@ -173,7 +173,7 @@ Codes Compressor::exchange(OpBuilder &builder, Codes from) {
     if (std::is_same_v<Exchange, AllGatherOp>)
       shape.insert(shape.begin(), ranks);
     auto type = RankedTensorType::get(shape, tensorType(x).getElementType());
-    return Exchange::create(builder, op->getLoc(), type, x, axes);
+    return Exchange::create(builder, op->getLoc(), type, x, axes)->getResult(0);
   };
   Value codes = send(from.codes);
   return {codes, send(from.scales)};

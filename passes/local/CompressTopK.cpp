@@ -133,7 +133,8 @@ Value TopKReduction::handOver(GraphBuilder &g, Value residual) {
   auto gather = [&](Value part) -> Value {
     auto type = RankedTensorType::get({ranks, rows(), count},
                                       tensorType(part).getElementType());
-    return AllGatherOp::create(g.builder, g.loc, type, part, op.getAxes());
+    return AllGatherOp::create(g.builder, g.loc, type, part, op.getAxes())
+        .getResult(0);
   };
   values = gather(own);
   codes = gather(code);

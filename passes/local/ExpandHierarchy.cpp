@@ -76,11 +76,12 @@ void expand(AllReduceOp op, ArrayAttr inner, MeshAttr mesh) {
   auto piece = RankedTensorType::get(whole.getShape().drop_front(),
                                      whole.getElementType());
   x = ReduceScatterOp::create(builder, op.getLoc(), piece, op.getKind(), x,
-                              inner);
+                              inner)
+          .getResult(0);
   x = AllReduceOp::create(builder, op.getLoc(), piece, op.getKind(), x,
                           builder.getArrayAttr(across))
           .getResult(0);
-  x = AllGatherOp::create(builder, op.getLoc(), whole, x, inner);
+  x = AllGatherOp::create(builder, op.getLoc(), whole, x, inner).getResult(0);
   x = g.reshape(x, {whole.getNumElements()});
   int64_t first = 0;
   for (Value result : op.getResults()) {

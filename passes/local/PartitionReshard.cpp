@@ -188,15 +188,18 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
     value = maskForCodes(step, value);
     SmallVector<int64_t> shape{numPieces(mesh, step.axes)};
     llvm::append_range(shape, shapeOf(value));
-    value = marked(
-        AllGatherOp::create(builder, loc, typeLike(value, shape), value, axes));
+    value = marked(AllGatherOp::create(builder, loc, typeLike(value, shape),
+                                       value, axes))
+                .getResult(0);
     return join(value, sizes, step.source, step.axes, goal[step.source]);
   }
   case ReshardStepKind::reduceScatter:
     value = split(maskForCodes(step, value), sizes, step.target, step.axes);
     return marked(ReduceScatterOp::create(
-        builder, loc, typeLike(value, shapeOf(value).drop_front()),
-        step.reduction, value, axes));
+                      builder, loc,
+                      typeLike(value, shapeOf(value).drop_front()),
+                      step.reduction, value, axes))
+        .getResult(0);
   case ReshardStepKind::rankSlice:
     value = split(value, sizes, step.target, step.axes);
     return RankSliceOp::create(builder, loc,

@@ -132,13 +132,31 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
 }
 
 def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
-  let summary = "Merges small all-reduces into few large ones.";
+  let summary = "Merges small collectives into few large ones, issues them early.";
   let description = [{
-    All-reduces of one kind, axis list, element type and phase become one
-    variadic all-reduce, unless one needs another's result. A bucket is closed
-    when it reaches `bucket-bytes`, or when a contraction waits for it. Every
-    all-reduce moves right behind the last of its producers, readers of merged
-    ones behind the bucket. The bytes sent do not change.
+    All-reduces, reduce-scatters and all-gathers of one kind, axis list, element
+    type and phase become one variadic op, unless one needs another's result. A
+    bucket is closed when it reaches `bucket-bytes`, or when a contraction waits
+    for it. Every reduction, and in the update phase every gather, moves right
+    behind the last of its producers, readers of merged ones behind the bucket.
+    The bytes sent do not change.
+
+    In the loop, gathers of what is there when their phase begins (parameters
+    under ZeRO-3) are merged up to `bucket-bytes` or 1/16 of what the phase
+    gathers, and issued ahead: before the first reader of an earlier bucket, so
+    far that what is under way is at most two such limits, or one bucket.
+
+    Example (the second gather runs beside the first product):
+
+    ```mlir
+    %1 = dpc.all_gather %w1 axes = ["dp"] {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<2x4x4xf32>
+    %2 = dpc.matmul %x, %1 {dpc.phase = "forward"} : (tensor<2x8x4xf32>, tensor<2x4x4xf32>) -> tensor<2x8x4xf32>
+    %3 = dpc.all_gather %w2 axes = ["dp"] {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<2x4x4xf32>
+    // becomes
+    %1 = dpc.all_gather %w1 axes = ["dp"] {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<2x4x4xf32>
+    %3 = dpc.all_gather %w2 axes = ["dp"] {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<2x4x4xf32>
+    %2 = dpc.matmul %x, %1 {dpc.phase = "forward"} : (tensor<2x8x4xf32>, tensor<2x4x4xf32>) -> tensor<2x8x4xf32>
+    ```
   }];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
                         "Close a bucket at this many bytes.">];

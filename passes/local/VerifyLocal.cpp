@@ -83,20 +83,20 @@ LogicalResult LocalVerifier::checkTypes(Operation *op) {
 }
 
 LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
-  Value stack;
+  SmallVector<Value> stacks;
   if (auto gather = dyn_cast<AllGatherOp>(op))
-    stack = gather.getOutput();
+    llvm::append_range(stacks, gather.getOutputs());
   else if (isa<ReduceScatterOp, AllToAllOp, RankSliceOp>(op))
-    stack = op->getOperand(0);
-  if (!stack)
-    return success();
+    llvm::append_range(stacks, op->getOperands());
   int64_t ranks = 1;
   for (auto axis : axes.getAsRange<StringAttr>())
     ranks *= mesh.axisSize(axis.getValue());
-  int64_t pieces = cast<RankedTensorType>(stack.getType()).getDimSize(0);
-  if (pieces != ranks)
-    return op->emitError("(C2) stack of ")
-           << pieces << " pieces, the axes have " << ranks << " ranks";
+  for (Value stack : stacks) {
+    int64_t pieces = cast<RankedTensorType>(stack.getType()).getDimSize(0);
+    if (pieces != ranks)
+      return op->emitError("(C2) stack of ")
+             << pieces << " pieces, the axes have " << ranks << " ranks";
+  }
   return success();
 }
 

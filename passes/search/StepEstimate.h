@@ -5,10 +5,11 @@
 //
 // Time: a simulation of the three queues of a rank. A computation starts when
 // the one before it has ended and every collective whose results it reads has;
-// a collective when the one before it and all computations before it have. A
-// transfer between memory spaces starts as a collective does, or as soon as
-// what it reads is there; computations wait for what it fetches, and so do
-// collectives. With M
+// a collective when the one before it and what makes its operands have; a
+// gather, for which there is room no earlier, when all computations before it
+// have. A transfer between memory spaces starts when all computations before it
+// have, and what it reads is there; computations wait for what it fetches, and
+// so do collectives. With M
 // micro-batches the forward and backward phases count M times.
 //
 // Time of a pipeline: each phase of each chunk is run alone like that, then
@@ -22,6 +23,8 @@
 //   * it is a reshape or marked `dpc.view` (part of its operand's buffer);
 //   * it is an updated parameter or state (the argument's buffer);
 //   * it is an all_reduce whose operand nobody reads later (that buffer);
+//   * it is a gather of a parameter's next value, in one piece, and nobody
+//     reads the old one later (the argument's buffer);
 // accumulated values live from setup on; buffers of a collective stay until a
 // computation has waited for it. A new parameter in a buffer of its own is
 // copied into the old one as soon as nobody reads that. Code generation lays

@@ -61,6 +61,7 @@ private:
   void findCopies();
   void copyNewValues(int64_t at);
   void place(mlir::Operation *op, int64_t at);
+  int64_t gatheredInto(mlir::OpResult stack, int64_t at);
   int64_t reusedBuffer(mlir::Operation *op, unsigned result, int64_t at);
   cost::MemoryCategory categoryOf(mlir::Value value, int64_t at);
   void touch(mlir::Operation *op, int64_t at);

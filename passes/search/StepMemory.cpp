@@ -146,6 +146,23 @@ void Liveness::copyNewValues(int64_t at) {
   }
 }
 
+/// The buffer of the parameter that a gather makes the next value of, or -1.
+int64_t Liveness::gatheredInto(OpResult stack, int64_t at) {
+  for (OpOperand &result :
+       step.getBody().front().getTerminator()->getOpOperands()) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
+                                                      attr::kTies);
+    Value value = result.get();
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    if (tied && value == stack) {
+      Value old = step.getArgument(tied.getInt());
+      return lastRead.lookup(old) <= at ? bufferOf.lookup(old) : -1;
+    }
+  }
+  return -1;
+}
+
 /// The buffer a result takes over, or -1.
 int64_t Liveness::reusedBuffer(Operation *op, unsigned result, int64_t at) {
   auto diesHere = [&](Value value) {
@@ -160,6 +177,8 @@ int64_t Liveness::reusedBuffer(Operation *op, unsigned result, int64_t at) {
                ? bufferOf.lookup(root)
                : -1;
   }
+  if (isa<AllGatherOp>(op))
+    return gatheredInto(op->getResult(result), at);
   auto kernel = dyn_cast<KernelOp>(op);
   if (!kernel)
     return -1;

@@ -38,13 +38,17 @@ struct RankExecutor::OpRunner {
     return self.comm.allReduce(op.group, slices, op.kind);
   }
   Status operator()(const AllGatherOp &op) const {
-    return self.comm.allGather(op.group, data(op.in), data(op.out),
-                               buffer(op.in).bytes);
+    for (size_t i = 0; i < op.ins.size(); ++i)
+      DPC_TRY(self.comm.allGather(op.group, data(op.ins[i]), data(op.outs[i]),
+                                  buffer(op.ins[i]).bytes));
+    return Status::success();
   }
   Status operator()(const ReduceScatterOp &op) const {
-    return self.comm.reduceScatter(op.group, data(op.in), data(op.out),
-                                   elements(op.out), buffer(op.out).dtype,
-                                   op.kind);
+    for (size_t i = 0; i < op.ins.size(); ++i)
+      DPC_TRY(self.comm.reduceScatter(op.group, data(op.ins[i]),
+                                      data(op.outs[i]), elements(op.outs[i]),
+                                      buffer(op.outs[i]).dtype, op.kind));
+    return Status::success();
   }
   Status operator()(const AllToAllOp &op) const {
     int64_t members =

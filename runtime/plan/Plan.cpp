@@ -229,8 +229,8 @@ struct AccessVisitor {
   void operator()(const AllReduceOp &op) {
     out.reads = out.writes = op.buffers;
   }
-  void operator()(const AllGatherOp &op) { inOut(op); }
-  void operator()(const ReduceScatterOp &op) { inOut(op); }
+  void operator()(const AllGatherOp &op) { out = {op.ins, op.outs}; }
+  void operator()(const ReduceScatterOp &op) { out = {op.ins, op.outs}; }
   void operator()(const AllToAllOp &op) { inOut(op); }
   void operator()(const CopyOp &op) { inOut(op); }
   void operator()(const TransferOp &op) { inOut(op); }

@@ -252,15 +252,16 @@ struct AllReduceOp {
   std::vector<int> buffers;
   ReduceKind kind = ReduceKind::Sum;
 };
-/// out[i] = in of member i: out is group size times as large as in.
+/// For each pair of ins and outs: out[i] = in of member i; out is group size
+/// times as large as in.
 struct AllGatherOp {
   int group = -1;
-  int in = -1, out = -1;
+  std::vector<int> ins, outs;
 };
-/// out = reduction over members of their in[my index].
+/// For each pair: out = reduction over members of their in[my index].
 struct ReduceScatterOp {
   int group = -1;
-  int in = -1, out = -1;
+  std::vector<int> ins, outs;
   ReduceKind kind = ReduceKind::Sum;
 };
 /// out[i] = in[my index] of member i; in and out have one chunk per member.

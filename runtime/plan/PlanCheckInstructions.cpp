@@ -101,12 +101,14 @@ public:
   }
   Status operator()(const AllGatherOp &op) const {
     DPC_TRY(group(op.group));
-    return sizes(op.in, op.out, groupSize(op.group), 1);
+    return pairs(op, groupSize(op.group), 1);
   }
   Status operator()(const ReduceScatterOp &op) const {
     DPC_TRY(group(op.group));
-    DPC_TRY(sizes(op.in, op.out, 1, groupSize(op.group)));
-    return reducible(op.in);
+    DPC_TRY(pairs(op, 1, groupSize(op.group)));
+    for (int id : op.ins)
+      DPC_TRY(reducible(id));
+    return Status::success();
   }
   Status operator()(const AllToAllOp &op) const {
     DPC_TRY(group(op.group));
@@ -214,6 +216,18 @@ private:
                              ", which does not fit a group of " +
                              std::to_string(std::max(inFactor, outFactor)));
     return disjoint(wholeOf(plan, in), wholeOf(plan, out));
+  }
+
+  /// The same for each pair of a bucket.
+  template <typename Op>
+  Status pairs(const Op &op, int64_t inFactor, int64_t outFactor) const {
+    if (op.ins.empty() || op.ins.size() != op.outs.size())
+      return Status::invalid("ins has " + std::to_string(op.ins.size()) +
+                             " and outs " + std::to_string(op.outs.size()) +
+                             " buffers, expected as many, at least one");
+    for (size_t i = 0; i < op.ins.size(); ++i)
+      DPC_TRY(sizes(op.ins[i], op.outs[i], inFactor, outFactor));
+    return Status::success();
   }
 
   template <typename Op> Status message(const Op &op) const {

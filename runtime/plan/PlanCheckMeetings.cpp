@@ -52,15 +52,19 @@ private:
     return " " + std::to_string(b.bytes) + " bytes of " +
            std::string(nameOf(b.dtype));
   }
-  std::string details(const AllReduceOp &op) const {
-    std::string text = " " + std::string(nameOf(op.kind));
-    for (int buffer : op.buffers)
+  std::string sizesOf(const std::vector<int> &buffers) const {
+    std::string text;
+    for (int buffer : buffers)
       text += sizeOf(buffer);
     return text;
   }
-  std::string details(const ReduceScatterOp &op) const {
-    return " " + std::string(nameOf(op.kind)) + sizeOf(op.in);
+  std::string details(const AllReduceOp &op) const {
+    return " " + std::string(nameOf(op.kind)) + sizesOf(op.buffers);
   }
+  std::string details(const ReduceScatterOp &op) const {
+    return " " + std::string(nameOf(op.kind)) + sizesOf(op.ins);
+  }
+  std::string details(const AllGatherOp &op) const { return sizesOf(op.ins); }
   std::string details(const BroadcastOp &op) const {
     return " from " + std::to_string(op.root) + sizeOf(op.buffer);
   }

@@ -162,13 +162,13 @@ template <typename V> void fields(V &visit, Is<AllReduceOp> auto &v) {
 }
 template <typename V> void fields(V &visit, Is<AllGatherOp> auto &v) {
   visit("group", v.group);
-  visit("in", v.in);
-  visit("out", v.out);
+  visit("ins", v.ins);
+  visit("outs", v.outs);
 }
 template <typename V> void fields(V &visit, Is<ReduceScatterOp> auto &v) {
   visit("group", v.group);
-  visit("in", v.in);
-  visit("out", v.out);
+  visit("ins", v.ins);
+  visit("outs", v.outs);
   visit("kind", v.kind);
 }
 template <typename V> void fields(V &visit, Is<AllToAllOp> auto &v) {

@@ -27,3 +27,85 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   %6 = dpc.all_reduce sum %b axes = ["dp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
   return %1, %2, %3, %5, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Reduce-scatters of one type share a call too, and start behind the last of
+// their producers; gathers of new parameters do so in the update phase.
+
+// CHECK-LABEL: func.func @scattered
+// CHECK: %[[N:.*]] = dpc.unary neg %arg1
+// CHECK-NEXT: %[[S:.*]]:2 = dpc.reduce_scatter sum %arg0, %[[N]] axes = ["dp"] {dpc.phase = "backward"} : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT: %[[A:.*]] = dpc.unary neg %[[S]]#0
+// CHECK-NEXT: %[[B:.*]] = dpc.unary abs %[[S]]#1
+// CHECK-NEXT: %[[G:.*]]:2 = dpc.all_gather %[[A]], %[[B]] axes = ["dp"] {dpc.phase = "update"}
+// CHECK-NEXT: dpc.unary exp
+// CHECK-NEXT: return %[[G]]#0, %[[G]]#1
+// SMALL-LABEL: func.func @scattered
+// SMALL: dpc.reduce_scatter sum %arg0 axes
+// SMALL-NEXT: dpc.unary neg %arg1
+// SMALL-NEXT: dpc.reduce_scatter sum
+// SMALL-NEXT: dpc.unary neg
+// SMALL-NEXT: dpc.all_gather
+// SMALL-NEXT: dpc.unary abs
+// SMALL-NEXT: dpc.all_gather
+// SMALL-NEXT: dpc.unary exp
+func.func @scattered(%a: tensor<2x4xf32>, %b: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.reduce_scatter sum %a axes = ["dp"] {dpc.phase = "backward"} : tensor<2x4xf32> -> tensor<4xf32>
+  %1 = dpc.unary neg %b {dpc.phase = "backward"} : tensor<2x4xf32> -> tensor<2x4xf32>
+  %2 = dpc.reduce_scatter sum %1 axes = ["dp"] {dpc.phase = "backward"} : tensor<2x4xf32> -> tensor<4xf32>
+  %3 = dpc.unary neg %0 {dpc.phase = "update"} : tensor<4xf32> -> tensor<4xf32>
+  %4 = dpc.unary abs %2 {dpc.phase = "update"} : tensor<4xf32> -> tensor<4xf32>
+  %5 = dpc.unary exp %4 {dpc.phase = "update"} : tensor<4xf32> -> tensor<4xf32>
+  %6 = dpc.all_gather %3 axes = ["dp"] {dpc.phase = "update"} : tensor<4xf32> -> tensor<2x4xf32>
+  %7 = dpc.all_gather %4 axes = ["dp"] {dpc.phase = "update"} : tensor<4xf32> -> tensor<2x4xf32>
+  return %6, %7, %5 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>
+}
+
+// Parameters of four layers are gathered one layer ahead. A gather of what the
+// phase itself makes stays where it is.
+
+// CHECK-LABEL: func.func @ahead
+// CHECK-NEXT: dpc.constant
+// CHECK-NEXT: %[[S:.*]] = dpc.binary add
+// CHECK-NEXT: %[[W0:.*]] = dpc.all_gather %[[S]]
+// CHECK-NEXT: %[[X0:.*]] = dpc.unary exp %arg0
+// CHECK-NEXT: %[[W1:.*]] = dpc.all_gather %arg2
+// CHECK-NEXT: %[[X1:.*]] = dpc.binary add %[[X0]], %[[W0]]
+// CHECK-NEXT: %[[T3:.*]] = dpc.unary neg %arg3
+// CHECK-NEXT: %[[R2:.*]] = dpc.reshape %arg3
+// CHECK-NEXT: %[[W2:.*]] = dpc.all_gather %[[R2]]
+// CHECK-NEXT: dpc.binary add %[[X1]], %[[W1]]
+// CHECK-NEXT: %[[W3:.*]] = dpc.all_gather %arg4
+// CHECK-NEXT: dpc.binary add %{{.*}}, %[[W2]]
+// CHECK-NEXT: dpc.binary add %{{.*}}, %[[W3]]
+// CHECK-NEXT: dpc.all_gather %[[T3]]
+func.func @ahead(%x: tensor<2x4xf32>, %w0: tensor<4xf32>, %w1: tensor<4xf32>, %w2: tensor<2x2xf32>, %w3: tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2x2x2xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %c = dpc.constant dense<1.0> : tensor<4xf32> {dpc.phase = "forward"} -> tensor<4xf32>
+  %s = dpc.binary add %w0, %c {dpc.phase = "setup"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = dpc.unary exp %x {dpc.phase = "forward"} : tensor<2x4xf32> -> tensor<2x4xf32>
+  %1 = dpc.all_gather %s axes = ["dp"] {dpc.phase = "forward"} : tensor<4xf32> -> tensor<2x4xf32>
+  %2 = dpc.binary add %0, %1 {dpc.phase = "forward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %made = dpc.unary neg %w2 {dpc.phase = "forward"} : tensor<2x2xf32> -> tensor<2x2xf32>
+  %3 = dpc.all_gather %w1 axes = ["dp"] {dpc.phase = "forward"} : tensor<4xf32> -> tensor<2x4xf32>
+  %4 = dpc.binary add %2, %3 {dpc.phase = "forward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %flat = dpc.reshape %w2 {dpc.phase = "forward"} : tensor<2x2xf32> -> tensor<4xf32>
+  %5 = dpc.all_gather %flat axes = ["dp"] {dpc.phase = "forward"} : tensor<4xf32> -> tensor<2x4xf32>
+  %6 = dpc.binary add %4, %5 {dpc.phase = "forward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %7 = dpc.all_gather %w3 axes = ["dp"] {dpc.phase = "forward"} : tensor<4xf32> -> tensor<2x4xf32>
+  %8 = dpc.binary add %6, %7 {dpc.phase = "forward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %9 = dpc.all_gather %made axes = ["dp"] {dpc.phase = "forward"} : tensor<2x2xf32> -> tensor<2x2x2xf32>
+  return %8, %9 : tensor<2x4xf32>, tensor<2x2x2xf32>
+}
+
+// What is small shares the call of its neighbour, however large that is.
+
+// CHECK-LABEL: func.func @small_with_large
+// CHECK-NEXT: %[[G:.*]]:2 = dpc.all_gather %arg1, %arg2
+// CHECK-NEXT: dpc.binary add %arg0, %[[G]]#0
+// CHECK-NEXT: dpc.unary neg %[[G]]#1
+func.func @small_with_large(%x: tensor<2x64xf32>, %w0: tensor<64xf32>, %w1: tensor<4xf32>) -> (tensor<2x64xf32>, tensor<2x4xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.all_gather %w0 axes = ["dp"] {dpc.phase = "forward"} : tensor<64xf32> -> tensor<2x64xf32>
+  %1 = dpc.binary add %x, %0 {dpc.phase = "forward"} : (tensor<2x64xf32>, tensor<2x64xf32>) -> tensor<2x64xf32>
+  %2 = dpc.all_gather %w1 axes = ["dp"] {dpc.phase = "forward"} : tensor<4xf32> -> tensor<2x4xf32>
+  %3 = dpc.unary neg %2 {dpc.phase = "forward"} : tensor<2x4xf32> -> tensor<2x4xf32>
+  return %1, %3 : tensor<2x64xf32>, tensor<2x4xf32>
+}

@@ -105,5 +105,58 @@ TEST(Buckets, Size) {
   EXPECT_EQ(bucket(*module, "{bucket-bytes=32}"), 2);
 }
 
+/// Shards go and come in one call each, and numbers stay.
+TEST(Buckets, ScattersAndGathers) {
+  auto module = parse(R"mlir(
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
+#s = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+!t = tensor<2x4xf32>
+!g = tensor<2x4xf32, #r>
+!p = tensor<4xf32>
+func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.global = !g}, !t {dpc.global = !g})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.reduce_scatter sum %a axes = ["dp"] {dpc.phase = "backward"} : !t -> !p
+  %1 = dpc.unary neg %b {dpc.phase = "backward"} : !t -> !t
+  %2 = dpc.reduce_scatter sum %1 axes = ["dp"] {dpc.phase = "backward"} : !t -> !p
+  %3 = dpc.unary neg %0 {dpc.phase = "update"} : !p -> !p
+  %4 = dpc.all_gather %3 axes = ["dp"] {dpc.phase = "update"} : !p -> !t
+  %5 = dpc.unary abs %2 {dpc.phase = "update"} : !p -> !p
+  %6 = dpc.all_gather %5 axes = ["dp"] {dpc.phase = "update"} : !p -> !t
+  return %4, %6 : !t, !t
+}
+)mlir");
+  bucket(*module);
+  EXPECT_EQ(countOps(*module, "dpc.reduce_scatter"), 1);
+  EXPECT_EQ(countOps(*module, "dpc.all_gather"), 1);
+}
+
+/// Parameters are gathered before the computation in front of their reader.
+TEST(Buckets, GathersAhead) {
+  auto module = parse(R"mlir(
+#r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
+#s = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+!t = tensor<2x4xf32>
+!g = tensor<2x4xf32, #r>
+!w = tensor<4xf32>
+!h = tensor<8xf32, #s>
+func.func @step(%x: !t {dpc.global = !g}, %a: !w {dpc.global = !h}, %b: !w {dpc.global = !h}, %c: !w {dpc.global = !h}) -> (!t {dpc.global = !g})
+    attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %0 = dpc.all_gather %a axes = ["dp"] {dpc.phase = "forward"} : !w -> !t
+  %1 = dpc.binary mul %x, %0 {dpc.phase = "forward"} : (!t, !t) -> !t
+  %2 = dpc.all_gather %b axes = ["dp"] {dpc.phase = "forward"} : !w -> !t
+  %3 = dpc.binary add %1, %2 {dpc.phase = "forward"} : (!t, !t) -> !t
+  %4 = dpc.all_gather %c axes = ["dp"] {dpc.phase = "forward"} : !w -> !t
+  %5 = dpc.binary mul %3, %4 {dpc.phase = "forward"} : (!t, !t) -> !t
+  return %5 : !t
+}
+)mlir");
+  bucket(*module);
+  std::string order;
+  for (Operation &op :
+       module->lookupSymbol<func::FuncOp>("step").getBody().front())
+    order += isa<AllGatherOp>(op) ? 'g' : isa<BinaryOp>(op) ? 'c' : '.';
+  EXPECT_EQ(order, "ggcgcc.");
+}
+
 } // namespace
 } // namespace dpc::test

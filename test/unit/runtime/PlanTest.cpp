@@ -83,8 +83,8 @@ Plan everything() {
         {Queue::Comm, {}, -1, "", 0, std::move(op)});
   };
   comm(FillOp{in, -std::numeric_limits<double>::infinity()});
-  comm(AllGatherOp{0, in, out});
-  comm(ReduceScatterOp{0, out, in, ReduceKind::Max});
+  comm(AllGatherOp{0, {in}, {out}});
+  comm(ReduceScatterOp{0, {out}, {in}, ReduceKind::Max});
   comm(AllToAllOp{0, in, same});
   comm(BroadcastOp{0, same, 1});
   comm(SendOp{0, same, 1, true, 5});
@@ -345,13 +345,25 @@ const Mutation kInstructionMutations[] = {
     {"gatherOut",
      [](Plan &p) {
        auto &gather = op<AllGatherOp>(p, "update", 4);
-       gather.out = gather.in;
+       gather.outs = gather.ins;
      },
      "does not fit a group of 2"},
+    {"gatherPairs",
+     [](Plan &p) {
+       auto &gather = op<AllGatherOp>(p, "update", 4);
+       gather.outs.push_back(gather.outs[0]);
+     },
+     "ins has 1 and outs 2 buffers"},
+    {"scatterNone",
+     [](Plan &p) {
+       auto &scatter = op<ReduceScatterOp>(p, "update", 5);
+       scatter.ins = scatter.outs = {};
+     },
+     "ins has 0 and outs 0 buffers"},
     {"scatterIn",
      [](Plan &p) {
        auto &scatter = op<ReduceScatterOp>(p, "update", 5);
-       std::swap(scatter.in, scatter.out);
+       std::swap(scatter.ins, scatter.outs);
      },
      "does not fit a group of 2"},
     {"root", [](Plan &p) { op<BroadcastOp>(p, "update", 7).root = 2; },

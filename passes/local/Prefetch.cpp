@@ -1,0 +1,182 @@
+#include "passes/local/Prefetch.h"
+
+#include "passes/local/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+static int64_t bytesOf(ValueRange values) {
+  int64_t bytes = 0;
+  for (Value value : values)
+    bytes += sizeInBytes(cast<RankedTensorType>(value.getType()));
+  return bytes;
+}
+
+int64_t bucketedBytes(Operation *op) {
+  return isa<AllGatherOp>(op) ? bytesOf(op->getResults())
+                              : bytesOf(op->getOperands());
+}
+
+Operation *mergeCollectives(ArrayRef<Operation *> members) {
+  Operation *last = members.back();
+  if (members.size() == 1)
+    return last;
+  SmallVector<Location> locations;
+  OperationState state(last->getLoc(), last->getName());
+  for (Operation *member : members) {
+    state.addOperands(member->getOperands());
+    state.addTypes(member->getResultTypes());
+    locations.push_back(member->getLoc());
+  }
+  state.addAttributes(last->getAttrs());
+  OpBuilder builder(last);
+  state.location = builder.getFusedLoc(locations);
+  Operation *merged = builder.create(state);
+  size_t next = 0;
+  for (Operation *member : members) {
+    for (Value result : member->getResults())
+      result.replaceAllUsesWith(merged->getResult(next++));
+    member->erase();
+  }
+  return merged;
+}
+
+static StringRef phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  return phase ? phase.getValue() : StringRef("forward");
+}
+
+/// Ops that only move data: they go where a gather of their result goes.
+static bool onlyMoves(Operation *op) {
+  return isa<ReshapeOp, TransposeOp, SliceOp, PadOp, ConvertOp>(op);
+}
+
+/// The ops of the phase of `user` that make `value` from what is there when the
+/// phase begins; nullopt when it is not made by moving data alone.
+static std::optional<SmallVector<Operation *>> feedersOf(Value value,
+                                                         Operation *user) {
+  SmallVector<Operation *> feeders;
+  while (Operation *op = value.getDefiningOp()) {
+    if (phaseOf(op) == "setup")
+      break;
+    if (phaseKey(op) != phaseKey(user) || !onlyMoves(op))
+      return std::nullopt;
+    feeders.push_back(op);
+    value = op->getOperand(0);
+  }
+  return feeders;
+}
+
+bool isGatheredAhead(Operation *op) {
+  StringRef phase = phaseOf(op);
+  return isa<AllGatherOp>(op) && phase != "setup" && phase != "update" &&
+         llvm::all_of(op->getOperands(), [&](Value value) {
+           return feedersOf(value, op).has_value();
+         });
+}
+
+namespace {
+
+/// The gathers of one phase and chunk over one list of axes.
+class Phase {
+public:
+  void add(Operation *gather) { gathers.push_back(gather); }
+  void merge(int64_t bucketBytes);
+  /// After `merge` of all phases: `first` is the first op of this one.
+  void place(Operation *first, Anchors &anchors) const;
+
+private:
+  void anchor(size_t bucket, Operation *before, Anchors &anchors) const;
+
+  SmallVector<Operation *> gathers;
+  SmallVector<Operation *> buckets;
+  int64_t limit = 0;
+};
+
+} // namespace
+
+void Phase::merge(int64_t bucketBytes) {
+  int64_t total = 0;
+  for (Operation *gather : gathers)
+    total += bucketedBytes(gather);
+  constexpr int64_t kParts = 16;
+  limit = std::min(bucketBytes, ceilDiv(total, kParts));
+  SmallVector<Operation *> members;
+  int64_t bytes = 0, largest = 0;
+  auto close = [&] {
+    if (!members.empty())
+      buckets.push_back(mergeCollectives(members));
+    members.clear();
+    bytes = largest = 0;
+  };
+  for (Operation *gather : gathers) {
+    int64_t more = bucketedBytes(gather);
+    int64_t sum = bytes + more, most = std::max(largest, more);
+    constexpr int64_t kSmall = 8; // an eighth of the largest is small
+    if (sum > limit && kSmall * (sum - most) > most)
+      close();
+    members.push_back(gather);
+    bytes += more;
+    largest = std::max(largest, more);
+  }
+  close();
+}
+
+/// Puts a bucket and what feeds it before an op, unless that is done already
+/// for an earlier one.
+void Phase::anchor(size_t bucket, Operation *before, Anchors &anchors) const {
+  Operation *op = buckets[bucket];
+  anchors.try_emplace(op, before);
+  for (Value value : op->getOperands()) {
+    auto feeders = feedersOf(value, op);
+    for (Operation *feeder : *feeders)
+      anchors.try_emplace(feeder, before);
+  }
+}
+
+void Phase::place(Operation *first, Anchors &anchors) const {
+  // Before starts[i] bucket i can be issued: there bucket i - 1 is first read.
+  SmallVector<Operation *> starts{first};
+  for (Operation *bucket : buckets) {
+    Operation *reader = nullptr;
+    for (Operation *user : bucket->getUsers())
+      if (!reader || user->isBeforeInBlock(reader))
+        reader = user;
+    bool isHere = reader && phaseKey(reader) == phaseKey(bucket);
+    starts.push_back(isHere ? reader : starts.back());
+  }
+  size_t begin = 0; // of the buckets under way
+  int64_t bytes = 0;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    bytes += bucketedBytes(buckets[i]);
+    for (; begin < i && bytes > 2 * limit; ++begin)
+      bytes -= bucketedBytes(buckets[begin]);
+    anchor(i, starts[begin], anchors);
+  }
+}
+
+Anchors gatherAhead(Block &block, int64_t bucketBytes) {
+  using Key = std::tuple<Attribute, Attribute, Attribute, Attribute>;
+  llvm::MapVector<Key, Phase> phases;
+  for (Operation &op : block.without_terminator()) {
+    auto [phase, chunk] = phaseKey(&op);
+    if (isGatheredAhead(&op))
+      phases[{phase, chunk, op.getAttr("axes"), op.getAttr(kCompressAttr)}].add(
+          &op);
+  }
+  for (auto &[key, phase] : phases)
+    phase.merge(bucketBytes);
+  llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> firstOf;
+  for (Operation &op : block.without_terminator())
+    if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is
+      firstOf.try_emplace(phaseKey(&op), &op);
+  Anchors anchors;
+  for (auto &[key, phase] : phases)
+    phase.place(firstOf[{std::get<0>(key), std::get<1>(key)}], anchors);
+  return anchors;
+}
+
+} // namespace dpc
