@@ -22,8 +22,8 @@ def write_model(folder):
     onnx.save(model, f"{folder}/model.onnx")
 
 
-def compile_plan(folder, bucket_mb):
-    e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=8", "--strategy=dp=2",
+def compile_plan(folder, bucket_mb, strategy):
+    e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=8", f"--strategy={strategy}",
               "--verify=off", f"--bucket-mb={bucket_mb}", "-o", f"{folder}/plan"])
 
 
@@ -43,13 +43,14 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--gigabits", type=float, default=1.0, help="of the link, per second")
     parser.add_argument("--bucket-mb", type=int, default=2)
+    parser.add_argument("--strategy", default="dp=2", help="of two ranks, such as dp=2,zero=3")
     arguments = parser.parse_args()
     why = two_hosts.why_not()
     if why:
         e2e.skip(why)
     os.makedirs(arguments.out, exist_ok=True)
     write_model(arguments.out)
-    compile_plan(arguments.out, arguments.bucket_mb)
+    compile_plan(arguments.out, arguments.bucket_mb, arguments.strategy)
     ratios = []
     with two_hosts.TwoHosts(bits_per_second=int(arguments.gigabits * 1e9)) as hosts:
         for number in range(arguments.rounds):
@@ -57,6 +58,9 @@ def main():
             os.replace(f"{arguments.out}/trace.json", f"{arguments.out}/trace-overlap.json")
             turn, sent_in_turn, _ = train(hosts, arguments.out, ["--no-overlap"], arguments.steps)
             ratios.append(turn / beside)
+            kinds = [(kind, *e2e.overlap_seconds(f"{arguments.out}/trace-overlap.json", kind=kind))
+                     for kind in ("all_reduce", "reduce_scatter", "all_gather")]
+            print("beside computation, by kind: " + ", ".join(f"{kind} {part / whole:.0%}" for kind, whole, part in kinds if whole))
             print(f"round {number}: beside {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} of it beside "
                   f"computation), in turn {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
                   flush=True)

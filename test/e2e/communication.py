@@ -38,8 +38,8 @@ class Collectives:
 
     def buffers(self, instruction):
         """The buffers that hold what is sent, at full size."""
-        ids = {"all_reduce": lambda i: i["buffers"], "reduce_scatter": lambda i: [i["in"]],
-               "all_gather": lambda i: [i["out"]], "all_to_all": lambda i: [i["in"]]}[instruction["op"]](instruction)
+        ids = {"all_reduce": lambda i: i["buffers"], "reduce_scatter": lambda i: i["ins"],
+               "all_gather": lambda i: i["outs"], "all_to_all": lambda i: [i["in"]]}[instruction["op"]](instruction)
         return [self.plan["buffers"][i] for i in ids]
 
     def axes(self, instruction):
@@ -157,6 +157,64 @@ class Communication(unittest.TestCase):
         positions = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("wpe.weight"))
         self.assertEqual(gathered, 2 * parameters - biases - positions)
 
+    def zero_traffic(self, strategy, ranks=4):
+        """({op: bytes of whole buffers over the data axes, by phase}, in parameters of llama-tiny), over all stages."""
+        plan = self.plan("llama-tiny", strategy, ranks)
+        parameters = sum(4 * math.prod(tensor["global_shape"]) for tensor in trained(plan))
+        stages = len(plan["arena_bytes"])
+        sent = collections.Counter()
+        for rank in range(0, ranks, ranks // stages):
+            for entry in plan["schedule"][rank]:
+                for instruction in plan["phases"][entry["phase"]]:
+                    if instruction["op"] in ("all_reduce", "reduce_scatter", "all_gather"):
+                        buffers = [b for b in Collectives(plan).buffers(instruction) if b["shape"]]
+                        kind = next(k for k in ("forward", "backward", "update") if k in entry["phase"])
+                        sent[instruction["op"], kind] += sum(buffer["bytes"] for buffer in buffers)
+        return {key: bytes / parameters for key, bytes in sent.items() if bytes}
+
+    # What a backward phase need not know of llama-tiny: the embedding, 512 x 64 of 242240.
+    READ_BACKWARD = 1 - 512 * 64 / 242240
+
+    def test_zero_with_micro_batches(self):
+        # Four ranks of two samples, one micro-batch or two of one sample.
+        for m, words in ((1, ""), (2, ",micro_batch=1")):
+            with self.subTest(micro_batches=m):
+                last = "backward" if m == 1 else "update"
+                self.assertEqual(self.zero_traffic("dp=4" + words), {("all_reduce", last): 1})
+                # An all-reduce is a reduce-scatter and a gather of as many bytes: ZeRO-1 moves the bytes of DDP.
+                self.assertEqual(self.zero_traffic("dp=4,zero=1" + words),
+                                 {("reduce_scatter", last): 1, ("all_gather", "update"): 1})
+                # Where only a shard of the sums is kept, every micro-batch is scattered: (m + 1) / 2 of DDP's bytes.
+                self.assertEqual(self.zero_traffic("dp=4,zero=2" + words),
+                                 {("reduce_scatter", "backward"): m, ("all_gather", "update"): 1})
+                # Three times a micro-batch in place of two a step; forward again in backward reads all of it once more.
+                for recompute, share in (("none", self.READ_BACKWARD), ("selective", self.READ_BACKWARD), ("full", 1)):
+                    self.assertEqual(self.zero_traffic(f"dp=4,zero=3,recompute={recompute}" + words),
+                                     {("all_gather", "forward"): m, ("all_gather", "backward"): m * share,
+                                      ("reduce_scatter", "backward"): m})
+
+    def test_zero_with_pipelines(self):
+        # Two stages move together what one would: nothing of ZeRO travels between stages.
+        for m, words in ((2, "pp=2,dp=2,micro_batch=2"), (4, "pp=2,dp=2,micro_batch=1"), (4, "pp=2,vpp=2,dp=2,micro_batch=1")):
+            with self.subTest(strategy=words):
+                self.assertEqual(self.zero_traffic(words), {("all_reduce", "update"): 1})
+                self.assertEqual(self.zero_traffic(words + ",zero=1"),
+                                 {("reduce_scatter", "update"): 1, ("all_gather", "update"): 1})
+                self.assertEqual(self.zero_traffic(words + ",zero=2"),
+                                 {("reduce_scatter", "backward"): m, ("all_gather", "update"): 1})
+                self.assertEqual(self.zero_traffic(words + ",zero=3"),
+                                 {("all_gather", "forward"): m, ("all_gather", "backward"): m * self.READ_BACKWARD,
+                                  ("reduce_scatter", "backward"): m})
+
+    def test_buckets(self):
+        # In 25 MiB all of llama-tiny's gradients are one call. Parameters are gathered in parts of at most 1/16, so that
+        # two neighbours are more than that.
+        calls = collections.Counter((op["op"], phase) for phase, op in Collectives(self.plan("llama-tiny", "dp=4,zero=3", 4)).all
+                                    if op["op"] != "all_reduce")
+        self.assertEqual(calls["reduce_scatter", "backward"], 1)
+        for phase in ("forward", "backward"):
+            self.assertIn(calls["all_gather", phase], range(8, 34))
+
     def test_zero_shrinks_what_a_rank_stores(self):
         def stored(zero, role):
             plan = self.plan("gpt2-tiny", f"dp=4,zero={zero}", 4)
@@ -220,7 +278,14 @@ class Communication(unittest.TestCase):
                                      ("forward", "all_reduce", "sum", "cp", SCALAR): 2}))
             ulysses[ranks] = self.sent_around_blocks(f"cp={ranks},cp_kind=ulysses", ranks)
             megatron[ranks] = self.sent_around_blocks(f"tp={ranks},sp=true", ranks)
-        # (n - 1) / n^2 of the activations against (n - 1) / n of them.
+        # Per rank (n - 1) / n^2 of the activations against (n - 1) / n of them, exactly.
+        def around_blocks(strategy, n, ops):
+            traffic = Collectives(self.plan("gpt2-tiny", strategy, n)).traffic(False)
+            return sum(size * count * (n - 1) // n for (_, op, _, _, size), count in traffic.items() if op in ops and size in (hidden, hidden // n))
+        for n in (2, 4):
+            self.assertEqual(around_blocks(f"cp={n},cp_kind=ulysses", n, ("all_to_all",)), 8 * blocks * hidden * (n - 1) // n ** 2)
+            self.assertEqual(around_blocks(f"tp={n},sp=true", n, ("all_gather", "reduce_scatter")),
+                             4 * (2 * blocks + 1) * hidden * (n - 1) // n)
         self.assertLess(ulysses[4], 0.8 * ulysses[2])
         self.assertGreater(megatron[4], 1.3 * megatron[2])
         self.assertLess(ulysses[4], megatron[4] / 3)

@@ -106,11 +106,11 @@ def read_metrics(path):
         return [json.loads(line) for line in file]
 
 
-def overlap_seconds(trace, rank=0):
-    """(seconds that `rank` communicated, of these while it computed) in a Chrome trace of dpc-run."""
+def overlap_seconds(trace, rank=0, kind=None):
+    """(seconds that `rank` communicated, of these while it computed) in a Chrome trace of dpc-run; by one kind of instruction."""
     spans = {0: [], 1: []}
     for event in read_json(trace)["traceEvents"]:
-        if event["ph"] == "X" and event["pid"] == rank:
+        if event["ph"] == "X" and event["pid"] == rank and (event["tid"] == 0 or kind in (None, event["cat"])):
             spans[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     both = 0
     compute = sorted(spans[0])

@@ -40,6 +40,47 @@ class Pipeline:
         return total
 
 
+def idle_times(plan, stages, chunks, seconds):
+    """Idle seconds of each stage when the tables of `plan` run on equal stages, a phase taking seconds[phase] / chunks.
+
+    A forward waits for that of the virtual stage before, a backward for that of the one behind and for its own forward,
+    a weight for its backward. Kept apart from the simulation of the cost model, which tests/unit covers.
+    """
+    tables = []
+    for stage in range(stages):
+        rank = stage * (len(plan["schedule"]) // stages)
+        entries = []
+        for entry in plan["schedule"][rank]:
+            name, phase, *chunk = entry["phase"].split(".")
+            assert name == f"s{stage}", entry
+            if phase in seconds:
+                entries.append((phase, int(chunk[0] if chunk else 0) * stages + stage, entry["micro_batch"]))
+        tables.append(entries)
+    last, ended, clocks, next_entry = stages * chunks - 1, {}, [0.0] * stages, [0] * stages
+
+    def needs(phase, virtual, mb):
+        if phase == "forward":
+            return [("forward", virtual - 1, mb)] if virtual else []
+        if phase == "weight":
+            return [("backward", virtual, mb)]
+        return [("forward", virtual, mb)] + ([("backward", virtual + 1, mb)] if virtual < last else [])
+
+    while any(next_entry[s] < len(tables[s]) for s in range(stages)):
+        moved = False
+        for stage in range(stages):
+            while next_entry[stage] < len(tables[stage]):
+                entry = tables[stage][next_entry[stage]]
+                if not all(need in ended for need in needs(*entry)):
+                    break
+                begin = max([clocks[stage]] + [ended[need] for need in needs(*entry)])
+                clocks[stage] = ended[entry] = begin + seconds[entry[0]] / chunks
+                next_entry[stage] += 1
+                moved = True
+        assert moved, "the tables are stuck"
+    work = sum(seconds.values()) * len({entry["micro_batch"] for entry in plan["schedule"][0]})
+    return [max(clocks) - work] * stages
+
+
 class Pipelines(unittest.TestCase):
     def make(self, strategy, ranks, model="gpt2-tiny"):
         with e2e.scratch() as folder:
@@ -52,6 +93,8 @@ class Pipelines(unittest.TestCase):
     def test_micro_batches_alive(self):
         stages = 4
         self.assertEqual(self.make("pp=4", stages).alive(), [4, 3, 2, 1])
+        self.assertEqual(self.make("dp=2,pp=2,zero=3", stages).alive(), [2, 1])
+        self.assertEqual(self.make("pp=3", 3, "llama-tiny").alive(), [3, 2, 1])
         self.assertEqual(self.make("pp=4,schedule=gpipe", stages).alive(), [BATCH] * stages)
         self.assertLessEqual(max(self.make("pp=4,schedule=zb-h1", stages, "llama-tiny").alive()), stages)
 
@@ -63,6 +106,23 @@ class Pipelines(unittest.TestCase):
         self.assertLess(bubbles["vpp=2"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(bubbles["schedule=zb-h1"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(abs(bubbles["schedule=gpipe"] / bubbles["schedule=1f1b"] - 1), 0.05)
+
+    def test_idle_time_of_equal_stages(self):
+        # Exactly, from the tables of the plans: 1F1B and GPipe are idle for (stages - 1) (f + b), with vpp chunks for a
+        # vpp-th of it, ZB-H1, which computes weight gradients meanwhile, for (stages - 1) (f + b - w).
+        whole, split = {"forward": 1.0, "backward": 2.0}, {"forward": 1.0, "backward": 1.0, "weight": 1.0}
+        for stages in (2, 4):
+            bubble = 3.0 * (stages - 1)
+            cases = [("schedule=1f1b", 1, whole, bubble), ("schedule=gpipe", 1, whole, bubble),
+                     ("schedule=zb-h1", 1, split, bubble / 3)]
+            # gpt2-tiny has four blocks: two stages of up to two chunks each, four stages of one.
+            if stages == 2:
+                cases.append(("vpp=2", 2, whole, bubble / 2))
+            for words, chunks, seconds, want in cases:
+                with self.subTest(stages=stages, words=words):
+                    plan = self.make(f"pp={stages},{words}", stages).plan
+                    for idle in idle_times(plan, stages, chunks, seconds):
+                        self.assertAlmostEqual(idle, want)
 
     def test_messages(self):
         # What crosses the cut goes one way, its gradients the other; where the cut is, balance decides.

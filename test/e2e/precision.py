@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Mixed precision takes the bytes that it should, counted in plan.json.
 
-Per device and parameter, with AdamW over n data-parallel ranks and one micro-batch: 2 for the bf16 or fp16 copy that the model
-computes with, 2 for its gradient, 12 for the f32 master and two states; from ZeRO-1 on the 12 are split over the
-ranks, from ZeRO-2 on the gradient, with ZeRO-3 the copy. (Without accumulation a gradient is scattered as soon as it is
-made, so that ZeRO-1 keeps no more of it than ZeRO-2.) fp16's loss scale and its two counters are three numbers more.
-That both train is tested by follow_curve.py.
+Per device and parameter, with AdamW over n ranks that share the states (data-parallel ones, or the inner ones of
+hybrid_shard): 2 for the bf16 or fp16 copy that the model computes with, g for its gradient, 12 for the f32 master and two
+states. fp16's loss scale and its two counters are three numbers more.
+
+                none            zero=1            zero=2              zero=3
+    formula     2 + g + 12      2 + g + 12 / n    2 + (g + 12) / n    (2 + g + 12) / n
+
+One micro-batch: g = 2. Then a gradient is scattered as soon as it is made, also by ZeRO-1, which so takes ZeRO-2's 2 / n:
+keeping all of it until the update would cost memory and save nothing. Several: g = 4, as sums over micro-batches are f32,
+and ZeRO-1 keeps the whole sum. That both train is tested by follow_curve.py.
 """
 import unittest
 
@@ -17,7 +22,8 @@ def buffers_of(instruction):
     for key in ("in", "out", "a", "b", "c", "buffer"):
         if isinstance(instruction.get(key), int):
             yield instruction[key]
-    yield from instruction.get("buffers", [])
+    for key in ("buffers", "ins", "outs"):
+        yield from instruction.get(key, [])
 
 
 def count(plan, dtype):
@@ -34,6 +40,9 @@ def count(plan, dtype):
     copies = [number for number in touched["setup"] & in_loop if buffers[number]["dtype"] == dtype]
     total = {"copies": sum(buffers[number]["bytes"] for number in copies)}
     total["gradients"] = sum(b["bytes"] for b in buffers.values() if b["kind"] == "gradient" and b.get("view_of", -1) < 0)
+    # Sums over micro-batches begin as zeros.
+    sums = [buffers[op["buffer"]] for op in plan["phases"]["setup"] if op["op"] == "fill"]
+    total["sums"] = sum(buffer["bytes"] for buffer in sums if buffer["shape"])
     for name, isOfParameter in (("states", True), ("scalars", False)):
         total[name] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
                           if tensor["role"] == "state" and bool(tensor["of"]) == isOfParameter)
@@ -64,16 +73,35 @@ class BytesPerParameter(unittest.TestCase):
                 self.assertEqual(total["masters"] + total["states"], rest * parameters)
                 self.assertEqual(total["scalars"], scalars * 4)
                 self.assertEqual(total["copies"] - ROPE_TABLES, copies * parameters)
-                self.assertEqual(total["gradients"], gradients * parameters)
+                kept = total["sums"] if "micro_batch" in strategy else total["gradients"]
+                self.assertEqual(kept, gradients * parameters)
 
     def test_replicated(self):
         self.takes("dp=2", 2, copies=2, gradients=2, rest=12)
+        self.takes("dp=2,micro_batch=1", 2, copies=2, gradients=4, rest=12)
+
+    def test_zero_1(self):
+        self.takes("dp=2,zero=1", 2, copies=2, gradients=1, rest=6)
+        self.takes("dp=2,zero=1,micro_batch=1", 2, copies=2, gradients=4, rest=6)
+        self.takes("dp=4,zero=1,micro_batch=1", 4, copies=2, gradients=4, rest=3)
 
     def test_zero_2(self):
         self.takes("dp=2,zero=2", 2, copies=2, gradients=1, rest=6)
+        self.takes("dp=4,zero=2", 4, copies=2, gradients=0.5, rest=3)
+        self.takes("dp=2,zero=2,micro_batch=1", 2, copies=2, gradients=2, rest=6)
 
     def test_zero_3(self):
         self.takes("dp=2,zero=3", 2, copies=1, gradients=1, rest=6)
+        self.takes("dp=4,zero=3", 4, copies=0.5, gradients=0.5, rest=3)
+        self.takes("dp=2,zero=3,micro_batch=1", 2, copies=1, gradients=2, rest=6)
+
+    def test_hybrid_sharding(self):
+        # The inner two of four ranks share the states.
+        for micro, gradient in (("", 2), (",micro_batch=1", 4)):
+            whole = gradient if micro else gradient / 2
+            self.takes("dp=4,hybrid_shard=2,zero=1" + micro, 4, copies=2, gradients=whole, rest=6)
+            self.takes("dp=4,hybrid_shard=2,zero=2" + micro, 4, copies=2, gradients=gradient / 2, rest=6)
+            self.takes("dp=4,hybrid_shard=2,zero=3" + micro, 4, copies=1, gradients=gradient / 2, rest=6)
 
 
 if __name__ == "__main__":
