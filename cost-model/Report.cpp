@@ -180,7 +180,9 @@ static ordered_json shrinkingToJson(const Verification &verification) {
   ordered_json sizes = ordered_json::array();
   for (const auto &[before, after] : verification.sizes)
     sizes.push_back({{"before", before}, {"after", after}});
-  return {{"layers", layers}, {"sizes", sizes}};
+  return {{"layers", layers},
+          {"sizes", sizes},
+          {"keeps_layouts", verification.keepsLayouts}};
 }
 
 static ordered_json verificationToJson(const Verification &verification) {

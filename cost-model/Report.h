@@ -24,7 +24,9 @@ struct Verification {
   double toleranceShare = 0; ///< Largest error relative to its tolerance.
   double seconds = 0;
 
-  /// Of the shrunk model: layers, and sizes of dimensions.
+  /// Of the shrunk model: tensors lie as for the large one's sizes; layers, and
+  /// sizes of dimensions.
+  bool keepsLayouts = true;
   struct Layers {
     int64_t ops, before, after;
   };

@@ -225,6 +225,7 @@ std::string verificationText(const Verification &verification) {
          shrinkingText(verification) + ", batch " +
          std::to_string(verification.globalBatch) + "): " + ranks + " under " +
          stringifyStrategy(verification.strategy) +
+         (verification.keepsLayouts ? "" : ", laid out for the small sizes,") +
          " compute what one device computes: " + errors;
 }
 

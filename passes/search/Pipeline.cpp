@@ -71,9 +71,88 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
   return steps;
 }
 
+/// What choices need to know of a function: its axes, marks and rewrites.
+static LogicalResult prepare(func::FuncOp func, const ShardDegrees &degrees) {
+  if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
+    return failure();
+  separateConstants(func);
+  markRings(func, degrees);
+  markOffload(func, degrees);
+  return success();
+}
+
+/// `choices` for the ops and arguments of `from`, for those of `to` at the same
+/// places. Nothing where the two are unlike: choices count dimensions and their
+/// factors.
+static std::optional<ShardChoices> transfer(const ShardChoices &choices,
+                                            const ProgramFacts &from,
+                                            const ProgramFacts &to,
+                                            const ShardDegrees &degrees) {
+  ShardChoices result;
+  std::vector<MeshAxis> axes = axesOf(degrees);
+  for (const MeshAxis &axis : choices.axes) {
+    auto same = llvm::find_if(
+        axes, [&](const MeshAxis &other) { return other.name == axis.name; });
+    if (same == axes.end())
+      return std::nullopt;
+    result.axes.push_back(*same);
+  }
+  func::FuncOp first = from.func, second = to.func;
+  Block &a = first.getBody().front(), &b = second.getBody().front();
+  if (a.getNumArguments() != b.getNumArguments() ||
+      a.getOperations().size() != b.getOperations().size())
+    return std::nullopt;
+  for (auto [one, other] : llvm::zip(a.getArguments(), b.getArguments())) {
+    if (from.factors.numFactors(one) != to.factors.numFactors(other))
+      return std::nullopt;
+    if (auto it = choices.arguments.find(one); it != choices.arguments.end())
+      result.arguments[other] = it->second;
+  }
+  for (auto [one, other] : llvm::zip(a, b)) {
+    bool isChosen = choices.ops.count(&one);
+    if (one.getName() != other.getName() ||
+        (isChosen &&
+         from.factors.splittable(&one) != to.factors.splittable(&other)))
+      return std::nullopt;
+    if (isChosen)
+      result.ops[&other] = choices.ops.lookup(&one);
+  }
+  return result;
+}
+
+/// The choices that `layouts` makes for its own sizes.
+static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
+                                              const ProgramFacts &facts,
+                                              const ShardDegrees &degrees) {
+  OwningOpRef<ModuleOp> clone(
+      cast<ModuleOp>(mlir::ModuleOp(layouts.program)->clone()));
+  func::FuncOp func = findProgram(*clone);
+  ShardDegrees wideDegrees = layouts.degrees;
+  wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
+  if (failed(prepare(func, wideDegrees)))
+    return std::nullopt;
+  ProgramFacts wide(func);
+  auto choices = chooseShards(wide, layouts.cluster, wideDegrees);
+  return choices ? transfer(*choices, wide, facts, degrees) : std::nullopt;
+}
+
+static cost::Result<ShardChoices> choose(const ProgramFacts &facts,
+                                         const cost::Cluster &cluster,
+                                         const ShardDegrees &degrees,
+                                         LayoutModel *layouts) {
+  std::optional<ShardChoices> given;
+  if (layouts)
+    given = chooseLike(*layouts, facts, degrees);
+  if (!given)
+    return chooseShards(facts, cluster, degrees);
+  layouts->isUsed = true;
+  return std::move(*given);
+}
+
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
-                      const ShardDegrees &asked, PhaseObserver observer) {
+                      const ShardDegrees &asked, PhaseObserver observer,
+                      LayoutModel *layouts) {
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
@@ -85,15 +164,12 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
         << degrees.microBatches
         << " micro-batches instead of the whole batch, as on one device that "
            "accumulates gradients; it computes something else without them";
-  if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
+  if (failed(prepare(func, degrees)))
     return failure();
-  separateConstants(func);
-  markRings(func, degrees);
-  markOffload(func, degrees);
   ProgramFacts facts(func);
   if (failed(markStages(facts, cluster, degrees)))
     return failure();
-  cost::Result<ShardChoices> choices = chooseShards(facts, cluster, degrees);
+  cost::Result<ShardChoices> choices = choose(facts, cluster, degrees, layouts);
   if (!choices)
     return func.emitError(choices.error());
   if (failed(assignShardings(facts, *choices, degrees)))

@@ -23,13 +23,26 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
                        const ShardDegrees &common);
 
+/// The program whose sizes decide what tensor and sequence axes do in every op,
+/// where that is not the lowered one: a shrunk program takes the layouts of the
+/// large one.
+struct LayoutModel {
+  mlir::ModuleOp program; ///< The same ops, in the same order.
+  const cost::Cluster &cluster;
+  ShardDegrees degrees; ///< The same axes.
+  /// Set by lowerForStrategy: false where the two programs or their axes turned
+  /// out to be unlike, so that the lowered one's own sizes decided.
+  bool isUsed = false;
+};
+
 /// Clones `program` (a module with @train_step or @forward without encodings)
 /// and lowers it for one strategy: shard, partition, form kernels. The result
 /// holds @step. Needs the passes of passes/local to be registered. Fails with
 /// one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
-                 const ShardDegrees &degrees, PhaseObserver observer = nullptr);
+                 const ShardDegrees &degrees, PhaseObserver observer = nullptr,
+                 LayoutModel *layouts = nullptr);
 
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);

@@ -55,15 +55,15 @@ static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   return result;
 }
 
-std::optional<rt::Plan> PlanBuilder::build(ModuleOp program,
-                                           const cost::Cluster &cluster,
-                                           const ShardDegrees &degrees,
-                                           const fs::path &dir,
-                                           PhaseObserver observer) const {
+std::optional<rt::Plan>
+PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
+                   const ShardDegrees &degrees, const fs::path &dir,
+                   PhaseObserver observer, LayoutModel *layouts) const {
   // Plans are verified phase by phase: an observer says so.
   auto nothing = [](StringRef, ModuleOp) {};
-  auto lowered = lowerForStrategy(program, cluster, degrees,
-                                  observer ? observer : PhaseObserver(nothing));
+  auto lowered =
+      lowerForStrategy(program, cluster, degrees,
+                       observer ? observer : PhaseObserver(nothing), layouts);
   if (failed(lowered))
     return std::nullopt;
   bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));

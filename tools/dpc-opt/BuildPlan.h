@@ -34,11 +34,10 @@ struct PlanBuilder {
 
   /// Lowers `program` and compiles its kernels into `dir`; does not write
   /// plan.json. Nullopt after a diagnostic.
-  std::optional<rt::Plan> build(mlir::ModuleOp program,
-                                const cost::Cluster &cluster,
-                                const ShardDegrees &degrees,
-                                const std::filesystem::path &dir,
-                                PhaseObserver observer = nullptr) const;
+  std::optional<rt::Plan>
+  build(mlir::ModuleOp program, const cost::Cluster &cluster,
+        const ShardDegrees &degrees, const std::filesystem::path &dir,
+        PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr) const;
 
   /// The same program for one device. What a batch norm computes depends on
   /// the micro-batches: it groups the samples as the ranks do.

@@ -50,39 +50,53 @@ static bool computesNarrow(func::FuncOp func, const CompileOptions &options) {
          });
 }
 
+/// Makes `forward` what can be sharded.
+static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
+  func::FuncOp forward = findProgram(module);
+  bool trains = false;
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    trains |= !options.infer && forward.getResultAttr(i, attr::kLoss);
+  PassManager pm(module.getContext());
+  std::string pipeline =
+      "func.func(dpc-simplify)," + graphPipeline(options, trains);
+  return success(succeeded(parsePassPipeline(pipeline, pm, llvm::errs())) &&
+                 succeeded(pm.run(module)));
+}
+
+/// The module with sizes as `shrink` says, made ready to be sharded.
+static FailureOr<OwningOpRef<ModuleOp>>
+shrinkModule(ModuleOp fused, const CompileOptions &options,
+             const ShrinkOptions &shrink, ShrinkSummary &summary) {
+  OwningOpRef<ModuleOp> module(cast<ModuleOp>(fused->clone()));
+  auto done = shrinkProgram(findProgram(*module), shrink);
+  if (failed(done) || failed(finish(*module, options)))
+    return failure();
+  summary = *done;
+  return std::move(module);
+}
+
 FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
                                            const CompileOptions &options,
                                            const cost::Strategy &strategy,
                                            int64_t globalBatch) {
   ShrunkProgram result;
   result.choice = cost::shrinkStrategy(strategy, globalBatch, kMostRanks);
-  result.program = OwningOpRef<ModuleOp>(cast<ModuleOp>(fused->clone()));
-  func::FuncOp forward = findProgram(*result.program);
-  result.inFp32 = computesNarrow(forward, options);
-  auto summary = shrinkProgram(forward, shrinkOptions(strategy, result.choice));
-  if (failed(summary))
+  result.inFp32 = computesNarrow(findProgram(fused), options);
+  ShrinkOptions shrink = shrinkOptions(strategy, result.choice);
+  auto program = shrinkModule(fused, options, shrink, result.summary);
+  if (failed(program))
     return failure();
-  result.summary = *summary;
-  bool trains = false;
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    trains |= !options.infer && forward.getResultAttr(i, attr::kLoss);
-  PassManager pm(fused.getContext());
-  std::string pipeline =
-      "func.func(dpc-simplify)," + graphPipeline(options, trains);
-  if (failed(parsePassPipeline(pipeline, pm, llvm::errs())) ||
-      failed(pm.run(*result.program)))
+  result.program = std::move(*program);
+  // Only as deep.
+  shrink.size = std::numeric_limits<int64_t>::max();
+  shrink.batch = 0;
+  ShrinkSummary depth;
+  auto wide = shrinkModule(fused, options, shrink, depth);
+  if (failed(wide))
     return failure();
-  return result;
-}
-
-/// Nothing takes time to start: what is cheap per byte and per operation for
-/// the large model is for the small one.
-static cost::Cluster withoutLatencies(cost::Cluster cluster) {
-  for (cost::Level &level : cluster.levels)
-    level.latencySeconds = 0;
-  for (cost::NodeGroup &group : cluster.groups)
-    group.device.launchSeconds = 0;
-  return cluster;
+  result.wide = std::move(*wide);
+  result.wideDegrees = degreesOf(strategy, globalBatch, commonDegrees(options));
+  return std::move(result);
 }
 
 /// About as many products are summed up for an element of what the weight
@@ -137,7 +151,7 @@ static Verdict compareTwice(const PlanInFolder &plan,
 
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const cost::Cluster &cluster, const fs::path &dir,
-                     PhaseObserver observer) {
+                     bool &keepsLayouts, PhaseObserver observer) {
   ShardDegrees degrees = withWholeGradients(
       degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
                 commonDegrees(builder.options)));
@@ -147,8 +161,10 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
   std::error_code code;
   fs::create_directories(ranksDir, code);
   fs::create_directories(oneDir, code);
+  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
   std::optional<rt::Plan> plan = builder.build(
-      *shrunk.program, withoutLatencies(cluster), degrees, ranksDir, observer);
+      *shrunk.program, cluster, degrees, ranksDir, observer, &layouts);
+  keepsLayouts = layouts.isUsed;
   std::optional<rt::Plan> one;
   if (plan)
     one = builder.buildReference(*shrunk.program, degrees, oneDir);
@@ -170,13 +186,14 @@ void setVerdict(cost::Verification &verification, const Verdict &verdict) {
 }
 
 static cost::Verification describe(const ShrunkProgram &shrunk,
-                                   const Verdict &verdict) {
+                                   const Verdict &verdict, bool keepsLayouts) {
   cost::Verification verification;
   verification.scope = cost::Verification::Scope::shrunk;
   verification.strategy = shrunk.choice.strategy;
   verification.ranks = shrunk.choice.strategy.ranks();
   verification.globalBatch = shrunk.choice.globalBatch;
   verification.inFp32 = shrunk.inFp32;
+  verification.keepsLayouts = keepsLayouts;
   for (const ShrinkSummary::Repeat &repeat : shrunk.summary.repeats)
     verification.layers.push_back({repeat.ops, repeat.before, repeat.after});
   verification.sizes = shrunk.summary.sizes;
@@ -204,13 +221,14 @@ cost::Verification verifyInShrunkForm(ModuleOp fused,
     verification.why = "the model cannot be shrunk: " + error;
     return verification;
   }
-  Verdict verdict = verifyShrunk(*shrunk, builder, cluster, dir);
+  bool keepsLayouts = false;
+  Verdict verdict = verifyShrunk(*shrunk, builder, cluster, dir, keepsLayouts);
   if (!verdict.ok() && verdict.cannotBeChecked)
     verification.why = verdict.why + (error.empty() ? "" : ": " + error);
   else if (!verdict.ok())
     mismatch = verdict.why;
   else
-    verification = describe(*shrunk, verdict);
+    verification = describe(*shrunk, verdict, keepsLayouts);
   verification.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();

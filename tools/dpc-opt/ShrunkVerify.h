@@ -15,6 +15,10 @@ namespace dpc {
 /// few ranks that goes with it.
 struct ShrunkProgram {
   mlir::OwningOpRef<mlir::ModuleOp> program; ///< Ready to be sharded.
+  /// The same with all sizes as they were, for which layouts are chosen; and
+  /// the degrees of the full strategy.
+  mlir::OwningOpRef<mlir::ModuleOp> wide;
+  ShardDegrees wideDegrees;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
   bool inFp32 = false; ///< The model computes in a narrower type.
@@ -29,13 +33,14 @@ mlir::FailureOr<ShrunkProgram> shrinkForStrategy(mlir::ModuleOp fused,
                                                  int64_t globalBatch);
 
 /// Compiles the shrunk program for its ranks and for one device, in folders
-/// inside `dir` that are removed again, and compares them. Layouts are chosen
-/// by cost anew, where messages and kernels take no time to start, as if they
-/// were long. `observer` sees the ranks' program, and may damage it to see what
-/// becomes of that.
+/// inside `dir` that are removed again, and compares them. What tensor and
+/// sequence axes do in every op is chosen for the sizes and degrees of the
+/// large model; should the programs turn out to be unlike (`keepsLayouts` is
+/// set to false), for the small ones. `observer` sees the ranks' program, and
+/// may damage it to see what becomes of that.
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const cost::Cluster &cluster,
-                     const std::filesystem::path &dir,
+                     const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
 /// Both, with diagnostics caught: what is verified, or why nothing is. Sets

@@ -32,6 +32,7 @@ protected:
   CompileOptions options;
   rt::InitChoice init;
   cost::Cluster cluster;
+  bool keepsLayouts = false;
 
   void SetUp() override {
     std::string name = testing::TempDir() + "dpc-shrunk-XXXXXX";
@@ -75,7 +76,7 @@ protected:
   Verdict verify(const ShrunkProgram &shrunk,
                  PhaseObserver observer = nullptr) {
     return verifyShrunk(shrunk, PlanBuilder{options, init}, cluster, root,
-                        observer);
+                        keepsLayouts, observer);
   }
 
   /// Leaves out sum number `number` of the loop. Returns whether there is one.
@@ -107,6 +108,7 @@ TEST_F(ShrunkVerify, AcceptsWhatIsRight) {
   EXPECT_EQ(verdict.outputs, 6); // loss and norm of one step, and of two
   EXPECT_GT(verdict.tensors, 50);
   EXPECT_LT(verdict.toleranceShare, 0.5);
+  EXPECT_TRUE(keepsLayouts);
 }
 
 // Wherever it is (all of them are caught; every third makes the test short):
@@ -168,4 +170,38 @@ TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
   EXPECT_EQ(verification.scope, cost::Verification::Scope::none);
   EXPECT_NE(verification.why, "");
   EXPECT_EQ(verification.why.find('\n'), std::string::npos);
+}
+
+/// Collectives of a lowered module by name.
+static std::map<std::string, int> collectivesOf(ModuleOp module) {
+  std::map<std::string, int> counts;
+  for (func::FuncOp step : findSteps(module))
+    step.walk([&](Operation *op) {
+      if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
+        ++counts[op->getName().getStringRef().str()];
+    });
+  return counts;
+}
+
+// Small sizes make other layouts cheap; what is verified are those of the large
+// ones.
+TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
+  ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
+  ShardDegrees degrees =
+      degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
+                commonDegrees(options));
+  LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
+  auto like =
+      lowerForStrategy(*shrunk.program, cluster, degrees, nullptr, &layouts);
+  auto wide = lowerForStrategy(*shrunk.wide, cluster, shrunk.wideDegrees);
+  ASSERT_TRUE(succeeded(like) && succeeded(wide));
+  EXPECT_TRUE(layouts.isUsed);
+  EXPECT_EQ(collectivesOf(**like), collectivesOf(**wide));
+  // Other axes: nothing to keep.
+  ShardDegrees other;
+  other.tp = 4;
+  layouts.isUsed = false;
+  ASSERT_TRUE(succeeded(
+      lowerForStrategy(*shrunk.program, cluster, other, nullptr, &layouts)));
+  EXPECT_FALSE(layouts.isUsed);
 }
