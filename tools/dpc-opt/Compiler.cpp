@@ -11,7 +11,6 @@
 #include "passes/local/Passes.h"
 #include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
-#include "passes/shard/StrategyGraph.h"
 #include "passes/shrink/Passes.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
@@ -364,19 +363,11 @@ std::optional<cost::SearchResult> Compiler::search() {
   }
   if (options.microBatch)
     search.request.microBatch = options.microBatch;
-  if (!search.request.microBatch && hasBatchNorms(findProgram(*program))) {
+  std::string why =
+      search.request.microBatch ? "" : whyOneMicroBatch(findProgram(*program));
+  if (!why.empty()) {
     search.request.microBatch = evaluator.totals().globalBatch; // whole shares
-    reportContext.remarks.push_back(
-        "micro-batches were not searched: batch norm computes something else "
-        "with them; micro_batch=N in --strategy allows them");
-  }
-  if (Operation *op = ProgramFacts(findProgram(*program)).wholeBatchOp();
-      op && !search.request.microBatch) {
-    search.request.microBatch = evaluator.totals().globalBatch;
-    reportContext.remarks.push_back(
-        "micro-batches were not searched: '" +
-        op->getName().getStringRef().str() +
-        "' reads the whole batch of a rank, which they would split");
+    reportContext.remarks.push_back("micro-batches were not searched: " + why);
   }
   cost::SearchResult result =
       cost::searchStrategies(cluster, evaluator, search);

@@ -1,6 +1,9 @@
 //===- Remarks.cpp - What the user may not have meant ---------------------===//
 #include "tools/dpc-opt/Remarks.h"
 
+#include "passes/graph/Passes.h"
+#include "passes/shard/StrategyGraph.h"
+
 #include <map>
 #include <sstream>
 
@@ -14,6 +17,16 @@ static std::map<std::string, std::string> pairsOf(const std::string &text) {
     if (size_t equals = word.find('='); equals != std::string::npos)
       pairs[word.substr(0, equals)] = word.substr(equals + 1);
   return pairs;
+}
+
+std::string whyOneMicroBatch(mlir::func::FuncOp program) {
+  if (hasBatchNorms(program))
+    return "batch norm computes something else with them; micro_batch=N in "
+           "--strategy allows them";
+  if (mlir::Operation *op = ProgramFacts(program).wholeBatchOp())
+    return "'" + op->getName().getStringRef().str() +
+           "' reads the whole batch of a rank, which they would split";
+  return "";
 }
 
 std::vector<std::string> remarksOn(const std::string &asked,

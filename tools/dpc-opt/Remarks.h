@@ -4,10 +4,15 @@
 
 #include "cost-model/Strategy.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 #include <string>
 #include <vector>
 
 namespace dpc {
+
+/// Why micro-batches would change what `program` computes, or "".
+std::string whyOneMicroBatch(mlir::func::FuncOp program);
 
 /// One line for everything that `asked` (the text of --strategy) names and the
 /// plan of `chosen` has no use for, for a micro-batch larger than what a rank
