@@ -24,8 +24,8 @@ def sent(plan, ranks):
         for i in instructions:
             if "group" not in i:
                 continue
-            names = {"all_reduce": i.get("buffers"), "reduce_scatter": [i.get("in")], "all_to_all": [i.get("in")],
-                     "all_gather": [i.get("out")]}[i["op"]]
+            names = {"all_reduce": i.get("buffers"), "reduce_scatter": i.get("ins"), "all_to_all": [i.get("in")],
+                     "all_gather": i.get("outs")}[i["op"]]
             for buffer in (plan["buffers"][name] for name in names):
                 if i["op"] != "all_reduce" or buffer["bytes"] > 16:
                     size = buffer["bytes"] * (ranks - 1) // ranks * (2 if i["op"] == "all_reduce" else 1)

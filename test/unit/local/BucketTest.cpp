@@ -109,7 +109,6 @@ TEST(Buckets, Size) {
 TEST(Buckets, ScattersAndGathers) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
-#s = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
 !t = tensor<2x4xf32>
 !g = tensor<2x4xf32, #r>
 !p = tensor<4xf32>
@@ -134,11 +133,11 @@ func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.
 TEST(Buckets, GathersAhead) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
-#s = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
+#s = #dpc.sharding<#dpc.mesh<dp=2>, [{}]>
 !t = tensor<2x4xf32>
 !g = tensor<2x4xf32, #r>
 !w = tensor<4xf32>
-!h = tensor<8xf32, #s>
+!h = tensor<4xf32, #s>
 func.func @step(%x: !t {dpc.global = !g}, %a: !w {dpc.global = !h}, %b: !w {dpc.global = !h}, %c: !w {dpc.global = !h}) -> (!t {dpc.global = !g})
     attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   %0 = dpc.all_gather %a axes = ["dp"] {dpc.phase = "forward"} : !w -> !t
