@@ -22,6 +22,7 @@ EXPERTS = 4  # of the models with experts
 # What cannot be, as dpc-opt says it.
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
+    "batch norm under tp and pp together is not supported",
 )
 
 
