@@ -3,10 +3,11 @@
 // Works by demand. A *place* is where an instance of an op runs: a virtual
 // stage for the phases of the micro-batch loop, a rank stage for setup and
 // update. An op with `dpc.stage` has one place, its home. An op without has one
-// for each place that reads it, so that what is cheap is repeated, not sent.
-// Demand starts at the homes, then at what the function returns: the next value
-// of an argument is wanted on every rank stage that holds the argument (reads
-// it in some op), any other result on one.
+// for each place that reads it, so that what is cheap is repeated, not sent;
+// one of the loop that is read outside it runs with the stage that is last to
+// make what it reads. Demand starts at the homes, then at what the function
+// returns: the next value of an argument is wanted on every rank stage that
+// holds the argument (reads it in some op), any other result on one.
 //
 // A value with a home that another rank stage reads is sent there, once per run
 // of the phase that makes it:
@@ -36,8 +37,10 @@ namespace dpc {
 // Places
 //===----------------------------------------------------------------------===//
 
-std::optional<int64_t> homeOf(Value value) {
-  std::optional<int64_t> first;
+/// The stages of the marked ops that `value` is made from through unmarked ops,
+/// or of the one that makes it: the first and the last.
+static std::optional<std::pair<int64_t, int64_t>> stagesBehind(Value value) {
+  std::optional<std::pair<int64_t, int64_t>> found;
   SmallVector<Value> stack = {value};
   DenseSet<Operation *> seen;
   while (!stack.empty()) {
@@ -45,11 +48,18 @@ std::optional<int64_t> homeOf(Value value) {
     if (!op || !seen.insert(op).second)
       continue;
     if (auto stage = stageOf(op))
-      first = std::min(first.value_or(*stage), *stage);
+      found = found ? std::pair{std::min(found->first, *stage),
+                                std::max(found->second, *stage)}
+                    : std::pair{*stage, *stage};
     else
       llvm::append_range(stack, op->getOperands());
   }
-  return first;
+  return found;
+}
+
+std::optional<int64_t> homeOf(Value value) {
+  auto stages = stagesBehind(value);
+  return stages ? std::optional<int64_t>(stages->first) : std::nullopt;
 }
 
 static StringRef phaseName(Operation *op) {
@@ -70,7 +80,14 @@ StageDemand::Place StageDemand::placeFor(Operation *op, Place reader) const {
                       : Place{kNoStage, *home % ranks};
   if (!inLoop(op))
     return {kNoStage, reader.rank};
-  return reader.stage == kNoStage ? Place{reader.rank, reader.rank} : reader;
+  if (reader.stage != kNoStage)
+    return reader;
+  // Stages run forward in rising order and backward in falling order.
+  auto stages = stagesBehind(op->getResult(0));
+  if (!stages)
+    return {reader.rank, reader.rank};
+  int64_t last = phaseName(op) == "forward" ? stages->second : stages->first;
+  return {last, last % ranks};
 }
 
 void StageDemand::want(Value value, Place reader) {

@@ -159,12 +159,6 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   func::FuncOp func = findProgram(*module);
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
-  // Verification found wrong numbers and stages that wait for each other here.
-  if (hasBatchNorms(func) && degrees.tp > 1 && degrees.pp > 1 &&
-      (degrees.vpp > 1 || degrees.recompute != "none"))
-    return func.emitError("batch norm under tp and pp together is not "
-                          "supported with vpp or recompute; expected vpp=1 "
-                          "and recompute=none");
   if (degrees.microBatches > 1 && hasBatchNorms(func))
     emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
         << degrees.microBatches

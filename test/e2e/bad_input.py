@@ -89,13 +89,6 @@ class BadCompilation(Refusal):
     def fixture(self, name):
         return os.path.join(e2e.ONNX, name + ".onnx")
 
-    # Strategies.
-
-    def test_batch_norm_under_tp_and_pp(self):
-        for key in ("vpp=2", "recompute=full"):
-            self.compile(e2e.model("resnet-tiny"), "batch norm under tp and pp together", "expected vpp=1 and recompute=none",
-                         words=(f"--strategy=tp=2,pp=2,{key}",), cluster="local:4")
-
     # Models.
 
     def test_truncated_model(self):

@@ -22,7 +22,6 @@ EXPERTS = 4  # of the models with experts
 # What cannot be, as dpc-opt says it.
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
-    "batch norm under tp and pp together is not supported",
 )
 
 
@@ -106,6 +105,10 @@ class Matrix:
         case = follow_curve.Case(folder, strategy, ranks)
         case.memory_tolerance = None
         found, summary = case.outcome()
+        if found:
+            # An activation that lies on the kink of a relu goes either way with the rounding, and the curve with it
+            # (resnet-tiny has one in its second step). It does so at one learning rate; a wrong plan is so at any.
+            found, summary = case.at_other_rate().outcome()
         return f"{'; '.join(found)} {summary}" if found else None
 
     def verify(self, model, words):

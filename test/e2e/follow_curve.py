@@ -12,6 +12,7 @@ the plan's arena, within 2 %.
 Prints one line and exits with 0 when all of it holds, else with 1; 77 when --comm=mpi finds no mpirun.
 """
 import argparse
+import copy
 import math
 import os
 import sys
@@ -83,6 +84,14 @@ class Case:
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
         self.kind = kind or self.oracle["optimizer"]["type"]
+        self.follows_oracle = self.kind == self.oracle["optimizer"]["type"]
+
+    def at_other_rate(self):
+        """This case at a learning rate 5 % higher, compared with one rank's run."""
+        other = copy.deepcopy(self)
+        other.oracle["optimizer"]["lr"] *= 1.05
+        other.follows_oracle = False
+        return other
 
     def train(self, plan, strategy, ranks, comm):
         """Compiles into `plan` and runs; returns the curve."""
@@ -132,7 +141,7 @@ class Case:
         with e2e.scratch() as folder:
             try:
                 got = self.train(f"{folder}/plan", self.strategy, self.ranks, self.comm)
-                want = Curve.of_oracle(self.oracle) if self.kind == self.oracle["optimizer"]["type"] else \
+                want = Curve.of_oracle(self.oracle) if self.follows_oracle else \
                     self.train(f"{folder}/reference", "dp=1", 1, "local")
                 return self.problems(f"{folder}/plan", got, want)
             except e2e.ToolError as error:

@@ -1,4 +1,4 @@
-// RUN: dpc-opt %s "--dpc-split-stages=schedule=interleaved chunks=2" | FileCheck %s
+// RUN: dpc-opt %s --split-input-file "--dpc-split-stages=schedule=interleaved chunks=2" | FileCheck %s
 
 !u = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
 !c = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
@@ -24,4 +24,30 @@ func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.globa
   %c = dpc.binary add %a, %b {dpc.phase = "forward", dpc.stage = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %d = dpc.unary exp %c {dpc.phase = "forward", dpc.stage = 3 : i64} : tensor<4xf32> -> tensor<4xf32>
   return %d : tensor<4xf32>
+}
+
+// -----
+
+!x = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
+
+// What the step returns (a running statistic) is brought to its layout behind the
+// stage that makes it (2, the second chunk of rank 0), not where the rank's first
+// chunk runs.
+
+// CHECK-LABEL: func.func @step.0(%arg0: tensor<4xf32> {{.*}}dpc.name = "mean"
+// CHECK: %[[OLD:.*]] = dpc.unary neg %arg0 {dpc.phase = "setup"}
+// CHECK: dpc.recv {{.*}}dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[MADE:.*]] = dpc.binary add %[[OLD]], %{{.*}} {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: %[[LAID:.*]] = dpc.unary exp %[[MADE]] {dpc.chunk = 1 : i64, dpc.phase = "forward"}
+// CHECK: return %[[LAID]]
+func.func @step(%mean: tensor<4xf32> {dpc.name = "mean", dpc.role = "parameter", dpc.global = !x},
+                %x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.global = !x})
+    -> (tensor<4xf32> {dpc.name = "mean", dpc.ties = 0 : i64, dpc.global = !x})
+    attributes {dpc.mesh = #dpc.mesh<pp=2, mb=2>} {
+  %old = dpc.unary neg %mean {dpc.phase = "setup"} : tensor<4xf32> -> tensor<4xf32>
+  %a = dpc.unary relu %x {dpc.phase = "forward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %b = dpc.unary relu %a {dpc.phase = "forward", dpc.stage = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %made = dpc.binary add %old, %b {dpc.phase = "forward", dpc.stage = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %laid = dpc.unary exp %made {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+  return %laid : tensor<4xf32>
 }
