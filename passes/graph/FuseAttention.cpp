@@ -127,13 +127,25 @@ static bool isHalfPlane(Value value) {
          isPosition(compare.getB());
 }
 
-/// Whether (t, s) tells anything about a half plane: the border and both sides
-/// of the diagonal do. Kept elements and masked ones are convex sets, and the
-/// sampled ones of s <= t + S - T span all of them.
-static bool isTelling(int64_t t, int64_t s, int64_t rows, int64_t columns) {
-  int64_t fromDiagonal = s - t - (columns - rows);
-  return t == 0 || s == 0 || t == rows - 1 || s == columns - 1 ||
-         std::abs(fromDiagonal) <= 1;
+/// Positions (t, s) of a mask of `rows` x `columns` that tell what it is. Of a
+/// half plane the border and both sides of the diagonal do: kept elements and
+/// masked ones are convex sets, and the sampled ones of s <= t + S - T span all
+/// of them. Of anything else all positions do.
+static void forTellingPositions(int64_t rows, int64_t columns, bool halfPlane,
+                                function_ref<bool(int64_t, int64_t)> visit) {
+  for (int64_t t = 0; t < rows; ++t) {
+    if (!halfPlane || t == 0 || t == rows - 1) {
+      for (int64_t s = 0; s < columns; ++s)
+        if (!visit(t, s))
+          return;
+      continue;
+    }
+    int64_t diagonal = t + columns - rows;
+    for (int64_t s :
+         {int64_t(0), diagonal - 1, diagonal, diagonal + 1, columns - 1})
+      if (s >= 0 && s < columns && !visit(t, s))
+        return;
+  }
 }
 
 /// True when `value` [B, H, T, S] depends on t and s only, and keeps(element)
@@ -143,21 +155,20 @@ template <typename Keeps>
 bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rows = shape[2], columns = shape[3];
-  if (rows > columns || rows * columns > kMaxMaskElements || columns == 1)
+  bool halfPlane = isHalfPlane(value);
+  if (rows > columns || columns == 1 ||
+      (!halfPlane && rows * columns > kMaxMaskElements))
     return false;
   if (!isInvariant(value, 0) || !isInvariant(value, 1))
     return false;
-  bool sample = isHalfPlane(value);
-  for (int64_t t = 0; t < rows; ++t)
-    for (int64_t s = 0; s < columns; ++s) {
-      if (sample && !isTelling(t, s, rows, columns))
-        continue;
-      std::optional<double> element = elementAt(value, {0, 0, t, s});
-      std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
-      if (kept != std::optional<bool>(s <= t + columns - rows))
-        return false;
-    }
-  return true;
+  bool causal = true;
+  forTellingPositions(rows, columns, halfPlane, [&](int64_t t, int64_t s) {
+    std::optional<double> element = elementAt(value, {0, 0, t, s});
+    std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
+    causal = kept == std::optional<bool>(s <= t + columns - rows);
+    return causal;
+  });
+  return causal;
 }
 
 /// True when scale, add and select ops lead from `value` to a matmul.
