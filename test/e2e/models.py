@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Models that dpc-model writes: every family compiles, agrees with one device, trains; large ones are planned.
+
+Their graphs are written as exporters write them, so fusions have to find attention, norms and the like in them.
+"""
+import math
+import os
+import re
+import unittest
+
+import e2e
+
+SMALL = "--layers=2 --hidden=32 --heads=4".split()
+TEXT = "--vocab=61 --seq=16".split()
+LLAMA = [*SMALL, *TEXT, "--ffn=48", "--kv-heads=2"]
+EXPERTS = "--experts=4 --topk=2 --expert-ffn=24 --shared-experts=1 --dense-layers=1 --group=8".split()
+
+# Family: sizes, strategy on four ranks, and how many of which ops the fused graph has.
+FAMILIES = {
+    "gpt": ([*SMALL, *TEXT], "dp=2,tp=2", {"norm": 5, "gelu_tanh": 2, "cross_entropy": 1}),
+    "bloom": ([*SMALL, *TEXT], "tp=2,cp=2,cp_kind=ulysses", {"norm": 6, "gelu_tanh": 2, "cross_entropy": 1}),
+    "mpt": ([*SMALL, *TEXT], "dp=4,zero=3", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
+    "llama": (LLAMA, "tp=2,pp=2,micro_batch=2", {"norm": 5, "rope": 4, "silu": 2, "cross_entropy": 1}),
+    "moe": ([*LLAMA, *EXPERTS], "dp=4,ep=2", {"norm": 5, "rope": 4, "silu": 3, "cross_entropy": 1}),
+    "bert": ([*SMALL, *TEXT], "tp=4,sp=true", {"norm": 6, "gelu": 3, "cross_entropy": 1}),
+    "vit": ([*SMALL, *"--image=16 --patch=4 --classes=10".split()], "dp=2,tp=2", {"norm": 5, "gelu": 2, "cross_entropy": 1}),
+    "dit": ([*SMALL, *"--image=8 --patch=2 --classes=10".split()], "dp=2,pp=2,micro_batch=1", {"norm": 5, "gelu_tanh": 2}),
+}
+CAUSAL = {"gpt", "bloom", "mpt", "llama", "moe"}
+LARGEST = "llama --layers=126 --hidden=16384 --ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192".split()
+
+
+def count_ops(text, name):
+    """Ops `dpc.NAME`, or elementwise ones of the kind NAME."""
+    return len(re.findall(rf"= dpc\.{name}\s|= dpc\.unary\s+{name}\s", text))
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def model(self, words):
+        file = self.path("model.onnx")
+        return file, e2e.must([e2e.tool("dpc-model"), *words, "-o", file])
+
+    def test_every_family_trains(self):
+        for family, (words, strategy, ops) in FAMILIES.items():
+            with self.subTest(family=family):
+                self.check_family(family, words, strategy, ops)
+
+    def check_family(self, family, words, strategy, ops):
+        file, _ = self.model([family, *words])
+        plan, dump = self.path(f"plan-{family}"), self.path(f"dump-{family}")
+        said = e2e.must([e2e.tool("dpc-opt"), file, "--cluster=local:4", "--global-batch=4", f"--strategy={strategy}", "--init=random:1",
+                         "--verify=on", f"--dump-ir-dir={dump}", "-o", plan])
+        self.assertIn("verified: 4 ranks compute what one device computes", said)
+        with open(os.path.join(dump, "01-fused.mlir"), encoding="utf-8") as fused:
+            text = fused.read()
+        attention = [line for line in text.splitlines() if "dpc.attention" in line]
+        self.assertEqual(len(attention), 2)
+        self.assertEqual(sum("causal" in line for line in attention), 2 if family in CAUSAL else 0)
+        for name, count in ops.items():
+            self.assertEqual(count_ops(text, name), count, name)
+        metrics = self.path(f"{family}.jsonl")
+        e2e.must([e2e.tool("dpc-run"), plan, "--steps=3", f"--metrics={metrics}"])
+        losses = [line["loss"] for line in e2e.read_metrics(metrics)]
+        self.assertEqual(len(losses), 3)
+        self.assertTrue(all(math.isfinite(loss) for loss in losses))
+
+    def test_the_largest_model_is_read_and_recognized(self):
+        file, said = self.model(LARGEST)
+        self.assertIn("405.85 billion parameters", said)
+        text = e2e.must([e2e.tool("dpc-opt"), file, "--global-batch=16", "--infer", "--emit=mlir"])
+        attention = [line for line in text.splitlines() if "dpc.attention" in line]
+        # 8192 x 8192 scores: the mask is found out without looking at all of it.
+        self.assertEqual(sum("causal" in line for line in attention), 126)
+
+    def test_bad_dims_are_refused(self):
+        for words, mentions in (
+            (["gpt", "--heads=7"], "--heads=7: must divide --hidden=768"),
+            (["llama", "--kv-heads=3"], "--kv-heads=3: must divide --heads=32"),
+            (["gpt", "--layers=x"], "--layers"),
+            (["gpt", "--layers=0"], "--layers=0: expected 1 to"),
+            (["gpt", "--experts=8"], "--experts=8"),
+            (["gptx"], "gptx: no family; gpt, bloom"),
+            ([], "A subcommand is required"),
+            (["gpt", "-o", self.path("no", "such.onnx")], "such.onnx: cannot be written"),
+        ):
+            with self.subTest(words=words):
+                done = e2e.call([e2e.tool("dpc-model"), *words])
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.stdout, "")
+                lines = done.stderr.splitlines()
+                self.assertEqual(len(lines), 1, done.stderr)
+                self.assertIn(mentions, lines[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

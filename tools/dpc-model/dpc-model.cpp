@@ -1,0 +1,145 @@
+//===- dpc-model.cpp - Writes weightless models from their dims -----------===//
+#include "tools/dpc-model/ModelBuilder.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+using namespace dpc::model;
+
+namespace {
+
+struct Options {
+  ModelDims dims;
+  std::string output; ///< FAMILY.onnx when not given.
+};
+
+void addSize(CLI::App &app, const char *name, int64_t &value,
+             const char *help) {
+  app.add_option(name, value, help)->capture_default_str();
+}
+
+void addTextOptions(CLI::App &app, ModelDims &d) {
+  addSize(app, "--vocab", d.vocab, "Words of the vocabulary");
+  addSize(app, "--seq", d.seq, "Tokens of a sample");
+  if (d.family != Family::bert)
+    app.add_flag("--tied,!--untied", d.tied, "The head is the embedding")
+        ->default_str(d.tied ? "tied" : "untied");
+}
+
+void addImageOptions(CLI::App &app, ModelDims &d) {
+  addSize(app, "--image", d.image, "Pixels of a side of the image or latent");
+  addSize(app, "--patch", d.patch, "Pixels of a side of a patch");
+  addSize(app, "--channels", d.channels, "Channels of the image or latent");
+  addSize(app, "--classes", d.classes, "Classes");
+}
+
+void addExpertOptions(CLI::App &app, ModelDims &d) {
+  addSize(app, "--experts", d.experts, "Experts of a layer");
+  addSize(app, "--topk", d.topk, "Experts that a token is sent to");
+  addSize(app, "--expert-ffn", d.expertFfn, "Width of an expert; 0: ffn");
+  addSize(app, "--shared-experts", d.sharedExperts,
+          "Experts that take every token");
+  addSize(app, "--dense-layers", d.denseLayers, "First layers without experts");
+  addSize(app, "--group", d.group,
+          "Tokens among which slots of experts are given out; 0: at most 256");
+  app.add_option("--capacity", d.capacity,
+                 "Slots per token and choice; who finds none is left out")
+      ->capture_default_str();
+}
+
+void addFamily(CLI::App &app, Options &options, Family family) {
+  options.dims = ModelDims::defaults(family);
+  ModelDims &d = options.dims;
+  CLI::App &sub = *app.add_subcommand(std::string(stringifyFamily(family)),
+                                      std::string(describeFamily(family)));
+  addSize(sub, "--layers", d.layers, "Layers");
+  addSize(sub, "--hidden", d.hidden, "Width of the model");
+  addSize(sub, "--heads", d.heads, "Heads of attention");
+  addSize(sub, "--ffn", d.ffn,
+          d.isGated() ? "Width of the feed-forward part"
+                      : "Width of the feed-forward part; 0: 4 x hidden");
+  if (d.isGated()) {
+    addSize(sub, "--kv-heads", d.kvHeads, "Heads of keys and values");
+    addSize(sub, "--head-dim", d.headDim, "Width of a head; 0: hidden / heads");
+    sub.add_option("--rope-theta", d.ropeTheta, "Base of rotary frequencies")
+        ->capture_default_str();
+  }
+  d.isImage() ? addImageOptions(sub, d) : addTextOptions(sub, d);
+  if (family == Family::moe)
+    addExpertOptions(sub, d);
+  sub.add_option("-o,--output", options.output, "File to write (FAMILY.onnx)");
+}
+
+/// "gpt, bloom, ..."
+std::string familyNames() {
+  std::string names;
+  for (Family family : allFamilies())
+    names += (names.empty() ? "" : ", ") + std::string(stringifyFamily(family));
+  return names;
+}
+
+/// Options of the family that was named; throws CLI::Error.
+Options parse(int argc, char **argv) {
+  CLI::App app("Writes a model as ONNX from its dims: loss inside, batch "
+               "symbolic, weights described but absent. Defaults are those of "
+               "a published model; see dpc-model FAMILY --help.");
+  app.footer("Example:\n  dpc-model llama --layers=126 --hidden=16384 "
+             "--ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192 "
+             "-o llama.onnx");
+  app.name("dpc-model");
+  app.require_subcommand(1);
+  std::vector<Options> all(allFamilies().size());
+  for (size_t i = 0; i < all.size(); ++i)
+    addFamily(app, all[i], allFamilies()[i]);
+  if (argc > 1 && argv[1][0] != '-' && !symbolizeFamily(argv[1]))
+    throw CLI::ValidationError(std::string(argv[1]) + ": no family; " +
+                               familyNames() + " are known");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    throw;
+  }
+  size_t i = 0; // a subcommand is required, so one of them was named
+  while (!app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
+    ++i;
+  return all[i];
+}
+
+int fail(const std::string &message) {
+  std::cerr << "dpc-model: error: " << message << "\n";
+  return 1;
+}
+
+int writeModel(const Options &options) {
+  ModelDims dims = options.dims;
+  dims.complete();
+  if (std::string why = dims.refusal(); !why.empty())
+    return fail(why);
+  std::string family(stringifyFamily(dims.family));
+  std::string path = options.output.empty() ? family + ".onnx" : options.output;
+  Model model = buildModel(dims);
+  std::ofstream file(path, std::ios::binary);
+  if (!file || !model.proto.SerializeToOstream(&file) || !file.flush())
+    return fail(path + ": cannot be written");
+  std::printf("wrote %s: %s, %lld layers, %.2f billion parameters, %zu KiB\n",
+              path.c_str(), family.c_str(), static_cast<long long>(dims.layers),
+              model.parameters / 1e9,
+              (model.proto.ByteSizeLong() + 1023) / 1024);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return writeModel(parse(argc, argv));
+  } catch (const CLI::CallForHelp &) {
+    return 0;
+  } catch (const CLI::Error &error) {
+    return fail(error.what());
+  }
+}
