@@ -383,16 +383,18 @@ llvm::Error Importer::finish() {
 
 } // namespace dpc::frontend
 
-mlir::FailureOr<OwningOpRef<ModuleOp>>
-dpc::importOnnx(llvm::StringRef file, MLIRContext &context,
-                const ImportOptions &options) {
+using namespace dpc;
+
+static mlir::FailureOr<OwningOpRef<ModuleOp>>
+importModel(llvm::Expected<std::unique_ptr<frontend::ModelFile>> model,
+            llvm::StringRef file, MLIRContext &context,
+            const ImportOptions &options) {
   context.loadDialect<DpcDialect, func::FuncDialect>();
   auto fail = [&](llvm::Error error) -> mlir::FailureOr<OwningOpRef<ModuleOp>> {
     emitError(NameLoc::get(StringAttr::get(&context, file)))
         << llvm::toString(std::move(error));
     return failure();
   };
-  auto model = frontend::ModelFile::open(file);
   if (!model)
     return fail(model.takeError());
   auto module = frontend::Importer(**model, &context, options).run();
@@ -401,4 +403,17 @@ dpc::importOnnx(llvm::StringRef file, MLIRContext &context,
   if (failed(mlir::verify(**module)))
     return failure();
   return std::move(*module);
+}
+
+mlir::FailureOr<OwningOpRef<ModuleOp>>
+dpc::importOnnx(llvm::StringRef file, MLIRContext &context,
+                const ImportOptions &options) {
+  return importModel(frontend::ModelFile::open(file), file, context, options);
+}
+
+mlir::FailureOr<OwningOpRef<ModuleOp>>
+dpc::importOnnx(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
+                MLIRContext &context, const ImportOptions &options) {
+  return importModel(frontend::ModelFile::parse(std::move(bytes), file), file,
+                     context, options);
 }

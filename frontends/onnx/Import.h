@@ -9,6 +9,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -45,6 +47,12 @@ struct ImportOptions {
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef file, mlir::MLIRContext &context,
            const ImportOptions &options);
+
+/// The same for the bytes of a file that is in memory and would be called
+/// `file`.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
+           mlir::MLIRContext &context, const ImportOptions &options);
 
 } // namespace dpc
 

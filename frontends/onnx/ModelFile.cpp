@@ -124,9 +124,15 @@ ModelFile::open(llvm::StringRef path) {
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
     return makeError(path + ": cannot read: " + buffer.getError().message());
+  return parse(std::move(*buffer), path);
+}
+
+llvm::Expected<std::unique_ptr<ModelFile>>
+ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                 llvm::StringRef path) {
   std::unique_ptr<ModelFile> result(new ModelFile);
   result->file = path.str();
-  result->buffer = std::move(*buffer);
+  result->buffer = std::move(buffer);
   llvm::StringRef bytes = result->buffer->getBuffer();
   if (bytes.size() >= (uint64_t(1) << 31))
     return makeError(path + ": " + llvm::Twine(bytes.size()) +

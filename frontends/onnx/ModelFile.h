@@ -43,6 +43,10 @@ public:
   /// Reads and parses `path`. Fails on files that are missing, damaged, no
   /// ONNX models or larger than a protobuf message may be (2 GiB).
   static llvm::Expected<std::unique_ptr<ModelFile>> open(llvm::StringRef path);
+  /// The same for a file that is in memory; `path` is what messages call it,
+  /// and where external data is looked for.
+  static llvm::Expected<std::unique_ptr<ModelFile>>
+  parse(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::StringRef path);
 
   const std::string &path() const { return file; }
   const ::onnx::ModelProto &model() const { return proto; }

@@ -37,6 +37,8 @@ bool dpc::dependsOnParameter(Value value) {
 
 namespace {
 struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
+  using DpcFuseBase::DpcFuseBase;
+
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet patterns(context);
     populateActivationPatterns(patterns);
@@ -52,8 +54,10 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
       return;
     if (failed(applyPatternsGreedily(func, frozen)))
       return signalPassFailure();
-    fuseAttention(func);
-    dropKeyBiases(func);
+    if (attention) {
+      fuseAttention(func);
+      dropKeyBiases(func);
+    }
     // Once more for what attention left unused, and for what it exposed.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();
