@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""The cost model against a sample of measured runs: errors by source, printed and bounded.
+
+The bounds are what this version reaches, with a margin: they are there so that errors do not grow unnoticed. Every
+N-th row of a source is replayed, all of them with DPC_TEST_LONG set.
+"""
+import json
+import os
+import unittest
+
+import e2e
+
+RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
+LONG = bool(os.environ.get("DPC_TEST_LONG"))
+EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
+# Largest mean error of the sample.
+BOUNDS = {"korth": 0.08, "sc21t1": 0.10, "vtrain-multi": 0.25, "vtrain-single": 0.50, "bloom": 0.25, "mpt": 0.60, "internevo": 0.35}
+
+
+def validate(*words):
+    return e2e.must([e2e.tool("dpc-validate"), RUNS, *words])
+
+
+class Validate(unittest.TestCase):
+    def test_errors_stay_within_bounds(self):
+        for rows, every in EVERY.items():
+            with self.subTest(rows=rows):
+                text = validate(f"--rows={rows}", f"--every={1 if LONG else every}", "--json")
+                result = json.loads(text)
+                for source in result["sources"]:
+                    time, name = source["time"], source["source"]
+                    print(f"{name}: {time['rows']} rows, mean error {100 * time['mean']:.1f} %, max {100 * time['max']:.0f} %, "
+                          f"rank correlation {source['rank_correlation']:.3f}")
+                    self.assertGreater(time["rows"], 0)
+                    self.assertLess(time["mean"], BOUNDS[name], name)
+                self.assertEqual([why for why in result["skipped"] if why.startswith("rejected")], [])
+
+    def test_tables_and_plot(self):
+        with e2e.scratch() as folder:
+            plot = f"{folder}/plot.svg"
+            text = validate("--rows=korth-000[12]", "--details", f"--plot={plot}")
+            self.assertRegex(text, r"(?m)^korth-0001 +1\.42 +[\d.]+ +[+-][\d.]+% .* dp=1,tp=8,recompute=full,micro_batch=4$")
+            self.assertRegex(text, r"(?m)^korth +2 +[\d.]+ % +\d+ % +1\.000")
+            self.assertRegex(text, r"(?m)^overall: 2 rows, mean [\d.]+ %$")
+            with open(plot, encoding="utf-8") as file:
+                self.assertEqual(file.read().count("<title>korth-"), 2)
+        self.assertRegex(validate("--rows=nnscaler-*"), r"overall: 0 rows.*\nskipped 2: the spec is not full")
+
+    def test_bad_input(self):
+        with e2e.scratch() as folder:
+            bad = f"{folder}/bad.csv"
+            with open(bad, "w", encoding="utf-8") as file:
+                file.write("id,tp\na-1,2\n")
+            for words, mentions in (
+                ([f"{folder}/no.csv"], "no.csv: cannot be read"),
+                ([bad], "bad.csv: has no column 'model_family'"),
+                ([RUNS, "--rows=["], "--rows=[: not a valid glob"),
+                ([RUNS, "--rows=zebra-*"], "no row has an id like 'zebra-*'"),
+                ([RUNS, "--every=0"], "--every"),
+                ([RUNS, "--rows=korth-0001", f"--plot={folder}/no/plot.svg"], "plot.svg: cannot be written"),
+                ([], "FILE is required"),
+            ):
+                with self.subTest(words=words):
+                    done = e2e.call([e2e.tool("dpc-validate"), *words])
+                    self.assertEqual(done.returncode, 1)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    self.assertIn(mentions, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,288 @@
+//===- ValidateTest.cpp - Published runs become dpc's ---------------------===//
+#include "tools/dpc-validate/Network.h"
+#include "tools/dpc-validate/Run.h"
+#include "tools/dpc-validate/Score.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace dpc;
+using namespace dpc::validate;
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class TableTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    file = std::filesystem::temp_directory_path() /
+           ("validate-test-" + std::to_string(::getpid()) + ".csv");
+  }
+  void TearDown() override { std::filesystem::remove(file); }
+
+  cost::Result<std::vector<Row>> read(const std::string &text) {
+    std::ofstream(file) << text;
+    return readTable(file, {"id"});
+  }
+  std::string whyNot(const std::string &text) {
+    auto rows = read(text);
+    return rows ? "" : rows.error().substr(file.string().size());
+  }
+
+  std::filesystem::path file;
+};
+
+} // namespace
+
+TEST_F(TableTest, CellsByColumn) {
+  auto rows = read("id,size,notes\na-1, 12 ,\"x, \"\"y\"\"\nz\"\n\nb-2,1.5,\n");
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 2U);
+  const Row &row = rows->front();
+  EXPECT_EQ(row.at("notes"), "x, \"y\"\nz");
+  EXPECT_EQ(row.integer("size"), 12);
+  EXPECT_EQ((*rows)[1].integer("size"), std::nullopt);
+  EXPECT_EQ((*rows)[1].number("size"), 1.5);
+  EXPECT_TRUE((*rows)[1].isEmpty("notes"));
+  EXPECT_EQ(row.at("nothing"), "");
+}
+
+TEST_F(TableTest, BadFilesAreRefused) {
+  EXPECT_EQ(whyNot("name\na\n"), ": has no column 'id'");
+  EXPECT_EQ(whyNot("id,x\na\n"), ": row 2 has 1 cells, the header 2");
+  EXPECT_EQ(whyNot("id\n\"a\n").substr(0, 16), ": not a CSV file");
+  EXPECT_EQ(whyNot(""), ": has no column 'id'");
+  EXPECT_EQ(readTable("/no/such.csv", {}).error(),
+            "/no/such.csv: cannot be read");
+}
+
+//===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+TEST(NetworkTest, BytesPerSecondOfAGpu) {
+  auto rate = [](const char *text, int64_t gpusPerNode = 8) {
+    auto level = parseNetwork(text, gpusPerNode);
+    return level ? level->bytesPerSecond / 1e9 : -1.0;
+  };
+  EXPECT_DOUBLE_EQ(rate("8x200Gb HDR IB per 8-GPU node (Selene/DGX A100)"), 25);
+  EXPECT_DOUBLE_EQ(rate("4x100Gb Omni-Path per 8-GPU node"), 6.25);
+  EXPECT_DOUBLE_EQ(rate("4x100Gb Omni-Path per 4-GPU node"), 12.5);
+  EXPECT_DOUBLE_EQ(rate("4x100Gb RoCE per node"), 6.25);
+  EXPECT_DOUBLE_EQ(rate("4x100Gb RoCE per node", 4), 12.5);
+  EXPECT_DOUBLE_EQ(rate("1600Gb/s RoCE per node"), 25);
+  EXPECT_DOUBLE_EQ(rate("800Gb/s per node (vTrain config)"), 12.5);
+  EXPECT_DOUBLE_EQ(rate("8x400Gb NDR IB per 8-GPU node (DGX H100)"), 50);
+  EXPECT_DOUBLE_EQ(rate("400Gb/s RoCE per GPU"), 50);
+  EXPECT_DOUBLE_EQ(rate("25Gb/s per node (p3.16xlarge)"), 0.390625);
+  EXPECT_DOUBLE_EQ(rate("3.2Tb/s EFA per node"), 50);
+  EXPECT_EQ(rate("fast"), -1);
+  EXPECT_EQ(rate("0Gb per node"), -1);
+  EXPECT_EQ(rate("100Gb"), -1);
+}
+
+TEST(NetworkTest, DevicesByTheNamesOfTables) {
+  auto name = [](const char *gpu) {
+    auto device = findDevice(gpu);
+    return device ? device->name : device.error();
+  };
+  EXPECT_EQ(name("A100-80GB-SXM"), "a100-sxm-80gb");
+  EXPECT_EQ(name("A100-SXM"), "a100-sxm-80gb");
+  EXPECT_EQ(name("A100-40GB-SXM (DGX-A100 2020)"), "a100-sxm-40gb");
+  EXPECT_EQ(name("V100-16GB-SXM2 (p3.16xlarge)"), "v100-sxm2-16gb");
+  EXPECT_EQ(name("H200-141GB-SXM"), "h200-sxm-141gb");
+  EXPECT_EQ(name("H100-80GB"), "h100-sxm-80gb");
+  EXPECT_EQ(name("B200"), "b200-sxm-180gb");
+  EXPECT_EQ(name("MI300X"), "no device file for GPU 'MI300X'");
+  EXPECT_EQ(name("A100-13GB"), "no device file for GPU 'A100-13GB'");
+}
+
+TEST(NetworkTest, LevelsOfAClusterSpanItsGpus) {
+  auto cluster = clusterOf("A100-80GB-SXM", 64, 8, "800Gb/s per node");
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->numDevices(), 64);
+  ASSERT_EQ(cluster->levels.size(), 2U);
+  EXPECT_EQ(cluster->levels[0].span, 8);
+  EXPECT_DOUBLE_EQ(cluster->levels[0].bytesPerSecond, 300e9);
+  EXPECT_FALSE(cluster->levels[0].inNetworkReduction);
+  EXPECT_EQ(cluster->levels[1].span, 64);
+  // Part of a node needs no network.
+  auto part = clusterOf("H100-80GB", 6, 8, "");
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->devicesPerNode(), 6);
+  ASSERT_EQ(part->levels.size(), 1U);
+  EXPECT_TRUE(part->levels[0].inNetworkReduction);
+  EXPECT_EQ(clusterOf("A100-SXM", 64, 8, "").error(),
+            "the network between nodes is not stated");
+  EXPECT_EQ(clusterOf("A100-SXM", 12, 8, "").error(),
+            "12 GPUs fill no nodes of 8");
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Row sc21t1-0010: 1T parameters on 3,072 A100, 163 TFLOP/s a GPU with
+/// recomputation counted.
+Row rowOf(const std::map<std::string, std::string> &changes = {}) {
+  Row row;
+  row.cells = {{"id", "sc21t1-0010"},
+               {"model_family", "gpt"},
+               {"layers", "128"},
+               {"hidden", "25600"},
+               {"ffn_hidden", "102400"},
+               {"heads", "160"},
+               {"kv_heads", "160"},
+               {"vocab", "51200"},
+               {"seq_len", "2048"},
+               {"gpu", "A100-80GB-SXM"},
+               {"num_gpus", "3072"},
+               {"gpus_per_node", "8"},
+               {"inter_node_net", "8x200Gb HDR IB per 8-GPU node"},
+               {"tp", "8"},
+               {"pp", "64"},
+               {"dp", "6"},
+               {"sequence_parallel", "no"},
+               {"zero_or_fsdp_stage", "0"},
+               {"recompute", "full"},
+               {"precision", "fp16"},
+               {"micro_batch", "1"},
+               {"global_batch", "3072"},
+               {"measured_kind", "tflops_per_gpu"},
+               {"measured_value", "163"},
+               {"notes", "spec=full; TFLOPs incl. recompute"}};
+  for (const auto &[column, cell] : changes)
+    row.cells[column] = cell;
+  return row;
+}
+
+PublishedRun runWith(const std::map<std::string, std::string> &changes = {}) {
+  auto run = runOf(rowOf(changes));
+  EXPECT_TRUE(run) << run.error();
+  return run ? *run : PublishedRun{};
+}
+
+std::string leftOut(const std::map<std::string, std::string> &changes) {
+  auto run = runOf(rowOf(changes));
+  return run ? "" : run.error();
+}
+
+} // namespace
+
+TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
+  PublishedRun run = runWith();
+  EXPECT_EQ(run.source, "sc21t1");
+  EXPECT_EQ(run.dims.family, model::Family::gpt);
+  EXPECT_EQ(cost::stringifyStrategy(run.strategy),
+            "dp=6,tp=8,pp=64,recompute=full,micro_batch=1");
+  EXPECT_FALSE(run.fusedAttention);
+  // F = 96 B s l h^2 (1 + s / 6h + V / 16lh), the table's own formula.
+  double flops = 96.0 * 3072 * 2048 * 128 * 25600 * 25600 *
+                 (1 + 2048 / (6.0 * 25600) + 51200 / (16.0 * 128 * 25600));
+  EXPECT_NEAR(run.measuredSeconds, flops / (163e12 * 3072), 1e-6);
+}
+
+TEST(RunTest, MeasuredKinds) {
+  auto seconds = [](const char *kind, const char *value) {
+    return runWith({{"measured_kind", kind}, {"measured_value", value}})
+        .measuredSeconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds("iter_seconds", "12.5"), 12.5);
+  EXPECT_DOUBLE_EQ(seconds("tokens_per_s_per_gpu", "2048"), 1.0);
+  EXPECT_DOUBLE_EQ(seconds("tokens_per_s", "6291456"), 1.0);
+  PublishedRun memory =
+      runWith({{"measured_kind", "peak_mem_gib"}, {"measured_value", "56"}});
+  EXPECT_EQ(memory.measuredSeconds, 0);
+  EXPECT_DOUBLE_EQ(memory.measuredMemoryBytes, 56.0 * (1 << 30));
+}
+
+TEST(RunTest, WhatColumnsLeaveOpen) {
+  // Megatron pads the vocabulary, FSDP does not.
+  EXPECT_EQ(runWith({{"vocab", "50257"}}).dims.vocab, 51200);
+  EXPECT_EQ(runWith({{"id", "mpt-1"}, {"vocab", "50257"}}).dims.vocab, 50257);
+  EXPECT_EQ(runWith({{"notes", "spec=full; ALiBi"}}).dims.family,
+            model::Family::bloom);
+  EXPECT_TRUE(runWith({{"notes", "spec=full; FlashAttention"}}).fusedAttention);
+  EXPECT_TRUE(runWith({{"gpu", "H100-80GB"}}).fusedAttention);
+  EXPECT_EQ(runWith({{"zero_or_fsdp_stage", ""}}).strategy.zero, 0);
+  PublishedRun grouped = runWith({{"zero_or_fsdp_stage", "1 (group of 2)"}});
+  EXPECT_EQ(grouped.strategy.zero, 1);
+  EXPECT_EQ(grouped.strategy.hybridShard, 2);
+  PublishedRun whole = runWith({{"zero_or_fsdp_stage", "3 (fsdp)"}});
+  EXPECT_EQ(whole.strategy.zero, 3);
+  EXPECT_EQ(whole.strategy.hybridShard, 1);
+  EXPECT_EQ(runWith({{"vpp", "2"}}).strategy.schedule, "interleaved");
+}
+
+TEST(RunTest, RowsAreLeftOutWithAReason) {
+  EXPECT_EQ(leftOut({{"notes", "spec=partial(missing:tp)"}}),
+            "the spec is not full");
+  EXPECT_EQ(leftOut({{"layers", ""}}), "layers is not stated");
+  EXPECT_EQ(leftOut({{"tp", "two"}}), "tp is no positive number");
+  EXPECT_EQ(leftOut({{"dp", "5"}}), "degrees do not multiply out to the GPUs");
+  EXPECT_EQ(leftOut({{"recompute", ""}}), "recompute is not stated");
+  EXPECT_EQ(leftOut({{"precision", "fp8"}}),
+            "precision 'fp8' cannot be planned");
+  EXPECT_EQ(leftOut({{"zero_or_fsdp_stage", "7"}}),
+            "ZeRO stage '7' is not understood");
+  EXPECT_EQ(leftOut({{"measured_value", "-1"}}),
+            "measured_value is no positive number");
+  EXPECT_EQ(leftOut({{"heads", "7"}}),
+            "dims are refused: --heads=7: must divide --hidden=25600, unless "
+            "--head-dim is given");
+  EXPECT_EQ(leftOut({{"model_family", "moe"}}),
+            "model family 'moe' lacks columns that it needs");
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+TEST(ScoreTest, RankCorrelation) {
+  EXPECT_DOUBLE_EQ(rankCorrelation({{1, 10}, {2, 20}, {3, 500}}), 1.0);
+  EXPECT_DOUBLE_EQ(rankCorrelation({{1, 3}, {2, 2}, {3, 1}}), -1.0);
+  EXPECT_DOUBLE_EQ(rankCorrelation({{1, 1}}), 0.0);
+  // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 x 5).
+  EXPECT_NEAR(rankCorrelation({{1, 1}, {2, 2}, {2, 3}, {3, 4}}), 0.948683,
+              1e-6);
+}
+
+TEST(ScoreTest, ErrorsBySource) {
+  auto row = [](const char *source, double measured, double predicted,
+                double memory = 0, double predictedMemory = 0) {
+    return Prediction{"id",   source,         "", measured, predicted,
+                      memory, predictedMemory};
+  };
+  auto scores = scoresOf({row("a", 10, 11), row("b", 1, 1, 100, 50),
+                          row("a", 10, 7), row("b", 0, 3, 100, 110)});
+  ASSERT_EQ(scores.size(), 3U);
+  EXPECT_EQ(scores[0].source, "a");
+  EXPECT_NEAR(scores[0].time.mean, 0.2, 1e-12);
+  EXPECT_NEAR(scores[0].time.max, 0.3, 1e-12);
+  EXPECT_EQ(scores[0].memory.rows, 0);
+  EXPECT_EQ(scores[1].time.rows, 1);
+  EXPECT_NEAR(scores[1].memory.mean, 0.3, 1e-12);
+  EXPECT_EQ(scores[2].source, "overall");
+  EXPECT_EQ(scores[2].time.rows, 3);
+}
+
+TEST(ScoreTest, PlotHasAPointForEveryTime) {
+  std::string svg = scatterPlot({{"x<1", "a", "", 0.5, 40},
+                                 {"y", "b", "", 2, 2},
+                                 {"memory", "b", "", 0, 2, 1, 1}});
+  size_t points = 0;
+  for (size_t at = svg.find("<title>"); at != std::string::npos;
+       at = svg.find("<title>", at + 1))
+    ++points;
+  EXPECT_EQ(points, 2U);
+  EXPECT_NE(svg.find("x&lt;1"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(scatterPlot({}).find("nan"), std::string::npos);
+}

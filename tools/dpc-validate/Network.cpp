@@ -1,0 +1,152 @@
+//===- Network.cpp - Links of clusters as they are published --------------===//
+#include "tools/dpc-validate/Network.h"
+
+#include <algorithm>
+#include <regex>
+
+namespace dpc::validate {
+
+namespace {
+
+/// Latency of a message between nodes, by the kind of network.
+struct NetworkKind {
+  const char *word;
+  double latencySeconds;
+};
+/// InfiniBand and Omni-Path: what examples/clusters assumes. Ethernet: RoCE
+/// through more switch stages; instances of clouds speak TCP or SRD (20 us and
+/// more between nodes in nccl-tests).
+constexpr NetworkKind kNetworks[] = {
+    {"Omni-Path", 8e-6},    {"IB", 8e-6},   {"RoCE", 10e-6},
+    {"p3.16xlarge", 30e-6}, {"EFA", 20e-6}, {"TCP", 30e-6}};
+constexpr double kLatency = 8e-6;
+
+/// NVLink of a device, bytes per second and direction (data sheets).
+struct NodeLink {
+  const char *device;
+  double gigabytesPerSecond;
+  cost::LinkKind kind;
+  bool reduces; ///< NVLink SHARP: the switch adds, from Hopper on.
+  int64_t span; ///< GPUs in one domain where it is larger than a node.
+};
+constexpr NodeLink kNodeLinks[] = {
+    {"v100", 150, cost::LinkKind::FullMesh, false, 0},
+    {"a100", 300, cost::LinkKind::Switch, false, 0},
+    {"a800", 200, cost::LinkKind::Switch, false, 0},
+    {"h100", 450, cost::LinkKind::Switch, true, 0},
+    {"h200", 450, cost::LinkKind::Switch, true, 0},
+    {"b200", 900, cost::LinkKind::Switch, true, 0},
+    {"b300", 900, cost::LinkKind::Switch, true, 0},
+    {"gb200", 900, cost::LinkKind::Switch, true, 72},
+    {"gb300", 900, cost::LinkKind::Switch, true, 72},
+};
+/// PCIe 4.0 x16, for devices that the table lacks.
+constexpr NodeLink kPcie = {"", 25, cost::LinkKind::Switch, false, 0};
+
+const NodeLink &linkOf(const cost::Device &device) {
+  for (const NodeLink &link : kNodeLinks)
+    if (device.name.starts_with(std::string(link.device) + "-"))
+      return link;
+  return kPcie;
+}
+
+} // namespace
+
+cost::Result<cost::Level> parseNetwork(const std::string &text,
+                                       int64_t gpusPerNode) {
+  static const std::regex form(
+      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*(Gb|Tb)(?:/s|ps)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b.*)");
+  std::smatch match;
+  if (!std::regex_match(text, match, form))
+    return cost::Error{"network '" + text +
+                       "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
+                       "... per [N-GPU ]node or GPU"};
+  auto number = [&](int group) {
+    return match[group].matched ? std::stod(match[group].str()) : 1.0;
+  };
+  double bits = number(1) * number(2) * (match[3] == "Tb" ? 1e12 : 1e9);
+  double gpus = match[5].matched    ? number(5)
+                : match[4] == "GPU" ? 1.0
+                                    : static_cast<double>(gpusPerNode);
+  if (bits <= 0 || gpus <= 0)
+    return cost::Error{"network '" + text + "' has a size of 0"};
+  cost::Level level;
+  level.name = "network";
+  level.bytesPerSecond = bits / 8 / gpus;
+  level.latencySeconds = kLatency;
+  level.kind = cost::LinkKind::FatTree;
+  for (const NetworkKind &kind : kNetworks)
+    if (text.find(kind.word) != std::string::npos) {
+      level.latencySeconds = kind.latencySeconds;
+      break;
+    }
+  return level;
+}
+
+cost::Result<cost::Device> findDevice(const std::string &gpu) {
+  static const std::regex form(R"(\s*([A-Za-z]+\d+)\b(?:\D*?\b(\d+)\s*GB)?.*)");
+  std::smatch match;
+  std::string family, memory, best;
+  if (std::regex_match(gpu, match, form)) {
+    family = match[1].str();
+    memory = match[2].str();
+  }
+  std::transform(family.begin(), family.end(), family.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  double most = 0;
+  for (const std::string &name : cost::knownDevices()) {
+    if (family.empty() || !name.starts_with(family + "-") ||
+        (!memory.empty() && !name.ends_with("-" + memory + "gb")))
+      continue;
+    cost::Result<cost::Device> device = cost::loadDevice(name);
+    if (device && device->memoryBytes > most) {
+      most = device->memoryBytes;
+      best = name;
+    }
+  }
+  if (best.empty())
+    return cost::Error{"no device file for GPU '" + gpu + "'"};
+  return cost::loadDevice(best);
+}
+
+cost::Level nodeLevel(const cost::Device &device) {
+  const NodeLink &link = linkOf(device);
+  cost::Level level;
+  level.name = "nvlink";
+  level.bytesPerSecond = link.gigabytesPerSecond * 1e9;
+  level.latencySeconds = 3e-6;
+  level.kind = link.kind;
+  level.inNetworkReduction = link.reduces;
+  return level;
+}
+
+cost::Result<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
+                                      int64_t gpusPerNode,
+                                      const std::string &network) {
+  cost::Result<cost::Device> device = findDevice(gpu);
+  if (!device)
+    return cost::Error{device.error()};
+  if (gpus < 1 || gpusPerNode < 1)
+    return cost::Error{"numbers of GPUs are not positive"};
+  int64_t perNode = std::min(gpus, std::max(gpusPerNode, linkOf(*device).span));
+  if (gpus % perNode != 0)
+    return cost::Error{std::to_string(gpus) + " GPUs fill no nodes of " +
+                       std::to_string(perNode)};
+  cost::Cluster cluster;
+  cluster.name = std::to_string(gpus) + " x " + device->name;
+  cluster.groups = {{gpus / perNode, perNode, *device}};
+  cluster.levels = {nodeLevel(*device)};
+  cluster.levels.front().span = perNode;
+  if (gpus == perNode)
+    return cluster;
+  if (network.empty())
+    return cost::Error{"the network between nodes is not stated"};
+  cost::Result<cost::Level> level = parseNetwork(network, gpusPerNode);
+  if (!level)
+    return cost::Error{level.error()};
+  level->span = gpus;
+  cluster.levels.push_back(*level);
+  return cluster;
+}
+
+} // namespace dpc::validate

@@ -1,0 +1,50 @@
+//===- Score.h - How far predictions are from measurements ------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_VALIDATE_SCORE_H
+#define DPC_TOOLS_DPC_VALIDATE_SCORE_H
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dpc::validate {
+
+/// One replayed row; zeros where nothing was published.
+struct Prediction {
+  std::string id, source, strategy;
+  double measuredSeconds = 0, predictedSeconds = 0;
+  double measuredMemoryBytes = 0, predictedMemoryBytes = 0;
+
+  /// predicted / measured - 1.
+  double timeError() const { return predictedSeconds / measuredSeconds - 1; }
+  double memoryError() const {
+    return predictedMemoryBytes / measuredMemoryBytes - 1;
+  }
+};
+
+/// Errors of a number of rows: relative, absolute values.
+struct Errors {
+  int64_t rows = 0;
+  double mean = 0, max = 0;
+};
+
+/// What a source comes out as.
+struct Score {
+  std::string source;
+  Errors time, memory;
+  double rank = 0; ///< Spearman's correlation of seconds; 0 below two rows.
+};
+
+/// Spearman's rank correlation; equal values share the mean of their ranks.
+double rankCorrelation(const std::vector<std::pair<double, double>> &pairs);
+
+/// One score per source in the order of their first rows, and that of all rows
+/// (`source` "overall") last.
+std::vector<Score> scoresOf(const std::vector<Prediction> &predictions);
+
+/// A scatter plot of predicted against measured seconds, both logarithmic, a
+/// colour per source, as SVG.
+std::string scatterPlot(const std::vector<Prediction> &predictions);
+
+} // namespace dpc::validate
+
+#endif // DPC_TOOLS_DPC_VALIDATE_SCORE_H

@@ -1,0 +1,244 @@
+//===- dpc-validate.cpp - The cost model against measured runs ------------===//
+#include "tools/dpc-validate/Replay.h"
+#include "tools/dpc-validate/Score.h"
+
+#include "llvm/Support/GlobPattern.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+using namespace dpc;
+using namespace dpc::validate;
+
+namespace {
+
+struct Options {
+  std::string file, plot, rows = "*";
+  int64_t every = 1;
+  bool details = false, json = false;
+};
+
+/// What was replayed, and why the rest was not.
+struct Outcome {
+  std::vector<Prediction> predictions;
+  std::map<std::string, int64_t> skipped; ///< Rows by reason.
+};
+
+int fail(const std::string &message) {
+  std::cerr << "dpc-validate: error: " << message << "\n";
+  return 1;
+}
+
+/// Throws CLI::Error.
+Options parse(int argc, char **argv) {
+  Options o;
+  CLI::App app("Replays measured training runs and compares: models are built "
+               "from the dims of each row and evaluated with exactly its "
+               "strategy on its cluster.");
+  app.footer("The file is a CSV with the columns of "
+             "bench/data/published-runs.csv; rows whose notes do not begin "
+             "with spec=full are left out and counted.");
+  app.name("dpc-validate");
+  app.add_option("FILE", o.file, "Measured runs (.csv)")->required();
+  app.add_option("--rows", o.rows, "Only rows whose id matches this glob");
+  app.add_option("--every", o.every, "Only every N-th row of a source")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
+  app.add_flag("--details", o.details, "A line per row");
+  app.add_flag("--json", o.json, "Print JSON instead of tables");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    throw;
+  }
+  return o;
+}
+
+/// Runs of rows that match and can be replayed, one in `every` of a source.
+std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
+                                     const llvm::GlobPattern &glob,
+                                     int64_t every, Outcome &outcome) {
+  std::vector<PublishedRun> runs;
+  std::map<std::string, int64_t> seen;
+  for (const Row &row : rows) {
+    if (!glob.match(row.at("id")))
+      continue;
+    cost::Result<PublishedRun> run = runOf(row);
+    if (!run)
+      ++outcome.skipped[run.error()];
+    else if (seen[run->source]++ % every == 0)
+      runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+/// Runs of one program behind each other; predictions in the rows' order.
+void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
+  std::vector<size_t> order(runs.size());
+  std::map<std::string, size_t> first;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    order[i] = i;
+    first.try_emplace(runs[i].programKey(), i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    size_t firstA = first[runs[a].programKey()];
+    size_t firstB = first[runs[b].programKey()];
+    return std::pair(firstA, a) < std::pair(firstB, b);
+  });
+  Replay replay;
+  std::vector<std::optional<Prediction>> found(runs.size());
+  for (size_t i : order) {
+    const PublishedRun &run = runs[i];
+    cost::Result<cost::Evaluation> evaluation = replay.evaluate(run);
+    if (!evaluation) {
+      ++outcome.skipped["rejected: " + evaluation.error()];
+      continue;
+    }
+    found[i] = Prediction{run.id,
+                          run.source,
+                          cost::stringifyStrategy(run.strategy),
+                          run.measuredSeconds,
+                          evaluation->stepSeconds,
+                          run.measuredMemoryBytes,
+                          evaluation->memory.total()};
+  }
+  for (std::optional<Prediction> &prediction : found)
+    if (prediction)
+      outcome.predictions.push_back(std::move(*prediction));
+}
+
+void printDetails(const std::vector<Prediction> &predictions) {
+  std::printf("%-20s %10s %10s %8s %8s %8s %7s  %s\n", "id", "measured",
+              "predicted", "error", "GiB", "pred.", "error", "strategy");
+  for (const Prediction &p : predictions) {
+    std::printf("%-20s ", p.id.c_str());
+    if (p.measuredSeconds > 0)
+      std::printf("%10.4g %10.4g %+7.1f%% ", p.measuredSeconds,
+                  p.predictedSeconds, 100 * p.timeError());
+    else
+      std::printf("%10s %10.4g %8s ", "", p.predictedSeconds, "");
+    double gib = 1.0 / (1 << 30);
+    if (p.measuredMemoryBytes > 0)
+      std::printf("%8.1f %8.1f %+6.1f%% ", p.measuredMemoryBytes * gib,
+                  p.predictedMemoryBytes * gib, 100 * p.memoryError());
+    else
+      std::printf("%8s %8.1f %7s ", "", p.predictedMemoryBytes * gib, "");
+    std::printf(" %s\n", p.strategy.c_str());
+  }
+  std::printf("\n");
+}
+
+void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
+  std::printf("%-14s %5s %12s %7s %11s %12s %12s\n", "source", "rows",
+              "mean error", "max", "rank corr.", "memory rows", "mean error");
+  for (const Score &score : scores) {
+    if (score.source == "overall")
+      continue;
+    std::printf("%-14s %5lld ", score.source.c_str(),
+                static_cast<long long>(score.time.rows));
+    if (score.time.rows > 0)
+      std::printf("%10.1f %% %5.0f %% %11.3f ", 100 * score.time.mean,
+                  100 * score.time.max, score.rank);
+    else
+      std::printf("%12s %7s %11s ", "", "", "");
+    if (score.memory.rows > 0)
+      std::printf("%12lld %10.1f %%", static_cast<long long>(score.memory.rows),
+                  100 * score.memory.mean);
+    std::printf("\n");
+  }
+  const Score &all = scores.back();
+  std::printf("overall: %lld rows, mean %.1f %%",
+              static_cast<long long>(all.time.rows), 100 * all.time.mean);
+  if (all.memory.rows > 0)
+    std::printf("; memory: %lld rows, mean %.1f %%",
+                static_cast<long long>(all.memory.rows), 100 * all.memory.mean);
+  std::printf("\n");
+  for (const auto &[why, rows] : outcome.skipped)
+    std::printf("skipped %lld: %s\n", static_cast<long long>(rows),
+                why.c_str());
+}
+
+nlohmann::ordered_json toJson(const Outcome &outcome,
+                              const std::vector<Score> &scores) {
+  nlohmann::ordered_json json;
+  auto errors = [](const Errors &e) {
+    return nlohmann::ordered_json{
+        {"rows", e.rows}, {"mean", e.mean}, {"max", e.max}};
+  };
+  json["sources"] = nlohmann::ordered_json::array();
+  for (const Score &score : scores) {
+    nlohmann::ordered_json one = {{"source", score.source},
+                                  {"time", errors(score.time)},
+                                  {"rank_correlation", score.rank},
+                                  {"memory", errors(score.memory)}};
+    if (score.source == "overall")
+      json["overall"] = one;
+    else
+      json["sources"].push_back(one);
+  }
+  json["skipped"] = nlohmann::ordered_json::object();
+  for (const auto &[why, rows] : outcome.skipped)
+    json["skipped"][why] = rows;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const Prediction &p : outcome.predictions)
+    json["rows"].push_back(
+        {{"id", p.id},
+         {"strategy", p.strategy},
+         {"measured_seconds", p.measuredSeconds},
+         {"predicted_seconds", p.predictedSeconds},
+         {"measured_memory_bytes", p.measuredMemoryBytes},
+         {"predicted_memory_bytes", p.predictedMemoryBytes}});
+  return json;
+}
+
+int validateFile(const Options &options) {
+  llvm::Expected<llvm::GlobPattern> glob =
+      llvm::GlobPattern::create(options.rows);
+  if (!glob) {
+    llvm::consumeError(glob.takeError());
+    return fail("--rows=" + options.rows + ": not a valid glob");
+  }
+  cost::Result<std::vector<Row>> rows = readTable(options.file, runColumns());
+  if (!rows)
+    return fail(rows.error());
+  Outcome outcome;
+  std::vector<PublishedRun> runs =
+      chooseRuns(*rows, *glob, options.every, outcome);
+  if (runs.empty() && outcome.skipped.empty())
+    return fail(options.file + ": no row has an id like '" + options.rows +
+                "'");
+  replay(runs, outcome);
+  std::vector<Score> scores = scoresOf(outcome.predictions);
+  if (options.json) {
+    std::cout << toJson(outcome, scores).dump(2) << "\n";
+  } else {
+    if (options.details)
+      printDetails(outcome.predictions);
+    printScores(outcome, scores);
+  }
+  if (options.plot.empty())
+    return 0;
+  std::ofstream plot(options.plot);
+  plot << scatterPlot(outcome.predictions);
+  plot.close();
+  return plot ? 0 : fail(options.plot + ": cannot be written");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return validateFile(parse(argc, argv));
+  } catch (const CLI::CallForHelp &) {
+    return 0;
+  } catch (const CLI::Error &error) {
+    return fail(error.what());
+  }
+}
