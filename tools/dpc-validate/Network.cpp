@@ -2,6 +2,8 @@
 #include "tools/dpc-validate/Network.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <regex>
 
 namespace dpc::validate {
@@ -83,30 +85,46 @@ cost::Result<cost::Level> parseNetwork(const std::string &text,
   return level;
 }
 
+/// How far a device's memory is from `gigabytes`, of either size of gigabyte.
+static double memoryDistance(const cost::Device &device, double gigabytes) {
+  double least = 1e9;
+  for (double unit : {1e9, double(1 << 30)})
+    least =
+        std::min(least, std::abs(device.memoryBytes / unit / gigabytes - 1.0));
+  return least;
+}
+
 cost::Result<cost::Device> findDevice(const std::string &gpu) {
   static const std::regex form(R"(\s*([A-Za-z]+\d+)\b(?:\D*?\b(\d+)\s*GB)?.*)");
+  constexpr double tolerance = 0.1;
   std::smatch match;
-  std::string family, memory, best;
+  std::string family;
+  double gigabytes = 0;
   if (std::regex_match(gpu, match, form)) {
     family = match[1].str();
-    memory = match[2].str();
+    gigabytes = match[2].matched ? std::stod(match[2].str()) : 0;
   }
   std::transform(family.begin(), family.end(), family.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  double most = 0;
+  std::optional<cost::Device> best;
   for (const std::string &name : cost::knownDevices()) {
-    if (family.empty() || !name.starts_with(family + "-") ||
-        (!memory.empty() && !name.ends_with("-" + memory + "gb")))
+    if (family.empty() || !name.starts_with(family + "-"))
       continue;
     cost::Result<cost::Device> device = cost::loadDevice(name);
-    if (device && device->memoryBytes > most) {
-      most = device->memoryBytes;
-      best = name;
-    }
+    if (!device ||
+        (gigabytes > 0 && memoryDistance(*device, gigabytes) > tolerance))
+      continue;
+    auto rank = [&](const cost::Device &d) {
+      return std::pair(gigabytes > 0 ? -memoryDistance(d, gigabytes)
+                                     : d.memoryBytesPerSecond,
+                       d.memoryBytes);
+    };
+    if (!best || rank(*device) > rank(*best))
+      best = std::move(*device);
   }
-  if (best.empty())
+  if (!best)
     return cost::Error{"no device file for GPU '" + gpu + "'"};
-  return cost::loadDevice(best);
+  return std::move(*best);
 }
 
 cost::Level nodeLevel(const cost::Device &device) {

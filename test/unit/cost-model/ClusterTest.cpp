@@ -180,8 +180,10 @@ TEST(Cluster, MixedGroupsAreBoundByTheWeakest) {
 TEST(Device, AllFilesLoadAndHaveSources) {
   std::vector<std::string> names = knownDevices();
   EXPECT_EQ(names, (std::vector<std::string>{
-                       "a100-sxm-40gb", "a100-sxm-80gb", "b200-sxm-180gb",
-                       "cpu-local", "h100-sxm-80gb", "h200-sxm-141gb",
+                       "a100-sxm-40gb", "a100-sxm-80gb", "a800-sxm-80gb",
+                       "b200-sxm-180gb", "b300-sxm-288gb", "cpu-local",
+                       "gb200-nvl72-186gb", "gb300-nvl72-288gb",
+                       "h100-sxm-80gb", "h100-sxm-96gb", "h200-sxm-141gb",
                        "v100-sxm2-16gb", "v100-sxm2-32gb"}));
   for (const std::string &name : names) {
     Result<Device> device = loadDevice(name);

@@ -97,7 +97,14 @@ TEST(NetworkTest, DevicesByTheNamesOfTables) {
   EXPECT_EQ(name("V100-16GB-SXM2 (p3.16xlarge)"), "v100-sxm2-16gb");
   EXPECT_EQ(name("H200-141GB-SXM"), "h200-sxm-141gb");
   EXPECT_EQ(name("H100-80GB"), "h100-sxm-80gb");
+  EXPECT_EQ(name("H100-SXM"), "h100-sxm-80gb");
+  EXPECT_EQ(name("H100-96GB 500 W"), "h100-sxm-96gb");
+  EXPECT_EQ(name("A800-80GB"), "a800-sxm-80gb");
   EXPECT_EQ(name("B200"), "b200-sxm-180gb");
+  EXPECT_EQ(name("B200-192GB"), "b200-sxm-180gb");
+  EXPECT_EQ(name("B300"), "b300-sxm-288gb");
+  EXPECT_EQ(name("GB200"), "gb200-nvl72-186gb");
+  EXPECT_EQ(name("GB300 (NVL72)"), "gb300-nvl72-288gb");
   EXPECT_EQ(name("MI300X"), "no device file for GPU 'MI300X'");
   EXPECT_EQ(name("A100-13GB"), "no device file for GPU 'A100-13GB'");
 }
@@ -121,6 +128,25 @@ TEST(NetworkTest, LevelsOfAClusterSpanItsGpus) {
             "the network between nodes is not stated");
   EXPECT_EQ(clusterOf("A100-SXM", 12, 8, "").error(),
             "12 GPUs fill no nodes of 8");
+}
+
+TEST(NetworkTest, RacksAreOneDomain) {
+  auto cluster = clusterOf("GB200", 144, 4, "4x400Gb per 4-GPU node");
+  ASSERT_TRUE(cluster) << cluster.error();
+  EXPECT_EQ(cluster->levels[0].span, 72);
+  EXPECT_EQ(cluster->levels[1].span, 144);
+  EXPECT_DOUBLE_EQ(cluster->levels[1].bytesPerSecond, 50e9);
+}
+
+TEST(NetworkTest, ExamplesOfClustersLoad) {
+  int64_t files = 0;
+  for (const auto &entry :
+       std::filesystem::directory_iterator("examples/clusters")) {
+    auto cluster = cost::loadCluster(entry.path().string());
+    EXPECT_TRUE(cluster) << cluster.error();
+    ++files;
+  }
+  EXPECT_GE(files, 7);
 }
 
 //===----------------------------------------------------------------------===//
