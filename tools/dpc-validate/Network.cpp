@@ -57,24 +57,25 @@ const NodeLink &linkOf(const cost::Device &device) {
 cost::Result<cost::Level> parseNetwork(const std::string &text,
                                        int64_t gpusPerNode) {
   static const std::regex form(
-      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*(Gb|Tb)(?:/s|ps)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b.*)");
+      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*([GT])(b|B)(?:/s|ps|it/s)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b)");
   std::smatch match;
-  if (!std::regex_match(text, match, form))
+  if (!std::regex_search(text, match, form))
     return cost::Error{"network '" + text +
                        "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
                        "... per [N-GPU ]node or GPU"};
   auto number = [&](int group) {
     return match[group].matched ? std::stod(match[group].str()) : 1.0;
   };
-  double bits = number(1) * number(2) * (match[3] == "Tb" ? 1e12 : 1e9);
-  double gpus = match[5].matched    ? number(5)
-                : match[4] == "GPU" ? 1.0
+  double bytes = number(1) * number(2) * (match[3] == "T" ? 1e12 : 1e9) /
+                 (match[4] == "b" ? 8 : 1);
+  double gpus = match[6].matched    ? number(6)
+                : match[5] == "GPU" ? 1.0
                                     : static_cast<double>(gpusPerNode);
-  if (bits <= 0 || gpus <= 0)
+  if (bytes <= 0 || gpus <= 0)
     return cost::Error{"network '" + text + "' has a size of 0"};
   cost::Level level;
   level.name = "network";
-  level.bytesPerSecond = bits / 8 / gpus;
+  level.bytesPerSecond = bytes / gpus;
   level.latencySeconds = kLatency;
   level.kind = cost::LinkKind::FatTree;
   for (const NetworkKind &kind : kNetworks)
@@ -95,15 +96,16 @@ static double memoryDistance(const cost::Device &device, double gigabytes) {
 }
 
 cost::Result<cost::Device> findDevice(const std::string &gpu) {
-  static const std::regex form(R"(\s*([A-Za-z]+\d+)\b(?:\D*?\b(\d+)\s*GB)?.*)");
+  static const std::regex name(R"(^\s*([A-Za-z]+\d+))");
+  static const std::regex memory(R"(\b(\d+)\s*GB\b)");
   constexpr double tolerance = 0.1;
   std::smatch match;
   std::string family;
   double gigabytes = 0;
-  if (std::regex_match(gpu, match, form)) {
+  if (std::regex_search(gpu, match, name))
     family = match[1].str();
-    gigabytes = match[2].matched ? std::stod(match[2].str()) : 0;
-  }
+  if (std::regex_search(gpu, match, memory))
+    gigabytes = std::stod(match[1].str());
   std::transform(family.begin(), family.end(), family.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   std::optional<cost::Device> best;

@@ -8,7 +8,7 @@ namespace dpc::validate {
 
 /// The level of the network between nodes that `text` describes, per GPU:
 ///
-///   [COUNTx]RATE(Gb|Tb)[/s] WORDS per [N-GPU ]node | GPU
+///   [COUNTx]RATE(Gb|Tb|GB|TB)[/s] WORDS per [N-GPU ]node | GPU
 ///
 /// "8x200Gb HDR IB per 8-GPU node", "400Gb/s RoCE per GPU", "800Gb/s per node".
 /// A node without a number of its own has `gpusPerNode`. The level's span is

@@ -4,6 +4,7 @@
 #include "tools/dpc-validate/Network.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace dpc::validate {
 
@@ -57,6 +58,11 @@ double tableFlops(const ModelDims &d, double globalBatch, int passes) {
 
 static bool mentions(const Row &row, const char *word) {
   return row.at("notes").find(word) != std::string::npos;
+}
+
+/// "full" of "full (every layer)".
+static std::string firstWord(const std::string &text) {
+  return text.substr(0, text.find_first_of(" (,;"));
 }
 
 namespace {
@@ -127,22 +133,28 @@ void Reader::readModel() {
     fail("dims are refused: " + why);
 }
 
-/// "3", "1 (group of 8)", "3 (fsdp)", ...
+/// "3", "1 (group of 8)", "3 (fsdp)", "HSDP", ...
 void Reader::readZero() {
-  const std::string &text = row.at("zero_or_fsdp_stage");
+  std::string text = row.at("zero_or_fsdp_stage");
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  auto has = [&](const char *word) {
+    return text.find(word) != std::string::npos;
+  };
+  bool isHybrid = has("hsdp") || has("hybrid");
   if (text.empty())
     return;
-  if (text.starts_with("fsdp, gradients and optimizer")) {
+  if (text[0] >= '0' && text[0] <= '3' && (text.size() == 1 || text[1] == ' '))
+    run.strategy.zero = text[0] - '0';
+  else if (has("gradients and optimizer"))
     run.strategy.zero = 2;
-    return;
-  }
-  if (text[0] < '0' || text[0] > '3' || (text.size() > 1 && text[1] != ' '))
+  else if (isHybrid || has("fsdp"))
+    run.strategy.zero = 3;
+  else
     return fail("ZeRO stage '" + text + "' is not understood");
-  run.strategy.zero = text[0] - '0';
-  size_t group = text.find("group of ");
-  if (group == std::string::npos)
-    return;
-  int64_t ranks = std::atoll(text.c_str() + group + 9);
+  int64_t ranks = isHybrid ? size("gpus_per_node", 8) : 0;
+  if (size_t group = text.find("group of "); group != std::string::npos)
+    std::from_chars(text.data() + group + 9, text.data() + text.size(), ranks);
   if (ranks > 1 && ranks < run.strategy.dp)
     run.strategy.hybridShard = ranks;
 }
@@ -158,11 +170,12 @@ void Reader::readStrategy() {
   s.sp = row.at("sequence_parallel") == "yes" && s.tp > 1;
   s.schedule = s.vpp > 1 ? "interleaved" : "1f1b";
   s.microBatch = size("micro_batch");
-  s.recompute = row.at("recompute");
+  s.recompute = firstWord(row.at("recompute"));
   if (s.recompute != "none" && s.recompute != "selective" &&
       s.recompute != "full")
-    fail(s.recompute.empty() ? "recompute is not stated"
-                             : "recompute '" + s.recompute + "' is unknown");
+    fail(s.recompute.empty()
+             ? "recompute is not stated"
+             : "recompute '" + row.at("recompute") + "' is unknown");
   readZero();
   if (error.empty() && s.ranks() != size("num_gpus"))
     fail("degrees do not multiply out to the GPUs");
@@ -220,10 +233,10 @@ cost::Result<PublishedRun> Reader::read() {
   readModel();
   run.globalBatch = size("global_batch");
   run.fusedAttention = fusesAttention(row);
-  run.precision = row.at("precision");
+  run.precision = firstWord(row.at("precision"));
   if (run.precision != "fp16" && run.precision != "bf16" &&
       run.precision != "fp32")
-    fail("precision '" + run.precision + "' cannot be planned");
+    fail("precision '" + row.at("precision") + "' cannot be planned");
   if (!error.empty())
     return cost::Error{error};
   cost::Result<cost::Cluster> cluster =

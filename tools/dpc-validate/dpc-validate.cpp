@@ -18,6 +18,9 @@ using namespace dpc::validate;
 
 namespace {
 
+/// What braces of a glob may expand to.
+constexpr size_t kMaxPatterns = 64;
+
 struct Options {
   std::string file, plot, rows = "*";
   int64_t every = 1;
@@ -46,7 +49,8 @@ Options parse(int argc, char **argv) {
              "with spec=full are left out and counted.");
   app.name("dpc-validate");
   app.add_option("FILE", o.file, "Measured runs (.csv)")->required();
-  app.add_option("--rows", o.rows, "Only rows whose id matches this glob");
+  app.add_option("--rows", o.rows,
+                 "Only rows whose id matches this glob, as {bloom,mpt}-*");
   app.add_option("--every", o.every, "Only every N-th row of a source")
       ->check(CLI::PositiveNumber);
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
@@ -200,7 +204,7 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
 
 int validateFile(const Options &options) {
   llvm::Expected<llvm::GlobPattern> glob =
-      llvm::GlobPattern::create(options.rows);
+      llvm::GlobPattern::create(options.rows, kMaxPatterns);
   if (!glob) {
     llvm::consumeError(glob.takeError());
     return fail("--rows=" + options.rows + ": not a valid glob");

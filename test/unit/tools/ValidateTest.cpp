@@ -81,6 +81,8 @@ TEST(NetworkTest, BytesPerSecondOfAGpu) {
   EXPECT_DOUBLE_EQ(rate("400Gb/s RoCE per GPU"), 50);
   EXPECT_DOUBLE_EQ(rate("25Gb/s per node (p3.16xlarge)"), 0.390625);
   EXPECT_DOUBLE_EQ(rate("3.2Tb/s EFA per node"), 50);
+  EXPECT_DOUBLE_EQ(rate("EFA, 3200 Gbps per node"), 50);
+  EXPECT_DOUBLE_EQ(rate("NVL72 and 50 GB/s per GPU"), 50);
   EXPECT_EQ(rate("fast"), -1);
   EXPECT_EQ(rate("0Gb per node"), -1);
   EXPECT_EQ(rate("100Gb"), -1);
@@ -93,6 +95,7 @@ TEST(NetworkTest, DevicesByTheNamesOfTables) {
   };
   EXPECT_EQ(name("A100-80GB-SXM"), "a100-sxm-80gb");
   EXPECT_EQ(name("A100-SXM"), "a100-sxm-80gb");
+  EXPECT_EQ(name("A100-SXM4-40GB"), "a100-sxm-40gb");
   EXPECT_EQ(name("A100-40GB-SXM (DGX-A100 2020)"), "a100-sxm-40gb");
   EXPECT_EQ(name("V100-16GB-SXM2 (p3.16xlarge)"), "v100-sxm2-16gb");
   EXPECT_EQ(name("H200-141GB-SXM"), "h200-sxm-141gb");
@@ -244,6 +247,14 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
   PublishedRun whole = runWith({{"zero_or_fsdp_stage", "3 (fsdp)"}});
   EXPECT_EQ(whole.strategy.zero, 3);
   EXPECT_EQ(whole.strategy.hybridShard, 1);
+  PublishedRun hybrid = runWith({{"tp", "1"},
+                                 {"pp", "1"},
+                                 {"dp", "3072"},
+                                 {"zero_or_fsdp_stage", "HSDP"}});
+  EXPECT_EQ(hybrid.strategy.zero, 3);
+  EXPECT_EQ(hybrid.strategy.hybridShard, 8);
+  EXPECT_EQ(runWith({{"recompute", "selective (op)"}}).strategy.recompute,
+            "selective");
   EXPECT_EQ(runWith({{"vpp", "2"}}).strategy.schedule, "interleaved");
 }
 
