@@ -8,7 +8,6 @@ smaller sizes, on fewer ranks.
 import math
 import os
 import resource
-import sys
 import unittest
 
 import e2e
@@ -20,8 +19,8 @@ class PlanLarge(unittest.TestCase):
     def test_gpt3_on_1024_gpus(self):
         with e2e.scratch() as folder:
             model, plan = f"{folder}/gpt3.onnx", f"{folder}/plan"
-            e2e.must([sys.executable, os.path.join(e2e.SOURCE, "bench", "plan-gpt3", "make_model.py"), model])
-            text = e2e.must([e2e.tool("dpc-opt"), model, "--loss=cross_entropy", "--global-batch=1536", "--emit=report",
+            e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=96", "--hidden=12288", "--heads=96", "--seq=2048", "-o", model])
+            text = e2e.must([e2e.tool("dpc-opt"), model, "--precision=bf16", "--global-batch=1536", "--emit=report",
                              f"--cluster={os.path.join(e2e.SOURCE, 'examples', 'clusters', 'dgx-a100-128.json')}", "-o", plan])
             used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             self.assertLess(used, LIMIT_MIB)
@@ -46,7 +45,7 @@ class PlanLarge(unittest.TestCase):
         self.assertEqual(verification["scope"], "shrunk", verification)
         self.assertEqual([layer["before"] for layer in verification["shrunk"]["layers"]], [96])
         self.assertLessEqual(verification["ranks"], 16)
-        self.assertGreater(verification["compared_tensors"], 100)
+        self.assertGreater(verification["compared_tensors"], 50)
         self.assertLess(verification["tolerance_share"], 1)
         sizes = {size["before"]: size["after"] for size in verification["shrunk"]["sizes"]}
         for size in (2048, 12288, 49152, 50257):
