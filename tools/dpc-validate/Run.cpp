@@ -48,6 +48,14 @@ std::string PublishedRun::programKey() const {
   return key + "," + precision;
 }
 
+std::string PublishedRun::sweepKey() const {
+  std::string key = source + "," + cluster.name;
+  for (int64_t size :
+       {dims.layers, dims.hidden, dims.heads, dims.seq, globalBatch})
+    key += "," + std::to_string(size);
+  return key;
+}
+
 double tableFlops(const ModelDims &d, double globalBatch, int passes) {
   auto l = static_cast<double>(d.layers), h = static_cast<double>(d.hidden),
        s = static_cast<double>(d.seq), v = static_cast<double>(d.vocab);

@@ -35,6 +35,9 @@ struct PublishedRun {
 
   /// The same for runs of one program.
   std::string programKey() const;
+  /// The same for runs of one model and batch on one cluster, whose strategies
+  /// compete.
+  std::string sweepKey() const;
 };
 
 /// Columns that a file has to have.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
+#include <map>
 #include <numeric>
 
 namespace dpc::validate {
@@ -46,12 +46,28 @@ double rankCorrelation(const std::vector<std::pair<double, double>> &pairs) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0.0;
 }
 
+/// How many predictions a user would try.
+static constexpr size_t kFirst = 3;
+
+/// Whether the fastest run is predicted among the first ones.
+static bool findsBest(const std::vector<Prediction> &runs) {
+  auto best = std::min_element(runs.begin(), runs.end(),
+                               [](const Prediction &a, const Prediction &b) {
+                                 return a.measuredSeconds < b.measuredSeconds;
+                               });
+  auto ahead = std::count_if(runs.begin(), runs.end(), [&](const auto &run) {
+    return run.predictedSeconds < best->predictedSeconds;
+  });
+  return static_cast<size_t>(ahead) < kFirst;
+}
+
 namespace {
 
 /// Adds up the rows of a source.
 struct Sum {
   Score score;
   std::vector<std::pair<double, double>> seconds;
+  std::map<std::string, std::vector<Prediction>> sweeps;
 
   static void add(Errors &errors, double error) {
     error = std::abs(error);
@@ -63,6 +79,7 @@ struct Sum {
     if (p.measuredSeconds > 0) {
       add(score.time, p.timeError());
       seconds.emplace_back(p.measuredSeconds, p.predictedSeconds);
+      sweeps[p.sweep].push_back(p);
     }
     if (p.measuredMemoryBytes > 0)
       add(score.memory, p.memoryError());
@@ -72,6 +89,12 @@ struct Sum {
       if (errors->rows > 0)
         errors->mean /= static_cast<double>(errors->rows);
     score.rank = rankCorrelation(seconds);
+    for (const auto &[key, runs] : sweeps) {
+      if (runs.size() <= kFirst)
+        continue;
+      ++score.sweeps;
+      score.bestFound += findsBest(runs);
+    }
     return score;
   }
 };

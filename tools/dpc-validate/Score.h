@@ -2,6 +2,7 @@
 #ifndef DPC_TOOLS_DPC_VALIDATE_SCORE_H
 #define DPC_TOOLS_DPC_VALIDATE_SCORE_H
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@ namespace dpc::validate {
 /// One replayed row; zeros where nothing was published.
 struct Prediction {
   std::string id, source, strategy;
+  std::string sweep; ///< The same for strategies of one model and cluster.
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0, predictedMemoryBytes = 0;
 
@@ -32,6 +34,9 @@ struct Score {
   std::string source;
   Errors time, memory;
   double rank = 0; ///< Spearman's correlation of seconds; 0 below two rows.
+  /// Sweeps of more than three strategies, and those of them whose fastest is
+  /// predicted among the first three.
+  int64_t sweeps = 0, bestFound = 0;
 };
 
 /// Spearman's rank correlation; equal values share the mean of their ranks.

@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -83,6 +85,24 @@ std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
   return runs;
 }
 
+/// Counts rows on a terminal, over and over in one line.
+class Progress {
+public:
+  explicit Progress(size_t rows) : rows(rows), shows(isatty(STDERR_FILENO)) {}
+  ~Progress() {
+    if (shows)
+      std::fprintf(stderr, "\r%30s\r", "");
+  }
+  void next() {
+    if (shows)
+      std::fprintf(stderr, "\rrow %zu of %zu", ++done, rows);
+  }
+
+private:
+  size_t rows, done = 0;
+  bool shows;
+};
+
 /// Runs of one program behind each other; predictions in the rows' order.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<size_t> order(runs.size());
@@ -98,8 +118,10 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   });
   Replay replay;
   std::vector<std::optional<Prediction>> found(runs.size());
+  Progress progress(runs.size());
   for (size_t i : order) {
     const PublishedRun &run = runs[i];
+    progress.next();
     cost::Result<cost::Evaluation> evaluation = replay.evaluate(run);
     if (!evaluation) {
       ++outcome.skipped["rejected: " + evaluation.error()];
@@ -108,6 +130,7 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
     found[i] = Prediction{run.id,
                           run.source,
                           cost::stringifyStrategy(run.strategy),
+                          run.sweepKey(),
                           run.measuredSeconds,
                           evaluation->stepSeconds,
                           run.measuredMemoryBytes,
@@ -140,8 +163,9 @@ void printDetails(const std::vector<Prediction> &predictions) {
 }
 
 void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
-  std::printf("%-14s %5s %12s %7s %11s %12s %12s\n", "source", "rows",
-              "mean error", "max", "rank corr.", "memory rows", "mean error");
+  std::printf("%-14s %5s %12s %7s %11s %13s %12s %12s\n", "source", "rows",
+              "mean error", "max", "rank corr.", "best in top 3", "memory rows",
+              "mean error");
   for (const Score &score : scores) {
     if (score.source == "overall")
       continue;
@@ -152,6 +176,9 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
                   100 * score.time.max, score.rank);
     else
       std::printf("%12s %7s %11s ", "", "", "");
+    std::string found =
+        std::to_string(score.bestFound) + " of " + std::to_string(score.sweeps);
+    std::printf("%13s ", score.sweeps > 0 ? found.c_str() : "");
     if (score.memory.rows > 0)
       std::printf("%12lld %10.1f %%", static_cast<long long>(score.memory.rows),
                   100 * score.memory.mean);
@@ -178,10 +205,10 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
   };
   json["sources"] = nlohmann::ordered_json::array();
   for (const Score &score : scores) {
-    nlohmann::ordered_json one = {{"source", score.source},
-                                  {"time", errors(score.time)},
-                                  {"rank_correlation", score.rank},
-                                  {"memory", errors(score.memory)}};
+    nlohmann::ordered_json one = {
+        {"source", score.source},           {"time", errors(score.time)},
+        {"rank_correlation", score.rank},   {"sweeps", score.sweeps},
+        {"best_in_top_3", score.bestFound}, {"memory", errors(score.memory)}};
     if (score.source == "overall")
       json["overall"] = one;
     else

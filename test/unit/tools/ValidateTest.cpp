@@ -294,8 +294,8 @@ TEST(ScoreTest, RankCorrelation) {
 TEST(ScoreTest, ErrorsBySource) {
   auto row = [](const char *source, double measured, double predicted,
                 double memory = 0, double predictedMemory = 0) {
-    return Prediction{"id",   source,         "", measured, predicted,
-                      memory, predictedMemory};
+    return Prediction{"id",     source,    "",     source,
+                      measured, predicted, memory, predictedMemory};
   };
   auto scores = scoresOf({row("a", 10, 11), row("b", 1, 1, 100, 50),
                           row("a", 10, 7), row("b", 0, 3, 100, 110)});
@@ -310,10 +310,24 @@ TEST(ScoreTest, ErrorsBySource) {
   EXPECT_EQ(scores[2].time.rows, 3);
 }
 
+TEST(ScoreTest, SweepsThatFindTheBest) {
+  auto sweep = [](std::vector<double> predicted) {
+    std::vector<Prediction> runs;
+    for (size_t i = 0; i < predicted.size(); ++i)
+      runs.push_back(
+          {"id", "a", "", "s", 1.0 + static_cast<double>(i), predicted[i]});
+    return scoresOf(runs).front();
+  };
+  EXPECT_EQ(sweep({9, 1, 2}).sweeps, 0); // three are all that a user tries
+  EXPECT_EQ(sweep({3, 1, 2, 9}).sweeps, 1);
+  EXPECT_EQ(sweep({3, 1, 2, 9}).bestFound, 1);
+  EXPECT_EQ(sweep({4, 1, 2, 3}).bestFound, 0);
+}
+
 TEST(ScoreTest, PlotHasAPointForEveryTime) {
-  std::string svg = scatterPlot({{"x<1", "a", "", 0.5, 40},
-                                 {"y", "b", "", 2, 2},
-                                 {"memory", "b", "", 0, 2, 1, 1}});
+  std::string svg = scatterPlot({{"x<1", "a", "", "", 0.5, 40},
+                                 {"y", "b", "", "", 2, 2},
+                                 {"memory", "b", "", "", 0, 2, 1, 1}});
   size_t points = 0;
   for (size_t at = svg.find("<title>"); at != std::string::npos;
        at = svg.find("<title>", at + 1))
