@@ -1,9 +1,6 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
-// GEMM: seconds(k) of a fixed m x n grow as launch + (k + halfK) * slope (the
-// model's depth factor k / (k + halfK)), so two depths give both constants:
-//   slope = (t2 - t1) / (k2 - k1), halfK = t1 / slope - k1, peak = flops /
-//   slope.
+// Products: the rate at every point of a grid (GemmTable.h).
 // Streaming bandwidth and exchange: the difference of two sizes, so that the
 // call itself does not count.
 //
@@ -14,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace dpc::cost {
 
@@ -23,9 +21,7 @@ namespace {
 
 /// What is fitted.
 struct Fit {
-  double peakFlops = 0;
-  double halfK = 0;
-  double misaligned = 1;
+  GemmTable table;
   double bytesPerSecond = 0;
   double launchSeconds = 0;
   double exchangeBytesPerSecond = 0;
@@ -39,23 +35,24 @@ static Error failed(const std::string &what, double seconds) {
                " s; expected a positive time that grows with the size"};
 }
 
-static Status fitGemm(const CalibrationProbe &probe, Fit &fit) {
-  const GemmShape shallow{1, 512, 512, 64}, deep{1, 512, 512, 2048};
-  double t1 = probe.gemm(shallow, DType::F32) - fit.launchSeconds;
-  double t2 = probe.gemm(deep, DType::F32) - fit.launchSeconds;
-  if (t1 <= 0 || t2 <= t1)
-    return failed("a product of 512 x 512 x 2048", t2);
-  double slope = (t2 - t1) / double(deep.k - shallow.k);
-  fit.halfK = std::max(0.0, t1 / slope - double(shallow.k));
-  fit.peakFlops = 2.0 * double(deep.m * deep.n) / slope;
-  // A size that no vector length divides, against its aligned neighbour.
-  const GemmShape aligned{1, 512, 512, 512}, odd{1, 512, 509, 509};
-  double ta = probe.gemm(aligned, DType::F32) - fit.launchSeconds;
-  double to = probe.gemm(odd, DType::F32) - fit.launchSeconds;
-  if (ta <= 0 || to <= 0)
-    return failed("a product of 512 x 509 x 509", to);
-  double ratio = (odd.flops() / to) / (aligned.flops() / ta);
-  fit.misaligned = std::clamp(ratio, 0.05, 1.0);
+static Status measureGemms(const CalibrationProbe &probe, Fit &fit) {
+  fit.table.sizes = {32, 128, 512, 2048};
+  for (int i = 0; i < numTranspositions; ++i)
+    for (int64_t m : fit.table.sizes)
+      for (int64_t n : fit.table.sizes)
+        for (int64_t k : fit.table.sizes) {
+          auto which = static_cast<Transposition>(i);
+          GemmShape shape{1, m, n, k};
+          shape.transA = which == Transposition::Left;
+          shape.transB = which == Transposition::Right;
+          double seconds = probe.gemm(shape) - fit.launchSeconds;
+          if (seconds <= 0)
+            return failed("a product of " + std::to_string(m) + " x " +
+                              std::to_string(n) + " x " + std::to_string(k),
+                          seconds);
+          fit.table.rates[i].push_back(shape.flops() * double(probe.cores) /
+                                       seconds);
+        }
   return Status();
 }
 
@@ -83,7 +80,7 @@ static Result<Fit> fitAll(const CalibrationProbe &probe) {
                               fit.bytesPerSecond, ignored);
       !status)
     return Error{status.error()};
-  if (Status status = fitGemm(probe, fit); !status)
+  if (Status status = measureGemms(probe, fit); !status)
     return Error{status.error()};
   if (!probe.exchange)
     return fit;
@@ -93,6 +90,41 @@ static Result<Fit> fitAll(const CalibrationProbe &probe) {
       !status)
     return Error{status.error()};
   return fit;
+}
+
+static ordered_json constant(double value, const std::string &source) {
+  return {{"value", value}, {"source", source}};
+}
+
+static double peakOf(const GemmTable &table) {
+  double peak = 0;
+  for (const std::vector<double> &rates : table.rates)
+    peak = std::max(peak, *std::max_element(rates.begin(), rates.end()));
+  return peak;
+}
+
+/// The formula's constants say nothing here: the table replaces it.
+static ordered_json gemmJson(const GemmTable &table,
+                             const std::string &measured) {
+  const std::string unused = "not used: products were measured";
+  ordered_json json = {{"peak_fraction", constant(1, unused)},
+                       {"tile_m", constant(16, unused)},
+                       {"tile_n", constant(16, unused)},
+                       {"half_k", constant(0, unused)},
+                       {"align_bytes", constant(1, unused)},
+                       {"misaligned_fraction", constant(1, unused)}};
+  ordered_json rates = {
+      {"source", measured + ": every core its own product, all at once"},
+      {"sizes", table.sizes}};
+  for (int i = 0; i < numTranspositions; ++i) {
+    std::vector<double> giga;
+    for (double rate : table.rates[i])
+      giga.push_back(std::round(rate / 1e7) / 100);
+    rates[std::string(stringifyTransposition(static_cast<Transposition>(i)))] =
+        std::move(giga);
+  }
+  json["measured_gigaflops"] = std::move(rates);
+  return json;
 }
 
 Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
@@ -105,17 +137,14 @@ Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
   if (!fit)
     return Error{fit.error()};
   std::string measured = "measured on " + probe.machine;
-  auto constant = [](double value, const std::string &source) {
-    return ordered_json{{"value", value}, {"source", source}};
-  };
   constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
   double reserved = std::min(0.5, probe.memoryBytes / gibi / 16);
   ordered_json json = {
       {"version", 1},
       {"name", "cpu-local"},
       {"peak_teraflops",
-       {{"f32", constant(fit->peakFlops / 1e12,
-                         measured + ": slope of 512 x 512 x k over k")}}},
+       {{"f32", constant(peakOf(fit->table) / 1e12,
+                         measured + ": the fastest product")}}},
       {"memory_gibibytes", constant(probe.memoryBytes / gibi, measured)},
       {"memory_gigabytes_per_second",
        constant(fit->bytesPerSecond / 1e9, measured + ": 32 to 256 MiB")},
@@ -130,14 +159,7 @@ Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
     json["exchange_latency_microseconds"] =
         constant(fit->exchangeLatencySeconds * 1e6, measured + ": 4 KiB");
   }
-  json["gemm"] = {
-      {"peak_fraction", constant(1, "the peak is a measured one")},
-      {"tile_m", constant(16, "estimate: register block, rounded")},
-      {"tile_n", constant(16, "estimate: register block, rounded")},
-      {"half_k", constant(fit->halfK, measured + ": 512 x 512 x 64 and 2048")},
-      {"align_bytes", constant(32, "one AVX2 vector")},
-      {"misaligned_fraction",
-       constant(fit->misaligned, measured + ": 509 against 512")}};
+  json["gemm"] = gemmJson(fit->table, measured);
   return json.dump(2) + "\n";
 }
 

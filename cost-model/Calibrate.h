@@ -14,11 +14,14 @@
 
 namespace dpc::cost {
 
-/// How to measure this machine, one rank's threads wide. Every function returns
-/// seconds of one run (best of a few), or a value <= 0 on failure.
+/// How to measure this machine with all cores at work, as they are when ranks
+/// fill it. Every function returns seconds of one run (best of a few), or a
+/// value <= 0 on failure.
 struct CalibrationProbe {
-  std::function<double(const GemmShape &, DType)> gemm;
-  std::function<double(double bytes)> stream;   ///< Reads and writes `bytes`.
+  /// Until every core has multiplied f32 matrices of this shape, alone.
+  std::function<double(const GemmShape &)> gemm;
+  /// Until all cores together have read and written `bytes`.
+  std::function<double(double bytes)> stream;
   std::function<double()> launch;               ///< An empty kernel call.
   std::function<double(double bytes)> exchange; ///< send_recv; may be empty.
   std::string machine;    ///< For the sources: CPU name, date, compiler.

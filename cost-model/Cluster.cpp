@@ -240,6 +240,9 @@ static void scaleCores(Device &device, double factor) {
   for (double &peak : device.peakFlops)
     peak *= factor;
   device.memoryBytesPerSecond *= factor;
+  for (std::vector<double> &rates : device.gemm.measured.rates)
+    for (double &rate : rates)
+      rate *= factor;
 }
 
 /// A device that stands for the whole machine.

@@ -8,6 +8,7 @@
 #ifndef DPC_COST_MODEL_CLUSTER_H
 #define DPC_COST_MODEL_CLUSTER_H
 
+#include "cost-model/GemmTable.h"
 #include "cost-model/Result.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -40,6 +41,7 @@ struct GemmModel {
   double halfK = 0.0;        ///< k at which an SM reaches half of its rate.
   int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
   double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
+  GemmTable measured; ///< f32 products; replaces the above where there.
 };
 
 /// One accelerator (or CPU rank). Every number of a device file has a source.

@@ -63,6 +63,9 @@ double gemmEfficiency(const Device &device, DType type,
 }
 
 double gemmSeconds(const Device &device, DType type, const GemmShape &shape) {
+  const GemmTable &measured = device.gemm.measured;
+  if (type == DType::F32 && !measured.empty() && shape.flops() > 0)
+    return device.launchSeconds + shape.flops() / measured.rate(shape);
   double efficiency = gemmEfficiency(device, type, shape);
   if (efficiency <= 0)
     return 0;

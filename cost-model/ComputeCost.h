@@ -29,6 +29,8 @@ struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  /// How the operands lie in memory: [k, m] and [n, k].
+  bool transA = false, transB = false;
 
   /// Two per multiply-add.
   double flops() const;
@@ -41,7 +43,8 @@ struct GemmShape {
 double gemmEfficiency(const Device &device, DType type, const GemmShape &shape);
 
 /// Seconds of a matrix multiplication; 0 for an empty shape. The device must
-/// have a peak for `type` (see computeType).
+/// have a peak for `type` (see computeType). Where f32 products were measured
+/// (GemmTable.h): launch + flops / measured rate.
 double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 
 /// Seconds of a kernel that streams `bytes` and does `flops` scalar operations

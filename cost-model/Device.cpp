@@ -105,6 +105,42 @@ static void readPeaks(const json &entry, const std::string &where,
   fields.finish();
 }
 
+/// {"source", "sizes": [...], "nn": [...], "nt": [...], "tn": [...]}.
+static void readMeasured(const json &entry, const std::string &where,
+                         GemmTable &table, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  std::string source;
+  fields.string("source", source);
+  constexpr size_t most = 16;
+  if (const json *sizes = fields.array("sizes", "rising whole numbers"))
+    for (const json &size : *sizes) {
+      bool rises =
+          size.is_number_unsigned() && table.sizes.size() < most &&
+          size.get<int64_t>() > (table.sizes.empty() ? 0 : table.sizes.back());
+      if (!rises)
+        return errors.report(fields.path("sizes"), showJson(*sizes),
+                             "at most 16 whole numbers >= 1, rising");
+      table.sizes.push_back(size.get<int64_t>());
+    }
+  for (int i = 0; i < numTranspositions; ++i) {
+    std::string key(stringifyTransposition(static_cast<Transposition>(i)));
+    const json *rates = fields.array(key, "GFLOP/s");
+    if (!rates)
+      return;
+    if (static_cast<int64_t>(rates->size()) != table.numPoints())
+      return errors.report(fields.path(key),
+                           std::to_string(rates->size()) + " numbers",
+                           std::to_string(table.numPoints()) +
+                               ", one for every m, n and k of sizes");
+    for (const json &rate : *rates) {
+      if (!rate.is_number() || !positive.contains(rate.get<double>()))
+        return errors.report(fields.path(key), showJson(rate), positive.text);
+      table.rates[i].push_back(rate.get<double>() * giga);
+    }
+  }
+  fields.finish();
+}
+
 static void readGemm(const json &entry, const std::string &where,
                      GemmModel &gemm, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
@@ -115,6 +151,9 @@ static void readGemm(const json &entry, const std::string &where,
   reader.number("half_k", gemm.halfK, nonNegative);
   reader.integer("align_bytes", gemm.alignBytes);
   reader.number("misaligned_fraction", gemm.misalignedFraction, fraction);
+  if (const json *measured = fields.optional("measured_gigaflops"))
+    readMeasured(*measured, fields.path("measured_gigaflops"), gemm.measured,
+                 errors);
   fields.finish();
 }
 

@@ -39,6 +39,8 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   // A plain matrix on the right makes one tall product.
   bool shared = op.getB().getType().getRank() == 2;
   (shared ? shape.m : shape.batch) *= batch;
+  shape.transA = op.getTa();
+  shape.transB = op.getTb();
   return cost::gemmSeconds(device, productType(op.getA(), device), shape);
 }
 
