@@ -1,8 +1,8 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
 // Products: the rate at every point of a grid (GemmTable.h).
-// Streaming bandwidth and exchange: the difference of two sizes, so that the
-// call itself does not count.
+// Streaming and reducing: the difference of two sizes, so that the call itself
+// does not count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,13 +82,15 @@ static Result<Fit> fitAll(const CalibrationProbe &probe) {
     return Error{status.error()};
   if (Status status = measureGemms(probe, fit); !status)
     return Error{status.error()};
-  if (!probe.exchange)
+  if (!probe.allReduce)
     return fit;
-  if (Status status =
-          fitLine(probe.exchange, "an exchange between ranks", 4096, 8 * mebi,
-                  fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
+  // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
+  if (Status status = fitLine(probe.allReduce, "an all_reduce of two ranks",
+                              4096, 16 * mebi, fit.exchangeBytesPerSecond,
+                              fit.exchangeLatencySeconds);
       !status)
     return Error{status.error()};
+  fit.exchangeLatencySeconds /= 2;
   return fit;
 }
 
@@ -153,11 +155,11 @@ Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
        constant(reserved, "estimate: operating system and process")},
       {"multiprocessors", constant(double(probe.cores), measured)},
       {"launch_microseconds", constant(fit->launchSeconds * 1e6, measured)}};
-  if (probe.exchange) {
-    json["exchange_gigabytes_per_second"] =
-        constant(fit->exchangeBytesPerSecond / 1e9, measured + ": 8 MiB");
-    json["exchange_latency_microseconds"] =
-        constant(fit->exchangeLatencySeconds * 1e6, measured + ": 4 KiB");
+  if (probe.allReduce) {
+    json["exchange_gigabytes_per_second"] = constant(
+        fit->exchangeBytesPerSecond / 1e9, measured + ": all_reduce of 16 MiB");
+    json["exchange_latency_microseconds"] = constant(
+        fit->exchangeLatencySeconds * 1e6, measured + ": all_reduce of 4 KiB");
   }
   json["gemm"] = gemmJson(fit->table, measured);
   return json.dump(2) + "\n";

@@ -22,8 +22,9 @@ struct CalibrationProbe {
   std::function<double(const GemmShape &)> gemm;
   /// Until all cores together have read and written `bytes`.
   std::function<double(double bytes)> stream;
-  std::function<double()> launch;               ///< An empty kernel call.
-  std::function<double(double bytes)> exchange; ///< send_recv; may be empty.
+  std::function<double()> launch; ///< An empty kernel call.
+  /// all_reduce of two ranks with `bytes` each; may be empty.
+  std::function<double(double bytes)> allReduce;
   std::string machine;    ///< For the sources: CPU name, date, compiler.
   double memoryBytes = 0; ///< Of the machine.
   int64_t cores = 1;

@@ -1,54 +1,119 @@
 #!/usr/bin/env python3
 """Predicted against measured step time of plans for this machine's ranks.
 
-Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with that device file, and runs them in turn, several
-rounds. Of each plan the median step of its fastest round counts: other load only ever adds time. Printed: predicted and
-measured milliseconds of each plan, the mean absolute error, and which place the measured-best plan of each model and
-rank count has among the predicted.
+Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with what was measured, and runs them in turn, several
+rounds. Of each plan the median step of its fastest round counts: other load only ever adds time. Some run as MPI
+processes on two hosts (network namespaces) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
+Printed: predicted and measured milliseconds of each plan, the mean absolute error, and which place the measured-best
+plan of each group has among the predicted.
 """
 import argparse
+import contextlib
+import copy
+import json
 import os
 import statistics
 
 import e2e
+import two_hosts
 
 # Families and dims for dpc-model, with the samples of a step.
 MODELS = {
     "gpt": ("gpt --layers=4 --hidden=256 --heads=4 --seq=128 --vocab=4096", 8),
     "llama": ("llama --layers=4 --hidden=384 --heads=6 --kv-heads=2 --ffn=1024 --seq=256 --vocab=2048", 8),
 }
-# (model, ranks, strategy)
+# (model, ranks, strategy) with ranks as threads; "2x1": two hosts with one process each.
 PLANS = [
-    ("gpt", 1, "dp=1"),
-    ("gpt", 1, "dp=1,micro_batch=2"),
-    ("gpt", 1, "dp=1,recompute=full"),
-    ("gpt", 2, "dp=2"),
-    ("gpt", 2, "dp=2,zero=1"),
-    ("gpt", 2, "dp=2,zero=3"),
-    ("gpt", 2, "tp=2"),
-    ("gpt", 2, "tp=2,sp=true"),
-    ("gpt", 2, "pp=2,micro_batch=1"),
-    ("gpt", 2, "pp=2,micro_batch=2,schedule=gpipe"),
-    ("gpt", 4, "dp=4"),
-    ("gpt", 4, "dp=2,tp=2"),
-    ("gpt", 4, "dp=2,pp=2,micro_batch=1"),
-    ("gpt", 4, "tp=2,pp=2,micro_batch=2"),
-    ("llama", 1, "dp=1"),
-    ("llama", 2, "dp=2"),
-    ("llama", 2, "dp=2,zero=2"),
-    ("llama", 2, "tp=2"),
-    ("llama", 2, "pp=2,micro_batch=1"),
-    ("llama", 4, "dp=2,tp=2,zero=3"),
-    ("llama", 4, "dp=4,zero=1"),
+    ("gpt", "1", "dp=1"),
+    ("gpt", "1", "dp=1,micro_batch=2"),
+    ("gpt", "1", "dp=1,recompute=full"),
+    ("gpt", "2", "dp=2"),
+    ("gpt", "2", "dp=2,zero=1"),
+    ("gpt", "2", "dp=2,zero=3"),
+    ("gpt", "2", "tp=2"),
+    ("gpt", "2", "tp=2,sp=true"),
+    ("gpt", "2", "pp=2,micro_batch=1"),
+    ("gpt", "2", "pp=2,micro_batch=2,schedule=gpipe"),
+    ("gpt", "4", "dp=4"),
+    ("gpt", "4", "dp=2,tp=2"),
+    ("gpt", "4", "dp=2,pp=2,micro_batch=1"),
+    ("llama", "1", "dp=1"),
+    ("llama", "2", "dp=2"),
+    ("llama", "2", "dp=2,zero=2"),
+    ("llama", "2", "tp=2"),
+    ("llama", "2", "pp=2,micro_batch=1"),
+    ("llama", "4", "dp=2,tp=2,zero=3"),
+    ("llama", "4", "dp=4,zero=1"),
+    ("gpt", "2x1", "dp=2"),
+    ("gpt", "2x1", "dp=2,zero=3"),
+    ("gpt", "2x1", "tp=2"),
+    ("gpt", "2x1", "pp=2,micro_batch=1"),
+    ("gpt", "2x2", "dp=2,tp=2"),
+    ("gpt", "2x2", "tp=2,pp=2,micro_batch=2"),
 ]
 
 
+def share_of(device, ranks):
+    """The device of one of `ranks` ranks on the machine that `device` describes."""
+    part = copy.deepcopy(device)
+    scaled = [part["memory_gibibytes"], part["memory_gigabytes_per_second"], part["memory_reserved_gibibytes"],
+              *part["peak_teraflops"].values()]
+    for entry in scaled:
+        entry["value"] /= ranks
+    part["multiprocessors"]["value"] = max(1, int(part["multiprocessors"]["value"]) // ranks)
+    rates = part["gemm"]["measured_gigaflops"]
+    for key in ("nn", "nt", "tn"):
+        rates[key] = [rate / ranks for rate in rates[key]]
+    return part
+
+
+class Bench:
+    def __init__(self, out, device, gigabits):
+        self.out, self.device, self.gigabits = out, device, gigabits
+        self.clusters, self.hosts = {}, None
+
+    def start_hosts(self, stack):
+        self.hosts = stack.enter_context(two_hosts.TwoHosts(bits_per_second=int(self.gigabits * 1e9)))
+
+    def launcher(self, ranks):
+        """The words before dpc-run: none for threads."""
+        return self.hosts.mpirun(int(ranks.split("x")[1])) if "x" in ranks else []
+
+    def measure(self, name, words):
+        path = f"{self.out}/links-{name}.txt"
+        e2e.must([*words, e2e.tool("dpc-run"), f"--measure-links={path}", "--comm=mpi"])
+        return path
+
+    def cluster(self, ranks):
+        """The words that tell dpc-opt what the plan is for."""
+        if "x" not in ranks:
+            return [f"--cluster=local:{ranks}", f"--device-file={self.device}"]
+        if ranks not in self.clusters:
+            self.clusters[ranks] = self.write_cluster(ranks)
+        return [f"--cluster={self.clusters[ranks]}"]
+
+    def write_cluster(self, ranks):
+        hosts, per_host = map(int, ranks.split("x"))
+        levels = [{"name": "link", "span": "cluster", "gigabytes_per_second": self.gigabits / 8, "latency_microseconds": 50, "kind": "fat-tree"}]
+        links = [self.measure(ranks, self.hosts.mpirun(per_host))]
+        if per_host > 1:
+            levels.insert(0, {"name": "memory", "span": "node", "gigabytes_per_second": 5, "latency_microseconds": 5, "kind": "shared-memory"})
+            links.append(self.measure("host", e2e.mpirun(per_host)))
+        given, path = f"{self.out}/given-{ranks}.json", f"{self.out}/cluster-{ranks}.json"
+        device = share_of(e2e.read_json(self.device), hosts * per_host)
+        with open(given, "w") as file:
+            json.dump({"version": 1, "name": ranks, "levels": levels,
+                       "groups": [{"nodes": hosts, "devices_per_node": per_host, "device": device}]}, file)
+        e2e.must([e2e.tool("dpc-opt"), f"--calibrate={path}", f"--cluster={given}", f"--links={','.join(links)}"])
+        return path
+
+
 class Case:
-    def __init__(self, folder, model, ranks, strategy, words):
-        self.model, self.ranks, self.strategy = model, ranks, strategy
-        self.plan = os.path.join(folder, f"{model}-{ranks}-{strategy}".replace(",", "-").replace("=", ""))
-        e2e.must([e2e.tool("dpc-opt"), f"{folder}/{model}.onnx", f"--global-batch={MODELS[model][1]}", "--init=random:1",
-                  f"--cluster=local:{ranks}", f"--strategy={strategy}", "--verify=off", "-o", self.plan, *words])
+    def __init__(self, bench, model, ranks, strategy):
+        self.bench, self.model, self.ranks, self.strategy = bench, model, ranks, strategy
+        self.plan = os.path.join(bench.out, f"{model}-{ranks}-{strategy}".replace(",", "-").replace("=", ""))
+        e2e.must([e2e.tool("dpc-opt"), f"{bench.out}/{model}.onnx", f"--global-batch={MODELS[model][1]}", "--init=random:1",
+                  f"--strategy={strategy}", "--verify=off", "-o", self.plan, *bench.cluster(ranks)])
         self.predicted = e2e.read_report(self.plan)["chosen"]["predicted"]["step_seconds"]
         self.rounds = []
 
@@ -56,7 +121,8 @@ class Case:
         metrics = f"{self.plan}.jsonl"
         if os.path.exists(metrics):
             os.remove(metrics)
-        e2e.must([e2e.tool("dpc-run"), self.plan, f"--steps={steps}", f"--metrics={metrics}"])
+        words = ["--comm=mpi", "--threads=1"] if "x" in self.ranks else []
+        e2e.must([*self.bench.launcher(self.ranks), e2e.tool("dpc-run"), self.plan, f"--steps={steps}", f"--metrics={metrics}", *words])
         # The first steps page memory in.
         self.rounds.append(statistics.median([row["step_seconds"] for row in e2e.read_metrics(metrics)][2:]))
 
@@ -72,7 +138,7 @@ class Case:
 def print_table(cases):
     print(f"{'model':6} {'ranks':>5}  {'strategy':32} {'predicted':>10} {'measured':>10} {'error':>7}")
     for case in cases:
-        print(f"{case.model:6} {case.ranks:5}  {case.strategy:32} {case.predicted * 1e3:7.1f} ms {case.measured * 1e3:7.1f} ms {case.error:+7.1%}")
+        print(f"{case.model:6} {case.ranks:>5}  {case.strategy:32} {case.predicted * 1e3:7.1f} ms {case.measured * 1e3:7.1f} ms {case.error:+7.1%}")
     errors = [abs(case.error) for case in cases]
     print(f"mean absolute error {statistics.mean(errors):.1%}, largest {max(errors):.1%}, {len(cases)} plans, load {os.getloadavg()[0]:.1f}")
 
@@ -92,9 +158,10 @@ def print_places(cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="where models, plans and the device file go")
+    parser.add_argument("--out", required=True, help="where models, plans and what was measured go")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--gigabits", type=float, default=1.0, help="of the link between the hosts, per second")
     parser.add_argument("--only", default="", help="plans whose model, ranks and strategy contain this")
     parser.add_argument("--device-file", help="instead of calibrating")
     arguments = parser.parse_args()
@@ -102,13 +169,21 @@ def main():
     device = arguments.device_file or f"{arguments.out}/device.json"
     if not arguments.device_file:
         e2e.must([e2e.tool("dpc-opt"), f"--calibrate={device}"])
-    chosen = [plan for plan in PLANS if arguments.only in " ".join(map(str, plan))]
+    chosen = [plan for plan in PLANS if arguments.only in " ".join(plan)]
+    why = two_hosts.why_not()
+    if why:
+        print(f"without two hosts: {why}")
+        chosen = [plan for plan in chosen if "x" not in plan[1]]
     for model in {plan[0] for plan in chosen}:
         e2e.must([e2e.tool("dpc-model"), *MODELS[model][0].split(), "-o", f"{arguments.out}/{model}.onnx"])
-    cases = [Case(arguments.out, *plan, [f"--device-file={device}"]) for plan in chosen]
-    for _ in range(arguments.rounds):
-        for case in cases:
-            case.run(arguments.steps)
+    bench = Bench(arguments.out, device, arguments.gigabits)
+    with contextlib.ExitStack() as stack:
+        if any("x" in plan[1] for plan in chosen):
+            bench.start_hosts(stack)
+        cases = [Case(bench, *plan) for plan in chosen]
+        for _ in range(arguments.rounds):
+            for case in cases:
+                case.run(arguments.steps)
     print_table(cases)
     print_places(cases)
 

@@ -2,6 +2,8 @@
 #include "tools/dpc-opt/Calibration.h"
 
 #include "cost-model/Calibrate.h"
+#include "cost-model/LinkMeasurements.h"
+#include "runtime/comm/MeasureCollectives.h"
 #include "runtime/kernels/Matmul.h"
 
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -48,6 +51,7 @@ template <typename F> double bestOnAllCores(F work, int rounds) {
   std::barrier<> meet(cores);
   std::vector<double> seconds(rounds, 0);
   std::vector<std::thread> threads;
+  threads.reserve(cores);
   for (int core = 0; core < cores; ++core)
     threads.emplace_back([&, core] {
       rt::setMatmulThreads(1);
@@ -123,30 +127,18 @@ double launchSeconds() {
          kCalls;
 }
 
-/// One thread copies what another has just written.
-double exchangeSeconds(double bytes) {
-  std::vector<char> message(static_cast<size_t>(bytes), 1);
-  std::vector<char> received(message.size());
-  std::atomic<int> turn = 0;
-  constexpr int kRounds = 9;
-  double best = 1e30;
-  std::thread peer([&] {
-    for (int round = 0; round < kRounds; ++round) {
-      while (turn.load(std::memory_order_acquire) != 2 * round + 1)
-        std::this_thread::yield();
-      std::memcpy(received.data(), message.data(), message.size());
-      turn.store(2 * round + 2, std::memory_order_release);
-    }
-  });
-  for (int round = 0; round < kRounds; ++round) {
-    Clock::time_point start = Clock::now();
-    turn.store(2 * round + 1, std::memory_order_release);
-    while (turn.load(std::memory_order_acquire) != 2 * round + 2)
-      std::this_thread::yield();
-    best = std::min(best, secondsSince(start));
-  }
+/// Two threads reduce `bytes` each, as ranks of a plan do.
+double allReduceSeconds(double bytes) {
+  std::vector<std::unique_ptr<rt::Communicator>> comms =
+      rt::makeLocalComms(2, rt::CommOptions());
+  auto seconds = [&](int rank) {
+    auto sample = rt::measureAllReduce(*comms[rank], llround(bytes));
+    return sample ? sample->seconds : -1;
+  };
+  std::thread peer([&] { seconds(1); });
+  double measured = seconds(0);
   peer.join();
-  return best;
+  return measured;
 }
 
 std::string cpuName() {
@@ -159,12 +151,53 @@ std::string cpuName() {
 
 } // namespace
 
+static bool readText(const std::string &file, std::string &text) {
+  std::ifstream in(file, std::ios::binary);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  return in.good() || in.eof();
+}
+
+static std::string writeText(const std::string &file, const std::string &text) {
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  return out ? "" : file + ": cannot be written";
+}
+
+std::string calibrateLinks(const std::string &cluster,
+                           const std::vector<std::string> &links,
+                           const std::string &file) {
+  std::string text;
+  if (!readText(cluster, text))
+    return cluster + ": cannot be read; expected a cluster.json";
+  cost::Result<cost::Cluster> parsed = cost::parseCluster(text, cluster);
+  if (!parsed)
+    return parsed.error();
+  std::vector<cost::LinkMeasurement> measurements;
+  for (const std::string &link : links) {
+    std::string table;
+    if (!readText(link, table))
+      return "--links=" + link +
+             ": cannot be read; expected what nccl-tests or dpc-run "
+             "--measure-links wrote";
+    auto measured = cost::parseLinkMeasurement(table, link);
+    if (!measured)
+      return measured.error();
+    measurements.push_back(*measured);
+  }
+  cost::Status applied = cost::applyLinkMeasurements(*parsed, measurements);
+  if (!applied)
+    return applied.error();
+  auto result = cost::withMeasuredLevels(text, cluster, *parsed);
+  return result ? writeText(file, *result) : result.error();
+}
+
 std::string calibrateMachine(const std::string &file) {
   cost::CalibrationProbe probe;
   probe.gemm = gemmSeconds;
   probe.stream = streamSeconds;
   probe.launch = launchSeconds;
-  probe.exchange = exchangeSeconds;
+  probe.allReduce = allReduceSeconds;
   probe.machine = cpuName();
   probe.memoryBytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
@@ -172,10 +205,7 @@ std::string calibrateMachine(const std::string &file) {
   cost::Result<std::string> text = cost::calibrateDevice(probe);
   if (!text)
     return text.error();
-  std::ofstream out(file);
-  out << *text;
-  out.close();
-  return out ? "" : file + ": cannot be written";
+  return writeText(file, *text);
 }
 
 } // namespace dpc

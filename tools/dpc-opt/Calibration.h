@@ -1,9 +1,9 @@
-//===- Calibration.h - Measures this machine ---------------------*- C++
-//-*-===//
+//===- Calibration.h - Measures this machine --------------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DPC_OPT_CALIBRATION_H
 #define DPC_TOOLS_DPC_OPT_CALIBRATION_H
 
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -11,6 +11,12 @@ namespace dpc {
 /// between two threads, and writes them to `file` as a device file for
 /// `local:N`. Takes some seconds. Returns "" or a one-line error.
 std::string calibrateMachine(const std::string &file);
+
+/// Writes `cluster`, a cluster.json, to `file` with the levels that `links`
+/// measured (LinkMeasurements.h). Returns "" or a one-line error.
+std::string calibrateLinks(const std::string &cluster,
+                           const std::vector<std::string> &links,
+                           const std::string &file);
 
 } // namespace dpc
 

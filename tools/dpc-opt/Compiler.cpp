@@ -173,19 +173,25 @@ void Compiler::dump(StringRef phase, ModuleOp module) {
 // From the model to a training step
 //===----------------------------------------------------------------------===//
 
+/// Writes what was measured; returns "" or a one-line error.
+static std::string calibrate(const CompileOptions &options) {
+  return options.links.empty() ? calibrateMachine(options.calibrate)
+                               : calibrateLinks(options.cluster, options.links,
+                                                options.calibrate);
+}
+
 bool Compiler::loadCluster() {
-  std::string device = options.device;
+  std::string device = options.device, file = options.cluster;
   if (!options.calibrate.empty()) {
-    std::string error = calibrateMachine(options.calibrate);
+    std::string error = calibrate(options);
     if (!error.empty())
       return fail(error);
-    device = options.calibrate;
+    (options.links.empty() ? device : file) = options.calibrate;
   }
   if (options.cluster.empty())
     return fail("--cluster is missing: give a cluster.json, or local:N for N "
                 "ranks on this machine");
-  cost::Result<cost::Cluster> loaded =
-      cost::loadCluster(options.cluster, device);
+  cost::Result<cost::Cluster> loaded = cost::loadCluster(file, device);
   if (!loaded)
     return fail(loaded.error());
   cluster = *loaded;
@@ -580,7 +586,7 @@ int Compiler::run() {
 
 int compileModel(const CompileOptions &options) {
   if (options.model.empty()) { // only --calibrate
-    std::string error = calibrateMachine(options.calibrate);
+    std::string error = calibrate(options);
     if (!error.empty())
       llvm::errs() << "dpc-opt: error: " << error << "\n";
     else

@@ -179,8 +179,14 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
                  "Calibrated device file for local:N (see --calibrate)")
       ->group(group);
   app.add_option("--calibrate", o.calibrate,
-                 "Measure this machine and write a device file; with a MODEL, "
-                 "use it")
+                 "Measure this machine and write a device file; with --links, "
+                 "write the --cluster with measured levels; with a MODEL, use "
+                 "it")
+      ->group(group);
+  app.add_option("--links", o.links,
+                 "For --calibrate: what nccl-tests, or dpc-run "
+                 "--measure-links, wrote on the cluster")
+      ->delimiter(',')
       ->group(group);
 }
 
@@ -299,6 +305,11 @@ void finishLossScale(CompileOptions &o, const Strings &words) {
 }
 
 void finish(CompileOptions &o, const RawOptions &raw) {
+  if (!o.links.empty() && (o.calibrate.empty() || o.cluster.empty() ||
+                           o.cluster.starts_with("local:")))
+    throw CLI::ValidationError("--links needs --cluster=cluster.json, whose "
+                               "levels were measured, and --calibrate=FILE, to "
+                               "write it with what was measured");
   if (o.model.empty() && o.calibrate.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx file");
   for (const std::string &word : raw.bind) {

@@ -49,8 +49,9 @@ struct CompileOptions {
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";
   std::string dumpIrDir;
-  std::string calibrate; ///< Write a measured device file here.
-  std::string device;    ///< Device file used for local:N.
+  std::string calibrate; ///< Write a measured device file (cluster) here.
+  std::vector<std::string> links; ///< Tables of measured collectives.
+  std::string device;             ///< Device file used for local:N.
 };
 
 /// Parses argv. Nullopt when there is nothing to compile: help was printed

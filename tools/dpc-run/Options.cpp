@@ -91,17 +91,33 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("FILE");
 }
 
+static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
+  auto *links =
+      app.add_option("--measure-links", o.measureLinks,
+                     "FILE: measure all_reduce over all ranks, from 4 KiB to "
+                     "64 MiB, and run no plan; dpc-opt --links=FILE reads it")
+          ->type_name("FILE")
+          ->excludes(plan);
+  app.add_option("--ranks", o.ranks,
+                 "ranks to measure between on this machine (default 2)")
+      ->check(CLI::Range(2, 1024))
+      ->needs(links);
+}
+
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
                "  dpc-run plan/ --batches=DIR --steps=20\n"
                "  mpirun -np 4 dpc-run plan/ --comm=mpi",
                "dpc-run");
-  app.add_option("PLAN", o.plan, "plan folder")->required()->type_name("DIR");
+  auto *plan = app.add_option("PLAN", o.plan, "plan folder")->type_name("DIR");
   addDataOptions(app, o);
   addRunOptions(app, o);
   addOutputOptions(app, o);
+  addMeasureOptions(app, o, plan);
   try {
     app.parse(argc, argv);
+    if (o.plan.empty() && o.measureLinks.empty())
+      throw CLI::RequiredError("PLAN");
     if (app.count("--dump-ledger") > 0 && o.ledgers.empty())
       o.ledgers = o.plan + "/ledger";
     return true;

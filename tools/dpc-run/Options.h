@@ -18,8 +18,10 @@ struct RunOptions {
   int threads = 0;
   bool poison = false;
   bool noOverlap = false;
-  std::string offloadDir; ///< "": the plan's folder
-  std::string ledgers;    ///< folder for --dump-ledger, "" without it
+  std::string offloadDir;   ///< "": the plan's folder
+  std::string ledgers;      ///< folder for --dump-ledger, "" without it
+  std::string measureLinks; ///< file for --measure-links, "" without it
+  int ranks = 0;            ///< of --measure-links on this machine
 };
 
 /// Parses argv. Returns true to go on; else `exitCode` is what to exit with

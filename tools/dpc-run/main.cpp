@@ -9,6 +9,7 @@
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/Job.h"
+#include "tools/dpc-run/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
 
 #include <algorithm>
@@ -106,6 +107,10 @@ static int dumpLedgers(const RunOptions &options, bool speaks) {
   return 0;
 }
 
+static int finish(const Status &status) {
+  return status.ok() ? 0 : printError(status.message());
+}
+
 static int runMain(int argc, char **argv) {
   RunOptions options;
   int exitCode = 0;
@@ -130,6 +135,8 @@ static int runMain(int argc, char **argv) {
     options.threads =
         std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /
                         launch.localSize);
+  if (!options.measureLinks.empty())
+    return finish(measureLinks(options));
   return options.comm == "mpi" ? runMpi(options) : runLocal(options);
 }
 

@@ -23,7 +23,7 @@ static CalibrationProbe exactProbe() {
   };
   probe.stream = [](double bytes) { return 2e-6 + bytes / 10e9; };
   probe.launch = [] { return 2e-6; };
-  probe.exchange = [](double bytes) { return 7e-6 + bytes / 4e9; };
+  probe.allReduce = [](double bytes) { return 14e-6 + bytes / 4e9; };
   probe.machine = "a made-up machine";
   probe.memoryBytes = 16.0 * (1 << 30);
   probe.cores = 4;
@@ -80,6 +80,6 @@ TEST(Calibrate, AFailedProbeIsOneLine) {
   probe.memoryBytes = 0;
   EXPECT_FALSE(calibrateDevice(probe));
   probe = exactProbe();
-  probe.exchange = nullptr;
+  probe.allReduce = nullptr;
   EXPECT_TRUE(calibrateDevice(probe));
 }

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Measured links: dpc-run measures, dpc-opt writes a cluster.json with what was measured and plans for it."""
+import json
+import os
+import sys
+import unittest
+
+import e2e
+
+CLUSTER = {"version": 1, "name": "two ranks", "groups": [{"nodes": 1, "devices_per_node": 2, "device": "cpu-local"}],
+           "levels": [{"name": "memory", "span": "node", "gigabytes_per_second": 123, "latency_microseconds": 456, "kind": "shared-memory"}]}
+
+
+class Links(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+        self.given, self.table, self.out = (f"{self.folder}/{name}" for name in ("given.json", "links.txt", "measured.json"))
+        with open(self.given, "w") as file:
+            json.dump(CLUSTER, file)
+
+    def refuse(self, words, *mentions):
+        done = e2e.call(words)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for mention in mentions:
+            self.assertIn(mention, done.stderr)
+
+    def test_measure_then_plan(self):
+        e2e.must([e2e.tool("dpc-run"), f"--measure-links={self.table}", "--ranks=2"])
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--calibrate={self.out}", f"--cluster={self.given}",
+                  f"--links={self.table}", "--global-batch=4", "--strategy=dp=2", "--verify=off", "-o", f"{self.folder}/plan"])
+        given, measured = CLUSTER["levels"][0], e2e.read_json(self.out)["levels"][0]
+        self.assertEqual(list(measured), list(given))
+        self.assertTrue(0.01 < measured["gigabytes_per_second"] < 100, measured)
+        self.assertTrue(0 < measured["latency_microseconds"] < 456, measured)
+        same = e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={self.out}", "--global-batch=4",
+                         "--strategy=dp=2", "--verify=off", "-o", f"{self.folder}/again"])
+        self.assertIn("two ranks", same)
+        self.assertEqual(*(e2e.read_report(f"{self.folder}/{plan}")["chosen"]["predicted"] for plan in ("plan", "again")))
+
+    def test_over_mpi(self):
+        launcher = e2e.mpirun(2)
+        if not launcher:
+            self.skipTest("no mpirun on this machine")
+        e2e.must([*launcher, e2e.tool("dpc-run"), f"--measure-links={self.table}"])
+        with open(self.table) as file:
+            self.assertEqual(sum(line.startswith("#  Rank") for line in file), 2)
+
+    def test_bad_input(self):
+        opt, run = e2e.tool("dpc-opt"), e2e.tool("dpc-run")
+        words = [opt, f"--calibrate={self.out}", f"--cluster={self.given}"]
+        self.refuse(words + [f"--links={self.folder}/none"], "none", "cannot be read")
+        with open(self.table, "w") as file:
+            file.write("# Collective test starting: alltoall_perf\n")
+        self.refuse(words + [f"--links={self.table}"], "alltoall_perf", "expected all_reduce_perf")
+        self.refuse([opt, f"--calibrate={self.out}", "--cluster=local:2", f"--links={self.table}"], "--links needs --cluster=cluster.json")
+        self.refuse([opt, f"--links={self.table}"], "--links needs")
+        self.refuse([run, f"--measure-links={self.folder}/no/folder.txt", "--ranks=2"], "cannot be written")
+        self.refuse([run, "--ranks=2"], "--ranks requires --measure-links")
+        self.assertFalse(os.path.exists(self.out))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

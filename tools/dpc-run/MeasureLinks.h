@@ -1,0 +1,16 @@
+//===- MeasureLinks.h - dpc-run --measure-links -----------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_MEASURELINKS_H
+#define DPC_TOOLS_DPC_RUN_MEASURELINKS_H
+
+#include "runtime/base/Status.h"
+#include "tools/dpc-run/Options.h"
+
+namespace dpc {
+
+/// Measures all_reduce between the ranks that `options` says (threads, or the
+/// processes of mpirun); the first writes `options.measureLinks`.
+rt::Status measureLinks(const RunOptions &options);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_MEASURELINKS_H
