@@ -313,6 +313,7 @@ TEST(ScoreTest, ErrorsBySource) {
 TEST(ScoreTest, SweepsThatFindTheBest) {
   auto sweep = [](std::vector<double> predicted) {
     std::vector<Prediction> runs;
+    runs.reserve(predicted.size());
     for (size_t i = 0; i < predicted.size(); ++i)
       runs.push_back(
           {"id", "a", "", "s", 1.0 + static_cast<double>(i), predicted[i]});
