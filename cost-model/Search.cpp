@@ -15,51 +15,6 @@ namespace dpc::cost {
 
 Evaluator::~Evaluator() = default;
 
-std::optional<Objective> symbolizeObjective(std::string_view name) {
-  if (name == "throughput")
-    return Objective::Throughput;
-  if (name == "memory")
-    return Objective::Memory;
-  if (name == "latency")
-    return Objective::Latency;
-  return std::nullopt;
-}
-
-StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
-                       const std::vector<std::string_view> &available) {
-  StrategySpace space;
-  space.ranks = cluster.numDevices();
-  space.globalBatch = totals.globalBatch;
-  auto isMissing = [&](std::string_view key) {
-    return [&available, key](const std::string &value) {
-      return !isKeyAvailable(key, value, available);
-    };
-  };
-  if (isKeyAvailable("pp", "", available))
-    space.maxPp = totals.layers;
-  if (!isKeyAvailable("vpp", "", available) || !totals.training)
-    space.maxVpp = 1;
-  std::erase_if(space.schedules, [&](const std::string &schedule) {
-    return schedule != "1f1b" &&
-           (isMissing("schedule")(schedule) || !totals.training);
-  });
-  if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
-    space.maxCp = cluster.devicesPerNode();
-  space.grids = std::find(available.begin(), available.end(), "tp=grid") !=
-                available.end();
-  if (!totals.training)
-    return space;
-  if (isKeyAvailable("hybrid_shard", "", available))
-    space.nodeRanks = cluster.devicesPerNode();
-  space.zeros = {0, 1, 3};
-  space.offload = isKeyAvailable("offload", "", available);
-  space.recomputes = {"none", "selective", "full"};
-  std::erase_if(space.recomputes, [&](const std::string &recompute) {
-    return recompute != "none" && isMissing("recompute")(recompute);
-  });
-  return space;
-}
-
 namespace {
 
 /// A strategy before it is evaluated.
@@ -104,6 +59,7 @@ private:
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
   void learn(const Pending &entry, const Evaluation &truth);
   Candidate evaluate(const Strategy &strategy);
+  void take(Candidate &candidate, Evaluation evaluation) const;
   Candidate pruned(const Pending &entry, std::string why) const;
   double value(double seconds, double bytes) const {
     return options.objective == Objective::Memory ? bytes : seconds;
@@ -114,7 +70,9 @@ private:
   }
   /// The value a candidate must beat to be kept: of the `top` best that fit.
   double worstKept() const;
-  void sortAndExplain();
+  void sortAll();
+  void confirmWinner();
+  void explainAll();
   std::string explain(const Candidate &candidate) const;
   void addBaselines();
   void explainBaseline(Candidate &candidate) const;
@@ -241,12 +199,17 @@ void StrategySearch::learn(const Pending &entry, const Evaluation &truth) {
   ++off.count;
 }
 
+void StrategySearch::take(Candidate &candidate, Evaluation evaluation) const {
+  candidate.evaluation = std::move(evaluation);
+  candidate.fits =
+      candidate.evaluation.rejected.empty() && fits(candidate.evaluation);
+  candidate.method = candidate.evaluation.isFolded ? "folded" : "graph";
+}
+
 Candidate StrategySearch::evaluate(const Strategy &strategy) {
   Candidate candidate;
   candidate.strategy = strategy;
-  candidate.evaluation = evaluator.evaluate(strategy);
-  candidate.fits =
-      candidate.evaluation.rejected.empty() && fits(candidate.evaluation);
+  take(candidate, evaluator.evaluate(strategy));
   return candidate;
 }
 
@@ -353,7 +316,7 @@ std::string StrategySearch::explain(const Candidate &candidate) const {
   return text;
 }
 
-void StrategySearch::sortAndExplain() {
+void StrategySearch::sortAll() {
   std::stable_sort(result.candidates.begin(), result.candidates.end(),
                    [&](const Candidate &a, const Candidate &b) {
                      if (kindOf(a) != kindOf(b))
@@ -364,12 +327,33 @@ void StrategySearch::sortAndExplain() {
                               b.evaluation.memory.total();
                      return kindOf(a) == 0 && valueOf(a) < valueOf(b);
                    });
+}
+
+/// Evaluates the first one whole, until it is and still the first.
+void StrategySearch::confirmWinner() {
+  while (result.hasWinner()) {
+    Candidate &winner = result.candidates.front();
+    const Evaluation &evaluation = winner.evaluation;
+    if (!evaluation.isFolded || !(evaluation.isRough || options.confirmsWinner))
+      return;
+    take(winner, evaluator.evaluateWhole(winner.strategy));
+    for (Baseline &baseline : result.baselines)
+      if (baseline.candidate.strategy == winner.strategy &&
+          baseline.candidate.method == "folded")
+        baseline.candidate = winner;
+    sortAll();
+  }
+}
+
+void StrategySearch::explainAll() {
   size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
   if (result.candidates.size() > top)
     result.candidates.resize(top);
   for (size_t i = 0; i < result.candidates.size(); ++i)
     if (i > 0 || !result.candidates[i].fits)
       result.candidates[i].why = explain(result.candidates[i]);
+  for (Baseline &baseline : result.baselines)
+    explainBaseline(baseline.candidate);
 }
 
 Candidate StrategySearch::byFormula(const Strategy &strategy) const {
@@ -453,7 +437,7 @@ Candidate StrategySearch::byGraph(Candidate estimate) {
   auto same = std::find_if(result.candidates.begin(), result.candidates.end(),
                            [&](const Candidate &kept) {
                              return kept.strategy == estimate.strategy &&
-                                    kept.method == "graph";
+                                    kept.method != "formula";
                            });
   return same != result.candidates.end() ? *same : evaluate(estimate.strategy);
 }
@@ -486,12 +470,22 @@ void StrategySearch::addBaselines() {
         std::to_string(options.space.ranks) + " ranks";
     result.baselines.push_back(baseline);
   }
-  for (Baseline &baseline : result.baselines)
-    explainBaseline(baseline.candidate);
+  for (const Baseline &baseline : result.baselines) {
+    // What everybody knows is not to beat what was searched for.
+    const Candidate &candidate = baseline.candidate;
+    bool isKept =
+        std::any_of(result.candidates.begin(), result.candidates.end(),
+                    [&](const Candidate &kept) {
+                      return kept.strategy == candidate.strategy;
+                    });
+    if (!isKept && candidate.method != "formula" && candidate.fits &&
+        options.request.allows(candidate.strategy))
+      result.candidates.push_back(candidate);
+  }
 }
 
 void StrategySearch::explainBaseline(Candidate &candidate) const {
-  bool isWinner = result.hasWinner() && candidate.method == "graph" &&
+  bool isWinner = result.hasWinner() && candidate.method != "formula" &&
                   candidate.strategy == result.candidates[0].strategy;
   candidate.why.clear();
   if (isWinner)
@@ -508,7 +502,7 @@ std::string StrategySearch::bindingConstraint() const {
   const Evaluation &winner = result.candidates.front().evaluation;
   // A faster candidate that does not fit: memory decides.
   auto isFasterButTooLarge = [&](const Candidate &candidate) {
-    return kindOf(candidate) == 1 && candidate.method == "graph" &&
+    return kindOf(candidate) == 1 && candidate.method != "formula" &&
            candidate.evaluation.stepSeconds < winner.stepSeconds;
   };
   for (const Candidate &candidate : result.candidates)
@@ -545,8 +539,10 @@ SearchResult StrategySearch::run() {
   result.memoryLimitBytes = cluster.usableBytes();
   evaluateAll(boundAll(options.request));
   offload();
-  sortAndExplain();
   addBaselines();
+  sortAll();
+  confirmWinner();
+  explainAll();
   result.bindingConstraint = bindingConstraint();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)

@@ -45,6 +45,10 @@ struct Evaluation {
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
   double flops = 0;                  ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
+  /// Extrapolated from a few layers; else all of the program was compiled.
+  bool isFolded = false;
+  /// Folded, and a few per cent off perhaps: not to be chosen unseen.
+  bool isRough = false;
 };
 
 /// Values that the true evaluation cannot be below.
@@ -78,6 +82,10 @@ public:
   /// Admissible and cheap.
   virtual Bounds bound(const Strategy &strategy) = 0;
   virtual Evaluation evaluate(const Strategy &strategy) = 0;
+  /// As exact as can be, whatever it takes.
+  virtual Evaluation evaluateWhole(const Strategy &strategy) {
+    return evaluate(strategy);
+  }
 };
 
 enum class Objective { Throughput, Memory, Latency };
@@ -88,7 +96,8 @@ struct Candidate {
   Strategy strategy;
   Evaluation evaluation;
   bool fits = false;
-  /// "formula" for estimates that were not made over the IR, else "graph".
+  /// "formula" for estimates that were not made over the IR, "folded" for those
+  /// made over a few of the layers, else "graph".
   std::string method = "graph";
   /// Empty for the winner; else one line: why it is not chosen.
   std::string why;
@@ -112,6 +121,9 @@ struct SearchOptions {
   /// first; past it candidates are only bounded, and the winner is the best of
   /// those evaluated. Baselines are not counted.
   int64_t maxEvaluations = INT64_MAX;
+  /// The winner is evaluated whole even if folding is exact enough: a plan
+  /// follows.
+  bool confirmsWinner = false;
 };
 
 struct SearchResult {

@@ -123,4 +123,22 @@ Status checkCombination(const StrategyRequest &request) {
   return Status();
 }
 
+bool StrategyRequest::allows(const Strategy &strategy) const {
+  auto agrees = [](const auto &wanted, const auto &value) {
+    return !wanted || *wanted == value;
+  };
+  return agrees(dp, strategy.dp) && agrees(tp, strategy.tp) &&
+         (tpGrid.empty() || tpGrid == strategy.tpGrid) &&
+         agrees(pp, strategy.pp) && agrees(vpp, strategy.vpp) &&
+         agrees(cp, strategy.cp) && agrees(cpKind, strategy.cpKind) &&
+         agrees(ep, strategy.ep) && agrees(sp, strategy.sp) &&
+         agrees(zero, strategy.zero) &&
+         agrees(hybridShard, strategy.hybridShard) &&
+         agrees(schedule, strategy.schedule) &&
+         agrees(recompute, strategy.recompute) &&
+         agrees(microBatch, strategy.microBatch) &&
+         agrees(offload, strategy.offload) &&
+         agrees(offloadTo, strategy.offloadTo);
+}
+
 } // namespace dpc::cost

@@ -75,6 +75,8 @@ struct StrategyRequest {
 
   /// True when all degrees that make ranks are fixed, and sp.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
+  /// Whether `strategy` has all values that are fixed.
+  bool allows(const Strategy &strategy) const;
 };
 
 /// Keys whose values this build can execute: "pp" for all values of pp,

@@ -234,7 +234,7 @@ struct BucketCollectivesPass
         continue;
       Block &block = func.getBody().front();
       Bucketer(block, bucketBytes).run();
-      Reorder(block, gatherAhead(block, bucketBytes)).run();
+      Reorder(block, gatherAhead(block, bucketBytes, depth)).run();
     }
   }
 };

@@ -127,7 +127,11 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"mode", "mode", "std::string", "\"\"",
-                        "none, selective or full; by default what the function says.">];
+                        "none, selective or full; by default what the function says.">,
+                 Option<"depth", "depth", "double", "1",
+                        "The program stands for one so many times as deep.">,
+                 Option<"alive", "alive", "int64_t", "0",
+                        "Micro-batches alive at once; 0: as the schedule has them.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
@@ -159,7 +163,9 @@ def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
-                        "Close a bucket at this many bytes.">];
+                        "Close a bucket at this many bytes.">,
+                 Option<"depth", "depth", "double", "1",
+                        "The program stands for one so many times as deep, whose phases gather as many times as much.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

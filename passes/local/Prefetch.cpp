@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace dpc {
@@ -84,7 +86,7 @@ namespace {
 class Phase {
 public:
   void add(Operation *gather) { gathers.push_back(gather); }
-  void merge(int64_t bucketBytes);
+  void merge(int64_t bucketBytes, double depth);
   /// After `merge` of all phases: `first` is the first op of this one.
   void place(Operation *first, Anchors &anchors) const;
 
@@ -98,11 +100,12 @@ private:
 
 } // namespace
 
-void Phase::merge(int64_t bucketBytes) {
+void Phase::merge(int64_t bucketBytes, double depth) {
   int64_t total = 0;
   for (Operation *gather : gathers)
     total += bucketedBytes(gather);
   constexpr int64_t kParts = 16;
+  total = std::llround(total * depth);
   limit = std::min(bucketBytes, ceilDiv(total, kParts));
   SmallVector<Operation *> members;
   int64_t bytes = 0, largest = 0;
@@ -158,7 +161,7 @@ void Phase::place(Operation *first, Anchors &anchors) const {
   }
 }
 
-Anchors gatherAhead(Block &block, int64_t bucketBytes) {
+Anchors gatherAhead(Block &block, int64_t bucketBytes, double depth) {
   using Key = std::tuple<Attribute, Attribute, Attribute, Attribute>;
   llvm::MapVector<Key, Phase> phases;
   for (Operation &op : block.without_terminator()) {
@@ -168,7 +171,7 @@ Anchors gatherAhead(Block &block, int64_t bucketBytes) {
           &op);
   }
   for (auto &[key, phase] : phases)
-    phase.merge(bucketBytes);
+    phase.merge(bucketBytes, depth);
   llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> firstOf;
   for (Operation &op : block.without_terminator())
     if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is

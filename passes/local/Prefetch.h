@@ -33,7 +33,7 @@ bool isGatheredAhead(mlir::Operation *op);
 
 /// Merges such gathers into buckets; returns where these, and what makes their
 /// operands, are to go.
-Anchors gatherAhead(mlir::Block &block, int64_t bucketBytes);
+Anchors gatherAhead(mlir::Block &block, int64_t bucketBytes, double depth = 1);
 
 /// Replaces collectives of one kind, axes and phase by one op at the place of
 /// the last, which it returns. Readers of the others are left before it.

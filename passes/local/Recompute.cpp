@@ -170,8 +170,9 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();
-    DenseSet<Value> kept =
-        kind == "full" ? keepForFull(forward, func) : keepForSelective(forward);
+    DenseSet<Value> kept = kind == "full"
+                               ? keepForFull(forward, func, depth, alive)
+                               : keepForSelective(forward);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func);
     return success();

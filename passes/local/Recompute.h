@@ -67,9 +67,11 @@ private:
 /// null when there is none.
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
-/// What `full` and `selective` keep besides `forward.fixed`: roots.
+/// What `full` and `selective` keep besides `forward.fixed`: roots. `depth` and
+/// `alive` are dpc-recompute's.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
-                                        mlir::func::FuncOp func);
+                                        mlir::func::FuncOp func, double depth,
+                                        int64_t alive);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward);
 
 } // namespace dpc

@@ -23,7 +23,8 @@ namespace {
 /// Finds the cuts of one run that take the least memory.
 class BlockCuts {
 public:
-  BlockCuts(const Run &run, int64_t alive)
+  /// `alive`: how many times what crosses cuts is there.
+  BlockCuts(const Run &run, double alive)
       : run(run), size(run.ops.size()), alive(alive) {}
 
   /// Positions of cuts, rising, without the run's begin and end.
@@ -39,7 +40,7 @@ private:
 
   const Run &run;
   size_t size;
-  int64_t alive;
+  double alive;
   /// Where a cut may be, with the run's begin and end.
   SmallVector<size_t> positions;
 };
@@ -114,12 +115,12 @@ SmallVector<size_t> BlockCuts::find() {
   for (const Made &made : run.values)
     limit += made.bytes;
   std::optional<Layout> found;
-  int64_t least = 0;
+  double least = 0;
   for (int step = 0; step < 32; ++step, limit -= limit / 5) {
     std::optional<Layout> layout = best(limit);
     if (!layout)
       break;
-    int64_t bytes = alive * layout->crossing + layout->largest;
+    double bytes = alive * layout->crossing + layout->largest;
     if (!found || bytes < least) {
       least = bytes;
       found = std::move(layout);
@@ -137,12 +138,13 @@ static int64_t aliveIn(const Run &run,
                            cost::mostAlive(table, chunk ? chunk.getInt() : 0));
 }
 
-DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward,
-                                 func::FuncOp func) {
+DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
+                                 double depth, int64_t alive) {
   DenseSet<Value> kept;
   std::vector<cost::ScheduleStep> table = tableOf(func);
   for (const Run &run : forward.runs) {
-    SmallVector<size_t> cuts = BlockCuts(run, aliveIn(run, table)).find();
+    double times = depth * (alive > 0 ? alive : aliveIn(run, table));
+    SmallVector<size_t> cuts = BlockCuts(run, times).find();
     bool lastRun = &run == &forward.runs.back();
     size_t lastBlock = cuts.empty() ? 0 : cuts.back();
     for (const Made &made : run.values) {

@@ -4,33 +4,40 @@
 #define DPC_PASSES_SEARCH_EVALUATOR_H
 
 #include "cost-model/Search.h"
-#include "passes/search/Pipeline.h"
+#include "passes/search/Fold.h"
+#include "passes/search/Totals.h"
 
 namespace dpc {
 
 /// Evaluates a strategy by compiling the program for it down to the local
-/// altitude and estimating that (StepEstimate.h).
+/// altitude and estimating that (StepEstimate.h), or a few layers of it where
+/// there are many (Fold.h).
 class ProgramEvaluator : public cost::Evaluator {
 public:
   /// `program` holds @train_step or @forward and must outlive the evaluator.
-  /// `common` as for degreesOf.
+  /// All of it is compiled. `common` as for degreesOf.
   ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
                    const ShardDegrees &common = {});
+  /// Folds layers where there are enough. `family` can make the whole program,
+  /// and outlives the evaluator.
+  ProgramEvaluator(ProgramFamily &family, const cost::Cluster &cluster,
+                   const ShardDegrees &common = {});
 
-  cost::ModelTotals totals() override { return sums; }
+  cost::ModelTotals totals() override { return totalsOfProgram.sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
   cost::Evaluation evaluate(const cost::Strategy &strategy) override;
+  /// Without folding.
+  cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
 
 private:
+  ProgramFamily *family = nullptr; ///< Or a program:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
   ShardDegrees common; ///< What no strategy says.
-  cost::ModelTotals sums;
-  bool hasCopies = false;    ///< The model computes with copies of parameters.
-  double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.
+  ProgramTotals totalsOfProgram;
+  std::unique_ptr<Folder> folder; ///< Where layers are folded.
 
-  void sumUp(mlir::func::FuncOp func);
-  void sumUpArguments(mlir::func::FuncOp func);
+  cost::Evaluation evaluateWhole(const ShardDegrees &degrees);
 };
 
 } // namespace dpc

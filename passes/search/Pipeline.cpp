@@ -46,10 +46,11 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
     text += "dpc-split-stages{schedule=" +
             std::string(cost::stringifyScheduleKind(degrees.schedule)) +
             " chunks=" + std::to_string(degrees.vpp) + "},";
-  return text +
-         "dpc-expand-attention,canonicalize,cse,dpc-recompute,"
-         "dpc-bucket-collectives{bucket-bytes=" +
-         std::to_string(degrees.bucketBytes) + "}";
+  std::string depth = " depth=" + std::to_string(degrees.depth);
+  return text + "dpc-expand-attention,canonicalize,cse,dpc-recompute{alive=" +
+         std::to_string(degrees.alive) + depth +
+         "},dpc-bucket-collectives{bucket-bytes=" +
+         std::to_string(degrees.bucketBytes) + depth + "}";
 }
 
 /// Once it is known which collectives there are.

@@ -1,4 +1,5 @@
-//===- PipelineTime.cpp - A step of several stages ------------------------===//
+#include "passes/search/PipelineParts.h"
+
 #include "cost-model/Schedule.h"
 #include "passes/local/ScheduleTable.h"
 #include "passes/search/StepQueues.h"
@@ -7,53 +8,169 @@ using namespace mlir;
 using namespace dpc;
 using cost::SchedulePhase;
 
+//===----------------------------------------------------------------------===//
+// Stages alone
+//===----------------------------------------------------------------------===//
+
 namespace {
 
-/// One end of a message: where in its stage it is sent or needed.
-struct MessageEnd {
-  Operation *op = nullptr;
-  int64_t stage = 0;
-  StepPhase phase = StepPhase::forward;
-  int64_t chunk = 0;
-  double at = 0; ///< Since the start of the phase.
-};
-
-/// What a rank stage does, phase by phase.
-struct Stage {
-  explicit Stage(StepQueues queues) : queues(std::move(queues)) {}
-  StepQueues queues;
-  double setup = 0, update = 0;
-  /// In update, when the first op that waits for other stages begins; or all of
-  /// update.
-  double updateAlone = 0;
-  /// By chunk.
-  std::vector<cost::PhaseSeconds> chunks;
-};
-
-/// See StepEstimate.h.
-class Pipeline {
+/// Runs the phases of all stages, one after the other.
+class Measurement {
 public:
-  Pipeline(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster)
+  Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster)
       : steps(steps), cluster(cluster) {}
-  cost::Result<StepTime> run();
+  PipelineParts run();
 
 private:
   ArrayRef<func::FuncOp> steps;
   const cost::Cluster &cluster;
-  std::vector<Stage> stages;
-  std::vector<std::vector<cost::ScheduleStep>> tables;
-  DenseMap<int64_t, MessageEnd> sent, received; ///< By tag.
-  DenseMap<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
+  PipelineParts parts;
+  struct Sent {
+    MessageEnd end;
+    double bytes = 0;
+  };
+  DenseMap<int64_t, Sent> sent; ///< By tag.
+  DenseMap<int64_t, MessageEnd> received;
 
-  int64_t numStages() const { return steps.size(); }
+  void runStage(int64_t index);
+  void runPhase(int64_t index, StepQueues &queues, ArrayRef<Operation *> ops);
+  void pairMessages();
+};
+
+} // namespace
+
+/// Whether `op` waits for other stages.
+static bool meetsOtherStages(Operation *op) {
+  if (isa<RecvOp>(op))
+    return true;
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  return axes && isCommunication(op) &&
+         llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr name) {
+           return name.getValue() == kPipelineAxis;
+         });
+}
+
+double &StageParts::secondsOf(StepPhase phase, int64_t chunk) {
+  if (phase == StepPhase::setup)
+    return setup;
+  if (phase == StepPhase::update)
+    return update;
+  if (chunk >= static_cast<int64_t>(chunks.size()))
+    chunks.resize(chunk + 1);
+  cost::PhaseSeconds &seconds = chunks[chunk];
+  return phase == StepPhase::forward    ? seconds.forward
+         : phase == StepPhase::backward ? seconds.backward
+                                        : seconds.weight;
+}
+
+/// Runs the ops of one phase of one chunk from time 0.
+void Measurement::runPhase(int64_t index, StepQueues &queues,
+                           ArrayRef<Operation *> ops) {
+  StageParts &stage = parts.stages[index];
+  StepPhase phase = phaseOf(ops.front());
+  int64_t chunk = chunkOf(ops.front());
+  double times = isInLoop(phase) ? parts.microBatches : 1;
+  double alone = -1;
+  for (Operation *op : ops) {
+    if (alone < 0 && meetsOtherStages(op))
+      alone = queues.end();
+    MessageEnd end{index, phase, chunk, queues.computeEnd()};
+    if (auto send = dyn_cast<SendOp>(op)) {
+      end.at = queues.end();
+      auto type = cast<RankedTensorType>(send.getValue().getType());
+      sent[send.getTag()] = {end, static_cast<double>(sizeInBytes(type))};
+    } else if (auto recv = dyn_cast<RecvOp>(op)) {
+      received[recv.getTag()] = end;
+    }
+    queues.run(op, times);
+  }
+  bool isLast = phase == StepPhase::setup || phase == StepPhase::update;
+  stage.secondsOf(phase, chunk) = isLast ? queues.end() : queues.computeEnd();
+  if (phase == StepPhase::update)
+    stage.updateAlone = alone < 0 ? stage.update : alone;
+  queues.rebase();
+}
+
+void Measurement::runStage(int64_t index) {
+  StepQueues queues(steps[index], cluster);
+  SmallVector<Operation *> phase;
+  std::pair<StepPhase, int64_t> current;
+  auto runOf = [](Operation *op) {
+    return std::pair(phaseOf(op), chunkOf(op));
+  };
+  for (Operation *op : opsInOrder(steps[index])) {
+    if (!phase.empty() && runOf(op) != current) {
+      runPhase(index, queues, phase);
+      phase.clear();
+    }
+    current = runOf(op);
+    phase.push_back(op);
+  }
+  if (!phase.empty())
+    runPhase(index, queues, phase);
+  StageParts &stage = parts.stages[index];
+  stage.computeSeconds = queues.computeSeconds;
+  stage.transferSeconds = queues.transferSeconds;
+  stage.bytesPerLevel = queues.bytesPerLevel;
+}
+
+void Measurement::pairMessages() {
+  SmallVector<int64_t> tags(llvm::make_first_range(sent));
+  llvm::sort(tags);
+  for (int64_t tag : tags) // a broken pair is dpc-verify-local's to report
+    if (auto to = received.find(tag); to != received.end())
+      parts.messages.push_back({sent[tag].end, to->second, sent[tag].bytes});
+}
+
+PipelineParts Measurement::run() {
+  parts.stages.resize(steps.size());
+  parts.microBatches = microBatchesOf(steps.front());
+  parts.ranksPerStage = 1; // pp is the outermost axis
+  auto mesh = func::FuncOp(steps.front())->getAttrOfType<MeshAttr>(attr::kMesh);
+  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
+    if (name.getValue() != kMicroBatchAxis && name.getValue() != kPipelineAxis)
+      parts.ranksPerStage *= size;
+  for (int64_t i = 0, e = steps.size(); i < e; ++i)
+    runStage(i);
+  pairMessages();
+  return std::move(parts);
+}
+
+PipelineParts dpc::measurePipeline(ArrayRef<func::FuncOp> steps,
+                                   const cost::Cluster &cluster) {
+  return Measurement(steps, cluster).run();
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// See StepEstimate.h.
+class Pipeline {
+public:
+  Pipeline(PipelineParts parts, const ScheduleTables &tables,
+           const cost::Cluster &cluster)
+      : stages(std::move(parts.stages)), messages(std::move(parts.messages)),
+        ranksPerStage(parts.ranksPerStage), microBatches(parts.microBatches),
+        tables(tables), cluster(cluster) {}
+  cost::Result<StepTime> run();
+
+private:
+  std::vector<StageParts> stages;
+  std::vector<StageMessage> messages;
+  int64_t ranksPerStage, microBatches;
+  const ScheduleTables &tables;
+  const cost::Cluster &cluster;
+  std::map<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
+
+  int64_t numStages() const { return stages.size(); }
   int64_t virtualStage(const MessageEnd &end) const {
     return end.chunk * numStages() + end.stage;
   }
-  void runStage(int64_t index);
-  void runPhase(int64_t index, ArrayRef<Operation *> ops);
-  double &secondsOf(int64_t index, StepPhase phase, int64_t chunk);
   const cost::GroupPlacement &pairOf(int64_t from, int64_t to);
-  double messageSeconds(const MessageEnd &from, const MessageEnd &to);
+  double messageSeconds(const StageMessage &message);
   cost::ScheduleCosts scheduleCosts();
   double updateEnd(const cost::ScheduleTimeline &timeline) const;
   StepTime sumUp(const cost::ScheduleTimeline &timeline);
@@ -68,93 +185,15 @@ static SchedulePhase schedulePhase(StepPhase phase) {
                                         : SchedulePhase::Weight;
 }
 
-/// Whether `op` waits for other stages.
-static bool meetsOtherStages(Operation *op) {
-  if (isa<RecvOp>(op))
-    return true;
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  return axes && isCommunication(op) &&
-         llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr name) {
-           return name.getValue() == kPipelineAxis;
-         });
-}
-
-double &Pipeline::secondsOf(int64_t index, StepPhase phase, int64_t chunk) {
-  Stage &stage = stages[index];
-  if (phase == StepPhase::setup)
-    return stage.setup;
-  if (phase == StepPhase::update)
-    return stage.update;
-  if (chunk >= static_cast<int64_t>(stage.chunks.size()))
-    stage.chunks.resize(chunk + 1);
-  cost::PhaseSeconds &seconds = stage.chunks[chunk];
-  return phase == StepPhase::forward    ? seconds.forward
-         : phase == StepPhase::backward ? seconds.backward
-                                        : seconds.weight;
-}
-
-/// Runs the ops of one phase of one chunk from time 0.
-void Pipeline::runPhase(int64_t index, ArrayRef<Operation *> ops) {
-  Stage &stage = stages[index];
-  StepQueues &queues = stage.queues;
-  StepPhase phase = phaseOf(ops.front());
-  int64_t chunk = chunkOf(ops.front());
-  double times = isInLoop(phase) ? microBatchesOf(steps[index]) : 1;
-  double alone = -1;
-  for (Operation *op : ops) {
-    if (alone < 0 && meetsOtherStages(op))
-      alone = queues.end();
-    MessageEnd end{op, index, phase, chunk, queues.computeEnd()};
-    if (auto send = dyn_cast<SendOp>(op)) {
-      end.at = queues.end();
-      sent[send.getTag()] = end;
-    } else if (auto recv = dyn_cast<RecvOp>(op)) {
-      received[recv.getTag()] = end;
-    }
-    queues.run(op, times);
-  }
-  bool isLast = phase == StepPhase::setup || phase == StepPhase::update;
-  secondsOf(index, phase, chunk) = isLast ? queues.end() : queues.computeEnd();
-  if (phase == StepPhase::update)
-    stage.updateAlone = alone < 0 ? stage.update : alone;
-  queues.rebase();
-}
-
-void Pipeline::runStage(int64_t index) {
-  stages.emplace_back(StepQueues(steps[index], cluster));
-  SmallVector<Operation *> phase;
-  auto isSame = [&](Operation *op) {
-    return phaseOf(op) == phaseOf(phase.front()) &&
-           chunkOf(op) == chunkOf(phase.front());
-  };
-  for (Operation *op : opsInOrder(steps[index])) {
-    if (!phase.empty() && !isSame(op)) {
-      runPhase(index, phase);
-      phase.clear();
-    }
-    phase.push_back(op);
-  }
-  if (!phase.empty())
-    runPhase(index, phase);
-  tables.push_back(scheduleOf(steps[index]));
-  for (const cost::ScheduleStep &entry : tables.back())
-    secondsOf(index, StepPhase::forward, entry.chunk);
-}
-
 /// The worst link between a rank of one stage and its peer in another.
 const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
     return it->second;
-  MeshAttr mesh = stages[from].queues.meshOfStep();
-  int64_t ranks = 1; // of one stage: pp is the outermost axis
-  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
-    if (name.getValue() != kMicroBatchAxis && name.getValue() != kPipelineAxis)
-      ranks *= size;
   double slowest = -1;
-  for (int64_t r = 0; r < ranks; ++r) {
-    cost::GroupPlacement pair =
-        cost::placePair(cluster, from * ranks + r, to * ranks + r);
+  for (int64_t r = 0; r < ranksPerStage; ++r) {
+    cost::GroupPlacement pair = cost::placePair(
+        cluster, from * ranksPerStage + r, to * ranksPerStage + r);
     constexpr double kProbeBytes = 1 << 20;
     double seconds = cost::estimateCollective(
                          cluster, cost::Collective::SendRecv, kProbeBytes, pair)
@@ -168,38 +207,38 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
 }
 
 /// Seconds on the wire; counts the bytes for the sender.
-double Pipeline::messageSeconds(const MessageEnd &from, const MessageEnd &to) {
-  Value value = cast<SendOp>(from.op).getValue();
+double Pipeline::messageSeconds(const StageMessage &message) {
+  const MessageEnd &from = message.from;
   cost::CollectiveEstimate estimate = cost::estimateCollective(
-      cluster, cost::Collective::SendRecv,
-      sizeInBytes(cast<RankedTensorType>(value.getType())),
-      pairOf(from.stage, to.stage));
-  double times = isInLoop(from.phase) ? microBatchesOf(steps[from.stage]) : 1;
-  stages[from.stage].queues.addBytes(estimate, times);
+      cluster, cost::Collective::SendRecv, message.bytes,
+      pairOf(from.stage, message.to.stage));
+  double times = isInLoop(from.phase) ? microBatches : 1;
+  for (auto [total, bytes] :
+       llvm::zip(stages[from.stage].bytesPerLevel, estimate.bytesPerLevel))
+    total += bytes * times;
   return estimate.seconds;
 }
 
 cost::ScheduleCosts Pipeline::scheduleCosts() {
   size_t chunks = 1;
-  for (const Stage &stage : stages)
+  for (const StageParts &stage : stages)
     chunks = std::max(chunks, stage.chunks.size());
+  for (const std::vector<cost::ScheduleStep> &table : tables)
+    for (const cost::ScheduleStep &entry : table)
+      chunks = std::max<size_t>(chunks, entry.chunk + 1);
   cost::ScheduleCosts costs;
   for (size_t chunk = 0; chunk < chunks; ++chunk)
-    for (Stage &stage : stages) {
+    for (StageParts &stage : stages) {
       stage.chunks.resize(chunks);
       costs.virtualStages.push_back(stage.chunks[chunk]);
     }
-  for (const Stage &stage : stages)
+  for (const StageParts &stage : stages)
     costs.firstStarts.push_back(stage.setup);
-  SmallVector<int64_t> tags(llvm::make_first_range(sent));
-  llvm::sort(tags);
-  for (int64_t tag : tags) {
-    if (!received.contains(tag))
-      continue; // a broken pair is dpc-verify-local's to report
-    const MessageEnd &from = sent[tag], &to = received[tag];
-    double wire = messageSeconds(from, to);
+  for (const StageMessage &message : messages) {
+    const MessageEnd &from = message.from, &to = message.to;
+    double wire = messageSeconds(message);
     if (isInLoop(from.phase) && isInLoop(to.phase)) {
-      double all = secondsOf(from.stage, from.phase, from.chunk);
+      double all = stages[from.stage].secondsOf(from.phase, from.chunk);
       costs.transfers.push_back({schedulePhase(from.phase), virtualStage(from),
                                  schedulePhase(to.phase), virtualStage(to),
                                  from.at - all + wire - to.at});
@@ -241,16 +280,16 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
     time.idleSeconds = std::max(0.0, timeline.makespan - stage.setup -
                                          timeline.busySeconds[i]);
     idleOfAll += time.idleSeconds;
-    double compute = stage.queues.computeSeconds;
+    double compute = stage.computeSeconds;
     result.transferSeconds =
-        std::max(result.transferSeconds, stage.queues.transferSeconds);
+        std::max(result.transferSeconds, stage.transferSeconds);
     if (compute > result.computeSeconds) {
       result.computeSeconds = compute;
       result.exposedCommunicationSeconds =
           std::max(0.0, result.seconds - compute - time.idleSeconds);
     }
     for (auto [most, bytes] :
-         llvm::zip(result.bytesPerLevel, stage.queues.bytesPerLevel))
+         llvm::zip(result.bytesPerLevel, stage.bytesPerLevel))
       most = std::max(most, bytes);
     result.stages.push_back(time);
   }
@@ -260,9 +299,6 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
 }
 
 cost::Result<StepTime> Pipeline::run() {
-  stages.reserve(steps.size());
-  for (int64_t i = 0; i < numStages(); ++i)
-    runStage(i);
   cost::ScheduleCosts costs = scheduleCosts();
   cost::Result<cost::ScheduleTimeline> timeline =
       cost::simulateSchedule(tables, costs);
@@ -282,7 +318,16 @@ std::vector<cost::ScheduleStep> dpc::scheduleOf(func::FuncOp step) {
   return table;
 }
 
+cost::Result<StepTime> dpc::runPipeline(PipelineParts parts,
+                                        const ScheduleTables &tables,
+                                        const cost::Cluster &cluster) {
+  return Pipeline(std::move(parts), tables, cluster).run();
+}
+
 cost::Result<StepTime> dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
                                              const cost::Cluster &cluster) {
-  return Pipeline(steps, cluster).run();
+  ScheduleTables tables;
+  for (func::FuncOp step : steps)
+    tables.push_back(scheduleOf(step));
+  return runPipeline(measurePipeline(steps, cluster), tables, cluster);
 }

@@ -45,11 +45,18 @@
 #include "cost-model/Cluster.h"
 #include "cost-model/Memory.h"
 #include "cost-model/Schedule.h"
+#include "cost-model/Search.h"
 #include "ir/Sharding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <set>
+
 namespace dpc {
+
+/// Phases of @step in the order in which they run.
+enum class StepPhase { setup, forward, backward, weight, update };
+StepPhase phaseOf(mlir::Operation *op);
 
 /// Predicted time of a rank stage: its phases for one micro-batch, all chunks.
 struct StageTime {
@@ -73,6 +80,9 @@ struct StepTime {
   std::vector<StageTime> stages; ///< Of a pipeline.
 };
 
+/// Copies what is predicted of time.
+void setTime(cost::Evaluation &evaluation, const StepTime &time);
+
 /// Simulates the step functions of all stages on `cluster`. An error where the
 /// stages would wait for each other for ever.
 cost::Result<StepTime> estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
@@ -86,15 +96,32 @@ estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
 /// The peak of live bytes of one rank that runs `step`, in the device's memory.
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step);
 
+/// Live bytes of a step function of one chunk over its ops.
+struct MemoryProfile {
+  struct Moment {
+    StepPhase phase = StepPhase::forward;
+    /// Equal for ops of one kind: to find the places where two profiles agree.
+    size_t kind = 0;
+    cost::MemoryBreakdown bytes; ///< Without the frame.
+  };
+  std::vector<Moment> moments; ///< Of ops that do not communicate.
+  /// One micro-batch's slot of the frame, and the phases that touch it; nothing
+  /// where one micro-batch follows the other.
+  cost::MemoryBreakdown slot;
+  std::set<StepPhase> framePhases;
+};
+MemoryProfile profileMemory(mlir::func::FuncOp step, bool hasFrame);
+
+/// Slots of a frame that `phases` of `chunk` touch: micro-batches alive between
+/// the first of them and the last.
+int64_t countSlots(const std::vector<cost::ScheduleStep> &table, int64_t chunk,
+                   const std::set<StepPhase> &phases);
+
 /// What a rank that runs `step` keeps outside of it.
 struct OffloadedBytes {
   int64_t host = 0, disk = 0;
 };
 OffloadedBytes offloadedBytes(mlir::func::FuncOp step);
-
-/// Phases of @step in the order in which they run.
-enum class StepPhase { setup, forward, backward, weight, update };
-StepPhase phaseOf(mlir::Operation *op);
 
 /// True for phases that run once per micro-batch.
 bool isInLoop(StepPhase phase);

@@ -49,9 +49,12 @@ class StepMemory {
 public:
   explicit StepMemory(func::FuncOp step) : live(step) {}
   cost::MemoryPeak run();
+  MemoryProfile profile(bool hasFrame);
 
 private:
   void findFrames();
+  void countAllSlots();
+  void placeFrames();
   std::vector<cost::Buffer> lifetimes() const;
   int64_t endOfHold(const Liveness::Hold &hold) const;
   std::optional<Run> onlyRun(int64_t id, const cost::Buffer &life) const;
@@ -108,20 +111,29 @@ bool Slot::place(const cost::Buffer &life) {
   return true;
 }
 
+static StepPhase stepPhase(cost::SchedulePhase phase) {
+  return phase == cost::SchedulePhase::Forward    ? StepPhase::forward
+         : phase == cost::SchedulePhase::Backward ? StepPhase::backward
+                                                  : StepPhase::weight;
+}
+
 /// Slots that the micro-batches alive take: from the first to the last entry
 /// of phases that use the frame.
 static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
                           const std::set<Run> &uses) {
   std::vector<cost::ScheduleStep> entries;
-  for (const cost::ScheduleStep &entry : table) {
-    StepPhase phase =
-        entry.phase == cost::SchedulePhase::Forward    ? StepPhase::forward
-        : entry.phase == cost::SchedulePhase::Backward ? StepPhase::backward
-                                                       : StepPhase::weight;
-    if (uses.count({phase, entry.chunk}))
+  for (const cost::ScheduleStep &entry : table)
+    if (uses.count({stepPhase(entry.phase), entry.chunk}))
       entries.push_back({entry.phase, 0, entry.microBatch});
-  }
   return std::max<int64_t>(1, cost::mostAlive(entries, 0));
+}
+
+int64_t dpc::countSlots(const std::vector<cost::ScheduleStep> &table,
+                        int64_t chunk, const std::set<StepPhase> &phases) {
+  std::set<Run> uses;
+  for (StepPhase phase : phases)
+    uses.insert({phase, chunk});
+  return ::countSlots(table, uses);
 }
 
 /// A buffer is in the frame of the chunk that touches it first if phases of the
@@ -142,15 +154,16 @@ void StepMemory::findFrames() {
     frame.buffers.push_back(id);
     frame.uses.insert(runs.begin(), runs.end());
   }
+}
+
+void StepMemory::countAllSlots() {
   std::vector<cost::ScheduleStep> table = scheduleOf(live.step);
   for (auto &[chunk, frame] : frames)
-    frame.slots = countSlots(table, frame.uses);
+    frame.slots = ::countSlots(table, frame.uses);
   // One micro-batch at a time needs no frame: it runs as one long phase.
   if (microBatchesOf(live.step) == 1 ||
       (frames.size() == 1 && frames.begin()->second.slots == 1))
     frames.clear();
-  for (const auto &[chunk, frame] : frames)
-    framed.insert(frame.buffers.begin(), frame.buffers.end());
 }
 
 /// In the loop no phase knows what runs after it: what is under way keeps its
@@ -224,19 +237,69 @@ void StepMemory::addFrame(const Frame &frame,
       framed.insert(id);
 }
 
-cost::MemoryPeak StepMemory::run() {
-  findFrames();
-  if (frames.empty())
-    return cost::peakMemory(live.inOneLine());
+void StepMemory::placeFrames() {
+  for (const auto &[chunk, frame] : frames)
+    framed.insert(frame.buffers.begin(), frame.buffers.end());
   std::vector<cost::Buffer> lives = lifetimes();
   for (const auto &[chunk, frame] : frames)
     addFrame(frame, lives);
   for (auto [id, life] : llvm::enumerate(lives))
     if (!framed.contains(id))
       blocks.push_back(life);
+}
+
+cost::MemoryPeak StepMemory::run() {
+  findFrames();
+  countAllSlots();
+  if (frames.empty())
+    return cost::peakMemory(live.inOneLine());
+  placeFrames();
   return cost::peakMemory(blocks);
+}
+
+/// Ops that do the same on values of the same types.
+static size_t kindOf(Operation *op) {
+  return llvm::hash_combine(op->getName().getAsOpaquePointer(),
+                            llvm::hash_combine_range(op->getResultTypes()),
+                            llvm::hash_combine_range(op->getOperandTypes()));
+}
+
+MemoryProfile StepMemory::profile(bool hasFrame) {
+  MemoryProfile result;
+  findFrames();
+  assert(frames.size() <= 1 && "one chunk");
+  if (!hasFrame || frames.empty()) {
+    frames.clear();
+    blocks = live.inOneLine();
+  } else {
+    placeFrames();
+    for (const auto &[phase, chunk] : frames.begin()->second.uses)
+      result.framePhases.insert(phase);
+    // addFrame put a block for every category in front.
+    for (int i = 0; i < cost::numMemoryCategories; ++i)
+      result.slot.bytes[i] = blocks[i].bytes;
+    blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
+  }
+  std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
+  for (const cost::Buffer &block : blocks) {
+    changes[block.first][block.category] += alignedBytes(block);
+    changes[block.last + 1][block.category] -= alignedBytes(block);
+  }
+  cost::MemoryBreakdown now;
+  for (auto [i, op] : llvm::enumerate(live.ops)) {
+    for (int c = 0; c < cost::numMemoryCategories; ++c)
+      now.bytes[c] += changes[i].bytes[c];
+    // Buckets stand where they may; what they hold, the next op meets as well.
+    if (!isCommunication(op))
+      result.moments.push_back({phaseOf(op), kindOf(op), now});
+  }
+  return result;
 }
 
 cost::MemoryPeak dpc::estimateMemory(func::FuncOp step) {
   return StepMemory(step).run();
+}
+
+MemoryProfile dpc::profileMemory(func::FuncOp step, bool hasFrame) {
+  return StepMemory(step).profile(hasFrame);
 }

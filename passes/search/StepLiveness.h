@@ -35,11 +35,12 @@ public:
 
   int64_t end() const { return ops.size(); }
   /// Phase and chunk of an op.
-  std::pair<StepPhase, int64_t> runOf(int64_t at) const {
-    return {phaseOf(ops[at]), chunkOf(ops[at])};
-  }
+  std::pair<StepPhase, int64_t> runOf(int64_t at) const { return runs[at]; }
 
 private:
+  std::vector<std::pair<StepPhase, int64_t>> runs; ///< By op.
+  /// Arguments whose next value, through reshapes, is a value.
+  llvm::DenseMap<mlir::Value, mlir::Value> nextOf;
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
   llvm::DenseMap<mlir::Value, int64_t> lastRead; ///< By root.
   /// Communication under way: its buffers, until a computation waits.
@@ -58,6 +59,7 @@ private:
   int64_t firstReader(mlir::BlockArgument argument) const;
   int64_t firstOfPhase(int64_t at) const;
   void findLastReads();
+  void findNextValues();
   void findCopies();
   void copyNewValues(int64_t at);
   void place(mlir::Operation *op, int64_t at);

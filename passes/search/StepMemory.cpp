@@ -146,8 +146,7 @@ void Liveness::copyNewValues(int64_t at) {
   }
 }
 
-/// The buffer of the parameter that a gather makes the next value of, or -1.
-int64_t Liveness::gatheredInto(OpResult stack, int64_t at) {
+void Liveness::findNextValues() {
   for (OpOperand &result :
        step.getBody().front().getTerminator()->getOpOperands()) {
     auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
@@ -155,12 +154,18 @@ int64_t Liveness::gatheredInto(OpResult stack, int64_t at) {
     Value value = result.get();
     while (auto reshape = value.getDefiningOp<ReshapeOp>())
       value = reshape.getX();
-    if (tied && value == stack) {
-      Value old = step.getArgument(tied.getInt());
-      return lastRead.lookup(old) <= at ? bufferOf.lookup(old) : -1;
-    }
+    if (tied)
+      nextOf.try_emplace(value, step.getArgument(tied.getInt()));
   }
-  return -1;
+}
+
+/// The buffer of the parameter that a gather makes the next value of, or -1.
+int64_t Liveness::gatheredInto(OpResult stack, int64_t at) {
+  auto found = nextOf.find(stack);
+  if (found == nextOf.end())
+    return -1;
+  Value old = found->second;
+  return lastRead.lookup(old) <= at ? bufferOf.lookup(old) : -1;
 }
 
 /// The buffer a result takes over, or -1.
@@ -291,18 +296,21 @@ void Liveness::touch(Operation *op, int64_t at) {
 }
 
 Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
+  for (Operation *op : ops)
+    runs.push_back({phaseOf(op), chunkOf(op)});
   addArguments();
+  findNextValues();
   findLastReads();
   for (auto [i, op] : llvm::enumerate(ops)) {
     size_t before = buffers.size();
     place(op, i);
     touch(op, i);
     copyNewValues(i);
-    if (isInLoop(phaseOf(op))) {
+    if (isInLoop(runs[i].first)) {
       loopBegin = std::min<int64_t>(loopBegin, i);
       loopEnd = i;
     }
-    if (phaseOf(op) == StepPhase::setup)
+    if (runs[i].first == StepPhase::setup)
       for (size_t id = before; id < buffers.size(); ++id)
         madeBySetup.insert(id);
   }
@@ -324,7 +332,7 @@ std::vector<cost::Buffer> Liveness::inOneLine() const {
     lives[hold.buffer].last = std::max(lives[hold.buffer].last, hold.until);
   // What setup made for the loop is read again by the next micro-batch.
   int64_t setupEnd = llvm::count_if(
-      ops, [](Operation *op) { return phaseOf(op) == StepPhase::setup; });
+      runs, [](const auto &run) { return run.first == StepPhase::setup; });
   if (microBatchesOf(step) > 1)
     for (int64_t id : madeBySetup)
       if (lives[id].last >= setupEnd)

@@ -32,10 +32,6 @@ public:
   double transferSeconds = 0;        ///< The same of the copy queue.
   std::vector<double> bytesPerLevel; ///< Sent.
 
-  MeshAttr meshOfStep() const { return mesh; }
-  /// Adds bytes that one rank sends.
-  void addBytes(const cost::CollectiveEstimate &estimate, double times);
-
   /// What a collective costs, and where the ranks along `axes` are.
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
@@ -50,6 +46,8 @@ private:
   /// When the computation that makes a value has ended.
   llvm::DenseMap<mlir::Value, double> made;
 
+  /// Adds bytes that one rank sends.
+  void addBytes(const cost::CollectiveEstimate &estimate, double times);
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
   void transfer(mlir::Operation *op, double times);

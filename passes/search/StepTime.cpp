@@ -26,13 +26,13 @@ int64_t dpc::chunkOf(Operation *op) {
 }
 
 SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
+  constexpr int kPhases = static_cast<int>(StepPhase::update) + 1;
+  std::array<SmallVector<Operation *>, kPhases> byPhase;
+  for (Operation &op : step.getBody().front().without_terminator())
+    byPhase[static_cast<int>(phaseOf(&op))].push_back(&op);
   SmallVector<Operation *> ops;
-  for (StepPhase phase :
-       {StepPhase::setup, StepPhase::forward, StepPhase::backward,
-        StepPhase::weight, StepPhase::update})
-    for (Operation &op : step.getBody().front().without_terminator())
-      if (phaseOf(&op) == phase)
-        ops.push_back(&op);
+  for (const SmallVector<Operation *> &phase : byPhase)
+    llvm::append_range(ops, phase);
   return ops;
 }
 
@@ -223,4 +223,17 @@ cost::Result<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
   if (steps.size() > 1)
     return estimatePipeline(steps, cluster);
   return estimateOne(steps.front(), cluster);
+}
+
+void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
+  evaluation.stepSeconds = time.seconds;
+  evaluation.computeSeconds = time.computeSeconds;
+  evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;
+  evaluation.transferSeconds = time.transferSeconds;
+  evaluation.bubbleFraction = time.bubbleFraction;
+  evaluation.bytesPerLevel = time.bytesPerLevel;
+  evaluation.stages.clear();
+  for (const StageTime &stage : time.stages)
+    evaluation.stages.push_back({stage.forwardSeconds, stage.backwardSeconds,
+                                 stage.weightSeconds, stage.idleSeconds, 0});
 }

@@ -88,6 +88,16 @@ struct ShardDegrees {
   /// all.
   std::string compressGradients = {}, compressWeights = {};
 
+  /// The first op of every virtual stage but the first, counted over ops with a
+  /// home (Stages.h); empty = balanced.
+  std::vector<int64_t> stageStarts = {};
+
+  /// The program stands for one that is so many times as deep, with `alive`
+  /// micro-batches at once (0 = as its schedule has them): passes that weigh a
+  /// layer against all of them know.
+  double depth = 1;
+  int64_t alive = 0;
+
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
 };

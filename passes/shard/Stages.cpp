@@ -84,23 +84,23 @@ namespace {
 
 class Marker {
 public:
-  Marker(const ProgramFacts &facts, const cost::Cluster &cluster,
-         const ShardDegrees &degrees)
-      : facts(facts), func(facts.func), cluster(cluster), degrees(degrees) {}
-  LogicalResult run();
+  Marker(const ProgramFacts &facts, const cost::Cluster &cluster)
+      : facts(facts), func(facts.func), cluster(cluster) {
+    findHomed();
+  }
+  LogicalResult run(const ShardDegrees &degrees);
+  HomedOps homedOps();
 
 private:
-  double ranksPerStage() const { return numRanks(degrees) / degrees.pp; }
   void findHomed();
-  std::vector<double> opSecondsPerMicroBatch() const;
-  std::vector<double> messageSeconds() const;
+  std::vector<double> opSecondsOfBatch() const;
+  std::vector<double> crossingBytes() const;
   void mark(Operation *op, int64_t stage) const;
   void markGradients();
 
   const ProgramFacts &facts;
   func::FuncOp func;
   const cost::Cluster &cluster;
-  const ShardDegrees &degrees;
   /// Forward ops with a home, in program order.
   SmallVector<Operation *> homed;
   DenseMap<Operation *, int64_t> position;
@@ -138,9 +138,8 @@ void Marker::findHomed() {
   }
 }
 
-std::vector<double> Marker::opSecondsPerMicroBatch() const {
+std::vector<double> Marker::opSecondsOfBatch() const {
   const cost::Device &device = cluster.slowestDevice(cost::DType::F32);
-  double share = 1.0 / (ranksPerStage() * degrees.microBatches);
   std::vector<double> seconds;
   for (Operation *op : homed) {
     double sum = opSeconds(op, device);
@@ -148,14 +147,13 @@ std::vector<double> Marker::opSecondsPerMicroBatch() const {
     if (gradients != facts.gradientOps.end())
       for (Operation *gradient : gradients->second)
         sum += opSeconds(gradient, device);
-    seconds.push_back(sum * share);
+    seconds.push_back(sum);
   }
   return seconds;
 }
 
-/// Per position, a message of what ops up to it make and later ones read.
-std::vector<double> Marker::messageSeconds() const {
-  std::vector<double> bytes(homed.size() + 1, 0);
+std::vector<double> Marker::crossingBytes() const {
+  std::vector<double> bytes(homed.size(), 0);
   for (auto [i, op] : llvm::enumerate(homed))
     for (Value result : op->getResults()) {
       int64_t last = i;
@@ -165,20 +163,16 @@ std::vector<double> Marker::messageSeconds() const {
       bytes[i] += sizeInBytes(cast<RankedTensorType>(result.getType()));
       bytes[last] -= sizeInBytes(cast<RankedTensorType>(result.getType()));
     }
-  cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage(), 2);
-  double share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches);
-  std::vector<double> seconds;
-  double crossing = 0;
-  for (size_t i = 0; i + 1 < homed.size(); ++i) {
-    crossing += bytes[i];
-    // The activation one way, its gradient the other.
-    double message =
-        cost::estimateCollective(cluster, cost::Collective::SendRecv,
-                                 crossing * share, group)
-            .seconds;
-    seconds.push_back(facts.forwardOf.empty() ? message : 2 * message);
-  }
-  return seconds;
+  for (size_t i = 1; i < bytes.size(); ++i)
+    bytes[i] += bytes[i - 1];
+  return bytes;
+}
+
+HomedOps Marker::homedOps() {
+  HomedOps ops{opSecondsOfBatch(), crossingBytes(), {}};
+  for (Operation *op : homed)
+    ops.names.push_back(op->getName().getStringRef());
+  return ops;
 }
 
 void Marker::mark(Operation *op, int64_t stage) const {
@@ -216,16 +210,17 @@ void Marker::markGradients() {
   }
 }
 
-LogicalResult Marker::run() {
-  findHomed();
+LogicalResult Marker::run(const ShardDegrees &degrees) {
   int64_t stages = degrees.stages();
   if (static_cast<int64_t>(homed.size()) < stages)
     return func.emitError("pp = ")
            << degrees.pp << ", vpp = " << degrees.vpp << " makes " << stages
            << " stages, but the program has only " << homed.size()
            << " ops to put on them";
-  std::vector<int64_t> starts =
-      balanceStages(opSecondsPerMicroBatch(), messageSeconds(), stages);
+  std::vector<int64_t> starts = degrees.stageStarts;
+  if (starts.empty())
+    starts = chooseStageStarts(homedOps(), !facts.forwardOf.empty(), cluster,
+                               degrees);
   int64_t stage = 0;
   for (auto [i, op] : llvm::enumerate(homed)) {
     if (stage < static_cast<int64_t>(starts.size()) &&
@@ -237,10 +232,38 @@ LogicalResult Marker::run() {
   return success();
 }
 
+HomedOps dpc::findHomedOps(const ProgramFacts &facts,
+                           const cost::Cluster &cluster) {
+  return Marker(facts, cluster).homedOps();
+}
+
+std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
+                                            const cost::Cluster &cluster,
+                                            const ShardDegrees &degrees) {
+  int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
+  double share =
+      1.0 / (static_cast<double>(ranksPerStage) * degrees.microBatches);
+  std::vector<double> seconds;
+  for (double whole : ops.seconds)
+    seconds.push_back(whole * share);
+  cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage, 2);
+  share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches);
+  std::vector<double> cuts;
+  for (int64_t i = 0; i + 1 < ops.size(); ++i) {
+    // The activation one way, its gradient the other.
+    double message =
+        cost::estimateCollective(cluster, cost::Collective::SendRecv,
+                                 ops.crossingBytes[i] * share, group)
+            .seconds;
+    cuts.push_back(trains ? 2 * message : message);
+  }
+  return balanceStages(seconds, cuts, degrees.stages());
+}
+
 LogicalResult dpc::markStages(const ProgramFacts &facts,
                               const cost::Cluster &cluster,
                               const ShardDegrees &degrees) {
   if (degrees.stages() == 1)
     return success();
-  return Marker(facts, cluster, degrees).run();
+  return Marker(facts, cluster).run(degrees);
 }

@@ -27,8 +27,28 @@
 
 namespace dpc {
 
-/// Marks the ops of `facts.func`. Fails with a diagnostic when the program has
-/// fewer ops with a home than stages.
+/// The ops with a home, in program order, as far as balancing them goes.
+struct HomedOps {
+  /// Seconds of the whole batch on one device, with the op's gradients.
+  std::vector<double> seconds;
+  /// Bytes of the whole batch that an op or one before it makes, and one behind
+  /// it reads.
+  std::vector<double> crossingBytes;
+  std::vector<mlir::StringRef> names;
+
+  int64_t size() const { return seconds.size(); }
+};
+HomedOps findHomedOps(const ProgramFacts &facts, const cost::Cluster &cluster);
+
+/// The first op of every stage but the first, see the file comment. Needs at
+/// least as many ops as stages.
+std::vector<int64_t> chooseStageStarts(const HomedOps &ops, bool trains,
+                                       const cost::Cluster &cluster,
+                                       const ShardDegrees &degrees);
+
+/// Marks the ops of `facts.func`: stages begin where `degrees.stageStarts`
+/// says, or where they are balanced. Fails with a diagnostic when the program
+/// has fewer ops with a home than stages.
 mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const ShardDegrees &degrees);

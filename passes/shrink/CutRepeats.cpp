@@ -23,6 +23,7 @@ public:
 
 private:
   SmallVector<Operation *> ops;
+  SmallVector<size_t> kinds; ///< Equal for alike ops; comparing these is quick.
   DenseMap<Operation *, int64_t> position;
   mutable func::FuncOp func; // has no const members
 
@@ -38,6 +39,10 @@ Layers::Layers(func::FuncOp func) : func(func) {
     if (!isa<ConstantOp>(op)) {
       position[&op] = ops.size();
       ops.push_back(&op);
+      kinds.push_back(llvm::hash_combine(
+          op.getName().getAsOpaquePointer(), op.getNumOperands(),
+          op.getAttrDictionary().getAsOpaquePointer(),
+          llvm::hash_combine_range(op.getResultTypes())));
     }
 }
 
@@ -62,6 +67,8 @@ bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
 }
 
 bool Layers::isAlike(int64_t at, int64_t distance) const {
+  if (kinds[at] != kinds[at + distance])
+    return false;
   Operation *a = ops[at], *b = ops[at + distance];
   return a->getName() == b->getName() &&
          a->getNumOperands() == b->getNumOperands() &&
@@ -142,13 +149,19 @@ static void removeDead(func::FuncOp func) {
   (void)func.eraseArguments(dead);
 }
 
+/// Running statistics: each is an argument and the result that replaces it.
+static bool replacesArguments(func::FuncOp forward) {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    if (forward.getResultAttr(i, attr::kTies))
+      return true;
+  return false;
+}
+
 SmallVector<ShrinkSummary::Repeat> dpc::cutRepeats(func::FuncOp forward,
                                                    int64_t layers) {
   SmallVector<ShrinkSummary::Repeat> repeats;
-  // Running statistics: each is an argument and the result that replaces it.
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, attr::kTies))
-      return repeats;
+  if (replacesArguments(forward))
+    return repeats;
   while (true) {
     Layers found(forward);
     std::optional<Run> run = found.findRun(layers);
@@ -158,4 +171,18 @@ SmallVector<ShrinkSummary::Repeat> dpc::cutRepeats(func::FuncOp forward,
     repeats.push_back({run->period, run->count, layers});
     removeDead(forward);
   }
+}
+
+std::optional<ShrinkSummary::Repeat> dpc::cutLayers(func::FuncOp forward,
+                                                    int64_t layers) {
+  if (replacesArguments(forward))
+    return std::nullopt;
+  Layers found(forward);
+  // The same repeats whatever is asked for.
+  std::optional<Run> run = found.findRun(1);
+  if (!run || run->count <= layers)
+    return std::nullopt;
+  found.cut(*run, layers);
+  removeDead(forward);
+  return ShrinkSummary::Repeat{run->period, run->count, layers};
 }

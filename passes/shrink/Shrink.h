@@ -65,6 +65,12 @@ mlir::FailureOr<ShrinkSummary> shrinkProgram(mlir::func::FuncOp forward,
 llvm::SmallVector<ShrinkSummary::Repeat> cutRepeats(mlir::func::FuncOp forward,
                                                     int64_t layers);
 
+/// Cuts only the repeats that cutRepeats would cut first, to exactly `layers`
+/// of them. Nothing, and nothing changed, when there are none, when they are
+/// not more, or when results replace arguments.
+std::optional<ShrinkSummary::Repeat> cutLayers(mlir::func::FuncOp forward,
+                                               int64_t layers);
+
 /// The part of it that cuts sizes, without `sizes` of the summary. Fails with
 /// one diagnostic.
 llvm::LogicalResult shrinkSizes(mlir::func::FuncOp forward,

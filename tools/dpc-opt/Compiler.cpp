@@ -1,8 +1,6 @@
 //===- Compiler.cpp - dpc-opt's pipeline ----------------------------------===//
 #include "tools/dpc-opt/Compiler.h"
 
-#include "passes/local/CompressTopK.h"
-
 #include "codegen/Codegen.h"
 #include "cost-model/Report.h"
 #include "cost-model/Search.h"
@@ -16,6 +14,7 @@
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/OutputFolder.h"
+#include "tools/dpc-opt/Parameters.h"
 #include "tools/dpc-opt/Remarks.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 
@@ -63,6 +62,9 @@ constexpr int64_t kVerifyRankLimit = 64;
 /// Ops that search may compile in all, over all the strategies it evaluates.
 constexpr int64_t kEvaluatedOps = 80000;
 
+/// Strategies that it may evaluate of a deep model, of few layers each.
+constexpr int64_t kFoldedEvaluations = 12;
+
 /// Columns of the terminal; enough for whole sentences where there is none.
 int terminalWidth() {
   winsize size{};
@@ -79,8 +81,11 @@ private:
   const CompileOptions &options;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
+  /// What was loaded: ready to be sharded, unless there is a family.
   OwningOpRef<ModuleOp> program;
-  OwningOpRef<ModuleOp> fused;  ///< The program before gradients, or null.
+  OwningOpRef<ModuleOp> fused; ///< The program before gradients, or null.
+  std::unique_ptr<ProgramFamily>
+      family;                   ///< Made of `fused`, where there is one.
   std::optional<rt::Plan> plan; ///< What was written.
   cost::Cluster cluster;
   cost::ReportContext reportContext;
@@ -90,17 +95,20 @@ private:
 
   bool fail(const std::string &message);
   void installDiagnostics();
+  void addRemark(const std::string &text);
   bool loadCluster();
   bool loadInitialValues();
   bool loadProgram();
   bool runPasses(StringRef pipeline);
   bool prepareProgram();
+  bool makeFamily(bool trains);
+  ModuleOp whole();
+  ModuleOp sample();
   bool hasLoss();
   void listParameters();
   void dump(StringRef phase, ModuleOp module);
 
   std::optional<cost::SearchResult> search();
-  std::string refusedCompression(const ShardDegrees &degrees);
   bool writePlan(const cost::SearchResult &result, const fs::path &dir);
   ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
   std::optional<rt::Plan> buildPlan(const ShardDegrees &degrees,
@@ -126,21 +134,6 @@ bool Compiler::fail(const std::string &message) {
   return false;
 }
 
-/// "model.mlir:3:7: " or "node name: ", unless `text` says it by itself.
-static std::string placeOf(Location location, const std::string &text) {
-  std::string place, shown;
-  if (auto file = location->findInstanceOf<FileLineColLoc>()) {
-    shown = place = file.getFilename().str();
-    if (file.getLine() > 0)
-      place += ":" + std::to_string(file.getLine()) + ":" +
-               std::to_string(file.getColumn());
-  } else if (auto name = location->findInstanceOf<NameLoc>()) {
-    shown = place = name.getName().str();
-  }
-  bool isSaid = place.empty() || text.find(shown) != std::string::npos;
-  return isSaid ? "" : place + ": ";
-}
-
 /// One line per error: the first one, without notes.
 void Compiler::installDiagnostics() {
   context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
@@ -150,9 +143,15 @@ void Compiler::installDiagnostics() {
       fail(text);
     else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning ||
              diagnostic.getSeverity() == DiagnosticSeverity::Remark)
-      reportContext.remarks.push_back(text);
+      addRemark(text);
     return success();
   });
+}
+
+/// Once: the programs with few layers and the whole say the same.
+void Compiler::addRemark(const std::string &text) {
+  if (!llvm::is_contained(reportContext.remarks, text))
+    reportContext.remarks.push_back(text);
 }
 
 void Compiler::dump(StringRef phase, ModuleOp module) {
@@ -271,36 +270,52 @@ bool Compiler::prepareProgram() {
   if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
     return false;
   dump("fused", *program);
-  fused = OwningOpRef<ModuleOp>(cast<ModuleOp>((*program)->clone()));
-  if (options.precision != "fp32" &&
-      !runPasses("func.func(dpc-mixed-precision{type=" +
-                 std::string(options.precision == "fp16" ? "f16" : "bf16") +
-                 "},canonicalize)"))
-    return false;
-  if (!runPasses(graphPipeline(options, trains)))
-    return false;
-  dump(trains ? "train-step" : "forward", *program);
-  return true;
+  fused = std::move(program);
+  return makeFamily(trains);
+}
+
+/// What search asks for is made when it asks: of a deep model a few layers.
+bool Compiler::makeFamily(bool trains) {
+  std::string pipeline;
+  if (options.precision != "fp32")
+    pipeline = "func.func(dpc-mixed-precision{type=" +
+               std::string(options.precision == "fp16" ? "f16" : "bf16") +
+               "},canonicalize),";
+  pipeline += graphPipeline(options, trains);
+  family = std::make_unique<ProgramFamily>(*fused, pipeline);
+  if (!options.dumpIrDir.empty() && whole())
+    dump(trains ? "train-step" : "forward", whole());
+  return sample() ? true : fail("pass pipeline failed: " + pipeline);
+}
+
+/// The program ready to be sharded; null after a message when it cannot be
+/// made.
+ModuleOp Compiler::whole() {
+  if (!family)
+    return *program;
+  FailureOr<ModuleOp> made = family->whole();
+  return succeeded(made) ? *made : ModuleOp();
+}
+
+/// The same, or of a deep model one with a few layers: what kinds of ops there
+/// are.
+ModuleOp Compiler::sample() {
+  if (!family || !family->isDeep())
+    return whole();
+  constexpr int64_t kLayers = 3;
+  FailureOr<ModuleOp> made = family->program(kLayers);
+  return succeeded(made) ? *made : ModuleOp();
 }
 
 void Compiler::listParameters() {
-  func::FuncOp func = findProgram(*program);
-  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    auto name = func.getArgAttrOfType<StringAttr>(i, attr::kName);
-    if (!role || !name)
-      continue;
-    // Parameters that the loss does not depend on meet no optimizer.
-    auto updates = [](Operation *user) { return isa<AdamWOp, SgdOp>(user); };
-    bool isLeftOut = func.getName() == kTrainStepFunction &&
-                     llvm::none_of(func.getArgument(i).getUsers(), updates);
-    if (role.getValue() == role::kBuffer ||
-        (role.getValue() == role::kParameter && isLeftOut))
-      reportContext.frozen.push_back(name.getValue().str());
-    else if (role.getValue() == role::kParameter)
-      reportContext.trained.push_back(name.getValue().str());
-  }
-  if (auto names = (*program)->getAttrOfType<ArrayAttr>(attr::kConstants))
+  func::FuncOp few = findProgram(sample()), all = few;
+  // In all layers as in these few, or it has to be looked up.
+  if (family && family->isDeep())
+    all = findProgram(trainsAllParameters(few) ? *fused : whole());
+  dpc::listParameters(all, few.getName() == kTrainStepFunction,
+                      reportContext.trained, reportContext.frozen);
+  ModuleOp module = fused ? *fused : *program;
+  if (auto names = module->getAttrOfType<ArrayAttr>(attr::kConstants))
     for (auto name : names.getAsRange<StringAttr>())
       reportContext.frozen.push_back(name.getValue().str());
   reportContext.model = options.model;
@@ -318,42 +333,20 @@ void Compiler::listParameters() {
 // Search and plan
 //===----------------------------------------------------------------------===//
 
-/// Why nothing would be compressed that the user wants compressed, or "".
-std::string Compiler::refusedCompression(const ShardDegrees &degrees) {
-  const std::string &gradients = degrees.compressGradients;
-  bool trains = static_cast<bool>(program->lookupSymbol(kTrainStepFunction));
-  if (!gradients.empty() && !trains)
-    return "--compress-gradients=" + gradients +
-           ": inference has no gradients; it is accepted for training";
-  if (!gradients.empty() && degrees.dp * degrees.cp == 1)
-    return "--compress-gradients=" + gradients +
-           ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
-           "with dp=N or cp=N in --strategy";
-  if (topkShare(gradients) && degrees.zero > 0)
-    return "--compress-gradients=" + gradients +
-           ": zero=" + std::to_string(degrees.zero) +
-           " scatters gradients, of which no rank has a whole one; it is "
-           "accepted with zero=0, and int8 with any";
-  if (topkShare(gradients) && options.precision == "fp16")
-    return "--compress-gradients=" + gradients +
-           ": an overflow would stay in what fp16 keeps for later; it is "
-           "accepted with fp32 and bf16";
-  if (!degrees.compressWeights.empty() && degrees.zero != 3)
-    return "--compress-weights=" + degrees.compressWeights +
-           ": with zero=" + std::to_string(degrees.zero) +
-           " no weights are gathered; it is accepted with zero=3 in "
-           "--strategy";
-  return "";
-}
-
 std::optional<cost::SearchResult> Compiler::search() {
-  ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
+  ShardDegrees common = commonDegrees(options);
+  auto evaluator =
+      family ? std::make_unique<ProgramEvaluator>(*family, cluster, common)
+             : std::make_unique<ProgramEvaluator>(*program, cluster, common);
   cost::SearchOptions search;
-  search.space = cost::spaceFor(evaluator.totals(), cluster);
+  search.space = cost::spaceFor(evaluator->totals(), cluster);
   search.top = options.top;
-  // A strategy takes about 0.1 ms an op to evaluate.
-  int64_t ops = findProgram(*program).getBody().front().getOperations().size();
+  // A strategy takes about 0.1 ms an op to evaluate, a deep one as some layers.
+  int64_t ops = findProgram(sample()).getBody().front().getOperations().size();
   search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
+  if (family && family->isDeep())
+    search.maxEvaluations = kFoldedEvaluations;
+  search.confirmsWinner = options.emit.count("plan");
   search.objective = *cost::symbolizeObjective(options.objective);
   auto request = cost::parseStrategy(options.strategy, search.space.ranks);
   if (!request) {
@@ -370,13 +363,13 @@ std::optional<cost::SearchResult> Compiler::search() {
   if (options.microBatch)
     search.request.microBatch = options.microBatch;
   std::string why =
-      search.request.microBatch ? "" : whyOneMicroBatch(findProgram(*program));
+      search.request.microBatch ? "" : whyOneMicroBatch(findProgram(sample()));
   if (!why.empty()) {
-    search.request.microBatch = evaluator.totals().globalBatch; // whole shares
+    search.request.microBatch = evaluator->totals().globalBatch; // whole shares
     reportContext.remarks.push_back("micro-batches were not searched: " + why);
   }
   cost::SearchResult result =
-      cost::searchStrategies(cluster, evaluator, search);
+      cost::searchStrategies(cluster, *evaluator, search);
   if (result.hasWinner())
     llvm::append_range(reportContext.remarks,
                        remarksOn(options.strategy,
@@ -395,7 +388,7 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
     module.print(file);
   };
-  return PlanBuilder{options, initialValues}.build(*program, cluster, degrees,
+  return PlanBuilder{options, initialValues}.build(whole(), cluster, degrees,
                                                    dir, observer);
 }
 
@@ -407,8 +400,12 @@ ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
 bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
   ShardDegrees degrees = degreesOfWinner(result);
-  if (std::string why = refusedCompression(degrees); !why.empty())
+  bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
+  if (std::string why = refusedCompression(degrees, trains, options.precision);
+      !why.empty())
     return fail(why);
+  if (!whole())
+    return fail("the program cannot be made");
   plan = buildPlan(degrees, dir);
   if (!plan)
     return fail("the plan could not be built");
@@ -480,15 +477,17 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
   std::error_code code;
   fs::create_directories(oneDir, code);
   fs::create_directories(ranksDir, code);
-  PlanBuilder builder{options, initialValues};
-  std::optional<rt::Plan> ranks =
-      isBuilt ? plan : builder.build(*program, cluster, degrees, ranksDir);
-  std::optional<rt::Plan> one;
-  if (ranks)
-    one = builder.buildReference(*program, degrees, oneDir);
   Verdict verdict;
   verdict.cannotBeChecked = true;
   verdict.why = "the program cannot be compiled";
+  if (!whole())
+    return verdict;
+  PlanBuilder builder{options, initialValues};
+  std::optional<rt::Plan> ranks =
+      isBuilt ? plan : builder.build(whole(), cluster, degrees, ranksDir);
+  std::optional<rt::Plan> one;
+  if (ranks)
+    one = builder.buildReference(whole(), degrees, oneDir);
   if (one)
     verdict = verifyAgainstOneDevice(
         {*ranks, ranksDir.string(), compressionOf(degrees)},
@@ -543,7 +542,9 @@ int Compiler::run() {
       !loadProgram() || !prepareProgram())
     return 1;
   if (printsOnly) {
-    program->print(llvm::outs());
+    if (!whole())
+      return fail("the program cannot be made"), 1;
+    whole().print(llvm::outs());
     llvm::outs() << "\n";
     return 0;
   }

@@ -2,6 +2,7 @@
 #include "tools/dpc-opt/Remarks.h"
 
 #include "passes/graph/Passes.h"
+#include "passes/local/CompressTopK.h"
 #include "passes/shard/StrategyGraph.h"
 
 #include <map>
@@ -17,6 +18,20 @@ static std::map<std::string, std::string> pairsOf(const std::string &text) {
     if (size_t equals = word.find('='); equals != std::string::npos)
       pairs[word.substr(0, equals)] = word.substr(equals + 1);
   return pairs;
+}
+
+std::string placeOf(mlir::Location location, const std::string &text) {
+  std::string place, shown;
+  if (auto file = location->findInstanceOf<mlir::FileLineColLoc>()) {
+    shown = place = file.getFilename().str();
+    if (file.getLine() > 0)
+      place += ":" + std::to_string(file.getLine()) + ":" +
+               std::to_string(file.getColumn());
+  } else if (auto name = location->findInstanceOf<mlir::NameLoc>()) {
+    shown = place = name.getName().str();
+  }
+  bool isSaid = place.empty() || text.find(shown) != std::string::npos;
+  return isSaid ? "" : place + ": ";
 }
 
 std::string whyOneMicroBatch(mlir::func::FuncOp program) {
@@ -60,6 +75,33 @@ std::vector<std::string> remarksOn(const std::string &asked,
                       " data-parallel ranks get no sample of a batch of " +
                       std::to_string(globalBatch));
   return remarks;
+}
+
+std::string refusedCompression(const ShardDegrees &degrees, bool trains,
+                               const std::string &precision) {
+  const std::string &gradients = degrees.compressGradients;
+  if (!gradients.empty() && !trains)
+    return "--compress-gradients=" + gradients +
+           ": inference has no gradients; it is accepted for training";
+  if (!gradients.empty() && degrees.dp * degrees.cp == 1)
+    return "--compress-gradients=" + gradients +
+           ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
+           "with dp=N or cp=N in --strategy";
+  if (topkShare(gradients) && degrees.zero > 0)
+    return "--compress-gradients=" + gradients +
+           ": zero=" + std::to_string(degrees.zero) +
+           " scatters gradients, of which no rank has a whole one; it is "
+           "accepted with zero=0, and int8 with any";
+  if (topkShare(gradients) && precision == "fp16")
+    return "--compress-gradients=" + gradients +
+           ": an overflow would stay in what fp16 keeps for later; it is "
+           "accepted with fp32 and bf16";
+  if (!degrees.compressWeights.empty() && degrees.zero != 3)
+    return "--compress-weights=" + degrees.compressWeights +
+           ": with zero=" + std::to_string(degrees.zero) +
+           " no weights are gathered; it is accepted with zero=3 in "
+           "--strategy";
+  return "";
 }
 
 } // namespace dpc

@@ -3,6 +3,7 @@
 #define DPC_TOOLS_DPC_OPT_REMARKS_H
 
 #include "cost-model/Strategy.h"
+#include "passes/shard/Degrees.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace dpc {
+
+/// "model.mlir:3:7: " or "node name: ", unless `text` says it by itself.
+std::string placeOf(mlir::Location location, const std::string &text);
 
 /// Why micro-batches would change what `program` computes, or "".
 std::string whyOneMicroBatch(mlir::func::FuncOp program);
@@ -20,6 +24,10 @@ std::string whyOneMicroBatch(mlir::func::FuncOp program);
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
                                    int64_t globalBatch);
+
+/// Why nothing would be compressed that the user wants compressed, or "".
+std::string refusedCompression(const ShardDegrees &degrees, bool trains,
+                               const std::string &precision);
 
 } // namespace dpc
 

@@ -1,0 +1,54 @@
+//===- SearchSpace.cpp - What there is to try for a model -----------------===//
+
+#include "cost-model/Search.h"
+
+#include <algorithm>
+
+namespace dpc::cost {
+
+std::optional<Objective> symbolizeObjective(std::string_view name) {
+  if (name == "throughput")
+    return Objective::Throughput;
+  if (name == "memory")
+    return Objective::Memory;
+  if (name == "latency")
+    return Objective::Latency;
+  return std::nullopt;
+}
+
+StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
+                       const std::vector<std::string_view> &available) {
+  StrategySpace space;
+  space.ranks = cluster.numDevices();
+  space.globalBatch = totals.globalBatch;
+  auto isMissing = [&](std::string_view key) {
+    return [&available, key](const std::string &value) {
+      return !isKeyAvailable(key, value, available);
+    };
+  };
+  if (isKeyAvailable("pp", "", available))
+    space.maxPp = totals.layers;
+  if (!isKeyAvailable("vpp", "", available) || !totals.training)
+    space.maxVpp = 1;
+  std::erase_if(space.schedules, [&](const std::string &schedule) {
+    return schedule != "1f1b" &&
+           (isMissing("schedule")(schedule) || !totals.training);
+  });
+  if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
+    space.maxCp = cluster.devicesPerNode();
+  space.grids = std::find(available.begin(), available.end(), "tp=grid") !=
+                available.end();
+  if (!totals.training)
+    return space;
+  if (isKeyAvailable("hybrid_shard", "", available))
+    space.nodeRanks = cluster.devicesPerNode();
+  space.zeros = {0, 1, 3};
+  space.offload = isKeyAvailable("offload", "", available);
+  space.recomputes = {"none", "selective", "full"};
+  std::erase_if(space.recomputes, [&](const std::string &recompute) {
+    return recompute != "none" && isMissing("recompute")(recompute);
+  });
+  return space;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,598 @@
+//===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
+#include "passes/search/Fold.h"
+
+#include "passes/search/Diagnostics.h"
+#include "passes/search/FoldStages.h"
+#include "passes/search/StageProfile.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace dpc;
+
+/// Layers of the small programs, without pipeline and of a stage; and with full
+/// recomputation, whose blocks may be of several layers.
+static constexpr int64_t kFewLayers = 2, kFewOfStage = 2;
+static constexpr int64_t kFewInBlocks = 4;
+/// What does not grow evenly layer by layer (blocks of full recomputation,
+/// buckets of gathers) is extrapolated only where there are as many layers.
+static constexpr int64_t kManyLayers = 32;
+
+static bool isRough(const ShardDegrees &degrees) {
+  return degrees.recompute == "full" || degrees.zero == 3;
+}
+
+namespace {
+
+/// A small pipeline, measured.
+struct Measured {
+  std::vector<StageProfile> stages;
+  std::vector<StageMessage> messages;
+  StepTime time; ///< Without pipeline.
+};
+
+/// Both small programs of a strategy.
+struct Pair {
+  Measured fewer, more;
+  std::string failed; ///< Why there are none, or empty.
+};
+
+/// The ops with a home of the whole model.
+struct HomeRun {
+  LayerRun run;
+  HomedOps ops;
+  bool trains = false;
+  /// The program with n layers to cut has so many more of equal ops.
+  int64_t moreLayers = 0;
+};
+
+} // namespace
+
+struct Folder::State {
+  State(ProgramFamily &family, const cost::Cluster &cluster)
+      : family(family), cluster(cluster) {}
+  ProgramFamily &family;
+  const cost::Cluster &cluster;
+
+  std::mutex mutex;
+  std::once_flag homesFound;
+  std::optional<HomeRun> homes;
+  struct Entry {
+    std::once_flag once;
+    Pair pair;
+  };
+  std::map<std::string, std::unique_ptr<Entry>> kept;
+
+  const HomeRun *findHomes();
+  FailureOr<Measured> measure(int64_t layers, const ShardDegrees &degrees,
+                              int64_t stages);
+  using Measurement = llvm::function_ref<FailureOr<Measured>()>;
+  const Pair &measured(const std::string &key, Measurement fewer,
+                       Measurement more);
+  std::optional<cost::Evaluation> evaluateOne(const ShardDegrees &degrees);
+  std::optional<cost::Evaluation> evaluatePipeline(const ShardDegrees &degrees);
+};
+
+//===----------------------------------------------------------------------===//
+// Ops with a home
+//===----------------------------------------------------------------------===//
+
+static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
+                                          const cost::Cluster &cluster,
+                                          bool &trains) {
+  FailureOr<ModuleOp> program = family.program(layers);
+  if (failed(program))
+    return std::nullopt;
+  OwningOpRef<ModuleOp> clone(cast<ModuleOp>((*program)->clone()));
+  func::FuncOp func = findProgram(*clone);
+  separateConstants(func);
+  ProgramFacts facts(func);
+  trains = !facts.forwardOf.empty();
+  return findHomedOps(facts, cluster);
+}
+
+/// The longest run of ops that are equal a layer apart; one layer has
+/// `more.size() - fewer.size()` ops.
+static std::optional<LayerRun> findLayers(const HomedOps &fewer,
+                                          const HomedOps &more) {
+  LayerRun run;
+  run.period = more.size() - fewer.size();
+  if (run.period < 1)
+    return std::nullopt;
+  auto isAlike = [&](int64_t i) {
+    int64_t j = i + run.period;
+    return more.names[i] == more.names[j] &&
+           more.seconds[i] == more.seconds[j] &&
+           more.crossingBytes[i] == more.crossingBytes[j];
+  };
+  int64_t best = 0, length = 0;
+  for (int64_t i = 0; i + run.period < more.size(); ++i) {
+    length = isAlike(i) ? length + 1 : 0;
+    if (length > best) {
+      best = length;
+      run.before = i + 1 - length;
+    }
+  }
+  run.layers = best / run.period + 1;
+  run.after = more.size() - run.before - run.layers * run.period;
+  if (run.layers < 2)
+    return std::nullopt;
+  return run;
+}
+
+/// `ops` with `extra` layers more.
+static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
+                           int64_t extra) {
+  HomedOps result;
+  auto append = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      result.seconds.push_back(ops.seconds[i]);
+      result.crossingBytes.push_back(ops.crossingBytes[i]);
+      result.names.push_back(ops.names[i]);
+    }
+  };
+  append(0, run.before);
+  for (int64_t i = 0; i < extra; ++i)
+    append(run.before, run.before + run.period);
+  append(run.before, ops.size());
+  return result;
+}
+
+const HomeRun *Folder::State::findHomes() {
+  std::call_once(homesFound, [&] {
+    constexpr int64_t kLayers = 3;
+    HomeRun found;
+    auto fewer = homedOpsOf(family, kLayers - 1, cluster, found.trains);
+    auto more = homedOpsOf(family, kLayers, cluster, found.trains);
+    auto run = fewer && more ? findLayers(*fewer, *more) : std::nullopt;
+    if (!run)
+      return;
+    int64_t extra = family.layers() - kLayers;
+    found.ops = withLayers(*more, *run, extra);
+    found.run = *run;
+    found.run.layers += extra;
+    found.moreLayers = found.run.layers - family.layers();
+    homes = std::move(found);
+  });
+  return homes ? &*homes : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Small programs
+//===----------------------------------------------------------------------===//
+
+/// The pipeline has `stages` of them in truth.
+static void setStages(func::FuncOp step, int64_t stages) {
+  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
+  SmallVector<StringAttr> names(mesh.getNames());
+  SmallVector<int64_t> sizes(mesh.getSizes());
+  for (auto [name, size] : llvm::zip_equal(names, sizes))
+    if (name.getValue() == kPipelineAxis)
+      size = stages;
+  step->setAttr(attr::kMesh, MeshAttr::get(step.getContext(), names, sizes));
+}
+
+FailureOr<Measured> Folder::State::measure(int64_t layers,
+                                           const ShardDegrees &degrees,
+                                           int64_t stages) {
+  FailureOr<ModuleOp> program = family.program(layers);
+  if (failed(program))
+    return failure();
+  auto module = lowerForStrategy(*program, cluster, degrees);
+  if (failed(module))
+    return failure();
+  SmallVector<func::FuncOp> steps = findSteps(**module);
+  Measured result;
+  if (steps.size() > 1) {
+    for (func::FuncOp step : steps)
+      setStages(step, stages);
+    PipelineParts parts = measurePipeline(steps, cluster);
+    result.messages = std::move(parts.messages);
+    result.stages.resize(steps.size());
+    for (auto [stage, part] : llvm::zip(result.stages, parts.stages))
+      stage.parts = std::move(part);
+  } else {
+    auto time = estimateTime(steps, cluster);
+    if (!time)
+      return steps.front().emitError(time.error());
+    result.time = *time;
+    result.stages.resize(1);
+  }
+  for (auto [step, stage] : llvm::zip(steps, result.stages)) {
+    stage.inLine = profileMemory(step, false);
+    if (steps.size() > 1)
+      stage.framed = profileMemory(step, true);
+    stage.away = offloadedBytes(step);
+  }
+  return result;
+}
+
+/// Measures once.
+const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
+                                    Measurement more) {
+  Entry *entry;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_ptr<Entry> &found = kept[key];
+    if (!found)
+      found = std::make_unique<Entry>();
+    entry = found.get();
+  }
+  std::call_once(entry->once, [&] {
+    FirstError error(*family.context());
+    Pair &pair = entry->pair;
+    FailureOr<Measured> few = fewer();
+    FailureOr<Measured> one = failed(few) ? few : more();
+    if (failed(one)) {
+      pair.failed = error.text();
+      return;
+    }
+    pair.fewer = std::move(*few);
+    pair.more = std::move(*one);
+  });
+  return entry->pair;
+}
+
+static cost::Evaluation rejection(std::string why) {
+  cost::Evaluation evaluation;
+  evaluation.rejected = std::move(why);
+  return evaluation;
+}
+
+/// What the small programs depend on, of degrees whose stages are not counted.
+static std::string keyOf(const ShardDegrees &degrees) {
+  std::string text;
+  auto add = [&](auto value) { text += std::to_string(value) + ","; };
+  for (int64_t number :
+       {degrees.dp, degrees.tp, degrees.cp, degrees.ep, degrees.microBatches,
+        degrees.zero, degrees.hybridShard, int64_t(degrees.sp),
+        int64_t(degrees.cpKind), int64_t(degrees.schedule), degrees.pp})
+    add(number);
+  for (int64_t side : degrees.tpGrid)
+    add(side);
+  if (degrees.recompute == "full") // whose blocks depend on it
+    text += std::to_string(degrees.depth * degrees.alive);
+  text += degrees.recompute + degrees.offload + degrees.offloadTo;
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// One stage
+//===----------------------------------------------------------------------===//
+
+std::optional<cost::Evaluation>
+Folder::State::evaluateOne(const ShardDegrees &degrees) {
+  int64_t layers = family.layers();
+  int64_t least = degrees.recompute == "full" ? kFewInBlocks : kFewLayers;
+  ShardDegrees few = degrees, more = degrees;
+  few.depth = static_cast<double>(layers) / least;
+  more.depth = static_cast<double>(layers) / (least + 1);
+  const Pair &pair = measured(
+      keyOf(degrees), [&] { return measure(least, few, 1); },
+      [&] { return measure(least + 1, more, 1); });
+  if (!pair.failed.empty())
+    return rejection(pair.failed);
+  StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0]);
+  if (!line.isLine() && !isRough(degrees))
+    return std::nullopt;
+  double times = layers - least;
+  const StepTime &a = pair.fewer.time, &b = pair.more.time;
+  auto along = [&](double from, double to) {
+    return std::max(0.0, from + times * (to - from));
+  };
+  StepTime time;
+  time.seconds = along(a.seconds, b.seconds);
+  time.computeSeconds = along(a.computeSeconds, b.computeSeconds);
+  time.exposedCommunicationSeconds =
+      std::max(0.0, time.seconds - time.computeSeconds);
+  time.transferSeconds = along(a.transferSeconds, b.transferSeconds);
+  for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
+    time.bytesPerLevel.push_back(along(from, to));
+  cost::Evaluation result;
+  setTime(result, time);
+  result.memory = peakOfChunks({line.bytes(layers, false)}, {0});
+  result.hostBytes = line.away(layers).host;
+  result.diskBytes = line.away(layers).disk;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Several stages
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Makes the large pipeline of the small ones.
+class Composer {
+public:
+  Composer(const FoldedPipeline &folded, const Pair &pair,
+           const ShardDegrees &degrees, const cost::Cluster &cluster)
+      : folded(folded), pair(pair), degrees(degrees), cluster(cluster) {}
+  /// Nothing where stages talk to others than their neighbours.
+  std::optional<cost::Evaluation> run(bool trains);
+
+private:
+  const FoldedPipeline &folded;
+  const Pair &pair;
+  const ShardDegrees &degrees;
+  const cost::Cluster &cluster;
+  std::vector<StageLine> lines; ///< By shape.
+  PipelineParts parts;
+  ScheduleTables tables;
+
+  int64_t numStages() const { return folded.stages.size(); }
+  const FoldedStage &chunkOf(int64_t rank, int64_t chunk) const {
+    return folded.stages[chunk * degrees.pp + rank];
+  }
+  void makeStages();
+  bool makeMessages();
+  bool passOn(int64_t from, int64_t to);
+  const StageMessage *counterpart(int64_t number) const;
+  StageMessage messageOf(int64_t sent, int64_t needed, int64_t from,
+                         int64_t to) const;
+  std::vector<int64_t> between(int64_t from, int64_t to) const;
+  void addMemory(cost::Evaluation &result) const;
+};
+
+} // namespace
+
+static void addTo(StageParts &sum, const StageParts &part) {
+  sum.setup += part.setup;
+  sum.update += part.update;
+  sum.updateAlone += part.updateAlone;
+  sum.computeSeconds += part.computeSeconds;
+  sum.transferSeconds += part.transferSeconds;
+  sum.bytesPerLevel.resize(part.bytesPerLevel.size(), 0);
+  for (auto [total, bytes] : llvm::zip(sum.bytesPerLevel, part.bytesPerLevel))
+    total += bytes;
+}
+
+/// Chunks of a rank share what is done once: the fixed part of all but one
+/// goes.
+void Composer::makeStages() {
+  parts.stages.resize(degrees.pp);
+  for (auto [rank, stage] : llvm::enumerate(parts.stages))
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      const StageLine &line = lines[part.shape];
+      StageParts own = line.parts(part.layers);
+      stage.chunks.push_back(own.chunks.empty() ? cost::PhaseSeconds()
+                                                : own.chunks.front());
+      if (chunk > 0) {
+        StageParts fixed = line.fixedParts();
+        own.setup = std::max(0.0, own.setup - fixed.setup);
+        own.update = std::max(0.0, own.update - fixed.update);
+        own.updateAlone = std::max(0.0, own.updateAlone - fixed.updateAlone);
+      }
+      addTo(stage, own);
+    }
+}
+
+/// The messages of the loop from one small stage to another.
+std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
+  std::vector<int64_t> found;
+  for (auto [i, message] : llvm::enumerate(pair.fewer.messages))
+    if (message.from.stage == from && message.to.stage == to &&
+        isInLoop(message.from.phase) && isInLoop(message.to.phase))
+      found.push_back(i);
+  return found;
+}
+
+/// The message of the other small pipeline that corresponds to `number`.
+const StageMessage *Composer::counterpart(int64_t number) const {
+  const StageMessage &wanted = pair.fewer.messages[number];
+  auto isLike = [&](const StageMessage &other) {
+    return other.from.stage == wanted.from.stage &&
+           other.to.stage == wanted.to.stage &&
+           other.from.phase == wanted.from.phase &&
+           other.to.phase == wanted.to.phase;
+  };
+  ArrayRef<StageMessage> few = pair.fewer.messages, one = pair.more.messages;
+  if (llvm::count_if(few, isLike) != llvm::count_if(one, isLike))
+    return nullptr;
+  int64_t before = llvm::count_if(few.take_front(number), isLike);
+  for (const StageMessage &other : one)
+    if (isLike(other) && before-- == 0)
+      return &other;
+  return nullptr;
+}
+
+/// A message from virtual stage `from` to `to`: sent as `sent` is from its
+/// stage, and needed as `needed` is.
+StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
+                                 int64_t to) const {
+  StageMessage message = pair.fewer.messages[sent];
+  auto place = [&](MessageEnd StageMessage::*end, int64_t number, int64_t v) {
+    const MessageEnd &few = pair.fewer.messages[number].*end;
+    const StageMessage *other = counterpart(number);
+    double perLayer = other ? (other->*end).at - few.at : 0;
+    int64_t layers = folded.small[few.stage].layers;
+    double at = few.at + (folded.stages[v].layers - layers) * perLayer;
+    message.*end = {v % degrees.pp, few.phase, v / degrees.pp, at};
+  };
+  place(&StageMessage::from, sent, from);
+  place(&StageMessage::to, needed, to);
+  return message;
+}
+
+/// Messages between neighbours; false where the two ends do not agree.
+bool Composer::passOn(int64_t from, int64_t to) {
+  int64_t step = to - from;
+  int64_t sender = folded.example[folded.stages[from].shape];
+  int64_t receiver = folded.example[folded.stages[to].shape];
+  std::vector<int64_t> sent = between(sender, sender + step);
+  std::vector<int64_t> needed = between(receiver - step, receiver);
+  if (sent.size() != needed.size())
+    return false;
+  for (auto [one, other] : llvm::zip(sent, needed))
+    parts.messages.push_back(messageOf(one, other, from, to));
+  return true;
+}
+
+bool Composer::makeMessages() {
+  int64_t last = folded.small.size() - 1;
+  auto isEnd = [&](int64_t stage) { return stage == 0 || stage == last; };
+  auto large = [&](int64_t stage) { return stage == 0 ? 0 : numStages() - 1; };
+  for (auto [i, message] : llvm::enumerate(pair.fewer.messages)) {
+    int64_t from = message.from.stage, to = message.to.stage;
+    bool inLoop = isInLoop(message.from.phase) && isInLoop(message.to.phase);
+    if (inLoop && std::abs(from - to) == 1)
+      continue;
+    // Between the first and the last stage: tied parameters. To all stages from
+    // one of these: what setup makes, and numbers in update, for which all wait
+    // together.
+    if (message.from.phase == StepPhase::update && (!isEnd(from) || !isEnd(to)))
+      continue;
+    if (!isEnd(from) || (inLoop && !isEnd(to)))
+      return false;
+    for (int64_t v = 0; v < numStages(); ++v)
+      if (isEnd(to) ? v == large(to)
+                    : folded.example[folded.stages[v].shape] == to)
+        parts.messages.push_back(messageOf(i, i, large(from), v));
+  }
+  for (int64_t v = 0; v + 1 < numStages(); ++v)
+    if (!passOn(v, v + 1) || !passOn(v + 1, v))
+      return false;
+  return true;
+}
+
+void Composer::addMemory(cost::Evaluation &result) const {
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    std::vector<int64_t> slots;
+    int64_t frames = 0, most = 0;
+    OffloadedBytes away;
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      const StageLine &line = lines[part.shape];
+      const StageProfile &example =
+          pair.fewer.stages[folded.example[part.shape]];
+      slots.push_back(
+          countSlots(tables[rank], chunk, example.framed.framePhases));
+      frames += !example.framed.framePhases.empty();
+      most = std::max(most, slots.back());
+      away.host += line.away(part.layers).host;
+      away.disk += line.away(part.layers).disk;
+    }
+    // As StepFrames.cpp decides.
+    bool framed = degrees.microBatches > 1 && (frames > 1 || most > 1);
+    std::vector<StageBytes> chunks;
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      chunks.push_back(lines[part.shape].bytes(part.layers, framed));
+    }
+    cost::MemoryBreakdown memory = peakOfChunks(chunks, slots);
+    if (memory.total() > result.memory.total())
+      result.memory = memory;
+    result.hostBytes = std::max<double>(result.hostBytes, away.host);
+    result.diskBytes = std::max<double>(result.diskBytes, away.disk);
+    result.stages[rank].memoryBytes = memory.total();
+  }
+}
+
+std::optional<cost::Evaluation> Composer::run(bool trains) {
+  for (int64_t stage : folded.example) {
+    const StageProfile *more =
+        pair.more.stages.empty() ? nullptr : &pair.more.stages[stage];
+    lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
+                       more);
+  }
+  parts.microBatches = degrees.microBatches;
+  parts.ranksPerStage = numRanks(degrees) / degrees.pp;
+  makeStages();
+  if (!makeMessages())
+    return std::nullopt;
+  auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
+                                 degrees.microBatches);
+  if (!made)
+    return rejection(made.error());
+  tables = trains ? *made : cost::forwardOnly(*made);
+  auto time = runPipeline(parts, tables, cluster);
+  if (!time)
+    return rejection(time.error());
+  cost::Evaluation result;
+  setTime(result, *time);
+  addMemory(result);
+  return result;
+}
+
+/// How many times as deep stages are as the small ones.
+static double depthOf(const FoldedPipeline &folded, int64_t extra) {
+  double depth = 1;
+  for (const FoldedStage &stage : folded.stages) {
+    double few = folded.small[folded.example[stage.shape]].layers + extra;
+    depth = std::max(depth, stage.layers / std::max(1.0, few));
+  }
+  return depth;
+}
+
+/// Micro-batches that the fullest stage keeps of a chunk.
+static int64_t mostAliveOf(const ShardDegrees &degrees) {
+  auto tables = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
+                                   degrees.microBatches);
+  return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
+}
+
+std::optional<cost::Evaluation>
+Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
+  const HomeRun *homes = findHomes();
+  if (!homes || homes->ops.size() < degrees.stages())
+    return std::nullopt;
+  // Of a very deep model what a stage's first layer has of its own is little.
+  bool isSimple = family.layers() >= kManyLayers && degrees.recompute != "full";
+  FoldedPipeline folded =
+      foldStages(homes->run,
+                 chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
+                 isSimple ? kFewOfStage - 1 : kFewOfStage);
+  int64_t extra = homes->moreLayers;
+  if (folded.more.layers >= homes->run.layers || folded.fewer.layers <= extra)
+    return std::nullopt; // no smaller, or too small
+  ShardDegrees fewer = degrees;
+  fewer.pp = folded.small.size();
+  fewer.vpp = 1;
+  if (fewer.schedule != cost::ScheduleKind::ZbH1)
+    fewer.schedule = cost::ScheduleKind::OneFOneB;
+  fewer.depth = depthOf(folded, 0);
+  fewer.alive = mostAliveOf(degrees);
+  ShardDegrees more = fewer;
+  more.depth = depthOf(folded, 1);
+  fewer.stageStarts = folded.fewer.starts;
+  more.stageStarts = folded.more.starts;
+  std::string key = keyOf(fewer) + std::to_string(degrees.pp);
+  for (int64_t start :
+       llvm::concat<int64_t>(fewer.stageStarts, more.stageStarts))
+    key += "," + std::to_string(start);
+  const Pair &pair = measured(
+      key,
+      [&] { return measure(folded.fewer.layers - extra, fewer, degrees.pp); },
+      [&] { return measure(folded.more.layers - extra, more, degrees.pp); });
+  if (!pair.failed.empty())
+    return rejection(pair.failed);
+  return Composer(folded, pair, degrees, cluster).run(homes->trains);
+}
+
+//===----------------------------------------------------------------------===//
+// Folder
+//===----------------------------------------------------------------------===//
+
+Folder::Folder(ProgramFamily &family, const cost::Cluster &cluster)
+    : state(std::make_unique<State>(family, cluster)) {}
+
+Folder::~Folder() = default;
+
+bool Folder::canFold() const { return state->family.isDeep(); }
+
+std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
+  bool rough = isRough(degrees);
+  if (!canFold() || (rough && state->family.layers() < kManyLayers))
+    return std::nullopt;
+  std::optional<cost::Evaluation> result =
+      degrees.stages() == 1 ? state->evaluateOne(degrees)
+                            : state->evaluatePipeline(degrees);
+  if (result) {
+    result->isFolded = true;
+    result->isRough = rough;
+  }
+  return result;
+}

@@ -1,0 +1,45 @@
+//===- Fold.h - Evaluation of deep models from shallow ones -----*- C++ -*-===//
+//
+// A strategy for a model of N equal layers is evaluated without compiling all
+// of them. Without pipeline the programs of few and of few + 1 layers are
+// compiled, and what is estimated of them is extrapolated (StageProfile.h).
+// With a pipeline the stages of the whole model are chosen as ever, on numbers;
+// a small pipeline with a stage of every shape (FoldStages.h) is compiled
+// twice, with few and one more layer in a stage; the stages of the large one
+// are made of these, and its schedule is simulated as ever.
+//
+// What was measured is kept: strategies that differ in the number of stages'
+// layers, in chunks or in the order of a schedule only share it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SEARCH_FOLD_H
+#define DPC_PASSES_SEARCH_FOLD_H
+
+#include "cost-model/Search.h"
+#include "passes/search/Pipeline.h"
+#include "passes/search/ProgramFamily.h"
+
+namespace dpc {
+
+class Folder {
+public:
+  /// Both must outlive this.
+  Folder(ProgramFamily &family, const cost::Cluster &cluster);
+  ~Folder();
+
+  /// Whether there are layers enough.
+  bool canFold() const;
+
+  /// Time and memory of the whole model, or why it cannot be compiled; `flops`
+  /// is left to the caller. Nothing where this strategy cannot be folded.
+  /// `degrees` are those of the whole model. May be called by several threads.
+  std::optional<cost::Evaluation> evaluate(const ShardDegrees &degrees);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_FOLD_H

@@ -1,0 +1,64 @@
+//===- PipelineParts.h - What a pipeline's time is made of ------*- C++ -*-===//
+//
+// Private to passes/search. The time of a pipeline is found in two steps: the
+// phases of every stage are run alone (`measurePipeline`), then the schedule's
+// tables are simulated over what that gave (`runPipeline`). What lies between
+// is plain numbers, which a folded evaluation (Fold.h) makes by other means.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SEARCH_PIPELINEPARTS_H
+#define DPC_PASSES_SEARCH_PIPELINEPARTS_H
+
+#include "passes/search/StepEstimate.h"
+
+namespace dpc {
+
+/// What a rank stage does. Seconds of phases count one micro-batch, sums a
+/// step.
+struct StageParts {
+  double setup = 0, update = 0;
+  /// In update, when the first op that waits for other stages begins; or all of
+  /// update.
+  double updateAlone = 0;
+  /// By chunk.
+  std::vector<cost::PhaseSeconds> chunks;
+  double computeSeconds = 0, transferSeconds = 0;
+  std::vector<double> bytesPerLevel; ///< Sent in collectives.
+
+  double &secondsOf(StepPhase phase, int64_t chunk);
+};
+
+/// One end of a message: where in its stage it is sent or needed.
+struct MessageEnd {
+  int64_t stage = 0;
+  StepPhase phase = StepPhase::forward;
+  int64_t chunk = 0;
+  double at = 0; ///< Since the start of the phase.
+};
+
+struct StageMessage {
+  MessageEnd from, to;
+  double bytes = 0;
+};
+
+struct PipelineParts {
+  std::vector<StageParts> stages;
+  std::vector<StageMessage> messages; ///< By tag.
+  int64_t ranksPerStage = 1, microBatches = 1;
+};
+
+using ScheduleTables = std::vector<std::vector<cost::ScheduleStep>>;
+
+/// Runs the phases of every step function alone.
+PipelineParts measurePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                              const cost::Cluster &cluster);
+
+/// Runs the tables. An error where the stages would wait for each other for
+/// ever.
+cost::Result<StepTime> runPipeline(PipelineParts parts,
+                                   const ScheduleTables &tables,
+                                   const cost::Cluster &cluster);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_PIPELINEPARTS_H
