@@ -1,0 +1,233 @@
+//===- ExactnessTest.cpp - The search against trying everything -----------===//
+//
+// Random small programs on random small clusters. What the search calls best is
+// what is best of all strategies of its space, evaluated one by one: no bound
+// has cut off a winner. And an answer is not worse for more memory or faster
+// links. DPC_TEST_LONG: 300 of them; a seed may be given in DPC_TEST_SEED.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/graph/Passes.h"
+#include "passes/local/Passes.h"
+#include "passes/search/Evaluator.h"
+#include "passes/shard/Passes.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+using namespace mlir;
+using namespace dpc;
+
+namespace {
+
+int64_t pick(std::mt19937 &random, std::initializer_list<int64_t> values) {
+  return values.begin()[random() % values.size()];
+}
+
+std::string tensor(std::initializer_list<int64_t> shape) {
+  std::string text = "tensor<";
+  for (int64_t size : shape)
+    text += std::to_string(size) + "x";
+  return text + "f32>";
+}
+
+/// A perceptron with residuals, squares summed up: [batch, width] all through.
+class Perceptron {
+public:
+  explicit Perceptron(std::mt19937 &random)
+      : batch(pick(random, {3, 4, 8, 12})),
+        width(pick(random, {6, 8, 16, 24})) {
+    std::string arguments = "%x: " + tensor({batch, width}) +
+                            " {dpc.batch_dim = 0 : i64, dpc.name = \"x\", "
+                            "dpc.role = \"input\"}";
+    std::string last = "x";
+    int64_t layers = 1 + random() % 3;
+    for (int64_t i = 0; i < layers; ++i) {
+      arguments += argument(i, "in") + argument(i, "out");
+      last = layer(i, last, random() % 2);
+    }
+    text = "func.func @forward(" + arguments +
+           ") -> (tensor<f32> {dpc.loss, dpc.name = \"loss\"}) {\n" + body +
+           "%square = dpc.binary mul %" + last + ", %" + last + " : (" +
+           type() + ", " + type() + ") -> " + type() +
+           "\n%loss = dpc.reduce sum %square dims = [0, 1] : " + type() +
+           " -> tensor<f32>\nreturn %loss : tensor<f32>\n}";
+  }
+
+  std::string text;
+
+private:
+  std::string type() const { return tensor({batch, width}); }
+  std::string weight(bool grows) const {
+    return grows ? tensor({width, 2 * width}) : tensor({2 * width, width});
+  }
+  std::string argument(int64_t i, const std::string &name) const {
+    std::string full = name + std::to_string(i);
+    return ", %" + full + ": " + weight(name == "in") + " {dpc.name = \"" +
+           full + "\", dpc.role = \"parameter\"}";
+  }
+  std::string layer(int64_t index, const std::string &x, bool hasResidual) {
+    std::string i = std::to_string(index), wide = tensor({batch, 2 * width});
+    body += "%h" + i + " = dpc.matmul %" + x + ", %in" + i + " : (" + type() +
+            ", " + weight(true) + ") -> " + wide + "\n%g" + i +
+            " = dpc.unary relu %h" + i + " : " + wide + " -> " + wide + "\n%y" +
+            i + " = dpc.matmul %g" + i + ", %out" + i + " : (" + wide + ", " +
+            weight(false) + ") -> " + type() + "\n";
+    if (!hasResidual)
+      return "y" + i;
+    body += "%r" + i + " = dpc.binary add %" + x + ", %y" + i + " : (" +
+            type() + ", " + type() + ") -> " + type() + "\n";
+    return "r" + i;
+  }
+
+  int64_t batch, width;
+  std::string body;
+};
+
+/// One or two nodes of one to four devices. Slow enough that bytes and FLOPs
+/// count besides latencies, and so small that not everything fits.
+cost::Cluster randomCluster(std::mt19937 &random) {
+  cost::Device device;
+  device.name = "toy";
+  device.peakFlops.fill(1e6 * pick(random, {1, 10, 100}));
+  device.memoryBytesPerSecond = 1e6 * pick(random, {1, 10, 100});
+  device.memoryBytes = 1024 * pick(random, {8, 16, 64, 1024});
+  device.launchSeconds = 1e-6 * pick(random, {0, 1, 100});
+  cost::Cluster cluster;
+  cluster.name = "toys";
+  int64_t nodes = pick(random, {1, 1, 2}), inside = pick(random, {1, 2, 3, 4});
+  cluster.groups.push_back(cost::NodeGroup{nodes, inside, device});
+  cost::Level level;
+  level.name = "wire";
+  level.span = inside;
+  level.bytesPerSecond = 1e6 * pick(random, {1, 10, 1000});
+  level.latencySeconds = 1e-6 * pick(random, {1, 100});
+  cluster.levels.push_back(level);
+  if (nodes > 1) {
+    level.name = "net";
+    level.span = nodes * inside;
+    level.bytesPerSecond /= static_cast<double>(pick(random, {1, 4, 20}));
+    cluster.levels.push_back(level);
+  }
+  return cluster;
+}
+
+/// The least value of all strategies that fit; infinity where none does.
+double bestOfAll(ProgramEvaluator &evaluator, const cost::Cluster &cluster,
+                 const cost::SearchOptions &options) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const cost::Strategy &strategy :
+       cost::enumerateStrategies(options.request, options.space)) {
+    cost::Evaluation found = evaluator.evaluate(strategy);
+    double bytes = found.memory.total();
+    if (found.rejected.empty() && bytes <= cluster.usableBytes())
+      best = std::min(best, options.objective == cost::Objective::Memory
+                                ? bytes
+                                : found.stepSeconds);
+  }
+  return best;
+}
+
+class Exactness : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    registerShardPasses();
+    registerLocalPasses();
+    registerTransformsPasses();
+  }
+  Exactness() {
+    context.loadDialect<DpcDialect, func::FuncDialect>();
+    if (const char *given = std::getenv("DPC_TEST_SEED"))
+      seed = std::strtoul(given, nullptr, 10);
+    if (std::getenv("DPC_TEST_LONG"))
+      count = 300;
+    RecordProperty("seed", std::to_string(seed));
+  }
+
+  OwningOpRef<ModuleOp> trainStep(const Perceptron &model) {
+    auto module = parseSourceString<ModuleOp>(model.text, &context);
+    PassManager pm(&context);
+    pm.addPass(createDpcDifferentiate());
+    if (!module || failed(pm.run(*module)))
+      return nullptr;
+    return module;
+  }
+
+  static cost::SearchOptions optionsFor(ProgramEvaluator &evaluator,
+                                        const cost::Cluster &cluster) {
+    cost::SearchOptions options;
+    options.space = cost::spaceFor(evaluator.totals(), cluster);
+    options.space.offload = false; // tried only where nothing fits
+    options.space.maxPp = 2;       // no attention: layers are not counted
+    options.top = 1;
+    return options;
+  }
+
+  MLIRContext context;
+  unsigned long seed = std::random_device()();
+  int count = 6;
+};
+
+TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
+  std::mt19937 random(seed);
+  int winners = 0;
+  for (int i = 0; i < count; ++i) {
+    Perceptron model(random);
+    OwningOpRef<ModuleOp> module = trainStep(model);
+    ASSERT_TRUE(module) << model.text;
+    cost::Cluster cluster = randomCluster(random);
+    ProgramEvaluator evaluator(*module, cluster);
+    cost::SearchOptions options = optionsFor(evaluator, cluster);
+    for (cost::Objective objective :
+         {cost::Objective::Throughput, cost::Objective::Memory}) {
+      options.objective = objective;
+      double best = bestOfAll(evaluator, cluster, options);
+      auto result = cost::searchStrategies(cluster, evaluator, options);
+      ASSERT_EQ(result.hasWinner(), std::isfinite(best))
+          << "seed " << seed << ", " << i << "\n"
+          << model.text;
+      if (!result.hasWinner())
+        continue;
+      ++winners;
+      const cost::Evaluation &found = result.candidates[0].evaluation;
+      EXPECT_EQ(objective == cost::Objective::Memory ? found.memory.total()
+                                                     : found.stepSeconds,
+                best)
+          << "seed " << seed << ", " << i << "\n"
+          << model.text;
+    }
+  }
+  EXPECT_GT(winners, count / 2);
+}
+
+TEST_F(Exactness, MoreMemoryOrBandwidthIsNeverWorse) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < count; ++i) {
+    Perceptron model(random);
+    OwningOpRef<ModuleOp> module = trainStep(model);
+    ASSERT_TRUE(module) << model.text;
+    cost::Cluster cluster = randomCluster(random);
+    auto seconds = [&](const cost::Cluster &on) {
+      ProgramEvaluator evaluator(*module, on);
+      auto result =
+          cost::searchStrategies(on, evaluator, optionsFor(evaluator, on));
+      return result.hasWinner() ? result.candidates[0].evaluation.stepSeconds
+                                : std::numeric_limits<double>::infinity();
+    };
+    double before = seconds(cluster);
+    cost::Cluster larger = cluster, faster = cluster;
+    larger.groups[0].device.memoryBytes *= 1.5;
+    for (cost::Level &level : faster.levels)
+      level.bytesPerSecond *= 1.5;
+    EXPECT_LE(seconds(larger), before) << "seed " << seed << ", " << i;
+    EXPECT_LE(seconds(faster), before) << "seed " << seed << ", " << i << "\n"
+                                       << model.text;
+  }
+}
+
+} // namespace
