@@ -119,6 +119,32 @@ static void readLinkKind(const std::string &text, const std::string &where,
   errors.report(where, "value \"" + text + "\"", expected);
 }
 
+void Cluster::setSoftware(const Software &profile) {
+  for (NodeGroup &group : groups)
+    group.device.gemm.peakFraction *=
+        profile.productRate / software.productRate;
+  software = profile;
+}
+
+/// Links of a node: all-reduce bus bandwidth 122 of 150 GB/s (V100), 232 of 300
+/// (A100), 370 of 450 (H100) (NVIDIA, GTC 2024 S62129). Networks: 24 of 25 GB/s
+/// of one adapter alone (the same); half of it where all of a node send in
+/// training runs (fits to vTrain's and BigScience's runs; H100 nodes at 64 MiB,
+/// 4 to 512 of them: 217 to 112 of 400 GB/s).
+double defaultAchieved(LinkKind kind) {
+  switch (kind) {
+  case LinkKind::Switch:
+  case LinkKind::FullMesh:
+  case LinkKind::Ring:
+    return 0.8;
+  case LinkKind::FatTree:
+    return 0.5;
+  case LinkKind::SharedMemory:
+    return 1.0;
+  }
+  return 1.0;
+}
+
 static void readLevel(const json &entry, const std::string &where,
                       const Cluster &cluster, Level &level,
                       JsonErrors &errors) {
@@ -139,6 +165,9 @@ static void readLevel(const json &entry, const std::string &where,
     fields.number("oversubscription", level.oversubscription, atLeastOne);
   else
     fields.optional("oversubscription");
+  level.achieved = defaultAchieved(level.kind);
+  if (fields.has("achieved_fraction"))
+    fields.number("achieved_fraction", level.achieved, fraction);
   fields.finish();
 }
 
@@ -186,6 +215,26 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
+/// The name of a profile, or a profile.
+static void readSoftware(const json *entry, const std::string &where,
+                         Software &software, JsonErrors &errors) {
+  if (!entry || errors)
+    return;
+  if (!entry->is_string() && !entry->is_object()) {
+    errors.report(where, "value " + showJson(*entry),
+                  "a software profile's name or the profile");
+    return;
+  }
+  Result<Software> read = entry->is_object()
+                              ? parseSoftware(*entry, where)
+                              : loadSoftware(entry->get<std::string>());
+  if (read)
+    software = *read;
+  else
+    errors = JsonErrors::of(entry->is_object() ? read.error()
+                                               : where + ": " + read.error());
+}
+
 Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
   Result<json> root = parseJson(text, file);
   if (!root)
@@ -203,6 +252,9 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
   const json *groups = fields.array("groups", "an array of node groups");
   const json *levels = fields.array("levels", "an array of levels");
   readHost(fields.optional("host"), fields.path("host"), cluster.host, errors);
+  Software software;
+  readSoftware(fields.optional("software"), fields.path("software"), software,
+               errors);
   fields.finish();
   if (!errors)
     readGroups(groups, fields.path("groups"), cluster, errors);
@@ -212,6 +264,7 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
               cluster.levels.emplace_back(), errors);
   if (!errors)
     checkLevels(cluster, file, errors);
+  cluster.setSoftware(software);
   if (errors)
     return Error{errors.status().error()};
   return cluster;

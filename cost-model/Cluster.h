@@ -10,6 +10,7 @@
 
 #include "cost-model/GemmTable.h"
 #include "cost-model/Result.h"
+#include "cost-model/Software.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -38,6 +39,8 @@ struct GemmModel {
   double peakFraction = 1.0; ///< Of the peak, at full tiles and long k.
   int64_t tileM = 1;         ///< Rows of the output tile of one SM or core.
   int64_t tileN = 1;         ///< Columns of that tile.
+  double operandCost = 0.0;  ///< Multiply-adds that loading an operand costs.
+  double rampSeconds = 0.0;  ///< Per product: filling and draining the device.
   double halfK = 0.0;        ///< k at which an SM reaches half of its rate.
   int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
   double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
@@ -55,6 +58,8 @@ struct Device {
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
   double launchSeconds = 0;        ///< Smallest time of one kernel.
+  double attentionForward = 1.0;   ///< Of the peak, by fused attention.
+  double attentionBackward = 1.0;
   /// Between two ranks of one machine, through shared memory; 0 where not
   /// given. Only makeLocalCluster reads them: a cluster.json has levels.
   double exchangeBytesPerSecond = 0;
@@ -70,6 +75,10 @@ struct Device {
 enum class LinkKind { Switch, FullMesh, Ring, FatTree, SharedMemory };
 std::string_view stringifyLinkKind(LinkKind kind);
 
+/// The share of a link's datasheet bandwidth that collectives reach with large
+/// messages, where nothing else is known.
+double defaultAchieved(LinkKind kind);
+
 /// One level of the interconnect, innermost first. A level joins `span`
 /// devices: all of a node, all of the cluster, or a number of devices (a rack).
 struct Level {
@@ -80,6 +89,9 @@ struct Level {
   LinkKind kind = LinkKind::Switch;
   bool inNetworkReduction = false;
   double oversubscription = 1.0; ///< >= 1; divides the bandwidth.
+  /// Of the bandwidth, by collectives with large messages. Where a cluster.json
+  /// does not say it, the bandwidth is the datasheet's: defaultAchieved.
+  double achieved = 1.0;
 };
 
 /// Nodes of one kind.
@@ -102,6 +114,11 @@ struct Cluster {
   std::vector<NodeGroup> groups;
   std::vector<Level> levels; ///< Innermost first; the last spans all devices.
   Host host;
+  Software software; ///< What runs on it.
+
+  /// Makes `profile` what runs: products of all devices take its rate, instead
+  /// of that of the software before.
+  void setSoftware(const Software &profile);
 
   /// Devices of all groups: the rank count of a plan.
   int64_t numDevices() const;

@@ -50,8 +50,8 @@ static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
   double shared = i < group.contention.size() ? group.contention[i] : 1.0;
   Link link;
   link.n = static_cast<double>(group.ranksPerLevel[i]);
-  link.b =
-      level.bytesPerSecond / (level.oversubscription * std::max(1.0, shared));
+  link.b = level.bytesPerSecond * level.achieved /
+           (level.oversubscription * std::max(1.0, shared));
   link.a = level.latencySeconds;
   link.level = &level;
   return link;

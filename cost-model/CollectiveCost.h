@@ -34,7 +34,8 @@
 //     broadcast: along the outermost level first, then inwards; levels add.
 //
 //   Contention: k groups that share a link at once divide its bandwidth by k;
-//   so does a level's oversubscription.
+//   so does a level's oversubscription. b is the level's bandwidth times the
+//   share of it that collectives achieve.
 //   Ring-shaped levels: an all_to_all message crosses n/4 links on average, so
 //   its bytes count n/4 times (at least once). Full meshes: one pair uses one
 //   of the (span - 1) links of a device, so send_recv gets that share of b.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace dpc::cost {
 
@@ -23,56 +24,104 @@ static double ceilDiv(double value, double divisor) {
   return std::ceil(value / divisor);
 }
 
-/// Share of the multiprocessors' slots that do real work with tiles tm x tn.
-static double usefulShare(const Device &device, const GemmShape &shape,
-                          double tm, double tn) {
-  double batch = static_cast<double>(shape.batch);
-  double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n);
-  double slots = static_cast<double>(device.multiprocessors);
-  double tiles = batch * ceilDiv(m, tm) * ceilDiv(n, tn);
-  return batch * m * n / (ceilDiv(tiles, slots) * slots * tm * tn);
-}
-
 static bool isAligned(int64_t elements, DType type, int64_t alignBytes) {
   return elements * bytesPerElement(type) % alignBytes == 0;
 }
 
-double gemmEfficiency(const Device &device, DType type,
-                      const GemmShape &shape) {
-  if (shape.batch <= 0 || shape.m <= 0 || shape.n <= 0 || shape.k <= 0)
-    return 0;
-  constexpr double ratePerHalving = 0.85;
+namespace {
+
+/// How a product is cut for the multiprocessors.
+struct Tiling {
+  double tm = 1, tn = 1;
+  double split = 1; ///< Parts of k.
+};
+
+} // namespace
+
+/// Loading operands, of large tiles and of these.
+static double intensity(const GemmModel &model, const Tiling &tiling) {
+  double c = model.operandCost;
+  double largest = 1 / static_cast<double>(model.tileM) +
+                   1 / static_cast<double>(model.tileN);
+  return (1 + c * largest) / (1 + c * (1 / tiling.tm + 1 / tiling.tn));
+}
+
+static double tileCount(const GemmShape &shape, const Tiling &tiling) {
+  return static_cast<double>(shape.batch) *
+         ceilDiv(static_cast<double>(shape.m), tiling.tm) *
+         ceilDiv(static_cast<double>(shape.n), tiling.tn) * tiling.split;
+}
+
+/// Seconds of the tiles at the peak fraction, and of the partial sums.
+static double tiledSeconds(const Device &device, DType type,
+                           const GemmShape &shape, const Tiling &tiling) {
+  double slots = static_cast<double>(device.multiprocessors);
+  double depth =
+      static_cast<double>(shape.k) / tiling.split + device.gemm.halfK;
+  double steps =
+      ceilDiv(tileCount(shape, tiling), slots) * tiling.tm * tiling.tn * depth;
+  double rate = device.peak(type) / 2 / slots * device.gemm.peakFraction *
+                intensity(device.gemm, tiling);
+  double seconds = steps / rate;
+  if (tiling.split > 1)
+    seconds += 8 * tiling.split * static_cast<double>(shape.batch) *
+               static_cast<double>(shape.m) * static_cast<double>(shape.n) /
+               achievableBandwidth(device);
+  return seconds;
+}
+
+/// The least over the tilings that a library has.
+static double arithmeticSeconds(const Device &device, DType type,
+                                const GemmShape &shape) {
   const GemmModel &model = device.gemm;
-  double best = 0;
-  for (int halveM = 0; halveM <= 2; ++halveM)
-    for (int halveN = 0; halveN <= 2; ++halveN) {
-      double tm =
-          static_cast<double>(std::max<int64_t>(1, model.tileM >> halveM));
-      double tn =
-          static_cast<double>(std::max<int64_t>(1, model.tileN >> halveN));
-      double share = usefulShare(device, shape, tm, tn) *
-                     std::pow(ratePerHalving, halveM + halveN);
-      best = std::max(best, share);
+  double slots = static_cast<double>(device.multiprocessors);
+  double best = std::numeric_limits<double>::infinity();
+  // Parts of less than this depth are not worth their sums.
+  constexpr double kLeastDepth = 256;
+  for (auto [first, second] : {std::pair(model.tileM, model.tileN),
+                               std::pair(model.tileN, model.tileM)})
+    for (int halve = 0; halve < 9; ++halve) {
+      Tiling tiling;
+      tiling.tm = static_cast<double>(std::max<int64_t>(1, first >> halve / 3));
+      tiling.tn =
+          static_cast<double>(std::max<int64_t>(1, second >> halve % 3));
+      double tiles = tileCount(shape, tiling);
+      best = std::min(best, tiledSeconds(device, type, shape, tiling));
+      for (double split : {2.0, 4.0, 8.0}) {
+        if (tiles >= slots ||
+            static_cast<double>(shape.k) / split < kLeastDepth)
+          break;
+        tiling.split = split;
+        best = std::min(best, tiledSeconds(device, type, shape, tiling));
+      }
     }
-  double k = static_cast<double>(shape.k);
-  double depth = k / (k + model.halfK);
   bool aligned = isAligned(shape.k, type, model.alignBytes) &&
                  isAligned(shape.n, type, model.alignBytes);
-  return model.peakFraction * best * depth *
-         (aligned ? 1.0 : model.misalignedFraction);
+  return best / (aligned ? 1.0 : model.misalignedFraction);
+}
+
+static bool isEmpty(const GemmShape &shape) {
+  return shape.batch <= 0 || shape.m <= 0 || shape.n <= 0 || shape.k <= 0;
+}
+
+double gemmEfficiency(const Device &device, DType type,
+                      const GemmShape &shape) {
+  if (isEmpty(shape))
+    return 0;
+  return shape.flops() / device.peak(type) /
+         arithmeticSeconds(device, type, shape);
 }
 
 double gemmSeconds(const Device &device, DType type, const GemmShape &shape) {
   const GemmTable &measured = device.gemm.measured;
   if (type == DType::F32 && !measured.empty() && shape.flops() > 0)
     return device.launchSeconds + shape.flops() / measured.rate(shape);
-  double efficiency = gemmEfficiency(device, type, shape);
-  if (efficiency <= 0)
+  if (isEmpty(shape))
     return 0;
   assert(device.peak(type) > 0 && "use computeType first");
-  double arithmetic = shape.flops() / (device.peak(type) * efficiency);
   double memory = shape.bytes(type) / achievableBandwidth(device);
-  return device.launchSeconds + std::max(arithmetic, memory);
+  return device.launchSeconds + device.gemm.rampSeconds +
+         std::max(arithmeticSeconds(device, type, shape), memory);
 }
 
 double streamSeconds(const Device &device, double bytes, double flops) {
@@ -81,6 +130,37 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   double memory = bytes / achievableBandwidth(device);
   double arithmetic = flops / device.peak(DType::F32);
   return device.launchSeconds + std::max(memory, arithmetic);
+}
+
+/// Products and row kernels over scores in memory.
+static double unfusedSeconds(const Device &device, DType type,
+                             const AttentionShape &shape,
+                             const Software &software) {
+  GemmShape scores{shape.batch, shape.queries, shape.keys, shape.depth};
+  GemmShape values{shape.batch, shape.queries, shape.valueDepth, shape.keys};
+  double products =
+      gemmSeconds(device, type, scores) + gemmSeconds(device, type, values);
+  double count = static_cast<double>(shape.batch) *
+                 static_cast<double>(shape.queries) *
+                 static_cast<double>(shape.keys);
+  double rows = shape.backward ? 6 : shape.causal ? 3 : 4;
+  double seconds =
+      (shape.backward ? 2 : 1) * products + streamSeconds(device, rows * count);
+  if (software.attentionDropout)
+    seconds += streamSeconds(device, 5 * count);
+  return seconds;
+}
+
+double attentionSeconds(const Device &device, DType type,
+                        const AttentionShape &shape, const Software &software) {
+  assert(software.attention != AttentionKernels::Planned &&
+         "the plan has kernels for it");
+  if (software.attention == AttentionKernels::Unfused)
+    return unfusedSeconds(device, type, shape, software);
+  double rate =
+      shape.backward ? device.attentionBackward : device.attentionForward;
+  return device.launchSeconds +
+         shape.flops / (device.peak(type) * rate * software.attentionRate);
 }
 
 DType computeType(const Device &device, DType wanted) {

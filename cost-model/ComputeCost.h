@@ -3,17 +3,27 @@
 // Roofline: a kernel takes launch + max(arithmetic time, memory time).
 //
 // Matrix multiplication of m x n x k, `batch` times, on S multiprocessors with
-// output tiles of tm x tn:
-//   tiles  = batch * ceil(m/tm) * ceil(n/tn)      tile quantization
+// output tiles of tm x tn, each product of length k cut into s parts:
+//   tiles  = batch * ceil(m/tm) * ceil(n/tn) * s  tile quantization, split k
 //   waves  = ceil(tiles / S)                      wave quantization
-//   useful = batch*m*n / (waves * S * tm * tn)    share of slots with real work
-//   depth  = k / (k + halfK)                      prologue and epilogue of a
-//   tile aligned = 1, or misalignedFraction where k or n elements do not fill
-//             whole alignBytes
-//   rate   = peak * peakFraction * useful * depth * aligned
-// Smaller tiles exist: tm and tn are halved (down to a quarter each, at 0.85 of
-// the rate per halving) when that gives the higher rate, as library heuristics
-// do.
+//   depth  = k/s + halfK                          prologue, epilogue of a tile
+//   steps  = waves * tm * tn * depth              multiply-adds of one SM
+//   intensity = (1 + c (1/TM + 1/TN)) / (1 + c (1/tm + 1/tn))
+//            a step of a tile does tm*tn multiply-adds and loads tm + tn
+//            operands, each worth c of them (operandCost); 1 for the largest
+//            tile TM x TN of the device file
+//   aligned = 1, or misalignedFraction where k or n elements do not fill whole
+//            alignBytes
+//   time   = steps / (peak/2/S * peakFraction * intensity * aligned)
+//            + 8 s m n batch / bandwidth where s > 1: partial sums, f32, are
+//            written and read
+// The tile (TM x TN, TN x TM, and both halved up to twice) and s (only where
+// there are fewer tiles than multiprocessors) with the least time are taken, as
+// library heuristics do. To the larger of that and the memory time come launch
+// and ramp: filling and draining the device. Read off NVIDIA's plot of cuBLAS
+// on A100 (f16, n = 512, 1024, 2048, 4096, 8192: 27, 90, 195, 260, 290
+// TFLOP/s): ramp and launch of 9 us, and 0.92 of peak at short load, of which
+// sustained load leaves the device file's peak fraction.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_COMPUTECOST_H
@@ -38,8 +48,8 @@ struct GemmShape {
   double bytes(DType type) const;
 };
 
-/// Fraction of the device's peak this shape reaches, in (0, 1]; 0 for an
-/// empty shape.
+/// Fraction of the device's peak that the arithmetic of this shape reaches, in
+/// (0, 1]; 0 for an empty shape.
 double gemmEfficiency(const Device &device, DType type, const GemmShape &shape);
 
 /// Seconds of a matrix multiplication; 0 for an empty shape. The device must
@@ -51,6 +61,21 @@ double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 /// (elementwise, reductions, norms, gathers, copies, the optimizer). Scalar
 /// operations run at the device's f32 peak. 0 when both are 0.
 double streamSeconds(const Device &device, double bytes, double flops = 0);
+
+/// Batched attention of one device: scores are queries x keys.
+struct AttentionShape {
+  int64_t batch = 1; ///< Times heads.
+  int64_t queries = 0, keys = 0;
+  int64_t depth = 0, valueDepth = 0; ///< Of a head.
+  bool causal = false;
+  bool backward = false;
+  double flops = 0; ///< Without the masked half.
+};
+
+/// Seconds of attention under `software` (see Software.h), which must not be
+/// one with planned kernels.
+double attentionSeconds(const Device &device, DType type,
+                        const AttentionShape &shape, const Software &software);
 
 /// `wanted` if the device computes in it, else what stands in for it: the other
 /// 16-bit type (bf16 on V100 -> f16), 16 bits for fp8, else f32.

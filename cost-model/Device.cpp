@@ -148,6 +148,10 @@ static void readGemm(const json &entry, const std::string &where,
   reader.number("peak_fraction", gemm.peakFraction, fraction);
   reader.integer("tile_m", gemm.tileM);
   reader.integer("tile_n", gemm.tileN);
+  if (fields.has("operand_cost"))
+    reader.number("operand_cost", gemm.operandCost, nonNegative);
+  if (fields.has("ramp_microseconds"))
+    reader.number("ramp_microseconds", gemm.rampSeconds, nonNegative, micro);
   reader.number("half_k", gemm.halfK, nonNegative);
   reader.integer("align_bytes", gemm.alignBytes);
   reader.number("misaligned_fraction", gemm.misalignedFraction, fraction);
@@ -181,6 +185,13 @@ Result<Device> parseDevice(const json &root, const std::string &where) {
                   device.exchangeBytesPerSecond, positive, giga);
     reader.number("exchange_latency_microseconds",
                   device.exchangeLatencySeconds, nonNegative, micro);
+  }
+  // Devices without kernels for it run attention as the plan has it.
+  if (fields.has("attention_forward_fraction")) {
+    reader.number("attention_forward_fraction", device.attentionForward,
+                  fraction);
+    reader.number("attention_backward_fraction", device.attentionBackward,
+                  fraction);
   }
   if (const json *gemm = fields.required("gemm", "an object"))
     readGemm(*gemm, fields.path("gemm"), device.gemm, errors);

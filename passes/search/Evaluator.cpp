@@ -75,9 +75,20 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   return bounds;
 }
 
+/// Attention stays one op where the software has kernels for it; a ring of
+/// attentions is a schedule of its own.
+static ShardDegrees keepAttention(ShardDegrees degrees,
+                                  const cost::Software &software) {
+  degrees.keepAttention =
+      software.attention != cost::AttentionKernels::Planned &&
+      (degrees.cp == 1 || degrees.cpKind != CpKind::ring);
+  return degrees;
+}
+
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   const cost::ModelTotals &sums = totalsOfProgram.sums;
-  ShardDegrees degrees = degreesOf(strategy, sums.globalBatch, common);
+  ShardDegrees degrees = keepAttention(
+      degreesOf(strategy, sums.globalBatch, common), cluster.software);
   std::optional<cost::Evaluation> folded;
   if (folder)
     folded = folder->evaluate(degrees);
@@ -89,8 +100,9 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
 
 cost::Evaluation
 ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
-  cost::Evaluation evaluation = evaluateWhole(
-      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common));
+  cost::Evaluation evaluation = evaluateWhole(keepAttention(
+      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
+      cluster.software));
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }

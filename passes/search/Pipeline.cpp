@@ -47,7 +47,9 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
             std::string(cost::stringifyScheduleKind(degrees.schedule)) +
             " chunks=" + std::to_string(degrees.vpp) + "},";
   std::string depth = " depth=" + std::to_string(degrees.depth);
-  return text + "dpc-expand-attention,canonicalize,cse,dpc-recompute{alive=" +
+  if (!degrees.keepAttention)
+    text += "dpc-expand-attention,";
+  return text + "canonicalize,cse,dpc-recompute{alive=" +
          std::to_string(degrees.alive) + depth +
          "},dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) + depth + "}";

@@ -38,7 +38,8 @@ struct MessageEnd {
 
 struct StageMessage {
   MessageEnd from, to;
-  double bytes = 0;
+  double bytes = 0;         ///< One rank's.
+  double gatherSeconds = 0; ///< Of the receivers, to have all of it.
 };
 
 struct PipelineParts {

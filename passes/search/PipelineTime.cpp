@@ -27,7 +27,7 @@ private:
   PipelineParts parts;
   struct Sent {
     MessageEnd end;
-    double bytes = 0;
+    StepQueues::Message message;
   };
   DenseMap<int64_t, Sent> sent; ///< By tag.
   DenseMap<int64_t, MessageEnd> received;
@@ -77,8 +77,7 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
     MessageEnd end{index, phase, chunk, queues.computeEnd()};
     if (auto send = dyn_cast<SendOp>(op)) {
       end.at = queues.end();
-      auto type = cast<RankedTensorType>(send.getValue().getType());
-      sent[send.getTag()] = {end, static_cast<double>(sizeInBytes(type))};
+      sent[send.getTag()] = {end, queues.messageOf(send)};
     } else if (auto recv = dyn_cast<RecvOp>(op)) {
       received[recv.getTag()] = end;
     }
@@ -119,7 +118,9 @@ void Measurement::pairMessages() {
   llvm::sort(tags);
   for (int64_t tag : tags) // a broken pair is dpc-verify-local's to report
     if (auto to = received.find(tag); to != received.end())
-      parts.messages.push_back({sent[tag].end, to->second, sent[tag].bytes});
+      parts.messages.push_back({sent[tag].end, to->second,
+                                sent[tag].message.bytes,
+                                sent[tag].message.gather.seconds});
 }
 
 PipelineParts Measurement::run() {
@@ -216,7 +217,7 @@ double Pipeline::messageSeconds(const StageMessage &message) {
   for (auto [total, bytes] :
        llvm::zip(stages[from.stage].bytesPerLevel, estimate.bytesPerLevel))
     total += bytes * times;
-  return estimate.seconds;
+  return estimate.seconds + message.gatherSeconds;
 }
 
 cost::ScheduleCosts Pipeline::scheduleCosts() {
@@ -238,6 +239,11 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
     const MessageEnd &from = message.from, &to = message.to;
     double wire = messageSeconds(message);
     if (isInLoop(from.phase) && isInLoop(to.phase)) {
+      if (!cluster.software.overlap) {
+        // Both ends wait for the wire, and do nothing else meanwhile.
+        stages[from.stage].secondsOf(from.phase, from.chunk) += wire;
+        stages[to.stage].secondsOf(to.phase, to.chunk) += wire;
+      }
       double all = stages[from.stage].secondsOf(from.phase, from.chunk);
       costs.transfers.push_back({schedulePhase(from.phase), virtualStage(from),
                                  schedulePhase(to.phase), virtualStage(to),
@@ -267,7 +273,7 @@ double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
 
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
   StepTime result;
-  result.seconds = updateEnd(timeline);
+  result.seconds = updateEnd(timeline) + cluster.software.hostStepSeconds;
   result.bytesPerLevel.assign(cluster.levels.size(), 0);
   double idleOfAll = 0;
   for (auto [i, stage] : llvm::enumerate(stages)) {

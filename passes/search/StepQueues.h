@@ -32,6 +32,14 @@ public:
   double transferSeconds = 0;        ///< The same of the copy queue.
   std::vector<double> bytesPerLevel; ///< Sent.
 
+  /// What one rank sends of a message between stages, and what the receivers
+  /// do to have all of it (see Software::scatteredMessages).
+  struct Message {
+    double bytes = 0;
+    cost::CollectiveEstimate gather;
+  };
+  Message messageOf(SendOp send) const;
+
   /// What a collective costs, and where the ranks along `axes` are.
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
@@ -40,7 +48,9 @@ private:
   const cost::Cluster &cluster;
   MeshAttr mesh;
   const cost::Device &device;
+  bool narrow = false; ///< See OpPricing.
   double computeFree = 0, commFree = 0, copyFree = 0;
+  double issued = 0; ///< When the host has issued the last kernel.
   /// When the collective or transfer that writes a buffer has ended.
   llvm::DenseMap<mlir::Value, double> written;
   /// When the computation that makes a value has ended.
@@ -48,6 +58,9 @@ private:
 
   /// Adds bytes that one rank sends.
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
+  /// When the host has issued one more kernel or collective.
+  double issue() { return issued += cluster.software.hostKernelSeconds; }
+  double movedBytes(mlir::Operation *op, mlir::ValueRange values) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
   void transfer(mlir::Operation *op, double times);

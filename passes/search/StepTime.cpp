@@ -78,9 +78,28 @@ static double bytesOf(ValueRange values) {
 // Queues
 //===----------------------------------------------------------------------===//
 
+/// Whether products of `step` are of 16-bit numbers.
+static bool multipliesHalves(func::FuncOp step) {
+  for (MatmulOp op : step.getBody().front().getOps<MatmulOp>()) {
+    Type type = op.getA().getType().getElementType();
+    if (type.isF16() || type.isBF16())
+      return true;
+  }
+  return false;
+}
+
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
     : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
-      mesh(meshOf(step)), device(cluster.slowestDevice(cost::DType::F32)) {}
+      mesh(meshOf(step)), device(cluster.slowestDevice(cost::DType::F32)),
+      narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
+
+/// Bytes of `values` as the software moves them.
+double StepQueues::movedBytes(Operation *op, ValueRange values) const {
+  double bytes = 0;
+  for (Value value : values)
+    bytes += activationBytes(value, narrow && isInLoop(phaseOf(op)));
+  return bytes;
+}
 
 cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
   // Ranks are row-major over the mesh: the innermost axis has stride 1.
@@ -100,7 +119,8 @@ cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
 
 cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
   using cost::Collective;
-  double in = bytesOf(op->getOperands()), out = bytesOf(op->getResults());
+  double in = movedBytes(op, op->getOperands());
+  double out = movedBytes(op, op->getResults());
   cost::GroupPlacement group = placement(op->getAttrOfType<ArrayAttr>("axes"));
   if (isa<AllReduceOp>(op))
     return estimateCollective(cluster, Collective::AllReduce, in, group);
@@ -111,6 +131,24 @@ cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
   if (isa<RingShiftOp>(op))
     return estimateCollective(cluster, Collective::SendRecv, in, group);
   return estimateCollective(cluster, Collective::AllToAll, in, group);
+}
+
+StepQueues::Message StepQueues::messageOf(SendOp send) const {
+  Message message;
+  message.bytes = movedBytes(send, send.getValue());
+  message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
+  // Tensor axes are the innermost: tp, or tp0, tp1, ..
+  int64_t ranks = 1;
+  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
+    if (name.getValue().starts_with("tp"))
+      ranks *= size;
+  if (!cluster.software.scatteredMessages || ranks == 1)
+    return message;
+  message.gather =
+      estimateCollective(cluster, cost::Collective::AllGather, message.bytes,
+                         cost::placeAxis(cluster, 1, ranks));
+  message.bytes /= static_cast<double>(ranks);
+  return message;
 }
 
 void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
@@ -128,7 +166,15 @@ void StepQueues::communicate(Operation *op, double times) {
     Value root = bufferRoot(value);
     ready = std::max({ready, made.lookup(root), written.lookup(root)});
   }
-  commFree = std::max(commFree, ready) + estimate.seconds;
+  const cost::Software &software = cluster.software;
+  if (!software.overlap)
+    ready = std::max(ready, computeFree);
+  double start = std::max({commFree, ready, issue()});
+  if (estimate.seconds > 0)
+    start += software.collectiveStartSeconds;
+  commFree = start + estimate.seconds;
+  if (!software.overlap)
+    computeFree = commFree;
   for (Value value : op->getResults())
     written[value] = commFree;
 }
@@ -158,10 +204,18 @@ void StepQueues::transfer(Operation *op, double times) {
 }
 
 void StepQueues::compute(Operation *op, double times) {
-  double seconds = isBufferView(op) ? 0 : opSeconds(op, device);
+  double seconds =
+      isBufferView(op)
+          ? 0
+          : opSeconds(op, OpPricing{device, cluster.software, narrow});
   double start = computeFree;
+  if (seconds > 0)
+    start = std::max(start, issue());
   for (Value value : op->getOperands())
     start = std::max(start, written.lookup(bufferRoot(value)));
+  // What a collective that is under way meanwhile takes from it.
+  double both = std::min(seconds, std::max(0.0, commFree - start));
+  seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
   for (Value value : op->getResults())
     made[value] = computeFree;
@@ -186,7 +240,7 @@ void StepQueues::rebase() {
       entry.second -= computeFree;
   commFree = std::max(0.0, commFree - computeFree);
   copyFree = std::max(0.0, copyFree - computeFree);
-  computeFree = 0;
+  computeFree = issued = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -206,7 +260,7 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
       loopEnd = queues.computeEnd();
   }
   StepTime result;
-  result.seconds = queues.end();
+  result.seconds = queues.end() + cluster.software.hostStepSeconds;
   if (loopStart >= 0)
     result.seconds += (microBatches - 1) * std::max(0.0, loopEnd - loopStart);
   result.computeSeconds = queues.computeSeconds;

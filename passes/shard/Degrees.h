@@ -83,6 +83,10 @@ struct ShardDegrees {
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;
 
+  /// Attention stays one op in the local program: for estimates where the
+  /// software has kernels of its own for it (cost-model/Software.h).
+  bool keepAttention = false;
+
   /// How reductions of gradients, and gathers of ZeRO-3's parameters, are
   /// compressed: "int8", for gradients also "topk:SHARE", or empty for not at
   /// all.

@@ -60,7 +60,61 @@ static double convSeconds(Operation *op, Value y, Value w,
   return cost::gemmSeconds(device, productType(y, device), shape);
 }
 
-double dpc::opSeconds(Operation *op, const cost::Device &device) {
+/// Samples, positions and channels.
+static bool isActivation(RankedTensorType type) { return type.getRank() >= 3; }
+
+double dpc::activationBytes(Value value, bool narrow) {
+  RankedTensorType type = tensorOf(value);
+  double bytes = sizeInBytes(type);
+  bool isWide = isActivation(type) && type.getElementType().isF32();
+  return narrow && isWide ? bytes / 2 : bytes;
+}
+
+static double attentionSeconds(Operation *op, const OpPricing &pricing,
+                               double flops) {
+  cost::DType type = productType(op->getOperand(0), pricing.device);
+  if (pricing.software.attention == cost::AttentionKernels::Planned)
+    return flops /
+           (pricing.device.peak(type) * pricing.device.gemm.peakFraction);
+  ArrayRef<int64_t> q = tensorOf(op->getOperand(0)).getShape();
+  ArrayRef<int64_t> v = tensorOf(op->getOperand(2)).getShape();
+  cost::AttentionShape shape;
+  shape.batch = q[0] * q[1];
+  shape.queries = q[2];
+  shape.keys = v[2];
+  shape.depth = q[3];
+  shape.valueDepth = v[3];
+  shape.causal = op->hasAttr("causal");
+  shape.backward = isa<AttentionGradOp>(op);
+  shape.flops = flops;
+  return cost::attentionSeconds(pricing.device, type, shape, pricing.software);
+}
+
+/// Whether `op` runs once per micro-batch.
+static bool isOfMicroBatch(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  return phase && phase.getValue() != "setup" && phase.getValue() != "update";
+}
+
+/// What the software moves for a sum over micro-batches, or for what only makes
+/// its operand; nothing for other ops.
+static std::optional<double> accumulationBytes(Operation *op,
+                                               const cost::Software &software) {
+  if (software.accumulationBytes == 0)
+    return std::nullopt;
+  if (isa<AccumulateOp>(op))
+    return software.accumulationBytes *
+           static_cast<double>(tensorOf(op->getResult(0)).getNumElements());
+  bool isConversion = op->getNumResults() == 1 && op->getNumOperands() == 1 &&
+                      tensorOf(op->getResult(0)).getShape() ==
+                          tensorOf(op->getOperand(0)).getShape() &&
+                      !op->use_empty() &&
+                      llvm::all_of(op->getUsers(), llvm::IsaPred<AccumulateOp>);
+  return isConversion ? std::optional<double>(0) : std::nullopt;
+}
+
+double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
+  const cost::Device &device = pricing.device;
   if (isa<ReshapeOp, ConstantOp>(op))
     return 0;
   if (auto matmul = dyn_cast<MatmulOp>(op))
@@ -74,12 +128,21 @@ double dpc::opSeconds(Operation *op, const cost::Device &device) {
   auto costed = dyn_cast<CostOpInterface>(op);
   double flops = costed ? costed.getFlops() : 0;
   if (isa<AttentionOp, AttentionGradOp>(op))
-    return flops / (device.peak(productType(op->getOperand(0), device)) *
-                    device.gemm.peakFraction);
+    return attentionSeconds(op, pricing, flops);
+  if (std::optional<double> bytes = accumulationBytes(op, pricing.software))
+    return cost::streamSeconds(device, *bytes);
+  bool inLoop = isOfMicroBatch(op);
   double bytes = 0;
-  for (Value value : op->getOperands())
-    bytes += sizeInBytes(tensorOf(value));
-  for (Value value : op->getResults())
-    bytes += sizeInBytes(tensorOf(value));
+  auto move = [&](Value value) {
+    bool grows = inLoop && isActivation(tensorOf(value));
+    bytes += activationBytes(value, pricing.narrow && inLoop) *
+             (grows ? pricing.software.traffic : 1.0);
+  };
+  llvm::for_each(op->getOperands(), move);
+  llvm::for_each(op->getResults(), move);
   return cost::streamSeconds(device, bytes, flops);
+}
+
+double dpc::opSeconds(Operation *op, const cost::Device &device) {
+  return opSeconds(op, OpPricing{device, cost::Software()});
 }

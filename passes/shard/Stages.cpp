@@ -138,6 +138,32 @@ void Marker::findHomed() {
   }
 }
 
+/// Leaves the seconds of layers only, where there is a whole number of layers
+/// for each stage (see Software::equalStages): what comes before the first
+/// product, the embeddings, and the last product with what follows it, the
+/// head, weigh nothing. Cuts weigh next to nothing: they decide between equals.
+static void weighLayersOnly(const HomedOps &ops, int64_t stages,
+                            std::vector<double> &seconds,
+                            std::vector<double> &cutSeconds) {
+  auto isProduct = [](StringRef name) {
+    return name == MatmulOp::getOperationName();
+  };
+  int64_t layers = llvm::count(ops.names, AttentionOp::getOperationName());
+  if (layers == 0 || layers % stages != 0)
+    return;
+  int64_t first = 0, last = ops.size();
+  for (int64_t i = 0; i < ops.size(); ++i)
+    if (isProduct(ops.names[i]))
+      last = i;
+  while (first < last && !isProduct(ops.names[first]))
+    ++first;
+  for (int64_t i = 0; i < ops.size(); ++i)
+    if (i < first || i >= last)
+      seconds[i] = 0;
+  for (double &cut : cutSeconds)
+    cut *= 1e-6;
+}
+
 std::vector<double> Marker::opSecondsOfBatch() const {
   const cost::Device &device = cluster.slowestDevice(cost::DType::F32);
   std::vector<double> seconds;
@@ -257,6 +283,8 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
             .seconds;
     cuts.push_back(trains ? 2 * message : message);
   }
+  if (cluster.software.equalStages)
+    weighLayersOnly(ops, degrees.stages(), seconds, cuts);
   return balanceStages(seconds, cuts, degrees.stages());
 }
 

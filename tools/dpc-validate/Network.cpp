@@ -137,6 +137,7 @@ cost::Level nodeLevel(const cost::Device &device) {
   level.latencySeconds = 3e-6;
   level.kind = link.kind;
   level.inNetworkReduction = link.reduces;
+  level.achieved = cost::defaultAchieved(level.kind);
   return level;
 }
 

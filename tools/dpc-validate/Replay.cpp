@@ -41,11 +41,9 @@ static CompileOptions optionsOf(const PublishedRun &run) {
   return options;
 }
 
-static std::string pipelineOf(const PublishedRun &run,
-                              const CompileOptions &options) {
-  std::string text = "func.func(dpc-simplify,dpc-fuse{attention=";
-  text += run.fusedAttention ? "true" : "false";
-  text += "},dpc-simplify";
+static std::string pipelineOf(const CompileOptions &options) {
+  // How attention ran is said by the cluster's software.
+  std::string text = "func.func(dpc-simplify,dpc-fuse,dpc-simplify";
   if (options.precision != "fp32")
     text += std::string(",dpc-mixed-precision{type=") +
             (options.precision == "fp16" ? "f16" : "bf16") + "},canonicalize";
@@ -67,7 +65,7 @@ bool Replay::makeProgram(const PublishedRun &run) {
   PassManager passes(context.get());
   std::string message;
   llvm::raw_string_ostream stream(message);
-  if (failed(parsePassPipeline(pipelineOf(run, options), passes, stream))) {
+  if (failed(parsePassPipeline(pipelineOf(options), passes, stream))) {
     error = message;
     return false;
   }

@@ -42,8 +42,7 @@ std::string PublishedRun::programKey() const {
   std::string key(stringifyFamily(dims.family));
   for (int64_t size :
        {dims.layers, dims.hidden, dims.ffn, dims.heads, dims.kvHeads,
-        dims.headDim, dims.vocab, dims.seq, globalBatch, int64_t(dims.tied),
-        int64_t(fusedAttention)})
+        dims.headDim, dims.vocab, dims.seq, globalBatch, int64_t(dims.tied)})
     key += "," + std::to_string(size);
   return key + "," + precision;
 }
@@ -231,6 +230,34 @@ static bool fusesAttention(const Row &row) {
          (row.at("model_family") == "llama" && !gpu.starts_with("V100"));
 }
 
+/// What ran it: the era of the source, by the words that its rows have.
+static std::string softwareOf(const Row &row, const std::string &source) {
+  struct Entry {
+    const char *source, *word, *software;
+  };
+  constexpr Entry entries[] = {
+      {"korth", "", "megatron-2022"},
+      {"bloom", "", "megatron-deepspeed-2022"},
+      {"bsv100", "Megatron-LM", "megatron-2021"},
+      {"bsv100", "", "megatron-deepspeed-2022"},
+      {"sc21", "zero3", "megatron-deepspeed-2022"},
+      {"sc21", "", "megatron-2021"},
+      {"mlm", "FP8", "megatron-core-2024"},
+      {"mlm", "", "megatron-2021"},
+      {"alpa", "", "megatron-2021"},
+      {"vtrain", "", "megatron-eager"},
+      {"mpt", "PURE", "pytorch-fsdp-2023"},
+      {"mpt", "", "pytorch-fsdp-2024"},
+      {"fms", "", "pytorch-fsdp-2024"},
+      {"titan", "", "pytorch-fsdp-2024"},
+      {"internevo", "", "internevo-2023"},
+  };
+  for (const Entry &entry : entries)
+    if (source.starts_with(entry.source) && mentions(row, entry.word))
+      return entry.software;
+  return fusesAttention(row) ? "megatron-core-2024" : "megatron-2021";
+}
+
 cost::Result<PublishedRun> Reader::read() {
   run.id = row.at("id");
   run.source = run.id.substr(0, run.id.rfind('-'));
@@ -240,7 +267,6 @@ cost::Result<PublishedRun> Reader::read() {
   readStrategy();
   readModel();
   run.globalBatch = size("global_batch");
-  run.fusedAttention = fusesAttention(row);
   run.precision = firstWord(row.at("precision"));
   if (run.precision != "fp16" && run.precision != "bf16" &&
       run.precision != "fp32")
@@ -253,6 +279,11 @@ cost::Result<PublishedRun> Reader::read() {
   if (!cluster)
     return cost::Error{cluster.error()};
   run.cluster = std::move(*cluster);
+  cost::Result<cost::Software> software =
+      cost::loadSoftware(softwareOf(row, run.source));
+  if (!software)
+    return cost::Error{software.error()};
+  run.cluster.setSoftware(*software);
   readMeasured();
   if (!error.empty())
     return cost::Error{error};

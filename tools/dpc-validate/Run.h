@@ -3,8 +3,11 @@
 // What the columns leave open is filled in as the software of the time does it:
 //   * Megatron pads the vocabulary to a multiple of 128 x tp (families gpt and
 //     bloom), so that every shard's product is aligned;
-//   * attention writes its scores to memory on V100 and A100 unless the notes
-//     say FlashAttention; Llama models and newer GPUs came after it;
+//   * the software profile (cost-model/software) is the one of the source's
+//   era;
+//     where the source is unknown, attention writes its scores to memory on
+//     V100 and A100 unless the notes say FlashAttention; Llama models and newer
+//     GPUs came after it;
 //   * optimizer: AdamW with fp32 masters and states;
 //   * an unstated ZeRO stage is 0.
 //
@@ -27,7 +30,6 @@ struct PublishedRun {
   cost::Cluster cluster;
   cost::Strategy strategy;
   std::string precision; ///< As --precision of dpc-opt.
-  bool fusedAttention = true;
   int64_t globalBatch = 1;
   /// Of a step, and of the fullest rank; 0 where not published.
   double measuredSeconds = 0;

@@ -211,7 +211,7 @@ TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
   EXPECT_EQ(run.dims.family, model::Family::gpt);
   EXPECT_EQ(cost::stringifyStrategy(run.strategy),
             "dp=6,tp=8,pp=64,recompute=full,micro_batch=1");
-  EXPECT_FALSE(run.fusedAttention);
+  EXPECT_EQ(run.cluster.software.name, "megatron-2021");
   // F = 96 B s l h^2 (1 + s / 6h + V / 16lh), the table's own formula.
   double flops = 96.0 * 3072 * 2048 * 128 * 25600 * 25600 *
                  (1 + 2048 / (6.0 * 25600) + 51200 / (16.0 * 128 * 25600));
@@ -238,8 +238,14 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
   EXPECT_EQ(runWith({{"id", "mpt-1"}, {"vocab", "50257"}}).dims.vocab, 50257);
   EXPECT_EQ(runWith({{"notes", "spec=full; ALiBi"}}).dims.family,
             model::Family::bloom);
-  EXPECT_TRUE(runWith({{"notes", "spec=full; FlashAttention"}}).fusedAttention);
-  EXPECT_TRUE(runWith({{"gpu", "H100-80GB"}}).fusedAttention);
+  auto softwareOf = [](const std::map<std::string, std::string> &changes) {
+    return runWith(changes).cluster.software.name;
+  };
+  EXPECT_EQ(softwareOf({{"id", "korth-1"}}), "megatron-2022");
+  EXPECT_EQ(softwareOf({{"id", "mpt-1"}}), "pytorch-fsdp-2024");
+  EXPECT_EQ(softwareOf({{"notes", "spec=full; FlashAttention"}}),
+            "megatron-core-2024");
+  EXPECT_EQ(softwareOf({{"gpu", "H100-80GB"}}), "megatron-core-2024");
   EXPECT_EQ(runWith({{"zero_or_fsdp_stage", ""}}).strategy.zero, 0);
   PublishedRun grouped = runWith({{"zero_or_fsdp_stage", "1 (group of 2)"}});
   EXPECT_EQ(grouped.strategy.zero, 1);

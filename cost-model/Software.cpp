@@ -1,0 +1,150 @@
+//===- Software.cpp - Software profiles -----------------------------------===//
+
+#include "cost-model/Software.h"
+
+#include "cost-model/JsonFields.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace dpc::cost {
+
+using nlohmann::json;
+
+namespace {
+
+/// Reads optional entries {"value": .., "source": string}.
+class EntryReader {
+public:
+  EntryReader(JsonFields &fields, JsonErrors &errors)
+      : fields(fields), errors(errors) {}
+
+  void number(const std::string &key, double &out, const NumberRange &range,
+              double scale = 1.0) {
+    read(key,
+         [&](JsonFields &entry) { entry.number("value", out, range, scale); });
+  }
+
+  void flag(const std::string &key, bool &out) {
+    read(key, [&](JsonFields &entry) {
+      entry.required("value", "true or false");
+      entry.optionalBoolean("value", out);
+    });
+  }
+
+  void text(const std::string &key, std::string &out) {
+    read(key, [&](JsonFields &entry) { entry.string("value", out); });
+  }
+
+private:
+  JsonFields &fields;
+  JsonErrors &errors;
+
+  template <typename ReadValue>
+  void read(const std::string &key, ReadValue readValue) {
+    const json *entry = fields.optional(key);
+    if (!entry)
+      return;
+    JsonFields inner(*entry, fields.path(key), errors);
+    std::string source;
+    readValue(inner);
+    inner.string("source", source);
+    inner.finish();
+  }
+};
+
+} // namespace
+
+static void readAttention(const std::string &text, const std::string &where,
+                          AttentionKernels &attention, JsonErrors &errors) {
+  if (text == "planned")
+    attention = AttentionKernels::Planned;
+  else if (text == "unfused")
+    attention = AttentionKernels::Unfused;
+  else if (text == "fused")
+    attention = AttentionKernels::Fused;
+  else
+    errors.report(where, "value \"" + text + "\"",
+                  "one of planned unfused fused");
+}
+
+Result<Software> parseSoftware(const json &root, const std::string &where) {
+  constexpr double micro = 1e-6, milli = 1e-3;
+  JsonErrors errors;
+  Software software;
+  int64_t version = 0;
+  std::string attention = "planned";
+  JsonFields fields(root, where, errors);
+  EntryReader reader(fields, errors);
+  fields.integer("version", version, 1, 1);
+  fields.string("name", software.name);
+  reader.text("attention", attention);
+  reader.flag("attention_dropout", software.attentionDropout);
+  reader.number("attention_rate", software.attentionRate, fraction);
+  reader.number("product_rate", software.productRate, fraction);
+  reader.number("traffic", software.traffic, atLeastOne);
+  reader.number("accumulation_bytes", software.accumulationBytes, nonNegative);
+  reader.flag("narrow_activations", software.narrowActivations);
+  reader.number("host_kernel_microseconds", software.hostKernelSeconds,
+                nonNegative, micro);
+  reader.number("host_step_milliseconds", software.hostStepSeconds, nonNegative,
+                milli);
+  reader.number("collective_start_microseconds",
+                software.collectiveStartSeconds, nonNegative, micro);
+  reader.flag("overlap", software.overlap);
+  reader.number("overlap_slowdown", software.overlapSlowdown, nonNegative);
+  reader.flag("scattered_messages", software.scatteredMessages);
+  reader.flag("equal_stages", software.equalStages);
+  fields.finish();
+  if (!errors)
+    readAttention(attention, fields.path("attention") + ".value",
+                  software.attention, errors);
+  if (errors)
+    return Error{errors.status().error()};
+  return software;
+}
+
+static std::filesystem::path softwareDirectory() {
+  const char *fromUser = std::getenv("DPC_SOFTWARE_DIR");
+  return fromUser && *fromUser ? fromUser : DPC_SOFTWARE_DIR;
+}
+
+std::vector<std::string> knownSoftware() {
+  std::vector<std::string> names = {Software().name};
+  std::error_code error;
+  std::filesystem::directory_iterator it(softwareDirectory(), error);
+  for (; !error && it != std::filesystem::directory_iterator();
+       it.increment(error))
+    if (it->path().extension() == ".json")
+      names.push_back(it->path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Software> loadSoftware(const std::string &name) {
+  if (name == Software().name)
+    return Software();
+  std::vector<std::string> known = knownSoftware();
+  // Compared with the listed names, so that a name never leaves the folder.
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    std::string message = "unknown software '" + name + "'; expected one of";
+    for (const std::string &entry : known)
+      message += " " + entry;
+    return Error{message};
+  }
+  std::filesystem::path path = softwareDirectory() / (name + ".json");
+  std::ifstream stream(path);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream)
+    return Error{path.string() + ": cannot be read; expected a profile"};
+  Result<json> root = parseJson(text.str(), path.string());
+  if (!root)
+    return Error{root.error()};
+  return parseSoftware(*root, path.string());
+}
+
+} // namespace dpc::cost

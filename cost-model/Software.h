@@ -1,0 +1,91 @@
+//===- Software.h - What runs on the hardware, as data ----------*- C++ -*-===//
+//
+// The same device and links are used differently by a compiled plan and by the
+// frameworks whose runs are published. What differs is in a profile,
+// software/NAME.json, named by "software" of a cluster.json; none named = the
+// plan as this compiler makes it. A profile is one of an era (kernels, host
+// path, overlap), never of a run.
+//
+//   attention   planned: the kernels of the plan. Else attention stays one op:
+//     unfused   two products by forward, four by backward, and between them
+//               row kernels over the scores, which lie in memory, in 16 bits:
+//               forward reads and writes them (4 bytes a score), or half of
+//               the reads where causal; backward reads two and writes one (6).
+//               With dropout each direction moves 5 more (in, out, mask byte)
+//     fused     FLOPs at the device's attention rates times attentionRate; the
+//               masked half of causal scores is left out
+//   products    the library's share of the device's peak fraction: versions of
+//               libraries differ, and work of nothing but products runs at
+//               lower clocks than work with pauses between them
+//   traffic     bytes of activations that memory-bound kernels of forward and
+//               backward move, over those of the plan, which fuses more
+//   narrow      activations and sums of them travel in the type that products
+//               take, where the plan keeps f32
+//   host        a kernel does not start before the host has issued it:
+//                 issued(i) = issued(i-1) + hostKernelSeconds
+//                 start(i)  = max(device free, operands there, issued(i))
+//               The host waits for messages between stages, so its clock starts
+//               again with each phase of a pipeline
+//   overlap     false: a collective and computation wait for each other.
+//               While both run, a kernel takes 1 + overlapSlowdown times as
+//               long: collectives occupy multiprocessors and memory
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_SOFTWARE_H
+#define DPC_COST_MODEL_SOFTWARE_H
+
+#include "cost-model/Result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace dpc::cost {
+
+/// How attention is computed.
+enum class AttentionKernels { Planned, Unfused, Fused };
+
+/// A profile; the defaults are those of a plan of this compiler.
+struct Software {
+  std::string name = "dpc";
+  AttentionKernels attention = AttentionKernels::Planned;
+  bool attentionDropout = false; ///< Of unfused attention.
+  double attentionRate = 1.0;    ///< Of fused attention, of the device's rate.
+  double productRate = 1.0;      ///< Of the device's rate of products.
+  double traffic = 1.0;
+  /// Moved per element of a gradient that is added to those of the
+  /// micro-batches before, besides what the product writes; 0 = as the plan has
+  /// it.
+  double accumulationBytes = 0;
+  bool narrowActivations = false;
+  double hostKernelSeconds = 0;
+  double hostStepSeconds = 0;        ///< Per step, nothing else runs meanwhile.
+  double collectiveStartSeconds = 0; ///< Per collective: launch and events.
+  bool overlap = true;
+  double overlapSlowdown = 0;
+  /// Ranks along the tensor axis send equal shares of a message between
+  /// stages, and the receivers gather them.
+  bool scatteredMessages = false;
+  /// Stages of a pipeline have equally many layers, where that works out, and
+  /// the first and the last hold embeddings and head besides; else stages are
+  /// of equal time.
+  bool equalStages = false;
+};
+
+/// Reads a profile's JSON; `where` starts messages. Every entry is {"value",
+/// "source"}; what is absent keeps its default.
+Result<Software> parseSoftware(const nlohmann::json &json,
+                               const std::string &where);
+
+/// Reads `software/NAME.json` of the folder this library was built with, or of
+/// DPC_SOFTWARE_DIR in the environment. "dpc" is always there. Lists the known
+/// names on failure.
+Result<Software> loadSoftware(const std::string &name);
+
+/// "dpc" and the names of the files, sorted.
+std::vector<std::string> knownSoftware();
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SOFTWARE_H
