@@ -82,10 +82,38 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
   return success();
 }
 
+/// Moves what is made of parameters alone (their copies in half precision,
+/// transposed weights) before its first reader: the gradients of such ops come
+/// in the reverse order, and those of copies that stand at the program's begin
+/// would all wait for the end of backward to be reduced.
+static void sinkParameterOps(Block &block, ArrayRef<Value> parameters) {
+  DenseSet<Value> known(parameters.begin(), parameters.end());
+  SmallVector<Operation *> found;
+  for (Operation &op : block) {
+    bool isMadeOfThem = op.getNumOperands() > 0 &&
+                        llvm::all_of(op.getOperands(), [&](Value operand) {
+                          return known.contains(operand);
+                        });
+    if (!isMadeOfThem)
+      continue;
+    known.insert(op.result_begin(), op.result_end());
+    found.push_back(&op);
+  }
+  for (Operation *op : llvm::reverse(found)) {
+    Operation *first = nullptr;
+    for (Operation *user : op->getUsers())
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+    if (first)
+      op->moveBefore(first);
+  }
+}
+
 FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
                                                   Value root, Value seed,
                                                   ArrayRef<Value> wanted) {
   Block &block = *root.getParentBlock();
+  sinkParameterOps(block, wanted);
   DenseSet<Value> active = dependents(block, wanted);
   GradientTable table;
   if (active.contains(root))

@@ -167,3 +167,31 @@ func.func @forward(
   %1 = dpc.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
   return %1 : tensor<f32>
 }
+
+// -----
+
+// Copies of parameters go to their first reader, so that the gradient of the
+// last is complete, in the parameter's type, before that of the first is begun.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %[[A:[^:]*]]: tensor<4x4xf32> {dpc.name = "a"
+// CHECK-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "b"
+// CHECK: dpc.convert %[[A]]
+// CHECK-NEXT: %[[H:.*]] = dpc.matmul
+// CHECK-NEXT: dpc.convert %[[B]]
+// CHECK-NEXT: dpc.matmul %[[H]]
+// CHECK: %[[DB:.*]] = dpc.matmul %[[H]], %{{.*}} ta
+// CHECK-NEXT: dpc.convert %[[DB]]
+// CHECK-NEXT: %[[DA:.*]] = dpc.matmul %{{.*}} ta
+// CHECK-NEXT: dpc.convert %[[DA]]
+func.func @forward(
+    %a: tensor<4x4xf32> {dpc.name = "a", dpc.role = "parameter"},
+    %b: tensor<4x4xf32> {dpc.name = "b", dpc.role = "parameter"},
+    %x: tensor<2x4xbf16> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}) -> (tensor<f32> {dpc.loss}) {
+  %ca = dpc.convert %a : tensor<4x4xf32> -> tensor<4x4xbf16>
+  %cb = dpc.convert %b : tensor<4x4xf32> -> tensor<4x4xbf16>
+  %h = dpc.matmul %x, %ca : (tensor<2x4xbf16>, tensor<4x4xbf16>) -> tensor<2x4xbf16>
+  %y = dpc.matmul %h, %cb : (tensor<2x4xbf16>, tensor<4x4xbf16>) -> tensor<2x4xbf16>
+  %f = dpc.convert %y : tensor<2x4xbf16> -> tensor<2x4xf32>
+  %l = dpc.reduce sum %f dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>
+  return %l : tensor<f32>
+}
