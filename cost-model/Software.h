@@ -19,11 +19,12 @@
 //               lower clocks than work with pauses between them
 //   traffic     bytes of activations that memory-bound kernels of forward and
 //               backward move, over those of the plan, which fuses more
-//   narrow      activations and sums of them travel in the type that products
-//               take, where the plan keeps f32
+//   narrow      activations, and sums of them and of gradients, travel in the
+//               type that products take, where the plan keeps f32
 //   host        a kernel does not start before the host has issued it:
 //                 issued(i) = issued(i-1) + hostKernelSeconds
 //                 start(i)  = max(device free, operands there, issued(i))
+//               in forward and backward: optimizers take all tensors at once.
 //               The host waits for messages between stages, so its clock starts
 //               again with each phase of a pipeline
 //   overlap     false: a collective and computation wait for each other.

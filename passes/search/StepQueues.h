@@ -58,8 +58,8 @@ private:
 
   /// Adds bytes that one rank sends.
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
-  /// When the host has issued one more kernel or collective.
-  double issue() { return issued += cluster.software.hostKernelSeconds; }
+  /// When the host has issued `op` as well.
+  double issue(mlir::Operation *op);
   double movedBytes(mlir::Operation *op, mlir::ValueRange values) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);

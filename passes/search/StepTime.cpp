@@ -93,11 +93,24 @@ StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
       mesh(meshOf(step)), device(cluster.slowestDevice(cost::DType::F32)),
       narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
 
+double StepQueues::issue(Operation *op) {
+  if (isInLoop(phaseOf(op)))
+    issued += cluster.software.hostKernelSeconds;
+  return issued;
+}
+
 /// Bytes of `values` as the software moves them.
 double StepQueues::movedBytes(Operation *op, ValueRange values) const {
   double bytes = 0;
-  for (Value value : values)
-    bytes += activationBytes(value, narrow && isInLoop(phaseOf(op)));
+  for (Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    // Gradients are summed in the type in which they are made.
+    bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
+                 type.getElementType().isF32();
+    bytes += narrow && isSum
+                 ? static_cast<double>(sizeInBytes(type)) / 2
+                 : activationBytes(value, narrow && isInLoop(phaseOf(op)));
+  }
   return bytes;
 }
 
@@ -169,7 +182,7 @@ void StepQueues::communicate(Operation *op, double times) {
   const cost::Software &software = cluster.software;
   if (!software.overlap)
     ready = std::max(ready, computeFree);
-  double start = std::max({commFree, ready, issue()});
+  double start = std::max({commFree, ready, issue(op)});
   if (estimate.seconds > 0)
     start += software.collectiveStartSeconds;
   commFree = start + estimate.seconds;
@@ -210,7 +223,7 @@ void StepQueues::compute(Operation *op, double times) {
           : opSeconds(op, OpPricing{device, cluster.software, narrow});
   double start = computeFree;
   if (seconds > 0)
-    start = std::max(start, issue());
+    start = std::max(start, issue(op));
   for (Value value : op->getOperands())
     start = std::max(start, written.lookup(bufferRoot(value)));
   // What a collective that is under way meanwhile takes from it.
