@@ -37,8 +37,6 @@ bool dpc::dependsOnParameter(Value value) {
 
 namespace {
 struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
-  using DpcFuseBase::DpcFuseBase;
-
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet patterns(context);
     populateActivationPatterns(patterns);
@@ -54,10 +52,8 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
       return;
     if (failed(applyPatternsGreedily(func, frozen)))
       return signalPassFailure();
-    if (attention) {
-      fuseAttention(func);
-      dropKeyBiases(func);
-    }
+    fuseAttention(func);
+    dropKeyBiases(func);
     // Once more for what attention left unused, and for what it exposed.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();

@@ -46,9 +46,6 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
     %1 = dpc.unary silu %x : tensor<4xf32> -> tensor<4xf32>
     ```
   }];
-  let options = [Option<"attention", "attention", "bool", "true",
-                        "Fuse attention; false models software that writes "
-                        "the scores to memory.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

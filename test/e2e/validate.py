@@ -14,7 +14,7 @@ RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
 # Largest mean error of the sample.
-BOUNDS = {"korth": 0.08, "sc21t1": 0.10, "vtrain-multi": 0.25, "vtrain-single": 0.50, "bloom": 0.25, "mpt": 0.60, "internevo": 0.35}
+BOUNDS = {"korth": 0.05, "sc21t1": 0.06, "vtrain-multi": 0.08, "vtrain-single": 0.14, "bloom": 0.22, "mpt": 0.18, "internevo": 0.22}
 
 
 def validate(*words):

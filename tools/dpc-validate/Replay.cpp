@@ -2,7 +2,6 @@
 #include "tools/dpc-validate/Replay.h"
 
 #include "frontends/onnx/Import.h"
-#include "passes/search/Evaluator.h"
 #include "tools/dpc-model/ModelBuilder.h"
 #include "tools/dpc-opt/BuildPlan.h"
 #include "tools/dpc-opt/Compiler.h"
@@ -10,19 +9,31 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
+#include <mutex>
+
 using namespace mlir;
 
 namespace dpc::validate {
 
 Replay::Replay() = default;
-Replay::~Replay() { program = {}; }
+Replay::~Replay() { dropProgram(); }
+
+void Replay::dropProgram() {
+  evaluators.clear();
+  family.reset();
+  fused = {};
+}
 
 /// Types and attributes of a context live as long as it does, so every program
 /// has one of its own.
 void Replay::startContext() {
-  program = {};
+  dropProgram();
+  static std::mutex registers; // passes are registered for the process
   DialectRegistry registry;
-  registerEverything(registry);
+  {
+    std::lock_guard<std::mutex> lock(registers);
+    registerEverything(registry);
+  }
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
@@ -41,35 +52,51 @@ static CompileOptions optionsOf(const PublishedRun &run) {
   return options;
 }
 
-static std::string pipelineOf(const CompileOptions &options) {
-  // How attention ran is said by the cluster's software.
-  std::string text = "func.func(dpc-simplify,dpc-fuse,dpc-simplify";
+/// From the fused @forward to what is sharded.
+static std::string trainingPipeline(const CompileOptions &options) {
+  std::string text;
   if (options.precision != "fp32")
-    text += std::string(",dpc-mixed-precision{type=") +
-            (options.precision == "fp16" ? "f16" : "bf16") + "},canonicalize";
-  return text + ")," + graphPipeline(options, /*trains=*/true);
+    text = std::string("func.func(dpc-mixed-precision{type=") +
+           (options.precision == "fp16" ? "f16" : "bf16") + "},canonicalize),";
+  return text + graphPipeline(options, /*trains=*/true);
 }
 
 bool Replay::makeProgram(const PublishedRun &run) {
   startContext();
   std::string bytes;
   model::buildModel(run.dims).proto.SerializeToString(&bytes);
-  CompileOptions options = optionsOf(run);
   ImportOptions import;
   import.globalBatch = run.globalBatch;
   auto imported = importOnnx(llvm::MemoryBuffer::getMemBufferCopy(bytes),
                              run.id + ".onnx", *context, import);
   if (failed(imported))
     return false;
-  program = std::move(*imported);
+  fused = std::move(*imported);
+  // How attention ran is said by the cluster's software.
   PassManager passes(context.get());
   std::string message;
   llvm::raw_string_ostream stream(message);
-  if (failed(parsePassPipeline(pipelineOf(options), passes, stream))) {
+  if (failed(parsePassPipeline("func.func(dpc-simplify,dpc-fuse,dpc-simplify)",
+                               passes, stream))) {
     error = message;
     return false;
   }
-  return succeeded(passes.run(*program));
+  if (failed(passes.run(*fused)))
+    return false;
+  family =
+      std::make_unique<ProgramFamily>(*fused, trainingPipeline(optionsOf(run)));
+  // A program that cannot be made is not asked for strategies.
+  return family->isDeep() || succeeded(family->whole());
+}
+
+ProgramEvaluator &Replay::evaluatorOf(const PublishedRun &run) {
+  OnCluster &entry = evaluators[run.clusterKey()];
+  if (!entry.evaluator) {
+    entry.cluster = run.cluster;
+    entry.evaluator = std::make_unique<ProgramEvaluator>(
+        *family, entry.cluster, commonDegrees(optionsOf(run)));
+  }
+  return *entry.evaluator;
 }
 
 cost::Result<cost::Evaluation> Replay::evaluate(const PublishedRun &run) {
@@ -77,13 +104,14 @@ cost::Result<cost::Evaluation> Replay::evaluate(const PublishedRun &run) {
   if (run.programKey() != key) {
     key = run.programKey();
     if (!makeProgram(run))
-      program = {};
+      dropProgram();
   }
-  if (!program)
+  if (!family)
     return cost::Error{error.empty() ? "the model cannot be made" : error};
-  CompileOptions options = optionsOf(run);
-  ProgramEvaluator evaluator(*program, run.cluster, commonDegrees(options));
-  cost::Evaluation evaluation = evaluator.evaluate(run.strategy);
+  ProgramEvaluator &evaluator = evaluatorOf(run);
+  bool isExact = run.strategy.recompute != "full" && run.strategy.zero != 3;
+  cost::Evaluation evaluation = isExact ? evaluator.evaluate(run.strategy)
+                                        : evaluator.evaluateWhole(run.strategy);
   if (!evaluation.rejected.empty())
     return cost::Error{evaluation.rejected};
   return evaluation;

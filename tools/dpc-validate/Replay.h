@@ -2,19 +2,23 @@
 //
 // A run's model is built (dpc-model), imported, differentiated and evaluated
 // (passes/search) exactly as dpc-opt does. Programs are made once for all runs
-// that share them; one is kept at a time.
+// that share them, and what folding measures is kept for all of them on one
+// cluster; one program is kept at a time. Deep models are folded where that is
+// exact: not with full recomputation, whose blocks span layers, and not with
+// ZeRO-3, whose gathers are bucketed across them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DPC_VALIDATE_REPLAY_H
 #define DPC_TOOLS_DPC_VALIDATE_REPLAY_H
 
-#include "cost-model/Search.h"
+#include "passes/search/Evaluator.h"
 #include "tools/dpc-validate/Run.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <map>
 #include <memory>
 
 namespace dpc::validate {
@@ -30,13 +34,23 @@ public:
   cost::Result<cost::Evaluation> evaluate(const PublishedRun &run);
 
 private:
+  /// An evaluator and what it refers to.
+  struct OnCluster {
+    cost::Cluster cluster;
+    std::unique_ptr<ProgramEvaluator> evaluator;
+  };
+
   std::unique_ptr<mlir::MLIRContext> context;
-  std::string key; ///< Of `program`.
-  mlir::OwningOpRef<mlir::ModuleOp> program;
+  std::string key;                             ///< Of the program.
+  mlir::OwningOpRef<mlir::ModuleOp> fused;     ///< Before gradients.
+  std::unique_ptr<ProgramFamily> family;       ///< Of `fused`; null on failure.
+  std::map<std::string, OnCluster> evaluators; ///< Of `family`.
   std::string error; ///< The first one that was emitted.
 
   bool makeProgram(const PublishedRun &run);
   void startContext();
+  void dropProgram();
+  ProgramEvaluator &evaluatorOf(const PublishedRun &run);
 };
 
 } // namespace dpc::validate

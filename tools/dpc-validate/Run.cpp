@@ -47,6 +47,15 @@ std::string PublishedRun::programKey() const {
   return key + "," + precision;
 }
 
+std::string PublishedRun::clusterKey() const {
+  std::string key = cluster.name + "," + cluster.software.name;
+  for (const cost::Level &level : cluster.levels)
+    key += "," + std::to_string(level.span) + "," +
+           std::to_string(level.bytesPerSecond) + "," +
+           std::to_string(level.latencySeconds);
+  return key;
+}
+
 std::string PublishedRun::sweepKey() const {
   std::string key = source + "," + cluster.name;
   for (int64_t size :

@@ -37,6 +37,8 @@ struct PublishedRun {
 
   /// The same for runs of one program.
   std::string programKey() const;
+  /// The same for runs on one cluster.
+  std::string clusterKey() const;
   /// The same for runs of one model and batch on one cluster, whose strategies
   /// compete.
   std::string sweepKey() const;

@@ -9,11 +9,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <thread>
 
 using namespace dpc;
 using namespace dpc::validate;
@@ -22,6 +23,9 @@ namespace {
 
 /// What braces of a glob may expand to.
 constexpr size_t kMaxPatterns = 64;
+
+/// Each keeps a program of up to 400 MiB.
+constexpr int kThreads = 2;
 
 struct Options {
   std::string file, plot, rows = "*";
@@ -93,52 +97,73 @@ public:
     if (shows)
       std::fprintf(stderr, "\r%30s\r", "");
   }
+  /// Safe to call from several threads.
   void next() {
+    size_t row = ++done;
     if (shows)
-      std::fprintf(stderr, "\rrow %zu of %zu", ++done, rows);
+      std::fprintf(stderr, "\rrow %zu of %zu", row, rows);
   }
 
 private:
-  size_t rows, done = 0;
+  size_t rows;
+  std::atomic<size_t> done = 0;
   bool shows;
 };
 
-/// Runs of one program behind each other; predictions in the rows' order.
-void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
-  std::vector<size_t> order(runs.size());
-  std::map<std::string, size_t> first;
+/// Which runs share a program, in the order of their first rows.
+std::vector<std::vector<size_t>>
+groupRuns(const std::vector<PublishedRun> &runs) {
+  std::vector<std::vector<size_t>> groups;
+  std::map<std::string, size_t> places;
   for (size_t i = 0; i < runs.size(); ++i) {
-    order[i] = i;
-    first.try_emplace(runs[i].programKey(), i);
+    auto [place, isNew] =
+        places.try_emplace(runs[i].programKey(), groups.size());
+    if (isNew)
+      groups.emplace_back();
+    groups[place->second].push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    size_t firstA = first[runs[a].programKey()];
-    size_t firstB = first[runs[b].programKey()];
-    return std::pair(firstA, a) < std::pair(firstB, b);
-  });
-  Replay replay;
-  std::vector<std::optional<Prediction>> found(runs.size());
+  return groups;
+}
+
+Prediction predictionOf(const PublishedRun &run,
+                        const cost::Evaluation &evaluation) {
+  return {run.id,
+          run.source,
+          cost::stringifyStrategy(run.strategy),
+          run.sweepKey(),
+          run.measuredSeconds,
+          evaluation.stepSeconds,
+          run.measuredMemoryBytes,
+          evaluation.memory.total()};
+}
+
+/// Runs of one program behind each other, two programs at a time; predictions
+/// in the rows' order.
+void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
+  std::vector<std::vector<size_t>> groups = groupRuns(runs);
+  std::vector<std::optional<cost::Result<cost::Evaluation>>> found(runs.size());
+  std::atomic<size_t> next = 0;
   Progress progress(runs.size());
-  for (size_t i : order) {
-    const PublishedRun &run = runs[i];
-    progress.next();
-    cost::Result<cost::Evaluation> evaluation = replay.evaluate(run);
-    if (!evaluation) {
-      ++outcome.skipped["rejected: " + evaluation.error()];
-      continue;
-    }
-    found[i] = Prediction{run.id,
-                          run.source,
-                          cost::stringifyStrategy(run.strategy),
-                          run.sweepKey(),
-                          run.measuredSeconds,
-                          evaluation->stepSeconds,
-                          run.measuredMemoryBytes,
-                          evaluation->memory.total()};
+  auto work = [&] {
+    Replay replay;
+    for (size_t group = next++; group < groups.size(); group = next++)
+      for (size_t i : groups[group]) {
+        progress.next();
+        found[i] = replay.evaluate(runs[i]);
+      }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 1; i < kThreads; ++i)
+      workers.emplace_back(work);
+    work();
   }
-  for (std::optional<Prediction> &prediction : found)
-    if (prediction)
-      outcome.predictions.push_back(std::move(*prediction));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (*found[i])
+      outcome.predictions.push_back(predictionOf(runs[i], **found[i]));
+    else
+      ++outcome.skipped["rejected: " + found[i]->error()];
+  }
 }
 
 void printDetails(const std::vector<Prediction> &predictions) {

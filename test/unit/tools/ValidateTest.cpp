@@ -243,9 +243,11 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
   };
   EXPECT_EQ(softwareOf({{"id", "korth-1"}}), "megatron-2022");
   EXPECT_EQ(softwareOf({{"id", "mpt-1"}}), "pytorch-fsdp-2024");
-  EXPECT_EQ(softwareOf({{"notes", "spec=full; FlashAttention"}}),
+  EXPECT_EQ(
+      softwareOf({{"id", "new-1"}, {"notes", "spec=full; FlashAttention"}}),
+      "megatron-core-2024");
+  EXPECT_EQ(softwareOf({{"id", "new-1"}, {"gpu", "H100-80GB"}}),
             "megatron-core-2024");
-  EXPECT_EQ(softwareOf({{"gpu", "H100-80GB"}}), "megatron-core-2024");
   EXPECT_EQ(runWith({{"zero_or_fsdp_stage", ""}}).strategy.zero, 0);
   PublishedRun grouped = runWith({{"zero_or_fsdp_stage", "1 (group of 2)"}});
   EXPECT_EQ(grouped.strategy.zero, 1);
