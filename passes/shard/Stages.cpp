@@ -270,6 +270,7 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   double share =
       1.0 / (static_cast<double>(ranksPerStage) * degrees.microBatches);
   std::vector<double> seconds;
+  seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
   cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage, 2);
