@@ -50,7 +50,7 @@ static std::vector<Row> tableRows(const SearchResult &result) {
   for (const Baseline &baseline : result.baselines) {
     Row row = rowOf(baseline.candidate, baseline.name);
     bool isWinner =
-        result.hasWinner() && baseline.candidate.method == "graph" &&
+        result.hasWinner() && baseline.candidate.method != "formula" &&
         baseline.candidate.strategy == result.candidates[0].strategy;
     if (isWinner)
       row.why = "the winner";

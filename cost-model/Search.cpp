@@ -2,13 +2,15 @@
 
 #include "cost-model/Search.h"
 #include "cost-model/ComputeCost.h"
+#include "cost-model/Neighbours.h"
 #include "cost-model/Report.h"
+#include "cost-model/SearchParts.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <set>
 #include <tuple>
 
 namespace dpc::cost {
@@ -16,30 +18,6 @@ namespace dpc::cost {
 Evaluator::~Evaluator() = default;
 
 namespace {
-
-/// A strategy before it is evaluated.
-struct Pending {
-  Strategy strategy;
-  Bounds bounds;
-  /// Estimate by formula: only decides what is evaluated first. Memory of
-  /// parameters and what goes along with them, and the rest.
-  double seconds = 0;
-  double stateBytes = 0;
-  double otherBytes = 0;
-};
-
-/// What formulas are off by for one kind of strategies: the mean of the logs of
-/// the factors that were found.
-struct Correction {
-  double seconds = 0;
-  double otherBytes = 0;
-  int64_t count = 0;
-
-  double secondsFactor() const { return count ? std::exp(seconds / count) : 1; }
-  double bytesFactor() const {
-    return count ? std::exp(otherBytes / count) : 1;
-  }
-};
 
 class StrategySearch {
 public:
@@ -54,13 +32,18 @@ private:
   std::vector<Pending> boundAll(const StrategyRequest &request);
   bool fits(const Evaluation &evaluation) const;
   void offload();
-  void sortByPromise(std::vector<Pending> &pending, size_t begin) const;
+  const Candidate *bestSoFar() const;
+  using Promise = std::tuple<bool, double, bool, double>;
+  Promise promiseOf(const Pending &entry) const;
+  std::vector<size_t> mostPromising(const std::vector<Pending> &pending,
+                                    size_t count, bool isNear) const;
+  bool isKnown(const Strategy &strategy);
+  void addSkipped(std::vector<Pending> &pending, int64_t evaluations);
   void evaluateAll(std::vector<Pending> pending);
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
   void learn(const Pending &entry, const Evaluation &truth);
   Candidate evaluate(const Strategy &strategy);
   void take(Candidate &candidate, Evaluation evaluation) const;
-  Candidate pruned(const Pending &entry, std::string why) const;
   double value(double seconds, double bytes) const {
     return options.objective == Objective::Memory ? bytes : seconds;
   }
@@ -78,8 +61,6 @@ private:
   void explainBaseline(Candidate &candidate) const;
   Candidate bestFormula(const std::vector<Strategy> &strategies) const;
   Candidate byFormula(const Strategy &strategy) const;
-  std::vector<Strategy> baselineStrategies(int64_t zero) const;
-  std::vector<Strategy> megatronStrategies() const;
   bool canExecute(const Strategy &strategy) const;
   Candidate byGraph(Candidate estimate);
   std::string overMemory(double bytes) const;
@@ -89,15 +70,10 @@ private:
   Evaluator &evaluator;
   const SearchOptions &options;
   SearchResult result;
-  std::map<std::tuple<bool, bool, std::string>, Correction> corrections;
+  std::vector<Correction> corrections = std::vector<Correction>(numFamilies);
 };
 
 } // namespace
-
-/// Strategies whose formulas are off in the same way.
-static std::tuple<bool, bool, std::string> familyOf(const Strategy &strategy) {
-  return {strategy.zero == 3, strategy.pp > 1, strategy.recompute};
-}
 
 /// Bytes of parameters, gradients and optimizer states.
 static double stateBytesOf(const MemoryBreakdown &memory) {
@@ -122,8 +98,8 @@ std::string StrategySearch::overMemory(double bytes) const {
 Pending StrategySearch::promising(const Strategy &strategy) {
   Evaluation estimate = byFormula(strategy).evaluation;
   double states = stateBytesOf(estimate.memory);
-  return {strategy, evaluator.bound(strategy), estimate.stepSeconds, states,
-          estimate.memory.total() - states};
+  return {strategy, evaluator.bound(strategy),        estimate.stepSeconds,
+          states,   estimate.memory.total() - states, familyOf(strategy)};
 }
 
 std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
@@ -160,31 +136,69 @@ bool StrategySearch::fits(const Evaluation &evaluation) const {
 
 /// Those that cannot fit come last, the least over the limit first; then those
 /// that do not seem to fit.
-void StrategySearch::sortByPromise(std::vector<Pending> &pending,
-                                   size_t begin) const {
-  using Key = std::tuple<bool, double, bool, double>;
-  auto keyOf = [&](const Pending &entry) -> Key {
-    bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
-    auto found = corrections.find(familyOf(entry.strategy));
-    Correction off = found == corrections.end() ? Correction() : found->second;
-    double bytes = entry.stateBytes + entry.otherBytes * off.bytesFactor();
-    double promise = value(
-        std::max(entry.seconds * off.secondsFactor(), entry.bounds.stepSeconds),
-        bytes);
-    return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0,
-            bytes > result.memoryLimitBytes, promise};
+StrategySearch::Promise StrategySearch::promiseOf(const Pending &entry) const {
+  bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+  const Correction &off = corrections[entry.family];
+  double bytes = entry.stateBytes + entry.otherBytes * off.bytesFactor();
+  double promise = value(
+      std::max(entry.seconds * off.secondsFactor(), entry.bounds.stepSeconds),
+      bytes);
+  return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0,
+          bytes > result.memoryLimitBytes, promise};
+}
+
+/// The one whose neighbours are worth a look; of what is too large the less the
+/// more it is.
+const Candidate *StrategySearch::bestSoFar() const {
+  constexpr double kExponent = 4; // 5 % over the limit: as if 22 % slower
+  const Candidate *best = nullptr;
+  double least = 0;
+  auto look = [&](const Candidate &candidate) {
+    const Evaluation &evaluation = candidate.evaluation;
+    if (candidate.method == "formula" || !evaluation.rejected.empty() ||
+        !options.request.allows(candidate.strategy))
+      return;
+    double excess = evaluation.memory.total() / result.memoryLimitBytes;
+    double value =
+        valueOf(candidate) * std::pow(std::max(1.0, excess), kExponent);
+    if (!best || value < least) {
+      best = &candidate;
+      least = value;
+    }
   };
-  // There may be a hundred thousand of them: make every key once.
-  std::vector<std::pair<Key, size_t>> order;
-  for (size_t i = begin; i < pending.size(); ++i)
-    order.emplace_back(keyOf(pending[i]), i);
-  std::sort(order.begin(), order.end());
-  std::vector<Pending> sorted;
-  sorted.reserve(order.size());
-  for (const auto &[key, i] : order)
-    sorted.push_back(std::move(pending[i]));
-  std::move(sorted.begin(), sorted.end(),
-            pending.begin() + static_cast<std::ptrdiff_t>(begin));
+  for (const Candidate &candidate : result.candidates)
+    look(candidate);
+  for (const Baseline &baseline : result.baselines)
+    look(baseline.candidate);
+  return best;
+}
+
+/// The most promising ones that are open, at most `count`; near the best
+/// candidate so far if there are such and `isNear`.
+std::vector<size_t>
+StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
+                              bool isNear) const {
+  const Candidate *best = isNear ? bestSoFar() : nullptr;
+  std::vector<std::pair<Promise, size_t>> order;
+  for (size_t i = 0; i < pending.size(); ++i)
+    if (!pending[i].isDone &&
+        (!best || areNeighbours(pending[i].strategy, best->strategy)))
+      order.emplace_back(promiseOf(pending[i]), i);
+  if (order.empty() && best)
+    return mostPromising(pending, count, false);
+  std::vector<size_t> found;
+  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> degrees;
+  std::make_heap(order.begin(), order.end(), std::greater<>());
+  while (!order.empty() && found.size() < count) {
+    std::pop_heap(order.begin(), order.end(), std::greater<>());
+    size_t i = order.back().second;
+    order.pop_back();
+    // Of neighbours every move of a degree is tried in turn.
+    const Strategy &next = pending[i].strategy;
+    if (!best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second)
+      found.push_back(i);
+  }
+  return found;
 }
 
 /// Compares a formula with the truth.
@@ -193,7 +207,7 @@ void StrategySearch::learn(const Pending &entry, const Evaluation &truth) {
   if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
       entry.seconds <= 0 || entry.otherBytes <= 0)
     return;
-  Correction &off = corrections[familyOf(entry.strategy)];
+  Correction &off = corrections[entry.family];
   off.seconds += std::log(truth.stepSeconds / entry.seconds);
   off.otherBytes += std::log(bytes / entry.otherBytes);
   ++off.count;
@@ -210,13 +224,6 @@ Candidate StrategySearch::evaluate(const Strategy &strategy) {
   Candidate candidate;
   candidate.strategy = strategy;
   take(candidate, evaluator.evaluate(strategy));
-  return candidate;
-}
-
-Candidate StrategySearch::pruned(const Pending &entry, std::string why) const {
-  Candidate candidate = byFormula(entry.strategy);
-  candidate.fits = false;
-  candidate.evaluation.rejected = std::move(why);
   return candidate;
 }
 
@@ -249,36 +256,89 @@ std::string StrategySearch::whyPruned(const Pending &entry, double worst,
          ", past the kept ones";
 }
 
-void StrategySearch::evaluateAll(std::vector<Pending> pending) {
-  std::vector<Candidate> skipped;
-  int64_t evaluations = 0;
-  double worst = std::numeric_limits<double>::infinity();
-  sortByPromise(pending, 0);
-  for (size_t i = 0; i < pending.size(); ++i) {
-    const Pending &entry = pending[i];
-    std::string why = whyPruned(entry, worst, evaluations == 0);
-    if (!why.empty()) {
-      skipped.push_back(pruned(entry, std::move(why)));
-      ++result.pruned;
-    } else if (evaluations >= options.maxEvaluations) {
-      skipped.push_back(byFormula(entry.strategy));
-      skipped.back().fits = false;
-      skipped.back().skipped = "not evaluated: behind the most promising " +
-                               std::to_string(evaluations);
-      ++result.skipped;
-    } else {
-      ++evaluations;
-      result.candidates.push_back(evaluate(entry.strategy));
-      worst = worstKept();
-      learn(entry, result.candidates.back().evaluation);
-      // Where all are evaluated their order does not matter.
-      if (options.maxEvaluations < result.considered)
-        sortByPromise(pending, i + 1);
+/// What a baseline has shown already; a candidate then.
+bool StrategySearch::isKnown(const Strategy &strategy) {
+  auto isSame = [&](const Candidate &candidate) {
+    return candidate.strategy == strategy && candidate.method != "formula";
+  };
+  if (std::any_of(result.candidates.begin(), result.candidates.end(), isSame))
+    return true;
+  for (const Baseline &baseline : result.baselines)
+    if (isSame(baseline.candidate)) {
+      result.candidates.push_back(baseline.candidate);
+      return true;
     }
+  return false;
+}
+
+void StrategySearch::evaluateAll(std::vector<Pending> pending) {
+  int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
+  bool isLimited = most < static_cast<int64_t>(pending.size());
+  double worst = worstKept();
+  while (evaluations < most) {
+    int64_t count = std::min(evaluator.batchSize(), most - evaluations);
+    std::vector<size_t> next =
+        mostPromising(pending, count, isLimited && rounds++ % 3 != 1);
+    if (next.empty())
+      break;
+    std::vector<Strategy> strategies;
+    std::vector<size_t> asked;
+    for (size_t i : next) {
+      Pending &entry = pending[i];
+      if (isKnown(entry.strategy)) {
+        entry.isDone = true;
+      } else if (whyPruned(entry, worst, evaluations == 0).empty()) {
+        entry.isDone = true;
+        strategies.push_back(entry.strategy);
+        asked.push_back(i);
+        ++evaluations;
+      }
+    }
+    // The rest promises less, and what can be proven stays proven.
+    if (asked.empty() && !std::any_of(next.begin(), next.end(), [&](size_t i) {
+          return pending[i].isDone;
+        })) {
+      for (size_t i : next)
+        pending[i].isDone = pending[i].isPruned = true;
+      continue;
+    }
+    std::vector<Evaluation> answers = evaluator.evaluateMany(strategies);
+    for (size_t k = 0; k < asked.size(); ++k) {
+      Candidate candidate;
+      candidate.strategy = strategies[k];
+      take(candidate, std::move(answers[k]));
+      learn(pending[asked[k]], candidate.evaluation);
+      result.candidates.push_back(std::move(candidate));
+    }
+    worst = worstKept();
+  }
+  addSkipped(pending, evaluations);
+}
+
+/// Counts what was not evaluated, and shows the most promising of it.
+void StrategySearch::addSkipped(std::vector<Pending> &pending,
+                                int64_t evaluations) {
+  double worst = worstKept();
+  for (Pending &entry : pending) {
+    if (entry.isDone && !entry.isPruned)
+      continue;
+    entry.isDone = false;
+    bool isProven = !whyPruned(entry, worst, false).empty();
+    ++(isProven ? result.pruned : result.skipped);
   }
   size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
-  for (size_t i = 0; i < skipped.size() && result.candidates.size() < top; ++i)
-    result.candidates.push_back(std::move(skipped[i]));
+  size_t room = top - std::min(top, result.candidates.size());
+  for (size_t i : mostPromising(pending, room, false)) {
+    std::string why = whyPruned(pending[i], worst, false);
+    Candidate candidate = byFormula(pending[i].strategy);
+    candidate.fits = false;
+    if (why.empty())
+      candidate.skipped = "not evaluated: behind the most promising " +
+                          std::to_string(evaluations);
+    else
+      candidate.evaluation.rejected = why;
+    result.candidates.push_back(std::move(candidate));
+  }
 }
 
 std::string StrategySearch::explain(const Candidate &candidate) const {
@@ -383,44 +443,6 @@ StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
   return *best;
 }
 
-/// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
-std::vector<Strategy> StrategySearch::baselineStrategies(int64_t zero) const {
-  StrategyRequest request;
-  request.dp = options.space.ranks;
-  request.tp = 1;
-  request.microBatch = options.request.microBatch;
-  std::vector<Strategy> strategies =
-      enumerateStrategies(request, options.space);
-  for (Strategy &strategy : strategies)
-    strategy.zero = zero;
-  return strategies;
-}
-
-/// tp inside a node, pp over the layers, dp the rest, with and without
-/// recomputation.
-std::vector<Strategy> StrategySearch::megatronStrategies() const {
-  std::vector<Strategy> strategies;
-  int64_t ranks = options.space.ranks;
-  for (int64_t tp = 1; tp <= cluster.devicesPerNode(); tp *= 2)
-    for (int64_t pp = 1; pp <= result.totals.layers && tp * pp <= ranks; ++pp) {
-      int64_t dp = ranks / (tp * pp);
-      if (dp * tp * pp != ranks || result.totals.layers % pp != 0 ||
-          dp > result.totals.globalBatch)
-        continue;
-      for (const char *recompute : {"none", "full"})
-        for (int64_t size = 1; size <= 16; size *= 2) {
-          Strategy strategy;
-          strategy.dp = dp;
-          strategy.tp = tp;
-          strategy.pp = pp;
-          strategy.recompute = recompute;
-          strategy.microBatch = options.request.microBatch.value_or(size);
-          strategies.push_back(strategy);
-        }
-    }
-  return strategies;
-}
-
 /// Whether the search itself could try it: the keys are available.
 bool StrategySearch::canExecute(const Strategy &strategy) const {
   const StrategySpace &space = options.space;
@@ -448,13 +470,14 @@ void StrategySearch::addBaselines() {
                                  result.memoryLimitBytes;
   };
   for (int64_t zero = 0; zero <= 3; ++zero) {
-    Candidate candidate = bestFormula(baselineStrategies(zero));
+    Candidate candidate = bestFormula(dataParallelStrategies(options, zero));
     if (zero == 0 || mayFit(candidate))
       candidate = byGraph(std::move(candidate));
     result.baselines.push_back(
         {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
   }
-  std::vector<Strategy> megatron = megatronStrategies();
+  std::vector<Strategy> megatron =
+      megatronStrategies(cluster, result.totals, options);
   if (!megatron.empty()) {
     Candidate candidate = bestFormula(megatron);
     if (mayFit(candidate))
@@ -537,9 +560,13 @@ SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.usableBytes();
+  addBaselines();
+  for (const Baseline &baseline : result.baselines)
+    if (baseline.candidate.method != "formula")
+      learn(promising(baseline.candidate.strategy),
+            baseline.candidate.evaluation);
   evaluateAll(boundAll(options.request));
   offload();
-  addBaselines();
   sortAll();
   confirmWinner();
   explainAll();

@@ -1,9 +1,11 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
-// Branch and bound: candidates are bounded cheaply (`Evaluator::bound`), sorted
-// by what the formulas promise (estimateByFormula), and evaluated in that
-// order. A candidate is pruned when its bounds prove that it cannot enter the
-// kept list:
+// Branch and bound: candidates are bounded cheaply (`Evaluator::bound`) and
+// evaluated by what the formulas promise (estimateByFormula), which learn from
+// what evaluations say; where not all can be, two in three among the neighbours
+// (Neighbours.h) of the best one so far. Plain strategies that
+// everybody knows, the baselines, come first. A candidate is pruned when its
+// bounds prove that it cannot enter the kept list:
 //   (P1) its memory lower bound is past the device's usable memory, or
 //   (P2) its time lower bound exceeds the worst of the `top` best that fit.
 // Both are exact as long as the bounds are admissible (never above the true
@@ -82,6 +84,11 @@ public:
   /// Admissible and cheap.
   virtual Bounds bound(const Strategy &strategy) = 0;
   virtual Evaluation evaluate(const Strategy &strategy) = 0;
+  /// The same of several, in their order, perhaps at once.
+  virtual std::vector<Evaluation>
+  evaluateMany(const std::vector<Strategy> &strategies);
+  /// How many of them to ask for at a time.
+  virtual int64_t batchSize() const { return 1; }
   /// As exact as can be, whatever it takes.
   virtual Evaluation evaluateWhole(const Strategy &strategy) {
     return evaluate(strategy);

@@ -6,6 +6,15 @@
 
 namespace dpc::cost {
 
+std::vector<Evaluation>
+Evaluator::evaluateMany(const std::vector<Strategy> &strategies) {
+  std::vector<Evaluation> evaluations;
+  evaluations.reserve(strategies.size());
+  for (const Strategy &strategy : strategies)
+    evaluations.push_back(evaluate(strategy));
+  return evaluations;
+}
+
 std::optional<Objective> symbolizeObjective(std::string_view name) {
   if (name == "throughput")
     return Objective::Throughput;

@@ -96,6 +96,7 @@ private:
   MeshAttr mesh;
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
+  ReshardPlans plans;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> masks;
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };

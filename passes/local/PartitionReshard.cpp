@@ -242,7 +242,8 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   int64_t elementBytes =
       sizeInBytes(RankedTensorType::get({}, type.getElementType()));
   std::string why;
-  auto steps = planReshard(*from, *to, elementBytes, why);
+  const std::vector<ReshardStep> *steps =
+      plans.find(*from, *to, elementBytes, why);
   if (!steps)
     return op.emitError("cannot reshard ")
            << op.getX().getType() << " to " << type << ": " << why;

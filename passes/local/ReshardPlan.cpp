@@ -539,6 +539,20 @@ std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
   return Planner(from, to, elementBytes).run(why);
 }
 
+const std::vector<ReshardStep> *ReshardPlans::find(const ShardingSpec &from,
+                                                   const ShardingSpec &to,
+                                                   int64_t elementBytes,
+                                                   std::string &why) {
+  std::vector<int64_t> key = keyOf(from), toKey = keyOf(to);
+  key.push_back(-1000);
+  key.insert(key.end(), toKey.begin(), toKey.end());
+  key.push_back(elementBytes);
+  auto [it, isNew] = plans.try_emplace(std::move(key));
+  if (isNew)
+    it->second = planReshard(from, to, elementBytes, why);
+  return it->second ? &*it->second : nullptr;
+}
+
 double ReshardCost::sentBytes() const {
   double bytes = 0;
   for (const ReshardTraffic &item : traffic)

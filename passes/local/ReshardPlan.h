@@ -30,6 +30,7 @@
 
 #include "ir/Sharding.h"
 
+#include <map>
 #include <vector>
 
 namespace dpc {
@@ -102,6 +103,19 @@ struct ReshardCost {
   llvm::SmallVector<ReshardTraffic, 2> traffic;
   /// Sum over `traffic` of what one rank sends.
   double sentBytes() const;
+};
+
+/// Plans by what they are for, of one mesh: layers ask for the same ones.
+class ReshardPlans {
+public:
+  /// As planReshard, which is asked once; null for a failure, whose reason is
+  /// said the first time. Valid until the next call.
+  const std::vector<ReshardStep> *find(const ShardingSpec &from,
+                                       const ShardingSpec &to,
+                                       int64_t elementBytes, std::string &why);
+
+private:
+  std::map<std::vector<int64_t>, std::optional<std::vector<ReshardStep>>> plans;
 };
 
 /// The traffic of planReshard's answer. Cached per process by value (not by

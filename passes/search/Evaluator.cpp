@@ -5,6 +5,9 @@
 #include "passes/search/StepEstimate.h"
 #include "passes/shard/Passes.h"
 
+#include <atomic>
+#include <thread>
+
 using namespace mlir;
 using namespace dpc;
 
@@ -96,6 +99,28 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
       folded ? std::move(*folded) : evaluateWhole(degrees);
   evaluation.flops = sums.flopsPerStep;
   return evaluation;
+}
+
+/// What one says does not depend on what the others do, nor on when.
+std::vector<cost::Evaluation>
+ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
+  if (!folder)
+    return Evaluator::evaluateMany(strategies);
+  std::vector<cost::Evaluation> evaluations(strategies.size());
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i = next++; i < strategies.size(); i = next++)
+      evaluations[i] = evaluate(strategies[i]);
+  };
+  size_t helpers = std::min<size_t>(
+      std::max(1U, std::thread::hardware_concurrency()), strategies.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < helpers; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  return evaluations;
 }
 
 cost::Evaluation

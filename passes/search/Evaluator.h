@@ -26,6 +26,10 @@ public:
   cost::ModelTotals totals() override { return totalsOfProgram.sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
   cost::Evaluation evaluate(const cost::Strategy &strategy) override;
+  /// Folded ones on several threads.
+  std::vector<cost::Evaluation>
+  evaluateMany(const std::vector<cost::Strategy> &strategies) override;
+  int64_t batchSize() const override { return folder ? 4 : 1; }
   /// Without folding.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
 

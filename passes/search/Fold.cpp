@@ -12,16 +12,15 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Layers of the small programs, without pipeline and of a stage; and with full
-/// recomputation, whose blocks may be of several layers.
+/// Layers of the small programs, without pipeline and of a stage.
 static constexpr int64_t kFewLayers = 2, kFewOfStage = 2;
-static constexpr int64_t kFewInBlocks = 4;
 /// What does not grow evenly layer by layer (blocks of full recomputation,
-/// buckets of gathers) is extrapolated only where there are as many layers.
+/// buckets of gathers, frames of stages) is extrapolated only where there are
+/// as many layers.
 static constexpr int64_t kManyLayers = 32;
 
 static bool isRough(const ShardDegrees &degrees) {
-  return degrees.recompute == "full" || degrees.zero == 3;
+  return degrees.recompute == "full" || degrees.zero == 3 || degrees.pp > 1;
 }
 
 namespace {
@@ -265,7 +264,10 @@ static std::string keyOf(const ShardDegrees &degrees) {
 std::optional<cost::Evaluation>
 Folder::State::evaluateOne(const ShardDegrees &degrees) {
   int64_t layers = family.layers();
-  int64_t least = degrees.recompute == "full" ? kFewInBlocks : kFewLayers;
+  // Blocks over all layers are of as many as there are.
+  if (degrees.recompute == "full")
+    return std::nullopt;
+  int64_t least = kFewLayers;
   ShardDegrees few = degrees, more = degrees;
   few.depth = static_cast<double>(layers) / least;
   more.depth = static_cast<double>(layers) / (least + 1);
@@ -275,7 +277,7 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   if (!pair.failed.empty())
     return rejection(pair.failed);
   StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0]);
-  if (!line.isLine() && !isRough(degrees))
+  if (!line.isLine())
     return std::nullopt;
   double times = layers - least;
   const StepTime &a = pair.fewer.time, &b = pair.more.time;

@@ -58,10 +58,13 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
                                          std::vector<int64_t>(last + 1, -1));
   for (int64_t s = 0; s < stages; ++s) {
     std::vector<double> next(last + 1, kInfinity);
+    // A stage only grows as it begins earlier; among equals the earliest cut.
     for (int64_t to = s + 1; to <= last; ++to)
-      for (int64_t b = s; b < to; ++b) {
+      for (int64_t b = to - 1; b >= s; --b) {
+        if (before[starts[to]] - before[starts[b]] > next[to])
+          break;
         double slowest = std::max(best[b], stageSeconds(b, to));
-        if (slowest < next[to]) {
+        if (slowest <= next[to] && slowest < kInfinity) {
           next[to] = slowest;
           from[s][to] = b;
         }

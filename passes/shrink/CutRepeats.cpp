@@ -99,6 +99,9 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   Run best;
   int64_t most = 0, size = ops.size();
   for (int64_t period = 1; period <= size / (keep + 1); ++period) {
+    // Not more can go, however many repeats there are.
+    if (size - keep * period <= most)
+      break;
     int64_t length = 0;
     for (int64_t i = 0; i + period <= size; ++i) {
       if (i + period < size && isAlike(i, period)) {

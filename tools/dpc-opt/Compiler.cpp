@@ -63,7 +63,7 @@ constexpr int64_t kVerifyRankLimit = 64;
 constexpr int64_t kEvaluatedOps = 80000;
 
 /// Strategies that it may evaluate of a deep model, of few layers each.
-constexpr int64_t kFoldedEvaluations = 12;
+constexpr int64_t kFoldedEvaluations = 32;
 
 /// Columns of the terminal; enough for whole sentences where there is none.
 int terminalWidth() {

@@ -1,0 +1,48 @@
+//===- BaselineStrategies.cpp - Plain strategies everybody knows ----------===//
+
+#include "cost-model/SearchParts.h"
+
+namespace dpc::cost {
+
+/// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
+std::vector<Strategy> dataParallelStrategies(const SearchOptions &options,
+                                             int64_t zero) {
+  StrategyRequest request;
+  request.dp = options.space.ranks;
+  request.tp = 1;
+  request.microBatch = options.request.microBatch;
+  std::vector<Strategy> strategies =
+      enumerateStrategies(request, options.space);
+  for (Strategy &strategy : strategies)
+    strategy.zero = zero;
+  return strategies;
+}
+
+/// tp inside a node, pp over the layers, dp the rest, with and without
+/// recomputation.
+std::vector<Strategy> megatronStrategies(const Cluster &cluster,
+                                         const ModelTotals &totals,
+                                         const SearchOptions &options) {
+  std::vector<Strategy> strategies;
+  int64_t ranks = options.space.ranks;
+  for (int64_t tp = 1; tp <= cluster.devicesPerNode(); tp *= 2)
+    for (int64_t pp = 1; pp <= totals.layers && tp * pp <= ranks; ++pp) {
+      int64_t dp = ranks / (tp * pp);
+      if (dp * tp * pp != ranks || totals.layers % pp != 0 ||
+          dp > totals.globalBatch)
+        continue;
+      for (const char *recompute : {"none", "full"})
+        for (int64_t size = 1; size <= 16; size *= 2) {
+          Strategy strategy;
+          strategy.dp = dp;
+          strategy.tp = tp;
+          strategy.pp = pp;
+          strategy.recompute = recompute;
+          strategy.microBatch = options.request.microBatch.value_or(size);
+          strategies.push_back(strategy);
+        }
+    }
+  return strategies;
+}
+
+} // namespace dpc::cost
