@@ -448,7 +448,7 @@ void StageSplitter::run() {
 /// A backward op is of the weight phase when all that it makes ends, inside the
 /// gradient of one forward op (`dpc.group`), in sums over micro-batches or in
 /// what runs after them. What other groups read is on the way to earlier
-/// stages.
+/// stages; but a gradient may be converted to its parameter's type.
 void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;
@@ -457,7 +457,8 @@ void markWeightPhase(func::FuncOp step) {
     if (!isBackward(user))
       return true;
     return weight.contains(user) &&
-           (!user->hasAttr(attr::kGroup) || !op->hasAttr(attr::kGroup) ||
+           (isa<ConvertOp>(user) || !user->hasAttr(attr::kGroup) ||
+            !op->hasAttr(attr::kGroup) ||
             user->getAttr(attr::kGroup) == op->getAttr(attr::kGroup));
   };
   for (Operation &op : llvm::reverse(body.without_terminator()))

@@ -86,3 +86,27 @@ func.func @step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter", dpc.g
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+!x = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
+
+// The gradient of a copy in half precision waits as well, though its conversion
+// belongs to another forward op.
+
+// ZB-LABEL: func.func @step.0(
+// ZB: %[[G:.*]] = dpc.binary mul {{.*}}dpc.phase = "weight"}
+// ZB: dpc.convert %[[G]] {{.*}}dpc.phase = "weight"}
+func.func @step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter", dpc.global = !x},
+                %x: tensor<4xbf16> {dpc.name = "x", dpc.role = "input"})
+    -> (tensor<4xf32> {dpc.name = "w", dpc.ties = 0 : i64, dpc.global = !x})
+    attributes {dpc.mesh = #dpc.mesh<pp=2, mb=2>} {
+  %h = dpc.unary relu %x {dpc.phase = "forward", dpc.stage = 0 : i64, dpc.group = 1 : i64} : tensor<4xbf16> -> tensor<4xbf16>
+  %y = dpc.unary relu %h {dpc.phase = "forward", dpc.stage = 1 : i64, dpc.group = 2 : i64} : tensor<4xbf16> -> tensor<4xbf16>
+  %dy = dpc.unary neg %y {dpc.phase = "backward", dpc.stage = 1 : i64, dpc.group = 2 : i64} : tensor<4xbf16> -> tensor<4xbf16>
+  %g = dpc.binary mul %dy, %x {dpc.phase = "backward", dpc.stage = 0 : i64, dpc.group = 1 : i64} : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
+  %f = dpc.convert %g {dpc.phase = "backward", dpc.stage = 0 : i64, dpc.group = 0 : i64} : tensor<4xbf16> -> tensor<4xf32>
+  %a = dpc.accumulate sum %f {dpc.phase = "backward", dpc.stage = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %new = dpc.binary sub %w, %a {dpc.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %new : tensor<4xf32>
+}
