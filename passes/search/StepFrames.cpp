@@ -229,8 +229,9 @@ void StepMemory::addFrame(const Frame &frame,
     if (run && frame.uses.count(*run) && !framed.contains(id))
       locals.push_back(id);
   }
-  llvm::stable_sort(locals, [&](int64_t a, int64_t b) {
-    return lives[a].bytes > lives[b].bytes;
+  llvm::sort(locals, [&](int64_t a, int64_t b) {
+    return lives[a].bytes != lives[b].bytes ? lives[a].bytes > lives[b].bytes
+                                            : a < b;
   });
   for (int64_t id : locals)
     if (slot.place(lives[id]))

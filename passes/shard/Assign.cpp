@@ -398,6 +398,10 @@ LogicalResult Assigner::run() {
     }
     if (isInnerSum(op))
       continue;
+    if (replaced.erase(op)) {
+      op->erase();
+      continue;
+    }
     if (isGradientSum(op)) {
       assignGradientSum(cast<BinaryOp>(op));
       continue;

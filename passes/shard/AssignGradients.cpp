@@ -5,7 +5,9 @@
 // pipeline those of one stage are added there. The sums of several stages meet
 //   * for a parameter: when each is complete (over micro-batches and data),
 //   once
-//     per step; every stage that holds the parameter makes the sum itself;
+//     per step; every stage that holds the parameter makes the sum itself
+//     (so do those of a copy in half precision, converted before they are sums
+//     over micro-batches);
 //   * else on the way back: a stage adds its own to what comes from behind.
 //
 //===----------------------------------------------------------------------===//
@@ -128,6 +130,36 @@ Value Assigner::sumBackwards(OpBuilder &builder,
   return total;
 }
 
+/// The conversion that makes a parameter's gradient of `root`, if nothing else
+/// reads that.
+ConvertOp Assigner::conversionOf(BinaryOp root) const {
+  if (!root->hasOneUse())
+    return nullptr;
+  auto convert = dyn_cast<ConvertOp>(*root->user_begin());
+  return convert && parameterOf.contains(convert.getResult()) ? convert
+                                                              : nullptr;
+}
+
+/// Converts what each stage has added up, there.
+void Assigner::convertSums(OpBuilder &builder,
+                           MutableArrayRef<std::pair<int64_t, Value>> sums,
+                           ConvertOp like) {
+  Type elementType =
+      cast<RankedTensorType>(like.getResult().getType()).getElementType();
+  for (auto &[stage, sum] : sums) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    auto convert = ConvertOp::create(
+        builder, like.getLoc(),
+        RankedTensorType::get(type.getShape(), elementType, type.getEncoding()),
+        sum);
+    convert->setAttrs(like->getAttrDictionary());
+    convert->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
+    if (late.contains(sum))
+      late.insert(convert.getResult());
+    sum = convert.getResult();
+  }
+}
+
 void Assigner::assignGradientSum(BinaryOp root) {
   SmallVector<Value> addends;
   SmallVector<Operation *> inner;
@@ -146,7 +178,16 @@ void Assigner::assignGradientSum(BinaryOp root) {
       root->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
     sums.push_back({stage, sumUp(builder, values, root)});
   }
-  auto found = parameterOf.find(root.getResult());
+  Value result = root.getResult();
+  if (ConvertOp convert = conversionOf(root); convert && sums.size() > 1) {
+    // The copy of a parameter that several stages read: its gradients meet once
+    // per step as well, when they are complete in the parameter's type.
+    convertSums(builder, sums, convert);
+    convert.getXMutable().set(addends.front());
+    replaced.insert(convert);
+    result = convert.getResult();
+  }
+  auto found = parameterOf.find(result);
   BlockArgument parameter;
   if (found != parameterOf.end())
     parameter = found->second;
@@ -159,7 +200,7 @@ void Assigner::assignGradientSum(BinaryOp root) {
     if (sums.size() == 1)
       reshardGradient(builder, total, parameter, root->getAttr(attr::kPhase));
   }
-  root.getResult().replaceAllUsesWith(total);
+  result.replaceAllUsesWith(total);
   root.erase();
   for (Operation *op : inner)
     op->erase();

@@ -53,6 +53,8 @@ private:
   llvm::DenseMap<mlir::Value, ShardingSpec> updateSpecs;
   /// Parameters in the type that the model computes with.
   llvm::DenseSet<mlir::Value> copies;
+  /// Ops that others have taken the place of; erased when it is their turn.
+  llvm::DenseSet<mlir::Operation *> replaced;
   std::string why;
 
   // Axes of a factor.
@@ -80,6 +82,10 @@ private:
 
   // Sums of gradients.
   void assignGradientSum(BinaryOp root);
+  ConvertOp conversionOf(BinaryOp root) const;
+  void convertSums(mlir::OpBuilder &builder,
+                   llvm::MutableArrayRef<std::pair<int64_t, mlir::Value>> sums,
+                   ConvertOp like);
   mlir::Value addUp(mlir::OpBuilder &builder,
                     llvm::ArrayRef<mlir::Value> values, mlir::Operation *like);
   mlir::Value sumUp(mlir::OpBuilder &builder,

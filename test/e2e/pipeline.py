@@ -17,9 +17,9 @@ NORM = 4
 class Pipeline:
     """gpt2-tiny, planned with micro-batches of one sample."""
 
-    def __init__(self, folder, strategy, ranks, model="gpt2-tiny"):
+    def __init__(self, folder, strategy, ranks, model="gpt2-tiny", precision="fp32"):
         e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", f"--global-batch={BATCH}",
-                  f"--strategy={strategy},micro_batch=1", "--verify=off", "-o", folder])
+                  f"--strategy={strategy},micro_batch=1", "--verify=off", f"--precision={precision}", "-o", folder])
         self.plan, chosen = e2e.read_plan(folder), e2e.read_report(folder)["chosen"]
         self.predicted, self.stages = chosen["predicted"], chosen["predicted"]["stages"]
 
@@ -82,9 +82,9 @@ def idle_times(plan, stages, chunks, seconds):
 
 
 class Pipelines(unittest.TestCase):
-    def make(self, strategy, ranks, model="gpt2-tiny"):
+    def make(self, strategy, ranks, model="gpt2-tiny", precision="fp32"):
         with e2e.scratch() as folder:
-            made = Pipeline(f"{folder}/plan", strategy, ranks, model)
+            made = Pipeline(f"{folder}/plan", strategy, ranks, model, precision)
         for stage, (predicted, arena) in enumerate(zip(made.stages, made.plan["arena_bytes"])):
             off = predicted["memory_bytes"] / arena - 1
             self.assertLess(abs(off), TOLERANCE, f"{strategy}, stage {stage}: predicted {predicted}, arena {arena}")
@@ -135,6 +135,16 @@ class Pipelines(unittest.TestCase):
         more = self.make("pp=2,vpp=2", 2)
         sent = [more.sent(rank) for rank in (0, 1)]
         self.assertEqual(sum(more.predicted["bytes_per_level"].values()), max(sent) + NORM)
+
+    def test_gradients_of_a_tied_parameter_meet_once_a_step(self):
+        # The last stage sends the first its gradient of the embedding, in f32; in bf16 both read a copy of it.
+        for precision in ("fp32", "bf16"):
+            made = self.make("pp=4,schedule=zb-h1", 4, precision=precision)
+            sent = [made.plan["buffers"][instruction["buffer"]] for entry in made.plan["schedule"][3]
+                    for instruction in made.plan["phases"][entry["phase"]] if instruction["op"] == "send" and (3 + instruction["shift"]) % 4 == 0]
+            self.assertEqual([buffer["dtype"] for buffer in sent if buffer["shape"]], ["f32"], sent)
+        self.assertLess(made.predicted["bubble_fraction"],
+                        0.65 * self.make("pp=4,schedule=1f1b", 4, precision="bf16").predicted["bubble_fraction"])
 
     def test_with_everything_else(self):
         for strategy, ranks in (("dp=2,pp=2,zero=3", 4), ("tp=2,pp=2,recompute=full", 4)):
