@@ -84,6 +84,7 @@ Slot::Slot(std::vector<cost::Buffer> members) {
 /// The slot's bytes by category, in proportion where it is most in use.
 cost::MemoryBreakdown Slot::categories() const {
   std::vector<cost::Buffer> members;
+  members.reserve(placed.size());
   for (const Placed &member : placed)
     members.push_back(member.life);
   cost::MemoryBreakdown parts = cost::peakMemory(members).categories;
@@ -211,6 +212,7 @@ std::optional<Run> StepMemory::onlyRun(int64_t id,
 void StepMemory::addFrame(const Frame &frame,
                           const std::vector<cost::Buffer> &lives) {
   std::vector<cost::Buffer> members;
+  members.reserve(frame.buffers.size());
   for (int64_t id : frame.buffers)
     members.push_back(lives[id]);
   Slot slot(std::move(members));

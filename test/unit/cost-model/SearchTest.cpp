@@ -246,6 +246,7 @@ TEST(Search, BaselinesAreTheKnownFive) {
   SearchResult result =
       searchStrategies(toyCluster(4), evaluator, optionsFor(4));
   std::vector<std::string> names;
+  names.reserve(result.baselines.size());
   for (const Baseline &baseline : result.baselines)
     names.push_back(baseline.name);
   EXPECT_EQ(names, (std::vector<std::string>{"ddp", "zero1", "zero2", "zero3",
@@ -267,7 +268,7 @@ TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
         .candidate;
   };
   for (int64_t maxPp : {1, 4})
-    for (std::vector<std::string> recomputes :
+    for (const std::vector<std::string> &recomputes :
          {std::vector<std::string>{"none"}, {"none", "full"}}) {
       options.space.maxPp = maxPp;
       options.space.recomputes = recomputes;
