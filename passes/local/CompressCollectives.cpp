@@ -29,6 +29,7 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
+#include "passes/local/AttributeListener.h"
 #include "passes/local/CompressTopK.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
@@ -95,19 +96,6 @@ private:
 };
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
-
-/// New ops run where the collective did.
-class AttributeListener : public OpBuilder::Listener {
-public:
-  explicit AttributeListener(Operation *like)
-      : attributes(like->getDiscardableAttrDictionary()) {}
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setDiscardableAttrs(attributes);
-  }
-
-private:
-  DictionaryAttr attributes;
-};
 
 /// Replaces one collective; see the file comment.
 class Compressor {

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
+#include "passes/local/AttributeListener.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
@@ -26,19 +27,6 @@ namespace dpc {
 namespace {
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
-
-/// Gives new ops what the all-reduce says about where and when it runs.
-class AttributeListener : public OpBuilder::Listener {
-public:
-  explicit AttributeListener(Operation *like)
-      : attributes(like->getDiscardableAttrDictionary()) {}
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setDiscardableAttrs(attributes);
-  }
-
-private:
-  DictionaryAttr attributes;
-};
 
 /// The tensors as [pieces, ..], with zeros behind.
 Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
