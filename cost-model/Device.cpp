@@ -1,13 +1,8 @@
 //===- Device.cpp - Device files ------------------------------------------===//
 
 #include "cost-model/Cluster.h"
+#include "cost-model/DataFolder.h"
 #include "cost-model/JsonFields.h"
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace dpc::cost {
 
@@ -205,45 +200,15 @@ Result<Device> parseDevice(const json &root, const std::string &where) {
   return device;
 }
 
-static std::filesystem::path deviceDirectory() {
-  const char *fromUser = std::getenv("DPC_DEVICE_DIR");
-  return fromUser && *fromUser ? fromUser : DPC_DEVICE_DIR;
-}
+static constexpr DataFolder devices{"device", "DPC_DEVICE_DIR", DPC_DEVICE_DIR};
 
-std::vector<std::string> knownDevices() {
-  std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator it(deviceDirectory(), error);
-  for (; !error && it != std::filesystem::directory_iterator();
-       it.increment(error))
-    if (it->path().extension() == ".json")
-      names.push_back(it->path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> knownDevices() { return devices.names(); }
 
 Result<Device> loadDevice(const std::string &name) {
-  std::vector<std::string> known = knownDevices();
-  // Compared with the listed names, so that a name never leaves the folder.
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    std::string message = "unknown device '" + name + "'; expected one of";
-    for (const std::string &entry : known)
-      message += " " + entry;
-    if (known.empty())
-      message += " the files in " + deviceDirectory().string() +
-                 " (empty; set DPC_DEVICE_DIR to the device folder)";
-    return Error{message};
-  }
-  std::filesystem::path path = deviceDirectory() / (name + ".json");
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream)
-    return Error{path.string() + ": cannot be read; expected a device file"};
-  Result<json> root = parseJson(text.str(), path.string());
-  if (!root)
-    return Error{root.error()};
-  return parseDevice(*root, path.string());
+  auto file = devices.read(name);
+  if (!file)
+    return Error{file.error()};
+  return parseDevice(file->second, file->first);
 }
 
 } // namespace dpc::cost

@@ -1,14 +1,9 @@
 //===- Software.cpp - Software profiles -----------------------------------===//
 
 #include "cost-model/Software.h"
+#include "cost-model/DataFolder.h"
 
 #include "cost-model/JsonFields.h"
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace dpc::cost {
 
@@ -107,44 +102,19 @@ Result<Software> parseSoftware(const json &root, const std::string &where) {
   return software;
 }
 
-static std::filesystem::path softwareDirectory() {
-  const char *fromUser = std::getenv("DPC_SOFTWARE_DIR");
-  return fromUser && *fromUser ? fromUser : DPC_SOFTWARE_DIR;
-}
+static constexpr const char *ownName = "dpc";
+static constexpr DataFolder profiles{"software", "DPC_SOFTWARE_DIR",
+                                     DPC_SOFTWARE_DIR, ownName};
 
-std::vector<std::string> knownSoftware() {
-  std::vector<std::string> names = {Software().name};
-  std::error_code error;
-  std::filesystem::directory_iterator it(softwareDirectory(), error);
-  for (; !error && it != std::filesystem::directory_iterator();
-       it.increment(error))
-    if (it->path().extension() == ".json")
-      names.push_back(it->path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> knownSoftware() { return profiles.names(); }
 
 Result<Software> loadSoftware(const std::string &name) {
-  if (name == Software().name)
+  if (name == ownName)
     return Software();
-  std::vector<std::string> known = knownSoftware();
-  // Compared with the listed names, so that a name never leaves the folder.
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    std::string message = "unknown software '" + name + "'; expected one of";
-    for (const std::string &entry : known)
-      message += " " + entry;
-    return Error{message};
-  }
-  std::filesystem::path path = softwareDirectory() / (name + ".json");
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream)
-    return Error{path.string() + ": cannot be read; expected a profile"};
-  Result<json> root = parseJson(text.str(), path.string());
-  if (!root)
-    return Error{root.error()};
-  return parseSoftware(*root, path.string());
+  auto file = profiles.read(name);
+  if (!file)
+    return Error{file.error()};
+  return parseSoftware(file->second, file->first);
 }
 
 } // namespace dpc::cost

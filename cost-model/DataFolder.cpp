@@ -1,0 +1,60 @@
+//===- DataFolder.cpp - JSON files that are known by name -----------------===//
+
+#include "cost-model/DataFolder.h"
+#include "cost-model/JsonFields.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace dpc::cost {
+
+using nlohmann::json;
+
+std::string DataFolder::path() const {
+  const char *fromUser = std::getenv(variable);
+  return fromUser && *fromUser ? fromUser : builtIn;
+}
+
+std::vector<std::string> DataFolder::names() const {
+  std::vector<std::string> names;
+  if (*always)
+    names.emplace_back(always);
+  std::error_code error;
+  std::filesystem::directory_iterator it(path(), error);
+  for (; !error && it != std::filesystem::directory_iterator();
+       it.increment(error))
+    if (it->path().extension() == ".json")
+      names.push_back(it->path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::pair<std::string, json>>
+DataFolder::read(const std::string &name) const {
+  std::vector<std::string> known = names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    std::string message =
+        std::string("unknown ") + kind + " '" + name + "'; expected one of";
+    for (const std::string &entry : known)
+      message += " " + entry;
+    if (known.empty())
+      message += " the files in " + path() + " (empty; set " + variable +
+                 " to the " + kind + " folder)";
+    return Error{message};
+  }
+  std::string file = std::filesystem::path(path()) / (name + ".json");
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream)
+    return Error{file + ": cannot be read; expected a " + kind + " file"};
+  Result<json> root = parseJson(text.str(), file);
+  if (!root)
+    return Error{root.error()};
+  return std::pair{file, std::move(*root)};
+}
+
+} // namespace dpc::cost
