@@ -22,6 +22,10 @@
 //            split and the other way round.
 //   cp       ring: keys and values go round forward, they and their gradients
 //            backward; ulysses: 4 all_to_alls of a block's output, twice.
+//   ep       a share f of the parameters is split over the e ranks that share
+//            experts: 1 - f + f / e of them on each, in memory and in what is
+//            gathered and reduced. What goes in and out of experts is sent to
+//            all of them, forward and backward, in every block.
 //   offload  what lies elsewhere takes no memory but that of two blocks on
 //   their
 //            way; optimizer states go both ways once a step, parameters come in
@@ -61,6 +65,7 @@ private:
   double inFlight() const;
   double tensorSeconds();
   double sequenceSeconds();
+  double expertSeconds();
   double dataSeconds();
   double pipelineSeconds();
   double offloadSeconds() const;
@@ -72,8 +77,10 @@ private:
   const Device &device;
   DType type;
   double dp, tp, pp, cp;
-  double shards;     ///< tp * pp: what parameters are split over.
-  double zeroShards; ///< What ZeRO splits over besides.
+  double shards;          ///< tp * pp: what parameters are split over.
+  double zeroShards;      ///< What ZeRO splits over besides.
+  double expertRanks = 1; ///< Data-parallel ranks that share experts.
+  double kept = 1;        ///< Of the parameters, where experts are shared.
   double microBatch, numMicroBatches;
   double layersPerStage;
   Evaluation result;
@@ -91,6 +98,12 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
       shards(tp * pp), zeroShards(dp * cp) {
   if (strategy.hybridShard > 1)
     zeroShards = double(strategy.hybridShard) * cp;
+  if (strategy.ep > 1) {
+    bool isData = strategy.dp % strategy.ep == 0;
+    expertRanks = double(isData ? strategy.ep : strategy.ep / strategy.tp);
+    double share = totals.expertParameters / std::max(totals.parameters, 1.0);
+    kept = 1 - share + share / expertRanks;
+  }
   double local = std::ceil(double(totals.globalBatch) / dp);
   microBatch = strategy.microBatch > 0
                    ? std::min(double(strategy.microBatch), local)
@@ -115,16 +128,16 @@ void Formula::estimateMemory() {
   double share = shards;
   MemoryBreakdown &memory = result.memory;
   memory[MemoryCategory::Parameters] =
-      totals.parameterBytes / share / (zero >= 3 ? zeroShards : 1);
+      totals.parameterBytes / share * (zero >= 3 ? 1 / zeroShards : kept);
   // A block's parameters are whole while they are used.
   if (zero >= 3)
     memory[MemoryCategory::Communication] =
-        2 * totals.parameterBytes / tp / double(totals.layers);
+        2 * totals.parameterBytes * kept / tp / double(totals.layers);
   if (totals.training) {
     memory[MemoryCategory::Gradients] =
-        totals.gradientBytes / share / (zero >= 2 ? zeroShards : 1);
+        totals.gradientBytes / share * (zero >= 2 ? 1 / zeroShards : kept);
     memory[MemoryCategory::Optimizer] =
-        totals.optimizerBytes / share / (zero >= 1 ? zeroShards : 1);
+        totals.optimizerBytes / share * (zero >= 1 ? 1 / zeroShards : kept);
   }
   constexpr double wholeParts = 10.0 / 34.0, keptParts = 18.0 / 34.0;
   bool splitsAll = strategy.sp || !strategy.tpGrid.empty();
@@ -194,7 +207,7 @@ double Formula::computeSeconds() const {
     update =
         3 *
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
-        shards / (strategy.zero >= 1 ? zeroShards : 1);
+        shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
   return flops / (shards * cp) / rate() +
          (traffic / cp + update) / achievableBandwidth(device);
 }
@@ -240,24 +253,33 @@ double Formula::sequenceSeconds() {
                      (totals.training ? 6 : 2) * (cp - 1) * times);
 }
 
+double Formula::expertSeconds() {
+  if (strategy.ep == 1)
+    return 0;
+  return communicate(
+      Collective::AllToAll, totals.routedBytesPerSample * microBatch / cp,
+      placeAxis(cluster, strategy.tp * strategy.cp, int64_t(expertRanks)),
+      (totals.training ? 2 : 1) * layersPerStage * numMicroBatches);
+}
+
 double Formula::dataSeconds() {
   // Order on the levels: tp innermost, then cp, dp, pp.
   GroupPlacement group =
       placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp);
   double seconds = 0;
   if (strategy.zero >= 3)
-    seconds +=
-        communicate(Collective::AllGather, totals.parameterBytes / shards,
-                    group, (totals.training ? 2 : 1) * numMicroBatches);
+    seconds += communicate(Collective::AllGather,
+                           totals.parameterBytes * kept / shards, group,
+                           (totals.training ? 2 : 1) * numMicroBatches);
   if (!totals.training)
     return seconds;
-  double gradients = totals.gradientBytes / shards;
+  double gradients = totals.gradientBytes * kept / shards;
   if (strategy.zero == 0)
     return communicate(Collective::AllReduce, gradients, group, 1);
   seconds += communicate(Collective::ReduceScatter, gradients, group, 1);
   if (strategy.zero < 3)
     seconds += communicate(Collective::AllGather,
-                           totals.parameterBytes / shards, group, 1);
+                           totals.parameterBytes * kept / shards, group, 1);
   return seconds;
 }
 
@@ -274,7 +296,7 @@ Evaluation Formula::estimate() {
   estimateMemory();
   double compute = computeSeconds();
   double perMicroBatch = compute / numMicroBatches;
-  double tensor = tensorSeconds() + sequenceSeconds();
+  double tensor = tensorSeconds() + sequenceSeconds() + expertSeconds();
   double hidden = totals.training ? perMicroBatch / 2 : 0;
   double data = std::max(0.0, dataSeconds() - hidden);
   double pipeline = pipelineSeconds();

@@ -72,6 +72,10 @@ struct ModelTotals {
   int64_t globalBatch = 1;
   int64_t layers = 1;              ///< Repeated blocks, bounds pp.
   double hiddenBytesPerSample = 0; ///< A block's output: pp and tp traffic.
+  int64_t experts = 1;             ///< Of a mixture's largest block; 1 = none.
+  double expertParameters = 0; ///< Count, of `parameters`: those of experts.
+  /// What goes in and out of one block's experts, forward.
+  double routedBytesPerSample = 0;
   DType computeType = DType::F32;
   bool training = true;
 };

@@ -45,6 +45,13 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
   });
   if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
+  if (isKeyAvailable("ep", "", available))
+    space.experts = totals.experts;
+  // Everything is tried on a few devices, one ep a level on many.
+  constexpr int64_t kFewDevices = 64;
+  if (cluster.numDevices() > kFewDevices)
+    for (const Level &level : cluster.levels)
+      space.expertSpans.push_back(level.span);
   space.grids = std::find(available.begin(), available.end(), "tp=grid") !=
                 available.end();
   if (!totals.training)

@@ -122,6 +122,14 @@ struct StrategySpace {
   int64_t maxPp = 1;
   int64_t maxVpp = 4; ///< Most chunks to try.
   int64_t maxCp = 1;  ///< Most ranks on a sequence to try, both kinds.
+  /// Experts of the model. ep is tried up to one rank each, and only where
+  /// fewer ranks would hold more of them: of 8 experts on 5, 6 or 7 ranks some
+  /// rank has 2, as on 4.
+  int64_t experts = 1;
+  /// Where not empty, ep is tried as large as it can be within so many
+  /// neighbouring ranks (a link level's): on the same links a larger ep splits
+  /// more for the price of an all-to-all that grows by (ep - 1) / ep only.
+  std::vector<int64_t> expertSpans;
   /// Try tp as the squarest grid of two factors, and as a cube.
   bool grids = false;
   /// Where not 0, try to split ZeRO inside a node of so many devices only.

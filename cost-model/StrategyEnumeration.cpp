@@ -129,6 +129,53 @@ static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
   return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
 }
 
+/// ep that has any use: each leaves fewer experts to a rank than the one
+/// before. Among data-parallel ranks, then, where these are too few for one
+/// expert each, with all of tp besides (K5). 1 comes first.
+static std::vector<int64_t> usefulEps(int64_t experts,
+                                      const Strategy &strategy) {
+  std::vector<int64_t> eps;
+  int64_t held = experts + 1;
+  auto tryRanks = [&](int64_t ep) {
+    int64_t left = (experts + ep - 1) / ep;
+    if (ep <= experts && left < held) {
+      eps.push_back(ep);
+      held = left;
+    }
+  };
+  for (int64_t ranks = 1; ranks <= std::min(experts, strategy.dp); ++ranks)
+    if (strategy.dp % ranks == 0)
+      tryRanks(ranks);
+  if (strategy.tp > 1 && strategy.dp < experts)
+    for (int64_t ranks = 1; ranks <= strategy.dp; ++ranks)
+      if (strategy.dp % ranks == 0 && strategy.dp % (strategy.tp * ranks) != 0)
+        tryRanks(strategy.tp * ranks);
+  return eps;
+}
+
+static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
+                                             const StrategySpace &space,
+                                             const Strategy &strategy) {
+  if (request.ep)
+    return {*request.ep};
+  std::vector<int64_t> eps = usefulEps(space.experts, strategy);
+  if (space.expertSpans.empty() || eps.size() <= 1)
+    return eps;
+  std::vector<int64_t> largest = {1};
+  for (int64_t span : space.expertSpans) {
+    int64_t most = 1;
+    for (int64_t ep : eps) {
+      // Expert ranks lie around those of a sequence and of tp.
+      int64_t data = strategy.dp % ep == 0 ? ep : ep / strategy.tp;
+      if (data * strategy.cp * strategy.tp <= span)
+        most = std::max(most, ep);
+    }
+    if (most > largest.back())
+      largest.push_back(most);
+  }
+  return largest;
+}
+
 static std::vector<std::string> schedulesToTry(const StrategyRequest &request,
                                                const StrategySpace &space,
                                                const Strategy &strategy) {
@@ -200,6 +247,7 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   };
   expand(strategies, &Strategy::cpKind, with(cpKindsToTry));
   expand(strategies, &Strategy::tpGrid, with(gridsToTry));
+  expand(strategies, &Strategy::ep, with(expertRanksToTry));
   expand(strategies, &Strategy::sp, with(sequenceToTry));
   expand(strategies, &Strategy::zero, with(zerosToTry));
   expand(strategies, &Strategy::hybridShard, with(hybridShardsToTry));
@@ -210,7 +258,6 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
-  fix(strategies, &Strategy::ep, request.ep);
   fix(strategies, &Strategy::offload, request.offload);
   fix(strategies, &Strategy::offloadTo, request.offloadTo);
   std::erase_if(strategies, [](const Strategy &strategy) {

@@ -2,7 +2,10 @@
 #include "passes/search/Totals.h"
 
 #include "passes/search/StepEstimate.h"
+#include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
+
+#include "mlir/IR/OwningOpRef.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -72,10 +75,72 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   sums.layers = std::max<int64_t>(1, layers);
 }
 
+/// A cheap look before findExperts: a stack of weights, and a choice between as
+/// many.
+static bool mayHaveExperts(func::FuncOp func) {
+  DenseSet<int64_t> stacks;
+  for (BlockArgument arg : func.getArguments()) {
+    auto role =
+        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (role && role.getValue() == role::kParameter && type.getRank() >= 3)
+      stacks.insert(type.getShape().begin(), type.getShape().end());
+  }
+  return !stacks.empty() &&
+         llvm::any_of(func.getBody().front(), [&](Operation &op) {
+           return isa<TopKOp, SoftmaxOp>(op) &&
+                  stacks.contains(
+                      cast<RankedTensorType>(op.getOperand(0).getType())
+                          .getShape()
+                          .back());
+         });
+}
+
+/// Bytes of values that go between ops of experts and others, forward.
+static double routedBytes(const ProgramFacts &facts, const Experts &experts) {
+  double bytes = 0;
+  DenseSet<Value> counted;
+  auto count = [&](Value value) {
+    if (facts.hasBatch(value) && counted.insert(value).second)
+      bytes += bytesOf(value);
+  };
+  for (const auto &[op, factor] : experts.ops) {
+    for (Value operand : op->getOperands())
+      if (!experts.ops.contains(operand.getDefiningOp()))
+        count(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return facts.isForward(user) && !experts.ops.contains(user);
+          }))
+        count(result);
+  }
+  return bytes;
+}
+
+static void sumUpExperts(func::FuncOp original, ProgramTotals &result) {
+  if (!mayHaveExperts(original))
+    return;
+  OwningOpRef<func::FuncOp> func(original.clone());
+  separateConstants(*func);
+  ProgramFacts facts(*func);
+  constexpr int64_t kRanks = 2; // whatever there is shows on any number
+  Experts experts = findExperts(facts, kRanks);
+  cost::ModelTotals &sums = result.sums;
+  for (const auto &[parameter, factor] : experts.parameters) {
+    sums.expertParameters +=
+        cast<RankedTensorType>(parameter.getType()).getNumElements();
+    sums.experts =
+        std::max(sums.experts, facts.factors.factorSize(parameter, factor));
+  }
+  sums.routedBytesPerSample = routedBytes(facts, experts) /
+                              double(sums.globalBatch) / double(sums.layers);
+}
+
 ProgramTotals dpc::sumUp(func::FuncOp func) {
   ProgramTotals result;
   sumUpArguments(func, result);
   sumUpOps(func, result);
+  sumUpExperts(func, result);
   return result;
 }
 
@@ -89,7 +154,7 @@ ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
   for (auto member :
        {&cost::ModelTotals::parameters, &cost::ModelTotals::parameterBytes,
         &cost::ModelTotals::gradientBytes, &cost::ModelTotals::optimizerBytes,
-        &cost::ModelTotals::flopsPerStep,
+        &cost::ModelTotals::flopsPerStep, &cost::ModelTotals::expertParameters,
         &cost::ModelTotals::activationBytesPerSample})
     extend(member);
   result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);

@@ -318,6 +318,13 @@ TEST(Search, SpaceHoldsWhatIsAvailable) {
   EXPECT_EQ(space.maxCp, 4);
   EXPECT_EQ(space.nodeRanks, 4);
   EXPECT_TRUE(space.grids);
+  EXPECT_EQ(space.experts, 1);
+  totals.experts = 8;
+  EXPECT_EQ(spaceFor(totals, toyCluster(4), {"ep"}).experts, 8);
+  EXPECT_EQ(spaceFor(totals, toyCluster(4), {"tp"}).experts, 1);
+  EXPECT_TRUE(spaceFor(totals, toyCluster(4)).expertSpans.empty());
+  EXPECT_EQ(spaceFor(totals, toyCluster(128)).expertSpans,
+            std::vector<int64_t>{128});
   // Without gradients there is one order of forwards.
   totals.training = false;
   space =

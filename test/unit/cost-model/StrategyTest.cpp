@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 using namespace dpc::cost;
 
@@ -268,6 +269,56 @@ TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   // What is named is taken as it is.
   EXPECT_EQ(strategiesOf("tp=4,dp=2,micro_batch=1", space),
             (std::vector<std::string>{"dp=2,tp=4,micro_batch=1"}));
+}
+
+/// Values of ep of all strategies of a text, without repetition.
+static std::vector<int64_t> epsOf(std::string_view text,
+                                  const StrategySpace &space) {
+  auto request = parseStrategy(text, space.ranks, everyKey);
+  std::set<int64_t> eps;
+  for (const Strategy &strategy : enumerateStrategies(*request, space))
+    eps.insert(strategy.ep);
+  return {eps.begin(), eps.end()};
+}
+
+TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
+  using Eps = std::vector<int64_t>;
+  StrategySpace space = spaceOf(8, 8);
+  auto openEp = [&](const std::string &degrees) {
+    return epsOf(degrees, space);
+  };
+  EXPECT_EQ(openEp("auto"), Eps{1});
+  space.experts = 4;
+  EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4}));
+  space.experts = 16;
+  EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4, 8}));
+  // 3 ranks of 4 experts hold 2 at most, as 2 do; 6 and 12 are too many.
+  space = spaceOf(12, 12);
+  space.experts = 4;
+  auto request = *parseStrategy("dp=12,ep=1", 12, everyKey);
+  request.ep.reset();
+  std::set<int64_t> eps;
+  for (const Strategy &strategy : enumerateStrategies(request, space))
+    eps.insert(strategy.ep);
+  EXPECT_EQ(eps, (std::set<int64_t>{1, 2, 4}));
+  // All of tp helps where dp is smaller than the experts.
+  space = spaceOf(4, 4);
+  space.experts = 4;
+  bool withTp = false;
+  for (const std::string &name : strategiesOf("auto", space))
+    withTp |= name.starts_with("dp=2,tp=2,ep=4,");
+  EXPECT_TRUE(withTp);
+  // On large clusters the largest of each level.
+  space = spaceOf(64, 64);
+  space.experts = 32;
+  EXPECT_EQ(openEp("auto").size(), 6U);
+  space.expertSpans = {8, 64};
+  for (const Strategy &strategy : enumerateStrategies({}, space))
+    if (strategy.dp == 32 && strategy.tp == 2)
+      EXPECT_TRUE(strategy.ep == 1 || strategy.ep == 4 || strategy.ep == 32)
+          << strategy.ep;
+  // What is named is taken.
+  EXPECT_EQ(epsOf("dp=64,ep=2", space), Eps{2});
 }
 
 TEST(EnumerateStrategies, OnlyCombinationsThatWork) {

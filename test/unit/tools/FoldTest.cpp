@@ -121,6 +121,7 @@ protected:
 
 TEST_F(Fold, Gpt) {
   load(Family::gpt, 24, 2048, 50257);
+  EXPECT_EQ(ProgramEvaluator(*family, cluster).totals().experts, 1);
   compare({"dp=16,micro_batch=1", "dp=16,zero=2,micro_batch=1",
            "dp=8,tp=2,sp=true,micro_batch=2", "dp=2,cp=2,tp=4,micro_batch=4",
            "dp=16,recompute=selective,micro_batch=2", "dp=4,pp=4,micro_batch=1",
@@ -143,6 +144,13 @@ TEST_F(Fold, Bert) {
 
 TEST_F(Fold, Experts) {
   load(Family::moe, 12, 1024, 32000);
+  cost::ModelTotals totals = ProgramEvaluator(*family, cluster).totals();
+  model::ModelDims dims = model::ModelDims::defaults(Family::moe);
+  EXPECT_EQ(totals.experts, dims.experts);
+  // Most of such a model, but neither attention nor embeddings.
+  EXPECT_GT(totals.expertParameters, 0.5 * totals.parameters);
+  EXPECT_LT(totals.expertParameters, totals.parameters);
+  EXPECT_GT(totals.routedBytesPerSample, totals.hiddenBytesPerSample);
   compare({"dp=16,ep=8,zero=1,micro_batch=1", "dp=8,tp=2,ep=4,micro_batch=1",
            "dp=8,pp=2,ep=4,micro_batch=1"});
 }
