@@ -37,32 +37,68 @@ public:
   std::vector<llvm::SmallVector<mlir::Operation *>> groups() const;
 
 private:
-  struct Group {
-    llvm::SmallVector<mlir::Operation *> ops; ///< in program order
-    KernelRole role = KernelRole::elementwise;
-    llvm::SmallVector<int64_t> shape; ///< what is iterated over
-    int64_t last = 0;                 ///< position of the last op
-    bool mixed = false;               ///< reshapes between its ops
+  /// An op by its position in the block, and a unit by the position of one of
+  /// its ops: a group, or an op that is in none. Movers are in no unit.
+  using Id = int32_t;
+  static constexpr Id kNone = -1;
+
+  /// What the questions about an op read, gathered once.
+  struct Node {
+    mlir::Operation *op = nullptr;
+    KernelRole role = KernelRole::none;
+    bool isCompute = false;
+    Id unit = kNone;
+    std::pair<mlir::Attribute, mlir::Attribute> phase;
+    /// Ranges of `edges` and `producers`.
+    Id firstEdge = 0, endEdge = 0, firstProducer = 0, endProducer = 0;
   };
-  void tryMerge(mlir::Operation *producer, mlir::Operation *consumer,
-                bool throughReshape);
+  /// An op that reads a value of another one, perhaps through movers.
+  struct Edge {
+    Id reader;
+    bool moved; ///< Not only through reshapes: at other places.
+  };
+  struct Group {
+    llvm::SmallVector<Id> ops; ///< in program order
+    KernelRole role = KernelRole::elementwise;
+    llvm::ArrayRef<int64_t> shape; ///< what is iterated over
+    Id last = 0;                   ///< position of the last op
+    bool mixed = false;            ///< reshapes between its ops
+  };
+  void findEdges();
+  void tryMerge(Id producer, Id consumer, bool throughReshape);
   bool compatible(const Group &producer, const Group &consumer,
                   bool throughReshape, bool escapes) const;
-  bool createsCycle(int64_t producer, int64_t consumer) const;
-  bool readsMoved(int64_t producer, int64_t consumer) const;
-  bool delays(int64_t producer, int64_t consumer) const;
-  bool escapes(int64_t producer, int64_t consumer) const;
-  int64_t groupOf(mlir::Operation *op) const;
-  /// Compute ops that `op` reads, through movers.
-  void producersOf(mlir::Operation *op,
-                   llvm::SmallVectorImpl<mlir::Operation *> &out) const;
-  void consumersOf(mlir::Operation *op,
-                   llvm::SmallVectorImpl<mlir::Operation *> &out) const;
+  bool reachesOver(Id producer, Id consumer);
+  void moveBehind(Id producer, Id consumer);
+  bool readsMoved(Id producer, Id consumer) const;
+  bool delays(Id producer, Id consumer) const;
+  bool escapes(Id producer, Id consumer) const;
+  /// The unit of `op` if it is a group.
+  Id groupOf(Id op) const {
+    return nodes[op].isCompute ? nodes[op].unit : kNone;
+  }
+  llvm::ArrayRef<Edge> edgesOf(Id op) const {
+    return llvm::ArrayRef(edges).slice(nodes[op].firstEdge,
+                                       nodes[op].endEdge - nodes[op].firstEdge);
+  }
+  /// Ops that `op` reads, through movers.
+  llvm::ArrayRef<Id> producersOf(Id op) const {
+    return llvm::ArrayRef(producers).slice(nodes[op].firstProducer,
+                                           nodes[op].endProducer -
+                                               nodes[op].firstProducer);
+  }
 
-  mlir::Block &block;
-  std::vector<Group> all;
-  llvm::DenseMap<mlir::Operation *, int64_t> owner;
-  llvm::DenseMap<mlir::Operation *, int64_t> position;
+  llvm::DenseMap<mlir::Operation *, Id> position;
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::vector<Id> producers;
+  std::vector<Group> groupOfUnit;
+  /// Units in an order in which what a unit reads stands before it, by place
+  /// (kNone where a unit was merged into another one), and their places.
+  std::vector<Id> order, place;
+  /// Units that `reachesOver` has visited: those with the number of its call.
+  std::vector<Id> visited;
+  Id visit = 0;
 };
 
 /// Marks movers that need no buffer with `dpc.view` and matmuls that can write

@@ -8,6 +8,11 @@
 //   * nothing else that reads P has to wait longer than before: either nobody
 //     else reads P, or all that C needs exists before P's last op.
 //
+// The second question is asked often. Units are kept in an order in which
+// readers stand behind what they read, so that only those between P and C have
+// to be searched; a merge renews the order there (Pearce and Kelly, "A dynamic
+// topological sort algorithm for directed acyclic graphs", JEA 11, 2006).
+//
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
 #include "passes/local/Partition.h"
@@ -50,8 +55,8 @@ KernelRole kernelRole(Operation *op) {
   return KernelRole::none;
 }
 
-static bool isCompute(Operation *op) {
-  switch (kernelRole(op)) {
+static bool isCompute(KernelRole role) {
+  switch (role) {
   case KernelRole::elementwise:
   case KernelRole::row:
   case KernelRole::reduction:
@@ -90,138 +95,156 @@ static bool isAligned(OpOperand &operand) {
   return true;
 }
 
-KernelGroups::KernelGroups(Block &block) : block(block) {
-  for (auto [i, op] : llvm::enumerate(block)) {
-    position[&op] = i;
-    if (!isCompute(&op))
-      continue;
-    owner[&op] = all.size();
-    ArrayRef<int64_t> shape = spaceOf(&op);
-    all.push_back({{&op},
-                   kernelRole(&op),
-                   SmallVector<int64_t>(shape),
-                   static_cast<int64_t>(i)});
+KernelGroups::KernelGroups(Block &block) {
+  for (Operation &op : block) {
+    Id id = nodes.size();
+    position[&op] = id;
+    Node node;
+    node.op = &op;
+    node.role = kernelRole(&op);
+    node.isCompute = isCompute(node.role);
+    node.unit = node.role == KernelRole::mover ? kNone : id;
+    node.phase = phaseKey(&op);
+    nodes.push_back(node);
+    place.push_back(id);
+    order.push_back(node.unit);
+    groupOfUnit.emplace_back();
+    if (node.isCompute)
+      groupOfUnit.back() = {{id}, node.role, spaceOf(&op), id};
   }
+  visited.assign(nodes.size(), 0);
+  findEdges();
 }
 
-int64_t KernelGroups::groupOf(Operation *op) const {
-  auto it = owner.find(op);
-  return it == owner.end() ? -1 : it->second;
-}
-
-void KernelGroups::producersOf(Operation *op,
-                               SmallVectorImpl<Operation *> &out) const {
-  for (Value operand : op->getOperands()) {
-    Operation *producer = operand.getDefiningOp();
-    while (producer && kernelRole(producer) == KernelRole::mover)
-      producer = producer->getOperand(0).getDefiningOp();
-    if (producer)
-      out.push_back(producer);
+/// Movers have one operand and stand behind what they move: the op at the
+/// beginning of a chain is known when its end is met.
+void KernelGroups::findEdges() {
+  struct Origin {
+    Id op = kNone;
+    bool moved = false;
+  };
+  std::vector<Origin> origins(nodes.size());
+  std::vector<std::pair<Id, Edge>> all;
+  for (auto [id, node] : llvm::enumerate(nodes)) {
+    bool isMover = node.role == KernelRole::mover;
+    origins[id] = {static_cast<Id>(id), false};
+    node.firstProducer = producers.size();
+    for (Value operand : node.op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      Origin origin = producer ? origins[position.lookup(producer)] : Origin();
+      if (isMover)
+        origins[id] = {origin.op, origin.moved || !isa<ReshapeOp>(node.op)};
+      if (isMover || origin.op == kNone)
+        continue;
+      producers.push_back(origin.op);
+      all.push_back({origin.op, {static_cast<Id>(id), origin.moved}});
+      ++nodes[origin.op].endEdge;
+    }
+    node.endProducer = producers.size();
   }
-}
-
-void KernelGroups::consumersOf(Operation *op,
-                               SmallVectorImpl<Operation *> &out) const {
-  for (Operation *user : op->getUsers()) {
-    if (kernelRole(user) == KernelRole::mover)
-      consumersOf(user, out);
-    else
-      out.push_back(user);
+  // Counting sort: the edges of an op stand together.
+  Id first = 0;
+  for (Node &node : nodes) {
+    Id count = node.endEdge;
+    node.firstEdge = node.endEdge = first;
+    first += count;
   }
+  edges.resize(all.size());
+  for (auto [from, edge] : all)
+    edges[nodes[from].endEdge++] = edge;
 }
 
 /// Whether something outside both groups reads a value of the producer.
-bool KernelGroups::escapes(int64_t producer, int64_t consumer) const {
-  for (Operation *op : all[producer].ops) {
-    SmallVector<Operation *> users;
-    consumersOf(op, users);
-    for (Operation *user : users)
-      if (int64_t g = groupOf(user); g != producer && g != consumer)
-        return true;
-  }
-  return false;
+bool KernelGroups::escapes(Id producer, Id consumer) const {
+  return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
+    return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
+      Id unit = nodes[edge.reader].unit;
+      return unit != producer && unit != consumer;
+    });
+  });
 }
 
 /// Whether the consumer also reads a value of the producer at other places
 /// than the element it computes: that needs the value in memory first.
-bool KernelGroups::readsMoved(int64_t producer, int64_t consumer) const {
-  for (Operation *op : all[producer].ops)
-    for (Operation *user : op->getUsers()) {
-      if (kernelRole(user) != KernelRole::mover)
-        continue;
-      SmallVector<std::pair<Operation *, bool>> worklist{{user, false}};
-      while (!worklist.empty()) {
-        auto [mover, moved] = worklist.pop_back_val();
-        moved |= !isa<ReshapeOp>(mover);
-        for (Operation *reader : mover->getUsers()) {
-          if (kernelRole(reader) == KernelRole::mover)
-            worklist.push_back({reader, moved});
-          else if (moved && groupOf(reader) == consumer)
-            return true;
-        }
-      }
-    }
+bool KernelGroups::readsMoved(Id producer, Id consumer) const {
+  return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
+    return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
+      return edge.moved && nodes[edge.reader].unit == consumer;
+    });
+  });
+}
+
+/// Whether a path leads from the producer over another unit to the consumer.
+/// Marks what the producer reaches and that stands before the consumer: all of
+/// it when there is no such path.
+bool KernelGroups::reachesOver(Id producer, Id consumer) {
+  ++visit;
+  SmallVector<Id> worklist;
+  auto push = [&](Id unit) {
+    if (place[unit] > place[consumer] || visited[unit] == visit)
+      return;
+    visited[unit] = visit;
+    worklist.push_back(unit);
+  };
+  visited[producer] = visit;
+  for (Id op : groupOfUnit[producer].ops)
+    for (const Edge &edge : edgesOf(op))
+      if (nodes[edge.reader].unit != consumer)
+        push(nodes[edge.reader].unit);
+  while (!worklist.empty()) {
+    Id unit = worklist.pop_back_val();
+    if (unit == consumer)
+      return true;
+    ArrayRef<Id> ops = groupOfUnit[unit].ops;
+    for (Id op : ops.empty() ? ArrayRef<Id>(unit) : ops)
+      for (const Edge &edge : edgesOf(op))
+        push(nodes[edge.reader].unit);
+  }
   return false;
 }
 
-/// Forward search from the producer's other readers. Positions bound it: a
-/// path to the consumer never passes an op behind its last one.
-bool KernelGroups::createsCycle(int64_t producer, int64_t consumer) const {
-  int64_t limit = all[consumer].last;
-  llvm::SmallDenseSet<int64_t> seenGroups;
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  SmallVector<Operation *> worklist;
-  auto push = [&](Operation *op, bool fromProducer) {
-    SmallVector<Operation *> users;
-    consumersOf(op, users);
-    for (Operation *user : users) {
-      int64_t g = groupOf(user);
-      if (g == producer || (fromProducer && g == consumer))
-        continue;
-      if (g < 0 && position.lookup(user) > limit)
-        continue;
-      if (seen.insert(user).second)
-        worklist.push_back(user);
-    }
+/// Renews the order for a consumer that takes in the producer, after
+/// `reachesOver`: what was reached goes behind the consumer, all else between
+/// the two stays before it. Places from the producer's to the consumer's are
+/// dealt out again.
+void KernelGroups::moveBehind(Id producer, Id consumer) {
+  Id next = place[producer], end = place[consumer];
+  SmallVector<Id> behind = {consumer};
+  auto put = [&](Id unit) {
+    order[next] = unit;
+    place[unit] = next++;
   };
-  for (Operation *op : all[producer].ops)
-    push(op, /*fromProducer=*/true);
-  while (!worklist.empty()) {
-    Operation *op = worklist.pop_back_val();
-    int64_t g = groupOf(op);
-    if (g == consumer)
-      return true;
-    if (g < 0) {
-      push(op, false);
-    } else if (seenGroups.insert(g).second) {
-      for (Operation *member : all[g].ops)
-        push(member, false);
-    }
+  for (Id at = next; at < end; ++at) {
+    Id unit = order[at];
+    if (unit == kNone || unit == producer)
+      continue;
+    if (visited[unit] == visit)
+      behind.push_back(unit);
+    else
+      put(unit);
   }
-  return false;
+  for (Id unit : behind)
+    put(unit);
+  while (next <= end)
+    order[next++] = kNone;
 }
 
 /// Whether other readers of the producer would wait for what only the consumer
 /// needs.
-bool KernelGroups::delays(int64_t producer, int64_t consumer) const {
-  if (!escapes(producer, consumer))
-    return false;
-  for (Operation *op : all[consumer].ops) {
-    SmallVector<Operation *> needed;
-    producersOf(op, needed);
-    for (Operation *other : needed) {
-      int64_t g = groupOf(other);
-      int64_t at = g >= 0 ? all[g].last : position.lookup(other);
-      if (g != producer && g != consumer && at > all[producer].last)
-        return true;
-    }
-  }
-  return false;
+bool KernelGroups::delays(Id producer, Id consumer) const {
+  return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
+    return llvm::any_of(producersOf(op), [&](Id other) {
+      Id group = groupOf(other);
+      Id at = group == kNone ? other : groupOfUnit[group].last;
+      return group != producer && group != consumer &&
+             at > groupOfUnit[producer].last;
+    });
+  });
 }
 
 bool KernelGroups::compatible(const Group &producer, const Group &consumer,
                               bool throughReshape, bool escapes) const {
-  if (phaseKey(producer.ops.front()) != phaseKey(consumer.ops.front()) ||
+  if (nodes[producer.ops.front()].phase != nodes[consumer.ops.front()].phase ||
       producer.ops.size() + consumer.ops.size() > kMaxOps)
     return false;
   bool sameShape = producer.shape == consumer.shape;
@@ -231,7 +254,9 @@ bool KernelGroups::compatible(const Group &producer, const Group &consumer,
   if (throughReshape || !sameShape || producer.mixed || consumer.mixed)
     return false;
   if (from == KernelRole::elementwise && to == KernelRole::row)
-    return escapes || llvm::all_of(producer.ops, isCheap);
+    return escapes || llvm::all_of(producer.ops, [&](Id op) {
+             return isCheap(nodes[op].op);
+           });
   if (from == KernelRole::row && to == KernelRole::elementwise)
     return true;
   if (from == KernelRole::elementwise && to == KernelRole::reduction)
@@ -239,27 +264,26 @@ bool KernelGroups::compatible(const Group &producer, const Group &consumer,
   return false;
 }
 
-void KernelGroups::tryMerge(Operation *producer, Operation *consumer,
-                            bool throughReshape) {
-  int64_t p = groupOf(producer), c = groupOf(consumer);
-  if (p < 0 || c < 0 || p == c)
+void KernelGroups::tryMerge(Id producer, Id consumer, bool throughReshape) {
+  Id p = groupOf(producer), c = groupOf(consumer);
+  if (p == kNone || c == kNone || p == c)
     return;
-  if (!compatible(all[p], all[c], throughReshape, escapes(p, c)) ||
-      delays(p, c) || readsMoved(p, c) || createsCycle(p, c))
+  bool isReadElsewhere = escapes(p, c);
+  Group &from = groupOfUnit[p], &into = groupOfUnit[c];
+  if (!compatible(from, into, throughReshape, isReadElsewhere) ||
+      (isReadElsewhere && delays(p, c)) || readsMoved(p, c) ||
+      reachesOver(p, c))
     return;
-  Group &into = all[c];
-  if (all[p].role != KernelRole::elementwise)
-    into.role = all[p].role;
-  into.mixed |= all[p].mixed || into.shape != all[p].shape;
-  into.last = std::max(into.last, all[p].last);
-  for (Operation *op : all[p].ops) {
-    owner[op] = c;
-    into.ops.push_back(op);
-  }
-  all[p].ops.clear();
-  llvm::sort(into.ops, [&](Operation *a, Operation *b) {
-    return position.lookup(a) < position.lookup(b);
-  });
+  moveBehind(p, c);
+  if (from.role != KernelRole::elementwise)
+    into.role = from.role;
+  into.mixed |= from.mixed || into.shape != from.shape;
+  into.last = std::max(into.last, from.last);
+  for (Id op : from.ops)
+    nodes[op].unit = c;
+  into.ops.append(from.ops);
+  llvm::sort(into.ops);
+  from.ops.clear();
 }
 
 /// A row result that is no whole row ([rows] or [columns]) has other indices.
@@ -269,10 +293,10 @@ static bool isWide(Value value, Operation *producer) {
 }
 
 void KernelGroups::form() {
-  for (Operation &op : block) {
-    if (!isCompute(&op))
+  for (auto [id, node] : llvm::enumerate(nodes)) {
+    if (!node.isCompute)
       continue;
-    for (OpOperand &operand : op.getOpOperands()) {
+    for (OpOperand &operand : node.op->getOpOperands()) {
       Value value = operand.get();
       Operation *producer = value.getDefiningOp();
       bool throughReshape = false;
@@ -284,18 +308,22 @@ void KernelGroups::form() {
       if (!producer || !isAligned(operand) || !isWide(value, producer))
         continue;
       // Scales and biases of a row op are not iterated over.
-      if (shapeOf(operand.get()) != spaceOf(&op))
+      if (shapeOf(operand.get()) != spaceOf(node.op))
         continue;
-      tryMerge(producer, &op, throughReshape);
+      tryMerge(position.lookup(producer), id, throughReshape);
     }
   }
 }
 
 std::vector<SmallVector<Operation *>> KernelGroups::groups() const {
   std::vector<SmallVector<Operation *>> result;
-  for (const Group &group : all)
-    if (!group.ops.empty())
-      result.push_back(group.ops);
+  for (const Group &group : groupOfUnit) {
+    if (group.ops.empty())
+      continue;
+    SmallVector<Operation *> &ops = result.emplace_back();
+    for (Id op : group.ops)
+      ops.push_back(nodes[op].op);
+  }
   return result;
 }
 
