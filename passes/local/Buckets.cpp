@@ -20,7 +20,8 @@
 #include "passes/local/Passes.h"
 #include "passes/local/Prefetch.h"
 
-#include "llvm/ADT/BitVector.h"
+#include <array>
+#include <map>
 
 using namespace mlir;
 
@@ -31,29 +32,56 @@ namespace dpc {
 
 namespace {
 
-struct Bucket {
-  SmallVector<Operation *> members;
-  int64_t bytes = 0;
-  /// A contraction waits for it: joining later would idle the device.
-  bool closed = false;
-};
-
 /// Whether ops of this kind share calls.
 bool isBucketed(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
 }
 
-bool canJoin(Operation *a, Operation *b) {
-  return a->getName() == b->getName() &&
-         a->getAttr("kind") == b->getAttr("kind") &&
-         a->getAttr("axes") == b->getAttr("axes") &&
-         phaseKey(a) == phaseKey(b) &&
-         a->hasAttr(kRecomputeAttr) == b->hasAttr(kRecomputeAttr) &&
-         a->getAttr(kCompressAttr) == b->getAttr(kCompressAttr) &&
-         !a->hasAttr(attr::kOf) &&
-         getElementTypeOrSelf(a->getOperand(0)) ==
-             getElementTypeOrSelf(b->getOperand(0));
+/// What ops have in common that share calls.
+using BucketKey = std::array<const void *, 8>;
+
+BucketKey keyOf(Operation *op) {
+  auto [phase, chunk] = phaseKey(op);
+  Type element = getElementTypeOrSelf(op->getOperand(0));
+  return {op->getName().getAsOpaquePointer(),
+          element.getAsOpaquePointer(),
+          phase.getAsOpaquePointer(),
+          chunk.getAsOpaquePointer(),
+          op->getAttr("kind").getAsOpaquePointer(),
+          op->getAttr("axes").getAsOpaquePointer(),
+          op->getAttr(kRecomputeAttr).getAsOpaquePointer(),
+          op->getAttr(kCompressAttr).getAsOpaquePointer()};
 }
+
+/// The buckets that something needs. Only *live* ones are named, which may
+/// still grow: of each key the newest, unless it is closed. In the place of
+/// another one stand those that it needs. So there are never more than keys.
+struct Needs {
+  struct Entry {
+    uint32_t bucket;
+    bool direct; ///< Its results themselves are read, not over other buckets.
+  };
+  SmallVector<Entry, 4> entries;
+
+  void add(uint32_t bucket, bool direct) {
+    for (Entry &entry : entries)
+      if (entry.bucket == bucket) {
+        entry.direct |= direct;
+        return;
+      }
+    entries.push_back({bucket, direct});
+  }
+};
+
+struct Bucket {
+  SmallVector<Operation *> members;
+  int64_t bytes = 0;
+  /// What its members need.
+  Needs needs;
+  /// Nothing can join: a contraction waits for it, which would idle the device,
+  /// or there is a newer one.
+  bool closed = false;
+};
 
 class Bucketer {
 public:
@@ -61,43 +89,61 @@ public:
   void run();
 
 private:
-  /// A set of buckets.
-  using Ids = llvm::BitVector;
-  Ids neededBy(Operation *op) const;
-  bool reaches(const Ids &from, size_t bucket) const;
-  size_t homeOf(Operation *op, const Ids &needs);
+  void addLive(Needs &to, const Needs &from, bool asDirect);
+  Needs neededBy(Operation *op);
+  bool reaches(const Needs &from, uint32_t bucket);
+  uint32_t homeOf(Operation *op, const Needs &needs);
 
   Block &block;
   int64_t limit;
   std::vector<Bucket> buckets;
-  /// Buckets whose results an op (a bucket's members) needs; direct ones and
-  /// those known when it was visited.
-  llvm::DenseMap<Operation *, Ids> opNeeds;
-  std::vector<Ids> bucketNeeds;
+  /// The newest of each key.
+  std::map<BucketKey, uint32_t> newest;
+  llvm::DenseMap<Operation *, Needs> opNeeds;
 };
 
-Bucketer::Ids Bucketer::neededBy(Operation *op) const {
-  Ids all;
+/// Adds what is live of `from` to `to`; of others, what they need.
+void Bucketer::addLive(Needs &to, const Needs &from, bool asDirect) {
+  for (Needs::Entry entry : from.entries) {
+    Bucket &bucket = buckets[entry.bucket];
+    if (!bucket.closed) {
+      to.add(entry.bucket, asDirect && entry.direct);
+      continue;
+    }
+    // It does not grow any more: what it needs is looked up once for all.
+    Needs behind;
+    addLive(behind, bucket.needs, false);
+    bucket.needs = behind;
+    for (Needs::Entry other : behind.entries)
+      to.add(other.bucket, false);
+  }
+}
+
+Needs Bucketer::neededBy(Operation *op) {
+  Needs all;
   for (Value operand : op->getOperands()) {
     auto it = opNeeds.find(operand.getDefiningOp());
     if (it != opNeeds.end())
-      all |= it->second;
+      addLive(all, it->second, true);
   }
   return all;
 }
 
 /// Whether `bucket` is among `from` or what those need in turn.
-bool Bucketer::reaches(const Ids &from, size_t bucket) const {
-  Ids seen(buckets.size());
-  SmallVector<unsigned> stack(from.set_bits());
+bool Bucketer::reaches(const Needs &from, uint32_t bucket) {
+  SmallVector<uint32_t> stack;
+  llvm::SmallDenseSet<uint32_t> seen;
+  auto push = [&](const Needs &needs) {
+    for (Needs::Entry entry : needs.entries)
+      if (seen.insert(entry.bucket).second)
+        stack.push_back(entry.bucket);
+  };
+  push(from);
   while (!stack.empty()) {
-    unsigned id = stack.pop_back_val();
+    uint32_t id = stack.pop_back_val();
     if (id == bucket)
       return true;
-    if (seen.test(id))
-      continue;
-    seen.set(id);
-    llvm::append_range(stack, bucketNeeds[id].set_bits());
+    push(buckets[id].needs);
   }
   return false;
 }
@@ -180,38 +226,47 @@ private:
 };
 
 /// The bucket that `op` joins, a new one if need be.
-size_t Bucketer::homeOf(Operation *op, const Ids &needs) {
-  int64_t bytes = bucketedBytes(op);
-  for (size_t i = buckets.size(); i-- > 0;) {
-    if (!canJoin(buckets[i].members.front(), op))
-      continue;
-    // Only the newest: older ones were closed by size or dependence.
-    if (!buckets[i].closed && buckets[i].bytes + bytes <= limit &&
-        !reaches(needs, i))
-      return i;
-    break;
+uint32_t Bucketer::homeOf(Operation *op, const Needs &needs) {
+  BucketKey key = keyOf(op);
+  // Only the newest: older ones were closed by size or dependence.
+  if (auto it = newest.find(key); it != newest.end()) {
+    Bucket &bucket = buckets[it->second];
+    if (!bucket.closed && bucket.bytes + bucketedBytes(op) <= limit &&
+        !reaches(needs, it->second))
+      return it->second;
   }
+  uint32_t made = buckets.size();
   buckets.emplace_back();
-  bucketNeeds.emplace_back();
-  return buckets.size() - 1;
+  // Sums that are compressed by parameter have calls of their own.
+  if (op->hasAttr(attr::kOf)) {
+    buckets.back().closed = true;
+    return made;
+  }
+  auto [it, isFirst] = newest.try_emplace(key, made);
+  if (!isFirst) {
+    buckets[it->second].closed = true;
+    it->second = made;
+  }
+  return made;
 }
 
 void Bucketer::run() {
   for (Operation &op : block) {
-    Ids needs = neededBy(&op);
+    Needs needs = neededBy(&op);
     if (isBucketed(&op) && !isGatheredAhead(&op)) {
-      size_t home = homeOf(&op, needs);
+      uint32_t home = homeOf(&op, needs);
       buckets[home].members.push_back(&op);
       buckets[home].bytes += bucketedBytes(&op);
-      bucketNeeds[home] |= needs;
-      needs = Ids(home + 1);
-      needs.set(home);
+      addLive(buckets[home].needs, needs, true);
+      needs = Needs();
+      needs.add(home, true);
     }
     if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
             AttentionGradOp>(&op))
-      for (unsigned id : needs.set_bits())
-        buckets[id].closed = true;
-    if (needs.any())
+      for (Needs::Entry entry : needs.entries)
+        if (entry.direct)
+          buckets[entry.bucket].closed = true;
+    if (!needs.entries.empty())
       opNeeds[&op] = std::move(needs);
   }
   for (const Bucket &bucket : buckets)
