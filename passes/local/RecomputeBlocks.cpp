@@ -103,7 +103,8 @@ std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
   for (size_t j = states.back().before, at = states.size() - 1; at > 0;
        at = j, j = states[j].before)
     if (j > 0)
-      layout.cuts.insert(layout.cuts.begin(), positions[j]);
+      layout.cuts.push_back(positions[j]);
+  std::reverse(layout.cuts.begin(), layout.cuts.end());
   return layout;
 }
 
@@ -148,8 +149,8 @@ DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
     bool lastRun = &run == &forward.runs.back();
     size_t lastBlock = cuts.empty() ? 0 : cuts.back();
     for (const Made &made : run.values) {
-      bool atCut = llvm::any_of(
-          cuts, [&](size_t cut) { return made.at < cut && cut <= made.last; });
+      auto next = llvm::upper_bound(cuts, made.at);
+      bool atCut = next != cuts.end() && *next <= made.last;
       bool inLastBlock = table.empty() && lastRun && made.at >= lastBlock;
       if (atCut || (inLastBlock && made.crosses))
         kept.insert(made.value);
