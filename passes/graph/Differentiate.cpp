@@ -69,7 +69,7 @@ private:
   void markPhase(StringRef phase, Operation *after);
   StringAttr unusedName(unsigned argument);
   StringAttr argName(unsigned argument) {
-    return step.getArgAttrOfType<StringAttr>(argument, attr::kName);
+    return argumentAttrs[argument].getAs<StringAttr>(attr::kName);
   }
   NamedAttribute named(StringRef name, StringRef value) {
     return builder.getNamedAttr(name, builder.getStringAttr(value));
@@ -81,6 +81,8 @@ private:
   }
 
   func::FuncOp forward, step;
+  /// Of the arguments of @train_step, set all at once when they are known.
+  SmallVector<DictionaryAttr> argumentAttrs;
   Settings settings;
   OpBuilder builder;
   IRMapping mapping;
@@ -143,8 +145,8 @@ StringAttr TrainStepBuilder::unusedName(unsigned argument) {
 }
 
 void TrainStepBuilder::addArgument(Type type, ArrayRef<NamedAttribute> attrs) {
-  (void)step.insertArgument(step.getNumArguments(), type,
-                            builder.getDictionaryAttr(attrs), step.getLoc());
+  step.front().addArgument(type, step.getLoc());
+  argumentAttrs.push_back(builder.getDictionaryAttr(attrs));
 }
 
 void TrainStepBuilder::addForwardArguments(StringRef role) {
@@ -158,9 +160,9 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
     if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
       attrs.set(attr::kName, unusedName(index));
     if (role == role::kParameter && unused.contains(index))
-      untrained.push_back(step.getNumArguments());
+      untrained.push_back(step.front().getNumArguments());
     else if (role == role::kParameter)
-      trained.push_back({step.getNumArguments(), Value(), {}});
+      trained.push_back({step.front().getNumArguments(), Value(), {}});
     addArgument(argument.getType(), attrs);
     mapping.map(argument, step.getArguments().back());
   }
@@ -174,7 +176,7 @@ void TrainStepBuilder::addStates() {
                                                  : builder.getF32Type();
     StringRef of = argName(parameter.argument).getValue();
     for (StringRef slot : settings.slots()) {
-      parameter.states.push_back(step.getNumArguments());
+      parameter.states.push_back(step.front().getNumArguments());
       addArgument(RankedTensorType::get(type.getShape(), element),
                   {named(attr::kName, (of + "." + slot).str()),
                    named(attr::kRole, role::kState), named(attr::kOf, of),
@@ -204,7 +206,7 @@ void TrainStepBuilder::addScalars() {
   addArgument(type,
               {named(attr::kName, "step"), named(attr::kRole, role::kScalar)});
   stepCount = step.getArguments().back();
-  lr = step.getArgument(step.getNumArguments() - 2);
+  lr = step.getArgument(step.front().getNumArguments() - 2);
 }
 
 void TrainStepBuilder::declare() {
@@ -218,6 +220,9 @@ void TrainStepBuilder::declare() {
   addStates();
   addForwardArguments(role::kInput);
   addScalars();
+  step.setFunctionType(
+      builder.getFunctionType(step.front().getArgumentTypes(), {}));
+  step.setAllArgAttrs(argumentAttrs);
 }
 
 //===----------------------------------------------------------------------===//
