@@ -102,7 +102,9 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
 
     * `none`: nothing happens;
     * `selective`: ops other than products and collectives run again where that
-      frees more bytes than it costs (a minimal cut);
+      frees more bytes than it costs (a minimal cut); with `gather`, also
+      gathers along tensor axes, as those of sequence parallelism are: a rank
+      then keeps its share of a sequence instead of all of it;
     * `full`: the forward phase is cut into blocks where few bytes are live, so
       that what crosses the cuts and the largest block take the least memory
       together; all else is made again, collectives included unless their result
@@ -131,7 +133,9 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
                  Option<"depth", "depth", "double", "1",
                         "The program stands for one so many times as deep.">,
                  Option<"alive", "alive", "int64_t", "0",
-                        "Micro-batches alive at once; 0: as the schedule has them.">];
+                        "Micro-batches alive at once; 0: as the schedule has them.">,
+                 Option<"gather", "gather", "double", "0",
+                        "Bytes of memory traffic that gathering a byte along tensor axes is worth; 0: selective repeats no collective.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

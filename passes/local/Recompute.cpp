@@ -172,7 +172,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
       return success();
     DenseSet<Value> kept = kind == "full"
                                ? keepForFull(forward, func, depth, alive)
-                               : keepForSelective(forward);
+                               : keepForSelective(forward, gather);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func);
     return success();

@@ -68,11 +68,12 @@ private:
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
 /// What `full` and `selective` keep besides `forward.fixed`: roots. `depth` and
-/// `alive` are dpc-recompute's.
+/// `alive` and `gather` are dpc-recompute's.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
                                         mlir::func::FuncOp func, double depth,
                                         int64_t alive);
-llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward);
+llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,
+                                             double gather);
 
 } // namespace dpc
 

@@ -3,7 +3,7 @@
 // A minimal cut of the graph of forward ops:
 //
 //   source -> op      cost of running the op again; unlimited for products and
-//                     collectives
+//                     collectives, but for gathers along tensor axes
 //   op -> result      bytes of keeping the value
 //   result -> reader  unlimited, for readers in the forward phase
 //   result -> sink    unlimited, where the backward phase reads it
@@ -11,10 +11,15 @@
 // An op on the sink's side runs again, a value is kept where its own edge is
 // cut. Both are in bytes: an op costs 1/32 of the bytes it moves (or of the
 // operations it does, ten to a byte), so that a chain of some ten elementwise
-// ops is made again for one value of their size.
+// ops is made again for one value of their size. Gathered bytes count as many
+// times as the link is slower than memory. Keeping a rank's share of what
+// sequence parallelism gathers is how Megatron-LM has it (Korthikanti et al.,
+// "Reducing Activation Recomputation in Large Transformer Models", section
+// 4.2.2).
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/MinCut.h"
+#include "ir/Sharding.h"
 #include "passes/local/Recompute.h"
 
 using namespace mlir;
@@ -32,7 +37,8 @@ namespace {
 /// Builds and cuts the network of `selective`.
 class SelectiveCut {
 public:
-  explicit SelectiveCut(const ForwardPhase &forward) : forward(forward) {
+  SelectiveCut(const ForwardPhase &forward, double gather)
+      : forward(forward), gather(gather) {
     source = network.addNode();
     sink = network.addNode();
   }
@@ -41,10 +47,12 @@ public:
 private:
   using Network = cost::FlowNetwork;
   int64_t costOf(Operation *op);
+  bool isGatherAgain(Operation *op) const;
   bool needsGather(Value value) const;
   void add(Operation *op);
 
   const ForwardPhase &forward;
+  double gather;
   Network network;
   int32_t source, sink;
   DenseMap<Operation *, int32_t> nodeOfOp;
@@ -77,9 +85,18 @@ bool SelectiveCut::needsGather(Value value) const {
   return false;
 }
 
+/// Whether `op` is a gather along tensor axes that may be repeated.
+bool SelectiveCut::isGatherAgain(Operation *op) const {
+  auto gathers = dyn_cast<AllGatherOp>(op);
+  return gathers && gather > 0 &&
+         llvm::all_of(gathers.getAxes().getAsValueRange<StringAttr>(),
+                      isTensorAxis);
+}
+
 int64_t SelectiveCut::costOf(Operation *op) {
-  if (isa<MatmulOp, ConvOp, AttentionOp>(op) || isCollective(op) ||
-      !isRepeatable(op) ||
+  bool gathers = isGatherAgain(op);
+  if (isa<MatmulOp, ConvOp, AttentionOp>(op) ||
+      (isCollective(op) && !gathers) || !isRepeatable(op) ||
       llvm::any_of(op->getOperands(), [&](Value v) { return needsGather(v); }))
     return Network::kUnlimited;
   if (isa<ReshapeOp>(op))
@@ -92,6 +109,8 @@ int64_t SelectiveCut::costOf(Operation *op) {
     bytes += bytesOf(value);
   if (costed)
     bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
+  if (gathers)
+    bytes *= gather;
   return static_cast<int64_t>(bytes / kTrafficPerByte);
 }
 
@@ -125,6 +144,7 @@ DenseSet<Value> SelectiveCut::keep() {
   return kept;
 }
 
-DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward) {
-  return SelectiveCut(forward).keep();
+DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward,
+                                      double gather) {
+  return SelectiveCut(forward, gather).keep();
 }

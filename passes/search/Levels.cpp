@@ -1,6 +1,7 @@
 //===- Levels.cpp - Where the levels of a cluster show --------------------===//
 #include "passes/search/Levels.h"
 
+#include "cost-model/ComputeCost.h"
 #include "passes/local/ReshardPlan.h"
 #include "passes/search/StepQueues.h"
 
@@ -29,6 +30,19 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
     else
       break;
   return inside;
+}
+
+double dpc::gatherCost(const cost::Cluster &cluster,
+                       const ShardDegrees &degrees) {
+  if (degrees.tp == 1)
+    return 0;
+  constexpr double kLarge = 256 << 20; // latency does not show
+  const cost::Device &device = cluster.slowestDevice(cost::DType::BF16);
+  double seconds =
+      cost::estimateCollective(cluster, cost::Collective::AllGather, kLarge,
+                               cost::placeAxis(cluster, 1, degrees.tp))
+          .seconds;
+  return seconds * cost::achievableBandwidth(device) / kLarge;
 }
 
 void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {

@@ -16,6 +16,10 @@ namespace dpc {
 int64_t dataRanksInside(const cost::Cluster &cluster,
                         const ShardDegrees &degrees);
 
+/// How many bytes of memory traffic take the time of gathering one byte along
+/// the tensor axes, which are the innermost; 0 where there are none.
+double gatherCost(const cost::Cluster &cluster, const ShardDegrees &degrees);
+
 /// Marks all-reduces of a local function that are faster by machines
 /// (cost::Algorithm::Hierarchical) with `dpc.inner`, for dpc-expand-hierarchy.
 /// Compressed ones are left alone.

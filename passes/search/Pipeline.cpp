@@ -51,7 +51,7 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
     text += "dpc-expand-attention,";
   return text + "canonicalize,cse,dpc-recompute{alive=" +
          std::to_string(degrees.alive) + depth +
-         "},dpc-bucket-collectives{bucket-bytes=" +
+         " gather=" + std::to_string(degrees.gatherCost) + "},dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) + depth + "}";
 }
 
@@ -158,6 +158,7 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
                       LayoutModel *layouts) {
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
+  degrees.gatherCost = gatherCost(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*module);
   if (!func)

@@ -153,7 +153,7 @@ StepQueues::Message StepQueues::messageOf(SendOp send) const {
   // Tensor axes are the innermost: tp, or tp0, tp1, ..
   int64_t ranks = 1;
   for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
-    if (name.getValue().starts_with("tp"))
+    if (isTensorAxis(name))
       ranks *= size;
   if (!cluster.software.scatteredMessages || ranks == 1)
     return message;
