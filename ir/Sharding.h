@@ -39,8 +39,8 @@ inline constexpr llvm::StringLiteral kMicroBatchAxis = "mb";
 /// Name of the mesh axis of pipeline stages. It splits no tensor.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
-/// Whether a mesh axis is one of tensor-parallel ranks: tp, or tp0, tp1, .. of a
-/// grid.
+/// Whether a mesh axis is one of tensor-parallel ranks: tp, or tp0, tp1, .. of
+/// a grid.
 inline bool isTensorAxis(llvm::StringRef name) {
   return name.starts_with("tp");
 }

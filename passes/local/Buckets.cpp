@@ -32,13 +32,15 @@ namespace dpc {
 
 namespace {
 
-/// Whether ops of this kind share calls.
+/// Whether ops of this kind share calls. Not what is made again: it would wait
+/// for other blocks, which would then be in memory at once.
 bool isBucketed(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
+         !op->hasAttr(kRecomputeAttr);
 }
 
 /// What ops have in common that share calls.
-using BucketKey = std::array<const void *, 8>;
+using BucketKey = std::array<const void *, 7>;
 
 BucketKey keyOf(Operation *op) {
   auto [phase, chunk] = phaseKey(op);
@@ -49,7 +51,6 @@ BucketKey keyOf(Operation *op) {
           chunk.getAsOpaquePointer(),
           op->getAttr("kind").getAsOpaquePointer(),
           op->getAttr("axes").getAsOpaquePointer(),
-          op->getAttr(kRecomputeAttr).getAsOpaquePointer(),
           op->getAttr(kCompressAttr).getAsOpaquePointer()};
 }
 

@@ -51,7 +51,8 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
     text += "dpc-expand-attention,";
   return text + "canonicalize,cse,dpc-recompute{alive=" +
          std::to_string(degrees.alive) + depth +
-         " gather=" + std::to_string(degrees.gatherCost) + "},dpc-bucket-collectives{bucket-bytes=" +
+         " gather=" + std::to_string(degrees.gatherCost) +
+         "},dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) + depth + "}";
 }
 

@@ -70,8 +70,8 @@ struct ShardDegrees {
   /// So many neighbours along the dp ranks are on one machine: the axis dpi
   /// where ZeRO does not ask for one; 1 = it does not matter.
   int64_t dataInside = 1;
-  /// What backward makes again: none, selective or full (see dpc-recompute, also
-  /// for `gatherCost`).
+  /// What backward makes again: none, selective or full (see dpc-recompute,
+  /// also for `gatherCost`).
   std::string recompute = "none";
   double gatherCost = 0;
   /// Model chunks per pipeline stage (interleaved), and the schedule.

@@ -45,6 +45,11 @@ class Recompute(unittest.TestCase):
         self.assertEqual(sent["selective"], sent["none"])
         self.assertLess(sent["none"], sent["full"])
 
+    def test_shares_of_a_sequence_are_gathered_again(self):
+        sent = self.frees("tp=2,sp=true", 2, selective=0.75, full=0.4)
+        self.assertLess(sent["none"], sent["selective"])
+        self.assertLess(sent["selective"], sent["full"])
+
     def test_gathers_are_shared_with_the_backward_phase(self):
         sent = self.frees("dp=2,zero=3", 2, selective=0.9, full=0.45)
         self.assertEqual(sent["selective"], sent["none"])
