@@ -1,7 +1,7 @@
 //===- Factors.cpp - Which dimensions of a program belong together --------===//
 #include "passes/shard/Factors.h"
 
-#include "llvm/ADT/SetVector.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace dpc;
@@ -46,36 +46,52 @@ static SmallVector<int64_t, 2> initialFactors(int64_t size) {
 }
 
 FactorAnalysis::FactorAnalysis(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  size_t numOps = block.getOperations().size();
+  ops.reserve(numOps);
+  opIndex.reserve(numOps);
+  values.reserve(numOps + numOps / 4 + block.getNumArguments());
+  valueIndex.reserve(values.capacity());
   for (BlockArgument arg : func.getArguments())
     addValue(arg);
-  for (Operation &op : func.getBody().front()) {
+  for (Operation &op : block) {
     for (Value result : op.getResults())
       addValue(result);
-    auto iface = dyn_cast<ShardingRuleOpInterface>(op);
-    if (!iface)
-      continue;
-    OpInfo info;
-    info.rule = iface.getShardingRule();
-    for (const IterDim &dim : info.rule.dims)
-      info.dims.push_back(initialFactors(dim.size));
-    info.blocked.assign(info.rule.dims.size(), false);
-    if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(kRingFactors))
-      info.dims[info.rule.operands[0][2].front()].assign(
-          cuts.asArrayRef().begin(), cuts.asArrayRef().end());
-    ops[&op] = std::move(info);
+    if (auto iface = dyn_cast<ShardingRuleOpInterface>(op))
+      addOp(op, iface.getShardingRule());
   }
-  refineAll(func);
-  numberAtoms(func);
+  refineAll();
+  numberAtoms();
+}
+
+void FactorAnalysis::addOp(Operation &op, ShardingRule made) {
+  opIndex[&op] = ops.size();
+  OpInfo &info = ops.emplace_back();
+  info.op = &op;
+  info.rule = std::move(made);
+  const ShardingRule &rule = info.rule;
+  for (const IterDim &dim : rule.dims)
+    info.dims.push_back(initialFactors(dim.size));
+  info.blocked.assign(rule.dims.size(), false);
+  if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(kRingFactors))
+    info.dims[rule.operands[0][2].front()].assign(cuts.asArrayRef().begin(),
+                                                  cuts.asArrayRef().end());
+  assert(rule.operands.size() == op.getNumOperands() &&
+         rule.results.size() == op.getNumResults() && "a map per tensor");
+  for (Value value : op.getOperands())
+    info.values.push_back(valueIndex.lookup(value));
+  for (Value value : op.getResults())
+    info.values.push_back(valueIndex.lookup(value));
 }
 
 void FactorAnalysis::addValue(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
     return;
-  ValueInfo info;
+  valueIndex[value] = values.size();
+  ValueInfo &info = values.emplace_back();
   for (int64_t size : type.getShape())
     info.dims.push_back(initialFactors(size));
-  values[value] = std::move(info);
 }
 
 bool FactorAnalysis::isBlocked(const OpInfo &info, const DimMap &map) const {
@@ -87,39 +103,60 @@ bool FactorAnalysis::isBlocked(const OpInfo &info, const DimMap &map) const {
 // has finitely many divisors.
 //===----------------------------------------------------------------------===//
 
-void FactorAnalysis::refineAll(func::FuncOp func) {
-  llvm::SetVector<Operation *> todo;
-  for (Operation &op : llvm::reverse(func.getBody().front()))
-    if (ops.count(&op))
-      todo.insert(&op);
+void FactorAnalysis::refineAll() {
+  Todo todo;
+  for (int32_t i = ops.size(); i-- > 0;) {
+    ops[i].isQueued = true;
+    todo.push_back(i);
+  }
   while (!todo.empty()) {
-    Operation *op = todo.pop_back_val();
-    while (refine(op, todo))
+    OpInfo &info = ops[todo.pop_back_val()];
+    info.isQueued = false;
+    while (refine(info, todo))
       ;
   }
 }
 
-bool FactorAnalysis::refine(Operation *op, llvm::SetVector<Operation *> &todo) {
-  const ShardingRule &rule = ops.find(op)->second.rule;
+bool FactorAnalysis::refine(OpInfo &info, Todo &todo) {
   bool changed = false;
-  for (auto [map, value] : llvm::zip(rule.operands, op->getOperands()))
-    changed |= refineTensor(op, map, value, todo);
-  for (auto [map, value] : llvm::zip(rule.results, op->getResults()))
-    changed |= refineTensor(op, map, value, todo);
+  for (size_t tensor = 0; tensor < info.values.size(); ++tensor)
+    changed |= refineTensor(info, tensor, todo);
   return changed;
 }
 
-/// Aligns the factors of `value` with those of the op's dimensions. Returns
-/// whether the op's own factors changed; puts the value's other neighbours on
-/// the list when the value's did.
-bool FactorAnalysis::refineTensor(Operation *op, const TensorMap &map,
-                                  Value value,
-                                  llvm::SetVector<Operation *> &todo) {
-  OpInfo &info = ops.find(op)->second;
-  ValueInfo &valueInfo = values.find(value)->second;
+/// Whether the dimensions of `map`, one after the other, have the factors
+/// `sizes`, which can be aligned with themselves.
+static bool isAligned(ArrayRef<SmallVector<int64_t, 2>> dims, const DimMap &map,
+                      ArrayRef<int64_t> sizes) {
+  if (llvm::is_contained(sizes, 0))
+    return false;
+  for (int64_t dim : map) {
+    if (!sizes.take_front(dims[dim].size()).equals(dims[dim]))
+      return false;
+    sizes = sizes.drop_front(dims[dim].size());
+  }
+  return sizes.empty();
+}
+
+void FactorAnalysis::queue(Operation *op, const OpInfo &from, Todo &todo) {
+  if (op == from.op)
+    return;
+  auto it = opIndex.find(op);
+  if (it == opIndex.end() || ops[it->second].isQueued)
+    return;
+  ops[it->second].isQueued = true;
+  todo.push_back(it->second);
+}
+
+/// Aligns the factors of a value with those of the op's dimensions. Returns
+/// whether either changed; puts the value's other neighbours on the list when
+/// the value's did.
+bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor, Todo &todo) {
+  ValueInfo &valueInfo = values[info.values[tensor]];
   bool opChanged = false, valueChanged = false;
-  for (auto [dimMap, sizes] : llvm::zip(map, valueInfo.dims)) {
-    if (dimMap.empty() || isBlocked(info, dimMap))
+  for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
+    if (dimMap.empty() || isBlocked(info, dimMap) ||
+        isAligned(info.dims, dimMap, sizes))
       continue;
     Sizes own;
     for (int64_t dim : dimMap)
@@ -149,12 +186,13 @@ bool FactorAnalysis::refineTensor(Operation *op, const TensorMap &map,
     }
   }
   if (valueChanged) {
+    size_t operands = info.rule.operands.size();
+    Value value = tensor < operands ? info.op->getOperand(tensor)
+                                    : info.op->getResult(tensor - operands);
     if (Operation *producer = value.getDefiningOp())
-      if (producer != op && ops.count(producer))
-        todo.insert(producer);
+      queue(producer, info, todo);
     for (Operation *user : value.getUsers())
-      if (user != op && ops.count(user))
-        todo.insert(user);
+      queue(user, info, todo);
   }
   // A value used twice by the op must agree with itself.
   return opChanged || valueChanged;
@@ -170,39 +208,33 @@ int64_t FactorAnalysis::find(int64_t atom) const {
   return atom;
 }
 
-void FactorAnalysis::numberAtoms(func::FuncOp func) {
-  auto number = [&](std::vector<Sizes> &dims, std::vector<int64_t> &first) {
-    for (const Sizes &sizes : dims) {
-      first.push_back(parent.size());
-      for (size_t i = 0; i < sizes.size(); ++i)
-        parent.push_back(parent.size());
-    }
-  };
-  for (auto &[value, info] : values)
-    number(info.dims, info.firstAtom);
-  for (auto &[op, info] : ops)
-    number(info.dims, info.firstAtom);
-  for (Operation &op : func.getBody().front()) {
-    auto it = ops.find(&op);
-    if (it == ops.end())
-      continue;
-    for (auto [map, value] :
-         llvm::zip(it->second.rule.operands, op.getOperands()))
-      joinTensor(&op, map, value);
-    for (auto [map, value] :
-         llvm::zip(it->second.rule.results, op.getResults()))
-      joinTensor(&op, map, value);
+void FactorAnalysis::numberAtoms() {
+  int64_t count = 0;
+  for (ValueInfo &info : values) {
+    info.firstAtom = count;
+    for (const Sizes &sizes : info.dims)
+      count += sizes.size();
   }
+  for (OpInfo &info : ops)
+    for (const Sizes &sizes : info.dims) {
+      info.firstAtom.push_back(count);
+      count += sizes.size();
+    }
+  parent.resize(count);
+  std::iota(parent.begin(), parent.end(), 0);
+  for (const OpInfo &info : ops)
+    for (size_t tensor = 0; tensor < info.values.size(); ++tensor)
+      joinTensor(info, tensor);
 }
 
-void FactorAnalysis::joinTensor(Operation *op, const TensorMap &map,
-                                Value value) {
-  const OpInfo &info = ops.find(op)->second;
-  const ValueInfo &valueInfo = values.find(value)->second;
-  for (auto [d, dimMap] : llvm::enumerate(map)) {
+void FactorAnalysis::joinTensor(const OpInfo &info, size_t tensor) {
+  const ValueInfo &valueInfo = values[info.values[tensor]];
+  int64_t first = valueInfo.firstAtom;
+  for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
+    int64_t atom = first;
+    first += sizes.size();
     if (dimMap.empty() || isBlocked(info, dimMap))
       continue;
-    int64_t atom = valueInfo.firstAtom[d];
     for (int64_t dim : dimMap)
       for (size_t i = 0; i < info.dims[dim].size(); ++i, ++atom)
         parent[find(info.firstAtom[dim] + i)] = find(atom);
@@ -214,41 +246,41 @@ void FactorAnalysis::joinTensor(Operation *op, const TensorMap &map,
 //===----------------------------------------------------------------------===//
 
 ArrayRef<int64_t> FactorAnalysis::factors(Operation *op, int64_t dim) const {
-  return ops.find(op)->second.dims[dim];
+  return of(op).dims[dim];
 }
 
 int64_t FactorAnalysis::classOf(Operation *op, IterFactor factor) const {
-  return find(ops.find(op)->second.firstAtom[factor.dim] + factor.factor);
+  return find(of(op).firstAtom[factor.dim] + factor.factor);
 }
 
 bool FactorAnalysis::canSplit(Operation *op, IterFactor factor) const {
-  const OpInfo &info = ops.find(op)->second;
+  const OpInfo &info = of(op);
   return !info.rule.dims[factor.dim].whole && !info.blocked[factor.dim];
 }
 
 SmallVector<IterFactor> FactorAnalysis::splittable(Operation *op) const {
   SmallVector<IterFactor> result;
-  const OpInfo &info = ops.find(op)->second;
+  const OpInfo &info = of(op);
   for (int64_t dim = 0, e = info.dims.size(); dim < e; ++dim)
-    for (int64_t i = 0, n = info.dims[dim].size(); i < n; ++i)
-      if (canSplit(op, {dim, i}))
+    if (!info.rule.dims[dim].whole && !info.blocked[dim])
+      for (int64_t i = 0, n = info.dims[dim].size(); i < n; ++i)
         result.push_back({dim, i});
   return result;
 }
 
 ArrayRef<int64_t> FactorAnalysis::factors(Value value, int64_t dim) const {
-  return values.find(value)->second.dims[dim];
+  return of(value).dims[dim];
 }
 
 int64_t FactorAnalysis::numFactors(Value value) const {
   int64_t count = 0;
-  for (const Sizes &sizes : values.find(value)->second.dims)
+  for (const Sizes &sizes : of(value).dims)
     count += sizes.size();
   return count;
 }
 
 int64_t FactorAnalysis::factorSize(Value value, int64_t index) const {
-  for (const Sizes &sizes : values.find(value)->second.dims) {
+  for (const Sizes &sizes : of(value).dims) {
     if (index < static_cast<int64_t>(sizes.size()))
       return sizes[index];
     index -= sizes.size();
@@ -257,30 +289,23 @@ int64_t FactorAnalysis::factorSize(Value value, int64_t index) const {
 }
 
 int64_t FactorAnalysis::classOf(Value value, int64_t index) const {
-  const ValueInfo &info = values.find(value)->second;
-  for (auto [sizes, first] : llvm::zip(info.dims, info.firstAtom)) {
-    if (index < static_cast<int64_t>(sizes.size()))
-      return find(first + index);
-    index -= sizes.size();
-  }
-  llvm_unreachable("factor index out of range");
+  return find(of(value).firstAtom + index);
 }
 
 int64_t FactorAnalysis::positionIn(Operation *op, bool isResult, unsigned index,
                                    IterFactor factor) const {
-  const OpInfo &info = ops.find(op)->second;
-  Value value = isResult ? op->getResult(index) : op->getOperand(index);
-  const TensorMap &map =
-      isResult ? info.rule.results[index] : info.rule.operands[index];
+  const OpInfo &info = of(op);
+  size_t tensor = isResult ? info.rule.operands.size() + index : index;
   int64_t position = 0;
-  for (auto [d, dimMap] : llvm::enumerate(map)) {
+  for (auto [dimMap, sizes] :
+       llvm::zip(mapOf(info, tensor), values[info.values[tensor]].dims)) {
     int64_t inner = position;
     for (int64_t dim : dimMap) {
       if (dim == factor.dim)
         return inner + factor.factor;
       inner += info.dims[dim].size();
     }
-    position += values.find(value)->second.dims[d].size();
+    position += sizes.size();
   }
   return -1;
 }

@@ -48,10 +48,8 @@ public:
   explicit FactorAnalysis(mlir::func::FuncOp func);
 
   /// True for ops with a sharding rule.
-  bool hasRule(mlir::Operation *op) const { return ops.count(op); }
-  const ShardingRule &rule(mlir::Operation *op) const {
-    return ops.at(op).rule;
-  }
+  bool hasRule(mlir::Operation *op) const { return opIndex.count(op); }
+  const ShardingRule &rule(mlir::Operation *op) const { return of(op).rule; }
 
   /// Sizes of the factors of an iteration dimension, outermost first.
   llvm::ArrayRef<int64_t> factors(mlir::Operation *op, int64_t dim) const;
@@ -61,7 +59,7 @@ public:
   bool canSplit(mlir::Operation *op, IterFactor factor) const;
   /// Whether a link of this iteration dimension could not be aligned.
   bool isBlocked(mlir::Operation *op, int64_t dim) const {
-    return ops.at(op).blocked[dim];
+    return of(op).blocked[dim];
   }
   /// All factors of `op` that may be split.
   llvm::SmallVector<IterFactor> splittable(mlir::Operation *op) const;
@@ -81,30 +79,51 @@ public:
 
 private:
   using Sizes = llvm::SmallVector<int64_t, 2>;
-  struct OpInfo {
-    ShardingRule rule;
-    std::vector<Sizes> dims;
-    std::vector<int64_t> firstAtom;  ///< Per iteration dimension.
-    llvm::SmallVector<bool> blocked; ///< Per iteration dimension.
-  };
   struct ValueInfo {
-    std::vector<Sizes> dims;
-    std::vector<int64_t> firstAtom; ///< Per dimension.
+    llvm::SmallVector<Sizes, 4> dims;
+    /// Number of the first factor; those of all dimensions follow.
+    int64_t firstAtom = 0;
   };
+  struct OpInfo {
+    mlir::Operation *op = nullptr;
+    ShardingRule rule;
+    llvm::SmallVector<Sizes, 6> dims;
+    llvm::SmallVector<int64_t, 6> firstAtom; ///< Per iteration dimension.
+    llvm::SmallVector<bool, 8> blocked;      ///< Per iteration dimension.
+    /// Of its operands, then of its results.
+    llvm::SmallVector<int32_t, 8> values;
+    bool isQueued = false; ///< On the list of `refineAll`.
+  };
+  /// Ops to look at, the last one first; each is on it once.
+  using Todo = llvm::SmallVector<int32_t>;
 
+  const OpInfo &of(mlir::Operation *op) const {
+    return ops[opIndex.find(op)->second];
+  }
+  const ValueInfo &of(mlir::Value value) const {
+    return values[valueIndex.find(value)->second];
+  }
+  const TensorMap &mapOf(const OpInfo &info, size_t tensor) const {
+    size_t operands = info.rule.operands.size();
+    return tensor < operands ? info.rule.operands[tensor]
+                             : info.rule.results[tensor - operands];
+  }
   void addValue(mlir::Value value);
-  void refineAll(mlir::func::FuncOp func);
-  bool refine(mlir::Operation *op, llvm::SetVector<mlir::Operation *> &todo);
-  bool refineTensor(mlir::Operation *op, const TensorMap &map,
-                    mlir::Value value,
-                    llvm::SetVector<mlir::Operation *> &todo);
-  void numberAtoms(mlir::func::FuncOp func);
-  void joinTensor(mlir::Operation *op, const TensorMap &map, mlir::Value value);
+  void addOp(mlir::Operation &op, ShardingRule rule);
+  void refineAll();
+  bool refine(OpInfo &info, Todo &todo);
+  bool refineTensor(OpInfo &info, size_t tensor, Todo &todo);
+  void queue(mlir::Operation *op, const OpInfo &from, Todo &todo);
+  void numberAtoms();
+  void joinTensor(const OpInfo &info, size_t tensor);
   bool isBlocked(const OpInfo &info, const DimMap &map) const;
   int64_t find(int64_t atom) const;
 
-  llvm::DenseMap<mlir::Operation *, OpInfo> ops;
-  llvm::DenseMap<mlir::Value, ValueInfo> values;
+  /// In program order.
+  std::vector<OpInfo> ops;
+  std::vector<ValueInfo> values;
+  llvm::DenseMap<mlir::Operation *, int32_t> opIndex;
+  llvm::DenseMap<mlir::Value, int32_t> valueIndex;
   mutable std::vector<int64_t> parent;
 };
 
