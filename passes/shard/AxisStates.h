@@ -52,6 +52,7 @@ inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
 /// Collectives of going from one state to another.
 struct AxisTransition {
   enum Move { none, allReduce, reduceScatter, allGather, allToAll, impossible };
+  static constexpr size_t kNumMoves = impossible + 1;
   Move forward = none;
   Move backward = none;
 };

@@ -5,6 +5,9 @@
 #include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
 
+#include <array>
+#include <map>
+
 using namespace mlir;
 using namespace dpc;
 
@@ -53,6 +56,7 @@ private:
                       bool, bool, bool>,
            cost::MatrixId>
       matrices;
+  std::map<double, double> updates; ///< See updateSeconds, by bytes.
 
   void addArgument(BlockArgument arg);
   void addOp(Operation *op);
@@ -63,7 +67,7 @@ private:
 
   States allStates(Value value) const;
   States producerStates(Value value) const;
-  SmallVector<Operation *> readers(Value value) const;
+  bool hasSeveralReaders(Value value) const;
   double opShareSeconds(Operation *op) const;
   double shareBefore(Operation *op) const;
   double shareBefore(Value value) const;
@@ -72,10 +76,13 @@ private:
   int64_t sizeBefore(Operation *op, IterFactor factor) const;
   int64_t sizeBefore(Value argument, int64_t factor) const;
   double fraction(int64_t size) const;
-  double choiceCost(Operation *op, const AxisChoice &choice) const;
+  double unsplitSeconds(Operation *op) const;
+  double choiceCost(Operation *op, const AxisChoice &choice,
+                    double seconds) const;
   double tensorPenalty(Operation *op, const AxisChoice &choice) const;
   double sequencePenalty(Operation *op, const AxisChoice &choice) const;
-  double stateCost(Value argument, AxisState state) const;
+  double updateSeconds(double bytes);
+  double stateCost(Value argument, AxisState state);
   double moveSeconds(AxisTransition::Move move, double bytes,
                      bool batched) const;
   double bytesPerRank(Value value) const;
@@ -231,14 +238,19 @@ double ProblemBuilder::opShareSeconds(Operation *op) const {
   return cost::streamSeconds(device, bytes * share) - device.launchSeconds;
 }
 
-double ProblemBuilder::choiceCost(Operation *op,
-                                  const AxisChoice &choice) const {
+/// Of the op and its gradients, where this axis splits nothing.
+double ProblemBuilder::unsplitSeconds(Operation *op) const {
   double seconds = opShareSeconds(op);
   auto gradients = facts.gradientOps.find(op);
   if (gradients != facts.gradientOps.end())
     for (Operation *gradient : gradients->second)
       seconds += opShareSeconds(gradient);
-  seconds *= shareBefore(op);
+  return seconds * shareBefore(op);
+}
+
+/// `seconds`: those of `unsplitSeconds`.
+double ProblemBuilder::choiceCost(Operation *op, const AxisChoice &choice,
+                                  double seconds) const {
   if (choice.kind == AxisChoice::split)
     seconds *= fraction(sizeBefore(op, choice.factor));
   // What the function returns must not be partial.
@@ -311,21 +323,28 @@ double ProblemBuilder::tensorPenalty(Operation *op,
   return batch && sequence && other ? kLastResort : 0;
 }
 
-/// Data-parallel reduction and optimizer of a parameter, (R1).
-double ProblemBuilder::stateCost(Value argument, AxisState state) const {
+/// Data-parallel reduction and optimizer of so many bytes of parameters. Layers
+/// are alike: asked once for each size.
+double ProblemBuilder::updateSeconds(double bytes) {
+  auto [it, isNew] = updates.try_emplace(bytes, 0.0);
+  if (isNew)
+    // AdamW reads p, m, v, g and writes p, m, v.
+    it->second =
+        cost::estimateCollective(cluster, cost::Collective::AllReduce, bytes,
+                                 gradientGroup)
+            .seconds +
+        (cost::streamSeconds(device, 7 * bytes) - device.launchSeconds);
+  return it->second;
+}
+
+/// Of a parameter in this state, (R1).
+double ProblemBuilder::stateCost(Value argument, AxisState state) {
   double bytes = sizeInBytes(cast<RankedTensorType>(argument.getType())) *
                  shareBefore(argument);
   bool split = state >= axis::firstSplit;
   if (split)
     bytes *= fraction(sizeBefore(argument, state - axis::firstSplit));
-  double seconds = 0;
-  if (facts.active.contains(argument)) {
-    seconds += cost::estimateCollective(cluster, cost::Collective::AllReduce,
-                                        bytes, gradientGroup)
-                   .seconds;
-    // AdamW reads p, m, v, g and writes p, m, v.
-    seconds += cost::streamSeconds(device, 7 * bytes) - device.launchSeconds;
-  }
+  double seconds = facts.active.contains(argument) ? updateSeconds(bytes) : 0;
   if (axis.role == AxisRole::sequence) {
     bool isStored = facts.stored.contains(argument);
     // Of equals, inputs take the room of their part only.
@@ -391,15 +410,13 @@ static States argumentStates(const States &all) {
   return states;
 }
 
-SmallVector<Operation *> ProblemBuilder::readers(Value value) const {
-  llvm::SetVector<Operation *> result;
-  for (Operation *user : value.getUsers())
-    if (opNodes.count(user))
-      result.insert(user);
-  SmallVector<Operation *> ordered(result.begin(), result.end());
-  llvm::sort(ordered,
-             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  return ordered;
+bool ProblemBuilder::hasSeveralReaders(Value value) const {
+  Operation *first = nullptr;
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (user == first || !opNodes.count(user))
+      return false;
+    return std::exchange(first, user) != nullptr;
+  });
 }
 
 void ProblemBuilder::addArgument(BlockArgument arg) {
@@ -416,6 +433,7 @@ void ProblemBuilder::addOp(Operation *op) {
   SmallVector<AxisChoice> choices;
   std::vector<double> costs;
   bool hasGradient = facts.active.contains(op->getResult(0));
+  double seconds = unsplitSeconds(op);
   for (const AxisChoice &choice : choicesOf(facts.factors, op, hasGradient)) {
     // The batch is split already; so may be the last element.
     if (choice.kind == AxisChoice::split &&
@@ -423,7 +441,7 @@ void ProblemBuilder::addOp(Operation *op) {
          sizeBefore(op, choice.factor) == 1))
       continue;
     choices.push_back(choice);
-    costs.push_back(choiceCost(op, choice));
+    costs.push_back(choiceCost(op, choice, seconds));
   }
   cost::NodeId node =
       problem.addNode(op->getName().getStringRef().str(), std::move(costs));
@@ -463,11 +481,17 @@ cost::MatrixId ProblemBuilder::matrixFor(const States &from, const States &to,
   cost::CostMatrix matrix;
   matrix.rows = from.size();
   matrix.columns = to.size();
+  // There are more pairs of states than ways to move.
+  std::array<std::optional<double>, AxisTransition::kNumMoves> known;
+  auto secondsOf = [&](AxisTransition::Move move) {
+    if (!known[move])
+      known[move] = moveSeconds(move, bytes, batched);
+    return *known[move];
+  };
   for (AxisState a : from)
     for (AxisState b : to) {
       AxisTransition moves = transition(a, b, gradient);
-      double seconds = moveSeconds(moves.forward, bytes, batched) +
-                       moveSeconds(moves.backward, bytes, batched);
+      double seconds = secondsOf(moves.forward) + secondsOf(moves.backward);
       if (parameter && moves.forward != AxisTransition::none)
         seconds += kLastResort; // (R1)
       matrix.values.push_back(seconds);
@@ -492,7 +516,7 @@ void ProblemBuilder::addEdges(Operation *op) {
     States states;
     for (const AxisChoice &choice : choices)
       states.push_back(operandState(facts.factors, op, choice, i));
-    if (readers(operand).size() < 2) {
+    if (!hasSeveralReaders(operand)) {
       addEdge(from, producerStates(operand), node, states, operand);
       continue;
     }
