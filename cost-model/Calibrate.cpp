@@ -1,5 +1,7 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
+// Everything is measured in several passes and the least counts: other work on
+// the machine only ever adds time, and rarely meets one point in every pass.
 // Products: the rate at every point of a grid (GemmTable.h).
 // Streaming and reducing: the difference of two sizes, so that the call itself
 // does not count.
@@ -19,6 +21,20 @@ using nlohmann::ordered_json;
 
 namespace {
 
+constexpr double kMebi = 1024.0 * 1024.0;
+/// Times that everything is measured.
+constexpr int kPasses = 3;
+/// Past the caches: what plans stream is far larger than they are.
+constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
+constexpr double kReduced[] = {4096, 16 * kMebi};
+
+/// Seconds of everything that is measured; the least of all passes.
+struct Times {
+  double launch = 0;
+  std::array<std::vector<double>, numTranspositions> gemm;
+  double stream[2] = {}, allReduce[2] = {};
+};
+
 /// What is fitted.
 struct Fit {
   GemmTable table;
@@ -28,6 +44,22 @@ struct Fit {
   double exchangeLatencySeconds = 0;
 };
 
+/// Every product of the grid, in the order of GemmTable::rates.
+template <typename F>
+void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
+  for (int i = 0; i < numTranspositions; ++i) {
+    size_t at = 0;
+    for (int64_t m : sizes)
+      for (int64_t n : sizes)
+        for (int64_t k : sizes) {
+          auto which = static_cast<Transposition>(i);
+          visit(GemmShape{1, m, n, k, which == Transposition::Left,
+                          which == Transposition::Right},
+                i, at++);
+        }
+  }
+}
+
 } // namespace
 
 static Error failed(const std::string &what, double seconds) {
@@ -35,59 +67,77 @@ static Error failed(const std::string &what, double seconds) {
                " s; expected a positive time that grows with the size"};
 }
 
-static Status measureGemms(const CalibrationProbe &probe, Fit &fit) {
-  fit.table.sizes = {32, 128, 512, 2048};
-  for (int i = 0; i < numTranspositions; ++i)
-    for (int64_t m : fit.table.sizes)
-      for (int64_t n : fit.table.sizes)
-        for (int64_t k : fit.table.sizes) {
-          auto which = static_cast<Transposition>(i);
-          GemmShape shape{1, m, n, k};
-          shape.transA = which == Transposition::Left;
-          shape.transB = which == Transposition::Right;
-          double seconds = probe.gemm(shape) - fit.launchSeconds;
-          if (seconds <= 0)
-            return failed("a product of " + std::to_string(m) + " x " +
-                              std::to_string(n) + " x " + std::to_string(k),
-                          seconds);
-          fit.table.rates[i].push_back(shape.flops() * double(probe.cores) /
-                                       seconds);
-        }
-  return Status();
+static std::string nameOf(const GemmShape &shape) {
+  return "a product of " + std::to_string(shape.m) + " x " +
+         std::to_string(shape.n) + " x " + std::to_string(shape.k);
+}
+
+/// The least of `seconds` (0 = not yet measured) and one more time; a failure
+/// stays.
+static void keepLeast(double &seconds, double more) {
+  seconds = seconds == 0 ? more : std::min(seconds, more);
+}
+
+static void measureOnce(const CalibrationProbe &probe,
+                        const std::vector<int64_t> &sizes, Times &times) {
+  keepLeast(times.launch, probe.launch());
+  for (int i = 0; i < 2; ++i)
+    keepLeast(times.stream[i], probe.stream(kStreamed[i]));
+  forEachProduct(sizes, [&](const GemmShape &shape, int which, size_t at) {
+    times.gemm[which].resize(std::max(times.gemm[which].size(), at + 1));
+    keepLeast(times.gemm[which][at], probe.gemm(shape));
+  });
+  for (int i = 0; probe.allReduce && i < 2; ++i)
+    keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
+}
+
+static Status fitGemms(const CalibrationProbe &probe, const Times &times,
+                       Fit &fit) {
+  Status status;
+  forEachProduct(fit.table.sizes,
+                 [&](const GemmShape &shape, int which, size_t at) {
+                   double seconds = times.gemm[which][at] - fit.launchSeconds;
+                   if (seconds <= 0 && status)
+                     status = failed(nameOf(shape), seconds);
+                   fit.table.rates[which].push_back(
+                       shape.flops() * double(probe.cores) / seconds);
+                 });
+  return status;
 }
 
 /// Bytes per second and seconds per call from two sizes.
-static Status fitLine(const std::function<double(double)> &measure,
-                      const std::string &what, double small, double large,
-                      double &bytesPerSecond, double &latency) {
-  double t1 = measure(small), t2 = measure(large);
-  if (t1 <= 0 || t2 <= t1)
-    return failed(what, t2);
-  bytesPerSecond = (large - small) / (t2 - t1);
-  latency = std::max(0.0, t1 - small / bytesPerSecond);
+static Status fitLine(const std::string &what, const double (&bytes)[2],
+                      const double (&seconds)[2], double &bytesPerSecond,
+                      double &latency) {
+  if (seconds[0] <= 0 || seconds[1] <= seconds[0])
+    return failed(what, seconds[1]);
+  bytesPerSecond = (bytes[1] - bytes[0]) / (seconds[1] - seconds[0]);
+  latency = std::max(0.0, seconds[0] - bytes[0] / bytesPerSecond);
   return Status();
 }
 
 static Result<Fit> fitAll(const CalibrationProbe &probe) {
-  constexpr double mebi = 1024.0 * 1024.0;
   Fit fit;
-  fit.launchSeconds = probe.launch();
+  fit.table.sizes = {32, 128, 512, 2048};
+  Times times;
+  for (int pass = 0; pass < kPasses; ++pass)
+    measureOnce(probe, fit.table.sizes, times);
+  fit.launchSeconds = times.launch;
   if (fit.launchSeconds <= 0)
     return failed("an empty kernel", fit.launchSeconds);
   double ignored = 0;
-  // Past the caches: what plans stream is far larger than they are.
-  if (Status status = fitLine(probe.stream, "streaming", 32 * mebi, 256 * mebi,
+  if (Status status = fitLine("streaming", kStreamed, times.stream,
                               fit.bytesPerSecond, ignored);
       !status)
     return Error{status.error()};
-  if (Status status = measureGemms(probe, fit); !status)
+  if (Status status = fitGemms(probe, times, fit); !status)
     return Error{status.error()};
   if (!probe.allReduce)
     return fit;
   // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
-  if (Status status = fitLine(probe.allReduce, "an all_reduce of two ranks",
-                              4096, 16 * mebi, fit.exchangeBytesPerSecond,
-                              fit.exchangeLatencySeconds);
+  if (Status status =
+          fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
+                  fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
       !status)
     return Error{status.error()};
   fit.exchangeLatencySeconds /= 2;

@@ -15,10 +15,11 @@
 namespace dpc::cost {
 
 /// How to measure this machine with all cores at work, as they are when ranks
-/// fill it. Every function returns seconds of one run (best of a few), or a
-/// value <= 0 on failure.
+/// fill it. Every function returns seconds of one run, or a value <= 0 on
+/// failure. All are asked for everything several times, in turn, so that a
+/// disturbance that lasts meets each of them once; the least counts.
 struct CalibrationProbe {
-  /// Until every core has multiplied f32 matrices of this shape, alone.
+  /// Until every core has multiplied f32 matrices of this shape, each its own.
   std::function<double(const GemmShape &)> gemm;
   /// Until all cores together have read and written `bytes`.
   std::function<double(double bytes)> stream;

@@ -6,6 +6,9 @@
 #include "runtime/comm/MeasureCollectives.h"
 #include "runtime/kernels/Matmul.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -44,12 +48,29 @@ template <typename F> double bestSeconds(F run, int repetitions = 7) {
   return best;
 }
 
-/// Runs `work(core)` on every core at once, several times; seconds of the round
-/// that was over first.
-template <typename F> double bestOnAllCores(F work, int rounds) {
+/// Seconds that this thread has run.
+double threadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * now.tv_nsec;
+}
+
+/// What this process had of the cores while it measured.
+struct Presence {
+  double ran = 0, passed = 0; ///< Of all cores together.
+  double share() const { return passed > 0 ? ran / passed : 1; }
+};
+
+/// Runs `work(core)` on every core at once, several times. Seconds of the
+/// slowest core, the median of the rounds. Counted is the time that the threads
+/// ran: what others took of the cores meanwhile is added to `presence`, not to
+/// the result.
+template <typename F>
+double secondsOnAllCores(Presence &presence, F work, int rounds) {
   int cores = numCores();
   std::barrier<> meet(cores);
-  std::vector<double> seconds(rounds, 0);
+  std::vector<std::vector<double>> seconds(cores);
+  std::vector<double> passed(cores, 0);
   std::vector<std::thread> threads;
   threads.reserve(cores);
   for (int core = 0; core < cores; ++core)
@@ -59,15 +80,25 @@ template <typename F> double bestOnAllCores(F work, int rounds) {
       for (int round = 0; round < rounds; ++round) {
         meet.arrive_and_wait();
         Clock::time_point start = Clock::now();
+        double before = threadSeconds();
         work(core);
-        meet.arrive_and_wait();
-        if (core == 0)
-          seconds[round] = secondsSince(start);
+        seconds[core].push_back(threadSeconds() - before);
+        passed[core] += secondsSince(start);
       }
     });
   for (std::thread &thread : threads)
     thread.join();
-  return *std::min_element(seconds.begin(), seconds.end());
+  std::vector<double> slowest(rounds, 0);
+  for (int core = 0; core < cores; ++core) {
+    presence.passed += passed[core];
+    for (int round = 0; round < rounds; ++round) {
+      presence.ran += seconds[core][round];
+      slowest[round] = std::max(slowest[round], seconds[core][round]);
+    }
+  }
+  std::nth_element(slowest.begin(), slowest.begin() + rounds / 2,
+                   slowest.end());
+  return slowest[rounds / 2];
 }
 
 /// One core's operands and product.
@@ -78,7 +109,7 @@ struct Product {
   std::vector<float> a, b, c;
 };
 
-double gemmSeconds(const cost::GemmShape &shape) {
+double gemmSeconds(Presence &presence, const cost::GemmShape &shape) {
   rt::MatmulOp op;
   op.m = shape.m;
   op.n = shape.n;
@@ -93,7 +124,8 @@ double gemmSeconds(const cost::GemmShape &shape) {
   constexpr double kFlopsOfRound = 2e7;
   int repeats = std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
   std::atomic<bool> ok = true;
-  double seconds = bestOnAllCores(
+  double seconds = secondsOnAllCores(
+      presence,
       [&](int core) {
         Product &p = products[core];
         for (int i = 0; i < repeats; ++i)
@@ -102,16 +134,17 @@ double gemmSeconds(const cost::GemmShape &shape) {
                    .ok())
             ok = false;
       },
-      shape.flops() > 1e9 ? 2 : 5);
+      shape.flops() > 1e9 ? 3 : 5);
   return ok ? seconds / repeats : -1;
 }
 
 /// Reads half of the bytes and writes the other half.
-double streamSeconds(double bytes) {
+double streamSeconds(Presence &presence, double bytes) {
   auto part = static_cast<size_t>(bytes / 2 / numCores());
   std::vector<std::vector<char>> from(numCores(), std::vector<char>(part, 1));
   std::vector<std::vector<char>> to = from;
-  return bestOnAllCores(
+  return secondsOnAllCores(
+      presence,
       [&](int core) { std::memcpy(to[core].data(), from[core].data(), part); },
       7);
 }
@@ -193,9 +226,12 @@ std::string calibrateLinks(const std::string &cluster,
 }
 
 std::string calibrateMachine(const std::string &file) {
+  Presence presence;
   cost::CalibrationProbe probe;
-  probe.gemm = gemmSeconds;
-  probe.stream = streamSeconds;
+  probe.gemm = [&](const cost::GemmShape &shape) {
+    return gemmSeconds(presence, shape);
+  };
+  probe.stream = [&](double bytes) { return streamSeconds(presence, bytes); };
   probe.launch = launchSeconds;
   probe.allReduce = allReduceSeconds;
   probe.machine = cpuName();
@@ -205,6 +241,13 @@ std::string calibrateMachine(const std::string &file) {
   cost::Result<std::string> text = cost::calibrateDevice(probe);
   if (!text)
     return text.error();
+  constexpr double kQuiet = 0.9;
+  if (presence.share() < kQuiet)
+    llvm::errs() << llvm::formatv(
+        "dpc-opt: warning: {0}: other work had {1:f0} % of the cores while "
+        "they were measured; memory and links are slower in it than on a quiet "
+        "machine\n",
+        file, 100 * (1 - presence.share()));
   return writeText(file, *text);
 }
 

@@ -9,7 +9,8 @@ namespace dpc {
 
 /// Measures matrix products, memory bandwidth, kernel launch and the exchange
 /// between two threads, and writes them to `file` as a device file for
-/// `local:N`. Takes some seconds. Returns "" or a one-line error.
+/// `local:N`. Takes half a minute; warns on stderr where other work had a tenth
+/// of the cores meanwhile. Returns "" or a one-line error.
 std::string calibrateMachine(const std::string &file);
 
 /// Writes `cluster`, a cluster.json, to `file` with the levels that `links`
