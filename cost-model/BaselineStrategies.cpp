@@ -1,8 +1,9 @@
 //===- BaselineStrategies.cpp - Plain strategies everybody knows ----------===//
 
-#include "cost-model/SearchParts.h"
+#include "cost-model/StrategySearch.h"
 
-#include <numeric>
+#include <algorithm>
+#include <limits>
 
 namespace dpc::cost {
 
@@ -20,40 +21,150 @@ std::vector<Strategy> dataParallelStrategies(const SearchOptions &options,
   return strategies;
 }
 
-/// What Megatron-LM sets besides the degrees.
-static void addMegatron(const Strategy &degrees, const SearchOptions &options,
-                        std::vector<Strategy> &strategies) {
-  constexpr int64_t kMostSamples = 16;
-  for (const char *recompute : {"none", "full"})
-    for (int64_t size = 1; size <= kMostSamples; size *= 2) {
-      strategies.push_back(degrees);
-      strategies.back().recompute = recompute;
-      strategies.back().microBatch = options.request.microBatch.value_or(size);
-    }
-}
-
-/// tp inside a node, pp over the layers, dp the rest, with and without
-/// recomputation; experts, where there are any, over as many data-parallel
-/// ranks as there are.
+/// tp inside a node, pp over the layers, dp the rest, with the optimizer's
+/// states split or not, and what else Megatron does.
 std::vector<Strategy> megatronStrategies(const Cluster &cluster,
                                          const ModelTotals &totals,
                                          const SearchOptions &options) {
-  std::vector<Strategy> strategies;
-  int64_t ranks = options.space.ranks;
-  for (int64_t tp = 1; tp <= cluster.devicesPerNode(); tp *= 2)
-    for (int64_t pp = 1; pp <= totals.layers && tp * pp <= ranks; ++pp) {
-      int64_t dp = ranks / (tp * pp);
-      if (dp * tp * pp != ranks || totals.layers % pp != 0 ||
-          dp > totals.globalBatch)
-        continue;
-      Strategy strategy;
-      strategy.dp = dp;
-      strategy.tp = tp;
-      strategy.pp = pp;
-      strategy.ep = std::gcd(dp, options.space.experts);
-      addMegatron(strategy, options, strategies);
-    }
+  StrategySpace space = options.space;
+  space.maxTp = cluster.devicesPerNode();
+  space.maxPp = std::max<int64_t>(1, std::min(space.maxPp, totals.layers));
+  space.maxCp = 1;
+  space.grids = false;
+  space.nodeRanks = 0;
+  std::erase(space.zeros, 3);
+  std::erase(space.schedules, "zb-h1");
+  StrategyRequest request;
+  request.microBatch = options.request.microBatch;
+  std::vector<Strategy> strategies = enumerateStrategies(request, space);
+  std::erase_if(strategies, [&](const Strategy &strategy) {
+    return strategy.dp > totals.globalBatch;
+  });
   return strategies;
+}
+
+bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
+  return strategy.tp <= cluster.devicesPerNode() && strategy.tpGrid.empty() &&
+         strategy.cp == 1 && strategy.zero <= 1 && strategy.hybridShard == 1 &&
+         strategy.schedule != "zb-h1" && strategy.offload == "none";
+}
+
+/// The best that fits; else the one with the least memory.
+Candidate
+StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
+  assert(!strategies.empty() && "a baseline has a strategy");
+  std::optional<Candidate> best;
+  for (const Strategy &strategy : strategies) {
+    Candidate candidate = byFormula(strategy);
+    bool isBetter = !best || (candidate.fits && !best->fits) ||
+                    (candidate.fits == best->fits &&
+                     (best->fits ? valueOf(candidate) < valueOf(*best)
+                                 : candidate.evaluation.memory.total() <
+                                       best->evaluation.memory.total()));
+    if (isBetter)
+      best = std::move(candidate);
+  }
+  return *best;
+}
+
+bool StrategySearch::mayFit(const Candidate &candidate) {
+  return candidate.fits && evaluator.bound(candidate.strategy).memoryBytes <=
+                               result.memoryLimitBytes;
+}
+
+/// What the pieces or the graph say about strategies that were found by
+/// formula.
+std::vector<Candidate>
+StrategySearch::byGraph(std::vector<Candidate> estimates) {
+  std::vector<std::vector<Strategy>> blocks;
+  blocks.reserve(estimates.size());
+  for (const Candidate &estimate : estimates)
+    blocks.push_back({estimate.strategy});
+  bool hasPieces = std::all_of(
+      estimates.begin(), estimates.end(), [&](const Candidate &estimate) {
+        return !evaluator.blockOf(estimate.strategy).empty();
+      });
+  std::vector<std::vector<std::optional<Composition>>> answers(blocks.size());
+  if (hasPieces && !blocks.empty())
+    answers =
+        evaluator.compose(blocks, std::numeric_limits<double>::infinity());
+  for (size_t i = 0; i < estimates.size(); ++i)
+    if (!answers[i].empty() && answers[i].front())
+      take(estimates[i], std::move(answers[i].front()->evaluation));
+    else
+      take(estimates[i], evaluator.evaluate(estimates[i].strategy));
+  return estimates;
+}
+
+/// DDP is asked of the graph even where it does not fit, if that is easy.
+void StrategySearch::addDataParallel() {
+  std::vector<Candidate> asked;
+  std::vector<size_t> numbers;
+  for (int64_t zero = 0; zero <= 3; ++zero) {
+    Candidate candidate = bestFormula(dataParallelStrategies(options, zero));
+    bool isEasy = zero == 0 && evaluator.blockOf(candidate.strategy).empty();
+    if (isEasy || mayFit(candidate)) {
+      asked.push_back(candidate);
+      numbers.push_back(result.baselines.size());
+    }
+    result.baselines.push_back(
+        {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
+  }
+  std::vector<Candidate> found = byGraph(std::move(asked));
+  for (size_t i = 0; i < found.size(); ++i) {
+    corrections.learn(promising(found[i].strategy), found[i].evaluation);
+    result.baselines[numbers[i]].candidate = std::move(found[i]);
+  }
+}
+
+/// Marks Megatron's layouts in `pending`, and adds those that the request does
+/// not allow.
+void StrategySearch::addPlain(std::vector<Pending> &pending) {
+  for (Pending &entry : pending)
+    entry.isPlain = isMegatronLike(entry.strategy, cluster);
+  for (const Strategy &strategy :
+       megatronStrategies(cluster, result.totals, options))
+    if (!options.request.allows(strategy)) {
+      pending.push_back(promising(strategy));
+      pending.back().isPlain = true;
+      pending.back().isAllowed = false;
+    }
+}
+
+void StrategySearch::addMegatron() {
+  std::vector<Strategy> strategies =
+      megatronStrategies(cluster, result.totals, options);
+  Baseline baseline{"megatron-3d", {}};
+  if (megatron) {
+    baseline.candidate = *megatron;
+  } else if (!strategies.empty()) {
+    baseline.candidate = bestFormula(strategies);
+    if (mayFit(baseline.candidate))
+      baseline.candidate = byGraph({baseline.candidate}).front();
+  } else {
+    baseline.candidate.method = "formula";
+    baseline.candidate.evaluation.rejected =
+        "no tp x pp x dp with tp inside a node, at most " +
+        std::to_string(result.totals.layers) + " stages and dp at most " +
+        std::to_string(result.totals.globalBatch) + " samples gives " +
+        std::to_string(options.space.ranks) + " ranks";
+  }
+  result.baselines.push_back(std::move(baseline));
+}
+
+/// What everybody knows is not to beat what was searched for.
+void StrategySearch::keepBaselines() {
+  for (const Baseline &baseline : result.baselines) {
+    const Candidate &candidate = baseline.candidate;
+    bool isKept =
+        std::any_of(result.candidates.begin(), result.candidates.end(),
+                    [&](const Candidate &kept) {
+                      return kept.strategy == candidate.strategy;
+                    });
+    if (!isKept && candidate.method != "formula" && candidate.fits &&
+        options.request.allows(candidate.strategy))
+      result.candidates.push_back(candidate);
+  }
 }
 
 } // namespace dpc::cost

@@ -26,9 +26,9 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
   return changed > 2 ? kFar : distance;
 }
 
-bool areNeighbours(const Strategy &a, const Strategy &b) {
-  int distance = movedDegrees(a, b) + octaves(a.microBatch, b.microBatch);
-  distance += a.schedule != b.schedule || a.vpp != b.vpp;
+/// Keys that are not degrees.
+static int otherKeys(const Strategy &a, const Strategy &b) {
+  int distance = octaves(a.microBatch, b.microBatch);
   distance += a.tpGrid != b.tpGrid;
   distance += a.cpKind != b.cpKind && a.cp > 1 && b.cp > 1;
   distance += a.ep != b.ep;
@@ -36,6 +36,18 @@ bool areNeighbours(const Strategy &a, const Strategy &b) {
   distance += a.zero != b.zero || a.hybridShard != b.hybridShard;
   distance += a.recompute != b.recompute;
   distance += a.offload != b.offload || a.offloadTo != b.offloadTo;
+  return distance;
+}
+
+bool areNeighbours(const Strategy &a, const Strategy &b) {
+  int distance = movedDegrees(a, b) + otherKeys(a, b);
+  distance += a.schedule != b.schedule || a.vpp != b.vpp;
+  return distance <= 2;
+}
+
+bool areNeighbourBlocks(const Strategy &a, const Strategy &b) {
+  int distance = octaves(a.tp, b.tp) + octaves(a.cp, b.cp) + otherKeys(a, b);
+  distance += (a.schedule == "zb-h1") != (b.schedule == "zb-h1");
   return distance <= 2;
 }
 

@@ -12,6 +12,10 @@ namespace dpc::cost {
 /// schedule with its chunks; any other key.
 bool areNeighbours(const Strategy &a, const Strategy &b);
 
+/// The same for what pieces of strategies depend on: neither stages and their
+/// schedule, nor how many ranks share the batch, count.
+bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
+
 } // namespace dpc::cost
 
 #endif // DPC_COST_MODEL_NEIGHBOURS_H

@@ -1,10 +1,9 @@
 //===- Search.cpp - The outer loop over strategies ------------------------===//
 
 #include "cost-model/Search.h"
-#include "cost-model/ComputeCost.h"
+#include "cost-model/BlockSearch.h"
 #include "cost-model/Neighbours.h"
-#include "cost-model/Report.h"
-#include "cost-model/SearchParts.h"
+#include "cost-model/StrategySearch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,89 +16,16 @@ namespace dpc::cost {
 
 Evaluator::~Evaluator() = default;
 
-namespace {
-
-class StrategySearch {
-public:
-  StrategySearch(const Cluster &cluster, Evaluator &evaluator,
-                 const SearchOptions &options)
-      : cluster(cluster), evaluator(evaluator), options(options) {}
-
-  SearchResult run();
-
-private:
-  Pending promising(const Strategy &strategy);
-  std::vector<Pending> boundAll(const StrategyRequest &request);
-  bool fits(const Evaluation &evaluation) const;
-  void offload();
-  const Candidate *bestSoFar() const;
-  using Promise = std::tuple<bool, double, bool, double>;
-  Promise promiseOf(const Pending &entry) const;
-  std::vector<size_t> mostPromising(const std::vector<Pending> &pending,
-                                    size_t count, bool isNear) const;
-  bool isKnown(const Strategy &strategy);
-  void addSkipped(std::vector<Pending> &pending, int64_t evaluations);
-  void evaluateAll(std::vector<Pending> pending);
-  std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
-  void learn(const Pending &entry, const Evaluation &truth);
-  Candidate evaluate(const Strategy &strategy);
-  void take(Candidate &candidate, Evaluation evaluation) const;
-  double value(double seconds, double bytes) const {
-    return options.objective == Objective::Memory ? bytes : seconds;
-  }
-  double valueOf(const Candidate &candidate) const {
-    return value(candidate.evaluation.stepSeconds,
-                 candidate.evaluation.memory.total());
-  }
-  /// The value a candidate must beat to be kept: of the `top` best that fit.
-  double worstKept() const;
-  void sortAll();
-  void confirmWinner();
-  void explainAll();
-  std::string explain(const Candidate &candidate) const;
-  void addBaselines();
-  void explainBaseline(Candidate &candidate) const;
-  Candidate bestFormula(const std::vector<Strategy> &strategies) const;
-  Candidate byFormula(const Strategy &strategy) const;
-  bool canExecute(const Strategy &strategy) const;
-  Candidate byGraph(Candidate estimate);
-  std::string overMemory(double bytes) const;
-  std::string bindingConstraint() const;
-
-  const Cluster &cluster;
-  Evaluator &evaluator;
-  const SearchOptions &options;
-  SearchResult result;
-  std::vector<Correction> corrections = std::vector<Correction>(numFamilies);
-};
-
-} // namespace
-
-/// Bytes of parameters, gradients and optimizer states.
-static double stateBytesOf(const MemoryBreakdown &memory) {
-  return memory[MemoryCategory::Parameters] +
-         memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
-}
-
-/// Rank by kind: fits, too large, cannot be built, not evaluated.
-static int kindOf(const Candidate &candidate) {
-  if (!candidate.skipped.empty())
-    return 3;
-  if (!candidate.evaluation.rejected.empty())
-    return 2;
-  return candidate.fits ? 0 : 1;
-}
-
-std::string StrategySearch::overMemory(double bytes) const {
-  return "memory " + formatBytes(bytes) + " > " +
-         formatBytes(result.memoryLimitBytes);
-}
-
 Pending StrategySearch::promising(const Strategy &strategy) {
   Evaluation estimate = byFormula(strategy).evaluation;
-  double states = stateBytesOf(estimate.memory);
-  return {strategy, evaluator.bound(strategy),        estimate.stepSeconds,
-          states,   estimate.memory.total() - states, familyOf(strategy)};
+  Pending entry;
+  entry.strategy = strategy;
+  entry.bounds = evaluator.bound(strategy);
+  entry.seconds = estimate.stepSeconds;
+  entry.stateBytes = stateBytesOf(estimate.memory);
+  entry.otherBytes = estimate.memory.total() - entry.stateBytes;
+  entry.family = familyOf(strategy);
+  return entry;
 }
 
 std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
@@ -121,7 +47,7 @@ void StrategySearch::offload() {
                     [](const Candidate &candidate) { return candidate.fits; }))
       return;
     request.offload = what;
-    evaluateAll(boundAll(request));
+    searchAll(boundAll(request));
   }
 }
 
@@ -201,18 +127,6 @@ StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
   return found;
 }
 
-/// Compares a formula with the truth.
-void StrategySearch::learn(const Pending &entry, const Evaluation &truth) {
-  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
-  if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
-      entry.seconds <= 0 || entry.otherBytes <= 0)
-    return;
-  Correction &off = corrections[entry.family];
-  off.seconds += std::log(truth.stepSeconds / entry.seconds);
-  off.otherBytes += std::log(bytes / entry.otherBytes);
-  ++off.count;
-}
-
 void StrategySearch::take(Candidate &candidate, Evaluation evaluation) const {
   candidate.evaluation = std::move(evaluation);
   candidate.fits =
@@ -237,23 +151,6 @@ double StrategySearch::worstKept() const {
     return std::numeric_limits<double>::infinity();
   std::nth_element(values.begin(), values.begin() + (top - 1), values.end());
   return values[top - 1];
-}
-
-/// Why an entry need not be evaluated; empty when it must be.
-std::string StrategySearch::whyPruned(const Pending &entry, double worst,
-                                      bool isFirst) const {
-  bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
-  // When nothing fits, the nearest miss is still worth an exact number; a
-  // strategy that the user fixed is evaluated as it is.
-  if (isTooLarge)
-    return isFirst ? "" : "at least " + overMemory(entry.bounds.memoryBytes);
-  double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
-  if (bound <= worst)
-    return "";
-  return "at least " +
-         (options.objective == Objective::Memory ? formatBytes(bound)
-                                                 : formatSeconds(bound)) +
-         ", past the kept ones";
 }
 
 /// What a baseline has shown already; a candidate then.
@@ -307,7 +204,7 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
       Candidate candidate;
       candidate.strategy = strategies[k];
       take(candidate, std::move(answers[k]));
-      learn(pending[asked[k]], candidate.evaluation);
+      corrections.learn(pending[asked[k]], candidate.evaluation);
       result.candidates.push_back(std::move(candidate));
     }
     worst = worstKept();
@@ -341,41 +238,6 @@ void StrategySearch::addSkipped(std::vector<Pending> &pending,
   }
 }
 
-std::string StrategySearch::explain(const Candidate &candidate) const {
-  const Evaluation &evaluation = candidate.evaluation;
-  if (!candidate.skipped.empty())
-    return candidate.skipped;
-  if (!evaluation.rejected.empty())
-    return evaluation.rejected;
-  if (!candidate.fits && evaluation.memory.total() <= result.memoryLimitBytes)
-    return "offloaded " + formatBytes(evaluation.hostBytes) + " a rank, " +
-           std::to_string(cluster.devicesPerNode()) + " ranks a node > " +
-           formatBytes(cluster.host.memoryBytes) + " of host memory";
-  if (!candidate.fits)
-    return overMemory(evaluation.memory.total());
-  const Evaluation &winner = result.candidates.front().evaluation;
-  if (options.objective == Objective::Memory) {
-    double more = evaluation.memory.total() - winner.memory.total();
-    if (more > 0)
-      return formatBytes(more) + " more memory";
-  }
-  double slower = evaluation.stepSeconds - winner.stepSeconds;
-  constexpr double kEqual = 1e-3; // Of a step: less is rounding.
-  if (slower < -kEqual * winner.stepSeconds)
-    return formatSeconds(-slower) + " faster, but not what --strategy allows";
-  if (slower <= 0)
-    return "equal; the first of equals is taken";
-  double compute = evaluation.computeSeconds - winner.computeSeconds;
-  double exposed = evaluation.exposedCommunicationSeconds -
-                   winner.exposedCommunicationSeconds;
-  std::string text = formatSeconds(slower) + " slower";
-  if (exposed > compute && exposed > 0)
-    return text + ": " + formatSeconds(exposed) + " more communication";
-  if (compute > 0)
-    return text + ": " + formatSeconds(compute) + " more compute";
-  return text;
-}
-
 void StrategySearch::sortAll() {
   std::stable_sort(result.candidates.begin(), result.candidates.end(),
                    [&](const Candidate &a, const Candidate &b) {
@@ -394,7 +256,7 @@ void StrategySearch::confirmWinner() {
   while (result.hasWinner()) {
     Candidate &winner = result.candidates.front();
     const Evaluation &evaluation = winner.evaluation;
-    if (!evaluation.isFolded || !(evaluation.isRough || options.confirmsWinner))
+    if (!evaluation.isFolded || !options.confirmsWinner)
       return;
     take(winner, evaluator.evaluateWhole(winner.strategy));
     for (Baseline &baseline : result.baselines)
@@ -403,17 +265,6 @@ void StrategySearch::confirmWinner() {
         baseline.candidate = winner;
     sortAll();
   }
-}
-
-void StrategySearch::explainAll() {
-  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
-  if (result.candidates.size() > top)
-    result.candidates.resize(top);
-  for (size_t i = 0; i < result.candidates.size(); ++i)
-    if (i > 0 || !result.candidates[i].fits)
-      result.candidates[i].why = explain(result.candidates[i]);
-  for (Baseline &baseline : result.baselines)
-    explainBaseline(baseline.candidate);
 }
 
 Candidate StrategySearch::byFormula(const Strategy &strategy) const {
@@ -425,149 +276,95 @@ Candidate StrategySearch::byFormula(const Strategy &strategy) const {
   return candidate;
 }
 
-/// The best that fits; else the one with the least memory.
-Candidate
-StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
-  assert(!strategies.empty() && "a baseline has a strategy");
-  std::optional<Candidate> best;
-  for (const Strategy &strategy : strategies) {
-    Candidate candidate = byFormula(strategy);
-    bool isBetter = !best || (candidate.fits && !best->fits) ||
-                    (candidate.fits == best->fits &&
-                     (best->fits ? valueOf(candidate) < valueOf(*best)
-                                 : candidate.evaluation.memory.total() <
-                                       best->evaluation.memory.total()));
-    if (isBetter)
-      best = std::move(candidate);
-  }
-  return *best;
+/// Where strategies share pieces, as many are known as have measured ones; else
+/// each is evaluated by itself.
+void StrategySearch::searchAll(std::vector<Pending> pending) {
+  bool hasPieces =
+      !pending.empty() && !evaluator.blockOf(pending.front().strategy).empty();
+  if (!hasPieces)
+    return evaluateAll(std::move(pending));
+  int64_t asked = static_cast<int64_t>(pending.size());
+  addPlain(pending);
+  BlockSearch search(evaluator, pending, corrections, options.objective,
+                     result.memoryLimitBytes, options.top);
+  constexpr int64_t kPlain = 4;
+  search.run(asked > 1 ? options.maxEvaluations : kPlain, asked > 1);
+  keepComposed(pending);
+  std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
+  if (asked == 1)
+    return evaluateAll(std::move(pending));
+  addSkipped(pending, search.measured());
 }
 
-/// Whether the search itself could try it: the keys are available.
-bool StrategySearch::canExecute(const Strategy &strategy) const {
-  const StrategySpace &space = options.space;
-  return (strategy.pp == 1 || strategy.pp <= space.maxPp) &&
-         std::find(space.recomputes.begin(), space.recomputes.end(),
-                   strategy.recompute) != space.recomputes.end();
-}
-
-/// Asks the graph about a strategy that was found by formula, but only once,
-/// and not where the answer is known.
-Candidate StrategySearch::byGraph(Candidate estimate) {
-  if (!canExecute(estimate.strategy))
-    return estimate;
-  auto same = std::find_if(result.candidates.begin(), result.candidates.end(),
-                           [&](const Candidate &kept) {
-                             return kept.strategy == estimate.strategy &&
-                                    kept.method != "formula";
-                           });
-  return same != result.candidates.end() ? *same : evaluate(estimate.strategy);
-}
-
-void StrategySearch::addBaselines() {
-  auto mayFit = [&](const Candidate &candidate) {
-    return candidate.fits && evaluator.bound(candidate.strategy).memoryBytes <=
-                                 result.memoryLimitBytes;
+/// The best of what pieces have told: candidates, and Megatron's best layout.
+void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
+  std::vector<Candidate> found;
+  auto isBetter = [&](const Candidate &a, const Candidate &b) {
+    if (kindOf(a) != kindOf(b))
+      return kindOf(a) < kindOf(b);
+    return kindOf(a) == 1
+               ? a.evaluation.memory.total() < b.evaluation.memory.total()
+               : kindOf(a) == 0 && valueOf(a) < valueOf(b);
   };
-  for (int64_t zero = 0; zero <= 3; ++zero) {
-    Candidate candidate = bestFormula(dataParallelStrategies(options, zero));
-    if (zero == 0 || mayFit(candidate))
-      candidate = byGraph(std::move(candidate));
-    result.baselines.push_back(
-        {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
+  for (const Pending &entry : pending) {
+    if (!entry.composed)
+      continue;
+    Candidate candidate;
+    candidate.strategy = entry.strategy;
+    take(candidate, *entry.composed);
+    if (entry.isPlain && (!megatron || isBetter(candidate, *megatron)))
+      megatron = candidate;
+    if (entry.isAllowed)
+      found.push_back(std::move(candidate));
   }
-  std::vector<Strategy> megatron =
-      megatronStrategies(cluster, result.totals, options);
-  if (!megatron.empty()) {
-    Candidate candidate = bestFormula(megatron);
-    if (mayFit(candidate))
-      candidate = byGraph(std::move(candidate));
-    result.baselines.push_back({"megatron-3d", candidate});
-  } else {
-    Baseline baseline{"megatron-3d", {}};
-    baseline.candidate.method = "formula";
-    baseline.candidate.evaluation.rejected =
-        "no tp x pp x dp with tp inside a node, pp dividing " +
-        std::to_string(result.totals.layers) + " layers and dp at most " +
-        std::to_string(result.totals.globalBatch) + " samples gives " +
-        std::to_string(options.space.ranks) + " ranks";
-    result.baselines.push_back(baseline);
-  }
-  for (const Baseline &baseline : result.baselines) {
-    // What everybody knows is not to beat what was searched for.
-    const Candidate &candidate = baseline.candidate;
-    bool isKept =
-        std::any_of(result.candidates.begin(), result.candidates.end(),
-                    [&](const Candidate &kept) {
-                      return kept.strategy == candidate.strategy;
-                    });
-    if (!isKept && candidate.method != "formula" && candidate.fits &&
-        options.request.allows(candidate.strategy))
-      result.candidates.push_back(candidate);
-  }
+  std::stable_sort(found.begin(), found.end(), isBetter);
+  size_t kept = 3 * static_cast<size_t>(std::max<int64_t>(options.top, 4));
+  if (found.size() > kept)
+    found.resize(kept);
+  for (Candidate &candidate : found)
+    result.candidates.push_back(std::move(candidate));
 }
 
-void StrategySearch::explainBaseline(Candidate &candidate) const {
-  bool isWinner = result.hasWinner() && candidate.method != "formula" &&
-                  candidate.strategy == result.candidates[0].strategy;
-  candidate.why.clear();
-  if (isWinner)
-    return;
-  if (candidate.fits && candidate.method == "formula")
-    candidate.why = "estimate by formula";
-  else if (!candidate.fits || result.hasWinner())
-    candidate.why = explain(candidate);
-}
-
-std::string StrategySearch::bindingConstraint() const {
-  if (!result.hasWinner())
-    return "memory";
-  const Evaluation &winner = result.candidates.front().evaluation;
-  // A faster candidate that does not fit: memory decides.
-  auto isFasterButTooLarge = [&](const Candidate &candidate) {
-    return kindOf(candidate) == 1 && candidate.method != "formula" &&
-           candidate.evaluation.stepSeconds < winner.stepSeconds;
-  };
-  for (const Candidate &candidate : result.candidates)
-    if (isFasterButTooLarge(candidate))
-      return "memory";
-  for (const Baseline &baseline : result.baselines)
-    if (isFasterButTooLarge(baseline.candidate))
-      return "memory";
-  if (winner.exposedCommunicationSeconds <= winner.stepSeconds / 2) {
-    const Device &device = cluster.slowestDevice(result.totals.computeType);
-    DType type = computeType(device, result.totals.computeType);
-    double ideal = winner.flops / double(options.space.ranks) /
-                   std::max(device.peak(type), 1.0);
-    return ideal < 0.02 * winner.computeSeconds ? "launch overhead" : "compute";
+/// Evaluates by themselves the first ones that were made of pieces, until the
+/// first is one that was.
+void StrategySearch::settle() {
+  constexpr int64_t kMost = 16;
+  sortAll();
+  for (int64_t evaluated = 0; evaluated < kMost;) {
+    if (result.candidates.empty() ||
+        !result.candidates.front().evaluation.isComposed)
+      return;
+    std::vector<size_t> next;
+    std::vector<Strategy> strategies;
+    size_t count = static_cast<size_t>(evaluator.batchSize());
+    for (size_t i = 0; i < result.candidates.size() && next.size() < count; ++i)
+      if (result.candidates[i].evaluation.isComposed) {
+        next.push_back(i);
+        strategies.push_back(result.candidates[i].strategy);
+      }
+    std::vector<Evaluation> answers = evaluator.evaluateMany(strategies);
+    for (size_t k = 0; k < next.size(); ++k)
+      take(result.candidates[next[k]], std::move(answers[k]));
+    evaluated += static_cast<int64_t>(next.size());
+    sortAll();
   }
-  size_t slowest = 0;
-  double most = -1;
-  for (size_t i = 0; i < winner.bytesPerLevel.size(); ++i) {
-    double seconds = winner.bytesPerLevel[i] / cluster.levels[i].bytesPerSecond;
-    if (seconds > most) {
-      most = seconds;
-      slowest = i;
-    }
-  }
-  if (winner.transferSeconds > most)
-    return winner.diskBytes > 0 ? "transfers to disk"
-                                : "transfers to host memory";
-  return "communication over " + cluster.levels[slowest].name;
 }
 
 SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.usableBytes();
-  addBaselines();
-  for (const Baseline &baseline : result.baselines)
-    if (baseline.candidate.method != "formula")
-      learn(promising(baseline.candidate.strategy),
-            baseline.candidate.evaluation);
-  evaluateAll(boundAll(options.request));
+  addDataParallel();
+  searchAll(boundAll(options.request));
   offload();
-  sortAll();
+  addMegatron();
+  keepBaselines();
+  settle();
+  for (Baseline &baseline : result.baselines)
+    for (const Candidate &candidate : result.candidates)
+      if (candidate.strategy == baseline.candidate.strategy &&
+          baseline.candidate.method != "formula")
+        baseline.candidate = candidate;
   confirmWinner();
   explainAll();
   result.bindingConstraint = bindingConstraint();

@@ -1,11 +1,14 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
-// Branch and bound: candidates are bounded cheaply (`Evaluator::bound`) and
-// evaluated by what the formulas promise (estimateByFormula), which learn from
-// what evaluations say; where not all can be, two in three among the neighbours
-// (Neighbours.h) of the best one so far. Plain strategies that
-// everybody knows, the baselines, come first. A candidate is pruned when its
-// bounds prove that it cannot enter the kept list:
+// Strategies that share pieces (`Evaluator::blockOf`) are searched by pieces
+// (BlockSearch.h): a few measurements tell about all strategies made of them,
+// and the best of these are then evaluated by themselves. Elsewhere branch and
+// bound: candidates are bounded cheaply (`Evaluator::bound`) and evaluated by
+// what the formulas promise (estimateByFormula), which learn from what
+// evaluations say; where not all can be, two in three among the neighbours
+// (Neighbours.h) of the best one so far. Plain strategies that everybody knows,
+// the baselines, are always among them. A candidate is pruned when its bounds
+// prove that it cannot enter the kept list:
 //   (P1) its memory lower bound is past the device's usable memory, or
 //   (P2) its time lower bound exceeds the worst of the `top` best that fit.
 // Both are exact as long as the bounds are admissible (never above the true
@@ -51,6 +54,16 @@ struct Evaluation {
   bool isFolded = false;
   /// Folded, and a few per cent off perhaps: not to be chosen unseen.
   bool isRough = false;
+  /// Made of pieces that other strategies share: not to be chosen unseen.
+  bool isComposed = false;
+};
+
+/// What the pieces that strategies share say about one of them.
+struct Composition {
+  Evaluation evaluation;
+  /// Past the limit: `evaluation.stepSeconds` is a bound, nothing else is
+  /// known.
+  bool isBound = false;
 };
 
 /// Values that the true evaluation cannot be below.
@@ -93,6 +106,14 @@ public:
   evaluateMany(const std::vector<Strategy> &strategies);
   /// How many of them to ask for at a time.
   virtual int64_t batchSize() const { return 1; }
+  /// Equal for strategies that are made of the same pieces, so that what is
+  /// measured for one is known of all; empty where there are no such pieces.
+  virtual std::string blockOf(const Strategy &) { return {}; }
+  /// `blocks`: strategies of one block each. Measures the pieces of each, and
+  /// makes its strategies of them; nothing where that cannot be. What takes
+  /// longer than `limit` seconds for sure is only bounded.
+  virtual std::vector<std::vector<std::optional<Composition>>>
+  compose(const std::vector<std::vector<Strategy>> &blocks, double limit);
   /// As exact as can be, whatever it takes.
   virtual Evaluation evaluateWhole(const Strategy &strategy) {
     return evaluate(strategy);
@@ -128,9 +149,9 @@ struct SearchOptions {
   StrategySpace space;
   Objective objective = Objective::Throughput;
   int64_t top = 10;
-  /// Most calls of Evaluator::evaluate for candidates, the most promising
-  /// first; past it candidates are only bounded, and the winner is the best of
-  /// those evaluated. Baselines are not counted.
+  /// Most calls of Evaluator::evaluate for candidates, or blocks measured, the
+  /// most promising first; past it candidates are only bounded, and the winner
+  /// is the best of those evaluated. Baselines are not counted.
   int64_t maxEvaluations = INT64_MAX;
   /// The winner is evaluated whole even if folding is exact enough: a plan
   /// follows.

@@ -23,6 +23,10 @@ struct Pending {
   double otherBytes = 0;
   size_t family = 0; ///< Of strategies whose formulas are off in the same way.
   bool isDone = false, isPruned = false;
+  bool isAllowed = true; ///< By the request; else a baseline's only.
+  bool isPlain = false;  ///< A layout that a baseline is chosen from.
+  /// Made of measured pieces.
+  std::optional<Evaluation> composed;
 };
 
 /// Strategies whose formulas are off in the same way.
@@ -53,15 +57,33 @@ struct Correction {
   }
 };
 
+/// Of all families.
+class Corrections {
+public:
+  const Correction &operator[](size_t family) const { return all[family]; }
+  /// Compares a formula with the truth.
+  void learn(const Pending &entry, const Evaluation &truth);
+
+private:
+  std::vector<Correction> all = std::vector<Correction>(numFamilies);
+};
+
+/// Bytes of parameters, gradients and optimizer states.
+inline double stateBytesOf(const MemoryBreakdown &memory) {
+  return memory[MemoryCategory::Parameters] +
+         memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
+}
+
 /// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
 std::vector<Strategy> dataParallelStrategies(const SearchOptions &options,
                                              int64_t zero);
 
-/// tp inside a node, pp over the layers, dp the rest, with and without
-/// recomputation.
+/// Megatron's layouts: tp inside a node, pp over the layers, dp the rest.
 std::vector<Strategy> megatronStrategies(const Cluster &cluster,
                                          const ModelTotals &totals,
                                          const SearchOptions &options);
+/// Whether `strategy` is one of them, as far as its keys say.
+bool isMegatronLike(const Strategy &strategy, const Cluster &cluster);
 
 } // namespace dpc::cost
 

@@ -15,6 +15,15 @@ Evaluator::evaluateMany(const std::vector<Strategy> &strategies) {
   return evaluations;
 }
 
+std::vector<std::vector<std::optional<Composition>>>
+Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
+  std::vector<std::vector<std::optional<Composition>>> nothing;
+  nothing.reserve(blocks.size());
+  for (const std::vector<Strategy> &block : blocks)
+    nothing.emplace_back(block.size());
+  return nothing;
+}
+
 std::optional<Objective> symbolizeObjective(std::string_view name) {
   if (name == "throughput")
     return Objective::Throughput;

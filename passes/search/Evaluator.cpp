@@ -88,46 +88,81 @@ static ShardDegrees keepAttention(ShardDegrees degrees,
   return degrees;
 }
 
+ShardDegrees
+ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
+  return keepAttention(
+      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
+      cluster.software);
+}
+
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
-  const cost::ModelTotals &sums = totalsOfProgram.sums;
-  ShardDegrees degrees = keepAttention(
-      degreesOf(strategy, sums.globalBatch, common), cluster.software);
+  ShardDegrees degrees = degreesFor(strategy);
   std::optional<cost::Evaluation> folded;
   if (folder)
     folded = folder->evaluate(degrees);
   cost::Evaluation evaluation =
       folded ? std::move(*folded) : evaluateWhole(degrees);
-  evaluation.flops = sums.flopsPerStep;
+  evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
 
-/// What one says does not depend on what the others do, nor on when.
+/// Runs `work(i)` for all i below `count`, on several threads. What one gives
+/// does not depend on what the others do, nor on when.
+static void inParallel(size_t count, llvm::function_ref<void(size_t)> work) {
+  std::atomic<size_t> next = 0;
+  auto loop = [&] {
+    for (size_t i = next++; i < count; i = next++)
+      work(i);
+  };
+  size_t helpers = std::min<size_t>(
+      std::max(1U, std::thread::hardware_concurrency()), count);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < helpers; ++i)
+    threads.emplace_back(loop);
+  loop();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 std::vector<cost::Evaluation>
 ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   if (!folder)
     return Evaluator::evaluateMany(strategies);
   std::vector<cost::Evaluation> evaluations(strategies.size());
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i = next++; i < strategies.size(); i = next++)
-      evaluations[i] = evaluate(strategies[i]);
-  };
-  size_t helpers = std::min<size_t>(
-      std::max(1U, std::thread::hardware_concurrency()), strategies.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < helpers; ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  inParallel(strategies.size(),
+             [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
+}
+
+std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
+  return folder ? folder->blockOf(degreesFor(strategy),
+                                  totalsOfProgram.sums.globalBatch)
+                : "";
+}
+
+std::vector<std::vector<std::optional<cost::Composition>>>
+ProgramEvaluator::compose(
+    const std::vector<std::vector<cost::Strategy>> &blocks, double limit) {
+  if (!folder)
+    return Evaluator::compose(blocks, limit);
+  std::vector<std::vector<std::optional<cost::Composition>>> result(
+      blocks.size());
+  const cost::ModelTotals &sums = totalsOfProgram.sums;
+  inParallel(blocks.size(), [&](size_t i) {
+    std::vector<ShardDegrees> degrees;
+    for (const cost::Strategy &strategy : blocks[i])
+      degrees.push_back(degreesFor(strategy));
+    result[i] = folder->compose(degrees, sums.globalBatch, limit);
+    for (std::optional<cost::Composition> &composition : result[i])
+      if (composition)
+        composition->evaluation.flops = sums.flopsPerStep;
+  });
+  return result;
 }
 
 cost::Evaluation
 ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
-  cost::Evaluation evaluation = evaluateWhole(keepAttention(
-      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
-      cluster.software));
+  cost::Evaluation evaluation = evaluateWhole(degreesFor(strategy));
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }

@@ -30,6 +30,11 @@ public:
   std::vector<cost::Evaluation>
   evaluateMany(const std::vector<cost::Strategy> &strategies) override;
   int64_t batchSize() const override { return folder ? 4 : 1; }
+  std::string blockOf(const cost::Strategy &strategy) override;
+  /// Blocks on several threads.
+  std::vector<std::vector<std::optional<cost::Composition>>>
+  compose(const std::vector<std::vector<cost::Strategy>> &blocks,
+          double limit) override;
   /// Without folding.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
 
@@ -41,6 +46,7 @@ private:
   ProgramTotals totalsOfProgram;
   std::unique_ptr<Folder> folder; ///< Where layers are folded.
 
+  ShardDegrees degreesFor(const cost::Strategy &strategy) const;
   cost::Evaluation evaluateWhole(const ShardDegrees &degrees);
 };
 

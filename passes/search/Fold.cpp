@@ -1,8 +1,9 @@
 //===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
 #include "passes/search/Fold.h"
 
+#include "passes/search/Blocks.h"
 #include "passes/search/Diagnostics.h"
-#include "passes/search/FoldStages.h"
+#include "passes/search/HomeRun.h"
 #include "passes/search/StageProfile.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
@@ -38,15 +39,6 @@ struct Pair {
   std::string failed; ///< Why there are none, or empty.
 };
 
-/// The ops with a home of the whole model.
-struct HomeRun {
-  LayerRun run;
-  HomedOps ops;
-  bool trains = false;
-  /// The program with n layers to cut has so many more of equal ops.
-  int64_t moreLayers = 0;
-};
-
 } // namespace
 
 struct Folder::State {
@@ -64,7 +56,10 @@ struct Folder::State {
   };
   std::map<std::string, std::unique_ptr<Entry>> kept;
 
-  const HomeRun *findHomes();
+  const HomeRun *findHomes() {
+    std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
+    return homes ? &*homes : nullptr;
+  }
   FailureOr<Measured> measure(int64_t layers, const ShardDegrees &degrees,
                               int64_t stages);
   using Measurement = llvm::function_ref<FailureOr<Measured>()>;
@@ -73,90 +68,6 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluateOne(const ShardDegrees &degrees);
   std::optional<cost::Evaluation> evaluatePipeline(const ShardDegrees &degrees);
 };
-
-//===----------------------------------------------------------------------===//
-// Ops with a home
-//===----------------------------------------------------------------------===//
-
-static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
-                                          const cost::Cluster &cluster,
-                                          bool &trains) {
-  FailureOr<ModuleOp> program = family.program(layers);
-  if (failed(program))
-    return std::nullopt;
-  OwningOpRef<ModuleOp> clone(cast<ModuleOp>((*program)->clone()));
-  func::FuncOp func = findProgram(*clone);
-  separateConstants(func);
-  ProgramFacts facts(func);
-  trains = !facts.forwardOf.empty();
-  return findHomedOps(facts, cluster);
-}
-
-/// The longest run of ops that are equal a layer apart; one layer has
-/// `more.size() - fewer.size()` ops.
-static std::optional<LayerRun> findLayers(const HomedOps &fewer,
-                                          const HomedOps &more) {
-  LayerRun run;
-  run.period = more.size() - fewer.size();
-  if (run.period < 1)
-    return std::nullopt;
-  auto isAlike = [&](int64_t i) {
-    int64_t j = i + run.period;
-    return more.names[i] == more.names[j] &&
-           more.seconds[i] == more.seconds[j] &&
-           more.crossingBytes[i] == more.crossingBytes[j];
-  };
-  int64_t best = 0, length = 0;
-  for (int64_t i = 0; i + run.period < more.size(); ++i) {
-    length = isAlike(i) ? length + 1 : 0;
-    if (length > best) {
-      best = length;
-      run.before = i + 1 - length;
-    }
-  }
-  run.layers = best / run.period + 1;
-  run.after = more.size() - run.before - run.layers * run.period;
-  if (run.layers < 2)
-    return std::nullopt;
-  return run;
-}
-
-/// `ops` with `extra` layers more.
-static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
-                           int64_t extra) {
-  HomedOps result;
-  auto append = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
-      result.seconds.push_back(ops.seconds[i]);
-      result.crossingBytes.push_back(ops.crossingBytes[i]);
-      result.names.push_back(ops.names[i]);
-    }
-  };
-  append(0, run.before);
-  for (int64_t i = 0; i < extra; ++i)
-    append(run.before, run.before + run.period);
-  append(run.before, ops.size());
-  return result;
-}
-
-const HomeRun *Folder::State::findHomes() {
-  std::call_once(homesFound, [&] {
-    constexpr int64_t kLayers = 3;
-    HomeRun found;
-    auto fewer = homedOpsOf(family, kLayers - 1, cluster, found.trains);
-    auto more = homedOpsOf(family, kLayers, cluster, found.trains);
-    auto run = fewer && more ? findLayers(*fewer, *more) : std::nullopt;
-    if (!run)
-      return;
-    int64_t extra = family.layers() - kLayers;
-    found.ops = withLayers(*more, *run, extra);
-    found.run = *run;
-    found.run.layers += extra;
-    found.moreLayers = found.run.layers - family.layers();
-    homes = std::move(found);
-  });
-  return homes ? &*homes : nullptr;
-}
 
 //===----------------------------------------------------------------------===//
 // Small programs
@@ -595,6 +506,39 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   if (result) {
     result->isFolded = true;
     result->isRough = rough;
+  }
+  return result;
+}
+
+std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
+  const HomeRun *homes = state->findHomes();
+  constexpr int64_t kFewest = 4;
+  bool isDeep = homes && homes->run.layers >= kFewest;
+  return isDeep ? blockKeyOf(degrees, globalBatch) : "";
+}
+
+std::vector<std::optional<cost::Composition>>
+Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
+                double limit) {
+  std::vector<std::optional<cost::Composition>> result(block.size());
+  // Nothing to share: the same effort tells more.
+  if (block.size() == 1 && block.front().stages() == 1)
+    if (auto alone = evaluate(block.front())) {
+      result.front().emplace();
+      result.front()->evaluation = std::move(*alone);
+      return result;
+    }
+  FirstError error(*state->family.context());
+  auto pieces =
+      Blocks::measure(state->family, state->cluster, *state->findHomes(),
+                      block.front(), globalBatch);
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (succeeded(pieces)) {
+      result[i] = pieces->compose(block[i], limit);
+    } else {
+      result[i].emplace();
+      result[i]->evaluation = rejection(error.text());
+    }
   }
   return result;
 }

@@ -192,7 +192,12 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
   if (!isNew)
     return it->second;
   double slowest = -1;
-  for (int64_t r = 0; r < ranksPerStage; ++r) {
+  // Whole units of all inner levels: all pairs meet at the outermost one.
+  bool isEven = llvm::all_of(llvm::drop_end(cluster.levels),
+                             [&](const cost::Level &level) {
+                               return ranksPerStage % level.span == 0;
+                             });
+  for (int64_t r = 0; r < (isEven ? 1 : ranksPerStage); ++r) {
     cost::GroupPlacement pair = cost::placePair(
         cluster, from * ranksPerStage + r, to * ranksPerStage + r);
     constexpr double kProbeBytes = 1 << 20;

@@ -40,6 +40,15 @@ public:
   };
   Message messageOf(SendOp send) const;
 
+  /// Seconds of a computation, alone.
+  double secondsOf(mlir::Operation *op) const;
+
+  /// What a collective is to the links: its kind and its full buffer.
+  struct Traffic {
+    cost::Collective kind = cost::Collective::AllReduce;
+    double bytes = 0;
+  };
+  Traffic trafficOf(mlir::Operation *op) const;
   /// What a collective costs, and where the ranks along `axes` are.
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;

@@ -130,20 +130,24 @@ cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
   return cost::placeAxis(cluster, groupStride, size);
 }
 
-cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
+StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
   using cost::Collective;
-  double in = movedBytes(op, op->getOperands());
-  double out = movedBytes(op, op->getResults());
-  cost::GroupPlacement group = placement(op->getAttrOfType<ArrayAttr>("axes"));
-  if (isa<AllReduceOp>(op))
-    return estimateCollective(cluster, Collective::AllReduce, in, group);
   if (isa<AllGatherOp>(op))
-    return estimateCollective(cluster, Collective::AllGather, out, group);
+    return {Collective::AllGather, movedBytes(op, op->getResults())};
+  double in = movedBytes(op, op->getOperands());
+  if (isa<AllReduceOp>(op))
+    return {Collective::AllReduce, in};
   if (isa<ReduceScatterOp>(op))
-    return estimateCollective(cluster, Collective::ReduceScatter, in, group);
+    return {Collective::ReduceScatter, in};
   if (isa<RingShiftOp>(op))
-    return estimateCollective(cluster, Collective::SendRecv, in, group);
-  return estimateCollective(cluster, Collective::AllToAll, in, group);
+    return {Collective::SendRecv, in};
+  return {Collective::AllToAll, in};
+}
+
+cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
+  Traffic traffic = trafficOf(op);
+  return estimateCollective(cluster, traffic.kind, traffic.bytes,
+                            placement(op->getAttrOfType<ArrayAttr>("axes")));
 }
 
 StepQueues::Message StepQueues::messageOf(SendOp send) const {
@@ -216,11 +220,14 @@ void StepQueues::transfer(Operation *op, double times) {
     written[op->getResult(0)] = copyFree;
 }
 
+double StepQueues::secondsOf(Operation *op) const {
+  return isBufferView(op)
+             ? 0
+             : opSeconds(op, OpPricing{device, cluster.software, narrow});
+}
+
 void StepQueues::compute(Operation *op, double times) {
-  double seconds =
-      isBufferView(op)
-          ? 0
-          : opSeconds(op, OpPricing{device, cluster.software, narrow});
+  double seconds = secondsOf(op);
   double start = computeFree;
   if (seconds > 0)
     start = std::max(start, issue(op));

@@ -277,7 +277,10 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
   cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage, 2);
-  share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches);
+  share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches *
+                 (degrees.sp ? degrees.tp : 1));
+  // A stage that goes on meanwhile waits for the first message only.
+  double times = cluster.software.overlap ? degrees.microBatches : 1;
   std::vector<double> cuts;
   for (int64_t i = 0; i + 1 < ops.size(); ++i) {
     // The activation one way, its gradient the other.
@@ -285,7 +288,7 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
         cost::estimateCollective(cluster, cost::Collective::SendRecv,
                                  ops.crossingBytes[i] * share, group)
             .seconds;
-    cuts.push_back(trains ? 2 * message : message);
+    cuts.push_back((trains ? 2 * message : message) / times);
   }
   if (cluster.software.equalStages)
     weighLayersOnly(ops, degrees.stages(), seconds, cuts);

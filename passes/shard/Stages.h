@@ -16,8 +16,9 @@
 //
 // C(s): seconds of the stage's ops and of their gradients for one micro-batch
 // (embeddings and loss included), p2p: a message of what crosses the cut, both
-// ways. Solved exactly by dynamic programming over the cuts at which locally
-// fewest bytes cross; with n of them O(stages * n^2).
+// ways; one for all micro-batches where computation goes on meanwhile. Solved
+// exactly by dynamic programming over the cuts at which locally fewest bytes
+// cross; with n of them O(stages * n^2).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STAGES_H

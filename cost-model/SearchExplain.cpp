@@ -1,0 +1,128 @@
+//===- SearchExplain.cpp - Why candidates lose ----------------------------===//
+
+#include "cost-model/ComputeCost.h"
+#include "cost-model/Report.h"
+#include "cost-model/StrategySearch.h"
+
+#include <algorithm>
+
+namespace dpc::cost {
+
+std::string StrategySearch::overMemory(double bytes) const {
+  return "memory " + formatBytes(bytes) + " > " +
+         formatBytes(result.memoryLimitBytes);
+}
+
+/// Why an entry need not be evaluated; empty when it must be.
+std::string StrategySearch::whyPruned(const Pending &entry, double worst,
+                                      bool isFirst) const {
+  bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
+  // When nothing fits, the nearest miss is still worth an exact number; a
+  // strategy that the user fixed is evaluated as it is.
+  if (isTooLarge)
+    return isFirst ? "" : "at least " + overMemory(entry.bounds.memoryBytes);
+  double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
+  if (bound <= worst)
+    return "";
+  return "at least " +
+         (options.objective == Objective::Memory ? formatBytes(bound)
+                                                 : formatSeconds(bound)) +
+         ", past the kept ones";
+}
+
+std::string StrategySearch::explain(const Candidate &candidate) const {
+  const Evaluation &evaluation = candidate.evaluation;
+  if (!candidate.skipped.empty())
+    return candidate.skipped;
+  if (!evaluation.rejected.empty())
+    return evaluation.rejected;
+  if (!candidate.fits && evaluation.memory.total() <= result.memoryLimitBytes)
+    return "offloaded " + formatBytes(evaluation.hostBytes) + " a rank, " +
+           std::to_string(cluster.devicesPerNode()) + " ranks a node > " +
+           formatBytes(cluster.host.memoryBytes) + " of host memory";
+  if (!candidate.fits)
+    return overMemory(evaluation.memory.total());
+  const Evaluation &winner = result.candidates.front().evaluation;
+  if (options.objective == Objective::Memory) {
+    double more = evaluation.memory.total() - winner.memory.total();
+    if (more > 0)
+      return formatBytes(more) + " more memory";
+  }
+  double slower = evaluation.stepSeconds - winner.stepSeconds;
+  constexpr double kEqual = 1e-3; // Of a step: less is rounding.
+  if (slower < -kEqual * winner.stepSeconds)
+    return formatSeconds(-slower) + " faster, but not what --strategy allows";
+  if (slower <= 0)
+    return "equal; the first of equals is taken";
+  double compute = evaluation.computeSeconds - winner.computeSeconds;
+  double exposed = evaluation.exposedCommunicationSeconds -
+                   winner.exposedCommunicationSeconds;
+  std::string text = formatSeconds(slower) + " slower";
+  if (exposed > compute && exposed > 0)
+    return text + ": " + formatSeconds(exposed) + " more communication";
+  if (compute > 0)
+    return text + ": " + formatSeconds(compute) + " more compute";
+  return text;
+}
+
+void StrategySearch::explainAll() {
+  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  if (result.candidates.size() > top)
+    result.candidates.resize(top);
+  for (size_t i = 0; i < result.candidates.size(); ++i)
+    if (i > 0 || !result.candidates[i].fits)
+      result.candidates[i].why = explain(result.candidates[i]);
+  for (Baseline &baseline : result.baselines)
+    explainBaseline(baseline.candidate);
+}
+
+void StrategySearch::explainBaseline(Candidate &candidate) const {
+  bool isWinner = result.hasWinner() && candidate.method != "formula" &&
+                  candidate.strategy == result.candidates[0].strategy;
+  candidate.why.clear();
+  if (isWinner)
+    return;
+  if (candidate.fits && candidate.method == "formula")
+    candidate.why = "estimate by formula";
+  else if (!candidate.fits || result.hasWinner())
+    candidate.why = explain(candidate);
+}
+
+std::string StrategySearch::bindingConstraint() const {
+  if (!result.hasWinner())
+    return "memory";
+  const Evaluation &winner = result.candidates.front().evaluation;
+  // A faster candidate that does not fit: memory decides.
+  auto isFasterButTooLarge = [&](const Candidate &candidate) {
+    return kindOf(candidate) == 1 && candidate.method != "formula" &&
+           candidate.evaluation.stepSeconds < winner.stepSeconds;
+  };
+  for (const Candidate &candidate : result.candidates)
+    if (isFasterButTooLarge(candidate))
+      return "memory";
+  for (const Baseline &baseline : result.baselines)
+    if (isFasterButTooLarge(baseline.candidate))
+      return "memory";
+  if (winner.exposedCommunicationSeconds <= winner.stepSeconds / 2) {
+    const Device &device = cluster.slowestDevice(result.totals.computeType);
+    DType type = computeType(device, result.totals.computeType);
+    double ideal = winner.flops / double(options.space.ranks) /
+                   std::max(device.peak(type), 1.0);
+    return ideal < 0.02 * winner.computeSeconds ? "launch overhead" : "compute";
+  }
+  size_t slowest = 0;
+  double most = -1;
+  for (size_t i = 0; i < winner.bytesPerLevel.size(); ++i) {
+    double seconds = winner.bytesPerLevel[i] / cluster.levels[i].bytesPerSecond;
+    if (seconds > most) {
+      most = seconds;
+      slowest = i;
+    }
+  }
+  if (winner.transferSeconds > most)
+    return winner.diskBytes > 0 ? "transfers to disk"
+                                : "transfers to host memory";
+  return "communication over " + cluster.levels[slowest].name;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,87 @@
+//===- StrategySearch.h - The search itself ---------------------*- C++ -*-===//
+//
+// Private to Search.cpp, SearchExplain.cpp and BaselineStrategies.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_STRATEGYSEARCH_H
+#define DPC_COST_MODEL_STRATEGYSEARCH_H
+
+#include "cost-model/SearchParts.h"
+
+#include <tuple>
+
+namespace dpc::cost {
+
+/// Rank by kind: fits, too large, cannot be built, not evaluated.
+inline int kindOf(const Candidate &candidate) {
+  if (!candidate.skipped.empty())
+    return 3;
+  if (!candidate.evaluation.rejected.empty())
+    return 2;
+  return candidate.fits ? 0 : 1;
+}
+
+class StrategySearch {
+public:
+  StrategySearch(const Cluster &cluster, Evaluator &evaluator,
+                 const SearchOptions &options)
+      : cluster(cluster), evaluator(evaluator), options(options) {}
+
+  SearchResult run();
+
+private:
+  Pending promising(const Strategy &strategy);
+  std::vector<Pending> boundAll(const StrategyRequest &request);
+  bool fits(const Evaluation &evaluation) const;
+  void offload();
+  const Candidate *bestSoFar() const;
+  using Promise = std::tuple<bool, double, bool, double>;
+  Promise promiseOf(const Pending &entry) const;
+  std::vector<size_t> mostPromising(const std::vector<Pending> &pending,
+                                    size_t count, bool isNear) const;
+  bool isKnown(const Strategy &strategy);
+  void addSkipped(std::vector<Pending> &pending, int64_t evaluations);
+  void evaluateAll(std::vector<Pending> pending);
+  void searchAll(std::vector<Pending> pending);
+  void keepComposed(const std::vector<Pending> &pending);
+  void addPlain(std::vector<Pending> &pending);
+  std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
+  Candidate evaluate(const Strategy &strategy);
+  void take(Candidate &candidate, Evaluation evaluation) const;
+  double value(double seconds, double bytes) const {
+    return options.objective == Objective::Memory ? bytes : seconds;
+  }
+  double valueOf(const Candidate &candidate) const {
+    return value(candidate.evaluation.stepSeconds,
+                 candidate.evaluation.memory.total());
+  }
+  /// The value a candidate must beat to be kept: of the `top` best that fit.
+  double worstKept() const;
+  void sortAll();
+  void settle();
+  void confirmWinner();
+  void explainAll();
+  std::string explain(const Candidate &candidate) const;
+  void addDataParallel();
+  void addMegatron();
+  void keepBaselines();
+  bool mayFit(const Candidate &candidate);
+  void explainBaseline(Candidate &candidate) const;
+  Candidate bestFormula(const std::vector<Strategy> &strategies) const;
+  Candidate byFormula(const Strategy &strategy) const;
+  std::vector<Candidate> byGraph(std::vector<Candidate> estimates);
+  std::string overMemory(double bytes) const;
+  std::string bindingConstraint() const;
+
+  const Cluster &cluster;
+  Evaluator &evaluator;
+  const SearchOptions &options;
+  SearchResult result;
+  Corrections corrections;
+  /// The best of Megatron's layouts that were made of measured pieces.
+  std::optional<Candidate> megatron;
+};
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_STRATEGYSEARCH_H

@@ -1,0 +1,92 @@
+//===- Blocks.h - Strategies made of pieces measured once -------*- C++ -*-===//
+//
+// What a rank does in a layer depends on few keys of a strategy: tensor,
+// sequence and expert ranks, samples of a micro-batch, recomputation, the kind
+// of ZeRO, offloading. How many ranks share the batch, stages, chunks, and the
+// order of a schedule do not change it. So four pieces of the model are
+// measured in one small pipeline,
+//
+//   what comes before the layers | one layer | two layers | what comes after
+//
+// and every strategy with the same key is made of these: stages of whole layers
+// (one and two give a line), sums and gathers over the data ranks priced anew,
+// shards of states resized, the schedule simulated as ever.
+//
+// An estimate: cuts lie between layers only, and what overlaps over the border
+// of two pieces is not seen. What is chosen is evaluated by itself (Fold.h).
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_PASSES_SEARCH_BLOCKS_H
+#define DPC_PASSES_SEARCH_BLOCKS_H
+
+#include "cost-model/Search.h"
+#include "passes/search/HomeRun.h"
+#include "passes/search/StageProfile.h"
+#include "passes/shard/Degrees.h"
+
+namespace dpc {
+
+/// Equal for degrees that are made of the same pieces. `globalBatch` counts
+/// samples.
+std::string blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch);
+
+/// Sums and gathers of what runs once a step, and the time of the rest.
+struct OncePerStep {
+  struct Traffic {
+    cost::Collective kind;
+    double bytes;
+    std::vector<std::string> axes;
+  };
+  std::vector<Traffic> setup, update;
+  double setupSeconds = 0, updateSeconds = 0; ///< Of computations.
+};
+
+class Blocks {
+public:
+  /// Measures the pieces for degrees with the key of `like`. Fails with a
+  /// diagnostic.
+  static mlir::FailureOr<Blocks>
+  measure(ProgramFamily &family, const cost::Cluster &cluster,
+          const HomeRun &homes, const ShardDegrees &like, int64_t globalBatch);
+
+  /// Degrees with the same key. Nothing where there are more stages than
+  /// layers, or the schedule does not exist. Where the step takes longer than
+  /// `limit` seconds for sure, a bound of its seconds is all there is.
+  std::optional<cost::Composition> compose(const ShardDegrees &degrees,
+                                           double limit) const;
+
+private:
+  /// One of the four.
+  struct Piece {
+    StageProfile profile;
+    OncePerStep once;
+    /// Split over data ranks, of parameters, gradients and states.
+    cost::MemoryBreakdown shards;
+  };
+  /// A piece as it is with other data ranks.
+  struct Priced;
+  struct Plan;
+
+  Blocks(const cost::Cluster &cluster, const HomeRun &homes)
+      : cluster(&cluster), homes(&homes) {}
+  Priced price(const Piece &piece, const ShardDegrees &degrees) const;
+  bool layOut(Plan &plan) const;
+  double leastSeconds(const Plan &plan) const;
+  PipelineParts partsOf(const Plan &plan) const;
+  cost::Result<StepTime> timeOf(const Plan &plan) const;
+  StepTime timeOfOne(const Plan &plan) const;
+  void addMemory(const Plan &plan, cost::Evaluation &result) const;
+  cost::MemoryBreakdown memoryOf(const Plan &plan, int64_t rank) const;
+
+  const cost::Cluster *cluster;
+  const HomeRun *homes;
+  ShardDegrees measured; ///< What the pieces were measured with.
+  int64_t layers = 0;    ///< Whole ones between the two ends.
+  std::vector<Piece> pieces;
+  std::vector<StageMessage> messages; ///< Between one and two layers.
+  std::optional<StageLine> before, layer, after;
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_BLOCKS_H

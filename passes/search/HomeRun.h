@@ -1,0 +1,27 @@
+//===- HomeRun.h - The repeated layers among the ops with a home -*- C++
+//-*-===//
+#ifndef DPC_PASSES_SEARCH_HOMERUN_H
+#define DPC_PASSES_SEARCH_HOMERUN_H
+
+#include "passes/search/FoldStages.h"
+#include "passes/search/ProgramFamily.h"
+#include "passes/shard/Stages.h"
+
+namespace dpc {
+
+/// The ops with a home of the whole model.
+struct HomeRun {
+  LayerRun run;
+  HomedOps ops;
+  bool trains = false;
+  /// The program with n layers to cut has so many more of equal ops.
+  int64_t moreLayers = 0;
+};
+
+/// Found on programs of few layers. Nothing where no layer repeats.
+std::optional<HomeRun> findHomeRun(ProgramFamily &family,
+                                   const cost::Cluster &cluster);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_HOMERUN_H
