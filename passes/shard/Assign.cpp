@@ -258,16 +258,21 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
                         Attribute phase) {
   if (isSamePlacement(actual(value), to))
     return value;
-  ShardingAttr target = to.toAttr();
-  if (getSharding(value.getType()) == target)
+  return reshard(builder, value,
+                 withSharding(cast<RankedTensorType>(value.getType()), to),
+                 phase);
+}
+
+Value Assigner::reshard(OpBuilder &builder, Value value, RankedTensorType to,
+                        Attribute phase) {
+  if (value.getType() == to)
     return value;
   bool atUse = isGatheredAtUse(value);
-  Value &made = reshards[{value, {target, atUse ? phase : Attribute()}}];
+  Value &made =
+      reshards[{value, {to.getEncoding(), atUse ? phase : Attribute()}}];
   if (made)
     return made;
-  auto type = cast<RankedTensorType>(value.getType());
-  auto op =
-      ReshardOp::create(builder, value.getLoc(), withSharding(type, to), value);
+  auto op = ReshardOp::create(builder, value.getLoc(), to, value);
   if (phase)
     op->setAttr(attr::kPhase, phase);
   if (atUse)
@@ -278,11 +283,10 @@ Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
   // what makes more of it, at every stage that reads it.
   Operation *producer = value.getDefiningOp();
   Attribute stage = producer ? producer->getAttr(attr::kStage) : Attribute();
-  if (stage && sizeInBytes(localType(cast<RankedTensorType>(
-                   op.getResult().getType()))) <= sizeInBytes(localType(type)))
+  if (stage && localBytes(to) <= localBytes(value.getType()))
     op->setAttr(attr::kStage, stage);
-  bool accumulates =
-      mbAxis && actual(value).partialOver(*mbAxis) && !to.partialOver(*mbAxis);
+  bool accumulates = mbAxis && actual(value).partialOver(*mbAxis) &&
+                     !actual(op.getResult()).partialOver(*mbAxis);
   if (accumulates || late.contains(value))
     late.insert(op.getResult());
   return made = op.getResult();
@@ -321,20 +325,33 @@ void Assigner::compressReduction(Value gradient, Value reduced,
                 func.getArgAttr(parameter.getArgNumber(), attr::kName));
 }
 
-void Assigner::apply(Operation *op, const OpPlan &plan) {
+OpTypes Assigner::typesOf(Operation *op, const OpPlan &plan) const {
+  OpTypes types;
+  for (auto [operand, want] : llvm::zip(op->getOperands(), plan.operands))
+    types.operands.push_back(
+        isSamePlacement(actual(operand), want)
+            ? RankedTensorType()
+            : withSharding(cast<RankedTensorType>(operand.getType()), want));
+  for (auto [result, spec] : llvm::zip(op->getResults(), plan.results))
+    types.results.push_back(
+        withSharding(cast<RankedTensorType>(result.getType()), spec));
+  return types;
+}
+
+void Assigner::apply(Operation *op, const OpTypes &types) {
   OpBuilder builder(op);
   Attribute phase = op->getAttr(attr::kPhase);
   bool anyLate = false;
-  for (auto [operand, want] : llvm::zip(op->getOpOperands(), plan.operands)) {
-    operand.set(reshard(builder, operand.get(), want, phase));
+  for (auto [operand, want] : llvm::zip(op->getOpOperands(), types.operands)) {
+    if (want)
+      operand.set(reshard(builder, operand.get(), want, phase));
     anyLate |= late.contains(operand.get());
   }
   builder.setInsertionPointAfter(op);
   if (makesCopy(op))
     copies.insert(op->getResult(0));
-  for (auto [result, spec] : llvm::zip(op->getResults(), plan.results)) {
-    result.setType(
-        withSharding(cast<RankedTensorType>(result.getType()), spec));
+  for (auto [result, type] : llvm::zip(op->getResults(), types.results)) {
+    result.setType(type);
     if (anyLate)
       late.insert(result);
     auto parameter = parameterOf.find(result);
@@ -369,17 +386,85 @@ std::optional<OpPlan> Assigner::cheapest(Operation *op) {
   return bestPlan ? bestPlan : plan(op, everywhere(AxisChoice::replicate));
 }
 
-LogicalResult Assigner::assignOp(Operation *op) {
+std::optional<OpPlan>
+Assigner::bestPlan(Operation *op, const std::optional<AxisChoices> &choice) {
   std::optional<OpPlan> best;
-  if (std::optional<AxisChoices> choice = decided(op))
+  if (choice)
     best = plan(op, *choice);
   // A choice that turns out not to fit.
-  if (!best)
-    best = cheapest(op);
+  return best ? best : cheapest(op);
+}
+
+/// What `bestPlan` reads of an op that does not combine its operands: the rule,
+/// its factors and what their classes mean, how operands lie, the choice.
+std::vector<int64_t> Assigner::keyOf(Operation *op,
+                                     const std::optional<AxisChoices> &choice) {
+  std::vector<int64_t> key;
+  key.reserve(128);
+  auto add = [&](int64_t value) { key.push_back(value); };
+  auto addPointer = [&](const void *pointer) {
+    key.push_back(reinterpret_cast<intptr_t>(pointer));
+  };
+  auto addMap = [&](const TensorMap &map) {
+    for (const DimMap &dims : map) {
+      add(-1 - static_cast<int64_t>(dims.size()));
+      key.insert(key.end(), dims.begin(), dims.end());
+    }
+  };
+  for (Type type : op->getOperandTypes())
+    addPointer(type.getAsOpaquePointer());
+  addPointer(op->getName().getAsOpaquePointer());
+  for (Type type : op->getResultTypes())
+    addPointer(type.getAsOpaquePointer());
+  if (isa<AdamWOp, SgdOp>(op))
+    if (auto it = updateSpecs.find(op->getOperand(0)); it != updateSpecs.end())
+      addPointer(it->second.toAttr().getAsOpaquePointer());
+  add(makesCopy(op));
+  add(llvm::any_of(op->getOperands(),
+                   [&](Value value) { return late.contains(value); }));
+  add(choice.has_value());
+  if (choice)
+    for (const AxisChoice &one : *choice)
+      key.insert(key.end(), {one.kind, one.factor.dim, one.factor.factor});
+  const ShardingRule &rule = facts.factors.rule(op);
+  for (auto [d, dim] : llvm::enumerate(rule.dims)) {
+    key.insert(key.end(), {dim.size, dim.whole, static_cast<int>(dim.reduction),
+                           facts.factors.isBlocked(op, d)});
+    for (auto [f, size] : llvm::enumerate(facts.factors.factors(op, d))) {
+      int64_t factorClass = facts.factors.classOf(
+          op, {static_cast<int64_t>(d), static_cast<int64_t>(f)});
+      key.insert(key.end(), {size, factorClass == facts.batchClass,
+                             factorClass == facts.microBatchClass,
+                             facts.sequenceClasses.contains(factorClass)});
+    }
+  }
+  add(rule.movesData);
+  llvm::for_each(rule.operands, addMap);
+  llvm::for_each(rule.results, addMap);
+  for (const auto &group : rule.linear) {
+    add(-1);
+    key.insert(key.end(), group.begin(), group.end());
+  }
+  return key;
+}
+
+LogicalResult Assigner::assignOp(Operation *op) {
+  std::optional<AxisChoices> choice = decided(op);
+  bool isShared = !facts.factors.rule(op).combines;
+  std::vector<int64_t> key =
+      isShared ? keyOf(op, choice) : std::vector<int64_t>();
+  if (auto it = known.find(key); isShared && it != known.end()) {
+    apply(op, it->second);
+    return success();
+  }
+  std::optional<OpPlan> best = bestPlan(op, choice);
   if (!best)
     return op->emitError("'")
            << op->getName() << "' cannot be split over " << mesh << ": " << why;
-  apply(op, *best);
+  OpTypes types = typesOf(op, *best);
+  apply(op, types);
+  if (isShared)
+    known.try_emplace(std::move(key), std::move(types));
   return success();
 }
 

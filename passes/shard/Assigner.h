@@ -10,6 +10,7 @@
 
 #include "passes/shard/Assign.h"
 
+#include <map>
 #include <memory>
 
 namespace dpc {
@@ -19,6 +20,13 @@ namespace dpc {
 struct OpPlan {
   std::vector<ShardingSpec> operands, results;
   double bytes = 0; ///< One rank sends this much for the reshards.
+};
+
+/// The same as types: those that operands are resharded to, null where one lies
+/// that way already, and those of the results.
+struct OpTypes {
+  llvm::SmallVector<mlir::RankedTensorType, 4> operands;
+  llvm::SmallVector<mlir::RankedTensorType, 2> results;
 };
 
 class Assigner {
@@ -113,9 +121,19 @@ private:
                     const std::vector<DimFactors> &splits, OpPlan &plan) const;
   ShardingSpec specFor(const TensorMap &map, llvm::ArrayRef<int64_t> shape,
                        const std::vector<DimFactors> &splits) const;
-  void apply(mlir::Operation *op, const OpPlan &plan);
+  std::optional<OpPlan> bestPlan(mlir::Operation *op,
+                                 const std::optional<AxisChoices> &choice);
+  OpTypes typesOf(mlir::Operation *op, const OpPlan &plan) const;
+  std::vector<int64_t> keyOf(mlir::Operation *op,
+                             const std::optional<AxisChoices> &choice);
+  void apply(mlir::Operation *op, const OpTypes &types);
+  mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
+                      mlir::RankedTensorType to, mlir::Attribute phase);
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
                       const ShardingSpec &to, mlir::Attribute phase);
+
+  /// The types of ops by all that decides them: layers repeat the same ones.
+  std::map<std::vector<int64_t>, OpTypes> known;
 
   /// How a value lies. Types are few, values many: read once per type.
   const ShardingSpec &actual(mlir::Value value) const {
@@ -126,6 +144,15 @@ private:
     return *it->second;
   }
   mutable llvm::DenseMap<mlir::Type, std::unique_ptr<ShardingSpec>> specs;
+  /// What one rank holds of a value of this type.
+  int64_t localBytes(mlir::Type type) {
+    auto [it, isNew] = bytes.try_emplace(type);
+    if (isNew)
+      it->second =
+          sizeInBytes(localType(mlir::cast<mlir::RankedTensorType>(type)));
+    return it->second;
+  }
+  llvm::DenseMap<mlir::Type, int64_t> bytes;
 };
 
 /// Equal without looking for a canonical form; false may still be equal.
