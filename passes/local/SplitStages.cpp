@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/SplitStages.h"
+#include "passes/local/AttributeEdits.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 #include "passes/local/ScheduleTable.h"
@@ -67,35 +68,30 @@ static StringRef phaseName(Operation *op) {
   return phase ? phase.getValue() : "forward";
 }
 
-static int phaseOrder(Operation *op) { return *phaseRank(phaseName(op)); }
-
-bool StageDemand::inLoop(Operation *op) {
-  return phaseName(op) != "setup" && phaseName(op) != "update";
-}
-
-/// Where an instance of `op` runs for a reader at `reader`.
-StageDemand::Place StageDemand::placeFor(Operation *op, Place reader) const {
-  if (auto home = stageOf(op))
-    return inLoop(op) ? Place{*home, *home % ranks}
-                      : Place{kNoStage, *home % ranks};
-  if (!inLoop(op))
+/// Where an instance of an op runs for a reader at `reader`.
+StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
+  if (info.home)
+    return {info.inLoop ? *info.home : kNoStage, *info.home % ranks};
+  if (!info.inLoop)
     return {kNoStage, reader.rank};
   if (reader.stage != kNoStage)
     return reader;
   // Stages run forward in rising order and backward in falling order.
-  auto stages = stagesBehind(op->getResult(0));
+  auto stages = stagesBehind(info.op->getResult(0));
   if (!stages)
     return {reader.rank, reader.rank};
-  int64_t last = phaseName(op) == "forward" ? stages->second : stages->first;
+  bool isForward = info.phaseName.getValue() == "forward";
+  int64_t last = isForward ? stages->second : stages->first;
   return {last, last % ranks};
 }
 
 void StageDemand::want(Value value, Place reader) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    holders[argument.getArgNumber()].insert(reader.rank);
+    isHeldMore |= holders[argument.getArgNumber()].insert(reader.rank).second;
     return;
   }
-  wantOp(value.getDefiningOp(), placeFor(value.getDefiningOp(), reader));
+  Info &info = infos[indices.find(value.getDefiningOp())->second];
+  wantOp(info, placeFor(info, reader));
 }
 
 /// Whether all stages take part in `op`.
@@ -106,50 +102,64 @@ static bool isOverStages(Operation *op) {
          });
 }
 
-void StageDemand::wantOp(Operation *op, Place place) {
-  if (!places[op].insert(place).second)
+void StageDemand::wantOp(Info &info, Place place) {
+  auto at = llvm::lower_bound(info.places, place);
+  if (at != info.places.end() && *at == place)
     return;
-  if (isOverStages(op))
+  info.places.insert(at, place);
+  if (isOverStages(info.op))
     for (int64_t rank = 0; rank < ranks; ++rank)
-      wantOp(op, placeFor(op, {kNoStage, rank}));
-  if (auto own = dyn_cast<StageValueOp>(op)) {
+      wantOp(info, placeFor(info, {kNoStage, rank}));
+  if (auto own = dyn_cast<StageValueOp>(info.op)) {
     want(own.getValues()[place.rank], place);
     return;
   }
-  for (Value operand : op->getOperands())
+  for (Value operand : info.op->getOperands())
     want(operand, place);
 }
 
 /// Demands what the function returns where it has to be; true if that made an
 /// argument known to a further rank stage.
 bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
-  auto before = holders;
+  isHeldMore = false;
   Operation *end = step.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
     auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies);
     if (tied) {
       std::set<int64_t> &owners = holders[tied.getInt()];
       if (owners.empty() && alsoUnread)
-        owners.insert(0);
+        isHeldMore |= owners.insert(0).second;
       results[i] = owners;
     } else {
       // What all stages know (a norm) is told by the last, as the loss is.
       Operation *op = value.getDefiningOp();
-      auto stage = op ? stageOf(op) : std::nullopt;
+      auto stage = op ? of(op).home : std::nullopt;
       results[i] = {stage ? *stage % ranks : ranks - 1};
     }
     for (int64_t rank : results[i])
       want(value, {kNoStage, rank});
   }
-  return holders != before;
+  return isHeldMore;
 }
 
 StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
     : ranks(ranks), holders(step.getNumArguments()),
       results(step.getNumResults()) {
-  for (Operation &op : step.getBody().front().without_terminator())
-    if (stageOf(&op))
-      wantOp(&op, placeFor(&op, {}));
+  auto forward = StringAttr::get(step.getContext(), "forward");
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    indices[&op] = infos.size();
+    Info &info = infos.emplace_back();
+    info.op = &op;
+    info.home = stageOf(&op);
+    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    info.phaseName = phase ? phase : forward;
+    info.phase = *phaseRank(info.phaseName.getValue());
+    info.inLoop =
+        info.phase != *phaseRank("setup") && info.phase != *phaseRank("update");
+  }
+  for (Info &info : infos)
+    if (info.home)
+      wantOp(info, placeFor(info, {}));
   // Updating a parameter takes its states, whose next values are results too.
   for (bool alsoUnread : {false, true})
     while (wantResults(step, alsoUnread)) {
@@ -166,13 +176,13 @@ using Place = StageDemand::Place;
 
 /// A value on its way from one rank stage to another.
 struct Message {
+  Value value;
   int64_t from = 0, to = 0, tag = 0;
-  RankedTensorType type;
 };
 
 /// When an instance runs: a phase and, in the loop, a chunk of the rank stage.
 struct When {
-  StringRef phase;
+  StringAttr phase;
   int64_t chunk = 0;
 };
 
@@ -188,7 +198,7 @@ class StageSplitter {
 public:
   StageSplitter(func::FuncOp step, int64_t ranks)
       : step(step), ranks(ranks), demand(step, ranks),
-        builder(step.getContext()) {}
+        builder(step.getContext()), instances(ranks) {}
 
   void run();
 
@@ -197,22 +207,27 @@ private:
   int64_t chunkOf(const Place &place) const {
     return place.stage == StageDemand::kNoStage ? 0 : place.stage / ranks;
   }
-  SmallVector<Instance> instances();
+  void findInstances();
   void makeFunction(int64_t rank);
   void makeSignature();
   void emit(const Instance &instance);
   void enter(int phase);
   Value valueFor(Value value, Place reader, const When &when);
-  void receive(const Message &message, Value value, const When &when);
+  void receive(size_t message, const When &when);
   void send(Operation *op, const When &when);
   void setWhen(Operation *op, const When &when);
+  When inPhase(StringRef name) { return {builder.getStringAttr(name)}; }
   SmallVector<Value> returnedValues();
 
   func::FuncOp step;
   int64_t ranks;
   StageDemand demand;
-  /// By value and receiving rank stage.
-  llvm::MapVector<std::pair<Value, int64_t>, Message> messages;
+  std::vector<Message> messages;
+  /// Of a value, by receiving rank stage.
+  DenseMap<Value, SmallVector<size_t, 2>> messagesOf;
+  /// Those that each rank stage gets from the setup phase.
+  std::vector<SmallVector<size_t>> afterSetup;
+  SmallVector<AccumulateOp> sums;
 
   // Of the function under construction.
   int64_t rank = 0;
@@ -222,8 +237,13 @@ private:
   /// Arguments of `step` that the function has, and results, in order.
   SmallVector<unsigned> keptArguments, keptResults;
   DenseMap<Value, Value> arguments;
-  std::map<std::pair<void *, Place>, Value> made;
+  /// By virtual stage.
+  DenseMap<std::pair<Value, int64_t>, Value> made;
   DenseMap<Value, Value> received;
+  AttributeEdits whens;
+
+  /// Op instances by rank stage, in the order in which they run.
+  std::vector<std::vector<Instance>> instances;
 };
 
 } // namespace
@@ -237,6 +257,7 @@ static std::optional<int64_t> senderOf(const StageDemand &demand,
 }
 
 void StageSplitter::findMessages() {
+  afterSetup.resize(ranks);
   auto need = [&](Value value, Place reader) {
     Operation *producer = value.getDefiningOp();
     if (!producer)
@@ -244,10 +265,18 @@ void StageSplitter::findMessages() {
     auto from = senderOf(demand, producer, reader);
     if (!from)
       return;
+    SmallVector<size_t, 2> &known = messagesOf[value];
+    auto to = [&](size_t message) { return messages[message].to; };
+    auto at = llvm::lower_bound(
+        known, reader.rank,
+        [&](size_t message, int64_t rank) { return to(message) < rank; });
+    if (at != known.end() && to(*at) == reader.rank)
+      return;
     int64_t tag = messages.size();
-    messages.try_emplace({value, reader.rank},
-                         Message{*from, reader.rank, tag,
-                                 cast<RankedTensorType>(value.getType())});
+    known.insert(at, tag);
+    messages.push_back({value, *from, reader.rank, tag});
+    if (demand.phaseOf(producer) == *phaseRank("setup"))
+      afterSetup[reader.rank].push_back(tag);
   };
   for (Operation &op : step.getBody().front().without_terminator())
     for (Place place : demand.placesOf(&op)) {
@@ -267,23 +296,22 @@ void StageSplitter::findMessages() {
 // One stage's function
 //===----------------------------------------------------------------------===//
 
-SmallVector<Instance> StageSplitter::instances() {
-  SmallVector<Instance> result;
+void StageSplitter::findInstances() {
   for (auto [index, op] :
-       llvm::enumerate(step.getBody().front().without_terminator()))
+       llvm::enumerate(step.getBody().front().without_terminator())) {
+    if (auto sum = dyn_cast<AccumulateOp>(op))
+      sums.push_back(sum);
     for (Place place : demand.placesOf(&op)) {
-      if (place.rank != rank)
-        continue;
-      int64_t chunk = chunkOf(place);
-      result.push_back(
-          {{runOrder(phaseName(&op), chunk), static_cast<int64_t>(index)},
-           &op,
-           place});
+      int64_t order =
+          runOrder(demand.phaseNameOf(&op).getValue(), chunkOf(place));
+      instances[place.rank].push_back(
+          {{order, static_cast<int64_t>(index)}, &op, place});
     }
-  llvm::sort(result, [](const Instance &a, const Instance &b) {
-    return a.key < b.key;
-  });
-  return result;
+  }
+  for (std::vector<Instance> &list : instances)
+    llvm::sort(list, [](const Instance &a, const Instance &b) {
+      return a.key < b.key;
+    });
 }
 
 /// Arguments that this stage holds, results that it returns, attributes.
@@ -333,16 +361,22 @@ void StageSplitter::makeSignature() {
     arguments[step.getArgument(kept)] = argument;
 }
 
+/// Also takes away the mark of its stage, as there is only one now.
 void StageSplitter::setWhen(Operation *op, const When &when) {
-  op->setAttr(attr::kPhase, builder.getStringAttr(when.phase));
-  if (when.chunk > 0)
-    op->setAttr(attr::kChunk, builder.getI64IntegerAttr(when.chunk));
+  Attribute chunk =
+      when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
+  whens.apply(op, {when.phase, chunk}, [&](NamedAttrList &list) {
+    list.erase(attr::kStage);
+    list.set(attr::kPhase, when.phase);
+    if (chunk)
+      list.set(attr::kChunk, chunk);
+  });
 }
 
-void StageSplitter::receive(const Message &message, Value value,
-                            const When &when) {
-  auto recv = RecvOp::create(builder, value.getLoc(), message.type,
-                             message.from, message.tag);
+void StageSplitter::receive(size_t message, const When &when) {
+  const auto &[value, from, to, tag] = messages[message];
+  auto recv =
+      RecvOp::create(builder, value.getLoc(), value.getType(), from, tag);
   setWhen(recv, when);
   received[value] = recv.getValue();
 }
@@ -352,26 +386,33 @@ Value StageSplitter::valueFor(Value value, Place reader, const When &when) {
   Operation *producer = value.getDefiningOp();
   if (!producer)
     return arguments.at(value);
-  if (!senderOf(demand, producer, reader))
-    return made.at(
-        {value.getAsOpaquePointer(), demand.placeFor(producer, reader)});
-  if (!received.count(value))
-    receive(messages.find({value, rank})->second, value, when);
+  Place place = demand.placeFor(producer, reader);
+  if (place.rank == reader.rank)
+    return made.at({value, place.stage});
+  if (auto it = received.find(value); it != received.end())
+    return it->second;
+  for (size_t message : messagesOf.find(value)->second)
+    if (messages[message].to == rank)
+      receive(message, when);
   return received.at(value);
 }
 
 /// Sends the results of `op` to all who read them.
 void StageSplitter::send(Operation *op, const When &when) {
-  for (Value result : op->getResults())
-    for (int64_t to = 0; to < ranks; ++to) {
-      auto it = messages.find({result, to});
-      if (it == messages.end() || it->second.from != rank)
+  for (Value result : op->getResults()) {
+    auto it = messagesOf.find(result);
+    if (it == messagesOf.end())
+      continue;
+    for (size_t message : it->second) {
+      const Message &sent = messages[message];
+      if (sent.from != rank)
         continue;
       Place here = demand.placeFor(op, {StageDemand::kNoStage, rank});
-      Value value = made.at({result.getAsOpaquePointer(), here});
-      setWhen(SendOp::create(builder, op->getLoc(), value, to, it->second.tag),
+      setWhen(SendOp::create(builder, op->getLoc(),
+                             made.at({result, here.stage}), sent.to, sent.tag),
               when);
     }
+  }
 }
 
 /// What happens between phases: all of setup's messages arrive at its end, sums
@@ -379,22 +420,21 @@ void StageSplitter::send(Operation *op, const When &when) {
 void StageSplitter::enter(int next) {
   int setup = *phaseRank("setup"), update = *phaseRank("update");
   if (phase <= setup && next > setup)
-    for (auto &[key, message] : messages)
-      if (message.to == rank && !received.count(key.first) &&
-          phaseOrder(key.first.getDefiningOp()) == setup)
-        receive(message, key.first, {"setup"});
+    for (size_t message : afterSetup[rank])
+      if (!received.count(messages[message].value))
+        receive(message, inPhase("setup"));
   if (phase < update && next >= update)
-    for (auto sum : step.getOps<AccumulateOp>())
-      send(sum, {"update"});
+    for (AccumulateOp sum : sums)
+      send(sum, inPhase("update"));
   phase = next;
 }
 
 void StageSplitter::emit(const Instance &instance) {
   Operation *op = instance.op;
-  enter(phaseOrder(op));
-  When when{phaseName(op), chunkOf(instance.place)};
+  enter(demand.phaseOf(op));
+  When when{demand.phaseNameOf(op), chunkOf(instance.place)};
   auto record = [&](Value result, Value value) {
-    made[{result.getAsOpaquePointer(), instance.place}] = value;
+    made[{result, instance.place.stage}] = value;
   };
   if (auto own = dyn_cast<StageValueOp>(op))
     return record(own.getResult(),
@@ -403,7 +443,6 @@ void StageSplitter::emit(const Instance &instance) {
   for (Value operand : op->getOperands())
     operands.map(operand, valueFor(operand, instance.place, when));
   Operation *clone = builder.clone(*op, operands);
-  clone->removeAttr(attr::kStage);
   setWhen(clone, when);
   for (auto [result, value] : llvm::zip(op->getResults(), clone->getResults()))
     record(result, value);
@@ -416,7 +455,7 @@ SmallVector<Value> StageSplitter::returnedValues() {
   SmallVector<Value> values;
   for (unsigned i : keptResults)
     values.push_back(valueFor(end->getOperand(i), {StageDemand::kNoStage, rank},
-                              {"update"}));
+                              inPhase("update")));
   return values;
 }
 
@@ -428,7 +467,7 @@ void StageSplitter::makeFunction(int64_t stage) {
   builder.setInsertionPoint(step);
   makeSignature();
   builder.setInsertionPointToStart(&func.getBody().front());
-  for (const Instance &instance : instances())
+  for (const Instance &instance : instances[stage])
     emit(instance);
   enter(*phaseRank("update"));
   SmallVector<Value> values = returnedValues();
@@ -437,6 +476,7 @@ void StageSplitter::makeFunction(int64_t stage) {
 
 void StageSplitter::run() {
   findMessages();
+  findInstances();
   for (int64_t stage = 0; stage < ranks; ++stage)
     makeFunction(stage);
 }

@@ -9,7 +9,6 @@
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <map>
 #include <set>
 
 namespace dpc {
@@ -30,17 +29,23 @@ public:
     auto operator<=>(const Place &) const = default;
   };
 
-  /// `step` is the function of all `ranks` rank stages.
+  /// `step` is the function of all `ranks` rank stages; its ops keep their
+  /// phases and marks while this is used.
   StageDemand(mlir::func::FuncOp step, int64_t ranks);
 
-  /// Where `op` runs; empty when nobody needs it.
-  const std::set<Place> &placesOf(mlir::Operation *op) const {
-    static const std::set<Place> none;
-    auto it = places.find(op);
-    return it == places.end() ? none : it->second;
+  /// Where `op` runs, sorted; empty when nobody needs it.
+  llvm::ArrayRef<Place> placesOf(mlir::Operation *op) const {
+    return of(op).places;
   }
   /// The instance of `op` that a reader at `reader` takes its results from.
-  Place placeFor(mlir::Operation *op, Place reader) const;
+  Place placeFor(mlir::Operation *op, Place reader) const {
+    return placeFor(of(op), reader);
+  }
+  /// The rank of its phase (see phaseRank), and that attribute.
+  int phaseOf(mlir::Operation *op) const { return of(op).phase; }
+  mlir::StringAttr phaseNameOf(mlir::Operation *op) const {
+    return of(op).phaseName;
+  }
   /// The rank stages that have the argument / return the result.
   const std::set<int64_t> &holdersOf(unsigned argument) const {
     return holders[argument];
@@ -49,17 +54,29 @@ public:
     return results[result];
   }
 
-  /// Whether `op` runs once per micro-batch.
-  static bool inLoop(mlir::Operation *op);
-
 private:
+  /// What is asked about an op again and again.
+  struct Info {
+    mlir::Operation *op = nullptr;
+    std::optional<int64_t> home;
+    mlir::StringAttr phaseName;
+    int phase = 0;
+    bool inLoop = false; ///< Runs once per micro-batch.
+    llvm::SmallVector<Place, 1> places;
+  };
+  const Info &of(mlir::Operation *op) const {
+    return infos[indices.find(op)->second];
+  }
+  Place placeFor(const Info &info, Place reader) const;
   void want(mlir::Value value, Place reader);
-  void wantOp(mlir::Operation *op, Place place);
+  void wantOp(Info &info, Place place);
   bool wantResults(mlir::func::FuncOp step, bool alsoUnread);
 
   int64_t ranks;
-  std::map<mlir::Operation *, std::set<Place>> places;
+  std::vector<Info> infos; ///< In program order.
+  llvm::DenseMap<mlir::Operation *, int32_t> indices;
   std::vector<std::set<int64_t>> holders, results;
+  bool isHeldMore = false; ///< `holders` has grown.
 };
 
 /// Moves to phase `weight` the backward ops that make nothing but gradients of
