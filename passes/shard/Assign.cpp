@@ -27,6 +27,9 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
     if (shares && !isOuter)
       zeroAxes.push_back(i);
   }
+  // What is split inside a node first leaves it in shards: the axis that varies
+  // slowest is scattered first and gathered last.
+  std::reverse(zeroAxes.begin(), zeroAxes.end());
   if (!zeroAxes.empty())
     zero = degrees.zero;
   Builder builder(facts.func->getContext());

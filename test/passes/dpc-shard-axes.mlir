@@ -47,10 +47,10 @@ func.func @forward(
 // GRID: dpc.matmul
 // GRID-SAME: -> tensor<8x4xf32, #s_r_tp0_sum_tp1>
 // RING-LABEL: func.func @forward
-// States lie on the two ranks of dpi only.
+// States lie on the two ranks of dpi only, and on those of cp, innermost axis first.
 // CP-LABEL: func.func @forward
 // CP-SAME: tensor<64x4xf32, #s_r_r>
-// CP-SAME: tensor<64x4xf32, #s_dpicp_r>
+// CP-SAME: tensor<64x4xf32, #s_cpdpi_r>
 func.func @forward(
     %w: tensor<64x4xf32> {dpc.name = "w", dpc.role = "parameter"},
     %m: tensor<64x4xf32> {dpc.name = "m", dpc.role = "state", dpc.of = "w", dpc.slot = "momentum"},
