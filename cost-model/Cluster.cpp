@@ -215,11 +215,17 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
+/// What runs a plan of this compiler on such devices.
+static Result<Software> ownSoftware(const Cluster &cluster) {
+  bool isCuda = std::all_of(
+      cluster.groups.begin(), cluster.groups.end(),
+      [](const NodeGroup &group) { return group.device.hasFusedAttention; });
+  return isCuda ? loadSoftware("dpc-cuda") : Software();
+}
+
 /// The name of a profile, or a profile.
 static void readSoftware(const json *entry, const std::string &where,
                          Software &software, JsonErrors &errors) {
-  if (!entry || errors)
-    return;
   if (!entry->is_string() && !entry->is_object()) {
     errors.report(where, "value " + showJson(*entry),
                   "a software profile's name or the profile");
@@ -252,9 +258,7 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
   const json *groups = fields.array("groups", "an array of node groups");
   const json *levels = fields.array("levels", "an array of levels");
   readHost(fields.optional("host"), fields.path("host"), cluster.host, errors);
-  Software software;
-  readSoftware(fields.optional("software"), fields.path("software"), software,
-               errors);
+  const json *software = fields.optional("software");
   fields.finish();
   if (!errors)
     readGroups(groups, fields.path("groups"), cluster, errors);
@@ -264,9 +268,18 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
               cluster.levels.emplace_back(), errors);
   if (!errors)
     checkLevels(cluster, file, errors);
-  cluster.setSoftware(software);
+  Software runs;
+  if (!errors && software)
+    readSoftware(software, fields.path("software"), runs, errors);
   if (errors)
     return Error{errors.status().error()};
+  if (!software) {
+    Result<Software> own = ownSoftware(cluster);
+    if (!own)
+      return Error{own.error()};
+    runs = *own;
+  }
+  cluster.setSoftware(runs);
   return cluster;
 }
 

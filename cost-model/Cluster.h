@@ -60,6 +60,7 @@ struct Device {
   double launchSeconds = 0;        ///< Smallest time of one kernel.
   double attentionForward = 1.0;   ///< Of the peak, by fused attention.
   double attentionBackward = 1.0;
+  bool hasFusedAttention = false; ///< The device file says these rates.
   /// Between two ranks of one machine, through shared memory; 0 where not
   /// given. Only makeLocalCluster reads them: a cluster.json has levels.
   double exchangeBytesPerSecond = 0;

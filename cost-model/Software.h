@@ -3,8 +3,9 @@
 // The same device and links are used differently by a compiled plan and by the
 // frameworks whose runs are published. What differs is in a profile,
 // software/NAME.json, named by "software" of a cluster.json; none named = the
-// plan as this compiler makes it. A profile is one of an era (kernels, host
-// path, overlap), never of a run.
+// plan as this compiler makes it: "dpc-cuda" where all devices have rates of
+// fused attention, else "dpc", the defaults. A profile is one of an era
+// (kernels, host path, overlap), never of a run.
 //
 //   attention   planned: the kernels of the plan. Else attention stays one op:
 //     unfused   two products by forward, four by backward, and between them

@@ -78,12 +78,16 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   return bounds;
 }
 
-/// Attention stays one op where the software has kernels for it; a ring of
-/// attentions is a schedule of its own.
+/// Attention stays one op where the software has kernels for it, fused ones in
+/// 16 bits only; a ring of attentions is a schedule of its own.
 static ShardDegrees keepAttention(ShardDegrees degrees,
-                                  const cost::Software &software) {
+                                  const cost::Software &software,
+                                  cost::DType type) {
+  using cost::AttentionKernels;
+  bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   degrees.keepAttention =
-      software.attention != cost::AttentionKernels::Planned &&
+      software.attention != AttentionKernels::Planned &&
+      (isHalf || software.attention != AttentionKernels::Fused) &&
       (degrees.cp == 1 || degrees.cpKind != CpKind::ring);
   return degrees;
 }
@@ -92,7 +96,7 @@ ShardDegrees
 ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
   return keepAttention(
       degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
-      cluster.software);
+      cluster.software, totalsOfProgram.sums.computeType);
 }
 
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {

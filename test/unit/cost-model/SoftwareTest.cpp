@@ -81,7 +81,9 @@ TEST(Software, AClusterNamesOrHoldsIt) {
                 "latency_microseconds": 3, "kind": "switch"}]})");
   auto read = [&] { return parseCluster(cluster.dump(), "c.json"); };
   ASSERT_TRUE(read()) << read().error();
-  EXPECT_EQ(read()->software.name, "dpc");
+  // Its device has kernels of fused attention.
+  EXPECT_EQ(read()->software.name, "dpc-cuda");
+  EXPECT_EQ(read()->software.attention, AttentionKernels::Fused);
   cluster["software"] = example();
   ASSERT_TRUE(read()) << read().error();
   EXPECT_EQ(read()->software.name, "toy");
