@@ -49,12 +49,14 @@ std::string formatSeconds(double seconds) {
   return threeDigits(seconds * 1e6) + " us";
 }
 
-/// FLOP/s of all devices, in the type the model computes in.
-static double clusterPeak(const Cluster &cluster, DType wanted) {
+/// FLOP/s of the first `ranks` devices, in the type the model computes in.
+static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
-  for (const NodeGroup &group : cluster.groups)
-    peak += double(group.nodes * group.devicesPerNode) *
-            group.device.peak(computeType(group.device, wanted));
+  for (const NodeGroup &group : cluster.groups) {
+    int64_t used = std::min(ranks, group.nodes * group.devicesPerNode);
+    peak += double(used) * group.device.peak(computeType(group.device, wanted));
+    ranks -= used;
+  }
   return peak;
 }
 
@@ -81,10 +83,11 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
 
 static ordered_json predictedToJson(const Cluster &cluster,
                                     const ModelTotals &totals,
-                                    const Evaluation &evaluation) {
+                                    const Candidate &candidate) {
+  const Evaluation &evaluation = candidate.evaluation;
   double step = evaluation.stepSeconds;
   double tokens = totals.tokensPerSample * double(totals.globalBatch);
-  double peak = clusterPeak(cluster, totals.computeType);
+  double peak = peakOf(cluster, candidate.strategy.ranks(), totals.computeType);
   ordered_json levels = ordered_json::object();
   for (size_t i = 0; i < cluster.levels.size(); ++i)
     levels[cluster.levels[i].name] =
@@ -136,7 +139,7 @@ static ordered_json candidateToJson(const Cluster &cluster,
                                     const Candidate &candidate) {
   ordered_json json = verdictToJson(candidate);
   if (hasPrediction(candidate))
-    json["predicted"] = predictedToJson(cluster, totals, candidate.evaluation);
+    json["predicted"] = predictedToJson(cluster, totals, candidate);
   return json;
 }
 
@@ -146,8 +149,7 @@ static ordered_json baselineToJson(const Cluster &cluster,
   ordered_json json = {{"name", baseline.name}};
   json.update(verdictToJson(baseline.candidate));
   if (hasPrediction(baseline.candidate))
-    json.update(
-        predictedToJson(cluster, totals, baseline.candidate.evaluation));
+    json.update(predictedToJson(cluster, totals, baseline.candidate));
   return json;
 }
 
@@ -217,6 +219,9 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
     report["chosen"] =
         candidateToJson(cluster, result.totals, result.candidates[0]);
     report["chosen"]["binding_constraint"] = result.bindingConstraint;
+    report["chosen"]["devices"] = result.candidates[0].strategy.ranks();
+    if (!result.idle.empty())
+      report["chosen"]["idle"] = result.idle;
   }
   report["candidates"] = ordered_json::array();
   for (const Candidate &candidate : result.candidates)

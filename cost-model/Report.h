@@ -48,7 +48,8 @@ inline constexpr int reportVersion = 1;
 
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
-/// and "parameters": {"trained", "frozen"}, "remarks" and "verification":
+/// "chosen" also has "devices", how many it uses, and "idle", why not all.
+/// There are "parameters": {"trained", "frozen"}, "remarks" and "verification":
 /// {"scope": "full"|"shrunk"|"none", "why", "strategy", "ranks",
 /// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds
 /// of each phase for one micro-batch, idle seconds of a step, memory.

@@ -134,6 +134,16 @@ static std::string headline(const SearchResult &result) {
          ", bound by " + result.bindingConstraint + "\n";
 }
 
+/// A line about devices that the winner does not use, if there are any.
+static std::string idleLine(const Cluster &cluster,
+                            const SearchResult &result) {
+  if (result.idle.empty())
+    return "";
+  return "uses " + std::to_string(result.candidates.front().strategy.ranks()) +
+         " of " + std::to_string(cluster.numDevices()) +
+         " devices: " + result.idle + "\n";
+}
+
 /// A line about what the winner keeps outside its devices' memory, if anything.
 static std::string offloadLine(const SearchResult &result) {
   if (!result.hasWinner())
@@ -236,7 +246,8 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
                      std::to_string(cluster.numDevices()) + " x " +
                      group.device.name +
                      (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
-  text += headline(result) + offloadLine(result) + pipelineLine(result);
+  text += headline(result) + idleLine(cluster, result) + offloadLine(result) +
+          pipelineLine(result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
   text += "\n  " + std::to_string(result.considered) + " considered, " +

@@ -284,7 +284,8 @@ void StrategySearch::searchAll(std::vector<Pending> pending) {
   if (!hasPieces)
     return evaluateAll(std::move(pending));
   int64_t asked = static_cast<int64_t>(pending.size());
-  addPlain(pending);
+  if (options.baselines)
+    addPlain(pending);
   BlockSearch search(evaluator, pending, corrections, options.objective,
                      result.memoryLimitBytes, options.top);
   constexpr int64_t kPlain = 4;
@@ -354,11 +355,14 @@ SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.usableBytes();
-  addDataParallel();
+  if (options.baselines)
+    addDataParallel();
   searchAll(boundAll(options.request));
   offload();
-  addMegatron();
-  keepBaselines();
+  if (options.baselines) {
+    addMegatron();
+    keepBaselines();
+  }
   settle();
   for (Baseline &baseline : result.baselines)
     for (const Candidate &candidate : result.candidates)

@@ -153,6 +153,8 @@ struct SearchOptions {
   /// most promising first; past it candidates are only bounded, and the winner
   /// is the best of those evaluated. Baselines are not counted.
   int64_t maxEvaluations = INT64_MAX;
+  /// Whether the baselines are wanted.
+  bool baselines = true;
   /// The winner is evaluated whole even if folding is exact enough: a plan
   /// follows.
   bool confirmsWinner = false;
@@ -174,6 +176,8 @@ struct SearchResult {
   int64_t considered = 0;
   int64_t pruned = 0;  ///< Proven worse by their bounds.
   int64_t skipped = 0; ///< Past maxEvaluations.
+  /// Why some devices stay idle; empty where all are used (IdleDevices.h).
+  std::string idle;
 
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };

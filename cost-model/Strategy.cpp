@@ -138,7 +138,8 @@ bool StrategyRequest::allows(const Strategy &strategy) const {
          agrees(recompute, strategy.recompute) &&
          agrees(microBatch, strategy.microBatch) &&
          agrees(offload, strategy.offload) &&
-         agrees(offloadTo, strategy.offloadTo);
+         agrees(offloadTo, strategy.offloadTo) &&
+         agrees(ranks, strategy.ranks());
 }
 
 } // namespace dpc::cost

@@ -72,7 +72,12 @@ struct StrategyRequest {
   std::optional<int64_t> microBatch;
   std::optional<std::string> offload;
   std::optional<std::string> offloadTo;
+  /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
+  /// all are where one of these is named, else as many as are best.
+  std::optional<int64_t> ranks;
 
+  /// True when it says, by a degree or by `ranks`, how many ranks there are.
+  bool namesRanks() const { return ranks || dp || tp || pp || cp; }
   /// True when all degrees that make ranks are fixed, and sp.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
   /// Whether `strategy` has all values that are fixed.
@@ -90,7 +95,8 @@ bool isKeyAvailable(
     std::string_view key, std::string_view value = "",
     const std::vector<std::string_view> &available = availableKeys());
 
-/// Parses `auto` or `KEY=VALUE,...` for a number of ranks. When the named
+/// Parses `auto` or `KEY=VALUE,...` for a number of ranks, or for the fewer
+/// that the key `ranks` says. When the named
 /// degrees multiply out to `ranks`, the unnamed keys are fixed at their neutral
 /// values; but vpp > 1 means schedule=interleaved, and schedule=interleaved
 /// without vpp leaves vpp to the search. One line on: an unknown or repeated

@@ -10,10 +10,10 @@ namespace dpc::cost {
 using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
-  static const Names keys = {"dp",        "tp",   "tp=grid",      "sp",
-                             "pp",        "vpp",  "schedule",     "cp",
-                             "cp_kind",   "zero", "hybrid_shard", "micro_batch",
-                             "recompute", "ep",   "offload",      "offload_to"};
+  static const Names keys = {
+      "dp",        "tp", "tp=grid", "sp",         "pp",           "vpp",
+      "schedule",  "cp", "cp_kind", "zero",       "hybrid_shard", "micro_batch",
+      "recompute", "ep", "offload", "offload_to", "ranks"};
   return keys;
 }
 
@@ -47,6 +47,7 @@ private:
   Status parseValue(const Key &key, std::string_view value);
   Status parseTp(std::string_view value);
   Status checkAvailable(const Key &key, std::string_view value) const;
+  Status takeRanks();
   Status fitToRanks();
   void fixTheRest();
 };
@@ -88,7 +89,8 @@ static const std::vector<Key> &allKeys() {
        0,
        &R::offload,
        {"none", "optimizer", "parameters", "all"}},
-      {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}}};
+      {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}},
+      {"ranks", "", &R::ranks}};
   return keys;
 }
 
@@ -254,6 +256,16 @@ void Parser::fixTheRest() {
     request.vpp = 1;
 }
 
+/// Fewer ranks than the cluster has, where the user says so.
+Status Parser::takeRanks() {
+  if (request.ranks.value_or(1) > ranks)
+    return badValue("ranks", std::to_string(*request.ranks),
+                    "a whole number from 1 to " + std::to_string(ranks) +
+                        ", the devices of the cluster");
+  ranks = request.ranks.value_or(ranks);
+  return Status();
+}
+
 /// Fixes what the named degrees imply, or says why they cannot work.
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
@@ -286,12 +298,18 @@ Status Parser::fitToRanks() {
   if (product < ranks && ranks % product == 0 && isOpen)
     return Status();
   std::string count2 = std::to_string(ranks);
+  std::string ofCluster = request.ranks ? "" : " of the cluster";
+  std::string idle;
+  if (product < ranks && !request.ranks &&
+      isKeyAvailable("ranks", "", available))
+    idle = " (ranks=" + std::to_string(product) + " leaves devices idle)";
   if (needed.find('x') == std::string::npos)
     return Error{"--strategy: " + named + " does not divide the " + count2 +
-                 " ranks of the cluster; expected " + all + " = " + count2};
+                 " ranks" + ofCluster + "; expected " + all + " = " + count2 +
+                 idle};
   return Error{"--strategy: " + named + " needs " + needed +
-               " ranks; expected " + all + " = " + count2 +
-               ", the ranks of the cluster"};
+               " ranks; expected " + all + " = " + count2 + ", the ranks" +
+               ofCluster + idle};
 }
 
 Result<StrategyRequest> Parser::run(std::string_view text) {
@@ -320,6 +338,8 @@ Result<StrategyRequest> Parser::run(std::string_view text) {
       break;
     text.remove_prefix(comma + 1);
   }
+  if (Status status = takeRanks(); !status)
+    return Error{status.error()};
   if (Status status = fitToRanks(); !status)
     return Error{status.error()};
   if (request.ep && ranks % *request.ep != 0)

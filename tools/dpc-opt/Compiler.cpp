@@ -3,11 +3,9 @@
 
 #include "codegen/Codegen.h"
 #include "cost-model/Report.h"
-#include "cost-model/Search.h"
 #include "frontends/onnx/Import.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
-#include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
 #include "passes/shrink/Passes.h"
 #include "runtime/plan/PlanJson.h"
@@ -15,6 +13,7 @@
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/Parameters.h"
+#include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/Remarks.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 
@@ -59,12 +58,6 @@ namespace {
 constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
 constexpr int64_t kVerifyRankLimit = 64;
 
-/// Ops that search may compile in all, over all the strategies it evaluates.
-constexpr int64_t kEvaluatedOps = 80000;
-
-/// Strategies that it may evaluate of a deep model, of few layers each.
-constexpr int64_t kFoldedEvaluations = 32;
-
 /// Columns of the terminal; enough for whole sentences where there is none.
 int terminalWidth() {
   winsize size{};
@@ -88,6 +81,7 @@ private:
       family;                   ///< Made of `fused`, where there is one.
   std::optional<rt::Plan> plan; ///< What was written.
   cost::Cluster cluster;
+  cost::Cluster used; ///< What of it the plan uses.
   cost::ReportContext reportContext;
   rt::InitChoice initialValues; ///< --init
   bool reported = false;        ///< An error line was printed.
@@ -334,48 +328,15 @@ void Compiler::listParameters() {
 //===----------------------------------------------------------------------===//
 
 std::optional<cost::SearchResult> Compiler::search() {
-  ShardDegrees common = commonDegrees(options);
-  auto evaluator =
-      family ? std::make_unique<ProgramEvaluator>(*family, cluster, common)
-             : std::make_unique<ProgramEvaluator>(*program, cluster, common);
-  cost::SearchOptions search;
-  search.space = cost::spaceFor(evaluator->totals(), cluster);
-  search.top = options.top;
-  // A strategy takes about 0.1 ms an op to evaluate, a deep one as some layers.
-  int64_t ops = findProgram(sample()).getBody().front().getOperations().size();
-  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
-  if (family && family->isDeep())
-    search.maxEvaluations = kFoldedEvaluations;
-  search.confirmsWinner = options.emit.count("plan");
-  search.objective = *cost::symbolizeObjective(options.objective);
-  auto request = cost::parseStrategy(options.strategy, search.space.ranks);
-  if (!request) {
-    fail(request.error());
+  PlanSearch search{options, cluster, family.get(),
+                    family ? ModuleOp() : *program, sample()};
+  auto found = search.run(reportContext.remarks);
+  if (!found) {
+    fail(found.error());
     return std::nullopt;
   }
-  search.request = *request;
-  if (options.microBatch && search.request.microBatch &&
-      options.microBatch != *search.request.microBatch) {
-    fail("--micro-batch=" + std::to_string(options.microBatch) +
-         " and --strategy=" + options.strategy + " differ; give one of them");
-    return std::nullopt;
-  }
-  if (options.microBatch)
-    search.request.microBatch = options.microBatch;
-  std::string why =
-      search.request.microBatch ? "" : whyOneMicroBatch(findProgram(sample()));
-  if (!why.empty()) {
-    search.request.microBatch = evaluator->totals().globalBatch; // whole shares
-    reportContext.remarks.push_back("micro-batches were not searched: " + why);
-  }
-  cost::SearchResult result =
-      cost::searchStrategies(cluster, *evaluator, search);
-  if (result.hasWinner())
-    llvm::append_range(reportContext.remarks,
-                       remarksOn(options.strategy,
-                                 result.candidates.front().strategy,
-                                 result.totals.globalBatch));
-  return result;
+  used = std::move(found->used);
+  return std::move(found->search);
 }
 
 std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
@@ -388,8 +349,8 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
     module.print(file);
   };
-  return PlanBuilder{options, initialValues}.build(whole(), cluster, degrees,
-                                                   dir, observer);
+  return PlanBuilder{options, initialValues}.build(whole(), used, degrees, dir,
+                                                   observer);
 }
 
 ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
@@ -423,8 +384,8 @@ bool Compiler::writePlan(const cost::SearchResult &result,
 //===----------------------------------------------------------------------===//
 
 bool Compiler::isSmall(const cost::SearchResult &result) const {
-  double elements = result.totals.parameters * cluster.numDevices();
-  return cluster.numDevices() <= kVerifyRankLimit &&
+  double elements = result.totals.parameters * used.numDevices();
+  return used.numDevices() <= kVerifyRankLimit &&
          elements <= kVerifyParameterLimit &&
          result.totals.flopsPerStep <= kVerifyFlopLimit;
 }
@@ -456,7 +417,7 @@ cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
   }
   verification.scope = cost::Verification::Scope::full;
   verification.strategy = result.candidates.front().strategy;
-  verification.ranks = cluster.numDevices();
+  verification.ranks = used.numDevices();
   verification.globalBatch = result.totals.globalBatch;
   setVerdict(verification, verdict);
   verification.seconds =
@@ -484,7 +445,7 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
     return verdict;
   PlanBuilder builder{options, initialValues};
   std::optional<rt::Plan> ranks =
-      isBuilt ? plan : builder.build(whole(), cluster, degrees, ranksDir);
+      isBuilt ? plan : builder.build(whole(), used, degrees, ranksDir);
   std::optional<rt::Plan> one;
   if (ranks)
     one = builder.buildReference(whole(), degrees, oneDir);
@@ -515,7 +476,7 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
                        "it all the same)";
   else
     verification =
-        verifyInShrunkForm(*fused, PlanBuilder{options, initialValues}, cluster,
+        verifyInShrunkForm(*fused, PlanBuilder{options, initialValues}, used,
                            result.candidates.front().strategy,
                            result.totals.globalBatch, dir, mismatch);
   return mismatch.empty() || fail("verification failed: " + mismatch);

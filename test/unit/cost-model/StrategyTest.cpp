@@ -107,7 +107,7 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
   EXPECT_EQ(errorOf("ddp=2", 4),
             "--strategy: unknown key 'ddp'; expected one of dp tp sp "
             "zero micro_batch pp vpp cp cp_kind ep hybrid_shard schedule "
-            "recompute offload offload_to");
+            "recompute offload offload_to ranks");
   EXPECT_EQ(errorOf("", 4),
             "--strategy: ''; expected auto or KEY=VALUE,... such as dp=2,tp=4");
   for (const char *text : {"dp", "=2", "dp=", "dp=2,", ",", "dp=99999999999",
@@ -212,6 +212,36 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
        {"dp=2,schedule=gpipe", "dp=2,schedule=interleaved",
         "dp=2,cp_kind=ulysses", "dp=2,zero=1", "pp=2,schedule=interleaved"})
     EXPECT_EQ(errorWith(text, 2), "no error") << text;
+}
+
+TEST(ParseStrategy, FewerRanksThanDevices) {
+  auto request = parseStrategy("ranks=6,dp=3,tp=2", 8);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_TRUE(request->isFixed());
+  EXPECT_EQ(request->ranks, 6);
+  Strategy strategy;
+  strategy.dp = 3;
+  EXPECT_FALSE(request->allows(strategy));
+  request = parseStrategy("ranks=6,dp=3", 8);
+  ASSERT_TRUE(request) << request.error();
+  EXPECT_FALSE(request->tp);
+  EXPECT_TRUE(request->namesRanks());
+  EXPECT_FALSE(parseStrategy("zero=1", 8)->namesRanks());
+  auto errorWith = [](std::string_view text) {
+    auto request = parseStrategy(text, 8);
+    return request ? "no error" : request.error();
+  };
+  EXPECT_EQ(errorWith("ranks=9"),
+            "--strategy: ranks=9: bad value; expected a whole number from 1 to "
+            "8, the devices of the cluster");
+  EXPECT_EQ(errorWith("ranks=0"), "--strategy: ranks=0: bad value; expected a "
+                                  "whole number >= 1");
+  EXPECT_EQ(errorWith("ranks=6,dp=4"),
+            "--strategy: dp=4 does not divide the 6 ranks; expected dp x tp x "
+            "pp x cp = 6");
+  EXPECT_EQ(errorWith("dp=3,tp=2"),
+            "--strategy: dp=3,tp=2 needs 3 x 2 ranks; expected dp x tp x pp x "
+            "cp = 8, the ranks of the cluster (ranks=6 leaves devices idle)");
 }
 
 TEST(EnumerateStrategies, Pipelines) {

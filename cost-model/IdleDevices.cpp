@@ -1,0 +1,297 @@
+//===- IdleDevices.cpp - Plans that leave devices idle --------------------===//
+
+#include "cost-model/IdleDevices.h"
+#include "cost-model/Report.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace dpc::cost {
+
+/// Clusters of up to so many devices have all their parts tried.
+static constexpr int64_t kFewDevices = 16;
+
+static int64_t numNodes(const Cluster &cluster) {
+  int64_t nodes = 0;
+  for (const NodeGroup &group : cluster.groups)
+    nodes += group.nodes;
+  return nodes;
+}
+
+bool isWhole(const Cluster &cluster, const ClusterPart &part) {
+  return part.devices() == cluster.numDevices();
+}
+
+Cluster partOf(const Cluster &cluster, const ClusterPart &part) {
+  assert(part.nodes >= 1 && part.nodes <= numNodes(cluster) &&
+         part.perNode >= 1 && part.perNode <= cluster.devicesPerNode() &&
+         "a part lies in its cluster");
+  Cluster result = cluster;
+  if (isWhole(cluster, part))
+    return result;
+  result.groups.clear();
+  int64_t left = part.nodes;
+  for (const NodeGroup &group : cluster.groups) {
+    int64_t nodes = std::min(left, group.nodes);
+    left -= nodes;
+    if (nodes > 0)
+      result.groups.push_back({nodes, part.perNode, group.device});
+  }
+  int64_t inside = cluster.devicesPerNode();
+  for (Level &level : result.levels) {
+    level.span = level.span <= inside ? std::min(level.span, part.perNode)
+                                      : level.span / inside * part.perNode;
+    level.span = std::min(level.span, part.devices());
+  }
+  result.levels.back().span = part.devices();
+  return result;
+}
+
+/// The largest number up to `limit` without a prime factor above 7.
+static int64_t smoothUpTo(int64_t limit) {
+  for (int64_t number = limit; number > 1; --number) {
+    int64_t rest = number;
+    for (int64_t prime : {2, 3, 5, 7})
+      while (rest % prime == 0)
+        rest /= prime;
+    if (rest == 1)
+      return number;
+  }
+  return 1;
+}
+
+/// (I3) of the header.
+static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
+  std::vector<ClusterPart> parts;
+  auto add = [&](int64_t count) {
+    if (count >= 1 && count < nodes)
+      parts.push_back({count, inside});
+  };
+  add(smoothUpTo(nodes));
+  for (int64_t power = 1; power < nodes; power *= 2) {
+    add(power);
+    add(3 * power);
+  }
+  for (int64_t power = 1; power < inside; power *= 2)
+    parts.push_back({1, power});
+  return parts;
+}
+
+std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
+  int64_t nodes = numNodes(cluster), inside = cluster.devicesPerNode();
+  std::vector<ClusterPart> parts;
+  if (cluster.numDevices() > kFewDevices)
+    parts = roundParts(nodes, inside);
+  else
+    for (int64_t count = 1; count <= nodes; ++count)
+      for (int64_t perNode = 1; perNode <= inside; ++perNode)
+        parts.push_back({count, perNode});
+  std::erase_if(
+      parts, [&](const ClusterPart &part) { return isWhole(cluster, part); });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const ClusterPart &a, const ClusterPart &b) {
+                     return a.devices() > b.devices();
+                   });
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  return parts;
+}
+
+std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
+  int64_t nodes = numNodes(cluster), inside = cluster.devicesPerNode();
+  if (ranks == cluster.numDevices())
+    return {{nodes, inside}};
+  std::vector<ClusterPart> parts;
+  for (int64_t count = 1; count <= nodes; ++count)
+    if (ranks % count == 0 && ranks / count <= inside)
+      parts.push_back({count, ranks / count});
+  return parts;
+}
+
+namespace {
+
+/// The search over all parts.
+class PartSearch {
+public:
+  PartSearch(const Cluster &cluster, const PartProblem &problem)
+      : cluster(cluster), problem(problem) {}
+
+  void searchAll(const std::vector<ClusterPart> &parts);
+  void searchFewer();
+  PartResult take();
+
+private:
+  SearchResult searchOne(const Cluster &part);
+  bool mayWin(const ClusterPart &part) const;
+  bool isBetter(const SearchResult &result) const;
+  void insert(Candidate candidate, size_t count);
+  void explain(SearchResult whole);
+
+  const Cluster &cluster;
+  const PartProblem &problem;
+  std::optional<PartResult> best;
+  Objective objective = Objective::Throughput;
+  bool isExact = true; ///< All of the whole was looked at.
+  /// Sums over all searches.
+  double seconds = 0;
+  int64_t considered = 0, pruned = 0, skipped = 0;
+};
+
+} // namespace
+
+static double valueOf(const Candidate &candidate, Objective objective) {
+  return objective == Objective::Memory ? candidate.evaluation.memory.total()
+                                        : candidate.evaluation.stepSeconds;
+}
+
+/// (I5) of the header.
+static void keepInside(StrategyRequest &request, const Strategy &strategy) {
+  request.tp = strategy.tp;
+  request.tpGrid = strategy.tpGrid;
+  request.cp = strategy.cp;
+  request.cpKind = strategy.cpKind;
+  request.ep = strategy.ep;
+  request.sp = strategy.sp;
+  request.zero = strategy.zero;
+  request.recompute = strategy.recompute;
+  request.offload = strategy.offload;
+  request.offloadTo = strategy.offloadTo;
+}
+
+SearchResult PartSearch::searchOne(const Cluster &part) {
+  std::unique_ptr<Evaluator> evaluator = problem.evaluator(part);
+  SearchOptions options = problem.options(*evaluator, part);
+  options.baselines = !best; // those on all devices will do
+  objective = options.objective;
+  if (!isExact) {
+    // One of many, and not the one that promises most.
+    constexpr int64_t kLeast = 4, kShare = 4;
+    options.maxEvaluations = std::max(kLeast, options.maxEvaluations / kShare);
+    keepInside(options.request, best->search.candidates.front().strategy);
+  }
+  SearchResult result = searchStrategies(part, *evaluator, options);
+  seconds += result.seconds;
+  considered += result.considered;
+  pruned += result.pruned;
+  skipped += result.skipped;
+  return result;
+}
+
+/// (I4) of the header.
+bool PartSearch::mayWin(const ClusterPart &part) const {
+  if (isExact)
+    return true;
+  if (!best->search.hasWinner())
+    return false;
+  const Candidate &winner = best->search.candidates.front();
+  double slower = double(winner.strategy.ranks()) / double(part.devices());
+  return objective == Objective::Memory
+             ? false // more devices, less memory on each
+             : winner.evaluation.computeSeconds * slower <
+                   winner.evaluation.stepSeconds;
+}
+
+bool PartSearch::isBetter(const SearchResult &result) const {
+  if (!best)
+    return true;
+  if (!result.hasWinner() || !best->search.hasWinner())
+    return result.hasWinner();
+  return valueOf(result.candidates.front(), objective) <
+         valueOf(best->search.candidates.front(), objective);
+}
+
+void PartSearch::searchAll(const std::vector<ClusterPart> &parts) {
+  for (const ClusterPart &part : parts) {
+    Cluster used = partOf(cluster, part);
+    SearchResult result = searchOne(used);
+    if (isBetter(result))
+      best = {std::move(result), std::move(used)};
+  }
+}
+
+void PartSearch::searchFewer() {
+  SearchResult whole = best->search;
+  isExact = whole.skipped == 0;
+  for (const ClusterPart &part : partsToTry(cluster)) {
+    if (!mayWin(part))
+      continue;
+    Cluster used = partOf(cluster, part);
+    SearchResult result = searchOne(used);
+    if (isBetter(result))
+      best = {std::move(result), std::move(used)};
+  }
+  if (best->used.numDevices() < cluster.numDevices())
+    explain(std::move(whole));
+}
+
+PartResult PartSearch::take() {
+  best->search.seconds = seconds;
+  best->search.considered = considered;
+  best->search.pruned = pruned;
+  best->search.skipped = skipped;
+  return std::move(*best);
+}
+
+/// "1.20 ms slower", or what else is worse about it.
+static std::string worseBy(const Candidate &candidate, const Candidate &winner,
+                           Objective objective) {
+  double more = valueOf(candidate, objective) - valueOf(winner, objective);
+  return objective == Objective::Memory ? formatBytes(more) + " more memory"
+                                        : formatSeconds(more) + " slower";
+}
+
+/// Among the candidates that fit, at its place, or at the last of `count`.
+void PartSearch::insert(Candidate candidate, size_t count) {
+  std::vector<Candidate> &all = best->search.candidates;
+  count = std::max(all.size(), count);
+  auto place = std::find_if(all.begin(), all.end(), [&](const Candidate &kept) {
+    return !kept.fits ||
+           valueOf(kept, objective) > valueOf(candidate, objective);
+  });
+  if (place == all.end() && all.size() == count && count > 1)
+    --place;
+  all.insert(place, std::move(candidate));
+  if (all.size() > count && count > 1)
+    all.resize(count);
+}
+
+/// Puts the best of all devices among the candidates, and compares the
+/// baselines, which are on all devices, with the winner.
+void PartSearch::explain(SearchResult whole) {
+  SearchResult &result = best->search;
+  const Candidate winner = result.candidates.front();
+  std::string all =
+      "on all " + std::to_string(cluster.numDevices()) + " devices";
+  result.idle = "nothing fits " + all;
+  if (whole.hasWinner()) {
+    Candidate &other = whole.candidates.front();
+    other.why = worseBy(other, winner, objective) + " " + all;
+    result.idle = "the best plan " + all + ", " +
+                  stringifyStrategy(other.strategy) + ", is " +
+                  worseBy(other, winner, objective);
+    insert(std::move(other), whole.candidates.size());
+  }
+  for (Baseline &baseline : whole.baselines)
+    if (baseline.candidate.fits && baseline.candidate.method != "formula")
+      baseline.candidate.why = worseBy(baseline.candidate, winner, objective);
+  result.baselines = std::move(whole.baselines);
+}
+
+Result<PartResult> searchParts(const Cluster &cluster,
+                               const StrategyRequest &request,
+                               const PartProblem &problem) {
+  std::vector<ClusterPart> parts =
+      partsOf(cluster, request.ranks.value_or(cluster.numDevices()));
+  if (parts.empty())
+    return Error{"--strategy: ranks=" + std::to_string(*request.ranks) +
+                 " cannot be the same number on every node that is used; "
+                 "expected 1 to " +
+                 std::to_string(cluster.devicesPerNode()) + " times 1 to " +
+                 std::to_string(numNodes(cluster)) + " nodes"};
+  PartSearch search(cluster, problem);
+  search.searchAll(parts);
+  if (!request.namesRanks())
+    search.searchFewer();
+  return search.take();
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,77 @@
+//===- IdleDevices.h - Plans that leave devices idle ------------*- C++ -*-===//
+//
+// A plan need not use all devices. The part of a cluster that one uses has the
+// same number of devices on each of its nodes, and what is searched is
+//
+//   minimize  value(s)  over  p in parts(c), s in strategies(p)
+//
+// where the parts of c are (I1) c itself and (I2) all `nodes` x `perNode` with
+// nodes <= nodes(c) and perNode <= devices of a node of c. A part of a cluster
+// is, to the last bit, a part of the same cluster with more devices or nodes:
+// so that an answer never gets worse when a device is added.
+//
+// Large clusters have too many parts, and a search that could not look at
+// everything (SearchResult::skipped) is not exact as it is. There
+//   (I3) nodes are counted in 2^a and 3 * 2^a, devices of one node in 2^a; and
+//        where the number of nodes has a prime factor above 7, the largest
+//        below it that has none;
+//   (I4) parts are left out in which computation alone, which takes n / r times
+//        as long on r devices as on n, takes longer than the best step so far;
+//   (I5) what splits a block (tp, cp, ep, sp, zero, recompute) is as the best
+//        so far has it: only dp, pp, the schedule and micro-batches are
+//        searched.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_IDLEDEVICES_H
+#define DPC_COST_MODEL_IDLEDEVICES_H
+
+#include "cost-model/Search.h"
+
+#include <functional>
+#include <memory>
+
+namespace dpc::cost {
+
+/// So many devices on each of so many nodes, the first of the cluster.
+struct ClusterPart {
+  int64_t nodes = 1;
+  int64_t perNode = 1;
+
+  int64_t devices() const { return nodes * perNode; }
+  bool operator==(const ClusterPart &) const = default;
+};
+
+/// Whether `part` is all of `cluster`.
+bool isWhole(const Cluster &cluster, const ClusterPart &part);
+
+/// The cluster as one sees it who uses a part of it only.
+Cluster partOf(const Cluster &cluster, const ClusterPart &part);
+
+/// (I2), or (I3) where there are many: without the whole, falling devices.
+std::vector<ClusterPart> partsToTry(const Cluster &cluster);
+
+/// The parts of exactly `ranks` devices, the whole included; fewest nodes
+/// first.
+std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks);
+
+/// What is searched on one part.
+struct PartProblem {
+  /// The cluster outlives what is made.
+  std::function<std::unique_ptr<Evaluator>(const Cluster &)> evaluator;
+  std::function<SearchOptions(Evaluator &, const Cluster &)> options;
+};
+
+/// The best of all parts, and the part it is for. Where degrees that make ranks
+/// are named (StrategyRequest::namesRanks) all devices are used; where `ranks`
+/// is, so many. Fails in one line when no part has so many.
+struct PartResult {
+  SearchResult search;
+  Cluster used;
+};
+Result<PartResult> searchParts(const Cluster &cluster,
+                               const StrategyRequest &request,
+                               const PartProblem &problem);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_IDLEDEVICES_H

@@ -1,0 +1,174 @@
+#include "cost-model/IdleDevices.h"
+#include "cost-model/Report.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace dpc::cost;
+
+/// Nodes joined by a slower net; one device holds a GiB.
+static Cluster nodesOf(int64_t nodes, int64_t inside) {
+  Cluster cluster;
+  cluster.name = "toy";
+  Device device;
+  device.name = "toy-device";
+  device.peakFlops.fill(1e9);
+  device.memoryBytes = 1 << 30;
+  device.memoryBytesPerSecond = 1e9;
+  cluster.groups.push_back(NodeGroup{nodes, inside, device});
+  for (int64_t span : {inside, nodes * inside}) {
+    Level level;
+    level.name = span == inside ? "wire" : "net";
+    level.span = span;
+    level.bytesPerSecond = span == inside ? 1e6 : 1e5;
+    cluster.levels.push_back(level);
+  }
+  return cluster;
+}
+
+TEST(IdleDevices, PartsOfFewDevicesAreAll) {
+  using Parts = std::vector<ClusterPart>;
+  EXPECT_EQ(partsToTry(nodesOf(1, 4)), (Parts{{1, 3}, {1, 2}, {1, 1}}));
+  EXPECT_EQ(partsToTry(nodesOf(2, 2)), (Parts{{1, 2}, {2, 1}, {1, 1}}));
+  EXPECT_EQ(partsToTry(nodesOf(1, 1)), Parts());
+  EXPECT_EQ(partsOf(nodesOf(2, 4), 6), (Parts{{2, 3}}));
+  EXPECT_EQ(partsOf(nodesOf(2, 4), 4), (Parts{{1, 4}, {2, 2}}));
+  EXPECT_EQ(partsOf(nodesOf(2, 4), 8), (Parts{{2, 4}}));
+  EXPECT_EQ(partsOf(nodesOf(2, 4), 7), Parts());
+}
+
+TEST(IdleDevices, PartsOfManyDevicesAreRound) {
+  std::vector<ClusterPart> parts = partsToTry(nodesOf(127, 8));
+  EXPECT_EQ(parts.front(), (ClusterPart{126, 8}));
+  EXPECT_EQ(parts[1], (ClusterPart{96, 8}));
+  EXPECT_EQ(parts.back(), (ClusterPart{1, 1}));
+  EXPECT_LT(parts.size(), 20U);
+  EXPECT_LT(partsToTry(nodesOf(2048, 8)).size(), 30U);
+}
+
+TEST(IdleDevices, APartIsAClusterOfItsOwn) {
+  Cluster cluster = nodesOf(3, 4);
+  Cluster part = partOf(cluster, {2, 3});
+  EXPECT_EQ(part.numDevices(), 6);
+  EXPECT_EQ(part.devicesPerNode(), 3);
+  EXPECT_EQ(part.levels[0].span, 3);
+  EXPECT_EQ(part.levels[1].span, 6);
+  // The same part of a larger cluster is the same.
+  Cluster other = partOf(nodesOf(5, 8), {2, 3});
+  for (size_t i = 0; i < part.levels.size(); ++i)
+    EXPECT_EQ(part.levels[i].span, other.levels[i].span);
+  // Racks of two nodes; groups one after the other.
+  cluster = nodesOf(4, 4);
+  Level rack = cluster.levels[0];
+  rack.span = 8;
+  cluster.levels.insert(cluster.levels.begin() + 1, rack);
+  cluster.groups.push_back(cluster.groups[0]);
+  cluster.groups[0].nodes = 1;
+  cluster.groups[1].nodes = 3;
+  part = partOf(cluster, {3, 2});
+  EXPECT_EQ(part.groups[0].nodes, 1);
+  EXPECT_EQ(part.groups[1].nodes, 2);
+  EXPECT_EQ(part.levels[1].span, 4);
+  EXPECT_EQ(part.levels[2].span, 6);
+}
+
+namespace {
+
+/// A step takes a second of work and a second for every rank that talks.
+class Talkative : public Evaluator {
+public:
+  explicit Talkative(double work) : work(work) {}
+  ModelTotals totals() override {
+    ModelTotals totals;
+    totals.globalBatch = 64;
+    return totals;
+  }
+  Bounds bound(const Strategy &) override { return {}; }
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation evaluation;
+    double ranks = double(strategy.ranks());
+    evaluation.computeSeconds = work / ranks;
+    evaluation.exposedCommunicationSeconds = ranks - 1;
+    evaluation.stepSeconds = evaluation.computeSeconds + ranks - 1;
+    evaluation.memory[MemoryCategory::Parameters] = 1;
+    return evaluation;
+  }
+
+private:
+  double work;
+};
+
+Result<PartResult> searchFor(const Cluster &cluster, double work,
+                             const StrategyRequest &request = {}) {
+  PartProblem problem;
+  problem.evaluator = [&](const Cluster &) {
+    return std::make_unique<Talkative>(work);
+  };
+  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
+    SearchOptions options;
+    options.request = request;
+    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    return options;
+  };
+  return searchParts(cluster, request, problem);
+}
+
+} // namespace
+
+TEST(IdleDevices, AsManyAsAreBest) {
+  // work / r + r - 1 is least at the root of work.
+  for (int64_t best : {1, 2, 3, 4}) {
+    auto found = searchFor(nodesOf(1, 8), double(best * best));
+    ASSERT_TRUE(found) << found.error();
+    EXPECT_EQ(found->used.numDevices(), best);
+    EXPECT_EQ(found->search.candidates[0].strategy.ranks(), best);
+    EXPECT_NE(found->search.idle.find("the best plan on all 8 devices, dp="),
+              std::string::npos)
+        << found->search.idle;
+    // The best of all devices stays in the table, and says what it lacks.
+    auto whole = std::find_if(found->search.candidates.begin(),
+                              found->search.candidates.end(),
+                              [](const Candidate &candidate) {
+                                return candidate.strategy.ranks() == 8;
+                              });
+    ASSERT_NE(whole, found->search.candidates.end());
+    EXPECT_NE(whole->why.find("slower on all 8 devices"), std::string::npos);
+  }
+  auto found = searchFor(nodesOf(1, 8), 1000);
+  EXPECT_EQ(found->used.numDevices(), 8);
+  EXPECT_EQ(found->search.idle, "");
+}
+
+TEST(IdleDevices, WhatIsNamedIsUsed) {
+  StrategyRequest request;
+  request.tp = 2;
+  auto found = searchFor(nodesOf(1, 8), 4, request);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->used.numDevices(), 8);
+  request = {};
+  request.ranks = 6;
+  found = searchFor(nodesOf(2, 4), 4, request);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->used.numDevices(), 6);
+  EXPECT_EQ(found->used.devicesPerNode(), 3);
+  request.ranks = 7;
+  found = searchFor(nodesOf(2, 4), 4, request);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error(),
+            "--strategy: ranks=7 cannot be the same number on every node that "
+            "is used; expected 1 to 4 times 1 to 2 nodes");
+}
+
+TEST(IdleDevices, TheReportSaysWhy) {
+  Cluster cluster = nodesOf(1, 8);
+  auto found = searchFor(cluster, 9);
+  ASSERT_TRUE(found);
+  std::string text = reportToText(cluster, found->search, {});
+  EXPECT_NE(
+      text.find("\nuses 3 of 8 devices: the best plan on all 8 devices, "),
+      std::string::npos)
+      << text;
+  nlohmann::ordered_json json = reportToJson(cluster, found->search, {});
+  EXPECT_EQ(json["chosen"]["devices"], 3);
+  EXPECT_EQ(json["chosen"]["idle"], found->search.idle);
+}

@@ -1,0 +1,86 @@
+//===- PlanSearch.cpp - The search as the command line asks for it --------===//
+#include "tools/dpc-opt/PlanSearch.h"
+
+#include "passes/search/Evaluator.h"
+#include "passes/shard/Passes.h"
+#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-opt/Remarks.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Ops that search may compile in all, over all the strategies it evaluates.
+static constexpr int64_t kEvaluatedOps = 80000;
+
+/// Strategies that it may evaluate of a deep model, of few layers each.
+static constexpr int64_t kFoldedEvaluations = 32;
+
+std::unique_ptr<cost::Evaluator>
+PlanSearch::evaluatorFor(const cost::Cluster &part) const {
+  ShardDegrees common = commonDegrees(options);
+  if (family)
+    return std::make_unique<ProgramEvaluator>(*family, part, common);
+  return std::make_unique<ProgramEvaluator>(program, part, common);
+}
+
+cost::Result<cost::StrategyRequest> PlanSearch::request() const {
+  auto request = cost::parseStrategy(options.strategy, cluster.numDevices());
+  if (!request)
+    return request;
+  if (options.microBatch && request->microBatch &&
+      options.microBatch != *request->microBatch)
+    return cost::Error{"--micro-batch=" + std::to_string(options.microBatch) +
+                       " and --strategy=" + options.strategy +
+                       " differ; give one of them"};
+  if (options.microBatch)
+    request->microBatch = options.microBatch;
+  return request;
+}
+
+cost::SearchOptions
+PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
+                       const cost::StrategyRequest &request) const {
+  cost::SearchOptions search;
+  search.request = request;
+  search.space = cost::spaceFor(evaluator.totals(), part);
+  search.top = options.top;
+  // A strategy takes about 0.1 ms an op to evaluate, a deep one as some layers.
+  int64_t ops = findProgram(sample).getBody().front().getOperations().size();
+  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
+  if (family && family->isDeep())
+    search.maxEvaluations = kFoldedEvaluations;
+  search.confirmsWinner = options.emit.count("plan");
+  search.objective = *cost::symbolizeObjective(options.objective);
+  return search;
+}
+
+cost::Result<cost::PartResult>
+PlanSearch::run(std::vector<std::string> &remarks) const {
+  auto asked = request();
+  if (!asked)
+    return cost::Error{asked.error()};
+  std::string why =
+      asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
+  if (!why.empty())
+    remarks.push_back("micro-batches were not searched: " + why);
+  cost::PartProblem problem;
+  problem.evaluator = [&](const cost::Cluster &part) {
+    return evaluatorFor(part);
+  };
+  problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
+    cost::SearchOptions search = optionsFor(evaluator, part, *asked);
+    if (!why.empty()) // whole shares
+      search.request.microBatch = search.space.globalBatch;
+    return search;
+  };
+  auto found = cost::searchParts(cluster, *asked, problem);
+  if (found && found->search.hasWinner())
+    llvm::append_range(remarks,
+                       remarksOn(options.strategy,
+                                 found->search.candidates.front().strategy,
+                                 found->search.totals.globalBatch));
+  return found;
+}
+
+} // namespace dpc

@@ -1,0 +1,36 @@
+//===- PlanSearch.h - The search as the command line asks for it -*- C++
+//-*-===//
+#ifndef DPC_TOOLS_DPC_OPT_PLANSEARCH_H
+#define DPC_TOOLS_DPC_OPT_PLANSEARCH_H
+
+#include "cost-model/IdleDevices.h"
+#include "passes/search/ProgramFamily.h"
+#include "tools/dpc-opt/Options.h"
+
+namespace dpc {
+
+/// The search over a program, or a family of them, for a cluster. All must
+/// outlive it.
+struct PlanSearch {
+  const CompileOptions &options;
+  const cost::Cluster &cluster;
+  ProgramFamily *family = nullptr; ///< Or a program:
+  mlir::ModuleOp program;
+  mlir::ModuleOp sample; ///< With a few layers of it, or all.
+
+  /// The best plan, and what it uses of the cluster. Appends what is worth
+  /// knowing to `remarks`. Fails in one line on what --strategy asks for.
+  cost::Result<cost::PartResult> run(std::vector<std::string> &remarks) const;
+
+private:
+  cost::Result<cost::StrategyRequest> request() const;
+  std::unique_ptr<cost::Evaluator>
+  evaluatorFor(const cost::Cluster &part) const;
+  cost::SearchOptions optionsFor(cost::Evaluator &evaluator,
+                                 const cost::Cluster &part,
+                                 const cost::StrategyRequest &request) const;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_PLANSEARCH_H
