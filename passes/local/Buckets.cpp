@@ -152,7 +152,7 @@ bool Bucketer::reaches(const Needs &from, uint32_t bucket) {
 /// Where an op goes: at its own index, or behind the op at `position` that it
 /// has to wait for, `level` dependences later; before it at a negative level.
 struct Place {
-  int64_t position = 0, level = 0, index = 0;
+  int64_t position = 0, level = 0, index = -1;
   auto operator<=>(const Place &) const = default;
 };
 
@@ -169,32 +169,33 @@ public:
         phaseStart.try_emplace(phaseKey(&op), ops.size());
       ops.push_back(&op);
     }
+    places.resize(ops.size());
   }
 
   void run() {
-    for (Operation *op : ops)
-      place(op);
-    llvm::sort(
-        ops, [&](Operation *a, Operation *b) { return places[a] < places[b]; });
-    for (Operation *op : ops)
-      op->moveBefore(block.getTerminator());
+    for (size_t i = 0; i < ops.size(); ++i)
+      place(i);
+    llvm::sort(places); // no two are equal: each has its index
+    for (const Place &place : places)
+      ops[place.index]->moveBefore(block.getTerminator());
   }
 
 private:
   /// What is made again is made where it is needed, not as early as possible.
   static bool isEager(Operation *op) {
-    if (op->hasAttr(kRecomputeAttr))
+    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) ||
+        op->hasAttr(kRecomputeAttr))
       return false;
     auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-    return isa<AllReduceOp, ReduceScatterOp>(op) ||
-           (isa<AllGatherOp>(op) && phase && phase.getValue() == "update");
+    return !isa<AllGatherOp>(op) || (phase && phase.getValue() == "update");
   }
 
-  Place place(Operation *op) {
-    auto it = places.find(op);
-    if (it != places.end())
-      return it->second;
-    Place result{index[op], 0, index[op]};
+  /// Of ops[at].
+  const Place &place(int64_t at) {
+    if (places[at].index >= 0)
+      return places[at];
+    Operation *op = ops[at];
+    Place result{at, 0, at};
     if (auto anchor = anchors.find(op); anchor != anchors.end()) {
       result.position = index[anchor->second];
       result.level = std::numeric_limits<int64_t>::min() / 2;
@@ -207,7 +208,7 @@ private:
       Operation *producer = operand.getDefiningOp();
       if (!producer)
         continue;
-      Place before = place(producer);
+      Place before = place(index.find(producer)->second);
       if (before.position < result.position)
         continue;
       result.level = before.position > result.position
@@ -215,7 +216,7 @@ private:
                          : std::max(result.level, before.level + 1);
       result.position = before.position;
     }
-    return places[op] = result;
+    return places[at] = result;
   }
 
   Block &block;
@@ -223,7 +224,7 @@ private:
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> index;
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;
-  llvm::DenseMap<Operation *, Place> places;
+  std::vector<Place> places; ///< By index; that of one not placed yet is -1.
 };
 
 /// The bucket that `op` joins, a new one if need be.

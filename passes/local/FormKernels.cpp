@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
+#include "passes/local/AttributeEdits.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
@@ -36,8 +37,11 @@ bool isSourceChain(Value value) {
 /// Builds the body of one kernel.
 class KernelBuilder {
 public:
-  KernelBuilder(ArrayRef<Operation *> ops, OpBuilder &builder)
-      : ops(ops), members(ops.begin(), ops.end()), builder(builder) {}
+  /// `untimed`: takes phases and chunks away.
+  KernelBuilder(ArrayRef<Operation *> ops, OpBuilder &builder,
+                AttributeEdits &untimed)
+      : ops(ops), members(ops.begin(), ops.end()), builder(builder),
+        untimed(untimed) {}
   /// Creates the kernel and redirects outside uses to it.
   KernelOp build();
 
@@ -49,6 +53,7 @@ private:
   ArrayRef<Operation *> ops;
   llvm::SmallPtrSet<Operation *, 16> members;
   OpBuilder &builder;
+  AttributeEdits &untimed;
   Block *body = nullptr;
   SmallVector<Value> inputs;
   IRMapping map;
@@ -103,8 +108,10 @@ KernelOp KernelBuilder::build() {
       import(operand);
     builder.setInsertionPointToEnd(body);
     Operation *inner = builder.clone(*op, map);
-    inner->removeAttr(attr::kPhase);
-    inner->removeAttr(attr::kChunk);
+    untimed.apply(inner, {}, [](NamedAttrList &list) {
+      list.erase(attr::kPhase);
+      list.erase(attr::kChunk);
+    });
   }
   SmallVector<Value> escaping, yielded;
   for (Operation *op : ops)
@@ -152,26 +159,30 @@ private:
 UnitScheduler::UnitScheduler(Block &block,
                              ArrayRef<SmallVector<Operation *>> groups)
     : units(groups.begin(), groups.end()) {
-  DenseMap<Operation *, int64_t> unitOf;
+  size_t numOps = block.getOperations().size();
+  DenseMap<Operation *, int64_t> unitOf, position;
+  unitOf.reserve(numOps);
+  position.reserve(numOps);
   for (auto [i, unit] : llvm::enumerate(units))
     for (Operation *op : unit)
       unitOf[op] = i;
   for (Operation &op : block.without_terminator())
     if (unitOf.try_emplace(&op, units.size()).second)
       units.push_back({&op});
-  DenseMap<Operation *, int64_t> position;
   for (auto [i, op] : llvm::enumerate(block))
     position[&op] = i;
+  RunOrders orders(block.getParentOp()->getContext());
   users.resize(units.size());
   missing.resize(units.size());
   for (auto [i, unit] : llvm::enumerate(units)) {
-    priority.push_back({runOrder(unit.front()), position[unit.front()]});
+    priority.push_back({orders.of(unit.front()), position[unit.front()]});
     llvm::SmallDenseSet<int64_t> needed;
     for (Operation *op : unit)
       for (Value operand : op->getOperands())
         if (Operation *def = operand.getDefiningOp())
-          if (unitOf[def] != static_cast<int64_t>(i))
-            needed.insert(unitOf[def]);
+          if (int64_t other = unitOf.find(def)->second;
+              other != static_cast<int64_t>(i))
+            needed.insert(other);
     // A reshape between two members reads and feeds its own kernel; the copy
     // inside the kernel makes it harmless there, so it waits, not the kernel.
     for (int64_t other : needed) {
@@ -219,6 +230,8 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
           formKernels(function.getBody().front());
   }
 
+  AttributeEdits untimed;
+
   void formKernels(Block &block) {
     eraseDeadOps(block);
     KernelGroups groups(block);
@@ -233,7 +246,7 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
         unit.front()->moveBefore(block.getTerminator());
         continue;
       }
-      KernelBuilder(unit, builder).build();
+      KernelBuilder(unit, builder, untimed).build();
     }
     // What is left of the groups has no users any more, nor have, after that,
     // the reshapes between its members.
@@ -258,7 +271,7 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
     }
     for (Operation *op : copies) {
       OpBuilder builder(op);
-      KernelBuilder(op, builder).build();
+      KernelBuilder(op, builder, untimed).build();
     }
   }
 };

@@ -1,5 +1,6 @@
 //===- Partition.cpp - dpc-partition --------------------------------------===//
 #include "passes/local/Partition.h"
+#include "passes/local/AttributeEdits.h"
 #include "passes/local/Passes.h"
 
 using namespace mlir;
@@ -17,19 +18,32 @@ class PhaseListener : public OpBuilder::Listener {
 public:
   Attribute phase, atUse, stage;
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    if (phase && !op->hasAttr(attr::kPhase))
-      op->setAttr(attr::kPhase, phase);
-    if (stage && !op->hasAttr(attr::kStage) && !isa<MaskOp>(op))
-      op->setAttr(attr::kStage, stage);
-    if (atUse)
-      op->setAttr(attr::kAtUse, atUse);
+    Attribute home = isa<MaskOp>(op) ? Attribute() : stage;
+    edits.apply(op, {phase, home, atUse}, [&](NamedAttrList &list) {
+      if (phase && !list.get(attr::kPhase))
+        list.set(attr::kPhase, phase);
+      if (home && !list.get(attr::kStage))
+        list.set(attr::kStage, home);
+      if (atUse)
+        list.set(attr::kAtUse, atUse);
+    });
   }
+
+private:
+  AttributeEdits edits;
 };
 
 } // namespace
 
 Partitioner::Partitioner(func::FuncOp sharded, MeshAttr mesh)
     : sharded(sharded), mesh(mesh), builder(sharded.getContext()) {}
+
+RankedTensorType Partitioner::localTypeOf(Type type) {
+  RankedTensorType &local = localTypes[type];
+  if (!local)
+    local = localType(cast<RankedTensorType>(type));
+  return local;
+}
 
 /// Attribute dictionaries of arguments (or results) with `dpc.global` added.
 static SmallVector<Attribute> withGlobals(Builder &builder, ArrayAttr old,
@@ -52,7 +66,7 @@ LogicalResult Partitioner::makeSignature() {
       if (!sharding || sharding.getMesh() != mesh)
         return sharded.emitError() << what << " " << i << " of type " << type
                                    << " has no sharding over " << mesh;
-      locals.push_back(localType(cast<RankedTensorType>(type)));
+      locals.push_back(localTypeOf(type));
     }
     return success();
   };
@@ -83,6 +97,9 @@ FailureOr<func::FuncOp> Partitioner::run() {
     return failure();
   PhaseListener listener;
   builder.setListener(&listener);
+  StringAttr phase = builder.getStringAttr(attr::kPhase);
+  StringAttr atUse = builder.getStringAttr(attr::kAtUse);
+  StringAttr stage = builder.getStringAttr(attr::kStage);
   for (Operation &op : sharded.getBody().front()) {
     if (auto ret = dyn_cast<func::ReturnOp>(op)) {
       SmallVector<Value> values;
@@ -92,9 +109,9 @@ FailureOr<func::FuncOp> Partitioner::run() {
       func::ReturnOp::create(builder, ret.getLoc(), values);
       break;
     }
-    listener.phase = op.getAttr(attr::kPhase);
-    listener.atUse = op.getAttr(attr::kAtUse);
-    listener.stage = op.getAttr(attr::kStage);
+    listener.phase = op.getDiscardableAttr(phase);
+    listener.atUse = op.getDiscardableAttr(atUse);
+    listener.stage = op.getDiscardableAttr(stage);
     if (failed(partition(&op))) {
       step.erase();
       return failure();

@@ -80,9 +80,13 @@ private:
   mlir::LogicalResult partitionReshard(ReshardOp op);
   mlir::LogicalResult partitionConstant(ConstantOp op);
   mlir::LogicalResult partitionGlobalNorm(GlobalNormOp op);
+  /// `localType`, asked once for a type: values are many, types few.
+  mlir::RankedTensorType localTypeOf(mlir::Type type);
   void setGlobalType(mlir::Operation *op, mlir::Operation *local);
   void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
 
+  /// Whether a rank's shard of a value of this type may hold padding.
+  bool hasPadding(mlir::Type type);
   /// Maps the operands that hold padding which `op` would read to masks.
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
   /// `value` with its padding overwritten; one mask per value and fill.
@@ -97,6 +101,12 @@ private:
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
   ReshardPlans plans;
+  /// The steps between values of two types, see `plans`.
+  llvm::DenseMap<std::pair<mlir::Type, mlir::Type>,
+                 const std::vector<ReshardStep> *>
+      steps;
+  llvm::DenseMap<mlir::Type, mlir::RankedTensorType> localTypes;
+  llvm::DenseMap<mlir::Type, bool> padded;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> masks;
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
@@ -118,6 +128,26 @@ std::optional<int> phaseRank(llvm::StringRef phase);
 /// which is forward without a phase.
 int64_t runOrder(llvm::StringRef phase, int64_t chunk);
 int64_t runOrder(mlir::Operation *op);
+
+/// The second form for many ops of one context, which have few phases.
+class RunOrders {
+public:
+  explicit RunOrders(mlir::MLIRContext *context)
+      : phaseName(mlir::StringAttr::get(context, attr::kPhase)),
+        chunkName(mlir::StringAttr::get(context, attr::kChunk)) {}
+  int64_t of(mlir::Operation *op) {
+    auto [it, isNew] = known.try_emplace(
+        {op->getDiscardableAttr(phaseName), op->getDiscardableAttr(chunkName)},
+        0);
+    if (isNew)
+      it->second = runOrder(op);
+    return it->second;
+  }
+
+private:
+  mlir::StringAttr phaseName, chunkName;
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, int64_t> known;
+};
 
 /// What runs together: the phase of an op and its chunk.
 inline std::pair<mlir::Attribute, mlir::Attribute>

@@ -89,10 +89,21 @@ Value Partitioner::mask(Value sharded, double fill) {
   return masked;
 }
 
+bool Partitioner::hasPadding(Type type) {
+  auto [it, isNew] = padded.try_emplace(type, false);
+  if (isNew)
+    it->second = ShardingSpec::get(cast<RankedTensorType>(type))->hasPadding();
+  return it->second;
+}
+
 void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
   // An embedding skips ids outside its shard, padding rows are never read.
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled || isa<EmbeddingOp, GlobalNormOp>(op))
+    return;
+  // Mostly none has any. Cutting factors apart cannot bring about padding.
+  if (llvm::none_of(op->getOperandTypes(),
+                    [&](Type type) { return hasPadding(type); }))
     return;
   ShardingRule rule = ruled.getShardingRule();
   llvm::SmallDenseSet<int64_t> reduced = reducedDims(rule);

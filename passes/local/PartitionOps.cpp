@@ -76,7 +76,7 @@ void Partitioner::makeBoxLocal(Operation *op, Operation *local) {
 
 LogicalResult Partitioner::partitionConstant(ConstantOp op) {
   auto type = cast<RankedTensorType>(op.getResult().getType());
-  RankedTensorType local = localType(type);
+  RankedTensorType local = localTypeOf(type);
   if (auto splat = dyn_cast<SplatElementsAttr>(op.getValue())) {
     Value value = ConstantOp::create(builder, op.getLoc(), local,
                                      splat.resizeSplat(local));
@@ -116,7 +116,7 @@ LogicalResult Partitioner::partition(Operation *op) {
   maskOperands(op, operands);
   Operation *local = builder.clone(*op, operands);
   for (auto [from, to] : llvm::zip(op->getResults(), local->getResults())) {
-    to.setType(localType(cast<RankedTensorType>(from.getType())));
+    to.setType(localTypeOf(from.getType()));
     mapping.map(from, to);
   }
   setGlobalType(op, local);

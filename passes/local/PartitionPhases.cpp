@@ -22,6 +22,7 @@
 // Ops are sorted by phase, else they keep their order.
 //
 //===----------------------------------------------------------------------===//
+#include "passes/local/AttributeEdits.h"
 #include "passes/local/Partition.h"
 
 using namespace mlir;
@@ -70,14 +71,25 @@ public:
 
 private:
   int phaseOf(Operation *op, const Facts &facts) const;
-  LogicalResult visit(Operation *op);
+  bool isSplitByTime(Type type);
+  FailureOr<int> visit(Operation *op);
 
   func::FuncOp step;
   bool hasMicroBatches;
   llvm::DenseMap<Value, Facts> known;
+  /// By type, whether micro-batches split a value that has it.
+  llvm::DenseMap<Type, bool> isSplit;
+  StringAttr phaseName, atUseName;
+  std::array<StringAttr, kUpdate + 1> phases;
+  AttributeEdits edits;
 };
 
 PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
+  MLIRContext *context = step.getContext();
+  phaseName = StringAttr::get(context, attr::kPhase);
+  atUseName = StringAttr::get(context, attr::kAtUse);
+  for (auto [attribute, name] : llvm::zip(phases, kPhases))
+    attribute = StringAttr::get(context, name);
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
   hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
@@ -95,7 +107,8 @@ PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
 
 int PhaseAssigner::phaseOf(Operation *op, const Facts &facts) const {
   std::optional<int> graph;
-  if (auto phase = op->getAttrOfType<StringAttr>(attr::kPhase))
+  if (auto phase =
+          dyn_cast_or_null<StringAttr>(op->getDiscardableAttr(phaseName)))
     graph = phaseRank(phase.getValue());
   int least = facts.phase;
   if (!hasMicroBatches) {
@@ -121,50 +134,59 @@ static bool slicesMicroBatches(Operation *op) {
          });
 }
 
-LogicalResult PhaseAssigner::visit(Operation *op) {
+/// Where a shard lies, and its padding, may depend on the micro-batch.
+bool PhaseAssigner::isSplitByTime(Type type) {
+  auto [it, isNew] = isSplit.try_emplace(type, false);
+  if (isNew) {
+    auto spec = ShardingSpec::get(cast<RankedTensorType>(type));
+    std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
+    it->second = mb && spec->splitsAxis(*mb);
+  }
+  return it->second;
+}
+
+/// Returns the phase.
+FailureOr<int> PhaseAssigner::visit(Operation *op) {
   Facts facts;
   for (Value operand : op->getOperands()) {
-    const Facts &from = known[operand];
+    const Facts &from = known.find(operand)->second;
     facts.phase = std::max(facts.phase, from.phase);
     facts.varies |= from.varies;
     facts.accumulated |= from.accumulated;
     facts.fromInput |= from.fromInput;
     facts.pinned |= from.pinned;
   }
-  facts.pinned |= op->hasAttr(attr::kAtUse);
+  facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
   if (slicesMicroBatches(op))
     facts.varies = true;
-  if (auto global = op->getAttrOfType<TypeAttr>("global")) {
-    // Where a shard lies, and its padding, may depend on the micro-batch.
-    auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
-    std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
-    facts.varies |= mb && spec->splitsAxis(*mb);
-  }
+  if (auto global = op->getAttrOfType<TypeAttr>("global"))
+    facts.varies |= isSplitByTime(global.getValue());
   if (isa<AccumulateOp>(op))
     facts.varies = true; // also a value that does not vary is added each time
   if (facts.varies && facts.accumulated)
     return op->emitError("reads a value of one micro-batch together with a "
                          "sum over all of them (not supported)");
   facts.phase = phaseOf(op, facts);
-  op->setAttr(attr::kPhase,
-              StringAttr::get(op->getContext(), kPhases[facts.phase]));
+  StringAttr phase = phases[facts.phase];
+  edits.apply(op, {phase},
+              [&](NamedAttrList &list) { list.set(phaseName, phase); });
   if (isa<AccumulateOp>(op)) {
     facts.varies = false;
     facts.accumulated = true;
   }
   for (Value result : op->getResults())
     known[result] = facts;
-  return success();
+  return facts.phase;
 }
 
 LogicalResult PhaseAssigner::run() {
   Block &body = step.getBody().front();
   SmallVector<SmallVector<Operation *>, 5> byPhase(kUpdate + 1);
   for (Operation &op : body.without_terminator()) {
-    if (failed(visit(&op)))
+    FailureOr<int> phase = visit(&op);
+    if (failed(phase))
       return failure();
-    StringRef phase = op.getAttrOfType<StringAttr>(attr::kPhase).getValue();
-    byPhase[*phaseRank(phase)].push_back(&op);
+    byPhase[*phase].push_back(&op);
   }
   for (ArrayRef<Operation *> ops : byPhase)
     for (Operation *op : ops)

@@ -236,21 +236,23 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
 }
 
 LogicalResult Partitioner::partitionReshard(ReshardOp op) {
-  auto from = ShardingSpec::get(cast<RankedTensorType>(op.getX().getType()));
+  auto source = cast<RankedTensorType>(op.getX().getType());
   auto type = cast<RankedTensorType>(op.getResult().getType());
-  auto to = ShardingSpec::get(type);
-  int64_t elementBytes =
-      sizeInBytes(RankedTensorType::get({}, type.getElementType()));
-  std::string why;
-  const std::vector<ReshardStep> *steps =
-      plans.find(*from, *to, elementBytes, why);
-  if (!steps)
-    return op.emitError("cannot reshard ")
-           << op.getX().getType() << " to " << type << ": " << why;
-  Value local = emitSteps(*steps, mapping.lookup(op.getX()), op.getLoc(), op);
+  const std::vector<ReshardStep> *&planned = steps[{source, type}];
+  if (!planned) {
+    int64_t elementBytes =
+        sizeInBytes(RankedTensorType::get({}, type.getElementType()));
+    std::string why;
+    planned = plans.find(*ShardingSpec::get(source), *ShardingSpec::get(type),
+                         elementBytes, why);
+    if (!planned)
+      return op.emitError("cannot reshard ")
+             << source << " to " << type << ": " << why;
+  }
+  Value local = emitSteps(*planned, mapping.lookup(op.getX()), op.getLoc(), op);
   LocalEmitter emitter(builder, op.getLoc(), mesh);
   mapping.map(op.getResult(),
-              emitter.reshape(local, localType(type).getShape()));
+              emitter.reshape(local, localTypeOf(type).getShape()));
   return success();
 }
 

@@ -109,7 +109,7 @@ struct ReshardCost {
 class ReshardPlans {
 public:
   /// As planReshard, which is asked once; null for a failure, whose reason is
-  /// said the first time. Valid until the next call.
+  /// said the first time. Valid as long as this is.
   const std::vector<ReshardStep> *find(const ShardingSpec &from,
                                        const ShardingSpec &to,
                                        int64_t elementBytes, std::string &why);

@@ -15,7 +15,8 @@ namespace {
 /// Checks one function; the constraint numbers are those of Passes.td.
 class LocalVerifier {
 public:
-  explicit LocalVerifier(func::FuncOp func) : func(func) {}
+  explicit LocalVerifier(func::FuncOp func)
+      : func(func), orders(func.getContext()) {}
 
   LogicalResult run() {
     mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
@@ -44,6 +45,7 @@ private:
 
   func::FuncOp func;
   MeshAttr mesh;
+  RunOrders orders;
 };
 
 LogicalResult LocalVerifier::checkGlobals(bool arguments) {
@@ -123,6 +125,7 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
 LogicalResult LocalVerifier::checkReads(Operation *op) {
   StringRef phase = op->getAttrOfType<StringAttr>(attr::kPhase).getValue();
   bool inLoop = phase != "setup" && phase != "update";
+  int64_t order = orders.of(op);
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     if (!producer)
@@ -131,8 +134,9 @@ LogicalResult LocalVerifier::checkReads(Operation *op) {
     if (isa<AccumulateOp>(producer) && phase != "update")
       return op->emitError("(C4) reads an accumulated value before the update "
                            "phase");
-    auto from = producer->getAttrOfType<StringAttr>(attr::kPhase);
-    if (from && runOrder(producer) > runOrder(op))
+    if (orders.of(producer) <= order)
+      continue;
+    if (auto from = producer->getAttrOfType<StringAttr>(attr::kPhase))
       return op->emitError("(C4) phase '")
              << phase << "' reads a value of phase '" << from.getValue() << "'";
   }
@@ -149,10 +153,10 @@ LogicalResult LocalVerifier::checkPhases() {
       return op.emitError("(C3) 'dpc.phase' is ")
              << (phase ? "'" + phase.getValue().str() + "'" : "missing")
              << ", expected setup, forward, backward, weight or update";
-    if (runOrder(&op) < current)
+    if (orders.of(&op) < current)
       return op.emitError("(C3) phase '")
              << phase.getValue() << "' after a later one";
-    current = runOrder(&op);
+    current = orders.of(&op);
     if (failed(checkReads(&op)))
       return failure();
   }
