@@ -1,0 +1,133 @@
+//===- StageDemand.cpp - Which stage makes which value --------------------===//
+#include "ir/StageMarks.h"
+#include "passes/local/Partition.h"
+#include "passes/local/SplitStages.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// The stages of the marked ops that `value` is made from through unmarked ops,
+/// or of the one that makes it: the first and the last.
+static std::optional<std::pair<int64_t, int64_t>> stagesBehind(Value value) {
+  std::optional<std::pair<int64_t, int64_t>> found;
+  SmallVector<Value> stack = {value};
+  DenseSet<Operation *> seen;
+  while (!stack.empty()) {
+    Operation *op = stack.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto stage = stageOf(op))
+      found = found ? std::pair{std::min(found->first, *stage),
+                                std::max(found->second, *stage)}
+                    : std::pair{*stage, *stage};
+    else
+      llvm::append_range(stack, op->getOperands());
+  }
+  return found;
+}
+
+std::optional<int64_t> homeOf(Value value) {
+  auto stages = stagesBehind(value);
+  return stages ? std::optional<int64_t>(stages->first) : std::nullopt;
+}
+
+/// Where an instance of an op runs for a reader at `reader`.
+StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
+  if (info.home)
+    return {info.inLoop ? *info.home : kNoStage, *info.home % ranks};
+  if (!info.inLoop)
+    return {kNoStage, reader.rank};
+  if (reader.stage != kNoStage)
+    return reader;
+  // Stages run forward in rising order and backward in falling order.
+  auto stages = stagesBehind(info.op->getResult(0));
+  if (!stages)
+    return {reader.rank, reader.rank};
+  bool isForward = info.phaseName.getValue() == "forward";
+  int64_t last = isForward ? stages->second : stages->first;
+  return {last, last % ranks};
+}
+
+void StageDemand::want(Value value, Place reader) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    isHeldMore |= holders[argument.getArgNumber()].insert(reader.rank).second;
+    return;
+  }
+  Info &info = infos[indices.find(value.getDefiningOp())->second];
+  wantOp(info, placeFor(info, reader));
+}
+
+/// Whether all stages take part in `op`.
+static bool isOverStages(Operation *op) {
+  auto reduce = dyn_cast<AllReduceOp>(op);
+  return reduce && llvm::any_of(reduce.getAxes(), [](Attribute axis) {
+           return cast<StringAttr>(axis).getValue() == kPipelineAxis;
+         });
+}
+
+void StageDemand::wantOp(Info &info, Place place) {
+  auto at = llvm::lower_bound(info.places, place);
+  if (at != info.places.end() && *at == place)
+    return;
+  info.places.insert(at, place);
+  if (isOverStages(info.op))
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      wantOp(info, placeFor(info, {kNoStage, rank}));
+  if (auto own = dyn_cast<StageValueOp>(info.op)) {
+    want(own.getValues()[place.rank], place);
+    return;
+  }
+  for (Value operand : info.op->getOperands())
+    want(operand, place);
+}
+
+/// Demands what the function returns where it has to be; true if that made an
+/// argument known to a further rank stage.
+bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
+  isHeldMore = false;
+  Operation *end = step.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies);
+    if (tied) {
+      std::set<int64_t> &owners = holders[tied.getInt()];
+      if (owners.empty() && alsoUnread)
+        isHeldMore |= owners.insert(0).second;
+      results[i] = owners;
+    } else {
+      // What all stages know (a norm) is told by the last, as the loss is.
+      Operation *op = value.getDefiningOp();
+      auto stage = op ? of(op).home : std::nullopt;
+      results[i] = {stage ? *stage % ranks : ranks - 1};
+    }
+    for (int64_t rank : results[i])
+      want(value, {kNoStage, rank});
+  }
+  return isHeldMore;
+}
+
+StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
+    : ranks(ranks), holders(step.getNumArguments()),
+      results(step.getNumResults()) {
+  auto forward = StringAttr::get(step.getContext(), "forward");
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    indices[&op] = infos.size();
+    Info &info = infos.emplace_back();
+    info.op = &op;
+    info.home = stageOf(&op);
+    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    info.phaseName = phase ? phase : forward;
+    info.phase = *phaseRank(info.phaseName.getValue());
+    info.inLoop =
+        info.phase != *phaseRank("setup") && info.phase != *phaseRank("update");
+  }
+  for (Info &info : infos)
+    if (info.home)
+      wantOp(info, placeFor(info, {}));
+  // Updating a parameter takes its states, whose next values are results too.
+  for (bool alsoUnread : {false, true})
+    while (wantResults(step, alsoUnread)) {
+    }
+}
+
+} // namespace dpc
