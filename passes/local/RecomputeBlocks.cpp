@@ -77,11 +77,12 @@ std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
   std::vector<State> states(positions.size());
   states[0].crossing = 0;
   size_t numValues = run.values.size();
-  for (size_t j = 1; j < positions.size(); ++j) {
-    size_t end = positions[j], v = numValues;
+  for (size_t j = 1, next = 0; j < positions.size(); ++j) {
+    size_t end = positions[j];
     int64_t inside = 0, crossing = 0;
-    while (v > 0 && run.values[v - 1].at >= end)
-      --v;
+    while (next < numValues && run.values[next].at < end)
+      ++next;
+    size_t v = next; // values are sorted by where they are made
     for (size_t i = j; i-- > 0 && inside <= limit;) {
       for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
         const Made &made = run.values[v - 1];

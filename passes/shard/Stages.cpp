@@ -56,11 +56,23 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
   best[0] = 0;
   std::vector<std::vector<int64_t>> from(stages,
                                          std::vector<int64_t>(last + 1, -1));
+  // least[b]: of best[b] and all behind it, so that it rises.
+  std::vector<double> least(last + 1);
   for (int64_t s = 0; s < stages; ++s) {
     std::vector<double> next(last + 1, kInfinity);
-    // A stage only grows as it begins earlier; among equals the earliest cut.
-    for (int64_t to = s + 1; to <= last; ++to)
-      for (int64_t b = to - 1; b >= s; --b) {
+    double lowest = kInfinity;
+    for (int64_t b = last; b >= 0; --b)
+      least[b] = lowest = std::min(lowest, best[b]);
+    for (int64_t to = s + 1; to <= last; ++to) {
+      // With the boundary before, if not with a better one: those from the
+      // first that cannot be as good on need not be looked at.
+      double bound = kInfinity;
+      if (int64_t b = from[s][to - 1]; b >= 0)
+        bound = std::max(best[b], stageSeconds(b, to));
+      int64_t end = std::upper_bound(least.begin(), least.begin() + to, bound) -
+                    least.begin();
+      // A stage only grows as it begins earlier; among equals the earliest cut.
+      for (int64_t b = end - 1; b >= s; --b) {
         if (before[starts[to]] - before[starts[b]] > next[to])
           break;
         double slowest = std::max(best[b], stageSeconds(b, to));
@@ -69,6 +81,7 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
           from[s][to] = b;
         }
       }
+    }
     best = std::move(next);
   }
   std::vector<int64_t> result;
