@@ -153,6 +153,8 @@ void BlockSearch::run(int64_t most, bool all) {
       return;
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
+    if (onMeasured)
+      onMeasured();
   }
 }
 

@@ -29,6 +29,8 @@ public:
   /// Measures up to `most` blocks; of plain layouts only where not `all`.
   void run(int64_t most, bool all);
   int64_t measured() const { return count; }
+  /// Called after every measurement.
+  std::function<void()> onMeasured;
 
 private:
   struct Block {

@@ -134,6 +134,7 @@ private:
   /// Sums over all searches.
   double seconds = 0;
   int64_t considered = 0, pruned = 0, skipped = 0;
+  ParetoFront pareto; ///< Of all searches.
 };
 
 } // namespace
@@ -168,7 +169,18 @@ SearchResult PartSearch::searchOne(const Cluster &part) {
     options.maxEvaluations = std::max(kLeast, options.maxEvaluations / kShare);
     keepInside(options.request, best->search.candidates.front().strategy);
   }
+  if (auto tell = options.progress)
+    options.progress = [this, tell](SearchProgress progress) {
+      progress.considered += considered;
+      progress.done += considered;
+      if (best && best->search.hasWinner())
+        progress.best = std::min(
+            progress.best, valueOf(best->search.candidates[0], objective));
+      tell(progress);
+    };
   SearchResult result = searchStrategies(part, *evaluator, options);
+  for (const ParetoPoint &point : result.pareto.points())
+    pareto.add(point);
   seconds += result.seconds;
   considered += result.considered;
   pruned += result.pruned;
@@ -228,6 +240,7 @@ PartResult PartSearch::take() {
   best->search.considered = considered;
   best->search.pruned = pruned;
   best->search.skipped = skipped;
+  best->search.pareto = std::move(pareto);
   return std::move(*best);
 }
 

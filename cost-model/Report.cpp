@@ -231,6 +231,13 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   for (const Baseline &baseline : result.baselines)
     report["baselines"].push_back(
         baselineToJson(cluster, result.totals, baseline));
+  report["pareto"] = ordered_json::array();
+  for (const ParetoPoint &point : result.pareto.points())
+    report["pareto"].push_back(
+        {{"strategy", strategyToJson(point.strategy)},
+         {"method", point.method},
+         {"step_seconds", point.stepSeconds},
+         {"memory_bytes", std::llround(point.memoryBytes)}});
   report["search"] = {{"seconds", result.seconds},
                       {"considered", result.considered},
                       {"pruned", result.pruned},

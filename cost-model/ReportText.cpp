@@ -239,6 +239,28 @@ std::string verificationText(const Verification &verification) {
          " compute what one device computes: " + errors;
 }
 
+/// Some of what less memory costs in time, both ends included; nothing where
+/// the fastest strategy takes least as well.
+static std::string paretoText(const SearchResult &result, size_t width) {
+  const std::vector<ParetoPoint> &points = result.pareto.points();
+  if (points.size() < 2)
+    return "";
+  constexpr size_t kLines = 5, kNumber = 8;
+  size_t lines = std::min(points.size(), kLines);
+  std::string text = "  time against memory (Pareto front, " +
+                     std::to_string(points.size()) + " strategies";
+  text += points.size() > lines ? ", some of them):\n" : "):\n";
+  for (size_t i = 0; i < lines; ++i) {
+    const ParetoPoint &point = points[i * (points.size() - 1) / (lines - 1)];
+    text += cut("    " + pad(formatSeconds(point.stepSeconds), kNumber, true) +
+                    "  " + pad(formatBytes(point.memoryBytes), kNumber, true) +
+                    "  " + stringifyStrategy(point.strategy),
+                width) +
+            "\n";
+  }
+  return text;
+}
+
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width) {
   const NodeGroup &group = cluster.groups.front();
@@ -250,7 +272,8 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
           pipelineLine(result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
-  text += "\n  " + std::to_string(result.considered) + " considered, " +
+  text += "\n" + paretoText(result, static_cast<size_t>(std::max(width, 40)));
+  text += "  " + std::to_string(result.considered) + " considered, " +
           std::to_string(result.pruned) + " pruned, " +
           (result.skipped ? std::to_string(result.skipped) + " skipped, "
                           : std::string()) +

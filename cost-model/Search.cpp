@@ -208,6 +208,7 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
       result.candidates.push_back(std::move(candidate));
     }
     worst = worstKept();
+    tell(pending);
   }
   addSkipped(pending, evaluations);
 }
@@ -288,6 +289,7 @@ void StrategySearch::searchAll(std::vector<Pending> pending) {
     addPlain(pending);
   BlockSearch search(evaluator, pending, corrections, options.objective,
                      result.memoryLimitBytes, options.top);
+  search.onMeasured = [&] { tell(pending); };
   constexpr int64_t kPlain = 4;
   search.run(asked > 1 ? options.maxEvaluations : kPlain, asked > 1);
   keepComposed(pending);
@@ -313,6 +315,7 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
     Candidate candidate;
     candidate.strategy = entry.strategy;
     take(candidate, *entry.composed);
+    addPoint(candidate);
     if (entry.isPlain && (!megatron || isBetter(candidate, *megatron)))
       megatron = candidate;
     if (entry.isAllowed)
@@ -351,6 +354,50 @@ void StrategySearch::settle() {
   }
 }
 
+/// Baselines are not always what the request allows.
+void StrategySearch::addPoint(const Candidate &candidate) {
+  if (!candidate.fits || candidate.method == "formula" ||
+      !options.request.allows(candidate.strategy))
+    return;
+  const Evaluation &evaluation = candidate.evaluation;
+  ParetoPoint point{candidate.strategy, evaluation.stepSeconds,
+                    evaluation.memory.total(),
+                    evaluation.isComposed ? "pieces" : candidate.method};
+  if (evaluation.isComposed)
+    result.pareto.add(point);
+  else
+    result.pareto.replace(point);
+}
+
+/// Evaluations are known late, some by the baselines only.
+void StrategySearch::finishFront() {
+  for (const Candidate &candidate : result.candidates)
+    addPoint(candidate);
+  for (const Baseline &baseline : result.baselines)
+    addPoint(baseline.candidate);
+}
+
+void StrategySearch::tell(const std::vector<Pending> &pending) const {
+  if (!options.progress)
+    return;
+  SearchProgress progress;
+  progress.considered = result.considered;
+  auto look = [&](const Evaluation &evaluation) {
+    if (evaluation.rejected.empty() && fits(evaluation))
+      progress.best = std::min(progress.best, value(evaluation.stepSeconds,
+                                                    evaluation.memory.total()));
+  };
+  for (const Pending &entry : pending) {
+    progress.done += entry.isDone;
+    if (entry.composed && entry.isAllowed)
+      look(*entry.composed);
+  }
+  for (const Candidate &candidate : result.candidates)
+    if (candidate.method != "formula")
+      look(candidate.evaluation);
+  options.progress(progress);
+}
+
 SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
@@ -370,6 +417,7 @@ SearchResult StrategySearch::run() {
           baseline.candidate.method != "formula")
         baseline.candidate = candidate;
   confirmWinner();
+  finishFront();
   explainAll();
   result.bindingConstraint = bindingConstraint();
   result.seconds =

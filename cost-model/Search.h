@@ -20,7 +20,11 @@
 
 #include "cost-model/Cluster.h"
 #include "cost-model/Memory.h"
+#include "cost-model/ParetoFront.h"
 #include "cost-model/Strategy.h"
+
+#include <functional>
+#include <limits>
 
 namespace dpc::cost {
 
@@ -144,6 +148,14 @@ struct Baseline {
   Candidate candidate;
 };
 
+/// What a search has done so far.
+struct SearchProgress {
+  int64_t considered = 0;
+  int64_t done = 0; ///< Evaluated, or made of measured pieces, or excluded.
+  /// Value of the best that fits, in seconds or bytes as the objective has it.
+  double best = std::numeric_limits<double>::infinity();
+};
+
 struct SearchOptions {
   StrategyRequest request;
   StrategySpace space;
@@ -158,6 +170,8 @@ struct SearchOptions {
   /// The winner is evaluated whole even if folding is exact enough: a plan
   /// follows.
   bool confirmsWinner = false;
+  /// Called between evaluations, on the thread that searches.
+  std::function<void(const SearchProgress &)> progress;
 };
 
 struct SearchResult {
@@ -176,6 +190,8 @@ struct SearchResult {
   int64_t considered = 0;
   int64_t pruned = 0;  ///< Proven worse by their bounds.
   int64_t skipped = 0; ///< Past maxEvaluations.
+  /// Of all that fit and were evaluated, top or not.
+  ParetoFront pareto;
   /// Why some devices stay idle; empty where all are used (IdleDevices.h).
   std::string idle;
 

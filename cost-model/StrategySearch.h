@@ -65,6 +65,9 @@ private:
   void addDataParallel();
   void addMegatron();
   void keepBaselines();
+  void addPoint(const Candidate &candidate);
+  void finishFront();
+  void tell(const std::vector<Pending> &pending) const;
   bool mayFit(const Candidate &candidate);
   void explainBaseline(Candidate &candidate) const;
   Candidate bestFormula(const std::vector<Strategy> &strategies) const;

@@ -1,9 +1,11 @@
 //===- PlanSearch.cpp - The search as the command line asks for it --------===//
 #include "tools/dpc-opt/PlanSearch.h"
 
+#include "cost-model/Report.h"
 #include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-opt/ProgressLine.h"
 #include "tools/dpc-opt/Remarks.h"
 
 using namespace mlir;
@@ -55,6 +57,33 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   return search;
 }
 
+/// "searching: 120 of 8414 candidates, best 21.6 s a step, 3 s"
+static std::string progressText(const cost::SearchProgress &progress,
+                                cost::Objective objective, double seconds) {
+  std::string text = "searching: " + std::to_string(progress.done) + " of " +
+                     std::to_string(progress.considered) + " candidates, ";
+  if (!std::isfinite(progress.best))
+    text += "nothing fits yet";
+  else if (objective == cost::Objective::Memory)
+    text += "best " + cost::formatBytes(progress.best);
+  else
+    text += "best " + cost::formatSeconds(progress.best) + " a step";
+  return text + ", " + std::to_string(std::llround(seconds)) + " s";
+}
+
+/// Shows on `line` how far a search is.
+static std::function<void(const cost::SearchProgress &)>
+progressOn(ProgressLine &line, cost::Objective objective) {
+  if (!line.isShown())
+    return nullptr;
+  auto begin = std::chrono::steady_clock::now();
+  return [&line, objective, begin](const cost::SearchProgress &progress) {
+    std::chrono::duration<double> passed =
+        std::chrono::steady_clock::now() - begin;
+    line.show(progressText(progress, objective, passed.count()));
+  };
+}
+
 cost::Result<cost::PartResult>
 PlanSearch::run(std::vector<std::string> &remarks) const {
   auto asked = request();
@@ -64,12 +93,16 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
       asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
   if (!why.empty())
     remarks.push_back("micro-batches were not searched: " + why);
+  ProgressLine line;
+  auto progress =
+      progressOn(line, *cost::symbolizeObjective(options.objective));
   cost::PartProblem problem;
   problem.evaluator = [&](const cost::Cluster &part) {
     return evaluatorFor(part);
   };
   problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
     cost::SearchOptions search = optionsFor(evaluator, part, *asked);
+    search.progress = progress;
     if (!why.empty()) // whole shares
       search.request.microBatch = search.space.globalBatch;
     return search;

@@ -334,6 +334,74 @@ TEST(Search, SpaceHoldsWhatIsAvailable) {
   EXPECT_EQ(space.zeros, std::vector<int64_t>{0});
 }
 
+TEST(ParetoFront, KeepsWhatNothingBeats) {
+  ParetoFront front;
+  auto add = [&](int64_t dp, double seconds, double bytes) {
+    ParetoPoint point;
+    point.strategy.dp = dp;
+    point.stepSeconds = seconds;
+    point.memoryBytes = bytes;
+    front.add(point);
+  };
+  auto names = [&] {
+    std::vector<int64_t> names;
+    for (const ParetoPoint &point : front.points())
+      names.push_back(point.strategy.dp);
+    return names;
+  };
+  using Names = std::vector<int64_t>;
+  add(1, 5, 50);
+  add(2, 3, 70);
+  add(3, 8, 20);
+  EXPECT_EQ(names(), (Names{2, 1, 3}));
+  add(4, 5, 50); // as good as the first
+  add(5, 6, 50); // slower for nothing
+  EXPECT_EQ(names(), (Names{2, 1, 3}));
+  add(6, 4, 20); // beats two
+  EXPECT_EQ(names(), (Names{2, 6}));
+  add(7, 4, 10); // as fast with less
+  EXPECT_EQ(names(), (Names{2, 7}));
+  add(8, 2, 5);
+  EXPECT_EQ(names(), (Names{8}));
+  // What is known better counts.
+  ParetoPoint again;
+  again.strategy.dp = 8;
+  again.stepSeconds = 9;
+  again.memoryBytes = 9;
+  front.replace(again);
+  EXPECT_EQ(front.points().size(), 1U);
+  EXPECT_EQ(front.points()[0].stepSeconds, 9);
+}
+
+TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
+  for (Objective objective : {Objective::Throughput, Objective::Memory}) {
+    ToyEvaluator evaluator;
+    SearchOptions options = optionsFor(4);
+    evaluator.tightness = 0; // Everything is evaluated.
+    options.objective = objective;
+    int64_t told = 0;
+    double best = 0;
+    options.progress = [&](const SearchProgress &progress) {
+      ++told;
+      EXPECT_LE(progress.done, progress.considered);
+      best = progress.best;
+    };
+    SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+    const std::vector<ParetoPoint> &points = result.pareto.points();
+    ASSERT_GT(points.size(), 1U);
+    for (size_t i = 1; i < points.size(); ++i) {
+      EXPECT_GT(points[i].stepSeconds, points[i - 1].stepSeconds);
+      EXPECT_LT(points[i].memoryBytes, points[i - 1].memoryBytes);
+    }
+    const Evaluation &winner = result.candidates[0].evaluation;
+    bool isTime = objective == Objective::Throughput;
+    EXPECT_EQ(isTime ? points.front().stepSeconds : points.back().memoryBytes,
+              isTime ? winner.stepSeconds : winner.memory.total());
+    EXPECT_GT(told, 0);
+    EXPECT_EQ(best, isTime ? winner.stepSeconds : winner.memory.total());
+  }
+}
+
 TEST(Search, PipelinesAreConsidered) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);

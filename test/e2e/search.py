@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""What the search tells beside the winner: the Pareto front, devices left idle, progress on a terminal."""
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unittest
+
+import e2e
+
+
+def write_cluster(folder, devices, gigabytes_per_second):
+    """Devices of one node behind a link of a given speed."""
+    path = os.path.join(folder, f"{devices}.json")
+    with open(path, "w") as file:
+        json.dump({"version": 1, "name": "toys", "groups": [{"nodes": 1, "devices_per_node": devices, "device": "cpu-local"}],
+                   "levels": [{"name": "wire", "span": "node", "gigabytes_per_second": gigabytes_per_second,
+                               "latency_microseconds": 100, "kind": "switch", "in_network_reduction": False}],
+                   "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}, file)
+    return path
+
+
+class Search(unittest.TestCase):
+    def compile(self, folder, cluster, *words):
+        said = e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), f"--cluster={cluster}", "--global-batch=8", "--verify=off",
+                         "-o", f"{folder}/plan", *words])
+        return said, e2e.read_report(f"{folder}/plan")
+
+    def test_pareto_front(self):
+        with e2e.scratch() as folder:
+            said, report = self.compile(folder, "local:4", "--emit=report")
+            front = [(point["step_seconds"], point["memory_bytes"]) for point in report["pareto"]]
+            self.assertGreater(len(front), 1)
+            self.assertEqual(front, sorted(front))
+            self.assertEqual([bytes for _, bytes in front], sorted((bytes for _, bytes in front), reverse=True))
+            self.assertEqual(front[0][0], report["chosen"]["predicted"]["step_seconds"])
+            self.assertIn(f"Pareto front, {len(front)} strategies", said)
+            _, least = self.compile(folder, "local:4", "--emit=report", "--objective=memory")
+            self.assertEqual(least["chosen"]["predicted"]["memory_bytes"]["peak"], front[-1][1])
+
+    def test_slow_links_leave_devices_idle(self):
+        with e2e.scratch() as folder:
+            said, report = self.compile(folder, write_cluster(folder, 4, 0.001))
+            self.assertEqual(report["chosen"]["devices"], 1)
+            self.assertIn("uses 1 of 4 devices: the best plan on all 4 devices, ", said)
+            self.assertIn("slower", report["chosen"]["idle"])
+            # The plan is one for a rank.
+            e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
+
+    def test_as_many_as_are_asked_for(self):
+        with e2e.scratch() as folder:
+            _, report = self.compile(folder, "local:4", "--strategy=ranks=3,dp=3")
+            self.assertEqual((report["chosen"]["devices"], report["chosen"]["strategy"]["dp"]), (3, 3))
+            e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
+            refused = e2e.call([e2e.tool("dpc-opt"), e2e.model("mlp"), f"--cluster={e2e.write_two_machines(folder, 2)}",
+                                "--global-batch=8", "--strategy=ranks=3", "-o", f"{folder}/other"])
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("ranks=3 cannot be the same number on every node", refused.stderr)
+
+
+class Progress(unittest.TestCase):
+    def run_on(self, columns, term, stderr_is_terminal=True):
+        """What dpc-opt writes to a terminal of so many columns, and to its stdout."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with e2e.scratch() as folder:
+            words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--verify=off",
+                     "--emit=report", "-o", f"{folder}/plan"]
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs if stderr_is_terminal else subprocess.PIPE,
+                                     env=dict(e2e.environment(), TERM=term))
+            os.close(theirs)
+            shown = b""
+            while stderr_is_terminal:
+                try:
+                    piece = os.read(ours, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if not piece:
+                    break
+                shown += piece
+            out, err = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
+            os.close(ours)
+            self.assertEqual(child.returncode, 0)
+            return (shown if stderr_is_terminal else err).decode(), out.decode()
+
+    def test_one_line_in_place(self):
+        shown, out = self.run_on(60, "xterm")
+        self.assertNotIn("\n", shown)
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown[-80:])  # nothing stays
+        lines = [line.removesuffix("\x1b[K") for line in shown.split("\r") if line not in ("", "\x1b[K")]
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertLess(len(line), 60)
+            self.assertRegex(line, r"^searching: \d+ of \d+ candidates, ")
+        done = [int(re.match(r"searching: (\d+)", line).group(1)) for line in lines]
+        self.assertEqual(done, sorted(done))
+        self.assertNotIn("searching", out)
+        self.assertNotIn("\x1b", out)
+
+    def test_narrow(self):
+        shown, _ = self.run_on(20, "xterm")
+        for line in shown.replace("\x1b[K", "").split("\r"):
+            self.assertLess(len(line), 20)
+
+    def test_nothing_elsewhere(self):
+        self.assertEqual(self.run_on(60, "dumb")[0], "")
+        self.assertEqual(self.run_on(60, "xterm", stderr_is_terminal=False)[0], "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
