@@ -29,6 +29,18 @@ static std::vector<int64_t> goodCuts(ArrayRef<double> cutSeconds,
              : good;
 }
 
+/// The first ops of all stages but the first, where the last one ends at the
+/// last boundary and stage s that ends at b begins at from[s][b].
+static std::vector<int64_t>
+startsBehind(const std::vector<std::vector<int64_t>> &from,
+             const std::vector<int64_t> &starts) {
+  std::vector<int64_t> result;
+  for (int64_t s = from.size() - 1, b = starts.size() - 1; s > 0; --s)
+    result.push_back(starts[b = from[s][b]]);
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
 std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
                                         ArrayRef<double> cutSeconds,
                                         int64_t stages) {
@@ -84,12 +96,7 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
     }
     best = std::move(next);
   }
-  std::vector<int64_t> result;
-  for (int64_t s = stages - 1, b = last; s > 0; --s) {
-    b = from[s][b];
-    result.insert(result.begin(), starts[b]);
-  }
-  return result;
+  return startsBehind(from, starts);
 }
 
 //===----------------------------------------------------------------------===//
