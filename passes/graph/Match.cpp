@@ -147,9 +147,9 @@ static std::optional<double> constantElement(ConstantOp op,
   if (!dense)
     return std::nullopt;
   Type type = dense.getElementType();
-  if (dense.isSplat())
-    return toDouble(type, dense.getSplatValue<Attribute>());
-  int64_t i = linearIndex(dense.getType().getShape(), index);
+  // Element by element, without making attributes of them: masks are large.
+  int64_t i =
+      dense.isSplat() ? 0 : linearIndex(dense.getType().getShape(), index);
   if (isa<FloatType>(type))
     return dense.getValues<APFloat>()[i].convertToDouble();
   if (type.isInteger(1))
