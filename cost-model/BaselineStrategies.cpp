@@ -112,7 +112,9 @@ void StrategySearch::addDataParallel() {
   }
   std::vector<Candidate> found = byGraph(std::move(asked));
   for (size_t i = 0; i < found.size(); ++i) {
-    corrections.learn(promising(found[i].strategy), found[i].evaluation);
+    Pending entry = bounded(found[i].strategy);
+    estimate(entry);
+    corrections.learn(entry, found[i].evaluation);
     result.baselines[numbers[i]].candidate = std::move(found[i]);
   }
 }
@@ -125,7 +127,7 @@ void StrategySearch::addPlain(std::vector<Pending> &pending) {
   for (const Strategy &strategy :
        megatronStrategies(cluster, result.totals, options))
     if (!options.request.allows(strategy)) {
-      pending.push_back(promising(strategy));
+      pending.push_back(bounded(strategy));
       pending.back().isPlain = true;
       pending.back().isAllowed = false;
     }

@@ -5,28 +5,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <tuple>
+#include <unordered_map>
 
 namespace dpc::cost {
 
-void Corrections::learn(const Pending &entry, const Evaluation &truth) {
-  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
-  if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
-      entry.seconds <= 0 || entry.otherBytes <= 0)
-    return;
-  Correction &off = all[entry.family];
-  off.seconds += std::log(truth.stepSeconds / entry.seconds);
-  off.otherBytes += std::log(bytes / entry.otherBytes);
-  ++off.count;
-}
-
 BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
-                         Corrections &corrections, Objective objective,
-                         double memoryLimitBytes, int64_t top)
-    : evaluator(evaluator), pending(pending), corrections(corrections),
-      objective(objective), memoryLimitBytes(memoryLimitBytes), top(top) {
-  std::map<std::string, size_t> numbers;
+                         const std::function<void(Pending &)> &estimate,
+                         Objective objective, double memoryLimitBytes,
+                         int64_t top)
+    : evaluator(evaluator), pending(pending), objective(objective),
+      memoryLimitBytes(memoryLimitBytes), top(top) {
+  std::unordered_map<std::string, size_t> numbers;
   for (size_t i = 0; i < pending.size(); ++i) {
     if (pending[i].bounds.memoryBytes > memoryLimitBytes)
       continue;
@@ -34,67 +23,101 @@ BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
     if (key.empty())
       continue;
     auto [it, isNew] = numbers.try_emplace(std::move(key), blocks.size());
-    if (isNew)
+    if (isNew) {
       blocks.emplace_back();
+      blocks.back().features = featuresOf(pending[i].strategy);
+    }
     blocks[it->second].members.push_back(i);
+  }
+  for (Block &block : blocks) {
+    for (size_t i : block.members)
+      if (pending[i].strategy.vpp == 1)
+        block.samples.push_back(i);
+    if (block.samples.empty())
+      block.samples = block.members;
+    for (size_t i : block.samples)
+      estimate(pending[i]);
   }
 }
 
-BlockSearch::Promise BlockSearch::promiseOf(const Pending &entry) const {
-  const Correction &off = corrections[entry.family];
-  double bytes = entry.stateBytes + entry.otherBytes * off.bytesFactor();
-  double seconds =
-      std::max(entry.seconds * off.secondsFactor(), entry.bounds.stepSeconds);
-  return {false, bytes > memoryLimitBytes, value(seconds, bytes)};
+/// Distances: 1 for what changes a formula's error most.
+BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
+  auto octaves = [](int64_t degree) {
+    return std::log2(static_cast<double>(degree));
+  };
+  double recompute = strategy.recompute == "none"        ? 0
+                     : strategy.recompute == "selective" ? 1
+                                                         : 2;
+  return {octaves(strategy.tp),
+          octaves(strategy.cp),
+          octaves(strategy.ep),
+          octaves(std::max<int64_t>(strategy.microBatch, 1)) / 2,
+          recompute,
+          strategy.sp ? 0.7 : 0,
+          strategy.tpGrid.empty() ? 0.0 : 1.0,
+          strategy.cp > 1 && strategy.cpKind == "ring" ? 0.7 : 0,
+          strategy.zero == 3  ? 1
+          : strategy.zero > 0 ? 0.2
+                              : 0,
+          strategy.hybridShard > 1 ? 0.5 : 0,
+          strategy.pp == 1               ? 2
+          : strategy.schedule == "zb-h1" ? 1
+                                         : 0.0,
+          strategy.offload == "none" ? 0.0 : 1.0};
 }
 
 /// Nothing where the block is not for this turn.
 std::optional<BlockSearch::Promise>
 BlockSearch::promiseOf(const Block &block, Turn turn,
                        const Pending *near) const {
-  if (block.isMeasured)
+  if (block.isMeasured ||
+      (near && !areNeighbourBlocks(pending[block.members.front()].strategy,
+                                   near->strategy)))
     return std::nullopt;
-  if (near && !areNeighbourBlocks(pending[block.members.front()].strategy,
-                                  near->strategy))
-    return std::nullopt;
+  double secondsFactor = block.seconds.get(), bytesFactor = block.bytes.get();
   std::optional<Promise> least;
-  for (size_t i : block.members) {
-    if (turn == Turn::Plain && !pending[i].isPlain)
+  for (size_t i : block.samples) {
+    const Pending &entry = pending[i];
+    if (turn == Turn::Plain && !entry.isPlain)
       continue;
-    Promise promise = promiseOf(pending[i]);
+    double bytes = entry.stateBytes + entry.otherBytes * bytesFactor;
+    double seconds =
+        std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds);
+    Promise promise{bytes > memoryLimitBytes, value(seconds, bytes)};
     if (!least || promise < *least)
       least = promise;
   }
   return least;
 }
 
-std::vector<size_t> BlockSearch::choose(Turn turn, size_t count) const {
+std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
   std::vector<std::pair<Promise, size_t>> order;
   const Pending *near = turn == Turn::Near ? best() : nullptr;
   for (size_t b = 0; b < blocks.size(); ++b)
     if (auto promise = promiseOf(blocks[b], turn, near))
       order.emplace_back(*promise, b);
-  count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + count, order.end());
+  wanted = std::min(wanted, order.size());
+  std::partial_sort(order.begin(), order.begin() + wanted, order.end());
   std::vector<size_t> chosen;
-  chosen.reserve(count);
-  for (size_t i = 0; i < count; ++i)
+  chosen.reserve(wanted);
+  for (size_t i = 0; i < wanted; ++i)
     chosen.push_back(order[i].second);
   return chosen;
 }
 
-/// Of those that fit the best; else the nearest miss.
+/// Those that fit by value; what is too large by its bytes.
+BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
+  const Evaluation &known = *entry.composed;
+  double bytes = known.memory.total();
+  bool fits = bytes <= memoryLimitBytes;
+  return {!fits, fits ? value(known.stepSeconds, bytes) : bytes};
+}
+
 const Pending *BlockSearch::best() const {
   const Pending *found = nullptr;
-  auto rank = [&](const Pending &entry) {
-    const Evaluation &known = *entry.composed;
-    double bytes = known.memory.total();
-    bool fits = bytes <= memoryLimitBytes;
-    return std::pair(!fits, fits ? value(known.stepSeconds, bytes) : bytes);
-  };
   for (const Pending &entry : pending)
     if (entry.composed && entry.isAllowed && entry.composed->rejected.empty() &&
-        (!found || rank(entry) < rank(*found)))
+        (!found || rankOf(entry) < rankOf(*found)))
       found = &entry;
   return found;
 }
@@ -114,6 +137,50 @@ double BlockSearch::limit() const {
   return seconds[kept - 1];
 }
 
+/// All blocks learn what the formulas were off by for the best strategy of this
+/// one.
+void BlockSearch::learn(const Block &block) {
+  const Pending *found = nullptr;
+  for (size_t i : block.samples) {
+    const Pending &entry = pending[i];
+    if (entry.composed && entry.composed->rejected.empty() &&
+        (!found || rankOf(entry) < rankOf(*found)))
+      found = &entry;
+  }
+  if (!found)
+    return learnFromBounds(block);
+  const Evaluation &truth = *found->composed;
+  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
+  if (truth.stepSeconds > 0 && found->seconds > 0)
+    teach(block, &Block::seconds, std::log(truth.stepSeconds / found->seconds));
+  if (bytes > 0 && found->otherBytes > 0)
+    teach(block, &Block::bytes, std::log(bytes / found->otherBytes));
+}
+
+/// Where all strategies of the block are past the limit, it is slower than the
+/// formulas say by so much at least.
+void BlockSearch::learnFromBounds(const Block &block) {
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i : block.samples)
+    if (pending[i].isPruned && pending[i].seconds > 0)
+      least =
+          std::min(least, pending[i].bounds.stepSeconds / pending[i].seconds);
+  if (least > 0 && std::isfinite(least))
+    teach(block, &Block::seconds, std::log(least));
+}
+
+void BlockSearch::teach(const Block &block, Factor Block::*factor,
+                        double value) {
+  for (Block &other : blocks) {
+    double distance = 0;
+    for (size_t k = 0; k < other.features.size(); ++k)
+      distance += std::abs(other.features[k] - block.features[k]);
+    double weight = std::exp(-2 * distance);
+    (other.*factor).weight += weight;
+    (other.*factor).sum += weight * value;
+  }
+}
+
 void BlockSearch::measure(const std::vector<size_t> &chosen) {
   std::vector<std::vector<Strategy>> asked;
   for (size_t b : chosen) {
@@ -123,36 +190,48 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
       strategies.push_back(pending[i].strategy);
   }
   auto answers = evaluator.compose(asked, limit());
-  for (size_t k = 0; k < chosen.size(); ++k)
+  for (size_t k = 0; k < chosen.size(); ++k) {
+    const Block &block = blocks[chosen[k]];
     for (size_t m = 0; m < answers[k].size(); ++m) {
-      Pending &entry = pending[blocks[chosen[k]].members[m]];
+      Pending &entry = pending[block.members[m]];
       std::optional<Composition> &answer = answers[k][m];
       if (!answer)
         continue;
       entry.isDone = true;
       entry.isPruned = answer->isBound;
-      if (answer->isBound) {
+      if (answer->isBound)
         entry.bounds.stepSeconds = answer->evaluation.stepSeconds;
-        continue;
-      }
-      corrections.learn(entry, answer->evaluation);
-      entry.composed = std::move(answer->evaluation);
+      else
+        entry.composed = std::move(answer->evaluation);
     }
+    learn(block);
+  }
 }
 
 void BlockSearch::run(int64_t most, bool all) {
   size_t width = static_cast<size_t>(evaluator.batchSize());
-  const Turn turns[] = {Turn::Plain, Turn::Near, Turn::Near, Turn::Any};
-  for (int64_t round = 0; count < most; ++round) {
+  constexpr Turn kTurns[] = {Turn::Plain, Turn::Near, Turn::Near, Turn::Any};
+  constexpr int64_t kPatience = 5; // Rounds: of each turn, and one more.
+  constexpr double kBetter = 1e-3;
+  int64_t idle = 0;
+  Promise least{true, std::numeric_limits<double>::infinity()};
+  for (int64_t round = 0; count < most && idle < kPatience; ++round) {
     size_t wanted = std::min<size_t>(width, most - count);
     std::vector<size_t> chosen =
-        choose(all ? turns[round % 4] : Turn::Plain, wanted);
+        choose(all ? kTurns[round % 4] : Turn::Plain, wanted);
     if (chosen.empty() && all)
       chosen = choose(Turn::Any, wanted);
     if (chosen.empty())
       return;
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
+    const Pending *found = best();
+    ++idle;
+    if (found && (rankOf(*found).first < least.first ||
+                  rankOf(*found).second < (1 - kBetter) * least.second)) {
+      least = rankOf(*found);
+      idle = 0;
+    }
     if (onMeasured)
       onMeasured();
   }

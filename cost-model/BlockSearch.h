@@ -2,13 +2,15 @@
 //
 // Private to Search.cpp. Strategies are grouped into blocks that share what is
 // measured (Evaluator::blockOf). What a block promises is the least of what its
-// strategies do: by formula, corrected by what was measured of strategies of
-// their kind. Blocks are measured, several at a time,
+// strategies do by formula, times the factors that formulas were off by for
+// measured blocks, the more alike these are the more they count. Blocks are
+// measured, several at a time,
 //   * the neighbours of the best one so far,
 //   * the most promising one of all, and
 //   * the most promising one of the plain layouts that baselines are, in turn.
 // After that all strategies of a block are known, so that few measurements tell
-// about many strategies. Deterministic, whatever runs at once.
+// about many strategies. It ends when rounds of all kinds have found nothing
+// better. Deterministic, whatever runs at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_BLOCKSEARCH_H
@@ -16,15 +18,17 @@
 
 #include "cost-model/SearchParts.h"
 
+#include <array>
 #include <functional>
 
 namespace dpc::cost {
 
 class BlockSearch {
 public:
+  /// `estimate` fills in what the formulas say.
   BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
-              Corrections &corrections, Objective objective,
-              double memoryLimitBytes, int64_t top);
+              const std::function<void(Pending &)> &estimate,
+              Objective objective, double memoryLimitBytes, int64_t top);
 
   /// Measures up to `most` blocks; of plain layouts only where not `all`.
   void run(int64_t most, bool all);
@@ -33,20 +37,35 @@ public:
   std::function<void()> onMeasured;
 
 private:
+  /// Coordinates in which blocks are alike that are near.
+  using Features = std::array<double, 12>;
+  /// What formulas are off by: a mean of logs.
+  struct Factor {
+    double weight = 1e-9, sum = 0;
+    double get() const { return std::exp(sum / weight); }
+  };
   struct Block {
     std::vector<size_t> members;
+    /// Of these formulas are asked: chunks change little.
+    std::vector<size_t> samples;
+    Features features{};
+    Factor seconds, bytes;
     bool isMeasured = false;
   };
-  /// Does not fit for sure, does not seem to fit, value.
-  using Promise = std::tuple<bool, bool, double>;
+  /// Does not seem to fit, value.
+  using Promise = std::pair<bool, double>;
   enum class Turn { Near, Any, Plain };
 
-  Promise promiseOf(const Pending &entry) const;
+  static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,
                                    const Pending *near) const;
-  std::vector<size_t> choose(Turn turn, size_t count) const;
+  std::vector<size_t> choose(Turn turn, size_t wanted) const;
   void measure(const std::vector<size_t> &chosen);
+  void learn(const Block &block);
+  void learnFromBounds(const Block &block);
+  void teach(const Block &block, Factor Block::*factor, double value);
   const Pending *best() const;
+  Promise rankOf(const Pending &entry) const;
   double limit() const;
   double value(double seconds, double bytes) const {
     return objective == Objective::Memory ? bytes : seconds;
@@ -54,7 +73,6 @@ private:
 
   Evaluator &evaluator;
   std::vector<Pending> &pending;
-  Corrections &corrections;
   Objective objective;
   double memoryLimitBytes;
   int64_t top;

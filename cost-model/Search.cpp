@@ -16,22 +16,39 @@ namespace dpc::cost {
 
 Evaluator::~Evaluator() = default;
 
-Pending StrategySearch::promising(const Strategy &strategy) {
-  Evaluation estimate = byFormula(strategy).evaluation;
+Pending StrategySearch::bounded(const Strategy &strategy) {
   Pending entry;
   entry.strategy = strategy;
   entry.bounds = evaluator.bound(strategy);
+  entry.family = familyOf(strategy);
+  return entry;
+}
+
+void StrategySearch::estimate(Pending &entry) const {
+  if (entry.isEstimated)
+    return;
+  Evaluation estimate = byFormula(entry.strategy).evaluation;
   entry.seconds = estimate.stepSeconds;
   entry.stateBytes = stateBytesOf(estimate.memory);
   entry.otherBytes = estimate.memory.total() - entry.stateBytes;
-  entry.family = familyOf(strategy);
-  return entry;
+  entry.isEstimated = true;
+}
+
+void Corrections::learn(const Pending &entry, const Evaluation &truth) {
+  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
+  if (!truth.rejected.empty() || truth.stepSeconds <= 0 || bytes <= 0 ||
+      entry.seconds <= 0 || entry.otherBytes <= 0)
+    return;
+  Correction &off = all[entry.family];
+  off.seconds += std::log(truth.stepSeconds / entry.seconds);
+  off.otherBytes += std::log(bytes / entry.otherBytes);
+  ++off.count;
 }
 
 std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
   std::vector<Pending> pending;
   for (const Strategy &strategy : enumerateStrategies(request, options.space))
-    pending.push_back(promising(strategy));
+    pending.push_back(bounded(strategy));
   result.considered += static_cast<int64_t>(pending.size());
   return pending;
 }
@@ -169,6 +186,8 @@ bool StrategySearch::isKnown(const Strategy &strategy) {
 }
 
 void StrategySearch::evaluateAll(std::vector<Pending> pending) {
+  for (Pending &entry : pending)
+    estimate(entry);
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   double worst = worstKept();
@@ -226,6 +245,10 @@ void StrategySearch::addSkipped(std::vector<Pending> &pending,
   }
   size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
   size_t room = top - std::min(top, result.candidates.size());
+  if (room == 0)
+    return;
+  for (Pending &entry : pending)
+    estimate(entry);
   for (size_t i : mostPromising(pending, room, false)) {
     std::string why = whyPruned(pending[i], worst, false);
     Candidate candidate = byFormula(pending[i].strategy);
@@ -287,8 +310,9 @@ void StrategySearch::searchAll(std::vector<Pending> pending) {
   int64_t asked = static_cast<int64_t>(pending.size());
   if (options.baselines)
     addPlain(pending);
-  BlockSearch search(evaluator, pending, corrections, options.objective,
-                     result.memoryLimitBytes, options.top);
+  BlockSearch search(
+      evaluator, pending, [this](Pending &entry) { estimate(entry); },
+      options.objective, result.memoryLimitBytes, options.top);
   search.onMeasured = [&] { tell(pending); };
   constexpr int64_t kPlain = 4;
   search.run(asked > 1 ? options.maxEvaluations : kPlain, asked > 1);
@@ -340,8 +364,9 @@ void StrategySearch::settle() {
       return;
     std::vector<size_t> next;
     std::vector<Strategy> strategies;
-    size_t count = static_cast<size_t>(evaluator.batchSize());
-    for (size_t i = 0; i < result.candidates.size() && next.size() < count; ++i)
+    constexpr size_t kAtOnce = 2;
+    for (size_t i = 0; i < result.candidates.size() && next.size() < kAtOnce;
+         ++i)
       if (result.candidates[i].evaluation.isComposed) {
         next.push_back(i);
         strategies.push_back(result.candidates[i].strategy);

@@ -23,8 +23,9 @@ struct Pending {
   double otherBytes = 0;
   size_t family = 0; ///< Of strategies whose formulas are off in the same way.
   bool isDone = false, isPruned = false;
-  bool isAllowed = true; ///< By the request; else a baseline's only.
-  bool isPlain = false;  ///< A layout that a baseline is chosen from.
+  bool isAllowed = true;    ///< By the request; else a baseline's only.
+  bool isPlain = false;     ///< A layout that a baseline is chosen from.
+  bool isEstimated = false; ///< The formulas have been asked.
   /// Made of measured pieces.
   std::optional<Evaluation> composed;
 };

@@ -30,7 +30,8 @@ public:
   SearchResult run();
 
 private:
-  Pending promising(const Strategy &strategy);
+  Pending bounded(const Strategy &strategy);
+  void estimate(Pending &entry) const;
   std::vector<Pending> boundAll(const StrategyRequest &request);
   bool fits(const Evaluation &evaluation) const;
   void offload();

@@ -19,40 +19,65 @@ enum PieceNumber { kBefore, kOne, kTwo, kAfter, kPieces };
 //===----------------------------------------------------------------------===//
 
 /// Samples of a micro-batch on one rank.
-static int64_t samplesOf(const ShardDegrees &degrees, int64_t globalBatch) {
-  return ceilDiv(ceilDiv(globalBatch, degrees.dp), degrees.microBatches);
+static int64_t samplesOf(int64_t dp, int64_t microBatches,
+                         int64_t globalBatch) {
+  return ceilDiv(ceilDiv(globalBatch, dp), microBatches);
 }
 
-/// The fewest data-parallel ranks that have all axes of `degrees`.
-static int64_t fewDataRanks(const ShardDegrees &degrees) {
-  return 2 *
-         (isHybrid(degrees) ? degrees.hybridShard : expertDataRanks(degrees));
+namespace {
+
+/// How many data-parallel ranks pieces are measured with.
+struct DataRanks {
+  /// The fewest that have all axes.
+  int64_t few;
+  /// Their number shows in the loop: ZeRO-3 gathers there, one micro-batch is
+  /// reduced there; and it decides where experts on tensor ranks lie.
+  bool matters;
+};
+
+} // namespace
+
+static DataRanks dataRanksOf(const ShardDegrees &degrees, int64_t globalBatch) {
+  int64_t samples = samplesOf(degrees.dp, degrees.microBatches, globalBatch);
+  int64_t few = 2 * (isHybrid(degrees) ? degrees.hybridShard : degrees.ep);
+  return {few, degrees.zero >= 2 || degrees.microBatches == 1 ||
+                   isExpertTensor(degrees) ||
+                   ceilDiv(globalBatch, few * samples) < 2};
 }
 
-/// Whether the number of data-parallel ranks shows in the loop: ZeRO-3 gathers
-/// there, and one micro-batch is reduced there.
-static bool dependsOnData(const ShardDegrees &degrees, int64_t globalBatch) {
-  return degrees.zero >= 2 || degrees.microBatches == 1 ||
-         ceilDiv(globalBatch,
-                 fewDataRanks(degrees) * samplesOf(degrees, globalBatch)) < 2;
-}
-
-std::string dpc::blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch) {
-  std::string text;
-  auto add = [&](int64_t value) { text += std::to_string(value) + ","; };
-  int64_t samples = samplesOf(degrees, globalBatch);
-  bool splitsWeight =
-      degrees.pp > 1 && degrees.schedule == cost::ScheduleKind::ZbH1;
-  for (int64_t value :
-       {degrees.tp, degrees.cp, degrees.ep, int64_t(degrees.cpKind),
-        int64_t(degrees.sp), degrees.zero, int64_t(isHybrid(degrees)), samples,
-        int64_t(splitsWeight),
-        dependsOnData(degrees, globalBatch) ? degrees.dp : 0,
-        int64_t(degrees.microBatches > 1)})
-    add(value);
-  for (int64_t side : degrees.tpGrid)
-    add(side);
-  return text + degrees.recompute + degrees.offload + degrees.offloadTo;
+std::string dpc::blockKeyOf(const cost::Strategy &strategy,
+                            int64_t globalBatch) {
+  int64_t microBatches = strategy.microBatches(globalBatch);
+  int64_t samples = samplesOf(strategy.dp, microBatches, globalBatch);
+  bool splitsWeight = strategy.pp > 1 && strategy.schedule == "zb-h1";
+  ShardDegrees degrees;
+  degrees.dp = strategy.dp;
+  degrees.tp = strategy.tp;
+  degrees.ep = strategy.ep;
+  degrees.zero = strategy.zero;
+  degrees.hybridShard = strategy.hybridShard;
+  degrees.microBatches = microBatches;
+  std::vector<int64_t> numbers = {
+      strategy.tp,
+      strategy.cp,
+      strategy.ep,
+      strategy.zero,
+      isHybrid(degrees) ? strategy.hybridShard : 0,
+      samples,
+      dataRanksOf(degrees, globalBatch).matters ? strategy.dp : 0};
+  numbers.insert(numbers.end(), strategy.tpGrid.begin(), strategy.tpGrid.end());
+  std::string text(reinterpret_cast<const char *>(numbers.data()),
+                   numbers.size() * sizeof(int64_t));
+  text += strategy.sp ? 's' : '-';
+  text += splitsWeight ? 'w' : '-';
+  text += microBatches > 1 ? 'm' : '-';
+  // One data-parallel rank reduces nothing.
+  text += strategy.dp > 1 ? 'd' : '-';
+  text += strategy.cp > 1 ? strategy.cpKind[0] : '-';
+  text += strategy.recompute[0];
+  text += strategy.offload[0];
+  text += strategy.offloadTo[0];
+  return text;
 }
 
 /// What is measured for all degrees with the key of `like`.
@@ -63,9 +88,10 @@ static ShardDegrees degreesToMeasure(const ShardDegrees &like,
     degrees.schedule = cost::ScheduleKind::OneFOneB;
   degrees.pp = kPieces;
   degrees.vpp = 1;
-  if (!dependsOnData(like, globalBatch)) {
-    int64_t samples = samplesOf(like, globalBatch);
-    degrees.dp = fewDataRanks(like);
+  int64_t samples = samplesOf(like.dp, like.microBatches, globalBatch);
+  DataRanks ranks = dataRanksOf(like, globalBatch);
+  if (!ranks.matters) {
+    degrees.dp = ranks.few;
     degrees.microBatches = ceilDiv(globalBatch, degrees.dp * samples);
   }
   // Blocks weigh a layer against all that are kept: micro-batches alive times
@@ -148,6 +174,14 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   const LayerRun &run = homes.run;
   int64_t place = cheapestPlace(homes), begin = run.before + place;
   blocks.layers = run.layers - (place > 0 ? 1 : 0);
+  auto weigh = [&](int64_t from, int64_t to) {
+    return std::accumulate(homes.ops.seconds.begin() + from,
+                           homes.ops.seconds.begin() + to, 0.0);
+  };
+  int64_t end = begin + blocks.layers * run.period;
+  blocks.weights = {weigh(0, begin),
+                    std::max(1e-12, weigh(begin, begin + run.period)),
+                    weigh(end, homes.ops.size())};
   blocks.measured = degreesToMeasure(like, globalBatch, blocks.layers);
   ShardDegrees degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
@@ -321,8 +355,9 @@ static int64_t layersWithin(double most, double fixed, double seconds) {
                                     kRounding);
 }
 
-/// The slowest stage is as fast as can be; the first stages, which keep most,
-/// have fewer layers where there is a choice.
+/// The slowest stage is as fast as can be, in the seconds that choose the
+/// stages of a program (Stages.h); the first stages have fewer layers where
+/// there is a choice.
 bool Blocks::layOut(Plan &plan) const {
   int64_t stages = plan.degrees.stages();
   if (stages == 1) {
@@ -331,10 +366,7 @@ bool Blocks::layOut(Plan &plan) const {
   }
   if (layers < stages)
     return false;
-  double layer = std::max(1e-12, loopSeconds(plan.parts[kTwo]) -
-                                     loopSeconds(plan.parts[kOne]));
-  double first = loopSeconds(plan.parts[kBefore]);
-  double last = loopSeconds(plan.parts[kAfter]);
+  double first = weights.first, layer = weights.layer, last = weights.last;
   auto within = [&](double most) {
     std::vector<int64_t> counts(stages, layersWithin(most, 0, layer));
     counts.front() = layersWithin(most, first, layer);

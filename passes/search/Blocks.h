@@ -26,9 +26,9 @@
 
 namespace dpc {
 
-/// Equal for degrees that are made of the same pieces. `globalBatch` counts
-/// samples.
-std::string blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch);
+/// Equal for strategies that are made of the same pieces, as bytes.
+/// `globalBatch` counts samples.
+std::string blockKeyOf(const cost::Strategy &strategy, int64_t globalBatch);
 
 /// Sums and gathers of what runs once a step, and the time of the rest.
 struct OncePerStep {
@@ -82,6 +82,11 @@ private:
   const HomeRun *homes;
   ShardDegrees measured; ///< What the pieces were measured with.
   int64_t layers = 0;    ///< Whole ones between the two ends.
+  /// What stages are balanced by.
+  struct Weights {
+    double first = 0, layer = 1, last = 0;
+  };
+  Weights weights;
   std::vector<Piece> pieces;
   std::vector<StageMessage> messages; ///< Between one and two layers.
   std::optional<StageLine> before, layer, after;

@@ -139,8 +139,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 }
 
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
-  return folder ? folder->blockOf(degreesFor(strategy),
-                                  totalsOfProgram.sums.globalBatch)
+  return folder ? folder->blockOf(strategy, totalsOfProgram.sums.globalBatch)
                 : "";
 }
 

@@ -510,11 +510,12 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   return result;
 }
 
-std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
+std::string Folder::blockOf(const cost::Strategy &strategy,
+                            int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
   constexpr int64_t kFewest = 4;
   bool isDeep = homes && homes->run.layers >= kFewest;
-  return isDeep ? blockKeyOf(degrees, globalBatch) : "";
+  return isDeep ? blockKeyOf(strategy, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>

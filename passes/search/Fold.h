@@ -35,9 +35,9 @@ public:
   /// `degrees` are those of the whole model. May be called by several threads.
   std::optional<cost::Evaluation> evaluate(const ShardDegrees &degrees);
 
-  /// Equal for degrees that `compose` makes of the same pieces (Blocks.h);
+  /// Equal for strategies that `compose` makes of the same pieces (Blocks.h);
   /// empty where there are none.
-  std::string blockOf(const ShardDegrees &degrees, int64_t globalBatch);
+  std::string blockOf(const cost::Strategy &strategy, int64_t globalBatch);
   /// All of one block: measured now, and not kept. As `evaluate`, safe to call
   /// from several threads.
   std::vector<std::optional<cost::Composition>>

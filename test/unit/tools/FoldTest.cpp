@@ -113,6 +113,39 @@ protected:
     }
   }
 
+  /// What is composed of pieces says about what the evaluation says.
+  void compareComposed(const std::vector<std::string> &strategies,
+                       double secondsTolerance, double memoryTolerance) {
+    ProgramEvaluator evaluator(*family, cluster);
+    for (const std::string &text : strategies) {
+      auto request = cost::parseStrategy(text, cluster.numDevices());
+      ASSERT_TRUE(request) << request.error();
+      cost::StrategySpace space;
+      space.ranks = cluster.numDevices();
+      space.globalBatch = kBatch;
+      cost::Strategy strategy = cost::enumerateStrategies(*request, space)[0];
+      ASSERT_FALSE(evaluator.blockOf(strategy).empty()) << text;
+      constexpr double kNoLimit = 1e9;
+      auto composed = evaluator.compose({{strategy}}, kNoLimit);
+      ASSERT_TRUE(composed[0][0]) << text;
+      const cost::Evaluation &pieces = composed[0][0]->evaluation;
+      cost::Evaluation whole = evaluator.evaluateWhole(strategy);
+      ASSERT_EQ(pieces.rejected, "") << text;
+      ASSERT_EQ(whole.rejected, "") << text;
+      agree(text + ", seconds", pieces.stepSeconds, whole.stepSeconds,
+            secondsTolerance);
+      agree(text + ", bytes", pieces.memory.total(), whole.memory.total(),
+            memoryTolerance);
+      // A limit below it is not passed.
+      auto bounded = evaluator.compose({{strategy}}, whole.stepSeconds / 4);
+      ASSERT_TRUE(bounded[0][0]) << text;
+      if (bounded[0][0]->isBound)
+        EXPECT_LE(bounded[0][0]->evaluation.stepSeconds,
+                  pieces.stepSeconds * (1 + 1e-9))
+            << text;
+    }
+  }
+
   static void agree(const std::string &what, double folded, double whole,
                     double tolerance) {
     EXPECT_NEAR(folded, whole, tolerance * whole) << what;
@@ -127,6 +160,20 @@ TEST_F(Fold, Gpt) {
            "dp=16,recompute=selective,micro_batch=2", "dp=4,pp=4,micro_batch=1",
            "dp=4,tp=2,pp=2,micro_batch=2", "tp=8,pp=2,micro_batch=4",
            "dp=4,pp=4,schedule=zb-h1,micro_batch=1"});
+}
+
+TEST_F(Fold, PiecesOfGpt) {
+  load(Family::gpt, 24, 2048, 50257);
+  compareComposed({"dp=4,pp=4,micro_batch=1", "dp=4,tp=2,pp=2,micro_batch=2",
+                   "dp=4,tp=2,pp=2,sp=true,zero=1,micro_batch=2",
+                   "dp=4,pp=4,zero=1,recompute=selective,micro_batch=1",
+                   "dp=4,pp=4,zero=1,recompute=full,micro_batch=1",
+                   "dp=2,pp=4,tp=2,vpp=2,schedule=interleaved,micro_batch=2",
+                   "dp=4,pp=4,schedule=zb-h1,micro_batch=1",
+                   "dp=2,pp=4,cp=2,micro_batch=1",
+                   "dp=2,pp=2,tp=2x2,micro_batch=2",
+                   "dp=16,zero=1,recompute=selective,micro_batch=1"},
+                  0.05, 0.12);
 }
 
 TEST_F(Fold, Llama) {
