@@ -24,6 +24,9 @@
 #include "passes/search/StageProfile.h"
 #include "passes/shard/Degrees.h"
 
+#include <map>
+#include <tuple>
+
 namespace dpc {
 
 /// Equal for strategies that are made of the same pieces, as bytes.
@@ -49,27 +52,29 @@ public:
   measure(ProgramFamily &family, const cost::Cluster &cluster,
           const HomeRun &homes, const ShardDegrees &like, int64_t globalBatch);
 
-  /// Degrees with the same key. Nothing where there are more stages than
-  /// layers, or the schedule does not exist. Where the step takes longer than
-  /// `limit` seconds for sure, a bound of its seconds is all there is.
+  /// Degrees with the same key; one thread at a time. Nothing where there are
+  /// more stages than layers, or the schedule does not exist. Where the step
+  /// takes longer than `limit` seconds for sure, a bound of its seconds is all
+  /// there is.
   std::optional<cost::Composition> compose(const ShardDegrees &degrees,
                                            double limit) const;
 
 private:
-  /// One of the four.
+  /// The pieces, by stage of the small pipeline.
+  enum PieceNumber { kBefore, kOne, kTwo, kAfter, kPieces };
   struct Piece {
     StageProfile profile;
     OncePerStep once;
     /// Split over data ranks, of parameters, gradients and states.
     cost::MemoryBreakdown shards;
   };
-  /// A piece as it is with other data ranks.
-  struct Priced;
   struct Plan;
 
   Blocks(const cost::Cluster &cluster, const HomeRun &homes)
       : cluster(&cluster), homes(&homes) {}
-  Priced price(const Piece &piece, const ShardDegrees &degrees) const;
+  /// A piece as it is with other data ranks.
+  StageParts price(const Piece &piece, const ShardDegrees &degrees) const;
+  const std::vector<StageParts> &pricesFor(const ShardDegrees &degrees) const;
   bool layOut(Plan &plan) const;
   double leastSeconds(const Plan &plan) const;
   PipelineParts partsOf(const Plan &plan) const;
@@ -90,6 +95,10 @@ private:
   std::vector<Piece> pieces;
   std::vector<StageMessage> messages; ///< Between one and two layers.
   std::optional<StageLine> before, layer, after;
+  /// By data ranks, stages and micro-batches.
+  mutable std::map<std::tuple<int64_t, int64_t, int64_t>,
+                   std::vector<StageParts>>
+      prices;
 };
 
 } // namespace dpc

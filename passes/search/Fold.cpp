@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace dpc;
 
 /// Layers of the small programs, without pipeline and of a stage.
-static constexpr int64_t kFewLayers = 2, kFewOfStage = 2;
+static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
 /// What does not grow evenly layer by layer (blocks of full recomputation,
 /// buckets of gathers, frames of stages) is extrapolated only where there are
 /// as many layers.

@@ -1,0 +1,436 @@
+//===- BlocksCompose.cpp - Strategies made of measured pieces -------------===//
+#include "passes/search/Blocks.h"
+
+#include "cost-model/CollectiveCost.h"
+#include "passes/search/Levels.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+using namespace dpc;
+
+//===----------------------------------------------------------------------===//
+// Prices
+//===----------------------------------------------------------------------===//
+
+/// A strategy under way.
+struct Blocks::Plan {
+  const ShardDegrees &degrees;
+  std::vector<int64_t> layersOf;        ///< By virtual stage.
+  const std::vector<StageParts> &parts; ///< By piece.
+  ScheduleTables tables;
+
+  int64_t stages() const { return layersOf.size(); }
+};
+
+static cost::GroupPlacement placementOf(const std::vector<std::string> &names,
+                                        const ShardDegrees &degrees,
+                                        const cost::Cluster &cluster) {
+  int64_t stride = 1, size = 1, groupStride = 1;
+  for (const MeshAxis &axis : llvm::reverse(axesOf(degrees))) {
+    if (axis.role == AxisRole::time)
+      continue;
+    if (llvm::is_contained(names, axis.name)) {
+      groupStride = size == 1 ? stride : groupStride;
+      size *= axis.size;
+    }
+    stride *= axis.size;
+  }
+  return cost::placeAxis(cluster, groupStride, size);
+}
+
+namespace {
+
+/// A phase that runs once: what its two queues have to do.
+struct Queues {
+  double computation = 0, communication = 0;
+
+  double sum() const { return computation + communication; }
+  double least() const { return std::min(computation, communication); }
+};
+
+/// What runs once.
+struct Once {
+  Queues setup, update;
+  std::vector<double> bytesPerLevel;
+};
+
+} // namespace
+
+/// Pieces are measured without an axis for the data ranks of one machine. Where
+/// there is one, shards are scattered over it first and gathered over it last;
+/// sums are over both axes at once.
+static std::vector<OncePerStep::Traffic>
+byMachines(const std::vector<OncePerStep::Traffic> &all, int64_t inside) {
+  if (inside == 1)
+    return all;
+  std::vector<OncePerStep::Traffic> result;
+  for (const OncePerStep::Traffic &traffic : all) {
+    result.push_back(traffic);
+    if (!llvm::is_contained(traffic.axes, "dp"))
+      continue;
+    OncePerStep::Traffic &inner = result.back();
+    inner.axes.emplace_back("dpi");
+    if (traffic.kind != cost::Collective::ReduceScatter &&
+        traffic.kind != cost::Collective::AllGather)
+      continue;
+    llvm::erase(inner.axes, "dp");
+    result.push_back(traffic);
+    result.back().bytes /= static_cast<double>(inside);
+    llvm::erase_if(result.back().axes,
+                   [](const std::string &axis) { return axis != "dp"; });
+  }
+  return result;
+}
+
+static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
+                   double share, const cost::Cluster &cluster) {
+  Once result;
+  result.setup.computation = once.setupSeconds * share;
+  result.update.computation = once.updateSeconds * share;
+  result.bytesPerLevel.assign(cluster.levels.size(), 0);
+  std::map<std::vector<std::string>, cost::GroupPlacement> placements;
+  auto add = [&](const OncePerStep::Traffic &traffic, double &seconds) {
+    auto [group, isNew] = placements.try_emplace(traffic.axes);
+    if (isNew)
+      group->second = placementOf(traffic.axes, degrees, cluster);
+    cost::CollectiveEstimate estimate =
+        estimateCollective(cluster, traffic.kind, traffic.bytes, group->second);
+    seconds += estimate.seconds;
+    for (auto [sum, bytes] :
+         llvm::zip(result.bytesPerLevel, estimate.bytesPerLevel))
+      sum += bytes;
+  };
+  for (const OncePerStep::Traffic &traffic : once.setup)
+    add(traffic, result.setup.communication);
+  for (const OncePerStep::Traffic &traffic : once.update)
+    add(traffic, result.update.communication);
+  return result;
+}
+
+/// Data ranks that share states.
+static double zeroRanks(const ShardDegrees &degrees) {
+  return isHybrid(degrees) ? degrees.hybridShard : degrees.dp;
+}
+
+/// Seconds of a phase that took `seconds`. Of what could overlap, the same
+/// share does.
+static double repriced(double seconds, const Queues &was, const Queues &now) {
+  double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
+  return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
+}
+
+StageParts Blocks::price(const Piece &piece,
+                         const ShardDegrees &degrees) const {
+  double share =
+      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  Once was = onceOf(piece.once, measured, 1, *cluster);
+  ShardDegrees placed = degrees;
+  placed.dataInside = dataRanksInside(*cluster, degrees);
+  Once now = onceOf(piece.once, placed, share, *cluster);
+  StageParts parts = piece.profile.parts;
+  parts.setup = repriced(parts.setup, was.setup, now.setup);
+  double rest = parts.update - parts.updateAlone;
+  parts.update = repriced(parts.update, was.update, now.update);
+  parts.updateAlone = std::max(0.0, parts.update - rest);
+  double once = piece.once.setupSeconds + piece.once.updateSeconds;
+  double times = static_cast<double>(degrees.microBatches) /
+                 static_cast<double>(measured.microBatches);
+  parts.computeSeconds =
+      std::max(0.0, parts.computeSeconds - once) * times + once * share;
+  for (size_t i = 0; i < parts.bytesPerLevel.size(); ++i)
+    parts.bytesPerLevel[i] =
+        std::max(0.0, parts.bytesPerLevel[i] - was.bytesPerLevel[i]) * times +
+        now.bytesPerLevel[i];
+  return parts;
+}
+
+/// Chunks and schedules do not change prices.
+const std::vector<StageParts> &
+Blocks::pricesFor(const ShardDegrees &degrees) const {
+  auto [it, isNew] =
+      prices.try_emplace({degrees.dp, degrees.pp, degrees.microBatches});
+  if (isNew)
+    for (const Piece &piece : pieces)
+      it->second.push_back(price(piece, degrees));
+  return it->second;
+}
+
+static double loopSeconds(const StageParts &parts) {
+  double sum = 0;
+  for (const cost::PhaseSeconds &chunk : parts.chunks)
+    sum += chunk.forward + chunk.backward + chunk.weight;
+  return sum;
+}
+
+/// `one` layer and `two`, as a line.
+static StageParts alongLayers(const StageParts &one, const StageParts &two,
+                              double layers) {
+  double times = layers - 1;
+  auto along = [&](double a, double b) {
+    return std::max(0.0, a + times * (b - a));
+  };
+  StageParts result;
+  result.setup = along(one.setup, two.setup);
+  result.update = along(one.update, two.update);
+  result.updateAlone = along(one.updateAlone, two.updateAlone);
+  for (auto [a, b] : llvm::zip(one.chunks, two.chunks))
+    result.chunks.push_back({along(a.forward, b.forward),
+                             along(a.backward, b.backward),
+                             along(a.weight, b.weight)});
+  result.computeSeconds = along(one.computeSeconds, two.computeSeconds);
+  result.transferSeconds = along(one.transferSeconds, two.transferSeconds);
+  for (auto [a, b] : llvm::zip(one.bytesPerLevel, two.bytesPerLevel))
+    result.bytesPerLevel.push_back(along(a, b));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Layers of stages
+//===----------------------------------------------------------------------===//
+
+/// Most whole layers of `seconds` each in a stage that takes `most` at most and
+/// has `fixed` besides.
+static int64_t layersWithin(double most, double fixed, double seconds) {
+  constexpr double kRounding = 1e-9;
+  return most < fixed
+             ? 0
+             : static_cast<int64_t>((most - fixed) / seconds * (1 + kRounding) +
+                                    kRounding);
+}
+
+/// The slowest stage is as fast as can be, in the seconds that choose the
+/// stages of a program (Stages.h); the first stages have fewer layers where
+/// there is a choice.
+bool Blocks::layOut(Plan &plan) const {
+  int64_t stages = plan.degrees.stages();
+  if (stages == 1) {
+    plan.layersOf = {layers};
+    return true;
+  }
+  if (layers < stages)
+    return false;
+  double first = weights.first, layer = weights.layer, last = weights.last;
+  auto within = [&](double most) {
+    std::vector<int64_t> counts(stages, layersWithin(most, 0, layer));
+    counts.front() = layersWithin(most, first, layer);
+    counts.back() = layersWithin(most, last, layer);
+    return counts;
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (double fixed : {0.0, first, last})
+    for (int64_t count = 0; count <= layers; ++count) {
+      double most = fixed + count * layer;
+      if (most >= best)
+        break;
+      std::vector<int64_t> counts = within(most);
+      if (std::accumulate(counts.begin(), counts.end(), int64_t(0)) >= layers)
+        best = most;
+    }
+  plan.layersOf = within(best);
+  int64_t extra =
+      std::accumulate(plan.layersOf.begin(), plan.layersOf.end(), int64_t(0)) -
+      layers;
+  for (int64_t v = 0; extra > 0; v = (v + 1) % stages)
+    if (plan.layersOf[v] > (v == 0 || v == stages - 1 ? 0 : 1)) {
+      --plan.layersOf[v];
+      --extra;
+    }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
+  for (const cost::PhaseSeconds &chunk : parts.chunks) {
+    sum.forward += chunk.forward;
+    sum.backward += chunk.backward;
+    sum.weight += chunk.weight;
+  }
+}
+
+/// All that a rank does: what is done once is in every piece, and counts once.
+PipelineParts Blocks::partsOf(const Plan &plan) const {
+  const ShardDegrees &degrees = plan.degrees;
+  PipelineParts result;
+  result.microBatches = degrees.microBatches;
+  result.ranksPerStage = numRanks(degrees) / degrees.pp;
+  result.stages.resize(degrees.pp);
+  StageParts fixed = alongLayers(plan.parts[kOne], plan.parts[kTwo], 0);
+  for (int64_t v = 0; v < plan.stages(); ++v) {
+    StageParts &rank = result.stages[v % degrees.pp];
+    rank.bytesPerLevel.resize(cluster->levels.size(), 0);
+    cost::PhaseSeconds &chunk = rank.chunks.emplace_back();
+    auto add = [&](const StageParts &part) {
+      addPhases(chunk, part);
+      bool isFirst = rank.computeSeconds == 0;
+      auto addOnce = [&](double &sum, double seconds, double shared) {
+        sum += isFirst ? seconds : std::max(0.0, seconds - shared);
+      };
+      addOnce(rank.setup, part.setup, fixed.setup);
+      addOnce(rank.update, part.update, fixed.update);
+      addOnce(rank.updateAlone, part.updateAlone, fixed.updateAlone);
+      rank.computeSeconds += part.computeSeconds;
+      rank.transferSeconds += part.transferSeconds;
+      for (auto [sum, bytes] :
+           llvm::zip(rank.bytesPerLevel, part.bytesPerLevel))
+        sum += bytes;
+    };
+    if (plan.layersOf[v] > 0)
+      add(alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.layersOf[v]));
+    if (v == 0)
+      add(plan.parts[kBefore]);
+    if (v == plan.stages() - 1)
+      add(plan.parts[kAfter]);
+  }
+  auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
+    StageParts &rank = result.stages[v % degrees.pp];
+    int64_t chunk = v / degrees.pp;
+    double at = end.at;
+    if (isSent) { // counted from the phase's end
+      StageParts part = plan.parts[end.stage];
+      at += rank.secondsOf(end.phase, chunk) - part.secondsOf(end.phase, 0);
+    }
+    return MessageEnd{v % degrees.pp, end.phase, chunk, std::max(0.0, at)};
+  };
+  for (int64_t v = 0; v + 1 < plan.stages(); ++v)
+    for (const StageMessage &message : messages) {
+      bool isForward = message.from.stage < message.to.stage;
+      int64_t from = isForward ? v : v + 1, to = isForward ? v + 1 : v;
+      result.messages.push_back({place(from, message.from, true),
+                                 place(to, message.to, false), message.bytes,
+                                 message.gatherSeconds});
+    }
+  return result;
+}
+
+/// Every stage runs all its micro-batches, and before the first or behind the
+/// last of them the others run one.
+double Blocks::leastSeconds(const Plan &plan) const {
+  std::vector<double> ranks(plan.degrees.pp, 0);
+  double fill = 0;
+  for (int64_t v = 0; v < plan.stages(); ++v) {
+    cost::PhaseSeconds all;
+    if (plan.layersOf[v] > 0)
+      addPhases(all, alongLayers(plan.parts[kOne], plan.parts[kTwo],
+                                 plan.layersOf[v]));
+    if (v == 0)
+      addPhases(all, plan.parts[kBefore]);
+    if (v == plan.stages() - 1)
+      addPhases(all, plan.parts[kAfter]);
+    double seconds = all.forward + all.backward;
+    ranks[v % plan.degrees.pp] += seconds + all.weight;
+    if (v > 0 && v < plan.degrees.pp)
+      fill += seconds;
+  }
+  double slowest = *llvm::max_element(ranks);
+  return plan.degrees.microBatches * slowest +
+         std::min(fill, (plan.degrees.pp - 1) * slowest / plan.degrees.vpp);
+}
+
+StepTime Blocks::timeOfOne(const Plan &plan) const {
+  PipelineParts parts = partsOf(plan);
+  const StageParts &rank = parts.stages.front();
+  StepTime time;
+  time.seconds = rank.setup + plan.degrees.microBatches * loopSeconds(rank) +
+                 rank.update + cluster->software.hostStepSeconds;
+  time.computeSeconds = rank.computeSeconds;
+  time.transferSeconds = rank.transferSeconds;
+  time.exposedCommunicationSeconds =
+      std::max(0.0, time.seconds - time.computeSeconds);
+  time.bytesPerLevel = rank.bytesPerLevel;
+  return time;
+}
+
+cost::Result<StepTime> Blocks::timeOf(const Plan &plan) const {
+  return runPipeline(partsOf(plan), plan.tables, *cluster);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
+  const ShardDegrees &degrees = plan.degrees;
+  bool framed = degrees.pp > 1;
+  std::vector<StageBytes> chunks;
+  std::vector<int64_t> slots;
+  double share =
+      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  cost::MemoryBreakdown shards;
+  auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
+                 const cost::MemoryBreakdown &split) {
+    chunks.push_back(line.bytes(count, framed));
+    slots.push_back(
+        framed ? countSlots(plan.tables[rank], chunk, chunks.back().framePhases)
+               : 0);
+    for (int c = 0; c < cost::numMemoryCategories; ++c)
+      shards.bytes[c] += split.bytes[c];
+  };
+  for (int64_t v = rank; v < plan.stages(); v += degrees.pp) {
+    int64_t chunk = v / degrees.pp, count = plan.layersOf[v];
+    if (count > 0) {
+      cost::MemoryBreakdown split = pieces[kOne].shards;
+      for (int c = 0; c < cost::numMemoryCategories; ++c)
+        split.bytes[c] +=
+            (count - 1) * (pieces[kTwo].shards.bytes[c] - split.bytes[c]);
+      add(*layer, chunk, count, split);
+    }
+    if (v == 0)
+      add(*before, chunk, 1, pieces[kBefore].shards);
+    if (v == plan.stages() - 1)
+      add(*after, chunk, 1, pieces[kAfter].shards);
+  }
+  cost::MemoryBreakdown peak = peakOfChunks(chunks, slots);
+  for (int c = 0; c < cost::numMemoryCategories; ++c)
+    peak.bytes[c] =
+        std::max(0.0, peak.bytes[c] - shards.bytes[c] * (1 - share));
+  return peak;
+}
+
+/// The first ranks keep most micro-batches, the last one has the model's end.
+void Blocks::addMemory(const Plan &plan, cost::Evaluation &result) const {
+  for (int64_t rank : {int64_t(0), int64_t(1), plan.degrees.pp - 1}) {
+    if (rank >= plan.degrees.pp)
+      continue;
+    cost::MemoryBreakdown memory = memoryOf(plan, rank);
+    if (memory.total() > result.memory.total())
+      result.memory = memory;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+std::optional<cost::Composition> Blocks::compose(const ShardDegrees &degrees,
+                                                 double limit) const {
+  Plan plan{degrees, {}, pricesFor(degrees), {}};
+  if (!layOut(plan))
+    return std::nullopt;
+  cost::Composition result;
+  result.evaluation.isFolded = result.evaluation.isComposed = true;
+  if (double least = leastSeconds(plan); least > limit) {
+    result.isBound = true;
+    result.evaluation.stepSeconds = least;
+    return result;
+  }
+  if (degrees.pp > 1) {
+    auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
+                                   degrees.microBatches);
+    if (!made)
+      return std::nullopt;
+    plan.tables = homes->trains ? *made : cost::forwardOnly(*made);
+    auto time = timeOf(plan);
+    if (!time)
+      return std::nullopt;
+    setTime(result.evaluation, *time);
+  } else {
+    setTime(result.evaluation, timeOfOne(plan));
+  }
+  addMemory(plan, result.evaluation);
+  return result;
+}
