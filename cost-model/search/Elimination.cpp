@@ -13,8 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
-#include <set>
 
 namespace dpc::cost {
 
@@ -39,8 +39,26 @@ struct State {
   std::vector<std::vector<uint32_t>> factorsOf;
   std::vector<Factor> factors;
   std::vector<int64_t> weight; ///< Of the table its elimination makes.
-  std::set<std::pair<int64_t, NodeId>> queue; ///< By weight, of live nodes.
+  std::vector<bool> isLive;
+  size_t live = 0; ///< How many.
+  /// A heap, the least first, with the present weight of each live node; what
+  /// else is in it is out of date.
+  std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
+
+  void push(NodeId node) {
+    queue.emplace_back(weight[node], node);
+    std::push_heap(queue.begin(), queue.end(), std::greater<>());
+  }
+  /// The live node of least weight; there must be one.
+  NodeId lightest() {
+    while (!isLive[queue.front().second] ||
+           weight[queue.front().second] != queue.front().first) {
+      std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+      queue.pop_back();
+    }
+    return queue.front().second;
+  }
 };
 
 /// How to assign an eliminated node.
@@ -55,7 +73,11 @@ class Eliminator {
 public:
   Eliminator(const Problem &problem, const EliminationOptions &options,
              EliminationStats &stats)
-      : problem(problem), options(options), stats(stats) {}
+      : problem(problem), options(options), stats(stats) {
+    for (const Node &node : problem.nodes())
+      weights.push_back(
+          std::llround(std::log2(double(node.cost.size())) * 4096) + 1);
+  }
 
   Result<Solution> run();
 
@@ -76,14 +98,13 @@ private:
     return problem.nodes()[node].cost.size();
   }
   /// log2 of the option count in fixed point, so that sums never drift.
-  int64_t weightOf(NodeId node) const {
-    return std::llround(std::log2(double(numOptions(node))) * 4096) + 1;
-  }
+  int64_t weightOf(NodeId node) const { return weights[node]; }
   double tableEntries(const State &state, NodeId node) const;
 
   const Problem &problem;
   const EliminationOptions &options;
   EliminationStats &stats;
+  std::vector<int64_t> weights; ///< By node, see weightOf.
   std::string failure;
 };
 
@@ -140,9 +161,8 @@ FactorSum::FactorSum(const std::vector<const Factor *> &factors,
 }
 
 void Eliminator::changeWeight(State &state, NodeId node, int64_t delta) const {
-  state.queue.erase({state.weight[node], node});
   state.weight[node] += delta;
-  state.queue.insert({state.weight[node], node});
+  state.push(node);
 }
 
 /// Inserts into a sorted list; false when it was there.
@@ -177,7 +197,8 @@ void Eliminator::addFactor(State &state, Factor factor) const {
 
 /// Takes a node and its factors out of the graph.
 void Eliminator::removeNode(State &state, NodeId node) const {
-  state.queue.erase({state.weight[node], node});
+  state.isLive[node] = false;
+  --state.live;
   for (uint32_t id : state.factorsOf[node])
     for (NodeId other : state.factors[id].scope)
       if (other != node)
@@ -199,9 +220,11 @@ State Eliminator::initialState() const {
   state.neighbours.resize(count);
   state.factorsOf.resize(count);
   state.weight.assign(count, 0);
+  state.isLive.assign(count, true);
+  state.live = count;
   for (NodeId id = 0; id < count; ++id) {
     state.unary.push_back(problem.nodes()[id].cost);
-    state.queue.insert({0, id});
+    state.push(id);
   }
   for (const Edge &edge : problem.edges()) {
     const CostMatrix &matrix = problem.matrices()[edge.matrix];
@@ -284,15 +307,17 @@ void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
 
 bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
                            double &value, uint64_t conditionings) {
-  NodeId hub = state.queue.begin()->second;
-  for (const auto &[weight, id] : state.queue)
-    if (state.neighbours[id].size() > state.neighbours[hub].size() ||
-        (state.neighbours[id].size() == state.neighbours[hub].size() &&
-         id < hub))
+  // Of equal ones the first.
+  NodeId hub = state.lightest();
+  for (NodeId id = 0; id < state.isLive.size(); ++id)
+    if (state.isLive[id] &&
+        (state.neighbours[id].size() > state.neighbours[hub].size() ||
+         (state.neighbours[id].size() == state.neighbours[hub].size() &&
+          id < hub)))
       hub = id;
   uint64_t count = numOptions(hub);
   if (conditionings * count > options.maxConditionings) {
-    NodeId smallest = state.queue.begin()->second;
+    NodeId smallest = state.lightest();
     failure = "node " + std::to_string(smallest) + " '" +
               problem.nodes()[smallest].name + "' is joined with " +
               std::to_string(state.neighbours[smallest].size()) +
@@ -326,14 +351,14 @@ bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
 bool Eliminator::solve(State &state, std::vector<uint32_t> &choice,
                        double &value, uint64_t conditionings) {
   std::vector<Record> records;
-  while (!state.queue.empty()) {
-    NodeId node = state.queue.begin()->second;
+  while (state.live > 0) {
+    NodeId node = state.lightest();
     if (tableEntries(state, node) > double(options.maxTableEntries))
       break;
     records.push_back(eliminate(state, node));
   }
   value = state.constant;
-  if (!state.queue.empty() && !condition(state, choice, value, conditionings))
+  if (state.live > 0 && !condition(state, choice, value, conditionings))
     return false;
   if (value == forbidden)
     return true;
