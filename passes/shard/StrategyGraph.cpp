@@ -57,6 +57,8 @@ private:
            cost::MatrixId>
       matrices;
   std::map<double, double> updates; ///< See updateSeconds, by bytes.
+  /// Seconds over the axis, by bytes of a micro-batch.
+  std::map<std::pair<cost::Collective, double>, double> moveTimes;
 
   void addArgument(BlockArgument arg);
   void addOp(Operation *op);
@@ -77,14 +79,12 @@ private:
   int64_t sizeBefore(Value argument, int64_t factor) const;
   double fraction(int64_t size) const;
   double unsplitSeconds(Operation *op) const;
-  double choiceCost(Operation *op, const AxisChoice &choice,
-                    double seconds) const;
+  double choiceCost(Operation *op, const AxisChoice &choice, double seconds);
   double tensorPenalty(Operation *op, const AxisChoice &choice) const;
   double sequencePenalty(Operation *op, const AxisChoice &choice) const;
   double updateSeconds(double bytes);
   double stateCost(Value argument, AxisState state);
-  double moveSeconds(AxisTransition::Move move, double bytes,
-                     bool batched) const;
+  double moveSeconds(AxisTransition::Move move, double bytes, bool batched);
   double bytesPerRank(Value value) const;
 };
 
@@ -250,7 +250,7 @@ double ProblemBuilder::unsplitSeconds(Operation *op) const {
 
 /// `seconds`: those of `unsplitSeconds`.
 double ProblemBuilder::choiceCost(Operation *op, const AxisChoice &choice,
-                                  double seconds) const {
+                                  double seconds) {
   if (choice.kind == AxisChoice::split)
     seconds *= fraction(sizeBefore(op, choice.factor));
   // What the function returns must not be partial.
@@ -361,7 +361,7 @@ double ProblemBuilder::stateCost(Value argument, AxisState state) {
 }
 
 double ProblemBuilder::moveSeconds(AxisTransition::Move move, double bytes,
-                                   bool batched) const {
+                                   bool batched) {
   cost::Collective kind;
   switch (move) {
   case AxisTransition::none:
@@ -383,8 +383,11 @@ double ProblemBuilder::moveSeconds(AxisTransition::Move move, double bytes,
     break;
   }
   double times = batched ? degrees.microBatches : 1;
-  return times *
-         cost::estimateCollective(cluster, kind, bytes / times, group).seconds;
+  auto [it, isNew] = moveTimes.try_emplace({kind, bytes / times}, 0.0);
+  if (isNew)
+    it->second =
+        cost::estimateCollective(cluster, kind, bytes / times, group).seconds;
+  return times * it->second;
 }
 
 //===----------------------------------------------------------------------===//
