@@ -154,6 +154,13 @@ void StrategySearch::addMegatron() {
   result.baselines.push_back(std::move(baseline));
 }
 
+/// ZeRO-2 does what ZeRO-1 does where there is one micro-batch.
+bool StrategySearch::isSame(const Candidate &a, const Candidate &b) const {
+  constexpr double kRounding = 1e-9;
+  return a.fits && b.fits && !a.evaluation.isComposed &&
+         std::abs(valueOf(a) - valueOf(b)) <= kRounding * valueOf(b);
+}
+
 /// What everybody knows is not to beat what was searched for.
 void StrategySearch::keepBaselines() {
   for (const Baseline &baseline : result.baselines) {
@@ -161,7 +168,8 @@ void StrategySearch::keepBaselines() {
     bool isKept =
         std::any_of(result.candidates.begin(), result.candidates.end(),
                     [&](const Candidate &kept) {
-                      return kept.strategy == candidate.strategy;
+                      return kept.strategy == candidate.strategy ||
+                             isSame(kept, candidate);
                     });
     if (!isKept && candidate.method != "formula" && candidate.fits &&
         options.request.allows(candidate.strategy))

@@ -275,12 +275,16 @@ void StrategySearch::sortAll() {
                    });
 }
 
-/// Evaluates the first one whole, until it is and still the first.
+/// Evaluates the first one whole where that is asked for, or where it might not
+/// fit, until it is and still the first.
 void StrategySearch::confirmWinner() {
+  constexpr double kRough = 0.95; // What rough evaluations are off by.
   while (result.hasWinner()) {
     Candidate &winner = result.candidates.front();
     const Evaluation &evaluation = winner.evaluation;
-    if (!evaluation.isFolded || !options.confirmsWinner)
+    bool mayNotFit = evaluation.isRough && evaluation.memory.total() >
+                                               kRough * result.memoryLimitBytes;
+    if (!evaluation.isFolded || !(options.confirmsWinner || mayNotFit))
       return;
     take(winner, evaluator.evaluateWhole(winner.strategy));
     for (Baseline &baseline : result.baselines)
@@ -346,35 +350,69 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
       found.push_back(std::move(candidate));
   }
   std::stable_sort(found.begin(), found.end(), isBetter);
-  size_t kept = 3 * static_cast<size_t>(std::max<int64_t>(options.top, 4));
-  if (found.size() > kept)
-    found.resize(kept);
-  for (Candidate &candidate : found)
-    result.candidates.push_back(std::move(candidate));
+  auto miss = std::find_if(found.begin(), found.end(),
+                           [](const Candidate &c) { return !c.fits; });
+  // Of those that may fit nevertheless the fastest.
+  auto far = std::find_if(miss, found.end(), [&](const Candidate &candidate) {
+    return kindOf(candidate) != 1 || !isNearLimit(candidate);
+  });
+  std::stable_sort(miss, far, [&](const Candidate &a, const Candidate &b) {
+    return valueOf(a) < valueOf(b);
+  });
+  auto keep = [&](auto begin, auto end, size_t most) {
+    for (; begin != end && most > 0; ++begin, --most)
+      result.candidates.push_back(std::move(*begin));
+  };
+  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  constexpr size_t kMisses = 4;
+  bool nothingFits = miss == found.begin();
+  keep(found.begin(), miss, 2 * top);
+  keep(miss, found.end(), nothingFits ? top : kMisses);
 }
 
-/// Evaluates by themselves the first ones that were made of pieces, until the
-/// first is one that was.
+/// Pieces are off by a little.
+bool StrategySearch::isNearLimit(const Candidate &candidate) const {
+  constexpr double kOff = 1.06;
+  return candidate.evaluation.memory.total() < kOff * result.memoryLimitBytes;
+}
+
+/// Evaluates by themselves those that were made of pieces, until the first one
+/// is evaluated and none is left that may be better.
 void StrategySearch::settle() {
-  constexpr int64_t kMost = 16;
+  constexpr size_t kMost = 12, kAtOnce = 2;
+  constexpr double kOff = 0.995;
+  auto mayBeBetter = [&](const Candidate &candidate) {
+    const Evaluation &evaluation = candidate.evaluation;
+    if (!evaluation.isComposed || !evaluation.rejected.empty())
+      return false;
+    if (&candidate == &result.candidates.front())
+      return true;
+    const Candidate &first = result.candidates.front();
+    return isNearLimit(candidate) &&
+           (!first.fits || valueOf(candidate) < kOff * valueOf(first));
+  };
   sortAll();
-  for (int64_t evaluated = 0; evaluated < kMost;) {
-    if (result.candidates.empty() ||
-        !result.candidates.front().evaluation.isComposed)
-      return;
+  for (size_t evaluated = 0; evaluated < kMost;) {
     std::vector<size_t> next;
-    std::vector<Strategy> strategies;
-    constexpr size_t kAtOnce = 2;
-    for (size_t i = 0; i < result.candidates.size() && next.size() < kAtOnce;
-         ++i)
-      if (result.candidates[i].evaluation.isComposed) {
+    for (size_t i = 0; i < result.candidates.size(); ++i)
+      if (mayBeBetter(result.candidates[i]))
         next.push_back(i);
-        strategies.push_back(result.candidates[i].strategy);
-      }
+    // The first one, and the fastest of the others.
+    std::stable_sort(next.begin(), next.end(), [&](size_t a, size_t b) {
+      return std::pair(a > 0, valueOf(result.candidates[a])) <
+             std::pair(b > 0, valueOf(result.candidates[b]));
+    });
+    if (next.empty())
+      return;
+    next.resize(std::min(next.size(), kAtOnce));
+    std::vector<Strategy> strategies;
+    strategies.reserve(next.size());
+    for (size_t i : next)
+      strategies.push_back(result.candidates[i].strategy);
     std::vector<Evaluation> answers = evaluator.evaluateMany(strategies);
     for (size_t k = 0; k < next.size(); ++k)
       take(result.candidates[next[k]], std::move(answers[k]));
-    evaluated += static_cast<int64_t>(next.size());
+    evaluated += next.size();
     sortAll();
   }
 }

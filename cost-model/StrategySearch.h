@@ -59,12 +59,14 @@ private:
   /// The value a candidate must beat to be kept: of the `top` best that fit.
   double worstKept() const;
   void sortAll();
+  bool isNearLimit(const Candidate &candidate) const;
   void settle();
   void confirmWinner();
   void explainAll();
   std::string explain(const Candidate &candidate) const;
   void addDataParallel();
   void addMegatron();
+  bool isSame(const Candidate &a, const Candidate &b) const;
   void keepBaselines();
   void addPoint(const Candidate &candidate);
   void finishFront();

@@ -19,7 +19,10 @@ static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
 /// buckets of gathers, frames of stages) is extrapolated only where there are
 /// as many layers.
 static constexpr int64_t kManyLayers = 32;
+/// Stages of a program with as many layers are near enough to be compared.
+static constexpr int64_t kSomeLayers = 12;
 
+/// What is folded of a program with fewer than kManyLayers only roughly.
 static bool isRough(const ShardDegrees &degrees) {
   return degrees.recompute == "full" || degrees.zero == 3 || degrees.pp > 1;
 }
@@ -497,8 +500,10 @@ Folder::~Folder() = default;
 bool Folder::canFold() const { return state->family.isDeep(); }
 
 std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
-  bool rough = isRough(degrees);
-  if (!canFold() || (rough && state->family.layers() < kManyLayers))
+  bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
+  bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
+                   state->family.layers() >= kSomeLayers;
+  if (!canFold() || (rough && !hasStages))
     return std::nullopt;
   std::optional<cost::Evaluation> result =
       degrees.stages() == 1 ? state->evaluateOne(degrees)

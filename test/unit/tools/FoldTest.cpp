@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 constexpr double kTimeTolerance = 0.01, kMemoryTolerance = 0.02;
-constexpr double kPipelineMemoryTolerance = 0.02;
+constexpr double kPipelineMemoryTolerance = 0.05;
 
 /// 2 nodes of 8 devices.
 cost::Cluster twoNodes() {
@@ -91,8 +91,10 @@ protected:
       cost::Evaluation whole = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(folded.rejected, "") << text;
       ASSERT_EQ(whole.rejected, "") << text;
-      // Stages only of models with more layers.
-      EXPECT_EQ(folded.isFolded, strategy.pp == 1) << text;
+      // ZeRO-3 only of models with more layers, stages of some layers each.
+      if (strategy.zero == 3 || strategy.pp == 1)
+        EXPECT_EQ(folded.isFolded, strategy.zero < 3) << text;
+      EXPECT_EQ(folded.isRough, folded.isFolded && strategy.pp > 1) << text;
       EXPECT_FALSE(whole.isFolded) << text;
       agree(text + ", seconds", folded.stepSeconds, whole.stepSeconds,
             kTimeTolerance);
@@ -156,6 +158,7 @@ TEST_F(Fold, Gpt) {
   load(Family::gpt, 24, 2048, 50257);
   EXPECT_EQ(ProgramEvaluator(*family, cluster).totals().experts, 1);
   compare({"dp=16,micro_batch=1", "dp=16,zero=2,micro_batch=1",
+           "dp=16,zero=3,micro_batch=1", "dp=4,pp=4,zero=1,micro_batch=1",
            "dp=8,tp=2,sp=true,micro_batch=2", "dp=2,cp=2,tp=4,micro_batch=4",
            "dp=16,recompute=selective,micro_batch=2", "dp=4,pp=4,micro_batch=1",
            "dp=4,tp=2,pp=2,micro_batch=2", "tp=8,pp=2,micro_batch=4",
