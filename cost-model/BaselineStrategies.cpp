@@ -126,7 +126,7 @@ void StrategySearch::addPlain(std::vector<Pending> &pending) {
     entry.isPlain = isMegatronLike(entry.strategy, cluster);
   for (const Strategy &strategy :
        megatronStrategies(cluster, result.totals, options))
-    if (!options.request.allows(strategy)) {
+    if (!options.request.allows(strategy, options.space.globalBatch)) {
       pending.push_back(bounded(strategy));
       pending.back().isPlain = true;
       pending.back().isAllowed = false;
@@ -172,7 +172,7 @@ void StrategySearch::keepBaselines() {
                              isSame(kept, candidate);
                     });
     if (!isKept && candidate.method != "formula" && candidate.fits &&
-        options.request.allows(candidate.strategy))
+        options.request.allows(candidate.strategy, options.space.globalBatch))
       result.candidates.push_back(candidate);
   }
 }

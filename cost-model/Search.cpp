@@ -99,7 +99,7 @@ const Candidate *StrategySearch::bestSoFar() const {
   auto look = [&](const Candidate &candidate) {
     const Evaluation &evaluation = candidate.evaluation;
     if (candidate.method == "formula" || !evaluation.rejected.empty() ||
-        !options.request.allows(candidate.strategy))
+        !options.request.allows(candidate.strategy, options.space.globalBatch))
       return;
     double excess = evaluation.memory.total() / result.memoryLimitBytes;
     double value =
@@ -420,7 +420,7 @@ void StrategySearch::settle() {
 /// Baselines are not always what the request allows.
 void StrategySearch::addPoint(const Candidate &candidate) {
   if (!candidate.fits || candidate.method == "formula" ||
-      !options.request.allows(candidate.strategy))
+      !options.request.allows(candidate.strategy, options.space.globalBatch))
     return;
   const Evaluation &evaluation = candidate.evaluation;
   ParetoPoint point{candidate.strategy, evaluation.stepSeconds,

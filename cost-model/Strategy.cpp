@@ -123,7 +123,9 @@ Status checkCombination(const StrategyRequest &request) {
   return Status();
 }
 
-bool StrategyRequest::allows(const Strategy &strategy) const {
+bool StrategyRequest::allows(const Strategy &strategy,
+                             int64_t globalBatch) const {
+  int64_t local = (globalBatch + strategy.dp - 1) / strategy.dp;
   auto agrees = [](const auto &wanted, const auto &value) {
     return !wanted || *wanted == value;
   };
@@ -136,7 +138,7 @@ bool StrategyRequest::allows(const Strategy &strategy) const {
          agrees(hybridShard, strategy.hybridShard) &&
          agrees(schedule, strategy.schedule) &&
          agrees(recompute, strategy.recompute) &&
-         agrees(microBatch, strategy.microBatch) &&
+         (!microBatch || std::min(*microBatch, local) == strategy.microBatch) &&
          agrees(offload, strategy.offload) &&
          agrees(offloadTo, strategy.offloadTo) &&
          agrees(ranks, strategy.ranks());

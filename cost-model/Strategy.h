@@ -80,8 +80,9 @@ struct StrategyRequest {
   bool namesRanks() const { return ranks || dp || tp || pp || cp; }
   /// True when all degrees that make ranks are fixed, and sp.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
-  /// Whether `strategy` has all values that are fixed.
-  bool allows(const Strategy &strategy) const;
+  /// Whether `strategy` has all values that are fixed. A micro-batch larger
+  /// than a rank's share of `globalBatch` means all of that.
+  bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 
 /// Keys whose values this build can execute: "pp" for all values of pp,

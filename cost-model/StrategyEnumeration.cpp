@@ -197,7 +197,7 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
     return {1};
   std::vector<int64_t> chunks;
   for (int64_t vpp = 2; vpp <= space.maxVpp && strategy.pp * vpp <= space.maxPp;
-       vpp *= 2)
+       ++vpp)
     chunks.push_back(vpp);
   // Interleaved with one chunk is 1F1B; it is what is left when it was named.
   if (chunks.empty() && request.schedule)

@@ -518,8 +518,11 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
 std::string Folder::blockOf(const cost::Strategy &strategy,
                             int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
-  constexpr int64_t kFewest = 4;
-  bool isDeep = homes && homes->run.layers >= kFewest;
+  // Pieces are cut from three layers in a row; where layers of another kind
+  // look the same from here, there are more than can be asked for.
+  constexpr int64_t kFewest = 4, kPieces = 3;
+  bool isDeep =
+      homes && homes->run.layers >= kFewest && homes->moreLayers < kPieces;
   return isDeep ? blockKeyOf(strategy, globalBatch) : "";
 }
 

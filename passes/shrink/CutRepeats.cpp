@@ -178,7 +178,7 @@ SmallVector<ShrinkSummary::Repeat> dpc::cutRepeats(func::FuncOp forward,
 
 std::optional<ShrinkSummary::Repeat> dpc::cutLayers(func::FuncOp forward,
                                                     int64_t layers) {
-  if (replacesArguments(forward))
+  if (replacesArguments(forward) || layers < 1)
     return std::nullopt;
   Layers found(forward);
   // The same repeats whatever is asked for.

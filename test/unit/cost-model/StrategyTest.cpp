@@ -221,7 +221,12 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
   EXPECT_EQ(request->ranks, 6);
   Strategy strategy;
   strategy.dp = 3;
-  EXPECT_FALSE(request->allows(strategy));
+  EXPECT_FALSE(request->allows(strategy, 6));
+  // A micro-batch that is larger than the share is all of it.
+  request = parseStrategy("dp=3,micro_batch=8", 3);
+  strategy.microBatch = 2;
+  EXPECT_TRUE(request->allows(strategy, 6));
+  EXPECT_FALSE(request->allows(strategy, 12));
   request = parseStrategy("ranks=6,dp=3", 8);
   ASSERT_TRUE(request) << request.error();
   EXPECT_FALSE(request->tp);
