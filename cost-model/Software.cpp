@@ -89,10 +89,22 @@ Result<Software> parseSoftware(const json &root, const std::string &where) {
                 milli);
   reader.number("collective_start_microseconds",
                 software.collectiveStartSeconds, nonNegative, micro);
+  reader.number("data_bandwidth", software.dataBandwidth, fraction);
   reader.flag("overlap", software.overlap);
   reader.number("overlap_slowdown", software.overlapSlowdown, nonNegative);
   reader.flag("scattered_messages", software.scatteredMessages);
   reader.flag("equal_stages", software.equalStages);
+  software.keepsMemory = fields.has("reserved_gibibytes");
+  if (software.keepsMemory) {
+    reader.number("gradient_bytes_f16", software.gradientBytesF16, nonNegative);
+    reader.number("gradient_bytes_bf16", software.gradientBytesBF16,
+                  nonNegative);
+    reader.number("update_bytes_f16", software.updateBytesF16, nonNegative);
+    reader.number("update_bytes_bf16", software.updateBytesBF16, nonNegative);
+    reader.number("activation_slack", software.activationSlack, atLeastOne);
+    reader.number("reserved_gibibytes", software.reservedBytes, nonNegative,
+                  1024.0 * 1024.0 * 1024.0);
+  }
   fields.finish();
   if (!errors)
     readAttention(attention, fields.path("attention") + ".value",

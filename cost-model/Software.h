@@ -31,6 +31,14 @@
 //   overlap     false: a collective and computation wait for each other.
 //               While both run, a kernel takes 1 + overlapSlowdown times as
 //               long: collectives occupy multiprocessors and memory
+//   memory      what frameworks keep of a step, where a profile says so
+//               (`keepsMemory`). Bytes per parameter: 2 for the 16-bit copy;
+//               gradientBytes[16-bit type], which ZeRO-2 splits; updateBytes:
+//               fp32 master and both moments of AdamW, and where gradients are
+//               16 bits their fp32 copy for the update, which ZeRO-1 splits.
+//               Activations take activationSlack times their bytes: blocks of
+//               an allocator that are free but do not fit. reservedBytes: what
+//               context, libraries, communicators and buckets take
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOFTWARE_H
@@ -64,6 +72,9 @@ struct Software {
   double hostKernelSeconds = 0;
   double hostStepSeconds = 0;        ///< Per step, nothing else runs meanwhile.
   double collectiveStartSeconds = 0; ///< Per collective: launch and events.
+  /// Of what links achieve, collectives of data-parallel ranks (gradients and
+  /// states) reach this share.
+  double dataBandwidth = 1.0;
   bool overlap = true;
   double overlapSlowdown = 0;
   /// Ranks along the tensor axis send equal shares of a message between
@@ -73,6 +84,12 @@ struct Software {
   /// the first and the last hold embeddings and head besides; else stages are
   /// of equal time.
   bool equalStages = false;
+  /// See `memory` above; without it a plan's memory is that of its buffers.
+  bool keepsMemory = false;
+  double gradientBytesF16 = 2, gradientBytesBF16 = 6;
+  double updateBytesF16 = 16, updateBytesBF16 = 12;
+  double activationSlack = 1;
+  double reservedBytes = 0;
 };
 
 /// Reads a profile's JSON; `where` starts messages. Every entry is {"value",

@@ -144,10 +144,34 @@ StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
   return {Collective::AllToAll, in};
 }
 
+static cost::Collective collectiveOf(Operation *op) {
+  using cost::Collective;
+  if (isa<AllReduceOp>(op))
+    return Collective::AllReduce;
+  if (isa<AllGatherOp>(op))
+    return Collective::AllGather;
+  if (isa<ReduceScatterOp>(op))
+    return Collective::ReduceScatter;
+  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
+}
+
+/// Whether a collective is one of data-parallel ranks: of gradients and states.
+static bool isOfData(ArrayAttr axes) {
+  return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
+    return axis.getValue().starts_with("dp");
+  });
+}
+
 cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
-  Traffic traffic = trafficOf(op);
-  return estimateCollective(cluster, traffic.kind, traffic.bytes,
-                            placement(op->getAttrOfType<ArrayAttr>("axes")));
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  bool gathers = isa<AllGatherOp>(op);
+  double bytes = gathers ? movedBytes(op, op->getResults())
+                         : movedBytes(op, op->getOperands());
+  cost::CollectiveEstimate estimate =
+      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
+  if (isOfData(axes))
+    estimate.seconds /= cluster.software.dataBandwidth;
+  return estimate;
 }
 
 StepQueues::Message StepQueues::messageOf(SendOp send) const {

@@ -14,7 +14,9 @@ RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
 # Largest mean error of the sample.
-BOUNDS = {"korth": 0.05, "sc21t1": 0.06, "vtrain-multi": 0.08, "vtrain-single": 0.14, "bloom": 0.22, "mpt": 0.18, "internevo": 0.22}
+BOUNDS = {"korth": 0.035, "sc21t1": 0.03, "vtrain-multi": 0.08, "vtrain-single": 0.1, "bloom": 0.08, "mpt": 0.11, "internevo": 0.08}
+# The same of memory, where the sample has it.
+MEMORY_BOUNDS = {"bloom": 0.1, "internevo": 0.09}
 
 
 def validate(*words):
@@ -43,6 +45,8 @@ class Validate(unittest.TestCase):
             with self.subTest(source=source["source"]):
                 self.assertGreater(source["time"]["rows"], 0)
                 self.assertLess(source["time"]["mean"], BOUNDS[source["source"]])
+                if source["memory"]["rows"]:
+                    self.assertLess(source["memory"]["mean"], MEMORY_BOUNDS[source["source"]])
 
     def test_tables_and_plot(self):
         with e2e.scratch() as folder:

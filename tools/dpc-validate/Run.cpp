@@ -4,7 +4,9 @@
 #include "tools/dpc-validate/Network.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <regex>
 
 namespace dpc::validate {
 
@@ -76,6 +78,17 @@ static bool mentions(const Row &row, const char *word) {
   return row.at("notes").find(word) != std::string::npos;
 }
 
+/// What the row says about its software, in small letters.
+static std::string wordsOf(const Row &row) {
+  std::string text;
+  for (const char *column : {"source_title", "source_url_or_repo_path",
+                             "zero_or_fsdp_stage", "notes"})
+    text += row.at(column) + "\n";
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 /// "full" of "full (every layer)".
 static std::string firstWord(const std::string &text) {
   return text.substr(0, text.find_first_of(" (,;"));
@@ -127,7 +140,7 @@ void Reader::readModel() {
     d = ModelDims::defaults(Family::llama);
   else if (family != "gpt")
     return fail("model family '" + family + "' lacks columns that it needs");
-  else if (run.source == "mpt")
+  else if (row.at("source_title").find("MPT") != std::string::npos)
     d = ModelDims::defaults(Family::mpt);
   else
     d = ModelDims::defaults(mentions(row, "ALiBi") ? Family::bloom
@@ -230,41 +243,47 @@ void Reader::readMeasured() {
     run.measuredMemoryBytes = *value * kGiB;
 }
 
-/// Whether the software of the run keeps scores out of memory.
-static bool fusesAttention(const Row &row) {
-  const std::string &gpu = row.at("gpu");
-  bool isOlder = gpu.starts_with("V100") || gpu.starts_with("A100") ||
-                 gpu.starts_with("A800");
-  return mentions(row, "FlashAttention") || !isOlder ||
-         (row.at("model_family") == "llama" && !gpu.starts_with("V100"));
+/// The year of the publication: "2022", or that of an arXiv number or a
+/// conference ("2205.05198", "SC21"); 0 where the title has none.
+static int yearOf(const Row &row) {
+  static const std::regex forms(
+      R"(\b(20[12]\d)\b|arXiv (\d\d)\d\d\.\d|[A-Z](2\d)\b)");
+  std::smatch match;
+  const std::string &title = row.at("source_title");
+  if (!std::regex_search(title, match, forms))
+    return 0;
+  for (int group : {1, 2, 3})
+    if (match[group].matched)
+      return std::stoi(match[group].str()) + (group == 1 ? 0 : 2000);
+  return 0;
 }
 
-/// What ran it: the era of the source, by the words that its rows have.
-static std::string softwareOf(const Row &row, const std::string &source) {
-  struct Entry {
-    const char *source, *word, *software;
+/// The profile of what ran the row; see Run.h.
+static std::string softwareOf(const Row &row, const PublishedRun &run) {
+  std::string words = wordsOf(row);
+  auto has = [&](const char *word) {
+    return words.find(word) != std::string::npos;
   };
-  constexpr Entry entries[] = {
-      {"korth", "", "megatron-2022"},
-      {"bloom", "", "megatron-deepspeed-2022"},
-      {"bsv100", "Megatron-LM", "megatron-2021"},
-      {"bsv100", "", "megatron-deepspeed-2022"},
-      {"sc21", "zero3", "megatron-deepspeed-2022"},
-      {"sc21", "", "megatron-2021"},
-      {"mlm", "FP8", "megatron-core-2024"},
-      {"mlm", "", "megatron-2021"},
-      {"alpa", "", "megatron-2021"},
-      {"vtrain", "", "megatron-eager"},
-      {"mpt", "PURE", "pytorch-fsdp-2023"},
-      {"mpt", "", "pytorch-fsdp-2024"},
-      {"fms", "", "pytorch-fsdp-2024"},
-      {"titan", "", "pytorch-fsdp-2024"},
-      {"internevo", "", "internevo-2023"},
-  };
-  for (const Entry &entry : entries)
-    if (source.starts_with(entry.source) && mentions(row, entry.word))
-      return entry.software;
-  return fusesAttention(row) ? "megatron-core-2024" : "megatron-2021";
+  const std::string &gpu = row.at("gpu");
+  bool isOlderGpu = gpu.starts_with("V100") || gpu.starts_with("A100") ||
+                    gpu.starts_with("A800");
+  if (has("internevo"))
+    return "internevo-2023";
+  if (has("alpa") && !has("megatron"))
+    return "alpa-2022";
+  if (has("fsdp"))
+    return run.dims.family == Family::mpt ? "pytorch-fsdp-2023"
+                                          : "pytorch-fsdp-2024";
+  if (has("deepspeed") || has("zero3"))
+    return run.strategy.zero > 0 ? "megatron-deepspeed-2022" : "megatron-eager";
+  bool isFused = has("flashattention") && !has("no flashattention");
+  if (isFused || !isOlderGpu ||
+      (run.dims.family == Family::llama && !gpu.starts_with("V100")))
+    return "megatron-core-2024";
+  return run.strategy.sp || run.strategy.recompute == "selective" ||
+                 yearOf(row) >= 2022
+             ? "megatron-2022"
+             : "megatron-2021";
 }
 
 cost::Result<PublishedRun> Reader::read() {
@@ -289,7 +308,7 @@ cost::Result<PublishedRun> Reader::read() {
     return cost::Error{cluster.error()};
   run.cluster = std::move(*cluster);
   cost::Result<cost::Software> software =
-      cost::loadSoftware(softwareOf(row, run.source));
+      cost::loadSoftware(softwareOf(row, run));
   if (!software)
     return cost::Error{software.error()};
   run.cluster.setSoftware(*software);

@@ -3,11 +3,20 @@
 // What the columns leave open is filled in as the software of the time does it:
 //   * Megatron pads the vocabulary to a multiple of 128 x tp (families gpt and
 //     bloom), so that every shard's product is aligned;
-//   * the software profile (cost-model/software) is the one of the source's
-//   era;
-//     where the source is unknown, attention writes its scores to memory on
-//     V100 and A100 unless the notes say FlashAttention; Llama models and newer
-//     GPUs came after it;
+//   * the software profile (cost-model/software) follows from what the row says
+//     of its title, repository, ZeRO stage and notes, the first that holds:
+//       InternEvo                          internevo-2023
+//       Alpa, not its Megatron baseline    alpa-2022
+//       FSDP, MPT (ALiBi in Triton)        pytorch-fsdp-2023
+//       FSDP, else                         pytorch-fsdp-2024
+//       DeepSpeed or zero3, ZeRO 1 to 3    megatron-deepspeed-2022: its engine
+//       DeepSpeed, no ZeRO                 megatron-eager: Megatron's schedule
+//       FlashAttention, GPUs after A100,
+//       Llama models but on V100           megatron-core-2024
+//       sequence parallelism, selective
+//       recomputation, or published from
+//       2022 on                            megatron-2022
+//       else                               megatron-2021
 //   * optimizer: AdamW with fp32 masters and states;
 //   * an unstated ZeRO stage is 0.
 //

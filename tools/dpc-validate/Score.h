@@ -2,6 +2,8 @@
 #ifndef DPC_TOOLS_DPC_VALIDATE_SCORE_H
 #define DPC_TOOLS_DPC_VALIDATE_SCORE_H
 
+#include "cost-model/Memory.h"
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@ struct Prediction {
   std::string sweep; ///< The same for strategies of one model and cluster.
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0, predictedMemoryBytes = 0;
+  cost::MemoryBreakdown memory = {}; ///< Of dpc's own plan, by category.
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }

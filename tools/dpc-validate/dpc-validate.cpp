@@ -1,4 +1,5 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
+#include "tools/dpc-validate/FrameworkMemory.h"
 #include "tools/dpc-validate/Replay.h"
 #include "tools/dpc-validate/Score.h"
 
@@ -134,7 +135,8 @@ Prediction predictionOf(const PublishedRun &run,
           run.measuredSeconds,
           evaluation.stepSeconds,
           run.measuredMemoryBytes,
-          evaluation.memory.total()};
+          frameworkMemory(run).value_or(evaluation.memory.total()),
+          evaluation.memory};
 }
 
 /// Runs of one program behind each other, two programs at a time; predictions
@@ -243,14 +245,19 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
   for (const auto &[why, rows] : outcome.skipped)
     json["skipped"][why] = rows;
   json["rows"] = nlohmann::ordered_json::array();
-  for (const Prediction &p : outcome.predictions)
-    json["rows"].push_back(
-        {{"id", p.id},
-         {"strategy", p.strategy},
-         {"measured_seconds", p.measuredSeconds},
-         {"predicted_seconds", p.predictedSeconds},
-         {"measured_memory_bytes", p.measuredMemoryBytes},
-         {"predicted_memory_bytes", p.predictedMemoryBytes}});
+  for (const Prediction &p : outcome.predictions) {
+    nlohmann::ordered_json memory;
+    for (int i = 0; i < cost::numMemoryCategories; ++i)
+      memory[std::string(cost::stringifyMemoryCategory(
+          static_cast<cost::MemoryCategory>(i)))] = p.memory.bytes[i];
+    json["rows"].push_back({{"id", p.id},
+                            {"strategy", p.strategy},
+                            {"measured_seconds", p.measuredSeconds},
+                            {"predicted_seconds", p.predictedSeconds},
+                            {"measured_memory_bytes", p.measuredMemoryBytes},
+                            {"predicted_memory_bytes", p.predictedMemoryBytes},
+                            {"plan_memory_bytes", memory}});
+  }
   return json;
 }
 

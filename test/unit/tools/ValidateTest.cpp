@@ -1,4 +1,5 @@
 //===- ValidateTest.cpp - Published runs become dpc's ---------------------===//
+#include "tools/dpc-validate/FrameworkMemory.h"
 #include "tools/dpc-validate/Network.h"
 #include "tools/dpc-validate/Run.h"
 #include "tools/dpc-validate/Score.h"
@@ -218,6 +219,35 @@ TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
   EXPECT_NEAR(run.measuredSeconds, flops / (163e12 * 3072), 1e-6);
 }
 
+TEST(FrameworkMemoryTest, IsWhatTheProfileKeeps) {
+  // Two layers on one of 8 stages, fp16, ZeRO-1 over 6 ranks.
+  std::map<std::string, std::string> row = {{"layers", "16"},
+                                            {"hidden", "8192"},
+                                            {"ffn_hidden", "32768"},
+                                            {"heads", "64"},
+                                            {"kv_heads", "64"},
+                                            {"pp", "8"},
+                                            {"dp", "48"},
+                                            {"notes", "spec=full; DeepSpeed"},
+                                            {"zero_or_fsdp_stage", "1"}};
+  double parameters = 2 * 12 * 8192.0 * 8192 / 8 + 51200 * 8192.0 / 8;
+  double states = parameters * (2 + 2 + 16 / 48.0);
+  double kept = 2 * 2048 * 8192.0;
+  double again =
+      2048 * (10 * 8192.0 + 24 * 8192 / 8.0) + 2 * 64 * 2048 * 2048.0 / 8;
+  double head = 10 * 2048 * 51200 / 8.0;
+  double peak = 2 * kept + std::max(7 * 2 * kept + again, again + head);
+  double expected = states + 1.25 * peak + 9.0 * (1 << 30);
+  EXPECT_NEAR(*frameworkMemory(runWith(row)), expected, 1e-9 * expected);
+  // Fp32 sums of bf16 gradients; no copy for the update.
+  row["precision"] = "bf16";
+  EXPECT_NEAR(*frameworkMemory(runWith(row)),
+              expected + parameters * (4 - 4 / 48.0), 1e-9 * expected);
+  // More than the device has is given back.
+  row["layers"] = "2048";
+  EXPECT_DOUBLE_EQ(*frameworkMemory(runWith(row)), 80.0 * (1 << 30));
+}
+
 TEST(RunTest, MeasuredKinds) {
   auto seconds = [](const char *kind, const char *value) {
     return runWith({{"measured_kind", kind}, {"measured_value", value}})
@@ -235,14 +265,31 @@ TEST(RunTest, MeasuredKinds) {
 TEST(RunTest, WhatColumnsLeaveOpen) {
   // Megatron pads the vocabulary, FSDP does not.
   EXPECT_EQ(runWith({{"vocab", "50257"}}).dims.vocab, 51200);
-  EXPECT_EQ(runWith({{"id", "mpt-1"}, {"vocab", "50257"}}).dims.vocab, 50257);
+  EXPECT_EQ(runWith({{"source_title", "MPT"}, {"vocab", "50257"}}).dims.vocab,
+            50257);
   EXPECT_EQ(runWith({{"notes", "spec=full; ALiBi"}}).dims.family,
             model::Family::bloom);
   auto softwareOf = [](const std::map<std::string, std::string> &changes) {
     return runWith(changes).cluster.software.name;
   };
-  EXPECT_EQ(softwareOf({{"id", "korth-1"}}), "megatron-2022");
-  EXPECT_EQ(softwareOf({{"id", "mpt-1"}}), "pytorch-fsdp-2024");
+  EXPECT_EQ(softwareOf({{"source_title", "Korthikanti et al. 2022"}}),
+            "megatron-2022");
+  EXPECT_EQ(softwareOf({{"source_title", "A paper (arXiv 2205.05198)"}}),
+            "megatron-2022");
+  EXPECT_EQ(softwareOf({{"recompute", "selective"}}), "megatron-2022");
+  EXPECT_EQ(softwareOf({{"notes", "spec=full; FSDP"}}), "pytorch-fsdp-2024");
+  EXPECT_EQ(softwareOf({{"source_title", "MPT"}, {"notes", "spec=full; FSDP"}}),
+            "pytorch-fsdp-2023");
+  EXPECT_EQ(softwareOf({{"notes", "spec=full; Megatron-DeepSpeed"},
+                        {"zero_or_fsdp_stage", "1"}}),
+            "megatron-deepspeed-2022");
+  EXPECT_EQ(softwareOf({{"notes", "spec=full; Megatron-DeepSpeed"},
+                        {"zero_or_fsdp_stage", ""}}),
+            "megatron-eager");
+  EXPECT_EQ(softwareOf({{"source_title", "InternEvo"}}), "internevo-2023");
+  EXPECT_EQ(softwareOf({{"source_title", "Alpa README"}}), "alpa-2022");
+  EXPECT_EQ(softwareOf({{"notes", "spec=full; no FlashAttention"}}),
+            "megatron-2021");
   EXPECT_EQ(
       softwareOf({{"id", "new-1"}, {"notes", "spec=full; FlashAttention"}}),
       "megatron-core-2024");
