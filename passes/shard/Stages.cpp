@@ -4,6 +4,8 @@
 #include "ir/StageMarks.h"
 #include "passes/shard/OpTime.h"
 
+#include <unordered_map>
+
 using namespace mlir;
 using namespace dpc;
 
@@ -302,13 +304,17 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   // A stage that goes on meanwhile waits for the first message only.
   double times = cluster.software.overlap ? degrees.microBatches : 1;
   std::vector<double> cuts;
+  cuts.reserve(ops.size());
+  std::unordered_map<double, double> messages; // seconds by bytes
   for (int64_t i = 0; i + 1 < ops.size(); ++i) {
     // The activation one way, its gradient the other.
-    double message =
-        cost::estimateCollective(cluster, cost::Collective::SendRecv,
-                                 ops.crossingBytes[i] * share, group)
-            .seconds;
-    cuts.push_back((trains ? 2 * message : message) / times);
+    auto [message, isNew] = messages.try_emplace(ops.crossingBytes[i], 0.0);
+    if (isNew) // layers are alike: few sizes cross
+      message->second =
+          cost::estimateCollective(cluster, cost::Collective::SendRecv,
+                                   ops.crossingBytes[i] * share, group)
+              .seconds;
+    cuts.push_back((trains ? 2 * message->second : message->second) / times);
   }
   if (cluster.software.equalStages)
     weighLayersOnly(ops, degrees.stages(), seconds, cuts);
