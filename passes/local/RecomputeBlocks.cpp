@@ -36,7 +36,7 @@ private:
     int64_t crossing = 0, largest = 0;
   };
   void findPositions();
-  std::optional<Layout> best(int64_t limit) const;
+  std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const;
 
   const Run &run;
   size_t size;
@@ -68,14 +68,18 @@ void BlockCuts::findPositions() {
     positions.push_back(size);
 }
 
-/// The least crossing bytes with no block over `limit`.
-std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
+/// For each of `limits`, which fall, the least crossing bytes with no block
+/// over it. What a block keeps is summed up once for all of them.
+std::vector<std::optional<BlockCuts::Layout>>
+BlockCuts::best(ArrayRef<int64_t> limits) const {
   struct State {
     int64_t crossing = -1, largest = 0;
     size_t before = 0;
   };
-  std::vector<State> states(positions.size());
-  states[0].crossing = 0;
+  std::vector<std::vector<State>> states(limits.size(),
+                                         std::vector<State>(positions.size()));
+  for (std::vector<State> &list : states)
+    list[0].crossing = 0;
   size_t numValues = run.values.size();
   for (size_t j = 1, next = 0; j < positions.size(); ++j) {
     size_t end = positions[j];
@@ -83,7 +87,7 @@ std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
     while (next < numValues && run.values[next].at < end)
       ++next;
     size_t v = next; // values are sorted by where they are made
-    for (size_t i = j; i-- > 0 && inside <= limit;) {
+    for (size_t i = j; i-- > 0 && inside <= limits.front();) {
       for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
         const Made &made = run.values[v - 1];
         if (made.last >= end)
@@ -91,35 +95,40 @@ std::optional<BlockCuts::Layout> BlockCuts::best(int64_t limit) const {
         else if (made.crosses)
           inside += made.bytes;
       }
-      int64_t total = states[i].crossing + crossing;
-      if (inside > limit || states[i].crossing < 0 ||
-          (states[j].crossing >= 0 && states[j].crossing <= total))
-        continue;
-      states[j] = {total, std::max(inside, states[i].largest), i};
+      for (size_t k = 0; k < limits.size() && inside <= limits[k]; ++k) {
+        const State &from = states[k][i];
+        State &to = states[k][j];
+        int64_t total = from.crossing + crossing;
+        if (from.crossing >= 0 && (to.crossing < 0 || to.crossing > total))
+          to = {total, std::max(inside, from.largest), i};
+      }
     }
   }
-  if (states.back().crossing < 0)
-    return std::nullopt;
-  Layout layout{{}, states.back().crossing, states.back().largest};
-  for (size_t j = states.back().before, at = states.size() - 1; at > 0;
-       at = j, j = states[j].before)
-    if (j > 0)
-      layout.cuts.push_back(positions[j]);
-  std::reverse(layout.cuts.begin(), layout.cuts.end());
-  return layout;
+  std::vector<std::optional<Layout>> layouts(limits.size());
+  for (auto [layout, list] : llvm::zip(layouts, states)) {
+    if (list.back().crossing < 0)
+      continue;
+    layout = Layout{{}, list.back().crossing, list.back().largest};
+    for (size_t j = list.back().before; j > 0; j = list[j].before)
+      layout->cuts.push_back(positions[j]);
+    std::reverse(layout->cuts.begin(), layout->cuts.end());
+  }
+  return layouts;
 }
 
 SmallVector<size_t> BlockCuts::find() {
   findPositions();
   if (positions.size() < 2)
     return {};
-  int64_t limit = 0;
+  constexpr int kLimits = 32;
+  SmallVector<int64_t> limits = {0};
   for (const Made &made : run.values)
-    limit += made.bytes;
+    limits.front() += made.bytes;
+  while (limits.size() < kLimits)
+    limits.push_back(limits.back() - limits.back() / 5);
   std::optional<Layout> found;
   double least = 0;
-  for (int step = 0; step < 32; ++step, limit -= limit / 5) {
-    std::optional<Layout> layout = best(limit);
+  for (std::optional<Layout> &layout : best(limits)) {
     if (!layout)
       break;
     double bytes = alive * layout->crossing + layout->largest;
