@@ -68,7 +68,9 @@ private:
   void tryMerge(Id producer, Id consumer, bool throughReshape);
   bool compatible(const Group &producer, const Group &consumer,
                   bool throughReshape, bool escapes) const;
+  bool needsMore(Id producer, Id consumer) const;
   bool reachesOver(Id producer, Id consumer);
+  bool arrange(Id producer, Id consumer, bool isReadElsewhere);
   void moveBehind(Id producer, Id consumer);
   bool readsMoved(Id producer, Id consumer) const;
   bool delays(Id producer, Id consumer) const;

@@ -174,6 +174,16 @@ bool KernelGroups::readsMoved(Id producer, Id consumer) const {
   });
 }
 
+/// Whether the consumer reads what stands behind the producer.
+bool KernelGroups::needsMore(Id producer, Id consumer) const {
+  return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
+    return llvm::any_of(producersOf(op), [&](Id other) {
+      Id unit = nodes[other].unit;
+      return unit != consumer && place[unit] > place[producer];
+    });
+  });
+}
+
 /// Whether a path leads from the producer over another unit to the consumer.
 /// Marks what the producer reaches and that stands before the consumer: all of
 /// it when there is no such path.
@@ -229,6 +239,26 @@ void KernelGroups::moveBehind(Id producer, Id consumer) {
     order[next++] = kNone;
 }
 
+/// Renews the order for a consumer that takes in the producer; false if it
+/// cannot, because a path leads over another unit. Far apart are mostly those
+/// where it is plain that none does, and one of the two places serves both.
+bool KernelGroups::arrange(Id producer, Id consumer, bool isReadElsewhere) {
+  if (!isReadElsewhere) {
+    order[place[producer]] = kNone;
+    return true;
+  }
+  if (!needsMore(producer, consumer)) {
+    order[place[consumer]] = kNone;
+    place[consumer] = place[producer];
+    order[place[consumer]] = consumer;
+    return true;
+  }
+  if (reachesOver(producer, consumer))
+    return false;
+  moveBehind(producer, consumer);
+  return true;
+}
+
 /// Whether other readers of the producer would wait for what only the consumer
 /// needs.
 bool KernelGroups::delays(Id producer, Id consumer) const {
@@ -272,9 +302,8 @@ void KernelGroups::tryMerge(Id producer, Id consumer, bool throughReshape) {
   Group &from = groupOfUnit[p], &into = groupOfUnit[c];
   if (!compatible(from, into, throughReshape, isReadElsewhere) ||
       (isReadElsewhere && delays(p, c)) || readsMoved(p, c) ||
-      reachesOver(p, c))
+      !arrange(p, c, isReadElsewhere))
     return;
-  moveBehind(p, c);
   if (from.role != KernelRole::elementwise)
     into.role = from.role;
   into.mixed |= from.mixed || into.shape != from.shape;
