@@ -156,7 +156,7 @@ void StrategySearch::addMegatron() {
 
 /// ZeRO-2 does what ZeRO-1 does where there is one micro-batch.
 bool StrategySearch::isSame(const Candidate &a, const Candidate &b) const {
-  constexpr double kRounding = 1e-9;
+  constexpr double kRounding = 1e-4;
   return a.fits && b.fits && !a.evaluation.isComposed &&
          std::abs(valueOf(a) - valueOf(b)) <= kRounding * valueOf(b);
 }
@@ -165,12 +165,11 @@ bool StrategySearch::isSame(const Candidate &a, const Candidate &b) const {
 void StrategySearch::keepBaselines() {
   for (const Baseline &baseline : result.baselines) {
     const Candidate &candidate = baseline.candidate;
-    bool isKept =
-        std::any_of(result.candidates.begin(), result.candidates.end(),
-                    [&](const Candidate &kept) {
-                      return kept.strategy == candidate.strategy ||
-                             isSame(kept, candidate);
-                    });
+    bool isKept = std::any_of(
+        result.candidates.begin(), result.candidates.end(),
+        [&](const Candidate &kept) {
+          return kept.strategy == candidate.strategy || isSame(kept, candidate);
+        });
     if (!isKept && candidate.method != "formula" && candidate.fits &&
         options.request.allows(candidate.strategy, options.space.globalBatch))
       result.candidates.push_back(candidate);

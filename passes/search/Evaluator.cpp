@@ -130,8 +130,6 @@ static void inParallel(size_t count, llvm::function_ref<void(size_t)> work) {
 
 std::vector<cost::Evaluation>
 ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
-  if (!folder)
-    return Evaluator::evaluateMany(strategies);
   std::vector<cost::Evaluation> evaluations(strategies.size());
   inParallel(strategies.size(),
              [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });

@@ -26,10 +26,10 @@ public:
   cost::ModelTotals totals() override { return totalsOfProgram.sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
   cost::Evaluation evaluate(const cost::Strategy &strategy) override;
-  /// Folded ones on several threads.
+  /// On several threads.
   std::vector<cost::Evaluation>
   evaluateMany(const std::vector<cost::Strategy> &strategies) override;
-  int64_t batchSize() const override { return folder ? 4 : 1; }
+  int64_t batchSize() const override { return 4; }
   std::string blockOf(const cost::Strategy &strategy) override;
   /// Blocks on several threads.
   std::vector<std::vector<std::optional<cost::Composition>>>

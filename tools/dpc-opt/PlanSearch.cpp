@@ -13,7 +13,7 @@ using namespace mlir;
 namespace dpc {
 
 /// Ops that search may compile in all, over all the strategies it evaluates.
-static constexpr int64_t kEvaluatedOps = 80000;
+static constexpr int64_t kEvaluatedOps = 40000;
 
 /// Strategies that it may evaluate of a deep model, of few layers each.
 static constexpr int64_t kFoldedEvaluations = 32;
