@@ -207,6 +207,16 @@ static ordered_json verificationToJson(const Verification &verification) {
   return json;
 }
 
+static ordered_json changesToJson(const SearchResult &result) {
+  ordered_json plans = ordered_json::array();
+  for (const Change &change : result.changes)
+    plans.push_back({{"change", change.what},
+                     {"step_seconds", change.stepSeconds},
+                     {"memory_bytes", std::llround(change.memoryBytes)},
+                     {"fits", change.fits}});
+  return {{"from", result.changedFrom}, {"plans", plans}};
+}
+
 ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           const ReportContext &context) {
   ordered_json report = {{"version", reportVersion},
@@ -220,6 +230,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
         candidateToJson(cluster, result.totals, result.candidates[0]);
     report["chosen"]["binding_constraint"] = result.bindingConstraint;
     report["chosen"]["devices"] = result.candidates[0].strategy.ranks();
+    if (!result.changes.empty())
+      report["chosen"]["changes"] = changesToJson(result);
     if (!result.idle.empty())
       report["chosen"]["idle"] = result.idle;
   }

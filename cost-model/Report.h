@@ -49,8 +49,10 @@ inline constexpr int reportVersion = 1;
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
 /// "chosen" also has "devices", how many it uses, and "idle", why not all.
-/// "pareto" is a list of "strategy", "method", "step_seconds" and
-/// "memory_bytes" by rising seconds and falling memory. There are "parameters":
+/// "changes": {"from", "plans"} are the plans from a baseline to the chosen
+/// one, each with what it changes, seconds and bytes. "pareto" is a list of
+/// "strategy", "method", "step_seconds" and "memory_bytes" by rising seconds
+/// and falling memory. There are "parameters":
 /// {"trained", "frozen"}, "remarks" and "verification":
 /// {"scope": "full"|"shrunk"|"none", "why", "strategy", "ranks",
 /// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds

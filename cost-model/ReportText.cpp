@@ -4,6 +4,7 @@
 #include "cost-model/Report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 
@@ -239,6 +240,39 @@ std::string verificationText(const Verification &verification) {
          " compute what one device computes: " + errors;
 }
 
+/// "1.20 s faster, 3.00 GiB less"
+static std::string gainText(const Change &before, const Change &after) {
+  double seconds = before.stepSeconds - after.stepSeconds;
+  double bytes = before.memoryBytes - after.memoryBytes;
+  return formatSeconds(std::abs(seconds)) +
+         (seconds >= 0 ? " faster, " : " slower, ") +
+         formatBytes(std::abs(bytes)) + (bytes >= 0 ? " less" : " more") +
+         (after.fits == before.fits ? ""
+          : after.fits              ? ": fits now"
+                                    : ": does not fit");
+}
+
+/// What makes the winner of a plan that everybody knows, a line for each
+/// change.
+static std::string changesText(const SearchResult &result, size_t width) {
+  if (result.changes.size() < 2)
+    return "";
+  const Change &first = result.changes.front();
+  std::string text =
+      cut("  changed from " + result.changedFrom + " (" + first.what + ", " +
+              formatSeconds(first.stepSeconds) + ", " +
+              formatBytes(first.memoryBytes) +
+              (first.fits ? "" : ", does not fit") + "):",
+          width) +
+      "\n";
+  for (size_t i = 1; i < result.changes.size(); ++i)
+    text += cut("    " + result.changes[i].what + ": " +
+                    gainText(result.changes[i - 1], result.changes[i]),
+                width) +
+            "\n";
+  return text;
+}
+
 /// Some of what less memory costs in time, both ends included; nothing where
 /// the fastest strategy takes least as well.
 static std::string paretoText(const SearchResult &result, size_t width) {
@@ -272,7 +306,8 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
           pipelineLine(result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
-  text += "\n" + paretoText(result, static_cast<size_t>(std::max(width, 40)));
+  size_t columns = static_cast<size_t>(std::max(width, 40));
+  text += "\n" + changesText(result, columns) + paretoText(result, columns);
   text += "  " + std::to_string(result.considered) + " considered, " +
           std::to_string(result.pruned) + " pruned, " +
           (result.skipped ? std::to_string(result.skipped) + " skipped, "

@@ -480,6 +480,8 @@ SearchResult StrategySearch::run() {
           baseline.candidate.method != "formula")
         baseline.candidate = candidate;
   confirmWinner();
+  if (options.baselines)
+    findChanges();
   finishFront();
   explainAll();
   result.bindingConstraint = bindingConstraint();

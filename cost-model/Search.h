@@ -156,6 +156,14 @@ struct SearchProgress {
   double best = std::numeric_limits<double>::infinity();
 };
 
+/// A plan on the way from a well-known one to the winner.
+struct Change {
+  std::string what; ///< "zero 0 -> 1"; of the first plan, all its keys.
+  double stepSeconds = 0;
+  double memoryBytes = 0;
+  bool fits = false;
+};
+
 struct SearchOptions {
   StrategyRequest request;
   StrategySpace space;
@@ -192,6 +200,11 @@ struct SearchResult {
   int64_t skipped = 0; ///< Past maxEvaluations.
   /// Of all that fit and were evaluated, top or not.
   ParetoFront pareto;
+  /// The baseline that the winner is compared with, and the plans from it to
+  /// the winner, each evaluated; empty where there is none, or it is the
+  /// winner.
+  std::string changedFrom;
+  std::vector<Change> changes;
   /// Why some devices stay idle; empty where all are used (IdleDevices.h).
   std::string idle;
 

@@ -1,6 +1,6 @@
 //===- StrategySearch.h - The search itself ---------------------*- C++ -*-===//
 //
-// Private to Search.cpp, SearchExplain.cpp and BaselineStrategies.cpp.
+// Private to Search*.cpp and BaselineStrategies.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGYSEARCH_H
@@ -70,6 +70,9 @@ private:
   void keepBaselines();
   void addPoint(const Candidate &candidate);
   void finishFront();
+  const Baseline *wellKnownPlan() const;
+  std::vector<Candidate> evaluatePath(const std::vector<Strategy> &path);
+  void findChanges();
   void tell(const std::vector<Pending> &pending) const;
   bool mayFit(const Candidate &candidate);
   void explainBaseline(Candidate &candidate) const;

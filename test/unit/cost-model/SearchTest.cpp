@@ -1,7 +1,9 @@
 #include "cost-model/Search.h"
 #include "cost-model/Neighbours.h"
+#include "cost-model/Report.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -334,43 +336,35 @@ TEST(Search, SpaceHoldsWhatIsAvailable) {
   EXPECT_EQ(space.zeros, std::vector<int64_t>{0});
 }
 
-TEST(ParetoFront, KeepsWhatNothingBeats) {
-  ParetoFront front;
-  auto add = [&](int64_t dp, double seconds, double bytes) {
-    ParetoPoint point;
-    point.strategy.dp = dp;
-    point.stepSeconds = seconds;
-    point.memoryBytes = bytes;
-    front.add(point);
-  };
-  auto names = [&] {
-    std::vector<int64_t> names;
-    for (const ParetoPoint &point : front.points())
-      names.push_back(point.strategy.dp);
-    return names;
-  };
-  using Names = std::vector<int64_t>;
-  add(1, 5, 50);
-  add(2, 3, 70);
-  add(3, 8, 20);
-  EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(4, 5, 50); // as good as the first
-  add(5, 6, 50); // slower for nothing
-  EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(6, 4, 20); // beats two
-  EXPECT_EQ(names(), (Names{2, 6}));
-  add(7, 4, 10); // as fast with less
-  EXPECT_EQ(names(), (Names{2, 7}));
-  add(8, 2, 5);
-  EXPECT_EQ(names(), (Names{8}));
-  // What is known better counts.
-  ParetoPoint again;
-  again.strategy.dp = 8;
-  again.stepSeconds = 9;
-  again.memoryBytes = 9;
-  front.replace(again);
-  EXPECT_EQ(front.points().size(), 1U);
-  EXPECT_EQ(front.points()[0].stepSeconds, 9);
+TEST(Search, ChangesLeadFromMegatronToTheWinner) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.space = spaceFor(evaluator.totals(), toyCluster(4), {"dp", "tp"});
+  options.request.sp = true;
+  options.request.tp = 4;
+  options.request.zero = 1;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.changedFrom, "megatron-3d");
+  const std::vector<Change> &changes = result.changes;
+  ASSERT_GE(changes.size(), 3U);
+  // From what the baseline says to what the winner says, key by key.
+  const Evaluation &megatron = result.baselines.back().candidate.evaluation;
+  const Evaluation &winner = result.candidates[0].evaluation;
+  EXPECT_EQ(changes.front().stepSeconds, megatron.stepSeconds);
+  EXPECT_EQ(changes.front().memoryBytes, megatron.memory.total());
+  EXPECT_EQ(changes.back().stepSeconds, winner.stepSeconds);
+  EXPECT_EQ(changes.back().memoryBytes, winner.memory.total());
+  std::string all;
+  for (const Change &change : changes)
+    all += change.what + "; ";
+  EXPECT_NE(all.find("sp false -> true"), std::string::npos) << all;
+  std::string text = reportToText(toyCluster(4), result, {});
+  EXPECT_NE(text.find("\n  changed from megatron-3d ("), std::string::npos);
+  EXPECT_NE(text.find("    sp false -> true: "), std::string::npos) << text;
+  nlohmann::ordered_json json = reportToJson(toyCluster(4), result, {});
+  EXPECT_EQ(json["chosen"]["changes"]["from"], "megatron-3d");
+  EXPECT_EQ(json["chosen"]["changes"]["plans"].size(), changes.size());
 }
 
 TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
