@@ -109,8 +109,14 @@ StrategySearch::evaluatePath(const std::vector<Strategy> &path) {
     for (Baseline &baseline : result.baselines)
       if (baseline.candidate.strategy == plan.strategy)
         baseline.candidate = plan;
-    if (plan.fits && !findKnown(result.candidates, plan.strategy) &&
-        options.request.allows(plan.strategy, options.space.globalBatch))
+    // What was made of pieces is known better now.
+    auto same = std::find_if(
+        result.candidates.begin(), result.candidates.end(),
+        [&](const Candidate &c) { return c.strategy == plan.strategy; });
+    if (same != result.candidates.end())
+      *same = plan;
+    else if (plan.fits &&
+             options.request.allows(plan.strategy, options.space.globalBatch))
       result.candidates.push_back(plan);
   }
   sortAll();

@@ -523,7 +523,10 @@ std::string Folder::blockOf(const cost::Strategy &strategy,
   constexpr int64_t kFewest = 4, kPieces = 3;
   bool isDeep =
       homes && homes->run.layers >= kFewest && homes->moreLayers < kPieces;
-  return isDeep ? blockKeyOf(strategy, globalBatch) : "";
+  // The blocks that are made again span layers, and what they gather with them.
+  bool isPieces =
+      strategy.pp > 1 || strategy.zero < 3 || strategy.recompute != "full";
+  return isDeep && isPieces ? blockKeyOf(strategy, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>
