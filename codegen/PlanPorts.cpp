@@ -17,6 +17,24 @@ static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
+/// The place of every rank where `step` says which axes are innermost.
+static std::vector<int> processesOf(func::FuncOp step, const rt::Mesh &mesh) {
+  std::vector<int> processes;
+  auto placement = step->getAttrOfType<ArrayAttr>(attr::kPlacement);
+  if (!placement)
+    return processes;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    int64_t process = 0, stride = 1;
+    for (auto name : placement.getAsRange<StringAttr>()) {
+      std::string axis = name.getValue().str();
+      process += mesh.coordinate(axis, rank, 0) * stride;
+      stride *= mesh.sizeOf(axis);
+    }
+    processes.push_back(static_cast<int>(process));
+  }
+  return processes;
+}
+
 LogicalResult PlanBuilder::bindMesh() {
   auto attr = step->getAttrOfType<MeshAttr>(attr::kMesh);
   if (!attr)
@@ -31,6 +49,7 @@ LogicalResult PlanBuilder::bindMesh() {
   if (stage > 0 && mesh != draft.plan.mesh)
     return step.emitError("has another mesh than the stage before");
   draft.plan.mesh = std::move(mesh);
+  draft.plan.processes = processesOf(step, draft.plan.mesh);
   return success();
 }
 

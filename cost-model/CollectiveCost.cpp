@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace dpc::cost {
 
@@ -323,11 +324,8 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
     bool isAll = span >= cluster.numDevices() || i + 1 == cluster.levels.size();
     int64_t ranks = isAll ? rest : 1;
     // The largest part whose groups never straddle two units of this level.
-    for (int64_t part = rest; !isAll && part > 1; --part)
-      if (rest % part == 0 && span % (stride * placed * part) == 0) {
-        ranks = part;
-        break;
-      }
+    if (!isAll && span % (stride * placed) == 0)
+      ranks = std::gcd(rest, span / (stride * placed));
     group.ranksPerLevel.push_back(ranks);
     placed *= ranks;
     rest /= ranks;

@@ -81,6 +81,22 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
   return stages;
 }
 
+/// How many ranks of every axis lie within a unit of each level, and how many
+/// units over the next.
+static ordered_json placementToJson(const Cluster &cluster,
+                                    const Evaluation &evaluation) {
+  ordered_json axes = ordered_json::array();
+  for (const RankAxis &axis : evaluation.order) {
+    GroupPlacement group = placeGroup(cluster, evaluation.order, {axis.name});
+    ordered_json levels = ordered_json::object();
+    for (size_t i = 0; i < group.ranksPerLevel.size(); ++i)
+      if (group.ranksPerLevel[i] > 1)
+        levels[cluster.levels[i].name] = group.ranksPerLevel[i];
+    axes.push_back({{"axis", axis.name}, {"ranks", axis.size}, {"levels", levels}});
+  }
+  return axes;
+}
+
 static ordered_json predictedToJson(const Cluster &cluster,
                                     const ModelTotals &totals,
                                     const Candidate &candidate) {
@@ -106,6 +122,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
       {"bubble_fraction", evaluation.bubbleFraction},
       {"exposed_communication_seconds", evaluation.exposedCommunicationSeconds},
       {"compute_seconds", evaluation.computeSeconds}};
+  if (!evaluation.order.empty())
+    json["placement"] = placementToJson(cluster, evaluation);
   if (!evaluation.stages.empty())
     json["stages"] = stagesToJson(evaluation);
   return json;
@@ -114,7 +132,9 @@ static ordered_json predictedToJson(const Cluster &cluster,
 /// Keys of a candidate that are not predictions. What cannot run or does not
 /// fit says so under "rejected".
 static ordered_json verdictToJson(const Candidate &candidate) {
-  ordered_json json = {{"strategy", strategyToJson(candidate.strategy)},
+  ordered_json json = {{"strategy", strategyToJson(placedStrategy(
+                                        candidate.strategy,
+                                        candidate.evaluation))},
                        {"method", candidate.method},
                        {"fits", candidate.fits}};
   if (!candidate.skipped.empty()) {

@@ -26,7 +26,11 @@ struct Row {
 
 static Row rowOf(const Candidate &candidate, std::string mark) {
   const Evaluation &evaluation = candidate.evaluation;
-  Row row{std::move(mark), stringifyStrategy(candidate.strategy), "-", "-", "-",
+  Row row{std::move(mark),
+          stringifyStrategy(placedStrategy(candidate.strategy, evaluation)),
+          "-",
+          "-",
+          "-",
           candidate.why};
   // Pruned or impossible: no number was computed over the graph.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
@@ -127,7 +131,8 @@ static std::string headline(const SearchResult &result) {
       result.totals.tokensPerSample * double(result.totals.globalBatch) / step;
   char rate[48];
   std::snprintf(rate, sizeof(rate), "%.0f tokens/s", tokens);
-  return "chosen: " + stringifyStrategy(best.strategy) + ", " +
+  return "chosen: " +
+         stringifyStrategy(placedStrategy(best.strategy, evaluation)) + ", " +
          formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
          formatBytes(result.memoryLimitBytes) + ", communication exposed " +
@@ -197,6 +202,27 @@ static std::string pipelineLine(const SearchResult &result) {
              stages, [](const auto &stage) { return stage.memoryBytes; },
              formatBytes) +
          "\n";
+}
+
+/// A line about the winner's axes on the levels, if there is a choice.
+static std::string placementLine(const Cluster &cluster,
+                                 const SearchResult &result) {
+  if (!result.hasWinner() || cluster.levels.size() < 2)
+    return "";
+  const RankOrder &order = result.candidates.front().evaluation.order;
+  std::string text;
+  for (const RankAxis &axis : order) {
+    GroupPlacement group = placeGroup(cluster, order, {axis.name});
+    std::string where;
+    for (size_t i = 0; i < group.ranksPerLevel.size(); ++i)
+      if (group.ranksPerLevel[i] > 1)
+        where += (where.empty() ? " " : " x ") +
+                 std::to_string(group.ranksPerLevel[i]) + " in " +
+                 cluster.levels[i].name;
+    text += (text.empty() ? "" : ", ") + axis.name + where;
+  }
+  return text.empty() ? ""
+                      : "placement, innermost first: " + text + "\n";
 }
 
 /// ": layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"
@@ -303,7 +329,7 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
                      group.device.name +
                      (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
   text += headline(result) + idleLine(cluster, result) + offloadLine(result) +
-          pipelineLine(result);
+          pipelineLine(result) + placementLine(cluster, result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
   size_t columns = static_cast<size_t>(std::max(width, 40));

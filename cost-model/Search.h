@@ -21,6 +21,7 @@
 #include "cost-model/Cluster.h"
 #include "cost-model/Memory.h"
 #include "cost-model/ParetoFront.h"
+#include "cost-model/Placement.h"
 #include "cost-model/Strategy.h"
 
 #include <functional>
@@ -52,6 +53,10 @@ struct Evaluation {
   double hostBytes = 0;       ///< Offloaded, of the fullest rank.
   double diskBytes = 0;       ///< Offloaded, of the fullest rank.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
+  /// The same of all, by axes: what decides which ranks are neighbours.
+  std::vector<Traffic> traffic;
+  RankOrder order;          ///< The axes on the devices.
+  bool isReordered = false; ///< They are not in their usual order.
   double flops = 0;                  ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
   /// Extrapolated from a few layers; else all of the program was compiled.
@@ -126,6 +131,10 @@ public:
 
 enum class Objective { Throughput, Memory, Latency };
 std::optional<Objective> symbolizeObjective(std::string_view name);
+
+/// `strategy` with the placement that was found for it, where that is not the
+/// usual one.
+Strategy placedStrategy(const Strategy &strategy, const Evaluation &evaluation);
 
 /// A strategy with what was found about it.
 struct Candidate {

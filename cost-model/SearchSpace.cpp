@@ -24,6 +24,17 @@ Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
   return nothing;
 }
 
+Strategy placedStrategy(const Strategy &strategy,
+                        const Evaluation &evaluation) {
+  Strategy placed = strategy;
+  if (evaluation.isReordered) {
+    placed.placement.clear();
+    for (const RankAxis &axis : evaluation.order)
+      placed.placement += (placed.placement.empty() ? "" : ".") + axis.name;
+  }
+  return placed;
+}
+
 std::optional<Objective> symbolizeObjective(std::string_view name) {
   if (name == "throughput")
     return Objective::Throughput;

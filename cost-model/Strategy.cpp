@@ -37,7 +37,8 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
           {"recompute", strategy.recompute},
           {"micro_batch", strategy.microBatch},
           {"offload", strategy.offload},
-          {"offload_to", strategy.offloadTo}};
+          {"offload_to", strategy.offloadTo},
+          {"placement", strategy.placement}};
 }
 
 std::string stringifyStrategy(const Strategy &strategy) {
@@ -141,6 +142,7 @@ bool StrategyRequest::allows(const Strategy &strategy,
          (!microBatch || std::min(*microBatch, local) == strategy.microBatch) &&
          agrees(offload, strategy.offload) &&
          agrees(offloadTo, strategy.offloadTo) &&
+         agrees(placement, strategy.placement) &&
          agrees(ranks, strategy.ranks());
 }
 

@@ -39,6 +39,9 @@ struct Strategy {
   /// What lies outside the device's memory, and where: host or disk.
   std::string offload = "none";
   std::string offloadTo = "host";
+  /// Which ranks lie next to each other, as in Placement.h; auto: as costs
+  /// least.
+  std::string placement = "auto";
 
   /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
   int64_t ranks() const;
@@ -72,6 +75,7 @@ struct StrategyRequest {
   std::optional<int64_t> microBatch;
   std::optional<std::string> offload;
   std::optional<std::string> offloadTo;
+  std::optional<std::string> placement;
   /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
   /// all are where one of these is named, else as many as are best.
   std::optional<int64_t> ranks;

@@ -260,6 +260,7 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
   fix(strategies, &Strategy::offload, request.offload);
   fix(strategies, &Strategy::offloadTo, request.offloadTo);
+  fix(strategies, &Strategy::placement, request.placement);
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));
   });

@@ -1,5 +1,6 @@
 //===- StrategyParser.cpp - The --strategy option -------------------------===//
 
+#include "cost-model/Placement.h"
 #include "cost-model/Strategy.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ const Names &availableKeys() {
   static const Names keys = {
       "dp",        "tp", "tp=grid", "sp",         "pp",           "vpp",
       "schedule",  "cp", "cp_kind", "zero",       "hybrid_shard", "micro_batch",
-      "recompute", "ep", "offload", "offload_to", "ranks"};
+      "recompute", "ep", "offload", "offload_to", "ranks",
+      "placement"};
   return keys;
 }
 
@@ -90,7 +92,8 @@ static const std::vector<Key> &allKeys() {
        &R::offload,
        {"none", "optimizer", "parameters", "all"}},
       {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}},
-      {"ranks", "", &R::ranks}};
+      {"ranks", "", &R::ranks},
+      {"placement", "auto"}};
   return keys;
 }
 
@@ -206,6 +209,13 @@ Status Parser::parseValue(const Key &key, std::string_view value) {
     if (value != "true" && value != "false")
       return badValue(key.name, value, describeValues(key));
     request.sp = value == "true";
+    return checkAvailable(key, value);
+  }
+  if (key.name == "placement") {
+    Result<PlacementSpec> placement = parsePlacement(value);
+    if (!placement)
+      return Error{placement.error()};
+    request.placement = std::string(value);
     return checkAvailable(key, value);
   }
   if (std::find(key.words.begin(), key.words.end(), value) == key.words.end())

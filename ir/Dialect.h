@@ -60,6 +60,9 @@ inline constexpr llvm::StringLiteral kModel = "dpc.model";
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
 /// On @step: its mesh; on its arguments and results: the sharded type.
 inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
+/// On step functions: the names of the rank axes from the innermost on, where
+/// ranks next to each other are not those of the mesh order.
+inline constexpr llvm::StringLiteral kPlacement = "dpc.placement";
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On data movement (unit): it makes no buffer, its users read strided data.
 inline constexpr llvm::StringLiteral kView = "dpc.view";

@@ -27,17 +27,7 @@ struct Blocks::Plan {
 static cost::GroupPlacement placementOf(const std::vector<std::string> &names,
                                         const ShardDegrees &degrees,
                                         const cost::Cluster &cluster) {
-  int64_t stride = 1, size = 1, groupStride = 1;
-  for (const MeshAxis &axis : llvm::reverse(axesOf(degrees))) {
-    if (axis.role == AxisRole::time)
-      continue;
-    if (llvm::is_contained(names, axis.name)) {
-      groupStride = size == 1 ? stride : groupStride;
-      size *= axis.size;
-    }
-    stride *= axis.size;
-  }
-  return cost::placeAxis(cluster, groupStride, size);
+  return cost::placeGroup(cluster, rankOrder(degrees), names);
 }
 
 namespace {
@@ -257,7 +247,7 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
   const ShardDegrees &degrees = plan.degrees;
   PipelineParts result;
   result.microBatches = degrees.microBatches;
-  result.ranksPerStage = numRanks(degrees) / degrees.pp;
+  result.order = rankOrder(degrees);
   result.stages.resize(degrees.pp);
   StageParts fixed = alongLayers(plan.parts[kOne], plan.parts[kTwo], 0);
   for (int64_t v = 0; v < plan.stages(); ++v) {

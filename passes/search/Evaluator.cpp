@@ -99,13 +99,46 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
+/// Evaluates the axes in their usual order, or that of `degrees`; where the
+/// order is open, and the traffic would take less time in another one, that as
+/// well.
+cost::Evaluation ProgramEvaluator::placed(
+    ShardDegrees degrees,
+    llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne) {
+  cost::Evaluation usual = evaluateOne(degrees);
+  usual.order = rankOrder(degrees);
+  usual.isReordered = !degrees.placement.empty();
+  std::vector<cost::Traffic> traffic = std::move(usual.traffic);
+  usual.traffic.clear();
+  if (usual.isReordered || !usual.rejected.empty())
+    return usual;
+  for (const cost::RankAxis &axis :
+       cost::cheapestOrder(cluster, usual.order, traffic))
+    degrees.placement.push_back(axis.name);
+  cost::RankOrder order = rankOrder(degrees);
+  if (llvm::equal(order, usual.order,
+                  [](const cost::RankAxis &a, const cost::RankAxis &b) {
+                    return a.name == b.name;
+                  }))
+    return usual;
+  cost::Evaluation other = evaluateOne(degrees);
+  other.order = order;
+  other.isReordered = true;
+  other.traffic.clear();
+  // What is hidden behind computation counts as traffic, but takes no time.
+  bool isBetter =
+      other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
+  return isBetter ? other : usual;
+}
+
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
-  ShardDegrees degrees = degreesFor(strategy);
-  std::optional<cost::Evaluation> folded;
-  if (folder)
-    folded = folder->evaluate(degrees);
   cost::Evaluation evaluation =
-      folded ? std::move(*folded) : evaluateWhole(degrees);
+      placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
+        std::optional<cost::Evaluation> folded;
+        if (folder)
+          folded = folder->evaluate(degrees);
+        return folded ? std::move(*folded) : evaluateWhole(degrees);
+      });
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
@@ -136,9 +169,11 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   return evaluations;
 }
 
+/// Pieces are priced with the axes in their usual order.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
-  return folder ? folder->blockOf(strategy, totalsOfProgram.sums.globalBatch)
-                : "";
+  return folder && degreesFor(strategy).placement.empty()
+             ? folder->blockOf(strategy, totalsOfProgram.sums.globalBatch)
+             : "";
 }
 
 std::vector<std::vector<std::optional<cost::Composition>>>
@@ -163,7 +198,10 @@ ProgramEvaluator::compose(
 
 cost::Evaluation
 ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
-  cost::Evaluation evaluation = evaluateWhole(degreesFor(strategy));
+  cost::Evaluation evaluation =
+      placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
+        return evaluateWhole(degrees);
+      });
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }

@@ -48,6 +48,9 @@ private:
 
   ShardDegrees degreesFor(const cost::Strategy &strategy) const;
   cost::Evaluation evaluateWhole(const ShardDegrees &degrees);
+  cost::Evaluation
+  placed(ShardDegrees degrees,
+         llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);
 };
 
 } // namespace dpc

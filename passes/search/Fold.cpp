@@ -8,6 +8,8 @@
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <tuple>
 
 using namespace mlir;
@@ -167,6 +169,7 @@ static std::string keyOf(const ShardDegrees &degrees) {
     add(side);
   if (degrees.recompute == "full") // whose blocks depend on it
     text += std::to_string(degrees.depth * degrees.alive);
+  text += llvm::join(degrees.placement, ".");
   text += degrees.recompute + degrees.offload + degrees.offloadTo;
   return text;
 }
@@ -206,6 +209,8 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   time.transferSeconds = along(a.transferSeconds, b.transferSeconds);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
     time.bytesPerLevel.push_back(along(from, to));
+  addTraffic(time.traffic, a.traffic, 1 - times);
+  addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;
   setTime(result, time);
   result.memory = peakOfChunks({line.bytes(layers, false)}, {0});
@@ -253,17 +258,6 @@ private:
 };
 
 } // namespace
-
-static void addTo(StageParts &sum, const StageParts &part) {
-  sum.setup += part.setup;
-  sum.update += part.update;
-  sum.updateAlone += part.updateAlone;
-  sum.computeSeconds += part.computeSeconds;
-  sum.transferSeconds += part.transferSeconds;
-  sum.bytesPerLevel.resize(part.bytesPerLevel.size(), 0);
-  for (auto [total, bytes] : llvm::zip(sum.bytesPerLevel, part.bytesPerLevel))
-    total += bytes;
-}
 
 /// Chunks of a rank share what is done once: the fixed part of all but one
 /// goes.
@@ -415,7 +409,7 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
                        more);
   }
   parts.microBatches = degrees.microBatches;
-  parts.ranksPerStage = numRanks(degrees) / degrees.pp;
+  parts.order = rankOrder(degrees);
   makeStages();
   if (!makeMessages())
     return std::nullopt;
@@ -465,6 +459,7 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
   if (folded.more.layers >= homes->run.layers || folded.fewer.layers <= extra)
     return std::nullopt; // no smaller, or too small
   ShardDegrees fewer = degrees;
+  fewer.placedStages = degrees.pp;
   fewer.pp = folded.small.size();
   fewer.vpp = 1;
   if (fewer.schedule != cost::ScheduleKind::ZbH1)

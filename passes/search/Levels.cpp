@@ -19,8 +19,10 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
   int64_t experts = expertDataRanks(degrees), ranks = degrees.dp / experts;
   if (isHybrid(degrees) || ranks == 1)
     return 1;
+  ShardDegrees whole = degrees;
+  whole.dataInside = 1;
   cost::GroupPlacement group =
-      cost::placeAxis(cluster, degrees.tp * degrees.cp * experts, ranks);
+      cost::placeGroup(cluster, rankOrder(whole), {"dp"});
   if (levelsOf(group) < 2 || group.size() != ranks)
     return 1;
   int64_t inside = 1;
@@ -52,13 +54,17 @@ void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
     if (op->hasAttr(kCompressAttr) || axes.size() < 2 ||
         queues.collective(op).algorithm != cost::Algorithm::Hierarchical)
       return;
-    // As many as are on one machine; axes are in mesh order, outermost first.
-    Builder builder(op.getContext());
-    for (size_t first = 1; first < axes.size(); ++first) {
-      ArrayAttr inner = builder.getArrayAttr(axes.drop_front(first));
-      if (levelsOf(queues.placement(inner)) > 1)
+    // As many as are on one machine, in mesh order.
+    SmallVector<Attribute> inner(axes);
+    for (const cost::RankAxis &outer : llvm::reverse(queues.rankOrder())) {
+      llvm::erase_if(inner, [&](Attribute axis) {
+        return cast<StringAttr>(axis).getValue() == outer.name;
+      });
+      ArrayAttr left = ArrayAttr::get(op.getContext(), inner);
+      if (inner.empty() || inner.size() == axes.size() ||
+          levelsOf(queues.placement(left)) > 1)
         continue;
-      op->setAttr(kInnerAttr, inner);
+      op->setAttr(kInnerAttr, left);
       return;
     }
   });

@@ -37,6 +37,8 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
   degrees.recompute = strategy.recompute;
   degrees.offload = strategy.offload;
   degrees.offloadTo = strategy.offloadTo;
+  if (auto placement = cost::parsePlacement(strategy.placement))
+    degrees.placement = placement->axes;
   return degrees;
 }
 
@@ -83,6 +85,18 @@ static LogicalResult prepare(func::FuncOp func, const ShardDegrees &degrees) {
   markRings(func, degrees);
   markOffload(func, degrees);
   return success();
+}
+
+/// Says which ranks are next to each other, where that is not mesh order.
+static void markPlacement(func::FuncOp step, const ShardDegrees &degrees) {
+  if (degrees.placement.empty())
+    return;
+  SmallVector<StringRef> names;
+  cost::RankOrder order = rankOrder(degrees);
+  for (const cost::RankAxis &axis : order)
+    names.push_back(axis.name);
+  step->setAttr(attr::kPlacement,
+                Builder(step.getContext()).getStrArrayAttr(names));
 }
 
 /// `choices` for the ops and arguments of `from`, for those of `to` at the same
@@ -196,8 +210,10 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
           parsePassPipeline(kCollectivePipeline, collectives, llvm::errs())) ||
       failed(pm.run(*module)))
     return failure();
-  for (func::FuncOp step : findSteps(*module))
+  for (func::FuncOp step : findSteps(*module)) {
+    markPlacement(step, degrees);
     markHierarchies(step, cluster);
+  }
   if (failed(collectives.run(*module)))
     return failure();
   if (observer)

@@ -24,6 +24,7 @@ struct StageParts {
   std::vector<cost::PhaseSeconds> chunks;
   double computeSeconds = 0, transferSeconds = 0;
   std::vector<double> bytesPerLevel; ///< Sent in collectives.
+  TrafficSums traffic;               ///< The same.
 
   double &secondsOf(StepPhase phase, int64_t chunk);
 };
@@ -45,7 +46,8 @@ struct StageMessage {
 struct PipelineParts {
   std::vector<StageParts> stages;
   std::vector<StageMessage> messages; ///< By tag.
-  int64_t ranksPerStage = 1, microBatches = 1;
+  cost::RankOrder order; ///< Of all stages' ranks.
+  int64_t microBatches = 1;
 };
 
 using ScheduleTables = std::vector<std::vector<cost::ScheduleStep>>;

@@ -111,6 +111,7 @@ void Measurement::runStage(int64_t index) {
   stage.computeSeconds = queues.computeSeconds;
   stage.transferSeconds = queues.transferSeconds;
   stage.bytesPerLevel = queues.bytesPerLevel;
+  stage.traffic = std::move(queues.traffic);
 }
 
 void Measurement::pairMessages() {
@@ -126,11 +127,7 @@ void Measurement::pairMessages() {
 PipelineParts Measurement::run() {
   parts.stages.resize(steps.size());
   parts.microBatches = microBatchesOf(steps.front());
-  parts.ranksPerStage = 1; // pp is the outermost axis
-  auto mesh = func::FuncOp(steps.front())->getAttrOfType<MeshAttr>(attr::kMesh);
-  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
-    if (name.getValue() != kMicroBatchAxis && name.getValue() != kPipelineAxis)
-      parts.ranksPerStage *= size;
+  parts.order = rankOrderOf(steps.front());
   for (int64_t i = 0, e = steps.size(); i < e; ++i)
     runStage(i);
   pairMessages();
@@ -154,17 +151,19 @@ public:
   Pipeline(PipelineParts parts, const ScheduleTables &tables,
            const cost::Cluster &cluster)
       : stages(std::move(parts.stages)), messages(std::move(parts.messages)),
-        ranksPerStage(parts.ranksPerStage), microBatches(parts.microBatches),
+        order(std::move(parts.order)), microBatches(parts.microBatches),
         tables(tables), cluster(cluster) {}
   cost::Result<StepTime> run();
 
 private:
   std::vector<StageParts> stages;
   std::vector<StageMessage> messages;
-  int64_t ranksPerStage, microBatches;
+  cost::RankOrder order;
+  int64_t microBatches;
   const ScheduleTables &tables;
   const cost::Cluster &cluster;
   std::map<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
+  TrafficSums sentMessages;
 
   int64_t numStages() const { return stages.size(); }
   int64_t virtualStage(const MessageEnd &end) const {
@@ -191,24 +190,31 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
     return it->second;
+  int64_t ranks = 1;
+  for (const cost::RankAxis &axis : order)
+    ranks *= axis.size;
+  // Ranks of a stage lie in runs of `stride`, one run every `period` devices.
+  int64_t stride = cost::strideOf(order, kPipelineAxis);
+  int64_t period = stride * numStages();
   double slowest = -1;
   // Whole units of all inner levels: all pairs meet at the outermost one.
-  bool isEven = llvm::all_of(llvm::drop_end(cluster.levels),
-                             [&](const cost::Level &level) {
-                               return ranksPerStage % level.span == 0;
-                             });
-  for (int64_t r = 0; r < (isEven ? 1 : ranksPerStage); ++r) {
-    cost::GroupPlacement pair = cost::placePair(
-        cluster, from * ranksPerStage + r, to * ranksPerStage + r);
-    constexpr double kProbeBytes = 1 << 20;
-    double seconds = cost::estimateCollective(
-                         cluster, cost::Collective::SendRecv, kProbeBytes, pair)
-                         .seconds;
-    if (seconds > slowest) {
-      slowest = seconds;
-      it->second = pair;
+  bool isEven = llvm::all_of(
+      llvm::drop_end(cluster.levels),
+      [&](const cost::Level &level) { return stride % level.span == 0; });
+  for (int64_t first = 0; first < (isEven ? 1 : ranks); first += period)
+    for (int64_t r = first; r < first + (isEven ? 1 : stride); ++r) {
+      cost::GroupPlacement pair =
+          cost::placePair(cluster, from * stride + r, to * stride + r);
+      constexpr double kProbeBytes = 1 << 20;
+      double seconds =
+          cost::estimateCollective(cluster, cost::Collective::SendRecv,
+                                   kProbeBytes, pair)
+              .seconds;
+      if (seconds > slowest) {
+        slowest = seconds;
+        it->second = pair;
+      }
     }
-  }
   return it->second;
 }
 
@@ -222,6 +228,9 @@ double Pipeline::messageSeconds(const StageMessage &message) {
   for (auto [total, bytes] :
        llvm::zip(stages[from.stage].bytesPerLevel, estimate.bytesPerLevel))
     total += bytes * times;
+  sentMessages[{cost::Collective::SendRecv,
+                {kPipelineAxis.str()},
+                message.bytes}] += times;
   return estimate.seconds + message.gatherSeconds;
 }
 
@@ -302,8 +311,10 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
     for (auto [most, bytes] :
          llvm::zip(result.bytesPerLevel, stage.bytesPerLevel))
       most = std::max(most, bytes);
+    addTraffic(result.traffic, stage.traffic);
     result.stages.push_back(time);
   }
+  addTraffic(result.traffic, sentMessages);
   if (result.seconds > 0)
     result.bubbleFraction = idleOfAll / (result.seconds * numStages());
   return result;

@@ -216,6 +216,8 @@ StageParts StageLine::parts(int64_t wanted) const {
   result.transferSeconds = along(a.transferSeconds, b.transferSeconds, times);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
     result.bytesPerLevel.push_back(along(from, to, times));
+  addTraffic(result.traffic, a.traffic, 1 - times);
+  addTraffic(result.traffic, b.traffic, times);
   return result;
 }
 
@@ -229,6 +231,18 @@ StageBytes StageLine::bytes(int64_t wanted, bool hasFrame) const {
   result.slot = alongLine(memory.slot, memory.slotPerLayer, times);
   result.framePhases = memory.framePhases;
   return result;
+}
+
+void dpc::addTo(StageParts &sum, const StageParts &part) {
+  sum.setup += part.setup;
+  sum.update += part.update;
+  sum.updateAlone += part.updateAlone;
+  sum.computeSeconds += part.computeSeconds;
+  sum.transferSeconds += part.transferSeconds;
+  sum.bytesPerLevel.resize(part.bytesPerLevel.size(), 0);
+  for (auto [total, bytes] : llvm::zip(sum.bytesPerLevel, part.bytesPerLevel))
+    total += bytes;
+  addTraffic(sum.traffic, part.traffic);
 }
 
 OffloadedBytes StageLine::away(int64_t wanted) const {

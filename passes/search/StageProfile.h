@@ -66,6 +66,9 @@ private:
   Memory align(const MemoryProfile &fewer, const MemoryProfile &more);
 };
 
+/// Adds what a part of a rank stage does to what the others do, phases apart.
+void addTo(StageParts &sum, const StageParts &part);
+
 /// Bytes at the fullest moment of a rank stage that holds chunks. `slots`
 /// counts every chunk's micro-batches alive.
 cost::MemoryBreakdown peakOfChunks(const std::vector<StageBytes> &chunks,

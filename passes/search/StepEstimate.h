@@ -44,6 +44,7 @@
 
 #include "cost-model/Cluster.h"
 #include "cost-model/Memory.h"
+#include "cost-model/Placement.h"
 #include "cost-model/Schedule.h"
 #include "cost-model/Search.h"
 #include "ir/Sharding.h"
@@ -57,6 +58,16 @@ namespace dpc {
 /// Phases of @step in the order in which they run.
 enum class StepPhase { setup, forward, backward, weight, update };
 StepPhase phaseOf(mlir::Operation *op);
+
+/// What ranks send in a step: how often, by kind, axes and bytes.
+using TrafficSums =
+    std::map<std::tuple<cost::Collective, std::vector<std::string>, double>,
+             double>;
+/// Adds `times` times what is in `more`.
+void addTraffic(TrafficSums &sums, const TrafficSums &more, double times = 1);
+
+/// The axes of a step function's ranks on the devices (`dpc.placement`).
+cost::RankOrder rankOrderOf(mlir::func::FuncOp step);
 
 /// Predicted time of a rank stage: its phases for one micro-batch, all chunks.
 struct StageTime {
@@ -77,6 +88,7 @@ struct StepTime {
   double bubbleFraction = 0;
   /// Sent by one rank per step, by level of the cluster.
   std::vector<double> bytesPerLevel;
+  TrafficSums traffic; ///< Of all stages.
   std::vector<StageTime> stages; ///< Of a pipeline.
 };
 

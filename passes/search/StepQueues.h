@@ -7,7 +7,7 @@
 #ifndef DPC_PASSES_SEARCH_STEPQUEUES_H
 #define DPC_PASSES_SEARCH_STEPQUEUES_H
 
-#include "cost-model/CollectiveCost.h"
+#include "cost-model/Placement.h"
 #include "passes/search/StepEstimate.h"
 
 namespace dpc {
@@ -31,6 +31,7 @@ public:
   double computeSeconds = 0;         ///< Of all ops that ran.
   double transferSeconds = 0;        ///< The same of the copy queue.
   std::vector<double> bytesPerLevel; ///< Sent.
+  TrafficSums traffic;               ///< The same, by axes.
 
   /// What one rank sends of a message between stages, and what the receivers
   /// do to have all of it (see Software::scatteredMessages).
@@ -52,10 +53,13 @@ public:
   /// What a collective costs, and where the ranks along `axes` are.
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
+  /// The axes of `step` on the devices.
+  const cost::RankOrder &rankOrder() const { return order; }
 
 private:
   const cost::Cluster &cluster;
   MeshAttr mesh;
+  cost::RankOrder order;
   const cost::Device &device;
   bool narrow = false; ///< See OpPricing.
   double computeFree = 0, commFree = 0, copyFree = 0;

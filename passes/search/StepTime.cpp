@@ -40,6 +40,36 @@ static MeshAttr meshOf(func::FuncOp step) {
   return step->getAttrOfType<MeshAttr>(attr::kMesh);
 }
 
+static std::vector<std::string> namesOf(ArrayAttr axes) {
+  std::vector<std::string> names;
+  for (auto name : axes.getAsRange<StringAttr>())
+    names.push_back(name.getValue().str());
+  return names;
+}
+
+cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
+  cost::RankOrder order;
+  MeshAttr mesh = meshOf(step);
+  if (!mesh)
+    return order;
+  if (auto placed = step->getAttrOfType<ArrayAttr>(attr::kPlacement)) {
+    for (const std::string &name : namesOf(placed))
+      order.push_back({name, mesh.axisSize(name)});
+    return order;
+  }
+  // Ranks are row-major over the mesh: the innermost axis comes last.
+  for (auto [name, size] :
+       llvm::reverse(llvm::zip_equal(mesh.getNames(), mesh.getSizes())))
+    if (name.getValue() != kMicroBatchAxis)
+      order.push_back({name.getValue().str(), size});
+  return order;
+}
+
+void dpc::addTraffic(TrafficSums &sums, const TrafficSums &more, double times) {
+  for (const auto &[what, count] : more)
+    sums[what] += count * times;
+}
+
 int64_t dpc::microBatchesOf(func::FuncOp step) {
   MeshAttr mesh = meshOf(step);
   return mesh ? mesh.axisSize(kMicroBatchAxis) : 1;
@@ -90,7 +120,7 @@ static bool multipliesHalves(func::FuncOp step) {
 
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
     : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
-      mesh(meshOf(step)), device(cluster.slowestDevice(cost::DType::F32)),
+      mesh(meshOf(step)), order(rankOrderOf(step)), device(cluster.slowestDevice(cost::DType::F32)),
       narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
 
 double StepQueues::issue(Operation *op) {
@@ -115,19 +145,7 @@ double StepQueues::movedBytes(Operation *op, ValueRange values) const {
 }
 
 cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
-  // Ranks are row-major over the mesh: the innermost axis has stride 1.
-  int64_t stride = 1, size = 1, groupStride = 1;
-  for (int64_t i = mesh.getNames().size() - 1; i >= 0; --i) {
-    StringAttr name = mesh.getNames()[i];
-    if (name.getValue() == kMicroBatchAxis)
-      continue;
-    if (llvm::is_contained(axes.getValue(), name)) {
-      groupStride = size == 1 ? stride : groupStride;
-      size *= mesh.getSizes()[i];
-    }
-    stride *= mesh.getSizes()[i];
-  }
-  return cost::placeAxis(cluster, groupStride, size);
+  return cost::placeGroup(cluster, order, namesOf(axes));
 }
 
 StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
@@ -178,16 +196,18 @@ StepQueues::Message StepQueues::messageOf(SendOp send) const {
   Message message;
   message.bytes = movedBytes(send, send.getValue());
   message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
-  // Tensor axes are the innermost: tp, or tp0, tp1, ..
   int64_t ranks = 1;
+  std::vector<std::string> axes; // tp, or tp0, tp1, ..
   for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
-    if (isTensorAxis(name))
+    if (isTensorAxis(name)) {
       ranks *= size;
+      axes.push_back(name.getValue().str());
+    }
   if (!cluster.software.scatteredMessages || ranks == 1)
     return message;
   message.gather =
       estimateCollective(cluster, cost::Collective::AllGather, message.bytes,
-                         cost::placeAxis(cluster, 1, ranks));
+                         cost::placeGroup(cluster, order, axes));
   message.bytes /= static_cast<double>(ranks);
   return message;
 }
@@ -201,6 +221,9 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
 void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = collective(op);
   addBytes(estimate, times);
+  Traffic moved = trafficOf(op);
+  traffic[{moved.kind, namesOf(op->getAttrOfType<ArrayAttr>("axes")),
+           moved.bytes}] += times;
   // A gather would find its inputs long before there is room for what it makes.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
   for (Value value : op->getOperands()) {
@@ -312,6 +335,7 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
   result.exposedCommunicationSeconds =
       std::max(0.0, result.seconds - result.computeSeconds);
   result.bytesPerLevel = queues.bytesPerLevel;
+  result.traffic = std::move(queues.traffic);
   return result;
 }
 
@@ -330,6 +354,11 @@ void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
   evaluation.transferSeconds = time.transferSeconds;
   evaluation.bubbleFraction = time.bubbleFraction;
   evaluation.bytesPerLevel = time.bytesPerLevel;
+  evaluation.traffic.clear();
+  for (const auto &[what, times] : time.traffic) {
+    const auto &[kind, axes, bytes] = what;
+    evaluation.traffic.push_back({kind, axes, bytes, times});
+  }
   evaluation.stages.clear();
   for (const StageTime &stage : time.stages)
     evaluation.stages.push_back({stage.forwardSeconds, stage.backwardSeconds,

@@ -57,6 +57,33 @@ int64_t dpc::numRanks(const ShardDegrees &degrees) {
   return ranks;
 }
 
+cost::RankOrder dpc::rankOrder(const ShardDegrees &degrees) {
+  cost::RankOrder usual, order;
+  for (const MeshAxis &axis : llvm::reverse(axesOf(degrees)))
+    if (axis.role != AxisRole::time)
+      usual.push_back({axis.name, axis.role == AxisRole::pipeline &&
+                                          degrees.placedStages > 0
+                                      ? degrees.placedStages
+                                      : axis.size});
+  auto isNamed = [&](const cost::RankAxis &axis, StringRef name) {
+    if (name == "tp")
+      return StringRef(axis.name).starts_with("tp");
+    // Without hybrid sharding dpi is not the user's, only a part of dp.
+    bool isPart = axis.name == "dpi" && !isHybrid(degrees);
+    return isPart ? name == "dp" : axis.name == name;
+  };
+  for (const std::string &name : degrees.placement)
+    for (const cost::RankAxis &axis : usual)
+      if (isNamed(axis, name))
+        order.push_back(axis);
+  for (const cost::RankAxis &axis : usual)
+    if (llvm::none_of(order, [&](const cost::RankAxis &placed) {
+          return placed.name == axis.name;
+        }))
+      order.push_back(axis);
+  return order;
+}
+
 /// Why a number of `degrees` alone cannot be, empty when all can.
 static std::string checkRanges(const ShardDegrees &degrees) {
   const std::pair<const char *, int64_t> counts[] = {

@@ -27,6 +27,7 @@
 #ifndef DPC_PASSES_SHARD_DEGREES_H
 #define DPC_PASSES_SHARD_DEGREES_H
 
+#include "cost-model/Placement.h"
 #include "cost-model/Schedule.h"
 #include "ir/Sharding.h"
 
@@ -104,6 +105,12 @@ struct ShardDegrees {
   double depth = 1;
   int64_t alive = 0;
 
+  /// The axes from the innermost on, by their names in cost-model/Placement.h;
+  /// empty = in mesh order. Only says which ranks are next to each other.
+  std::vector<std::string> placement = {};
+  /// Stages of the pipeline that the program stands for; 0 = pp.
+  int64_t placedStages = 0;
+
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
 };
@@ -135,6 +142,9 @@ MeshAttr meshFor(mlir::MLIRContext *context, const ShardDegrees &degrees);
 
 /// Ranks of a strategy: the product of all axes but time.
 int64_t numRanks(const ShardDegrees &degrees);
+
+/// The axes of ranks as `placement` has them on the devices.
+cost::RankOrder rankOrder(const ShardDegrees &degrees);
 
 /// One line on degrees that contradict each other, or empty.
 std::string checkDegrees(const ShardDegrees &degrees);

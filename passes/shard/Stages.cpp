@@ -298,7 +298,8 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
-  cost::GroupPlacement group = cost::placeAxis(cluster, ranksPerStage, 2);
+  cost::GroupPlacement group = cost::placeNeighbours(
+      cluster, rankOrder(degrees), kPipelineAxis.str());
   share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches *
                  (degrees.sp ? degrees.tp : 1));
   // A stage that goes on meanwhile waits for the first message only.

@@ -90,18 +90,6 @@ private:
 
 } // namespace
 
-/// Devices between neighbours along axis `name`: it is inside of these.
-static int64_t strideOf(const std::vector<MeshAxis> &axes, StringRef name) {
-  int64_t stride = 1;
-  for (const MeshAxis &axis : llvm::reverse(axes)) {
-    if (axis.name == name)
-      break;
-    if (axis.role != AxisRole::time)
-      stride *= axis.size;
-  }
-  return stride;
-}
-
 ProblemBuilder::ProblemBuilder(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const ShardDegrees &degrees,
@@ -109,11 +97,9 @@ ProblemBuilder::ProblemBuilder(const ProgramFacts &facts,
                                const Experts &experts)
     : facts(facts), cluster(cluster), degrees(degrees),
       device(cluster.slowestDevice(cost::DType::F32)), axis(axis), done(done),
-      group(cost::placeAxis(cluster, strideOf(axesOf(degrees), axis.name),
-                            axis.size)),
-      // Data and sequence axes stand next to each other.
-      gradientGroup(
-          cost::placeAxis(cluster, degrees.tp, degrees.dp * degrees.cp)),
+      group(cost::placeGroup(cluster, rankOrder(degrees), {axis.name})),
+      gradientGroup(cost::placeGroup(cluster, rankOrder(degrees),
+                                     {"dp", "dpi", "ep", "cp"})),
       dataRanks(degrees.dp / expertDataRanks(degrees)), experts(experts) {
   if (axis.role == AxisRole::tensor)
     laterSequence = degrees.cp;

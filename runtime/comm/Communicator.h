@@ -84,6 +84,8 @@ public:
 /// Settings that all communicators share.
 struct CommOptions {
   double timeoutSeconds = 300;
+  /// makeMpiComm: the rank of every process; empty: its number in the job.
+  std::vector<int> ranks = {};
 };
 
 /// One communicator per rank of this process, whose ranks are threads. Sums

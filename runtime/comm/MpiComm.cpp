@@ -18,6 +18,7 @@
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>
+#include <cassert>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -109,14 +110,20 @@ public:
   explicit MpiComm(const CommOptions &options) : options(options) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rankIndex);
     MPI_Comm_size(MPI_COMM_WORLD, &worldSize);
+    assert((options.ranks.empty() ||
+            static_cast<int>(options.ranks.size()) == worldSize) &&
+           "a rank for every process");
+    if (!options.ranks.empty())
+      rankIndex = options.ranks[rankIndex];
     void *limit = nullptr;
     int isSet = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &isSet);
     if (isSet)
       tagLimit = *static_cast<int *>(limit);
     GroupComm world;
-    MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
-    MPI_Comm_dup(MPI_COMM_WORLD, &notes);
+    // In the order of ranks, which need not be that of processes.
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rankIndex, &world.comm);
+    MPI_Comm_dup(world.comm, &notes);
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
     for (int i = 0; i < worldSize; ++i)
       world.ranks.push_back(i);

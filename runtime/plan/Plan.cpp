@@ -80,6 +80,13 @@ int64_t addressOf(const Plan &plan, int buffer,
   return frame.offset + slot->slot * frame.bytes + b.offset;
 }
 
+std::vector<int> Plan::ranksOfProcesses() const {
+  std::vector<int> ranks(processes.size());
+  for (size_t rank = 0; rank < processes.size(); ++rank)
+    ranks[processes[rank]] = static_cast<int>(rank);
+  return ranks;
+}
+
 int64_t Plan::bytesOf(Space space, int64_t stage) const {
   const auto &bytes = space == Space::Device ? arenaBytes
                       : space == Space::Host ? hostBytes

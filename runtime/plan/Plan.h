@@ -47,7 +47,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 3;
+inline constexpr int kPlanVersion = 4;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -400,6 +400,10 @@ struct Plan {
   int version = kPlanVersion;
   std::string model;
   Mesh mesh; ///< rank axes, and the number of micro-batches
+  /// By rank: the process it is, of a job with a process for each. Processes
+  /// are numbered machine by machine, so this lays ranks on machines. Empty:
+  /// its own number.
+  std::vector<int> processes;
   bool trains = false;
   std::string targetCpu; ///< LLVM's CPU name
   /// CPU features the kernels use, as LLVM spells them ("avx512f"); running
@@ -424,6 +428,8 @@ struct Plan {
   std::vector<std::vector<ScheduleEntry>> schedule;
 
   int64_t ranks() const { return mesh.ranks(); }
+  /// By process: the rank it is; empty where `processes` is.
+  std::vector<int> ranksOfProcesses() const;
   /// The size of a space on the ranks of a stage.
   int64_t bytesOf(Space space, int64_t stage) const;
 };

@@ -230,6 +230,7 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("model", v.model);
   visit("mesh", v.mesh.axes);
+  visit("processes", v.processes);
   visit("micro_batches", v.mesh.microBatches);
   visit("trains", v.trains);
   visit("target_cpu", v.targetCpu);

@@ -67,6 +67,19 @@ Status checkMesh(const Mesh &mesh) {
   return Status::success();
 }
 
+Status checkProcesses(const Plan &plan) {
+  if (plan.processes.empty())
+    return Status::success();
+  std::set<int> seen(plan.processes.begin(), plan.processes.end());
+  int64_t ranks = plan.ranks();
+  if (static_cast<int64_t>(plan.processes.size()) != ranks ||
+      static_cast<int64_t>(seen.size()) != ranks || *seen.begin() != 0 ||
+      *seen.rbegin() != ranks - 1)
+    return Status::invalid("processes: expected the numbers 0 to " +
+                           std::to_string(ranks - 1) + ", once each");
+  return Status::success();
+}
+
 Status checkKernelFile(const Plan &plan) {
   const std::string &name = plan.kernelFile;
   if (name.find('/') != std::string::npos || name == "." || name == "..")
@@ -403,7 +416,7 @@ Status checkHeader(const Plan &plan) {
   DPC_TRY(checkLr(plan.lrSchedule));
   for (size_t i = 0; i < plan.groups.size(); ++i)
     DPC_TRY(checkGroup(plan.groups[i], i, plan.mesh));
-  return Status::success();
+  return checkProcesses(plan);
 }
 
 Status checkBuffers(const Plan &plan) {

@@ -354,7 +354,8 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
 }
 
 ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
-  return degreesOf(result.candidates.front().strategy,
+  const cost::Candidate &winner = result.candidates.front();
+  return degreesOf(placedStrategy(winner.strategy, winner.evaluation),
                    result.totals.globalBatch, commonDegrees(options));
 }
 

@@ -64,7 +64,8 @@ static Status checkWritable(const char *option, const std::string &path) {
 
 /// Rank 0 writes.
 Status Job::checkOutputs() {
-  if (isDistributed && detectLaunch().rank != 0)
+  int first = plan.processes.empty() ? 0 : plan.processes.front();
+  if (isDistributed && detectLaunch().rank != first)
     return Status::success();
   DPC_TRY(checkWritable("--metrics", options.metrics));
   // Written beside, then moved into place.

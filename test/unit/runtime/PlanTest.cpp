@@ -61,6 +61,7 @@ Plan everything() {
   plan.kernelFile = "kernels.so";
   plan.kernelHash = "0123456789abcdef";
   plan.cpuFeatures = {"avx2"};
+  plan.processes = {1, 0};
   plan.inputs[0].limit = 7;
   plan.tensors[0].source = TensorSource{"w.bin", 64, 32, DType::F32};
   int state = addBuffer(plan, "w.m", BufferKind::Optimizer, {4, 2});
@@ -142,7 +143,7 @@ TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
   plan.version = 7;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 7 is not supported, this build reads 3");
+            "plan.json: plan version 7 is not supported, this build reads 4");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {
@@ -198,6 +199,9 @@ const Mutation kHeaderMutations[] = {
     {"groupAxis", [](Plan &p) { p.groups[0].axes = {"tp"}; }, "\"tp\""},
     {"groupMembers", [](Plan &p) { p.groups[0].members = {{0}, {1}}; },
      "groups[0]: members"},
+    {"processTwice", [](Plan &p) { p.processes = {0, 0}; },
+     "processes: expected the numbers 0 to 1, once each"},
+    {"processMissing", [](Plan &p) { p.processes = {0}; }, "processes"},
     {"arena", [](Plan &p) { p.arenaBytes[0] -= 64; }, "arena_bytes"},
     {"bufferId", [](Plan &p) { p.buffers[2].id = 3; }, "buffers[2]"},
     {"bufferBytes", [](Plan &p) { p.buffers[3].bytes += 4; },
