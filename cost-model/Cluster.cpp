@@ -59,6 +59,13 @@ double Cluster::usableBytes() const {
   return least;
 }
 
+double Cluster::mostUsableBytes() const {
+  double most = usableBytes();
+  for (const NodeGroup &group : groups)
+    most = std::max(most, group.device.usableBytes());
+  return most;
+}
+
 static void readGroup(const json &entry, const std::string &where,
                       NodeGroup &group, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);

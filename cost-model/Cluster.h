@@ -128,8 +128,9 @@ struct Cluster {
   /// The device that bounds a step when all ranks do the same work: the one
   /// with the lowest peak of `type`; ties go to the first group.
   const Device &slowestDevice(DType type) const;
-  /// The least memory any device offers to a plan, in bytes.
+  /// The least memory any device offers to a plan, in bytes, and the most.
   double usableBytes() const;
+  double mostUsableBytes() const;
 };
 
 /// Bytes a second that one device exchanges with its host's memory, or with its

@@ -24,9 +24,10 @@ static Error badPlacement(std::string_view text, const std::string &why) {
   std::string axes;
   for (std::string_view axis : placementAxes())
     axes += (axes.empty() ? "" : ", ") + std::string(axis);
-  return Error{"--strategy: placement=" + std::string(text) + ": " + why +
-               "; expected auto, or axes innermost first such as tp.dp.pp (of " +
-               axes + "), and the order of node groups as in tp.dp.pp@1.0"};
+  return Error{
+      "--strategy: placement=" + std::string(text) + ": " + why +
+      "; expected auto, or axes innermost first such as tp.dp.pp (of " + axes +
+      "), and the order of node groups as in tp.dp.pp@1.0"};
 }
 
 /// Cuts at dots; nothing of an empty text.
@@ -69,6 +70,19 @@ Result<PlacementSpec> parsePlacement(std::string_view text) {
   if (spec.groups.empty())
     return badPlacement(text, "no group behind '@'");
   return spec;
+}
+
+std::vector<int64_t> groupsNamedIn(std::string_view strategy) {
+  constexpr std::string_view key = "placement=";
+  for (size_t begin = 0; begin < strategy.size();) {
+    size_t end = std::min(strategy.find(',', begin), strategy.size());
+    std::string_view part = strategy.substr(begin, end - begin);
+    if (part.substr(0, key.size()) == key)
+      if (auto placement = parsePlacement(part.substr(key.size())))
+        return placement->groups;
+    begin = end + 1;
+  }
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -139,10 +153,9 @@ double trafficSeconds(const Cluster &cluster, const RankOrder &order,
                       const std::vector<Traffic> &traffic) {
   double seconds = 0;
   for (const Traffic &one : traffic)
-    seconds +=
-        one.times * estimateCollective(cluster, one.kind, one.bytes,
-                                       placementOf(cluster, order, one))
-                        .seconds;
+    seconds += one.times * estimateCollective(cluster, one.kind, one.bytes,
+                                              placementOf(cluster, order, one))
+                               .seconds;
   return seconds;
 }
 
@@ -171,9 +184,11 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
   double least = trafficSeconds(cluster, order, traffic);
   do {
     RankOrder next;
+    next.reserve(positions.size());
     for (size_t i : positions)
       next.push_back(order[i]);
     std::vector<std::vector<int64_t>> reach;
+    reach.reserve(groups.size());
     for (const Traffic &one : groups)
       reach.push_back(placementOf(cluster, next, one).ranksPerLevel);
     auto [it, isNew] = priced.try_emplace(std::move(reach), 0.0);

@@ -43,6 +43,9 @@ struct PlacementSpec {
 /// repeated name, or a group given twice.
 Result<PlacementSpec> parsePlacement(std::string_view text);
 
+/// The groups that a text of --strategy names, if it does and is right.
+std::vector<int64_t> groupsNamedIn(std::string_view strategy);
+
 struct RankAxis {
   std::string name;
   int64_t size = 1;

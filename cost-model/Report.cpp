@@ -72,12 +72,17 @@ static ordered_json memoryToJson(const MemoryBreakdown &memory) {
 
 static ordered_json stagesToJson(const Evaluation &evaluation) {
   ordered_json stages = ordered_json::array();
-  for (const StageEvaluation &stage : evaluation.stages)
+  for (const StageEvaluation &stage : evaluation.stages) {
     stages.push_back({{"forward_seconds", stage.forwardSeconds},
                       {"backward_seconds", stage.backwardSeconds},
                       {"weight_seconds", stage.weightSeconds},
                       {"idle_seconds", stage.idleSeconds},
                       {"memory_bytes", std::llround(stage.memoryBytes)}});
+    if (stage.device.empty())
+      continue;
+    stages.back()["device"] = stage.device;
+    stages.back()["usable_bytes"] = std::llround(stage.memoryLimitBytes);
+  }
   return stages;
 }
 
@@ -92,7 +97,8 @@ static ordered_json placementToJson(const Cluster &cluster,
     for (size_t i = 0; i < group.ranksPerLevel.size(); ++i)
       if (group.ranksPerLevel[i] > 1)
         levels[cluster.levels[i].name] = group.ranksPerLevel[i];
-    axes.push_back({{"axis", axis.name}, {"ranks", axis.size}, {"levels", levels}});
+    axes.push_back(
+        {{"axis", axis.name}, {"ranks", axis.size}, {"levels", levels}});
   }
   return axes;
 }
@@ -132,11 +138,11 @@ static ordered_json predictedToJson(const Cluster &cluster,
 /// Keys of a candidate that are not predictions. What cannot run or does not
 /// fit says so under "rejected".
 static ordered_json verdictToJson(const Candidate &candidate) {
-  ordered_json json = {{"strategy", strategyToJson(placedStrategy(
-                                        candidate.strategy,
-                                        candidate.evaluation))},
-                       {"method", candidate.method},
-                       {"fits", candidate.fits}};
+  ordered_json json = {
+      {"strategy", strategyToJson(placedStrategy(candidate.strategy,
+                                                 candidate.evaluation))},
+      {"method", candidate.method},
+      {"fits", candidate.fits}};
   if (!candidate.skipped.empty()) {
     json["fits"] = nullptr; // nobody looked
     json["skipped"] = candidate.skipped;

@@ -135,7 +135,10 @@ static std::string headline(const SearchResult &result) {
          stringifyStrategy(placedStrategy(best.strategy, evaluation)) + ", " +
          formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
-         formatBytes(result.memoryLimitBytes) + ", communication exposed " +
+         formatBytes(evaluation.memoryLimitBytes > 0
+                         ? evaluation.memoryLimitBytes
+                         : result.memoryLimitBytes) +
+         ", communication exposed " +
          percent(evaluation.exposedCommunicationSeconds / step) +
          ", bound by " + result.bindingConstraint + "\n";
 }
@@ -204,6 +207,45 @@ static std::string pipelineLine(const SearchResult &result) {
          "\n";
 }
 
+/// A line about which of the winner's stages run on which devices, where they
+/// are unlike.
+static std::string stageDevicesLine(const SearchResult &result) {
+  if (!result.hasWinner())
+    return "";
+  const std::vector<StageEvaluation> &stages =
+      result.candidates.front().evaluation.stages;
+  std::string text;
+  for (size_t first = 0, end = 0; first < stages.size(); first = end) {
+    while (end < stages.size() && stages[end].device == stages[first].device)
+      ++end;
+    if (stages[first].device.empty())
+      return "";
+    double most = 0;
+    for (size_t i = first; i < end; ++i)
+      most = std::max(most, stages[i].memoryBytes);
+    text += (text.empty() ? "stages: " : "; ") + std::to_string(first) +
+            (end > first + 1 ? " to " + std::to_string(end - 1) : "") + " on " +
+            stages[first].device + ", " + formatBytes(most) + " of " +
+            formatBytes(stages[first].memoryLimitBytes);
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+/// "8 x a100 and 8 x v100"
+static std::string devicesText(const Cluster &cluster) {
+  std::vector<std::pair<std::string, int64_t>> counts;
+  for (const NodeGroup &group : cluster.groups) {
+    if (counts.empty() || counts.back().first != group.device.name)
+      counts.emplace_back(group.device.name, 0);
+    counts.back().second += group.nodes * group.devicesPerNode;
+  }
+  std::string text;
+  for (const auto &[name, count] : counts)
+    text +=
+        (text.empty() ? "" : " and ") + std::to_string(count) + " x " + name;
+  return text;
+}
+
 /// A line about the winner's axes on the levels, if there is a choice.
 static std::string placementLine(const Cluster &cluster,
                                  const SearchResult &result) {
@@ -221,8 +263,7 @@ static std::string placementLine(const Cluster &cluster,
                  cluster.levels[i].name;
     text += (text.empty() ? "" : ", ") + axis.name + where;
   }
-  return text.empty() ? ""
-                      : "placement, innermost first: " + text + "\n";
+  return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
 /// ": layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"
@@ -323,13 +364,11 @@ static std::string paretoText(const SearchResult &result, size_t width) {
 
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width) {
-  const NodeGroup &group = cluster.groups.front();
   std::string text = context.model + " on " + cluster.name + " (" +
-                     std::to_string(cluster.numDevices()) + " x " +
-                     group.device.name +
-                     (cluster.groups.size() > 1 ? " and others" : "") + ")\n";
+                     devicesText(cluster) + ")\n";
   text += headline(result) + idleLine(cluster, result) + offloadLine(result) +
-          pipelineLine(result) + placementLine(cluster, result);
+          pipelineLine(result) + stageDevicesLine(result) +
+          placementLine(cluster, result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));
   size_t columns = static_cast<size_t>(std::max(width, 40));

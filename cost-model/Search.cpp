@@ -74,7 +74,7 @@ bool StrategySearch::fits(const Evaluation &evaluation) const {
       evaluation.hostBytes * static_cast<double>(cluster.devicesPerNode());
   bool hostFits =
       cluster.host.memoryBytes == 0 || host <= cluster.host.memoryBytes;
-  return evaluation.memory.total() <= result.memoryLimitBytes && hostFits;
+  return evaluation.memory.total() <= limitOf(evaluation) && hostFits;
 }
 
 /// Those that cannot fit come last, the least over the limit first; then those
@@ -101,7 +101,7 @@ const Candidate *StrategySearch::bestSoFar() const {
     if (candidate.method == "formula" || !evaluation.rejected.empty() ||
         !options.request.allows(candidate.strategy, options.space.globalBatch))
       return;
-    double excess = evaluation.memory.total() / result.memoryLimitBytes;
+    double excess = evaluation.memory.total() / limitOf(evaluation);
     double value =
         valueOf(candidate) * std::pow(std::max(1.0, excess), kExponent);
     if (!best || value < least) {
@@ -464,7 +464,7 @@ void StrategySearch::tell(const std::vector<Pending> &pending) const {
 SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
-  result.memoryLimitBytes = cluster.usableBytes();
+  result.memoryLimitBytes = cluster.mostUsableBytes();
   if (options.baselines)
     addDataParallel();
   searchAll(boundAll(options.request));

@@ -37,6 +37,10 @@ struct StageEvaluation {
   double weightSeconds = 0; ///< 0 unless the backward is split (zb-h1).
   double idleSeconds = 0;   ///< Per step, waiting for other stages.
   double memoryBytes = 0;   ///< At the stage's peak.
+  /// Where devices are unlike: the slowest of the stage's, and the least memory
+  /// that one of them has for a plan.
+  std::string device;
+  double memoryLimitBytes = 0;
 };
 
 /// What one strategy costs, as far as it could be evaluated.
@@ -50,14 +54,22 @@ struct Evaluation {
   double transferSeconds = 0; ///< Between memory spaces, hidden or not.
   double bubbleFraction = 0;  ///< Idle share of the step, mean over stages.
   MemoryBreakdown memory;     ///< Of the fullest rank's device, at its peak.
-  double hostBytes = 0;       ///< Offloaded, of the fullest rank.
-  double diskBytes = 0;       ///< Offloaded, of the fullest rank.
+  /// What that device has for a plan; 0: as much as any other.
+  double memoryLimitBytes = 0;
+  double hostBytes = 0;              ///< Offloaded, of the fullest rank.
+  double diskBytes = 0;              ///< Offloaded, of the fullest rank.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
   /// The same of all, by axes: what decides which ranks are neighbours.
   std::vector<Traffic> traffic;
   RankOrder order;          ///< The axes on the devices.
   bool isReordered = false; ///< They are not in their usual order.
-  double flops = 0;                  ///< Of one step over all ranks.
+  /// The order in which groups of nodes are filled (see MixedCluster.h); empty:
+  /// as in cluster.json.
+  std::vector<int64_t> groups;
+  /// What unlike stages were cut with: the most of the work, of 1, that each
+  /// has memory for; empty = any.
+  std::vector<double> stageRoom;
+  double flops = 0;                    ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
   /// Extrapolated from a few layers; else all of the program was compiled.
   bool isFolded = false;

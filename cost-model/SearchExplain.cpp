@@ -8,9 +8,8 @@
 
 namespace dpc::cost {
 
-std::string StrategySearch::overMemory(double bytes) const {
-  return "memory " + formatBytes(bytes) + " > " +
-         formatBytes(result.memoryLimitBytes);
+std::string StrategySearch::overMemory(double bytes, double limit) const {
+  return "memory " + formatBytes(bytes) + " > " + formatBytes(limit);
 }
 
 /// Why an entry need not be evaluated; empty when it must be.
@@ -20,7 +19,9 @@ std::string StrategySearch::whyPruned(const Pending &entry, double worst,
   // When nothing fits, the nearest miss is still worth an exact number; a
   // strategy that the user fixed is evaluated as it is.
   if (isTooLarge)
-    return isFirst ? "" : "at least " + overMemory(entry.bounds.memoryBytes);
+    return isFirst ? ""
+                   : "at least " + overMemory(entry.bounds.memoryBytes,
+                                              result.memoryLimitBytes);
   double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
   if (bound <= worst)
     return "";
@@ -36,12 +37,12 @@ std::string StrategySearch::explain(const Candidate &candidate) const {
     return candidate.skipped;
   if (!evaluation.rejected.empty())
     return evaluation.rejected;
-  if (!candidate.fits && evaluation.memory.total() <= result.memoryLimitBytes)
+  if (!candidate.fits && evaluation.memory.total() <= limitOf(evaluation))
     return "offloaded " + formatBytes(evaluation.hostBytes) + " a rank, " +
            std::to_string(cluster.devicesPerNode()) + " ranks a node > " +
            formatBytes(cluster.host.memoryBytes) + " of host memory";
   if (!candidate.fits)
-    return overMemory(evaluation.memory.total());
+    return overMemory(evaluation.memory.total(), limitOf(evaluation));
   const Evaluation &winner = result.candidates.front().evaluation;
   if (options.objective == Objective::Memory) {
     double more = evaluation.memory.total() - winner.memory.total();

@@ -27,11 +27,16 @@ Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
 Strategy placedStrategy(const Strategy &strategy,
                         const Evaluation &evaluation) {
   Strategy placed = strategy;
-  if (evaluation.isReordered) {
-    placed.placement.clear();
-    for (const RankAxis &axis : evaluation.order)
-      placed.placement += (placed.placement.empty() ? "" : ".") + axis.name;
-  }
+  if (!evaluation.isReordered && evaluation.groups.empty())
+    return placed;
+  std::string axes, groups;
+  for (const RankAxis &axis : evaluation.order)
+    axes += (axes.empty() ? "" : ".") + axis.name;
+  for (int64_t group : evaluation.groups)
+    groups += (groups.empty() ? "@" : ".") + std::to_string(group);
+  if (size_t at = strategy.placement.find('@'); at != std::string::npos)
+    groups = strategy.placement.substr(at);
+  placed.placement = (evaluation.isReordered ? axes : "") + groups;
   return placed;
 }
 

@@ -14,8 +14,7 @@ const Names &availableKeys() {
   static const Names keys = {
       "dp",        "tp", "tp=grid", "sp",         "pp",           "vpp",
       "schedule",  "cp", "cp_kind", "zero",       "hybrid_shard", "micro_batch",
-      "recompute", "ep", "offload", "offload_to", "ranks",
-      "placement"};
+      "recompute", "ep", "offload", "offload_to", "ranks",        "placement"};
   return keys;
 }
 

@@ -79,7 +79,12 @@ private:
   Candidate bestFormula(const std::vector<Strategy> &strategies) const;
   Candidate byFormula(const Strategy &strategy) const;
   std::vector<Candidate> byGraph(std::vector<Candidate> estimates);
-  std::string overMemory(double bytes) const;
+  std::string overMemory(double bytes, double limit) const;
+  /// The memory for plans of the device that `evaluation` fills most.
+  double limitOf(const Evaluation &evaluation) const {
+    return evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
+                                           : result.memoryLimitBytes;
+  }
   std::string bindingConstraint() const;
 
   const Cluster &cluster;

@@ -1,8 +1,10 @@
 //===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
 #include "passes/search/Evaluator.h"
 
+#include "cost-model/MixedCluster.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/StepEstimate.h"
+#include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
 
 #include <atomic>
@@ -68,6 +70,8 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
+  if (cost::isMixed(cluster))
+    peak = cost::meanPeak(cluster, strategy.ranks());
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
@@ -134,10 +138,19 @@ cost::Evaluation ProgramEvaluator::placed(
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   cost::Evaluation evaluation =
       placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
+        // Stages of one shape are not alike on unlike devices.
+        bool isUnlike = cost::isMixed(cluster) && degrees.stages() > 1;
         std::optional<cost::Evaluation> folded;
-        if (folder)
+        if (folder && !isUnlike)
           folded = folder->evaluate(degrees);
-        return folded ? std::move(*folded) : evaluateWhole(degrees);
+        if (!folded)
+          return evaluateWhole(degrees);
+        if (cost::isMixed(cluster))
+          folded->memoryLimitBytes =
+              cost::devicesOfStage(cluster, rankOrder(degrees), 0,
+                                   cost::DType::F32)
+                  .usableBytes;
+        return std::move(*folded);
       });
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
@@ -171,7 +184,8 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 
 /// Pieces are priced with the axes in their usual order.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
-  return folder && degreesFor(strategy).placement.empty()
+  return folder && degreesFor(strategy).placement.empty() &&
+                 !cost::isMixed(cluster)
              ? folder->blockOf(strategy, totalsOfProgram.sums.globalBatch)
              : "";
 }
@@ -206,7 +220,27 @@ ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
   return evaluation;
 }
 
-cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &degrees) {
+/// Cuts stages again, with less for those that are too full, where their
+/// devices are unlike.
+cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked) {
+  cost::Evaluation evaluation = evaluateCut(asked);
+  if (!cost::isMixed(cluster) || asked.pp == 1)
+    return evaluation;
+  constexpr int kTries = 3;
+  ShardDegrees degrees = asked;
+  for (int i = 0; i < kTries && evaluation.rejected.empty(); ++i) {
+    auto room =
+        roomOfStages(evaluation, cluster, totalsOfProgram.sums.computeType);
+    if (!room)
+      break;
+    degrees.stageRoom = std::move(*room);
+    evaluation = evaluateCut(degrees);
+    evaluation.stageRoom = degrees.stageRoom;
+  }
+  return evaluation;
+}
+
+cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
   cost::Evaluation evaluation;
   FailureOr<ModuleOp> whole = program;
   if (family)
@@ -230,8 +264,21 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &degrees) {
   setTime(evaluation, *estimate);
   for (auto [i, step] : llvm::enumerate(steps)) {
     cost::MemoryBreakdown memory = estimateMemory(step).categories;
-    if (memory.total() > evaluation.memory.total())
+    double limit = 0;
+    if (cost::isMixed(cluster)) {
+      cost::StageDevices devices = cost::devicesOfStage(
+          cluster, rankOrder(degrees), i, cost::DType::F32);
+      limit = devices.usableBytes;
+      if (!evaluation.stages.empty()) {
+        evaluation.stages[i].device = cluster.groups[devices.group].device.name;
+        evaluation.stages[i].memoryLimitBytes = limit;
+      }
+    }
+    if (i == 0 || memory.total() - limit >
+                      evaluation.memory.total() - evaluation.memoryLimitBytes) {
       evaluation.memory = memory;
+      evaluation.memoryLimitBytes = limit;
+    }
     OffloadedBytes away = offloadedBytes(step);
     evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
     evaluation.diskBytes = std::max<double>(evaluation.diskBytes, away.disk);

@@ -47,10 +47,11 @@ private:
   std::unique_ptr<Folder> folder; ///< Where layers are folded.
 
   ShardDegrees degreesFor(const cost::Strategy &strategy) const;
-  cost::Evaluation evaluateWhole(const ShardDegrees &degrees);
-  cost::Evaluation
-  placed(ShardDegrees degrees,
-         llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);
+  cost::Evaluation evaluateWhole(const ShardDegrees &asked);
+  cost::Evaluation evaluateCut(const ShardDegrees &degrees);
+  cost::Evaluation placed(
+      ShardDegrees degrees,
+      llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);
 };
 
 } // namespace dpc

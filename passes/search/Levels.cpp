@@ -39,10 +39,15 @@ double dpc::gatherCost(const cost::Cluster &cluster,
   if (degrees.tp == 1)
     return 0;
   constexpr double kLarge = 256 << 20; // latency does not show
+  cost::RankOrder order = rankOrder(degrees);
+  std::vector<std::string> axes;
+  for (const cost::RankAxis &axis : order)
+    if (isTensorAxis(axis.name))
+      axes.push_back(axis.name);
   const cost::Device &device = cluster.slowestDevice(cost::DType::BF16);
   double seconds =
       cost::estimateCollective(cluster, cost::Collective::AllGather, kLarge,
-                               cost::placeAxis(cluster, 1, degrees.tp))
+                               cost::placeGroup(cluster, order, axes))
           .seconds;
   return seconds * cost::achievableBandwidth(device) / kLarge;
 }

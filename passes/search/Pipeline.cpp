@@ -42,6 +42,15 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
   return degrees;
 }
 
+ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
+                            const cost::Evaluation &evaluation,
+                            int64_t globalBatch, const ShardDegrees &common) {
+  ShardDegrees degrees = degreesOf(cost::placedStrategy(strategy, evaluation),
+                                   globalBatch, common);
+  degrees.stageRoom = evaluation.stageRoom;
+  return degrees;
+}
+
 std::string dpc::localPipeline(const ShardDegrees &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
   if (degrees.pp > 1)

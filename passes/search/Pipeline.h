@@ -3,7 +3,7 @@
 #define DPC_PASSES_SEARCH_PIPELINE_H
 
 #include "cost-model/Cluster.h"
-#include "cost-model/Strategy.h"
+#include "cost-model/Search.h"
 #include "passes/shard/Assign.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -21,6 +21,11 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 /// the batch, cut into pieces of `strategy.microBatch` samples (0 = one piece).
 /// What no strategy says (buckets, compression) is that of `common`.
 ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
+                       const ShardDegrees &common);
+
+/// The same with what evaluating it has decided: placement and stages.
+ShardDegrees degreesOf(const cost::Strategy &strategy,
+                       const cost::Evaluation &evaluation, int64_t globalBatch,
                        const ShardDegrees &common);
 
 /// The program whose sizes decide what tensor and sequence axes do in every op,

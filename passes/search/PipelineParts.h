@@ -46,7 +46,7 @@ struct StageMessage {
 struct PipelineParts {
   std::vector<StageParts> stages;
   std::vector<StageMessage> messages; ///< By tag.
-  cost::RankOrder order; ///< Of all stages' ranks.
+  cost::RankOrder order;              ///< Of all stages' ranks.
   int64_t microBatches = 1;
 };
 

@@ -228,9 +228,9 @@ double Pipeline::messageSeconds(const StageMessage &message) {
   for (auto [total, bytes] :
        llvm::zip(stages[from.stage].bytesPerLevel, estimate.bytesPerLevel))
     total += bytes * times;
-  sentMessages[{cost::Collective::SendRecv,
-                {kPipelineAxis.str()},
-                message.bytes}] += times;
+  sentMessages[{
+      cost::Collective::SendRecv, {kPipelineAxis.str()}, message.bytes}] +=
+      times;
   return estimate.seconds + message.gatherSeconds;
 }
 

@@ -88,7 +88,7 @@ struct StepTime {
   double bubbleFraction = 0;
   /// Sent by one rank per step, by level of the cluster.
   std::vector<double> bytesPerLevel;
-  TrafficSums traffic; ///< Of all stages.
+  TrafficSums traffic;           ///< Of all stages.
   std::vector<StageTime> stages; ///< Of a pipeline.
 };
 

@@ -1,4 +1,5 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
+#include "cost-model/MixedCluster.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/OpTime.h"
 
@@ -118,9 +119,24 @@ static bool multipliesHalves(func::FuncOp step) {
   return false;
 }
 
+/// The slowest device that runs `step`.
+static const cost::Device &deviceOf(func::FuncOp step,
+                                    const cost::RankOrder &order,
+                                    const cost::Cluster &cluster) {
+  if (!cost::isMixed(cluster))
+    return cluster.slowestDevice(cost::DType::F32);
+  auto stage = step->getAttrOfType<IntegerAttr>(attr::kStage);
+  return cluster
+      .groups[cost::devicesOfStage(cluster, order, stage ? stage.getInt() : 0,
+                                   cost::DType::F32)
+                  .group]
+      .device;
+}
+
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
     : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
-      mesh(meshOf(step)), order(rankOrderOf(step)), device(cluster.slowestDevice(cost::DType::F32)),
+      mesh(meshOf(step)), order(rankOrderOf(step)),
+      device(deviceOf(step, order, cluster)),
       narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
 
 double StepQueues::issue(Operation *op) {
@@ -361,6 +377,11 @@ void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
   }
   evaluation.stages.clear();
   for (const StageTime &stage : time.stages)
-    evaluation.stages.push_back({stage.forwardSeconds, stage.backwardSeconds,
-                                 stage.weightSeconds, stage.idleSeconds, 0});
+    evaluation.stages.push_back({stage.forwardSeconds,
+                                 stage.backwardSeconds,
+                                 stage.weightSeconds,
+                                 stage.idleSeconds,
+                                 0,
+                                 {},
+                                 0});
 }

@@ -59,7 +59,8 @@ int64_t dpc::numRanks(const ShardDegrees &degrees) {
 
 cost::RankOrder dpc::rankOrder(const ShardDegrees &degrees) {
   cost::RankOrder usual, order;
-  for (const MeshAxis &axis : llvm::reverse(axesOf(degrees)))
+  std::vector<MeshAxis> axes = axesOf(degrees);
+  for (const MeshAxis &axis : llvm::reverse(axes))
     if (axis.role != AxisRole::time)
       usual.push_back({axis.name, axis.role == AxisRole::pipeline &&
                                           degrees.placedStages > 0

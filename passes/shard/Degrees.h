@@ -108,6 +108,9 @@ struct ShardDegrees {
   /// The axes from the innermost on, by their names in cost-model/Placement.h;
   /// empty = in mesh order. Only says which ranks are next to each other.
   std::vector<std::string> placement = {};
+  /// Where devices are unlike: the most of the work, of 1, that a stage has
+  /// memory for; empty = any.
+  std::vector<double> stageRoom = {};
   /// Stages of the pipeline that the program stands for; 0 = pp.
   int64_t placedStages = 0;
 

@@ -1,6 +1,7 @@
 //===- Stages.cpp - Which pipeline stage an op runs on --------------------===//
 #include "passes/shard/Stages.h"
 
+#include "cost-model/MixedCluster.h"
 #include "ir/StageMarks.h"
 #include "passes/shard/OpTime.h"
 
@@ -46,24 +47,60 @@ startsBehind(const std::vector<std::vector<int64_t>> &from,
 std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
                                         ArrayRef<double> cutSeconds,
                                         int64_t stages) {
-  int64_t ops = seconds.size();
-  assert(stages >= 1 && stages <= ops && "every stage has an op");
-  std::vector<double> before(ops + 1, 0);
-  for (int64_t i = 0; i < ops; ++i)
-    before[i + 1] = before[i] + seconds[i];
-  // Boundary b stands before op starts[b]; the first and the last are free.
+  StageProblem problem;
+  problem.seconds.push_back(seconds.vec());
+  problem.cutSeconds = cutSeconds.vec();
+  problem.kinds.assign(stages, 0);
+  return balanceStages(problem);
+}
+
+namespace {
+
+/// The dynamic program of the file comment.
+class StageBalance {
+public:
+  explicit StageBalance(const StageProblem &problem);
+  /// Nothing where stages lack room.
+  std::optional<std::vector<int64_t>> run(ArrayRef<double> room);
+
+private:
+  const StageProblem &problem;
+  int64_t stages, last;
+  /// By kind, seconds of all ops before one.
+  std::vector<std::vector<double>> before;
+  /// Boundary b stands before op starts[b]; the first and the last are free.
   std::vector<int64_t> starts = {0};
-  for (int64_t cut : goodCuts(cutSeconds.take_front(ops - 1), stages - 1))
+
+  double work(size_t kind, int64_t from, int64_t to) const {
+    return before[kind][starts[to]] - before[kind][starts[from]];
+  }
+  double message(int64_t b) const {
+    return b == 0 || b == last ? 0 : problem.cutSeconds[starts[b] - 1];
+  }
+  double stageSeconds(size_t kind, int64_t from, int64_t to) const {
+    return work(kind, from, to) + message(from) + message(to);
+  }
+};
+
+} // namespace
+
+StageBalance::StageBalance(const StageProblem &problem)
+    : problem(problem), stages(problem.kinds.size()) {
+  int64_t ops = problem.seconds.front().size();
+  assert(stages >= 1 && stages <= ops && "every stage has an op");
+  for (const std::vector<double> &seconds : problem.seconds) {
+    std::vector<double> &sums = before.emplace_back(ops + 1, 0);
+    for (int64_t i = 0; i < ops; ++i)
+      sums[i + 1] = sums[i] + seconds[i];
+  }
+  ArrayRef<double> cuts = problem.cutSeconds;
+  for (int64_t cut : goodCuts(cuts.take_front(ops - 1), stages - 1))
     starts.push_back(cut + 1);
   starts.push_back(ops);
-  int64_t last = starts.size() - 1;
-  auto message = [&](int64_t b) {
-    return b == 0 || b == last ? 0 : cutSeconds[starts[b] - 1];
-  };
-  auto stageSeconds = [&](int64_t from, int64_t to) {
-    return before[starts[to]] - before[starts[from]] + message(from) +
-           message(to);
-  };
+  last = starts.size() - 1;
+}
+
+std::optional<std::vector<int64_t>> StageBalance::run(ArrayRef<double> room) {
   // best[b]: the slowest of the stages so far when they end at boundary b.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> best(last + 1, kInfinity);
@@ -73,23 +110,27 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
   // least[b]: of best[b] and all behind it, so that it rises.
   std::vector<double> least(last + 1);
   for (int64_t s = 0; s < stages; ++s) {
+    size_t kind = problem.kinds[s];
     std::vector<double> next(last + 1, kInfinity);
     double lowest = kInfinity;
     for (int64_t b = last; b >= 0; --b)
       least[b] = lowest = std::min(lowest, best[b]);
+    auto fits = [&](int64_t b, int64_t to) {
+      return room.empty() || work(0, b, to) <= room[s];
+    };
     for (int64_t to = s + 1; to <= last; ++to) {
       // With the boundary before, if not with a better one: those from the
       // first that cannot be as good on need not be looked at.
       double bound = kInfinity;
-      if (int64_t b = from[s][to - 1]; b >= 0)
-        bound = std::max(best[b], stageSeconds(b, to));
+      if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
+        bound = std::max(best[b], stageSeconds(kind, b, to));
       int64_t end = std::upper_bound(least.begin(), least.begin() + to, bound) -
                     least.begin();
       // A stage only grows as it begins earlier; among equals the earliest cut.
       for (int64_t b = end - 1; b >= s; --b) {
-        if (before[starts[to]] - before[starts[b]] > next[to])
+        if (work(kind, b, to) > next[to] || !fits(b, to))
           break;
-        double slowest = std::max(best[b], stageSeconds(b, to));
+        double slowest = std::max(best[b], stageSeconds(kind, b, to));
         if (slowest <= next[to] && slowest < kInfinity) {
           next[to] = slowest;
           from[s][to] = b;
@@ -98,7 +139,18 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
     }
     best = std::move(next);
   }
+  if (best[last] == kInfinity)
+    return std::nullopt;
   return startsBehind(from, starts);
+}
+
+std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
+  StageBalance balance(problem);
+  auto starts = balance.run(problem.room);
+  if (!starts)
+    starts = balance.run({});
+  assert(starts && "without rooms there is always a way");
+  return *starts;
 }
 
 //===----------------------------------------------------------------------===//
@@ -118,7 +170,7 @@ public:
 
 private:
   void findHomed();
-  std::vector<double> opSecondsOfBatch() const;
+  std::vector<double> opSecondsOfBatch(const cost::Device &device) const;
   std::vector<double> crossingBytes() const;
   void mark(Operation *op, int64_t stage) const;
   void markGradients();
@@ -189,8 +241,7 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
     cut *= 1e-6;
 }
 
-std::vector<double> Marker::opSecondsOfBatch() const {
-  const cost::Device &device = cluster.slowestDevice(cost::DType::F32);
+std::vector<double> Marker::opSecondsOfBatch(const cost::Device &device) const {
   std::vector<double> seconds;
   for (Operation *op : homed) {
     double sum = opSeconds(op, device);
@@ -220,7 +271,13 @@ std::vector<double> Marker::crossingBytes() const {
 }
 
 HomedOps Marker::homedOps() {
-  HomedOps ops{opSecondsOfBatch(), crossingBytes(), {}};
+  HomedOps ops{opSecondsOfBatch(cluster.slowestDevice(cost::DType::F32)),
+               crossingBytes(),
+               {},
+               {}};
+  if (cost::isMixed(cluster))
+    for (const cost::NodeGroup &group : cluster.groups)
+      ops.secondsOfGroup.push_back(opSecondsOfBatch(group.device));
   for (Operation *op : homed)
     ops.names.push_back(op->getName().getStringRef());
   return ops;
@@ -288,6 +345,36 @@ HomedOps dpc::findHomedOps(const ProgramFacts &facts,
   return Marker(facts, cluster).homedOps();
 }
 
+/// Stages as long as their devices are fast, and as `stageRoom` lets them be.
+static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
+                                          std::vector<double> cuts,
+                                          const cost::Cluster &cluster,
+                                          const ShardDegrees &degrees) {
+  int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
+  double share =
+      1.0 / (static_cast<double>(ranksPerStage) * degrees.microBatches);
+  StageProblem problem;
+  problem.cutSeconds = std::move(cuts);
+  problem.seconds.push_back(ops.seconds);
+  llvm::append_range(problem.seconds, ops.secondsOfGroup);
+  double all = 0;
+  for (std::vector<double> &seconds : problem.seconds)
+    for (double &one : seconds)
+      one *= share;
+  for (double one : problem.seconds.front())
+    all += one;
+  cost::RankOrder order = rankOrder(degrees);
+  for (int64_t v = 0; v < degrees.stages(); ++v) {
+    int64_t stage = v % degrees.pp;
+    problem.kinds.push_back(
+        1 +
+        cost::devicesOfStage(cluster, order, stage, cost::DType::F32).group);
+    if (!degrees.stageRoom.empty())
+      problem.room.push_back(degrees.stageRoom[stage] * all / degrees.vpp);
+  }
+  return balanceStages(problem);
+}
+
 std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
                                             const ShardDegrees &degrees) {
@@ -298,8 +385,8 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
-  cost::GroupPlacement group = cost::placeNeighbours(
-      cluster, rankOrder(degrees), kPipelineAxis.str());
+  cost::GroupPlacement group = cost::placeAxis(
+      cluster, cost::strideOf(rankOrder(degrees), kPipelineAxis.str()), 2);
   share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches *
                  (degrees.sp ? degrees.tp : 1));
   // A stage that goes on meanwhile waits for the first message only.
@@ -319,6 +406,8 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   }
   if (cluster.software.equalStages)
     weighLayersOnly(ops, degrees.stages(), seconds, cuts);
+  if (!ops.secondsOfGroup.empty())
+    return balanceUnlike(ops, std::move(cuts), cluster, degrees);
   return balanceStages(seconds, cuts, degrees.stages());
 }
 

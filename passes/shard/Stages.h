@@ -15,10 +15,10 @@
 //   min over cuts  max over stages s  C(s) + p2p(s - 1 | s) + p2p(s | s + 1)
 //
 // C(s): seconds of the stage's ops and of their gradients for one micro-batch
-// (embeddings and loss included), p2p: a message of what crosses the cut, both
-// ways; one for all micro-batches where computation goes on meanwhile. Solved
-// exactly by dynamic programming over the cuts at which locally fewest bytes
-// cross; with n of them O(stages * n^2).
+// on its own devices (embeddings and loss included), p2p: a message of what
+// crosses the cut, both ways; one for all micro-batches where computation goes
+// on meanwhile. Solved exactly by dynamic programming over the cuts at which
+// locally fewest bytes cross; with n of them O(stages * n^2).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STAGES_H
@@ -36,6 +36,9 @@ struct HomedOps {
   /// it reads.
   std::vector<double> crossingBytes;
   std::vector<mlir::StringRef> names;
+  /// `seconds`, which are those of the slowest device, on the device of every
+  /// group of the cluster; empty where these are alike.
+  std::vector<std::vector<double>> secondsOfGroup;
 
   int64_t size() const { return seconds.size(); }
 };
@@ -61,6 +64,17 @@ mlir::LogicalResult markStages(const ProgramFacts &facts,
 std::vector<int64_t> balanceStages(llvm::ArrayRef<double> seconds,
                                    llvm::ArrayRef<double> cutSeconds,
                                    int64_t stages);
+
+/// The same where stages are not equally fast.
+struct StageProblem {
+  std::vector<std::vector<double>> seconds; ///< By kind of stage and op.
+  std::vector<double> cutSeconds;
+  std::vector<int64_t> kinds; ///< Of every stage, an index of `seconds`.
+  /// Most seconds of kind 0 that a stage has memory for; empty = any.
+  std::vector<double> room;
+};
+/// Rooms that cannot hold all ops together are left out of account.
+std::vector<int64_t> balanceStages(const StageProblem &problem);
 
 } // namespace dpc
 

@@ -55,6 +55,22 @@ static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   return result;
 }
 
+/// Moves ranks from the devices that they have to `places[device]`, counted
+/// over those that are used.
+static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
+  if (places.empty())
+    return;
+  std::vector<int64_t> wanted;
+  for (int64_t rank = 0; rank < plan.ranks(); ++rank)
+    wanted.push_back(
+        places[plan.processes.empty() ? rank : plan.processes[rank]]);
+  std::vector<int64_t> used = wanted;
+  llvm::sort(used);
+  plan.processes.clear();
+  for (int64_t place : wanted)
+    plan.processes.push_back(llvm::lower_bound(used, place) - used.begin());
+}
+
 std::optional<rt::Plan>
 PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
                    const ShardDegrees &degrees, const fs::path &dir,
@@ -73,6 +89,7 @@ PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);
   setInitialValues(draft->plan, initialValues);
+  placeRanks(draft->plan, places);
   return std::move(draft->plan);
 }
 

@@ -31,6 +31,8 @@ double compressionOf(const ShardDegrees &degrees);
 struct PlanBuilder {
   const CompileOptions &options;
   const rt::InitChoice &initialValues;
+  /// By device, its place in the order of cluster.json; empty: as it is.
+  std::vector<int64_t> places = {};
 
   /// Lowers `program` and compiles its kernels into `dir`; does not write
   /// plan.json. Nullopt after a diagnostic.

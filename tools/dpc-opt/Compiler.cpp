@@ -2,6 +2,7 @@
 #include "tools/dpc-opt/Compiler.h"
 
 #include "codegen/Codegen.h"
+#include "cost-model/MixedCluster.h"
 #include "cost-model/Report.h"
 #include "frontends/onnx/Import.h"
 #include "passes/graph/Passes.h"
@@ -81,7 +82,8 @@ private:
       family;                   ///< Made of `fused`, where there is one.
   std::optional<rt::Plan> plan; ///< What was written.
   cost::Cluster cluster;
-  cost::Cluster used; ///< What of it the plan uses.
+  cost::Cluster used;          ///< What of it the plan uses.
+  std::vector<int64_t> places; ///< Of its devices; see PlanBuilder.
   cost::ReportContext reportContext;
   rt::InitChoice initialValues; ///< --init
   bool reported = false;        ///< An error line was printed.
@@ -188,7 +190,9 @@ bool Compiler::loadCluster() {
   if (!loaded)
     return fail(loaded.error());
   cluster = *loaded;
-  return true;
+  cost::Status arranged = cost::arrangeInPlace(
+      cluster, cost::groupsNamedIn(options.strategy), places);
+  return arranged ? true : fail(arranged.error());
 }
 
 bool Compiler::loadInitialValues() {
@@ -328,8 +332,12 @@ void Compiler::listParameters() {
 //===----------------------------------------------------------------------===//
 
 std::optional<cost::SearchResult> Compiler::search() {
-  PlanSearch search{options, cluster, family.get(),
-                    family ? ModuleOp() : *program, sample()};
+  PlanSearch search{options,
+                    cluster,
+                    family.get(),
+                    family ? ModuleOp() : *program,
+                    sample(),
+                    /*isArranged=*/!places.empty()};
   auto found = search.run(reportContext.remarks);
   if (!found) {
     fail(found.error());
@@ -349,13 +357,13 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
     module.print(file);
   };
-  return PlanBuilder{options, initialValues}.build(whole(), used, degrees, dir,
-                                                   observer);
+  return PlanBuilder{options, initialValues, places}.build(
+      whole(), used, degrees, dir, observer);
 }
 
 ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
   const cost::Candidate &winner = result.candidates.front();
-  return degreesOf(placedStrategy(winner.strategy, winner.evaluation),
+  return degreesOf(winner.strategy, winner.evaluation,
                    result.totals.globalBatch, commonDegrees(options));
 }
 
@@ -527,6 +535,9 @@ int Compiler::run() {
     if (plans)
       return fail(why), 1;
   }
+  if (!result->candidates.empty())
+    (void)cost::arrangeInPlace(
+        used, result->candidates.front().evaluation.groups, places);
   OutputFolder folder(options.output, plans, error);
   if (!error.empty())
     return fail(error), 1;

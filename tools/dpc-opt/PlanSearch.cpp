@@ -1,8 +1,9 @@
 //===- PlanSearch.cpp - The search as the command line asks for it --------===//
 #include "tools/dpc-opt/PlanSearch.h"
 
+#include "cost-model/MixedCluster.h"
 #include "cost-model/Report.h"
-#include "passes/search/Evaluator.h"
+#include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-opt/BuildPlan.h"
 #include "tools/dpc-opt/ProgressLine.h"
@@ -20,10 +21,8 @@ static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
-  ShardDegrees common = commonDegrees(options);
-  if (family)
-    return std::make_unique<ProgramEvaluator>(*family, part, common);
-  return std::make_unique<ProgramEvaluator>(program, part, common);
+  return makeEvaluator(family, program, part, isArranged,
+                       commonDegrees(options));
 }
 
 cost::Result<cost::StrategyRequest> PlanSearch::request() const {
@@ -37,6 +36,8 @@ cost::Result<cost::StrategyRequest> PlanSearch::request() const {
                        " differ; give one of them"};
   if (options.microBatch)
     request->microBatch = options.microBatch;
+  if (isArranged)
+    request->ranks = cluster.numDevices();
   return request;
 }
 
@@ -84,6 +85,40 @@ progressOn(ProgressLine &line, cost::Objective objective) {
   };
 }
 
+/// All groups of nodes, and where devices are unlike some of them: so that a
+/// slow group that is added makes nothing slower.
+cost::Result<cost::PartResult>
+PlanSearch::searchGroups(const cost::StrategyRequest &request,
+                         const cost::PartProblem &problem) const {
+  auto found = cost::searchParts(cluster, request, problem);
+  if (!found || request.namesRanks())
+    return found;
+  auto worth = [&](const cost::SearchResult &result) {
+    const cost::Evaluation &winner = result.candidates.front().evaluation;
+    return options.objective == "memory" ? winner.memory.total()
+                                         : winner.stepSeconds;
+  };
+  for (const std::vector<int64_t> &groups : cost::someGroups(cluster)) {
+    cost::Cluster some = *cost::arrangeGroups(cluster, groups);
+    auto next = cost::searchParts(some, request, problem);
+    if (!next || !next->search.hasWinner())
+      continue;
+    std::string why = "with the others nothing fits";
+    if (found->search.hasWinner()) {
+      double more = worth(found->search) - worth(next->search);
+      if (more <= 0)
+        continue;
+      why = "with the others it takes " +
+            (options.objective == "memory"
+                 ? cost::formatBytes(more) + " more memory"
+                 : cost::formatSeconds(more) + " longer");
+    }
+    found = std::move(next);
+    found->search.idle = why;
+  }
+  return found;
+}
+
 cost::Result<cost::PartResult>
 PlanSearch::run(std::vector<std::string> &remarks) const {
   auto asked = request();
@@ -107,7 +142,7 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
       search.request.microBatch = search.space.globalBatch;
     return search;
   };
-  auto found = cost::searchParts(cluster, *asked, problem);
+  auto found = searchGroups(*asked, problem);
   if (found && found->search.hasWinner())
     llvm::append_range(remarks,
                        remarksOn(options.strategy,

@@ -17,6 +17,8 @@ struct PlanSearch {
   ProgramFamily *family = nullptr; ///< Or a program:
   mlir::ModuleOp program;
   mlir::ModuleOp sample; ///< With a few layers of it, or all.
+  /// The order of its groups of nodes is decided, and that all are used.
+  bool isArranged = false;
 
   /// The best plan, and what it uses of the cluster. Appends what is worth
   /// knowing to `remarks`. Fails in one line on what --strategy asks for.
@@ -24,6 +26,9 @@ struct PlanSearch {
 
 private:
   cost::Result<cost::StrategyRequest> request() const;
+  cost::Result<cost::PartResult>
+  searchGroups(const cost::StrategyRequest &request,
+               const cost::PartProblem &problem) const;
   std::unique_ptr<cost::Evaluator>
   evaluatorFor(const cost::Cluster &part) const;
   cost::SearchOptions optionsFor(cost::Evaluator &evaluator,

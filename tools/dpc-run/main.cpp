@@ -81,8 +81,8 @@ static int runMpi(const RunOptions &options) {
                              std::to_string(job.thePlan().ranks()));
   if (!agree(comm, status))
     return 1;
-  auto own = makeMpiComm(
-      {options.timeoutSeconds, job.thePlan().ranksOfProcesses()});
+  auto own =
+      makeMpiComm({options.timeoutSeconds, job.thePlan().ranksOfProcesses()});
   if (!own)
     return printError(own.status().message());
   std::vector<std::unique_ptr<Communicator>> comms;

@@ -110,8 +110,10 @@ cost::Result<cost::Evaluation> Replay::evaluate(const PublishedRun &run) {
     return cost::Error{error.empty() ? "the model cannot be made" : error};
   ProgramEvaluator &evaluator = evaluatorOf(run);
   bool isExact = run.strategy.recompute != "full" && run.strategy.zero != 3;
-  cost::Evaluation evaluation = isExact ? evaluator.evaluate(run.strategy)
-                                        : evaluator.evaluateWhole(run.strategy);
+  cost::Strategy strategy = run.strategy;
+  strategy.placement = "tp.cp.ep.dpi.dp.pp"; // as frameworks number ranks
+  cost::Evaluation evaluation = isExact ? evaluator.evaluate(strategy)
+                                        : evaluator.evaluateWhole(strategy);
   if (!evaluation.rejected.empty())
     return cost::Error{evaluation.rejected};
   return evaluation;

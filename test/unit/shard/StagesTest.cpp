@@ -84,3 +84,59 @@ TEST(BalanceStages, IsAsGoodAsTryingAll) {
                      bruteForce(seconds, cuts, stages, scratch));
   }
 }
+
+TEST(BalanceStages, UnlikeStagesAreAsGoodAsTryingAll) {
+  std::mt19937 random(2);
+  std::uniform_int_distribution<int> value(0, 20), size(2, 8), speed(1, 4);
+  for (int round = 0; round < 200; ++round) {
+    int64_t ops = size(random);
+    int64_t stages = std::uniform_int_distribution<int>(2, ops)(random);
+    StageProblem problem;
+    problem.seconds.resize(2);
+    for (int64_t i = 0; i < ops; ++i) {
+      double own = value(random);
+      problem.seconds[0].push_back(own);
+      problem.seconds[1].push_back(own / speed(random));
+      problem.cutSeconds.push_back(value(random) / 4.0);
+    }
+    problem.cutSeconds.resize(ops - 1);
+    for (int64_t s = 0; s < stages; ++s)
+      problem.kinds.push_back(random() % 2);
+    auto worst = [&](const Starts &starts) {
+      double slowest = 0;
+      for (int64_t s = 0; s < stages; ++s) {
+        int64_t from = s == 0 ? 0 : starts[s - 1];
+        int64_t to = s + 1 == stages ? ops : starts[s];
+        double sum = (s > 0 ? problem.cutSeconds[from - 1] : 0) +
+                     (s + 1 < stages ? problem.cutSeconds[to - 1] : 0);
+        for (int64_t i = from; i < to; ++i)
+          sum += problem.seconds[problem.kinds[s]][i];
+        slowest = std::max(slowest, sum);
+      }
+      return slowest;
+    };
+    // All ways to cut, as bits behind ops.
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t bits = 0; bits < int64_t(1) << (ops - 1); ++bits) {
+      Starts starts;
+      for (int64_t i = 1; i < ops; ++i)
+        if (bits >> (i - 1) & 1)
+          starts.push_back(i);
+      if (static_cast<int64_t>(starts.size()) == stages - 1)
+        least = std::min(least, worst(starts));
+    }
+    EXPECT_EQ(worst(balanceStages(problem)), least);
+  }
+}
+
+TEST(BalanceStages, AStageTakesNoMoreThanItHasRoomFor) {
+  StageProblem problem;
+  problem.seconds = {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}};
+  problem.cutSeconds.assign(5, 0);
+  problem.kinds = {0, 1};
+  EXPECT_EQ(balanceStages(problem), Starts({3}));
+  problem.room = {2, 6};
+  EXPECT_EQ(balanceStages(problem), Starts({2}));
+  problem.room = {2, 2}; // never enough: as if there were none
+  EXPECT_EQ(balanceStages(problem), Starts({3}));
+}

@@ -1,0 +1,168 @@
+//===- MixedCluster.cpp - Groups of unlike devices ------------------------===//
+
+#include "cost-model/MixedCluster.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+namespace dpc::cost {
+
+/// Alike as far as prices go.
+static bool areAlike(const Device &a, const Device &b) {
+  return a.name == b.name && a.peakFlops == b.peakFlops &&
+         a.memoryBytes == b.memoryBytes &&
+         a.memoryBytesPerSecond == b.memoryBytesPerSecond;
+}
+
+bool isMixed(const Cluster &cluster) {
+  return std::any_of(cluster.groups.begin(), cluster.groups.end(),
+                     [&](const NodeGroup &group) {
+                       return !areAlike(group.device,
+                                        cluster.groups.front().device);
+                     });
+}
+
+Result<Cluster> arrangeGroups(const Cluster &cluster,
+                              const std::vector<int64_t> &groups) {
+  Cluster arranged = cluster;
+  arranged.groups.clear();
+  for (int64_t group : groups) {
+    if (group < 0 || group >= static_cast<int64_t>(cluster.groups.size()))
+      return Error{"--strategy: placement: no group " + std::to_string(group) +
+                   " of nodes; " + cluster.name + " has " +
+                   std::to_string(cluster.groups.size()) + ", counted from 0"};
+    arranged.groups.push_back(cluster.groups[group]);
+  }
+  assert(!groups.empty() && "a cluster has a group");
+  return arranged;
+}
+
+std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
+  std::vector<int64_t> order(cluster.groups.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::vector<int64_t>> orders = {order};
+  if (!isMixed(cluster))
+    return orders;
+  constexpr size_t kFew = 4;
+  if (order.size() <= kFew) {
+    while (std::next_permutation(order.begin(), order.end()))
+      orders.push_back(order);
+    return orders;
+  }
+  auto speed = [&](int64_t group) {
+    return cluster.groups[group].device.peak(DType::F32);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return speed(a) < speed(b); });
+  orders.push_back(order);
+  std::reverse(order.begin(), order.end());
+  orders.push_back(order);
+  return orders;
+}
+
+std::vector<std::vector<int64_t>> someGroups(const Cluster &cluster) {
+  std::vector<std::vector<int64_t>> sets;
+  int64_t count = static_cast<int64_t>(cluster.groups.size());
+  if (!isMixed(cluster))
+    return sets;
+  for (int64_t group = 0; group < count; ++group)
+    sets.push_back({group});
+  if (count == 3)
+    for (int64_t without = 0; without < count; ++without) {
+      sets.emplace_back();
+      for (int64_t group = 0; group < count; ++group)
+        if (group != without)
+          sets.back().push_back(group);
+    }
+  return sets;
+}
+
+std::vector<int64_t> placesOfDevices(const Cluster &cluster,
+                                     const std::vector<int64_t> &groups) {
+  auto devicesOf = [&](int64_t group) {
+    return cluster.groups[group].nodes * cluster.groups[group].devicesPerNode;
+  };
+  std::vector<int64_t> places;
+  for (int64_t group : groups) {
+    int64_t first = 0;
+    for (int64_t other : groups)
+      first += other < group ? devicesOf(other) : 0;
+    for (int64_t i = 0; i < devicesOf(group); ++i)
+      places.push_back(first + i);
+  }
+  return places;
+}
+
+Status arrangeInPlace(Cluster &cluster, const std::vector<int64_t> &groups,
+                      std::vector<int64_t> &places) {
+  if (groups.empty())
+    return Status();
+  assert(places.empty() && "arranged already");
+  Result<Cluster> arranged = arrangeGroups(cluster, groups);
+  if (!arranged)
+    return Error{arranged.error()};
+  places = placesOfDevices(cluster, groups);
+  cluster = *arranged;
+  return Status();
+}
+
+double meanPeak(const Cluster &cluster, int64_t ranks) {
+  std::vector<std::pair<double, int64_t>> peaks;
+  peaks.reserve(cluster.groups.size());
+  for (const NodeGroup &group : cluster.groups)
+    peaks.emplace_back(*std::max_element(group.device.peakFlops.begin(),
+                                         group.device.peakFlops.end()),
+                       group.nodes * group.devicesPerNode);
+  std::sort(peaks.rbegin(), peaks.rend());
+  double sum = 0;
+  int64_t left = ranks;
+  for (const auto &[peak, devices] : peaks) {
+    int64_t used = std::min(left, devices);
+    sum += peak * static_cast<double>(used);
+    left -= used;
+  }
+  return sum / static_cast<double>(ranks);
+}
+
+/// Whether a device in [first, end) has coordinate `stage`: stages follow each
+/// other in runs of `stride` devices.
+static bool holdsStage(int64_t first, int64_t end, int64_t stride,
+                       int64_t stages, int64_t stage) {
+  int64_t from = first / stride, to = (end - 1) / stride;
+  if (first >= end)
+    return false;
+  int64_t next = from + ((stage - from % stages) + stages) % stages;
+  return next <= to;
+}
+
+StageDevices devicesOfStage(const Cluster &cluster, const RankOrder &order,
+                            int64_t stage, DType type) {
+  int64_t ranks = 1, stages = 1;
+  for (const RankAxis &axis : order) {
+    ranks *= axis.size;
+    stages = axis.name == "pp" ? axis.size : stages;
+  }
+  int64_t stride = strideOf(order, "pp"), first = 0;
+  StageDevices result;
+  bool isFirst = true;
+  for (size_t i = 0; i < cluster.groups.size(); ++i) {
+    const NodeGroup &group = cluster.groups[i];
+    int64_t end = first + group.nodes * group.devicesPerNode;
+    bool isUsed =
+        holdsStage(first, std::min(end, ranks), stride, stages, stage);
+    first = end;
+    if (!isUsed)
+      continue;
+    const Device &slowest = cluster.groups[result.group].device;
+    if (isFirst || group.device.peak(type) < slowest.peak(type))
+      result.group = i;
+    result.usableBytes =
+        isFirst ? group.device.usableBytes()
+                : std::min(result.usableBytes, group.device.usableBytes());
+    isFirst = false;
+  }
+  return result;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Stages on devices of unlike speed, and ranks that lie on them in another order.
+
+Two machines of two ranks each, one of which is declared half as fast: the stage there is the smaller one, the report
+says which it is, and the plan trains as PyTorch trained, whichever machine comes first and also when the processes of
+an MPI job are numbered otherwise than the ranks.
+"""
+import copy
+import json
+import os
+import sys
+import unittest
+
+import e2e
+import follow_curve
+
+SOURCE = os.environ.get("DPC_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+
+
+def write_cluster(folder, slowdown=2, slow_bytes=None):
+    """Two ranks of the local device's file, and two that are slower (none where `slowdown` is 0) and have `slow_bytes`
+    for a plan."""
+    with open(os.path.join(SOURCE, "cost-model", "devices", "cpu-local.json")) as file:
+        fast = json.load(file)
+    slow = copy.deepcopy(fast)
+    slow["name"] = "cpu-slow"
+    for peak in slow["peak_teraflops"].values():
+        peak["value"] /= max(1, slowdown)
+    slow["memory_gigabytes_per_second"]["value"] /= max(1, slowdown)
+    slow["launch_microseconds"]["value"] *= max(1, slowdown)
+    if slow_bytes:
+        slow["memory_gibibytes"]["value"] = slow["memory_reserved_gibibytes"]["value"] + slow_bytes / 2**30
+    level = {"name": "memory", "span": "node", "gigabytes_per_second": 10, "latency_microseconds": 1, "kind": "switch"}
+    path = os.path.join(folder, "cluster.json")
+    with open(path, "w") as file:
+        json.dump({"version": 1, "name": "fast and slow",
+                   "groups": [{"nodes": 1, "devices_per_node": 2, "device": device} for device in ((fast, slow) if slowdown else (fast,))],
+                   "levels": [level, dict(level, name="wire", span="cluster", gigabytes_per_second=5)]}, file)
+    return path
+
+
+def flops_of_stages(plan):
+    """Floating-point operations of every stage's phases."""
+    flops = {}
+    for name, instructions in plan["phases"].items():
+        stage = name.split(".")[0]
+        flops[stage] = flops.get(stage, 0) + sum(op["flops"] for op in instructions)
+    return [flops[stage] for stage in sorted(flops)]
+
+
+class UnlikeDevices(unittest.TestCase):
+    def follows(self, strategy, comm="local"):
+        with e2e.scratch() as folder:
+            case = follow_curve.Case(os.path.dirname(e2e.model("gpt2-tiny")), strategy, 4, comm)
+            case.cluster = write_cluster(folder)
+            self.assertTrue(case.follow())
+
+    def test_fast_stage_first(self):
+        self.follows("dp=2,pp=2,micro_batch=2,placement=@0.1")
+
+    def test_slow_stage_first(self):
+        self.follows("dp=2,pp=2,micro_batch=2,placement=@1.0")
+
+    def test_processes_in_another_order(self):
+        if not e2e.mpirun(1):
+            self.skipTest("no mpirun on this machine")
+        self.follows("dp=2,pp=2,micro_batch=2,placement=@1.0", "mpi")
+
+    def plan(self, folder, *words, **cluster):
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={write_cluster(folder, **cluster)}",
+                  "--global-batch=16", "--verify=off", "-o", f"{folder}/plan"] + list(words))
+        return e2e.read_plan(f"{folder}/plan"), e2e.read_report(f"{folder}/plan")["chosen"]
+
+    def test_stages_are_as_long_as_devices_are_fast(self):
+        for groups, slow in (("0.1", 1), ("1.0", 0)):
+            with e2e.scratch() as folder:
+                plan, chosen = self.plan(folder, f"--strategy=dp=2,pp=2,micro_batch=2,placement=@{groups}")
+            devices = [stage["device"] for stage in chosen["predicted"]["stages"]]
+            self.assertEqual(devices[slow], "cpu-slow")
+            self.assertEqual(devices[1 - slow], "cpu-local")
+            flops = flops_of_stages(plan)
+            self.assertLess(flops[slow], flops[1 - slow])
+
+    def test_order_of_groups_is_chosen(self):
+        with e2e.scratch() as folder:
+            plan, chosen = self.plan(folder, "--strategy=dp=2,pp=2,micro_batch=2")
+        best = chosen["predicted"]["step_seconds"]
+        for groups in ("0.1", "1.0"):
+            with e2e.scratch() as folder:
+                _, fixed = self.plan(folder, f"--strategy=dp=2,pp=2,micro_batch=2,placement=@{groups}")
+            self.assertLessEqual(best, fixed["predicted"]["step_seconds"] * (1 + 1e-9))
+
+    def test_a_stage_is_no_fuller_than_its_device(self):
+        """What the slow stage has in the best cut is too much for it by a fifth: it gets less."""
+        words = ["--strategy=dp=2,pp=2,micro_batch=2,placement=@0.1"]
+        with e2e.scratch() as folder:
+            _, free = self.plan(folder, *words)
+        taken = free["predicted"]["stages"][1]["memory_bytes"]
+        with e2e.scratch() as folder:
+            plan, tight = self.plan(folder, *words, slow_bytes=taken / 1.2)
+        self.assertTrue(tight["fits"])
+        stage = tight["predicted"]["stages"][1]
+        self.assertLessEqual(stage["memory_bytes"], stage["usable_bytes"])
+        self.assertLessEqual(plan["arena_bytes"][1], 1.02 * stage["usable_bytes"])
+
+    def test_slow_devices_make_nothing_slower(self):
+        seconds = {}
+        for slowdown in (0, 50):
+            with e2e.scratch() as folder:
+                plan, chosen = self.plan(folder, slowdown=slowdown)
+                seconds[slowdown] = chosen["predicted"]["step_seconds"]
+                self.assertLessEqual(len(plan["schedule"]), 2)
+        self.assertLessEqual(seconds[50], seconds[0] * (1 + 1e-9))
+
+    def test_unknown_group(self):
+        with e2e.scratch() as folder:
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={write_cluster(folder)}",
+                             "--global-batch=16", "--strategy=placement=@2", "-o", f"{folder}/plan"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no group 2 of nodes", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

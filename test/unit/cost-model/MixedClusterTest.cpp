@@ -1,0 +1,95 @@
+//===- MixedClusterTest.cpp - Groups of unlike devices --------------------===//
+
+#include "cost-model/MixedCluster.h"
+
+#include <gtest/gtest.h>
+
+using namespace dpc::cost;
+
+namespace {
+
+NodeGroup group(const std::string &name, int64_t nodes, double peak,
+                double bytes) {
+  NodeGroup result;
+  result.nodes = nodes;
+  result.devicesPerNode = 4;
+  result.device.name = name;
+  result.device.peakFlops.fill(peak);
+  result.device.memoryBytes = bytes;
+  return result;
+}
+
+/// 8 fast devices, 4 slow ones, 4 with much memory.
+Cluster threeGroups() {
+  Cluster cluster;
+  cluster.name = "three";
+  cluster.groups = {group("fast", 2, 4e12, 40), group("slow", 1, 1e12, 16),
+                    group("large", 1, 2e12, 80)};
+  return cluster;
+}
+
+const std::vector<int64_t> kBackwards = {2, 1, 0};
+
+} // namespace
+
+TEST(MixedCluster, DevicesOfStages) {
+  Cluster cluster = threeGroups();
+  ASSERT_TRUE(isMixed(cluster));
+  RankOrder order = {{"dp", 4}, {"pp", 4}};
+  const size_t groups[] = {0, 0, 1, 2};
+  const double bytes[] = {40, 40, 16, 80};
+  for (int64_t stage = 0; stage < 4; ++stage) {
+    StageDevices devices = devicesOfStage(cluster, order, stage, DType::F32);
+    EXPECT_EQ(devices.group, groups[stage]);
+    EXPECT_EQ(devices.usableBytes, bytes[stage]);
+  }
+}
+
+TEST(MixedCluster, TheSlowestOfAStageDecides) {
+  Cluster cluster = threeGroups();
+  // Stages next to each other: both have devices of all groups.
+  for (int64_t stage = 0; stage < 2; ++stage) {
+    StageDevices devices =
+        devicesOfStage(cluster, {{"pp", 2}, {"dp", 8}}, stage, DType::F32);
+    EXPECT_EQ(devices.group, 1u);
+    EXPECT_EQ(devices.usableBytes, 16);
+  }
+  // What is not used does not count.
+  EXPECT_EQ(devicesOfStage(cluster, {{"dp", 8}}, 0, DType::F32).group, 0u);
+}
+
+TEST(MixedCluster, Arrangements) {
+  Cluster cluster = threeGroups();
+  EXPECT_EQ(groupOrders(cluster).size(), 6u);
+  EXPECT_EQ(groupOrders(cluster).front(), std::vector<int64_t>({0, 1, 2}));
+  auto arranged = arrangeGroups(cluster, kBackwards);
+  ASSERT_TRUE(arranged);
+  EXPECT_EQ(arranged->groups[0].device.name, "large");
+  EXPECT_EQ(arranged->numDevices(), 16);
+  std::vector<int64_t> places = placesOfDevices(cluster, kBackwards);
+  ASSERT_EQ(places.size(), 16u);
+  EXPECT_EQ(places[0], 12);
+  EXPECT_EQ(places[4], 8);
+  EXPECT_EQ(places[15], 7);
+  // Counted over what is used.
+  EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
+  EXPECT_EQ(arrangeGroups(cluster, {3}).error(),
+            "--strategy: placement: no group 3 of nodes; three has 3, counted "
+            "from 0");
+}
+
+TEST(MixedCluster, LikeGroupsHaveOneOrder) {
+  Cluster cluster = threeGroups();
+  cluster.groups.resize(1);
+  cluster.groups.push_back(cluster.groups.front());
+  EXPECT_FALSE(isMixed(cluster));
+  EXPECT_EQ(groupOrders(cluster).size(), 1u);
+  EXPECT_TRUE(someGroups(cluster).empty());
+  EXPECT_EQ(someGroups(threeGroups()).size(), 6u);
+}
+
+TEST(MixedCluster, MeanOfTheFastest) {
+  EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 8), 4e12);
+  EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 16),
+                   (8 * 4e12 + 4 * 2e12 + 4 * 1e12) / 16);
+}
