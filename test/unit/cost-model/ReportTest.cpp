@@ -70,8 +70,8 @@ TEST(Report, StagesOfAPipeline) {
             std::string::npos);
   Evaluation &winner = result.candidates[0].evaluation;
   winner.bubbleFraction = 0.125;
-  winner.stages = {{0.001, 0.002, 0, 0.5, 1024},
-                   {0.001, 0.001, 0.002, 0, 2048}};
+  winner.stages = {{0.001, 0.002, 0, 0.5, 1024, ""},
+                   {0.001, 0.001, 0.002, 0, 2048, ""}};
   nlohmann::ordered_json stages = stagesOf();
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[1]["weight_seconds"], 0.002);
