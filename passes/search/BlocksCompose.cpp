@@ -48,32 +48,6 @@ struct Once {
 
 } // namespace
 
-/// Pieces are measured without an axis for the data ranks of one machine. Where
-/// there is one, shards are scattered over it first and gathered over it last;
-/// sums are over both axes at once.
-static std::vector<OncePerStep::Traffic>
-byMachines(const std::vector<OncePerStep::Traffic> &all, int64_t inside) {
-  if (inside == 1)
-    return all;
-  std::vector<OncePerStep::Traffic> result;
-  for (const OncePerStep::Traffic &traffic : all) {
-    result.push_back(traffic);
-    if (!llvm::is_contained(traffic.axes, "dp"))
-      continue;
-    OncePerStep::Traffic &inner = result.back();
-    inner.axes.emplace_back("dpi");
-    if (traffic.kind != cost::Collective::ReduceScatter &&
-        traffic.kind != cost::Collective::AllGather)
-      continue;
-    llvm::erase(inner.axes, "dp");
-    result.push_back(traffic);
-    result.back().bytes /= static_cast<double>(inside);
-    llvm::erase_if(result.back().axes,
-                   [](const std::string &axis) { return axis != "dp"; });
-  }
-  return result;
-}
-
 static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
                    double share, const cost::Cluster &cluster) {
   Once result;
