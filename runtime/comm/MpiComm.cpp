@@ -26,6 +26,7 @@
 #include <deque>
 #include <map>
 #include <mpi.h>
+#include <new>
 #include <sched.h>
 #include <set>
 #include <unistd.h>
@@ -117,7 +118,8 @@ public:
       rankIndex = options.ranks[rankIndex];
     void *limit = nullptr;
     int isSet = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &isSet);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void *>(&limit),
+                      &isSet);
     if (isSet)
       tagLimit = *static_cast<int *>(limit);
     GroupComm world;
@@ -141,7 +143,7 @@ public:
     }
     for (auto *list : {&sends, &noteSends})
       if (!list->empty())
-        new std::deque<PendingSend>(std::move(*list));
+        new (std::nothrow) std::deque<PendingSend>(std::move(*list));
   }
 
   int rank() const override { return rankIndex; }

@@ -61,12 +61,14 @@ static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
   if (places.empty())
     return;
   std::vector<int64_t> wanted;
+  wanted.reserve(plan.ranks());
   for (int64_t rank = 0; rank < plan.ranks(); ++rank)
     wanted.push_back(
         places[plan.processes.empty() ? rank : plan.processes[rank]]);
   std::vector<int64_t> used = wanted;
   llvm::sort(used);
   plan.processes.clear();
+  plan.processes.reserve(wanted.size());
   for (int64_t place : wanted)
     plan.processes.push_back(llvm::lower_bound(used, place) - used.begin());
 }
