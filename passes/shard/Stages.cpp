@@ -375,6 +375,22 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
   return balanceStages(problem);
 }
 
+/// Seconds of the rank that has the most in all its chunks.
+static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
+                          ArrayRef<double> cuts, const ShardDegrees &degrees) {
+  std::vector<double> ranks(degrees.pp);
+  for (int64_t v = 0; v < degrees.stages(); ++v) {
+    int64_t begin = v == 0 ? 0 : starts[v - 1];
+    int64_t end = v + 1 == degrees.stages() ? seconds.size() : starts[v];
+    double &rank = ranks[v % degrees.pp];
+    for (int64_t i = begin; i < end; ++i)
+      rank += seconds[i];
+    rank += (begin > 0 ? cuts[begin - 1] : 0) +
+            (end < static_cast<int64_t>(seconds.size()) ? cuts[end - 1] : 0);
+  }
+  return *llvm::max_element(ranks);
+}
+
 std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
                                             const ShardDegrees &degrees) {
@@ -408,7 +424,19 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
     weighLayersOnly(ops, degrees.stages(), seconds, cuts);
   if (!ops.secondsOfGroup.empty())
     return balanceUnlike(ops, std::move(cuts), cluster, degrees);
-  return balanceStages(seconds, cuts, degrees.stages());
+  std::vector<int64_t> starts = balanceStages(seconds, cuts, degrees.stages());
+  if (degrees.vpp == 1)
+    return starts;
+  // Chunks of a rank make up for each other, which the balance of chunks does
+  // not see: where messages count more, the cuts move to where less crosses.
+  std::vector<double> whole(cuts);
+  for (double &cut : whole)
+    cut *= times;
+  std::vector<int64_t> others = balanceStages(seconds, whole, degrees.stages());
+  return slowestRank(others, seconds, cuts, degrees) <
+                 slowestRank(starts, seconds, cuts, degrees)
+             ? others
+             : starts;
 }
 
 LogicalResult dpc::markStages(const ProgramFacts &facts,
