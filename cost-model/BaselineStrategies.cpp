@@ -7,15 +7,18 @@
 
 namespace dpc::cost {
 
-/// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
-std::vector<Strategy> dataParallelStrategies(const SearchOptions &options,
-                                             int64_t zero) {
+/// Pure data parallelism over `ranks` with the wanted ZeRO stage, over
+/// micro-batch sizes.
+static std::vector<Strategy>
+dataParallelStrategies(const SearchOptions &options, int64_t ranks,
+                       int64_t zero) {
+  StrategySpace space = options.space;
+  space.ranks = ranks;
   StrategyRequest request;
-  request.dp = options.space.ranks;
+  request.dp = ranks;
   request.tp = request.ep = 1;
   request.microBatch = options.request.microBatch;
-  std::vector<Strategy> strategies =
-      enumerateStrategies(request, options.space);
+  std::vector<Strategy> strategies = enumerateStrategies(request, space);
   for (Strategy &strategy : strategies)
     strategy.zero = zero;
   return strategies;
@@ -101,7 +104,8 @@ void StrategySearch::addDataParallel() {
   std::vector<Candidate> asked;
   std::vector<size_t> numbers;
   for (int64_t zero = 0; zero <= 3; ++zero) {
-    Candidate candidate = bestFormula(dataParallelStrategies(options, zero));
+    Candidate candidate =
+        bestFormula(dataParallelStrategies(options, options.space.ranks, zero));
     bool isEasy = zero == 0 && evaluator.blockOf(candidate.strategy).empty();
     if (isEasy || mayFit(candidate)) {
       asked.push_back(candidate);
@@ -152,6 +156,20 @@ void StrategySearch::addMegatron() {
         std::to_string(options.space.ranks) + " ranks";
   }
   result.baselines.push_back(std::move(baseline));
+}
+
+/// What one of the devices does alone. Known last: it is there to compare with,
+/// not one of the plans that are searched (IdleDevices.h has those).
+void StrategySearch::addSingle() {
+  Candidate single;
+  if (options.space.ranks == 1) {
+    single = result.baselines.front().candidate; // ddp of one rank
+  } else {
+    single = bestFormula(dataParallelStrategies(options, 1, 0));
+    if (mayFit(single))
+      single = byGraph({single}).front();
+  }
+  result.baselines.insert(result.baselines.begin(), {"single", single});
 }
 
 /// ZeRO-2 does what ZeRO-1 does where there is one micro-batch.

@@ -284,7 +284,8 @@ void PartSearch::explain(SearchResult whole) {
     insert(std::move(other), whole.candidates.size());
   }
   for (Baseline &baseline : whole.baselines)
-    if (baseline.candidate.fits && baseline.candidate.method != "formula")
+    if (baseline.candidate.fits && baseline.candidate.method != "formula" &&
+        baseline.candidate.strategy != winner.strategy)
       baseline.candidate.why = worseBy(baseline.candidate, winner, objective);
   result.baselines = std::move(whole.baselines);
 }

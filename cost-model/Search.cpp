@@ -483,6 +483,8 @@ SearchResult StrategySearch::run() {
   if (options.baselines)
     findChanges();
   finishFront();
+  if (options.baselines)
+    addSingle();
   explainAll();
   result.bindingConstraint = bindingConstraint();
   result.seconds =

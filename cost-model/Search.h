@@ -165,7 +165,7 @@ struct Candidate {
 
 /// A plain strategy everybody knows, evaluated or rejected.
 struct Baseline {
-  std::string name; ///< ddp, zero1, zero2, zero3, megatron-3d.
+  std::string name; ///< single, ddp, zero1, zero2, zero3, megatron-3d.
   Candidate candidate;
 };
 

@@ -75,10 +75,6 @@ inline double stateBytesOf(const MemoryBreakdown &memory) {
          memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
 }
 
-/// Pure data parallelism with the wanted ZeRO stage, over micro-batch sizes.
-std::vector<Strategy> dataParallelStrategies(const SearchOptions &options,
-                                             int64_t zero);
-
 /// Megatron's layouts: tp inside a node, pp over the layers, dp the rest.
 std::vector<Strategy> megatronStrategies(const Cluster &cluster,
                                          const ModelTotals &totals,

@@ -66,6 +66,7 @@ private:
   std::string explain(const Candidate &candidate) const;
   void addDataParallel();
   void addMegatron();
+  void addSingle();
   bool isSame(const Candidate &a, const Candidate &b) const;
   void keepBaselines();
   void addPoint(const Candidate &candidate);

@@ -243,7 +243,7 @@ TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
   EXPECT_TRUE(isSeen);
 }
 
-TEST(Search, BaselinesAreTheKnownFive) {
+TEST(Search, BaselinesAreTheKnownOnes) {
   ToyEvaluator evaluator;
   SearchResult result =
       searchStrategies(toyCluster(4), evaluator, optionsFor(4));
@@ -251,13 +251,39 @@ TEST(Search, BaselinesAreTheKnownFive) {
   names.reserve(result.baselines.size());
   for (const Baseline &baseline : result.baselines)
     names.push_back(baseline.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"ddp", "zero1", "zero2", "zero3",
-                                             "megatron-3d"}));
-  EXPECT_EQ(result.baselines[0].candidate.method, "graph");
+  EXPECT_EQ(names, (std::vector<std::string>{"single", "ddp", "zero1", "zero2",
+                                             "zero3", "megatron-3d"}));
+  EXPECT_EQ(result.baselines[1].candidate.method, "graph");
+  EXPECT_FALSE(result.baselines[1].candidate.fits);
+  EXPECT_NE(result.baselines[1].candidate.why.find("memory "),
+            std::string::npos);
+  EXPECT_EQ(result.baselines[4].candidate.strategy.zero, 3);
+  // One of the four devices, which holds no more than one of ddp's.
+  EXPECT_EQ(result.baselines[0].candidate.strategy.ranks(), 1);
   EXPECT_FALSE(result.baselines[0].candidate.fits);
   EXPECT_NE(result.baselines[0].candidate.why.find("memory "),
             std::string::npos);
-  EXPECT_EQ(result.baselines[3].candidate.strategy.zero, 3);
+}
+
+TEST(Search, OneDeviceIsToCompareWithOnly) {
+  ToyEvaluator evaluator;
+  Cluster cluster = toyCluster(4);
+  for (NodeGroup &group : cluster.groups)
+    group.device.memoryBytes *= 100;
+  SearchResult result = searchStrategies(cluster, evaluator, optionsFor(4));
+  const Candidate &single = result.baselines.front().candidate;
+  EXPECT_TRUE(single.fits);
+  EXPECT_EQ(single.method, "graph");
+  EXPECT_NE(single.why.find("slower"), std::string::npos);
+  for (const Candidate &candidate : result.candidates)
+    EXPECT_EQ(candidate.strategy.ranks(), 4);
+  for (const ParetoPoint &point : result.pareto.points())
+    EXPECT_EQ(point.strategy.ranks(), 4);
+  // On one device it is the plan itself.
+  SearchResult alone =
+      searchStrategies(toyCluster(1), evaluator, optionsFor(1));
+  EXPECT_EQ(alone.baselines.front().candidate.strategy.ranks(), 1);
+  EXPECT_EQ(alone.baselines.size(), 6U);
 }
 
 TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
