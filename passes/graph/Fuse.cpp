@@ -15,13 +15,13 @@ using namespace dpc;
 
 bool dpc::dependsOnParameter(Value value) {
   DenseSet<Value> seen;
-  SmallVector<Value> todo{value};
-  while (!todo.empty()) {
-    Value next = todo.pop_back_val();
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
     if (!seen.insert(next).second)
       continue;
     if (Operation *op = next.getDefiningOp()) {
-      llvm::append_range(todo, op->getOperands());
+      llvm::append_range(worklist, op->getOperands());
       continue;
     }
     auto argument = cast<BlockArgument>(next);

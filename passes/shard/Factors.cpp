@@ -104,23 +104,23 @@ bool FactorAnalysis::isBlocked(const OpInfo &info, const DimMap &map) const {
 //===----------------------------------------------------------------------===//
 
 void FactorAnalysis::refineAll() {
-  Todo todo;
+  Worklist worklist;
   for (int32_t i = ops.size(); i-- > 0;) {
     ops[i].isQueued = true;
-    todo.push_back(i);
+    worklist.push_back(i);
   }
-  while (!todo.empty()) {
-    OpInfo &info = ops[todo.pop_back_val()];
+  while (!worklist.empty()) {
+    OpInfo &info = ops[worklist.pop_back_val()];
     info.isQueued = false;
-    while (refine(info, todo))
+    while (refine(info, worklist))
       ;
   }
 }
 
-bool FactorAnalysis::refine(OpInfo &info, Todo &todo) {
+bool FactorAnalysis::refine(OpInfo &info, Worklist &worklist) {
   bool changed = false;
   for (size_t tensor = 0; tensor < info.values.size(); ++tensor)
-    changed |= refineTensor(info, tensor, todo);
+    changed |= refineTensor(info, tensor, worklist);
   return changed;
 }
 
@@ -138,20 +138,20 @@ static bool isAligned(ArrayRef<SmallVector<int64_t, 2>> dims, const DimMap &map,
   return sizes.empty();
 }
 
-void FactorAnalysis::queue(Operation *op, const OpInfo &from, Todo &todo) {
+void FactorAnalysis::queue(Operation *op, const OpInfo &from, Worklist &worklist) {
   if (op == from.op)
     return;
   auto it = opIndex.find(op);
   if (it == opIndex.end() || ops[it->second].isQueued)
     return;
   ops[it->second].isQueued = true;
-  todo.push_back(it->second);
+  worklist.push_back(it->second);
 }
 
 /// Aligns the factors of a value with those of the op's dimensions. Returns
 /// whether either changed; puts the value's other neighbours on the list when
 /// the value's did.
-bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor, Todo &todo) {
+bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor, Worklist &worklist) {
   ValueInfo &valueInfo = values[info.values[tensor]];
   bool opChanged = false, valueChanged = false;
   for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
@@ -190,9 +190,9 @@ bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor, Todo &todo) {
     Value value = tensor < operands ? info.op->getOperand(tensor)
                                     : info.op->getResult(tensor - operands);
     if (Operation *producer = value.getDefiningOp())
-      queue(producer, info, todo);
+      queue(producer, info, worklist);
     for (Operation *user : value.getUsers())
-      queue(user, info, todo);
+      queue(user, info, worklist);
   }
   // A value used twice by the op must agree with itself.
   return opChanged || valueChanged;

@@ -95,7 +95,7 @@ private:
     bool isQueued = false; ///< On the list of `refineAll`.
   };
   /// Ops to look at, the last one first; each is on it once.
-  using Todo = llvm::SmallVector<int32_t>;
+  using Worklist = llvm::SmallVector<int32_t>;
 
   const OpInfo &of(mlir::Operation *op) const {
     return ops[opIndex.find(op)->second];
@@ -111,9 +111,9 @@ private:
   void addValue(mlir::Value value);
   void addOp(mlir::Operation &op, ShardingRule rule);
   void refineAll();
-  bool refine(OpInfo &info, Todo &todo);
-  bool refineTensor(OpInfo &info, size_t tensor, Todo &todo);
-  void queue(mlir::Operation *op, const OpInfo &from, Todo &todo);
+  bool refine(OpInfo &info, Worklist &worklist);
+  bool refineTensor(OpInfo &info, size_t tensor, Worklist &worklist);
+  void queue(mlir::Operation *op, const OpInfo &from, Worklist &worklist);
   void numberAtoms();
   void joinTensor(const OpInfo &info, size_t tensor);
   bool isBlocked(const OpInfo &info, const DimMap &map) const;
