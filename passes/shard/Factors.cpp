@@ -138,7 +138,8 @@ static bool isAligned(ArrayRef<SmallVector<int64_t, 2>> dims, const DimMap &map,
   return sizes.empty();
 }
 
-void FactorAnalysis::queue(Operation *op, const OpInfo &from, Worklist &worklist) {
+void FactorAnalysis::queue(Operation *op, const OpInfo &from,
+                           Worklist &worklist) {
   if (op == from.op)
     return;
   auto it = opIndex.find(op);
@@ -151,7 +152,8 @@ void FactorAnalysis::queue(Operation *op, const OpInfo &from, Worklist &worklist
 /// Aligns the factors of a value with those of the op's dimensions. Returns
 /// whether either changed; puts the value's other neighbours on the list when
 /// the value's did.
-bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor, Worklist &worklist) {
+bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor,
+                                  Worklist &worklist) {
   ValueInfo &valueInfo = values[info.values[tensor]];
   bool opChanged = false, valueChanged = false;
   for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
