@@ -1,14 +1,10 @@
 //===- Import.cpp - ONNX files become dpc modules -------------------------===//
 #include "frontends/onnx/Import.h"
-#include "frontends/onnx/Bind.h"
+#include "frontends/emit/Forward.h"
 #include "frontends/onnx/NodeContext.h"
 #include "frontends/onnx/Roles.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Verifier.h"
-
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -49,7 +45,7 @@ public:
   Importer(const ModelFile &file, MLIRContext *context,
            const ImportOptions &options)
       : file(file), context(context), options(options),
-        emit(OpBuilder(context)) {}
+        forward(file.path(), context), emit(forward.emit) {}
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();
 
@@ -62,21 +58,16 @@ private:
   llvm::Error convertNodes(llvm::ArrayRef<FlatNode> nodes);
   llvm::Error convertNode(const FlatNode &node);
   llvm::Error convertIf(const FlatNode &node);
-  llvm::Error finish();
-  void addUpdates(llvm::SmallVectorImpl<Value> &results,
-                  llvm::SmallVectorImpl<DictionaryAttr> &attrs);
+  llvm::Expected<OwningOpRef<ModuleOp>> finish();
 
-  DictionaryAttr weightAttrs(const Weight &weight);
-  DictionaryAttr inputAttrs(const BoundInput &input);
   Val lookup(llvm::StringRef name) const;
   llvm::Error nodeError(const FlatNode &node, const llvm::Twine &why) const;
 
   const ModelFile &file;
   MLIRContext *context;
   const ImportOptions &options;
-  Emitter emit;
-  OwningOpRef<ModuleOp> module;
-  func::FuncOp function;
+  Forward forward;
+  Emitter &emit;
   std::vector<Scope> scopes = std::vector<Scope>(1);
 };
 
@@ -105,6 +96,47 @@ static llvm::StringSet<> outputNames(const ::onnx::GraphProto &graph) {
   return names;
 }
 
+/// The graph's inputs (initializers listed among them are none). A dimension
+/// without a name is called INPUT.D.
+static llvm::Expected<std::vector<DeclaredInput>>
+declaredInputs(const ModelFile &file, MLIRContext *context) {
+  const auto &graph = file.model().graph();
+  llvm::StringSet<> initializers;
+  for (const auto &tensor : graph.initializer())
+    initializers.insert(tensor.name());
+  std::vector<DeclaredInput> inputs;
+  for (const auto &info : graph.input()) {
+    if (initializers.contains(info.name()))
+      continue;
+    std::string what = file.path() + ": input '" + info.name() + "'";
+    const auto &tensor = info.type().tensor_type();
+    if (!info.type().has_tensor_type() || !tensor.has_shape())
+      return makeError(what + " is no tensor of known rank");
+    DeclaredInput input{
+        info.name(), elementTypeOf(tensor.elem_type(), context), {}};
+    if (!input.element)
+      return makeError(what + " has elements of " +
+                       onnxTypeName(tensor.elem_type()) +
+                       ", which is not supported; accepted: FLOAT, FLOAT16, "
+                       "BFLOAT16, DOUBLE, INT64, INT32, BOOL");
+    for (const auto &[d, size] : llvm::enumerate(tensor.shape().dim())) {
+      InputDim dim;
+      if (size.has_dim_value() && size.dim_value() >= 0)
+        dim.size = size.dim_value();
+      else if (!size.dim_param().empty())
+        dim.symbol = size.dim_param();
+      else
+        dim.symbol = info.name() + "." + std::to_string(d);
+      if (dim.symbol.empty() && dim.size == 0)
+        return makeError(file.path() + ": dimension " + llvm::Twine(d) +
+                         " of input '" + info.name() + "' has size 0");
+      input.dims.push_back(dim);
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
   const ::onnx::ModelProto &model = file.model();
   int64_t opset = defaultOpset(model.opset_import());
@@ -119,7 +151,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
     return flat.takeError();
   std::vector<FlatNode> nodes =
       liveNodes(std::move(*flat), outputNames(model.graph()));
-  auto inputs = bindInputs(file, options, context);
+  auto declared = declaredInputs(file, context);
+  if (!declared)
+    return declared.takeError();
+  auto inputs = bindInputs(file.path(), std::move(*declared), options);
   if (!inputs)
     return inputs.takeError();
   auto weights = classifyWeights(file, nodes, options, context);
@@ -129,9 +164,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
     return std::move(error);
   if (llvm::Error error = convertNodes(nodes))
     return std::move(error);
-  if (llvm::Error error = finish())
-    return std::move(error);
-  return std::move(module);
+  return finish();
 }
 
 llvm::Error Importer::nodeError(const FlatNode &node,
@@ -147,76 +180,21 @@ llvm::Error Importer::nodeError(const FlatNode &node,
 // Function
 //===----------------------------------------------------------------------===//
 
-DictionaryAttr Importer::weightAttrs(const Weight &weight) {
-  Builder b(context);
-  llvm::StringRef role =
-      weight.role == WeightRole::Parameter ? role::kParameter : role::kBuffer;
-  NamedAttrList attrs;
-  attrs.append(attr::kName, b.getStringAttr(weight.tensor->name()));
-  attrs.append(attr::kRole, b.getStringAttr(role));
-  if (weight.data) {
-    NamedAttrList source;
-    source.append("file", b.getStringAttr(weight.data->file));
-    source.append("offset", b.getI64IntegerAttr(weight.data->offset));
-    source.append("bytes", b.getI64IntegerAttr(weight.data->bytes));
-    source.append("dtype",
-                  b.getStringAttr(dtypeName(weight.type.getElementType())));
-    attrs.append(attr::kSource, source.getDictionary(context));
-  }
-  return attrs.getDictionary(context);
-}
-
-DictionaryAttr Importer::inputAttrs(const BoundInput &input) {
-  Builder b(context);
-  NamedAttrList attrs;
-  attrs.append(attr::kName, b.getStringAttr(input.name));
-  attrs.append(attr::kRole, b.getStringAttr(role::kInput));
-  if (input.batchDim)
-    attrs.append(attr::kBatchDim, b.getI64IntegerAttr(*input.batchDim));
-  return attrs.getDictionary(context);
-}
-
 llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
                                      llvm::ArrayRef<BoundInput> inputs) {
-  llvm::SmallVector<Type> types;
-  llvm::SmallVector<DictionaryAttr> attrs;
-  llvm::SmallVector<std::string> names;
-  for (WeightRole role : {WeightRole::Parameter, WeightRole::Buffer})
-    for (const Weight &weight : weights) {
-      if (weight.role != role)
-        continue;
-      types.push_back(weight.type);
-      attrs.push_back(weightAttrs(weight));
-      names.push_back(weight.tensor->name());
-    }
-  for (const BoundInput &input : inputs) {
-    types.push_back(input.type);
-    attrs.push_back(inputAttrs(input));
-    names.push_back(input.name);
+  std::vector<WeightArgument> arguments;
+  std::vector<std::string> constants;
+  for (const Weight &weight : weights) {
+    const std::string &name = weight.tensor->name();
+    if (weight.role == WeightRole::Parameter ||
+        weight.role == WeightRole::Buffer)
+      arguments.push_back({name, weight.type,
+                           weight.role == WeightRole::Parameter, weight.data});
+    else if (weight.role == WeightRole::Constant &&
+             isa<FloatType>(weight.type.getElementType()))
+      constants.push_back(name);
   }
-
-  // A place, no name: what the compiler adds must not be called by the folder.
-  Location loc = FileLineColLoc::get(context, file.path(), 0, 0);
-  module = ModuleOp::create(loc);
-  (*module)->setAttr(
-      attr::kModel,
-      StringAttr::get(context, llvm::sys::path::stem(file.path())));
-  llvm::SmallVector<llvm::StringRef> constants;
-  for (const Weight &weight : weights)
-    if (weight.role == WeightRole::Constant &&
-        isa<FloatType>(weight.type.getElementType()))
-      constants.push_back(weight.tensor->name());
-  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  if (!constants.empty())
-    (*module)->setAttr(attr::kConstants, builder.getStrArrayAttr(constants));
-  function = func::FuncOp::create(builder, loc, "forward",
-                                  builder.getFunctionType(types, {}));
-  Block *body = function.addEntryBlock();
-  function.setAllArgAttrs(attrs);
-  emit.builder.setInsertionPointToEnd(body);
-  emit.loc = loc;
-  for (auto [name, argument] : llvm::zip(names, body->getArguments()))
-    scopes.front()[name] = Val(argument);
+  scopes.front() = forward.begin(arguments, inputs, constants);
   return addConstants(weights);
 }
 
@@ -332,53 +310,11 @@ llvm::Error Importer::convertIf(const FlatNode &node) {
   return nodeError(node, "operator If has no " + wanted);
 }
 
-/// The next values of buffers that the model moves (running statistics).
-void Importer::addUpdates(llvm::SmallVectorImpl<Value> &results,
-                          llvm::SmallVectorImpl<DictionaryAttr> &attrs) {
-  Builder b(context);
-  for (auto [argument, value] : emit.updates) {
-    unsigned index = argument.getArgNumber();
-    auto role = function.getArgAttrOfType<StringAttr>(index, attr::kRole);
-    if (role.getValue() != role::kBuffer)
-      continue;
-    results.push_back(value);
-    attrs.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr(attr::kName, function.getArgAttr(index, attr::kName)),
-         b.getNamedAttr(attr::kTies, b.getI64IntegerAttr(index))}));
-  }
-}
-
-llvm::Error Importer::finish() {
-  llvm::SmallVector<Value> results;
-  llvm::SmallVector<Type> types;
-  llvm::SmallVector<DictionaryAttr> attrs;
-  Builder b(context);
-  bool lossFound = false;
-  for (const auto &output : file.model().graph().output()) {
-    Val value = lookup(output.name());
-    if (!value)
-      return makeError(file.path() + ": output '" + output.name() +
-                       "' is not defined by any supported node");
-    if (value.parts)
-      return makeError(file.path() + ": output '" + output.name() +
-                       "' is a sequence; accepted: tensors");
-    NamedAttrList resultAttrs;
-    resultAttrs.append(attr::kName, b.getStringAttr(output.name()));
-    if (!lossFound && value.isFloat() && value.rank() == 0) {
-      resultAttrs.append(attr::kLoss, b.getUnitAttr());
-      lossFound = true;
-    }
-    results.push_back(emit.materialize(value));
-    attrs.push_back(resultAttrs.getDictionary(context));
-  }
-  addUpdates(results, attrs);
-  for (Value result : results)
-    types.push_back(result.getType());
-  func::ReturnOp::create(emit.builder, function.getLoc(), results);
-  function.setFunctionType(
-      b.getFunctionType(function.getArgumentTypes(), types));
-  function.setAllResultAttrs(attrs);
-  return llvm::Error::success();
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
+  std::vector<NamedResult> results;
+  for (const auto &output : file.model().graph().output())
+    results.push_back({output.name(), lookup(output.name())});
+  return forward.finish(results);
 }
 
 } // namespace dpc::frontend
@@ -390,19 +326,10 @@ importModel(llvm::Expected<std::unique_ptr<frontend::ModelFile>> model,
             llvm::StringRef file, MLIRContext &context,
             const ImportOptions &options) {
   context.loadDialect<DpcDialect, func::FuncDialect>();
-  auto fail = [&](llvm::Error error) -> mlir::FailureOr<OwningOpRef<ModuleOp>> {
-    emitError(NameLoc::get(StringAttr::get(&context, file)))
-        << llvm::toString(std::move(error));
-    return failure();
-  };
   if (!model)
-    return fail(model.takeError());
-  auto module = frontend::Importer(**model, &context, options).run();
-  if (!module)
-    return fail(module.takeError());
-  if (failed(mlir::verify(**module)))
-    return failure();
-  return std::move(*module);
+    return frontend::verified(model.takeError(), file, context);
+  return frontend::verified(
+      frontend::Importer(**model, &context, options).run(), file, context);
 }
 
 mlir::FailureOr<OwningOpRef<ModuleOp>>

@@ -6,31 +6,16 @@
 #ifndef DPC_FRONTENDS_ONNX_IMPORT_H
 #define DPC_FRONTENDS_ONNX_IMPORT_H
 
+#include "frontends/emit/Options.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
+#include <memory>
 
 namespace dpc {
-
-/// What the user decides about a model at import.
-struct ImportOptions {
-  /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`).
-  std::map<std::string, int64_t> bind;
-  /// Samples in a step over all ranks; sets the batch symbol, which is the
-  /// symbol of dimension 0 of the first input that has one. 0 = not given.
-  int64_t globalBatch = 0;
-  /// Names or globs of float initializers that are not trained.
-  std::vector<std::string> frozen;
-  /// Names or globs of float initializers that are trained although they look
-  /// like tables, masks or scalar constants. Wins over `frozen`.
-  std::vector<std::string> trainable;
-};
 
 /// Reads the ONNX model `file` into a module with one function `@forward` at
 /// the graph altitude: every type is static, no type has an encoding.

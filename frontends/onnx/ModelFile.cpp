@@ -14,10 +14,6 @@ using ::onnx::TensorProto;
 
 namespace dpc::frontend {
 
-llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 //===----------------------------------------------------------------------===//
 // Element types
 //===----------------------------------------------------------------------===//
@@ -48,24 +44,6 @@ std::string onnxTypeName(int32_t onnxType) {
     return std::to_string(onnxType);
   return ::onnx::TensorProto_DataType_Name(
       static_cast<::onnx::TensorProto_DataType>(onnxType));
-}
-
-llvm::StringRef dtypeName(Type element) {
-  if (element.isF32())
-    return "f32";
-  if (element.isF16())
-    return "f16";
-  if (element.isBF16())
-    return "bf16";
-  if (element.isF64())
-    return "f64";
-  if (element.isInteger(64))
-    return "i64";
-  return element.isInteger(32) ? "i32" : "bool";
-}
-
-int64_t elementBytes(Type element) {
-  return std::max(1u, element.getIntOrFloatBitWidth() / 8);
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,7 +2,7 @@
 #ifndef DPC_FRONTENDS_ONNX_MODELFILE_H
 #define DPC_FRONTENDS_ONNX_MODELFILE_H
 
-#include "frontends/onnx/ConstTensor.h"
+#include "frontends/emit/Forward.h"
 
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -15,25 +15,10 @@
 
 namespace dpc::frontend {
 
-/// Where a weight's row-major little-endian bytes lie.
-struct DataLocation {
-  std::string file;
-  int64_t offset = 0;
-  int64_t bytes = 0;
-};
-
-/// An error of one line.
-llvm::Error makeError(const llvm::Twine &message);
-
 /// The MLIR element type of an ONNX element type, or null when unsupported.
 mlir::Type elementTypeOf(int32_t onnxType, mlir::MLIRContext *context);
 /// "FLOAT", "STRING", ...: the schema's spelling, for messages.
 std::string onnxTypeName(int32_t onnxType);
-/// "f32", "i64", "bool", ...: how `dpc.source` spells an element type.
-llvm::StringRef dtypeName(mlir::Type element);
-/// Bytes of one element in a file (booleans take one).
-int64_t elementBytes(mlir::Type element);
-
 /// Fails when a dimension is negative or the size overflows.
 llvm::Error checkDims(const ::onnx::TensorProto &tensor);
 

@@ -2,7 +2,7 @@
 #ifndef DPC_FRONTENDS_ONNX_NODECONTEXT_H
 #define DPC_FRONTENDS_ONNX_NODECONTEXT_H
 
-#include "frontends/onnx/Emitter.h"
+#include "frontends/emit/Emitter.h"
 #include "frontends/onnx/Flatten.h"
 
 #include "llvm/ADT/StringMap.h"

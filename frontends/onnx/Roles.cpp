@@ -2,7 +2,6 @@
 #include "frontends/onnx/Roles.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using ::onnx::TensorProto;
@@ -181,57 +180,26 @@ private:
   llvm::StringSet<> results;
 };
 
-/// A list of names and globs given by the user.
-class NameFilter {
-public:
-  static llvm::Expected<NameFilter>
-  create(llvm::StringRef option, const std::vector<std::string> &patterns,
-         const ModelFile &file) {
-    NameFilter filter;
-    for (const std::string &pattern : patterns) {
-      auto glob = llvm::GlobPattern::create(pattern);
-      if (!glob) {
-        llvm::consumeError(glob.takeError());
-        return makeError(option + "=" + pattern + ": not a valid glob");
-      }
-      bool matches = false;
-      for (const TensorProto &t : file.model().graph().initializer())
-        matches |= pattern == t.name() || glob->match(t.name());
-      if (!matches)
-        return makeError(option + "=" + pattern + ": no initializer of " +
-                         file.path() + " has such a name" + examples(file));
-      filter.names.push_back(pattern);
-      filter.globs.push_back(std::move(*glob));
+bool elementIsFloat(const TensorProto &t) {
+  return t.data_type() == TensorProto::FLOAT ||
+         t.data_type() == TensorProto::FLOAT16 ||
+         t.data_type() == TensorProto::BFLOAT16 ||
+         t.data_type() == TensorProto::DOUBLE;
+}
+
+llvm::Expected<NameFilter> makeFilter(llvm::StringRef option,
+                                      const std::vector<std::string> &patterns,
+                                      const ModelFile &file) {
+  std::vector<std::string> names, examples;
+  if (!patterns.empty())
+    for (const TensorProto &t : file.model().graph().initializer()) {
+      names.push_back(t.name());
+      if (elementIsFloat(t))
+        examples.push_back(t.name());
     }
-    return filter;
-  }
-
-  bool matches(llvm::StringRef name) const {
-    return llvm::is_contained(names, name) ||
-           llvm::any_of(globs, [&](const llvm::GlobPattern &glob) {
-             return glob.match(name);
-           });
-  }
-
-private:
-  static std::string examples(const ModelFile &file) {
-    std::string text;
-    int shown = 0;
-    for (const TensorProto &t : file.model().graph().initializer())
-      if (elementIsFloat(t) && shown++ < 4)
-        text += (shown == 1 ? "; names are like '" : "', '") + t.name();
-    return shown ? text + "'" : text;
-  }
-  static bool elementIsFloat(const TensorProto &t) {
-    return t.data_type() == TensorProto::FLOAT ||
-           t.data_type() == TensorProto::FLOAT16 ||
-           t.data_type() == TensorProto::BFLOAT16 ||
-           t.data_type() == TensorProto::DOUBLE;
-  }
-
-  std::vector<std::string> names;
-  std::vector<llvm::GlobPattern> globs;
-};
+  return NameFilter::create(option, patterns, file.path(), "initializer", names,
+                            examples);
+}
 
 /// Decides one weight whose type is set.
 llvm::Expected<WeightRole> roleOf(const Weight &weight,
@@ -268,10 +236,10 @@ llvm::Error findData(const ModelFile &file, int index, Weight &weight) {
 llvm::Expected<std::vector<Weight>>
 classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
                 const ImportOptions &options, MLIRContext *context) {
-  auto frozen = NameFilter::create("--frozen", options.frozen, file);
+  auto frozen = makeFilter("--frozen", options.frozen, file);
   if (!frozen)
     return frozen.takeError();
-  auto trainable = NameFilter::create("--trainable", options.trainable, file);
+  auto trainable = makeFilter("--trainable", options.trainable, file);
   if (!trainable)
     return trainable.takeError();
 

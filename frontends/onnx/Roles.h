@@ -15,8 +15,8 @@
 #ifndef DPC_FRONTENDS_ONNX_ROLES_H
 #define DPC_FRONTENDS_ONNX_ROLES_H
 
+#include "frontends/emit/Options.h"
 #include "frontends/onnx/Flatten.h"
-#include "frontends/onnx/Import.h"
 
 namespace dpc::frontend {
 

@@ -5,8 +5,8 @@
 // uniform and triangular tensors are kept symbolic.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_CONSTTENSOR_H
-#define DPC_FRONTENDS_ONNX_CONSTTENSOR_H
+#ifndef DPC_FRONTENDS_EMIT_CONSTTENSOR_H
+#define DPC_FRONTENDS_EMIT_CONSTTENSOR_H
 
 #include "ir/Dialect.h"
 
@@ -118,4 +118,4 @@ ConstTensor triangularPart(const ConstTensor &x, int64_t k, bool upper);
 
 } // namespace dpc::frontend
 
-#endif // DPC_FRONTENDS_ONNX_CONSTTENSOR_H
+#endif // DPC_FRONTENDS_EMIT_CONSTTENSOR_H

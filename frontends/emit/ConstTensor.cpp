@@ -1,5 +1,5 @@
 //===- ConstTensor.cpp - Tensors known while importing --------------------===//
-#include "frontends/onnx/ConstTensor.h"
+#include "frontends/emit/ConstTensor.h"
 
 #include "llvm/ADT/APFloat.h"
 

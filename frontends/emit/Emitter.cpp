@@ -1,5 +1,5 @@
 //===- Emitter.cpp - Builds dpc ops or folds them -------------------------===//
-#include "frontends/onnx/Emitter.h"
+#include "frontends/emit/Emitter.h"
 
 using namespace mlir;
 

@@ -6,10 +6,10 @@
 // passes it through, so that operators need no checks between steps.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_FRONTENDS_ONNX_EMITTER_H
-#define DPC_FRONTENDS_ONNX_EMITTER_H
+#ifndef DPC_FRONTENDS_EMIT_EMITTER_H
+#define DPC_FRONTENDS_EMIT_EMITTER_H
 
-#include "frontends/onnx/ConstTensor.h"
+#include "frontends/emit/ConstTensor.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -140,4 +140,4 @@ private:
 
 } // namespace dpc::frontend
 
-#endif // DPC_FRONTENDS_ONNX_EMITTER_H
+#endif // DPC_FRONTENDS_EMIT_EMITTER_H

@@ -1,5 +1,5 @@
 //===- ConstEval.cpp - Scalar functions of the elementwise kinds ----------===//
-#include "frontends/onnx/ConstTensor.h"
+#include "frontends/emit/ConstTensor.h"
 
 #include <cmath>
 

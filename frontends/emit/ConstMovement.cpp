@@ -1,5 +1,5 @@
 //===- ConstMovement.cpp - Data movement of host tensors ------------------===//
-#include "frontends/onnx/ConstTensor.h"
+#include "frontends/emit/ConstTensor.h"
 
 #include <cmath>
 

@@ -1,0 +1,130 @@
+//===- Bind.cpp - Symbolic dimensions get their sizes ---------------------===//
+#include "frontends/emit/Bind.h"
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+namespace {
+
+class Binder {
+public:
+  Binder(llvm::StringRef file, std::vector<DeclaredInput> declared,
+         const ImportOptions &options)
+      : file(file), sizes(options.bind), globalBatch(options.globalBatch),
+        inputs(std::move(declared)) {
+    for (const DeclaredInput &input : inputs)
+      if (batchSymbol.empty() && !input.dims.empty())
+        batchSymbol = input.dims[0].symbol;
+    for (const DeclaredInput &input : llvm::reverse(inputs))
+      if (batchSymbol.empty() && !input.dims.empty())
+        staticBatch = input.dims[0].size;
+  }
+
+  llvm::Expected<std::vector<BoundInput>> run() const {
+    std::vector<BoundInput> bound;
+    for (const DeclaredInput &input : inputs) {
+      auto one = bind(input);
+      if (!one)
+        return one.takeError();
+      bound.push_back(std::move(*one));
+    }
+    return bound;
+  }
+
+  llvm::Error checkBindings() {
+    for (const auto &[symbol, size] : sizes) {
+      if (!isSymbol(symbol))
+        return makeError("--bind=" + symbol + "=" + llvm::Twine(size) + ": " +
+                         file + " has no symbolic dimension '" + symbol + "'" +
+                         symbolList());
+      if (size <= 0)
+        return makeError("--bind=" + symbol + "=" + llvm::Twine(size) +
+                         ": a size must be positive");
+    }
+    if (globalBatch == 0)
+      return llvm::Error::success();
+    std::string option = "--global-batch=" + std::to_string(globalBatch);
+    if (globalBatch < 0)
+      return makeError(option + ": a batch must be positive");
+    if (batchSymbol.empty()) {
+      if (staticBatch != globalBatch)
+        return makeError(option + ": the inputs of " + file +
+                         " have a fixed batch of " + llvm::Twine(staticBatch));
+      return llvm::Error::success();
+    }
+    auto [entry, isNew] = sizes.try_emplace(batchSymbol, globalBatch);
+    if (entry->second != globalBatch)
+      return makeError(option + " contradicts --bind=" + batchSymbol + "=" +
+                       llvm::Twine(entry->second));
+    return llvm::Error::success();
+  }
+
+private:
+  bool isSymbol(const std::string &name) const {
+    for (const DeclaredInput &input : inputs)
+      for (const InputDim &dim : input.dims)
+        if (!name.empty() && dim.symbol == name)
+          return true;
+    return false;
+  }
+
+  std::string symbolList() const {
+    std::vector<std::string> names;
+    for (const DeclaredInput &input : inputs)
+      for (const InputDim &dim : input.dims)
+        if (!dim.symbol.empty() && !llvm::is_contained(names, dim.symbol))
+          names.push_back(dim.symbol);
+    if (names.empty())
+      return "; all its dimensions are fixed";
+    return "; it has '" + llvm::join(names, "', '") + "'";
+  }
+
+  llvm::Error unbound(const DeclaredInput &input, const InputDim &dim) const {
+    std::string hint = dim.symbol == batchSymbol
+                           ? "pass --global-batch=N or --bind=" + dim.symbol
+                           : "pass --bind=" + dim.symbol;
+    return makeError(file + ": symbolic dimension '" + dim.symbol +
+                     "' of input '" + input.name + "' is unbound: " + hint +
+                     "=N");
+  }
+
+  llvm::Expected<BoundInput> bind(const DeclaredInput &input) const {
+    BoundInput bound;
+    bound.name = input.name;
+    Shape shape;
+    for (const auto &[d, dim] : llvm::enumerate(input.dims)) {
+      bool isBatch = dim.symbol.empty()
+                         ? d == 0 && staticBatch > 0 && dim.size == staticBatch
+                         : dim.symbol == batchSymbol;
+      if (isBatch && !bound.batchDim)
+        bound.batchDim = static_cast<int64_t>(d);
+      auto size = sizes.find(dim.symbol);
+      if (!dim.symbol.empty() && size == sizes.end())
+        return unbound(input, dim);
+      shape.push_back(dim.symbol.empty() ? dim.size : size->second);
+    }
+    bound.type = RankedTensorType::get(shape, input.element);
+    return bound;
+  }
+
+  llvm::StringRef file;
+  std::map<std::string, int64_t> sizes;
+  int64_t globalBatch;
+  std::vector<DeclaredInput> inputs;
+  std::string batchSymbol;
+  int64_t staticBatch = 0; ///< of a model without a batch symbol
+};
+
+} // namespace
+
+llvm::Expected<std::vector<BoundInput>>
+bindInputs(llvm::StringRef file, std::vector<DeclaredInput> inputs,
+           const ImportOptions &options) {
+  Binder binder(file, std::move(inputs), options);
+  if (llvm::Error error = binder.checkBindings())
+    return std::move(error);
+  return binder.run();
+}
+
+} // namespace dpc::frontend

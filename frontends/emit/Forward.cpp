@@ -1,0 +1,166 @@
+//===- Forward.cpp - The function @forward being made ---------------------===//
+#include "frontends/emit/Forward.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+llvm::StringRef dtypeName(Type element) {
+  if (element.isF32())
+    return "f32";
+  if (element.isF16())
+    return "f16";
+  if (element.isBF16())
+    return "bf16";
+  if (element.isF64())
+    return "f64";
+  if (element.isInteger(64))
+    return "i64";
+  return element.isInteger(32) ? "i32" : "bool";
+}
+
+int64_t elementBytes(Type element) {
+  return std::max(1u, element.getIntOrFloatBitWidth() / 8);
+}
+
+static DictionaryAttr attrsOf(const WeightArgument &weight, MLIRContext *c) {
+  Builder b(c);
+  NamedAttrList attrs;
+  attrs.append(attr::kName, b.getStringAttr(weight.name));
+  attrs.append(
+      attr::kRole,
+      b.getStringAttr(weight.isParameter ? role::kParameter : role::kBuffer));
+  if (weight.data) {
+    NamedAttrList source;
+    source.append("file", b.getStringAttr(weight.data->file));
+    source.append("offset", b.getI64IntegerAttr(weight.data->offset));
+    source.append("bytes", b.getI64IntegerAttr(weight.data->bytes));
+    source.append("dtype",
+                  b.getStringAttr(dtypeName(weight.type.getElementType())));
+    attrs.append(attr::kSource, source.getDictionary(c));
+  }
+  return attrs.getDictionary(c);
+}
+
+static DictionaryAttr attrsOf(const BoundInput &input, MLIRContext *c) {
+  Builder b(c);
+  NamedAttrList attrs;
+  attrs.append(attr::kName, b.getStringAttr(input.name));
+  attrs.append(attr::kRole, b.getStringAttr(role::kInput));
+  if (input.batchDim)
+    attrs.append(attr::kBatchDim, b.getI64IntegerAttr(*input.batchDim));
+  return attrs.getDictionary(c);
+}
+
+void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
+  // A place, no name: what the compiler adds must not be called by the folder.
+  Location loc = FileLineColLoc::get(context, file, 0, 0);
+  module = ModuleOp::create(loc);
+  (*module)->setAttr(attr::kModel,
+                     StringAttr::get(context, llvm::sys::path::stem(file)));
+  llvm::SmallVector<llvm::StringRef> names(constants.begin(), constants.end());
+  if (!names.empty())
+    (*module)->setAttr(attr::kConstants,
+                       Builder(context).getStrArrayAttr(names));
+  emit.loc = loc;
+}
+
+llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
+                                    llvm::ArrayRef<BoundInput> inputs,
+                                    llvm::ArrayRef<std::string> constants) {
+  llvm::SmallVector<Type> types;
+  llvm::SmallVector<DictionaryAttr> attrs;
+  llvm::SmallVector<std::string> names;
+  for (bool parameters : {true, false})
+    for (const WeightArgument &weight : weights) {
+      if (weight.isParameter != parameters)
+        continue;
+      types.push_back(weight.type);
+      attrs.push_back(attrsOf(weight, context));
+      names.push_back(weight.name);
+    }
+  for (const BoundInput &input : inputs) {
+    types.push_back(input.type);
+    attrs.push_back(attrsOf(input, context));
+    names.push_back(input.name);
+  }
+  makeModule(constants);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  function = func::FuncOp::create(builder, emit.loc, "forward",
+                                  builder.getFunctionType(types, {}));
+  Block *body = function.addEntryBlock();
+  function.setAllArgAttrs(attrs);
+  emit.builder.setInsertionPointToEnd(body);
+  llvm::StringMap<Val> values;
+  for (auto [name, argument] : llvm::zip(names, body->getArguments()))
+    values[name] = Val(argument);
+  return values;
+}
+
+/// The next values of buffers that the model moves (running statistics).
+void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
+                         llvm::SmallVectorImpl<DictionaryAttr> &attrs) {
+  Builder b(context);
+  for (auto [argument, value] : emit.updates) {
+    unsigned index = argument.getArgNumber();
+    auto role = function.getArgAttrOfType<StringAttr>(index, attr::kRole);
+    if (role.getValue() != role::kBuffer)
+      continue;
+    results.push_back(value);
+    attrs.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr(attr::kName, function.getArgAttr(index, attr::kName)),
+         b.getNamedAttr(attr::kTies, b.getI64IntegerAttr(index))}));
+  }
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+Forward::finish(llvm::ArrayRef<NamedResult> named) {
+  llvm::SmallVector<Value> results;
+  llvm::SmallVector<Type> types;
+  llvm::SmallVector<DictionaryAttr> attrs;
+  Builder b(context);
+  bool lossFound = false;
+  for (const auto &[name, value] : named) {
+    if (!value)
+      return makeError(file + ": output '" + name +
+                       "' is not defined by any supported node");
+    if (value.parts)
+      return makeError(file + ": output '" + name +
+                       "' is a sequence; accepted: tensors");
+    NamedAttrList resultAttrs;
+    resultAttrs.append(attr::kName, b.getStringAttr(name));
+    if (!lossFound && value.isFloat() && value.rank() == 0) {
+      resultAttrs.append(attr::kLoss, b.getUnitAttr());
+      lossFound = true;
+    }
+    results.push_back(emit.materialize(value));
+    attrs.push_back(resultAttrs.getDictionary(context));
+  }
+  addUpdates(results, attrs);
+  for (Value result : results)
+    types.push_back(result.getType());
+  func::ReturnOp::create(emit.builder, function.getLoc(), results);
+  function.setFunctionType(
+      b.getFunctionType(function.getArgumentTypes(), types));
+  function.setAllResultAttrs(attrs);
+  return std::move(module);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+verified(llvm::Expected<OwningOpRef<ModuleOp>> module, llvm::StringRef file,
+         MLIRContext &context) {
+  if (!module) {
+    emitError(NameLoc::get(StringAttr::get(&context, file)))
+        << llvm::toString(module.takeError());
+    return failure();
+  }
+  if (failed(mlir::verify(**module)))
+    return failure();
+  return std::move(*module);
+}
+
+} // namespace dpc::frontend
