@@ -25,6 +25,12 @@ PlanSearch::evaluatorFor(const cost::Cluster &part) const {
                        commonDegrees(options));
 }
 
+cost::Objective PlanSearch::objective() const {
+  auto objective = cost::symbolizeObjective(options.objective);
+  assert(objective && "reading the options has refused others");
+  return *objective;
+}
+
 cost::Result<cost::StrategyRequest> PlanSearch::request() const {
   auto request = cost::parseStrategy(options.strategy, cluster.numDevices());
   if (!request)
@@ -54,7 +60,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   if (family && family->isDeep())
     search.maxEvaluations = kFoldedEvaluations;
   search.confirmsWinner = options.emit.count("plan");
-  search.objective = *cost::symbolizeObjective(options.objective);
+  search.objective = objective();
   return search;
 }
 
@@ -93,10 +99,10 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
   auto found = cost::searchParts(cluster, request, problem);
   if (!found || request.namesRanks())
     return found;
+  bool ofMemory = objective() == cost::Objective::Memory;
   auto worth = [&](const cost::SearchResult &result) {
     const cost::Evaluation &winner = result.candidates.front().evaluation;
-    return options.objective == "memory" ? winner.memory.total()
-                                         : winner.stepSeconds;
+    return ofMemory ? winner.memory.total() : winner.stepSeconds;
   };
   for (const std::vector<int64_t> &groups : cost::someGroups(cluster)) {
     cost::Cluster some = *cost::arrangeGroups(cluster, groups);
@@ -109,9 +115,8 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
       if (more <= 0)
         continue;
       why = "with the others it takes " +
-            (options.objective == "memory"
-                 ? cost::formatBytes(more) + " more memory"
-                 : cost::formatSeconds(more) + " longer");
+            (ofMemory ? cost::formatBytes(more) + " more memory"
+                      : cost::formatSeconds(more) + " longer");
     }
     found = std::move(next);
     found->search.idle = why;
@@ -129,8 +134,7 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   if (!why.empty())
     remarks.push_back("micro-batches were not searched: " + why);
   ProgressLine line;
-  auto progress =
-      progressOn(line, *cost::symbolizeObjective(options.objective));
+  auto progress = progressOn(line, objective());
   cost::PartProblem problem;
   problem.evaluator = [&](const cost::Cluster &part) {
     return evaluatorFor(part);

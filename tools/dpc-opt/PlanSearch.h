@@ -25,6 +25,7 @@ struct PlanSearch {
   cost::Result<cost::PartResult> run(std::vector<std::string> &remarks) const;
 
 private:
+  cost::Objective objective() const;
   cost::Result<cost::StrategyRequest> request() const;
   cost::Result<cost::PartResult>
   searchGroups(const cost::StrategyRequest &request,
