@@ -1,5 +1,4 @@
-//===- Neighbours.h - Strategies that differ in little -----------*- C++
-//-*-===//
+//===- Neighbours.h - Strategies that differ in little ----------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_NEIGHBOURS_H
 #define DPC_COST_MODEL_NEIGHBOURS_H
 

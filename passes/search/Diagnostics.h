@@ -1,5 +1,4 @@
-//===- Diagnostics.h - What became of a program ------------------*- C++
-//-*-===//
+//===- Diagnostics.h - What became of a program -----------------*- C++ -*-===//
 #ifndef DPC_PASSES_SEARCH_DIAGNOSTICS_H
 #define DPC_PASSES_SEARCH_DIAGNOSTICS_H
 

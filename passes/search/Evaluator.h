@@ -1,5 +1,4 @@
-//===- Evaluator.h - Strategies evaluated over the IR ------------*- C++
-//-*-===//
+//===- Evaluator.h - Strategies evaluated over the IR -----------*- C++ -*-===//
 #ifndef DPC_PASSES_SEARCH_EVALUATOR_H
 #define DPC_PASSES_SEARCH_EVALUATOR_H
 

@@ -1,5 +1,4 @@
-//===- Levels.h - Where the levels of a cluster show -------------*- C++
-//-*-===//
+//===- Levels.h - Where the levels of a cluster show ------------*- C++ -*-===//
 #ifndef DPC_PASSES_SEARCH_LEVELS_H
 #define DPC_PASSES_SEARCH_LEVELS_H
 
@@ -17,7 +16,7 @@ int64_t dataRanksInside(const cost::Cluster &cluster,
                         const ShardDegrees &degrees);
 
 /// How many bytes of memory traffic take the time of gathering one byte along
-/// the tensor axes, which are the innermost; 0 where there are none.
+/// the tensor axes, where `degrees` place them; 0 where there are none.
 double gatherCost(const cost::Cluster &cluster, const ShardDegrees &degrees);
 
 /// Marks all-reduces of a local function that are faster by machines

@@ -1,5 +1,4 @@
-//===- StepLiveness.h - Which buffers a step needs when ----------*- C++
-//-*-===//
+//===- StepLiveness.h - Which buffers a step needs when ---------*- C++ -*-===//
 //
 // Private to passes/search: see StepEstimate.h for the rules.
 //

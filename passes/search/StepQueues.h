@@ -1,5 +1,4 @@
-//===- StepQueues.h - The queues of a rank -------------------*- C++
-//-*-===//
+//===- StepQueues.h - The queues of a rank ----------------------*- C++ -*-===//
 //
 // Private to passes/search: see StepEstimate.h for the rules.
 //

@@ -1,5 +1,4 @@
-//===- Totals.h - What the whole program adds up to --------------*- C++
-//-*-===//
+//===- Totals.h - What the whole program adds up to -------------*- C++ -*-===//
 #ifndef DPC_PASSES_SEARCH_TOTALS_H
 #define DPC_PASSES_SEARCH_TOTALS_H
 

@@ -1,5 +1,4 @@
-//===- UnlikeDevices.h - Strategies on groups of unlike devices --*- C++
-//-*-===//
+//===- UnlikeDevices.h - Strategies on groups of unlike devices -*- C++ -*-===//
 //
 // A pipeline on groups of unlike devices can begin with any of them: each order
 // of the groups is a cluster of its own, which the program is lowered and
