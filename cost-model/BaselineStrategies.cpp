@@ -91,11 +91,18 @@ StrategySearch::byGraph(std::vector<Candidate> estimates) {
   if (hasPieces && !blocks.empty())
     answers =
         evaluator.compose(blocks, std::numeric_limits<double>::infinity());
+  std::vector<size_t> open;
+  std::vector<Strategy> strategies;
   for (size_t i = 0; i < estimates.size(); ++i)
-    if (!answers[i].empty() && answers[i].front())
+    if (!answers[i].empty() && answers[i].front()) {
       take(estimates[i], std::move(answers[i].front()->evaluation));
-    else
-      take(estimates[i], evaluator.evaluate(estimates[i].strategy));
+    } else {
+      open.push_back(i);
+      strategies.push_back(estimates[i].strategy);
+    }
+  std::vector<Evaluation> alone = evaluator.evaluateMany(strategies);
+  for (size_t k = 0; k < open.size(); ++k)
+    take(estimates[open[k]], std::move(alone[k]));
   return estimates;
 }
 
@@ -138,9 +145,10 @@ void StrategySearch::addPlain(std::vector<Pending> &pending) {
 }
 
 void StrategySearch::addMegatron() {
-  std::vector<Strategy> strategies =
-      megatronStrategies(cluster, result.totals, options);
   Baseline baseline{"megatron-3d", {}};
+  std::vector<Strategy> strategies;
+  if (!megatron)
+    strategies = megatronStrategies(cluster, result.totals, options);
   if (megatron) {
     baseline.candidate = *megatron;
   } else if (!strategies.empty()) {

@@ -2,6 +2,7 @@
 #include "cost-model/BlockSearch.h"
 
 #include "cost-model/Neighbours.h"
+#include "cost-model/Parallel.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,28 +16,37 @@ BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
                          int64_t top)
     : evaluator(evaluator), pending(pending), objective(objective),
       memoryLimitBytes(memoryLimitBytes), top(top) {
-  std::unordered_map<std::string, size_t> numbers;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    if (pending[i].bounds.memoryBytes > memoryLimitBytes)
-      continue;
-    std::string key = evaluator.blockOf(pending[i].strategy);
-    if (key.empty())
-      continue;
-    auto [it, isNew] = numbers.try_emplace(std::move(key), blocks.size());
-    if (isNew) {
-      blocks.emplace_back();
-      blocks.back().features = featuresOf(pending[i].strategy);
-    }
-    blocks[it->second].members.push_back(i);
-  }
+  findBlocks();
+  std::vector<size_t> samples;
   for (Block &block : blocks) {
     for (size_t i : block.members)
       if (pending[i].strategy.vpp == 1)
         block.samples.push_back(i);
     if (block.samples.empty())
       block.samples = block.members;
-    for (size_t i : block.samples)
-      estimate(pending[i]);
+    samples.insert(samples.end(), block.samples.begin(), block.samples.end());
+  }
+  inParallel(samples.size(), kPendingAtOnce,
+             [&](size_t i) { estimate(pending[samples[i]]); });
+}
+
+/// Blocks in the order of their first strategies.
+void BlockSearch::findBlocks() {
+  std::vector<std::string> keys(pending.size());
+  inParallel(pending.size(), kPendingAtOnce, [&](size_t i) {
+    if (pending[i].bounds.memoryBytes <= memoryLimitBytes)
+      keys[i] = evaluator.blockOf(pending[i].strategy);
+  });
+  std::unordered_map<std::string_view, size_t> numbers;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (keys[i].empty())
+      continue;
+    auto [it, isNew] = numbers.try_emplace(keys[i], blocks.size());
+    if (isNew) {
+      blocks.emplace_back();
+      blocks.back().features = featuresOf(pending[i].strategy);
+    }
+    blocks[it->second].members.push_back(i);
   }
 }
 
@@ -115,20 +125,24 @@ BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
 
 const Pending *BlockSearch::best() const {
   const Pending *found = nullptr;
-  for (const Pending &entry : pending)
-    if (entry.composed && entry.isAllowed && entry.composed->rejected.empty() &&
+  for (size_t i : known) {
+    const Pending &entry = pending[i];
+    if (entry.isAllowed && entry.composed->rejected.empty() &&
         (!found || rankOf(entry) < rankOf(*found)))
       found = &entry;
+  }
   return found;
 }
 
 /// Seconds that are still worth an exact number.
 double BlockSearch::limit() const {
   std::vector<double> seconds;
-  for (const Pending &entry : pending)
-    if (entry.composed && entry.isAllowed && entry.composed->rejected.empty() &&
+  for (size_t i : known) {
+    const Pending &entry = pending[i];
+    if (entry.isAllowed && entry.composed->rejected.empty() &&
         entry.composed->memory.total() <= memoryLimitBytes)
       seconds.push_back(entry.composed->stepSeconds);
+  }
   size_t kept = static_cast<size_t>(std::max<int64_t>(top, 1));
   if (objective == Objective::Memory || seconds.size() < kept)
     return std::numeric_limits<double>::infinity();
@@ -199,10 +213,13 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
         continue;
       entry.isDone = true;
       entry.isPruned = answer->isBound;
-      if (answer->isBound)
+      if (answer->isBound) {
         entry.bounds.stepSeconds = answer->evaluation.stepSeconds;
-      else
-        entry.composed = std::move(answer->evaluation);
+        continue;
+      }
+      entry.composed =
+          std::make_unique<Evaluation>(std::move(answer->evaluation));
+      known.push_back(block.members[m]);
     }
     learn(block);
   }

@@ -56,6 +56,7 @@ private:
   using Promise = std::pair<bool, double>;
   enum class Turn { Near, Any, Plain };
 
+  void findBlocks();
   static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,
                                    const Pending *near) const;
@@ -77,7 +78,8 @@ private:
   double memoryLimitBytes;
   int64_t top;
   std::vector<Block> blocks;
-  int64_t count = 0; ///< Of measured ones.
+  std::vector<size_t> known; ///< Of `pending`: made of measured pieces.
+  int64_t count = 0;         ///< Of measured ones.
 };
 
 } // namespace dpc::cost

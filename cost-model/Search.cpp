@@ -3,6 +3,7 @@
 #include "cost-model/Search.h"
 #include "cost-model/BlockSearch.h"
 #include "cost-model/Neighbours.h"
+#include "cost-model/Parallel.h"
 #include "cost-model/StrategySearch.h"
 
 #include <algorithm>
@@ -16,11 +17,11 @@ namespace dpc::cost {
 
 Evaluator::~Evaluator() = default;
 
-Pending StrategySearch::bounded(const Strategy &strategy) {
+Pending StrategySearch::bounded(Strategy strategy) {
   Pending entry;
-  entry.strategy = strategy;
   entry.bounds = evaluator.bound(strategy);
   entry.family = familyOf(strategy);
+  entry.strategy = std::move(strategy);
   return entry;
 }
 
@@ -46,9 +47,11 @@ void Corrections::learn(const Pending &entry, const Evaluation &truth) {
 }
 
 std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
-  std::vector<Pending> pending;
-  for (const Strategy &strategy : enumerateStrategies(request, options.space))
-    pending.push_back(bounded(strategy));
+  std::vector<Strategy> strategies =
+      enumerateStrategies(request, options.space);
+  std::vector<Pending> pending(strategies.size());
+  inParallel(pending.size(), kPendingAtOnce,
+             [&](size_t i) { pending[i] = bounded(std::move(strategies[i])); });
   result.considered += static_cast<int64_t>(pending.size());
   return pending;
 }
@@ -129,7 +132,7 @@ StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
       order.emplace_back(promiseOf(pending[i]), i);
   if (order.empty() && best)
     return mostPromising(pending, count, false);
-  std::vector<size_t> found;
+  std::vector<size_t> found, others;
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> degrees;
   std::make_heap(order.begin(), order.end(), std::greater<>());
   while (!order.empty() && found.size() < count) {
@@ -138,9 +141,12 @@ StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
     order.pop_back();
     // Of neighbours every move of a degree is tried in turn.
     const Strategy &next = pending[i].strategy;
-    if (!best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second)
-      found.push_back(i);
+    bool isTurn =
+        !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
+    (isTurn ? found : others).push_back(i);
   }
+  others.resize(std::min(others.size(), count - found.size()));
+  found.insert(found.end(), others.begin(), others.end());
   return found;
 }
 
@@ -186,8 +192,8 @@ bool StrategySearch::isKnown(const Strategy &strategy) {
 }
 
 void StrategySearch::evaluateAll(std::vector<Pending> pending) {
-  for (Pending &entry : pending)
-    estimate(entry);
+  inParallel(pending.size(), kPendingAtOnce,
+             [&](size_t i) { estimate(pending[i]); });
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   double worst = worstKept();
@@ -247,8 +253,8 @@ void StrategySearch::addSkipped(std::vector<Pending> &pending,
   size_t room = top - std::min(top, result.candidates.size());
   if (room == 0)
     return;
-  for (Pending &entry : pending)
-    estimate(entry);
+  inParallel(pending.size(), kPendingAtOnce,
+             [&](size_t i) { estimate(pending[i]); });
   for (size_t i : mostPromising(pending, room, false)) {
     std::string why = whyPruned(pending[i], worst, false);
     Candidate candidate = byFormula(pending[i].strategy);
@@ -276,10 +282,11 @@ void StrategySearch::sortAll() {
 }
 
 /// Evaluates the first one whole where that is asked for, or where it might not
-/// fit, until it is and still the first.
+/// fit, until it is and still the first. Whoever comes first instead is
+/// evaluated by itself.
 void StrategySearch::confirmWinner() {
   constexpr double kRough = 0.95; // What rough evaluations are off by.
-  while (result.hasWinner()) {
+  for (settle(0); result.hasWinner(); settle(0)) {
     Candidate &winner = result.candidates.front();
     const Evaluation &evaluation = winner.evaluation;
     bool mayNotFit = evaluation.isRough && evaluation.memory.total() >
@@ -291,7 +298,6 @@ void StrategySearch::confirmWinner() {
       if (baseline.candidate.strategy == winner.strategy &&
           baseline.candidate.method == "folded")
         baseline.candidate = winner;
-    sortAll();
   }
 }
 
@@ -377,10 +383,12 @@ bool StrategySearch::isNearLimit(const Candidate &candidate) const {
 }
 
 /// Evaluates by themselves those that were made of pieces, until the first one
-/// is evaluated and none is left that may be better.
-void StrategySearch::settle() {
-  constexpr size_t kMost = 12, kAtOnce = 2;
+/// is evaluated and none is left that may be better; past `most` of them the
+/// first one only.
+void StrategySearch::settle(size_t most) {
+  constexpr size_t kAtOnce = 2;
   constexpr double kOff = 0.995;
+  size_t evaluated = 0;
   auto mayBeBetter = [&](const Candidate &candidate) {
     const Evaluation &evaluation = candidate.evaluation;
     if (!evaluation.isComposed || !evaluation.rejected.empty())
@@ -388,11 +396,11 @@ void StrategySearch::settle() {
     if (&candidate == &result.candidates.front())
       return true;
     const Candidate &first = result.candidates.front();
-    return isNearLimit(candidate) &&
+    return evaluated < most && isNearLimit(candidate) &&
            (!first.fits || valueOf(candidate) < kOff * valueOf(first));
   };
   sortAll();
-  for (size_t evaluated = 0; evaluated < kMost;) {
+  while (true) {
     std::vector<size_t> next;
     for (size_t i = 0; i < result.candidates.size(); ++i)
       if (mayBeBetter(result.candidates[i]))
@@ -410,8 +418,10 @@ void StrategySearch::settle() {
     for (size_t i : next)
       strategies.push_back(result.candidates[i].strategy);
     std::vector<Evaluation> answers = evaluator.evaluateMany(strategies);
-    for (size_t k = 0; k < next.size(); ++k)
+    for (size_t k = 0; k < next.size(); ++k) {
+      assert(!answers[k].isComposed && "evaluations are no compositions");
       take(result.candidates[next[k]], std::move(answers[k]));
+    }
     evaluated += next.size();
     sortAll();
   }
@@ -473,7 +483,8 @@ SearchResult StrategySearch::run() {
     addMegatron();
     keepBaselines();
   }
-  settle();
+  constexpr size_t kMost = 12;
+  settle(kMost);
   for (Baseline &baseline : result.baselines)
     for (const Candidate &candidate : result.candidates)
       if (candidate.strategy == baseline.candidate.strategy &&

@@ -114,7 +114,8 @@ struct ModelTotals {
   bool training = true;
 };
 
-/// Implemented over the IR in passes/; evaluated on the calling thread.
+/// Implemented over the IR in passes/. `bound` and `blockOf` are asked by
+/// several threads at once, the rest by the thread that searches.
 class Evaluator {
 public:
   virtual ~Evaluator();

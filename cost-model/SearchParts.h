@@ -9,6 +9,7 @@
 #include "cost-model/Search.h"
 
 #include <cmath>
+#include <memory>
 
 namespace dpc::cost {
 
@@ -27,8 +28,11 @@ struct Pending {
   bool isPlain = false;     ///< A layout that a baseline is chosen from.
   bool isEstimated = false; ///< The formulas have been asked.
   /// Made of measured pieces.
-  std::optional<Evaluation> composed;
+  std::unique_ptr<Evaluation> composed;
 };
+
+/// Strategies that a thread bounds or estimates at a time.
+inline constexpr size_t kPendingAtOnce = 256;
 
 /// Strategies whose formulas are off in the same way.
 inline constexpr size_t numFamilies = 96;

@@ -24,11 +24,18 @@ static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
 template <typename T, typename Values>
 static void expand(Strategies &strategies, T Strategy::*key, Values values) {
   Strategies expanded;
-  for (const Strategy &strategy : strategies)
-    for (const T &value : values(strategy)) {
+  expanded.reserve(strategies.size());
+  for (Strategy &strategy : strategies) {
+    auto list = values(strategy);
+    for (size_t i = 0; i + 1 < list.size(); ++i) {
       expanded.push_back(strategy);
-      expanded.back().*key = value;
+      expanded.back().*key = list[i];
     }
+    if (list.empty())
+      continue;
+    expanded.push_back(std::move(strategy));
+    expanded.back().*key = list.back();
+  }
   strategies = std::move(expanded);
 }
 
@@ -257,13 +264,14 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   });
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
-  expand(strategies, &Strategy::microBatch, with(sizesToTry));
   fix(strategies, &Strategy::offload, request.offload);
   fix(strategies, &Strategy::offloadTo, request.offloadTo);
   fix(strategies, &Strategy::placement, request.placement);
+  // Contradicts nothing, so that it comes last.
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));
   });
+  expand(strategies, &Strategy::microBatch, with(sizesToTry));
   return strategies;
 }
 

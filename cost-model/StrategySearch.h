@@ -30,7 +30,7 @@ public:
   SearchResult run();
 
 private:
-  Pending bounded(const Strategy &strategy);
+  Pending bounded(Strategy strategy);
   void estimate(Pending &entry) const;
   std::vector<Pending> boundAll(const StrategyRequest &request);
   bool fits(const Evaluation &evaluation) const;
@@ -60,7 +60,7 @@ private:
   double worstKept() const;
   void sortAll();
   bool isNearLimit(const Candidate &candidate) const;
-  void settle();
+  void settle(size_t most);
   void confirmWinner();
   void explainAll();
   std::string explain(const Candidate &candidate) const;

@@ -2,13 +2,11 @@
 #include "passes/search/Evaluator.h"
 
 #include "cost-model/MixedCluster.h"
+#include "cost-model/Parallel.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/StepEstimate.h"
 #include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
-
-#include <atomic>
-#include <thread>
 
 using namespace mlir;
 using namespace dpc;
@@ -156,37 +154,21 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   return evaluation;
 }
 
-/// Runs `work(i)` for all i below `count`, on several threads. What one gives
-/// does not depend on what the others do, nor on when.
-static void inParallel(size_t count, llvm::function_ref<void(size_t)> work) {
-  std::atomic<size_t> next = 0;
-  auto loop = [&] {
-    for (size_t i = next++; i < count; i = next++)
-      work(i);
-  };
-  size_t helpers = std::min<size_t>(
-      std::max(1U, std::thread::hardware_concurrency()), count);
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < helpers; ++i)
-    threads.emplace_back(loop);
-  loop();
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
 std::vector<cost::Evaluation>
 ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   std::vector<cost::Evaluation> evaluations(strategies.size());
-  inParallel(strategies.size(),
-             [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+  cost::inParallel(strategies.size(), 1,
+                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
 }
 
 /// Pieces are priced with the axes in their usual order.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
-  return folder && degreesFor(strategy).placement.empty() &&
-                 !cost::isMixed(cluster)
-             ? folder->blockOf(strategy, totalsOfProgram.sums.globalBatch)
+  if (!folder || cost::isMixed(cluster))
+    return "";
+  ShardDegrees degrees = degreesFor(strategy);
+  return degrees.placement.empty()
+             ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
              : "";
 }
 
@@ -198,7 +180,7 @@ ProgramEvaluator::compose(
   std::vector<std::vector<std::optional<cost::Composition>>> result(
       blocks.size());
   const cost::ModelTotals &sums = totalsOfProgram.sums;
-  inParallel(blocks.size(), [&](size_t i) {
+  cost::inParallel(blocks.size(), 1, [&](size_t i) {
     std::vector<ShardDegrees> degrees;
     for (const cost::Strategy &strategy : blocks[i])
       degrees.push_back(degreesFor(strategy));

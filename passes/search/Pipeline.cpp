@@ -70,7 +70,7 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
 /// Once it is known which collectives there are.
 static constexpr llvm::StringLiteral kCollectivePipeline =
     "dpc-compress-collectives,dpc-expand-hierarchy,dpc-form-kernels,"
-    "dpc-offload,dpc-verify-local";
+    "dpc-offload";
 
 func::FuncOp dpc::findStep(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("step");
@@ -217,6 +217,8 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   if (failed(parsePassPipeline(localPipeline(degrees), pm, llvm::errs())) ||
       failed(
           parsePassPipeline(kCollectivePipeline, collectives, llvm::errs())) ||
+      (observer && failed(parsePassPipeline("dpc-verify-local", collectives,
+                                            llvm::errs()))) ||
       failed(pm.run(*module)))
     return failure();
   for (func::FuncOp step : findSteps(*module)) {

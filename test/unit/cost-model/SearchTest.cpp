@@ -527,6 +527,31 @@ TEST(Search, PiecesTellAboutAllThatShareThem) {
   EXPECT_LT(result.skipped, result.considered / 4); // Patience ends.
 }
 
+/// Pieces promise all strategies a tenth of what they take.
+class Flattering : public ToyPieces {
+public:
+  std::vector<std::vector<std::optional<Composition>>>
+  compose(const std::vector<std::vector<Strategy>> &asked,
+          double limit) override {
+    auto answers = ToyPieces::compose(asked, limit);
+    for (auto &block : answers)
+      for (std::optional<Composition> &answer : block)
+        answer->evaluation.stepSeconds /= 10;
+    return answers;
+  }
+};
+
+TEST(Search, NothingWinsUnseenHoweverManyAreFlattered) {
+  Flattering evaluator;
+  SearchOptions options = optionsFor(8);
+  options.top = 20;
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  EXPECT_GT(result.candidates.size(), 12u);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
+  EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
+}
+
 TEST(Search, BlocksMeasuredCanBeLimited) {
   ToyPieces evaluator;
   SearchOptions options = optionsFor(8);
