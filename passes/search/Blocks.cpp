@@ -1,7 +1,7 @@
 //===- Blocks.cpp - Strategies made of pieces measured once ---------------===//
 #include "passes/search/Blocks.h"
 
-#include "passes/search/Pipeline.h"
+#include "passes/search/SmallProgram.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/Passes.h"
 
@@ -34,6 +34,11 @@ struct DataRanks {
 
 } // namespace
 
+/// Whether backward phases come in two parts.
+static bool splitsWeight(const ShardDegrees &degrees) {
+  return degrees.pp > 1 && degrees.schedule == cost::ScheduleKind::ZbH1;
+}
+
 static DataRanks dataRanksOf(const ShardDegrees &degrees, int64_t globalBatch) {
   int64_t samples = samplesOf(degrees.dp, degrees.microBatches, globalBatch);
   int64_t few = 2 * (isHybrid(degrees) ? degrees.hybridShard : degrees.ep);
@@ -42,38 +47,28 @@ static DataRanks dataRanksOf(const ShardDegrees &degrees, int64_t globalBatch) {
                    ceilDiv(globalBatch, few * samples) < 2};
 }
 
-std::string dpc::blockKeyOf(const cost::Strategy &strategy,
-                            int64_t globalBatch) {
-  int64_t microBatches = strategy.microBatches(globalBatch);
-  int64_t samples = samplesOf(strategy.dp, microBatches, globalBatch);
-  bool splitsWeight = strategy.pp > 1 && strategy.schedule == "zb-h1";
-  ShardDegrees degrees;
-  degrees.dp = strategy.dp;
-  degrees.tp = strategy.tp;
-  degrees.ep = strategy.ep;
-  degrees.zero = strategy.zero;
-  degrees.hybridShard = strategy.hybridShard;
-  degrees.microBatches = microBatches;
-  std::vector<int64_t> numbers = {
-      strategy.tp,
-      strategy.cp,
-      strategy.ep,
-      strategy.zero,
-      isHybrid(degrees) ? strategy.hybridShard : 0,
+std::string dpc::blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch) {
+  int64_t samples = samplesOf(degrees.dp, degrees.microBatches, globalBatch);
+  SmallVector<int64_t, 12> numbers = {
+      degrees.tp,
+      degrees.cp,
+      degrees.ep,
+      degrees.zero,
+      isHybrid(degrees) ? degrees.hybridShard : 0,
       samples,
-      dataRanksOf(degrees, globalBatch).matters ? strategy.dp : 0};
-  numbers.insert(numbers.end(), strategy.tpGrid.begin(), strategy.tpGrid.end());
+      dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0};
+  llvm::append_range(numbers, degrees.tpGrid);
   std::string text(reinterpret_cast<const char *>(numbers.data()),
                    numbers.size() * sizeof(int64_t));
-  text += strategy.sp ? 's' : '-';
-  text += splitsWeight ? 'w' : '-';
-  text += microBatches > 1 ? 'm' : '-';
+  text += degrees.sp ? 's' : '-';
+  text += splitsWeight(degrees) ? 'w' : '-';
+  text += degrees.microBatches > 1 ? 'm' : '-';
   // One data-parallel rank reduces nothing.
-  text += strategy.dp > 1 ? 'd' : '-';
-  text += strategy.cp > 1 ? strategy.cpKind[0] : '-';
-  text += strategy.recompute[0];
-  text += strategy.offload[0];
-  text += strategy.offloadTo[0];
+  text += degrees.dp > 1 ? 'd' : '-';
+  text += degrees.cp == 1 ? '-' : degrees.cpKind == CpKind::ring ? 'r' : 'u';
+  text += degrees.recompute[0];
+  text += degrees.offload[0];
+  text += degrees.offloadTo[0];
   return text;
 }
 
@@ -82,7 +77,7 @@ static ShardDegrees degreesToMeasure(const ShardDegrees &like,
                                      int64_t globalBatch, int64_t layers,
                                      int64_t pieces) {
   ShardDegrees degrees = like;
-  if (like.pp == 1 || like.schedule != cost::ScheduleKind::ZbH1)
+  if (!splitsWeight(like))
     degrees.schedule = cost::ScheduleKind::OneFOneB;
   degrees.pp = pieces;
   degrees.vpp = 1;
@@ -184,25 +179,17 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   ShardDegrees degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
-  FailureOr<ModuleOp> program = family.program(layers);
-  if (failed(program))
+  auto look = [&](ArrayRef<func::FuncOp> steps) {
+    for (func::FuncOp step : steps)
+      blocks.pieces.push_back({{}, sumUpOnce(step, cluster), shardsOf(step)});
+  };
+  FailureOr<SmallProgram> small =
+      measureLayers(family, layers, cluster, degrees, kPieces, look);
+  if (failed(small))
     return failure();
-  auto module = lowerForStrategy(*program, cluster, degrees);
-  if (failed(module))
-    return failure();
-  SmallVector<func::FuncOp> steps = findSteps(**module);
-  PipelineParts parts = measurePipeline(steps, cluster);
-  for (auto [step, part] : llvm::zip_equal(steps, parts.stages)) {
-    Piece piece;
-    piece.profile.parts = std::move(part);
-    piece.profile.inLine = profileMemory(step, false);
-    piece.profile.framed = profileMemory(step, true);
-    piece.profile.away = offloadedBytes(step);
-    piece.once = sumUpOnce(step, cluster);
-    piece.shards = shardsOf(step);
-    blocks.pieces.push_back(std::move(piece));
-  }
-  for (const StageMessage &message : parts.messages)
+  for (auto [piece, stage] : llvm::zip_equal(blocks.pieces, small->stages))
+    piece.profile = std::move(stage);
+  for (const StageMessage &message : small->messages)
     if (isInLoop(message.from.phase) && isInLoop(message.to.phase) &&
         message.from.stage + message.to.stage == kOne + kTwo)
       blocks.messages.push_back(message);

@@ -29,9 +29,9 @@
 
 namespace dpc {
 
-/// Equal for strategies that are made of the same pieces, as bytes.
+/// Equal for degrees of strategies that are made of the same pieces, as bytes.
 /// `globalBatch` counts samples.
-std::string blockKeyOf(const cost::Strategy &strategy, int64_t globalBatch);
+std::string blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch);
 
 /// Sums and gathers of what runs once a step, and the time of the rest.
 struct OncePerStep {
@@ -75,7 +75,16 @@ private:
   /// A piece as it is with other data ranks.
   StageParts price(const Piece &piece, const ShardDegrees &degrees) const;
   const std::vector<StageParts> &pricesFor(const ShardDegrees &degrees) const;
-  bool layOut(Plan &plan) const;
+  /// Of virtual stages, by pp and vpp; see Plan.
+  struct Layout {
+    std::vector<int64_t> layersOf;
+    std::vector<double> work;
+  };
+  /// Null where there are more stages than layers.
+  const Layout *layoutOf(int64_t pp, int64_t vpp) const;
+  std::vector<int64_t> wholeLayers(int64_t stages) const;
+  std::vector<double> workOf(std::vector<double> seconds) const;
+  double mostOfRanks(const std::vector<double> &work, int64_t pp) const;
   double leastSeconds(const Plan &plan) const;
   PipelineParts partsOf(const Plan &plan) const;
   cost::Result<StepTime> timeOf(const Plan &plan) const;
@@ -99,6 +108,7 @@ private:
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>,
                    std::vector<StageParts>>
       prices;
+  mutable std::map<std::pair<int64_t, int64_t>, Layout> layouts;
 };
 
 } // namespace dpc

@@ -2,6 +2,7 @@
 #include "passes/search/Blocks.h"
 
 #include "cost-model/CollectiveCost.h"
+#include "passes/search/BlocksPlan.h"
 #include "passes/search/Levels.h"
 
 #include <cmath>
@@ -13,16 +14,6 @@ using namespace dpc;
 //===----------------------------------------------------------------------===//
 // Prices
 //===----------------------------------------------------------------------===//
-
-/// A strategy under way.
-struct Blocks::Plan {
-  const ShardDegrees &degrees;
-  std::vector<int64_t> layersOf;        ///< By virtual stage.
-  const std::vector<StageParts> &parts; ///< By piece.
-  ScheduleTables tables;
-
-  int64_t stages() const { return layersOf.size(); }
-};
 
 static cost::GroupPlacement placementOf(const std::vector<std::string> &names,
                                         const ShardDegrees &degrees,
@@ -151,60 +142,6 @@ static StageParts alongLayers(const StageParts &one, const StageParts &two,
 }
 
 //===----------------------------------------------------------------------===//
-// Layers of stages
-//===----------------------------------------------------------------------===//
-
-/// Most whole layers of `seconds` each in a stage that takes `most` at most and
-/// has `fixed` besides.
-static int64_t layersWithin(double most, double fixed, double seconds) {
-  constexpr double kRounding = 1e-9;
-  return most < fixed
-             ? 0
-             : static_cast<int64_t>((most - fixed) / seconds * (1 + kRounding) +
-                                    kRounding);
-}
-
-/// The slowest stage is as fast as can be, in the seconds that choose the
-/// stages of a program (Stages.h); the first stages have fewer layers where
-/// there is a choice.
-bool Blocks::layOut(Plan &plan) const {
-  int64_t stages = plan.degrees.stages();
-  if (stages == 1) {
-    plan.layersOf = {layers};
-    return true;
-  }
-  if (layers < stages)
-    return false;
-  double first = weights.first, layer = weights.layer, last = weights.last;
-  auto within = [&](double most) {
-    std::vector<int64_t> counts(stages, layersWithin(most, 0, layer));
-    counts.front() = layersWithin(most, first, layer);
-    counts.back() = layersWithin(most, last, layer);
-    return counts;
-  };
-  double best = std::numeric_limits<double>::infinity();
-  for (double fixed : {0.0, first, last})
-    for (int64_t count = 0; count <= layers; ++count) {
-      double most = fixed + count * layer;
-      if (most >= best)
-        break;
-      std::vector<int64_t> counts = within(most);
-      if (std::accumulate(counts.begin(), counts.end(), int64_t(0)) >= layers)
-        best = most;
-    }
-  plan.layersOf = within(best);
-  int64_t extra =
-      std::accumulate(plan.layersOf.begin(), plan.layersOf.end(), int64_t(0)) -
-      layers;
-  for (int64_t v = 0; extra > 0; v = (v + 1) % stages)
-    if (plan.layersOf[v] > (v == 0 || v == stages - 1 ? 0 : 1)) {
-      --plan.layersOf[v];
-      --extra;
-    }
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
 // Time
 //===----------------------------------------------------------------------===//
 
@@ -243,8 +180,8 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
            llvm::zip(rank.bytesPerLevel, part.bytesPerLevel))
         sum += bytes;
     };
-    if (plan.layersOf[v] > 0)
-      add(alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.layersOf[v]));
+    if (plan.work[v] > 0)
+      add(alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.work[v]));
     if (v == 0)
       add(plan.parts[kBefore]);
     if (v == plan.stages() - 1)
@@ -271,28 +208,34 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
   return result;
 }
 
-/// Every stage runs all its micro-batches, and before the first or behind the
-/// last of them the others run one.
+/// Every stage runs all its micro-batches, and what the slowest one waits for:
+/// the first micro-batch to come and the last to go back through those before
+/// it. It also waits for both to come back from the n behind it, but has n
+/// forward or backward phases of its own to run meanwhile.
 double Blocks::leastSeconds(const Plan &plan) const {
-  std::vector<double> ranks(plan.degrees.pp, 0);
-  double fill = 0;
+  int64_t pp = plan.degrees.pp;
+  std::vector<double> ranks(pp, 0), turns(pp, 0); // a turn: of the first chunk
   for (int64_t v = 0; v < plan.stages(); ++v) {
     cost::PhaseSeconds all;
-    if (plan.layersOf[v] > 0)
-      addPhases(all, alongLayers(plan.parts[kOne], plan.parts[kTwo],
-                                 plan.layersOf[v]));
+    if (plan.work[v] > 0)
+      addPhases(all,
+                alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.work[v]));
     if (v == 0)
       addPhases(all, plan.parts[kBefore]);
     if (v == plan.stages() - 1)
       addPhases(all, plan.parts[kAfter]);
     double seconds = all.forward + all.backward;
-    ranks[v % plan.degrees.pp] += seconds + all.weight;
-    if (v > 0 && v < plan.degrees.pp)
-      fill += seconds;
+    ranks[v % pp] += seconds + all.weight;
+    if (v < pp)
+      turns[v] = seconds;
   }
-  double slowest = *llvm::max_element(ranks);
-  return plan.degrees.microBatches * slowest +
-         std::min(fill, (plan.degrees.pp - 1) * slowest / plan.degrees.vpp);
+  auto slowest = llvm::max_element(ranks);
+  int64_t at = slowest - ranks.begin(), behind = pp - 1 - at;
+  double before = std::accumulate(turns.begin(), turns.begin() + at, 0.0);
+  double rest = std::accumulate(turns.begin() + at + 1, turns.end(), 0.0);
+  rest = std::max(0.0, 2 * rest - behind * turns[at]);
+  double fill = std::min(before + rest, (pp - 1) * *slowest / plan.degrees.vpp);
+  return plan.degrees.microBatches * *slowest + fill;
 }
 
 StepTime Blocks::timeOfOne(const Plan &plan) const {
@@ -372,9 +315,10 @@ void Blocks::addMemory(const Plan &plan, cost::Evaluation &result) const {
 
 std::optional<cost::Composition> Blocks::compose(const ShardDegrees &degrees,
                                                  double limit) const {
-  Plan plan{degrees, {}, pricesFor(degrees), {}};
-  if (!layOut(plan))
+  const Layout *layout = layoutOf(degrees.pp, degrees.vpp);
+  if (!layout)
     return std::nullopt;
+  Plan plan{degrees, layout->layersOf, layout->work, pricesFor(degrees), {}};
   cost::Composition result;
   result.evaluation.isFolded = result.evaluation.isComposed = true;
   if (double least = leastSeconds(plan); least > limit) {

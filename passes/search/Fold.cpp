@@ -4,7 +4,7 @@
 #include "passes/search/Blocks.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/HomeRun.h"
-#include "passes/search/StageProfile.h"
+#include "passes/search/SmallProgram.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
 
@@ -31,16 +31,9 @@ static bool isRough(const ShardDegrees &degrees) {
 
 namespace {
 
-/// A small pipeline, measured.
-struct Measured {
-  std::vector<StageProfile> stages;
-  std::vector<StageMessage> messages;
-  StepTime time; ///< Without pipeline.
-};
-
 /// Both small programs of a strategy.
 struct Pair {
-  Measured fewer, more;
+  SmallProgram fewer, more;
   std::string failed; ///< Why there are none, or empty.
 };
 
@@ -65,9 +58,11 @@ struct Folder::State {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
     return homes ? &*homes : nullptr;
   }
-  FailureOr<Measured> measure(int64_t layers, const ShardDegrees &degrees,
-                              int64_t stages);
-  using Measurement = llvm::function_ref<FailureOr<Measured>()>;
+  FailureOr<SmallProgram> measure(int64_t layers, const ShardDegrees &degrees,
+                                  int64_t stages) {
+    return measureLayers(family, layers, cluster, degrees, stages);
+  }
+  using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
   const Pair &measured(const std::string &key, Measurement fewer,
                        Measurement more);
   std::optional<cost::Evaluation> evaluateOne(const ShardDegrees &degrees);
@@ -77,52 +72,6 @@ struct Folder::State {
 //===----------------------------------------------------------------------===//
 // Small programs
 //===----------------------------------------------------------------------===//
-
-/// The pipeline has `stages` of them in truth.
-static void setStages(func::FuncOp step, int64_t stages) {
-  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
-  SmallVector<StringAttr> names(mesh.getNames());
-  SmallVector<int64_t> sizes(mesh.getSizes());
-  for (auto [name, size] : llvm::zip_equal(names, sizes))
-    if (name.getValue() == kPipelineAxis)
-      size = stages;
-  step->setAttr(attr::kMesh, MeshAttr::get(step.getContext(), names, sizes));
-}
-
-FailureOr<Measured> Folder::State::measure(int64_t layers,
-                                           const ShardDegrees &degrees,
-                                           int64_t stages) {
-  FailureOr<ModuleOp> program = family.program(layers);
-  if (failed(program))
-    return failure();
-  auto module = lowerForStrategy(*program, cluster, degrees);
-  if (failed(module))
-    return failure();
-  SmallVector<func::FuncOp> steps = findSteps(**module);
-  Measured result;
-  if (steps.size() > 1) {
-    for (func::FuncOp step : steps)
-      setStages(step, stages);
-    PipelineParts parts = measurePipeline(steps, cluster);
-    result.messages = std::move(parts.messages);
-    result.stages.resize(steps.size());
-    for (auto [stage, part] : llvm::zip(result.stages, parts.stages))
-      stage.parts = std::move(part);
-  } else {
-    auto time = estimateTime(steps, cluster);
-    if (!time)
-      return steps.front().emitError(time.error());
-    result.time = *time;
-    result.stages.resize(1);
-  }
-  for (auto [step, stage] : llvm::zip(steps, result.stages)) {
-    stage.inLine = profileMemory(step, false);
-    if (steps.size() > 1)
-      stage.framed = profileMemory(step, true);
-    stage.away = offloadedBytes(step);
-  }
-  return result;
-}
 
 /// Measures once.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
@@ -138,8 +87,8 @@ const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
   std::call_once(entry->once, [&] {
     FirstError error(*family.context());
     Pair &pair = entry->pair;
-    FailureOr<Measured> few = fewer();
-    FailureOr<Measured> one = failed(few) ? few : more();
+    FailureOr<SmallProgram> few = fewer();
+    FailureOr<SmallProgram> one = failed(few) ? few : more();
     if (failed(one)) {
       pair.failed = error.text();
       return;
@@ -178,25 +127,44 @@ static std::string keyOf(const ShardDegrees &degrees) {
 // One stage
 //===----------------------------------------------------------------------===//
 
+/// The bytes of the fullest moment.
+static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
+  cost::MemoryBreakdown peak;
+  for (const MemoryProfile::Moment &moment : profile.moments)
+    if (moment.bytes.total() > peak.total())
+      peak = moment.bytes;
+  return peak;
+}
+
+/// The peak where `more` has `times` more of what makes it than `fewer`.
+static cost::MemoryBreakdown
+peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
+  cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
+  for (auto [bytes, next] : llvm::zip(peak.bytes, other.bytes))
+    bytes = std::max(0.0, bytes + times * (next - bytes));
+  return peak;
+}
+
 std::optional<cost::Evaluation>
 Folder::State::evaluateOne(const ShardDegrees &degrees) {
   int64_t layers = family.layers();
-  // Blocks over all layers are of as many as there are.
-  if (degrees.recompute == "full")
-    return std::nullopt;
-  int64_t least = kFewLayers;
+  // The blocks that are made again span some layers: a step holds whole blocks
+  // of 1, 2, 3 or 6. An estimate.
+  constexpr int64_t kBlocks = 6;
+  bool isFull = degrees.recompute == "full";
+  int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
   ShardDegrees few = degrees, more = degrees;
   few.depth = static_cast<double>(layers) / least;
-  more.depth = static_cast<double>(layers) / (least + 1);
+  more.depth = static_cast<double>(layers) / (least + step);
   const Pair &pair = measured(
       keyOf(degrees), [&] { return measure(least, few, 1); },
-      [&] { return measure(least + 1, more, 1); });
+      [&] { return measure(least + step, more, 1); });
   if (!pair.failed.empty())
     return rejection(pair.failed);
-  StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0]);
-  if (!line.isLine())
+  StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0], step);
+  if (!isFull && !line.isLine())
     return std::nullopt;
-  double times = layers - least;
+  double times = static_cast<double>(layers - least) / step;
   const StepTime &a = pair.fewer.time, &b = pair.more.time;
   auto along = [&](double from, double to) {
     return std::max(0.0, from + times * (to - from));
@@ -213,7 +181,10 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;
   setTime(result, time);
-  result.memory = peakOfChunks({line.bytes(layers, false)}, {0});
+  // Ops of blocks are not alike, but their peaks are.
+  result.memory = isFull ? peakAlong(pair.fewer.stages[0].inLine,
+                                     pair.more.stages[0].inLine, times)
+                         : peakOfChunks({line.bytes(layers, false)}, {0});
   result.hostBytes = line.away(layers).host;
   result.diskBytes = line.away(layers).disk;
   return result;
@@ -498,7 +469,9 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
   bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
                    state->family.layers() >= kSomeLayers;
-  if (!canFold() || (rough && !hasStages))
+  // Blocks that are made again span as many layers as all of them ask for.
+  bool hasBlocks = degrees.stages() == 1 && degrees.recompute == "full";
+  if (!canFold() || (rough && !hasStages) || hasBlocks)
     return std::nullopt;
   std::optional<cost::Evaluation> result =
       degrees.stages() == 1 ? state->evaluateOne(degrees)
@@ -510,18 +483,19 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   return result;
 }
 
-std::string Folder::blockOf(const cost::Strategy &strategy,
-                            int64_t globalBatch) {
+std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
   // Pieces are cut from three layers in a row; where layers of another kind
   // look the same from here, there are more than can be asked for.
   constexpr int64_t kFewest = 4, kPieces = 3;
   bool isDeep =
       homes && homes->run.layers >= kFewest && homes->moreLayers < kPieces;
-  // The blocks that are made again span layers, and what they gather with them.
-  bool isPieces =
-      strategy.pp > 1 || strategy.zero < 3 || strategy.recompute != "full";
-  return isDeep && isPieces ? blockKeyOf(strategy, globalBatch) : "";
+  // The blocks that are made again span layers, and what they gather with them:
+  // not seen in pieces, but in the line of some layers (evaluateOne).
+  bool isPieces = degrees.pp > 1 || degrees.zero < 3 ||
+                  degrees.recompute != "full" ||
+                  state->family.layers() >= kManyLayers;
+  return isDeep && isPieces ? blockKeyOf(degrees, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>
@@ -529,12 +503,18 @@ Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
   // Nothing to share: the same effort tells more.
-  if (block.size() == 1 && block.front().stages() == 1)
-    if (auto alone = evaluate(block.front())) {
+  if (block.size() == 1 && block.front().stages() == 1) {
+    bool hasBlocks = block.front().recompute == "full";
+    auto alone =
+        hasBlocks ? state->evaluateOne(block.front()) : evaluate(block.front());
+    if (alone) {
+      alone->isFolded = true;
+      alone->isComposed = hasBlocks;
       result.front().emplace();
       result.front()->evaluation = std::move(*alone);
       return result;
     }
+  }
   FirstError error(*state->family.context());
   auto pieces =
       Blocks::measure(state->family, state->cluster, *state->findHomes(),

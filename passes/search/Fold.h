@@ -37,7 +37,7 @@ public:
 
   /// Equal for strategies that `compose` makes of the same pieces (Blocks.h);
   /// empty where there are none.
-  std::string blockOf(const cost::Strategy &strategy, int64_t globalBatch);
+  std::string blockOf(const ShardDegrees &degrees, int64_t globalBatch);
   /// All of one block: measured now, and not kept. As `evaluate`, safe to call
   /// from several threads.
   std::vector<std::optional<cost::Composition>>

@@ -67,6 +67,23 @@ static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
   return result;
 }
 
+/// Stages are cut where few bytes cross.
+static std::vector<double> findCuts(const HomedOps &ops) {
+  std::vector<double> cuts = {0};
+  double seconds = 0;
+  int64_t at = 0;
+  auto go = [&](int64_t end) {
+    for (; at < end; ++at)
+      seconds += ops.seconds[at];
+    cuts.push_back(seconds);
+  };
+  ArrayRef<double> crossing = ops.crossingBytes;
+  for (int64_t cut : goodCuts(crossing.drop_back(), 0))
+    go(cut + 1);
+  go(ops.size());
+  return cuts;
+}
+
 std::optional<HomeRun> dpc::findHomeRun(ProgramFamily &family,
                                         const cost::Cluster &cluster) {
   constexpr int64_t kLayers = 3;
@@ -78,6 +95,7 @@ std::optional<HomeRun> dpc::findHomeRun(ProgramFamily &family,
     return std::nullopt;
   int64_t extra = family.layers() - kLayers;
   found.ops = withLayers(*more, *run, extra);
+  found.cuts = findCuts(found.ops);
   found.run = *run;
   found.run.layers += extra;
   found.moreLayers = found.run.layers - family.layers();

@@ -1,5 +1,4 @@
-//===- HomeRun.h - The repeated layers among the ops with a home -*- C++
-//-*-===//
+//===- HomeRun.h - Repeated layers among ops with a home --------*- C++ -*-===//
 #ifndef DPC_PASSES_SEARCH_HOMERUN_H
 #define DPC_PASSES_SEARCH_HOMERUN_H
 
@@ -13,6 +12,9 @@ namespace dpc {
 struct HomeRun {
   LayerRun run;
   HomedOps ops;
+  /// Seconds of all ops before every place where stages may be cut, rising; the
+  /// first is the program's begin, the last its end.
+  std::vector<double> cuts;
   bool trains = false;
   /// The program with n layers to cut has so many more of equal ops.
   int64_t moreLayers = 0;

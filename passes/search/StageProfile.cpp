@@ -194,13 +194,13 @@ StageLine::Memory StageLine::align(const MemoryProfile &fewer,
 }
 
 StageLine::StageLine(int64_t layers, const StageProfile &fewer,
-                     const StageProfile *more)
-    : layers(layers), fewer(fewer), more(more ? *more : fewer),
+                     const StageProfile *more, int64_t step)
+    : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
       inLine(align(fewer.inLine, this->more.inLine)),
       framed(align(fewer.framed, this->more.framed)) {}
 
 StageParts StageLine::parts(int64_t wanted) const {
-  double times = wanted - layers;
+  double times = stepsTo(wanted);
   const StageParts &a = fewer.parts, &b = more.parts;
   StageParts result;
   result.setup = along(a.setup, b.setup, times);
@@ -222,7 +222,7 @@ StageParts StageLine::parts(int64_t wanted) const {
 }
 
 StageBytes StageLine::bytes(int64_t wanted, bool hasFrame) const {
-  double times = wanted - layers;
+  double times = stepsTo(wanted);
   const Memory &memory = hasFrame ? framed : inLine;
   StageBytes result;
   for (const Moment &moment : memory.moments)
@@ -246,7 +246,7 @@ void dpc::addTo(StageParts &sum, const StageParts &part) {
 }
 
 OffloadedBytes StageLine::away(int64_t wanted) const {
-  double times = wanted - layers;
+  double times = stepsTo(wanted);
   return {std::llround(along(fewer.away.host, more.away.host, times)),
           std::llround(along(fewer.away.disk, more.away.disk, times))};
 }

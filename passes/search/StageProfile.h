@@ -32,15 +32,15 @@ struct StageBytes {
 
 class StageLine {
 public:
-  /// `fewer` has `layers`, `more` one more; without `more` all stages are like
-  /// `fewer`.
+  /// `fewer` has `layers`, `more` has `step` more; without `more` all stages
+  /// are like `fewer`.
   StageLine(int64_t layers, const StageProfile &fewer,
-            const StageProfile *more = nullptr);
+            const StageProfile *more = nullptr, int64_t step = 1);
 
   StageParts parts(int64_t layers) const;
   StageBytes bytes(int64_t layers, bool framed) const;
   OffloadedBytes away(int64_t layers) const;
-  /// Whether `more` is `fewer` and a layer; else, as where buckets fill up
+  /// Whether `more` is `fewer` and some layers; else, as where buckets fill up
   /// otherwise, there is no line.
   bool isLine() const { return isRegular; }
   /// What does not count layers: of a stage without any.
@@ -56,11 +56,14 @@ private:
     cost::MemoryBreakdown slot, slotPerLayer;
     std::set<StepPhase> framePhases;
   };
-  int64_t layers;
+  int64_t layers, step;
   StageProfile fewer, more;
   bool isRegular = true;
   Memory inLine, framed;
 
+  double stepsTo(int64_t wanted) const {
+    return static_cast<double>(wanted - layers) / static_cast<double>(step);
+  }
   static std::vector<Moment> besideFrame(const MemoryProfile &fewer,
                                          const MemoryProfile &more);
   Memory align(const MemoryProfile &fewer, const MemoryProfile &more);

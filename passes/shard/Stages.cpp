@@ -14,10 +14,8 @@ using namespace dpc;
 // Cuts
 //===----------------------------------------------------------------------===//
 
-/// Positions worth cutting behind: where no neighbour is cheaper. All of them
-/// when there are few.
-static std::vector<int64_t> goodCuts(ArrayRef<double> cutSeconds,
-                                     int64_t wanted) {
+std::vector<int64_t> dpc::goodCuts(ArrayRef<double> cutSeconds,
+                                   int64_t wanted) {
   constexpr size_t kFew = 64;
   std::vector<int64_t> good, all;
   for (int64_t i = 0, e = cutSeconds.size(); i < e; ++i) {

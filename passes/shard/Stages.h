@@ -1,5 +1,4 @@
-//===- Stages.h - Which pipeline stage an op runs on -------------*- C++
-//-*-===//
+//===- Stages.h - Which pipeline stage an op runs on ------------*- C++ -*-===//
 //
 // The forward program, in its order, is cut into contiguous virtual stages; an
 // op's gradient runs where the op runs. Written as the attribute `dpc.stage`.
@@ -56,6 +55,11 @@ std::vector<int64_t> chooseStageStarts(const HomedOps &ops, bool trains,
 mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const ShardDegrees &degrees);
+
+/// Ops worth cutting behind, rising: those with no cheaper neighbour. All of
+/// them when there are few, or fewer good ones than `wanted`.
+std::vector<int64_t> goodCuts(llvm::ArrayRef<double> cutSeconds,
+                              int64_t wanted);
 
 /// The balance problem of the file comment on plain numbers: `seconds[i]` of
 /// op i, `cutSeconds[i]` of the message between ops i and i + 1. Returns the

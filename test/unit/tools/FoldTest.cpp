@@ -78,15 +78,19 @@ protected:
     ASSERT_TRUE(family->isDeep());
   }
 
+  cost::Strategy strategyOf(const std::string &text) {
+    auto request = cost::parseStrategy(text, cluster.numDevices());
+    EXPECT_TRUE(request) << request.error();
+    cost::StrategySpace space;
+    space.ranks = cluster.numDevices();
+    space.globalBatch = kBatch;
+    return cost::enumerateStrategies(*request, space)[0];
+  }
+
   void compare(const std::vector<std::string> &strategies) {
     ProgramEvaluator evaluator(*family, cluster);
     for (const std::string &text : strategies) {
-      auto request = cost::parseStrategy(text, cluster.numDevices());
-      ASSERT_TRUE(request) << request.error();
-      cost::StrategySpace space;
-      space.ranks = cluster.numDevices();
-      space.globalBatch = kBatch;
-      cost::Strategy strategy = cost::enumerateStrategies(*request, space)[0];
+      cost::Strategy strategy = strategyOf(text);
       cost::Evaluation folded = evaluator.evaluate(strategy);
       cost::Evaluation whole = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(folded.rejected, "") << text;
@@ -120,12 +124,7 @@ protected:
                        double secondsTolerance, double memoryTolerance) {
     ProgramEvaluator evaluator(*family, cluster);
     for (const std::string &text : strategies) {
-      auto request = cost::parseStrategy(text, cluster.numDevices());
-      ASSERT_TRUE(request) << request.error();
-      cost::StrategySpace space;
-      space.ranks = cluster.numDevices();
-      space.globalBatch = kBatch;
-      cost::Strategy strategy = cost::enumerateStrategies(*request, space)[0];
+      cost::Strategy strategy = strategyOf(text);
       ASSERT_FALSE(evaluator.blockOf(strategy).empty()) << text;
       constexpr double kNoLimit = 1e9;
       auto composed = evaluator.compose({{strategy}}, kNoLimit);
@@ -175,8 +174,19 @@ TEST_F(Fold, PiecesOfGpt) {
                    "dp=4,pp=4,schedule=zb-h1,micro_batch=1",
                    "dp=2,pp=4,cp=2,micro_batch=1",
                    "dp=2,pp=2,tp=2x2,micro_batch=2",
-                   "dp=16,zero=1,recompute=selective,micro_batch=1"},
+                   "dp=16,zero=1,recompute=selective,micro_batch=1",
+                   "dp=4,pp=4,zero=3,recompute=full,micro_batch=1"},
                   0.05, 0.12);
+}
+
+/// Of many layers only: blocks that are made again span some of them.
+TEST_F(Fold, FullRecomputation) {
+  load(Family::gpt, 40, 1024, 8000);
+  compareComposed({"dp=16,zero=3,recompute=full,micro_batch=1",
+                   "dp=16,zero=3,recompute=full,micro_batch=4",
+                   "dp=16,zero=1,recompute=full,micro_batch=4",
+                   "dp=8,tp=2,zero=3,recompute=full,micro_batch=8"},
+                  0.02, 0.2);
 }
 
 TEST_F(Fold, Llama) {

@@ -1,0 +1,57 @@
+//===- SmallProgram.cpp - A few layers, lowered and measured --------------===//
+#include "passes/search/SmallProgram.h"
+
+#include "passes/search/Pipeline.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// The pipeline has `stages` of them in truth.
+static void setStages(func::FuncOp step, int64_t stages) {
+  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
+  SmallVector<StringAttr> names(mesh.getNames());
+  SmallVector<int64_t> sizes(mesh.getSizes());
+  for (auto [name, size] : llvm::zip_equal(names, sizes))
+    if (name.getValue() == kPipelineAxis)
+      size = stages;
+  step->setAttr(attr::kMesh, MeshAttr::get(step.getContext(), names, sizes));
+}
+
+FailureOr<SmallProgram>
+dpc::measureLayers(ProgramFamily &family, int64_t layers,
+                   const cost::Cluster &cluster, const ShardDegrees &degrees,
+                   int64_t stages,
+                   llvm::function_ref<void(ArrayRef<func::FuncOp>)> look) {
+  FailureOr<ModuleOp> program = family.program(layers);
+  if (failed(program))
+    return failure();
+  auto module = lowerForStrategy(*program, cluster, degrees);
+  if (failed(module))
+    return failure();
+  SmallVector<func::FuncOp> steps = findSteps(**module);
+  SmallProgram result;
+  result.stages.resize(steps.size());
+  bool hasStages = steps.size() > 1;
+  if (hasStages) {
+    for (func::FuncOp step : steps)
+      setStages(step, stages);
+    PipelineParts parts = measurePipeline(steps, cluster);
+    result.messages = std::move(parts.messages);
+    for (auto [stage, part] : llvm::zip(result.stages, parts.stages))
+      stage.parts = std::move(part);
+  } else {
+    auto time = estimateTime(steps, cluster);
+    if (!time)
+      return steps.front().emitError(time.error());
+    result.time = *time;
+  }
+  for (auto [step, stage] : llvm::zip(steps, result.stages)) {
+    stage.inLine = profileMemory(step, false);
+    if (hasStages)
+      stage.framed = profileMemory(step, true);
+    stage.away = offloadedBytes(step);
+  }
+  if (look)
+    look(steps);
+  return result;
+}
