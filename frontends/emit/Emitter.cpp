@@ -349,9 +349,18 @@ Val Emitter::slice(Val x, llvm::ArrayRef<int64_t> offsets,
     return x;
   if (foldable(sizes, {x}))
     return Val(sliced(*x.constant, offsets, sizes, steps));
-  for (int64_t d = 0; d < x.rank(); ++d)
-    if (steps[d] < 0 && sizes[d] > 1)
-      return fail("a negative step is supported on constants only");
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (steps[d] > 0 || sizes[d] <= 1)
+      continue;
+    // Backwards along d, then the rest as it is.
+    Shape positions;
+    for (int64_t n = 0; n < sizes[d]; ++n)
+      positions.push_back(offsets[d] + n * steps[d]);
+    Shape from(offsets), by(steps);
+    from[d] = 0;
+    by[d] = 1;
+    return slice(take(x, d, positions), from, sizes, by);
+  }
   Shape positive(steps);
   for (int64_t &step : positive)
     step = std::max<int64_t>(step, 1);

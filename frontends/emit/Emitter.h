@@ -98,6 +98,10 @@ public:
   Val sliceDim(Val x, int64_t dim, int64_t begin, int64_t size,
                int64_t step = 1);
   Val concat(llvm::ArrayRef<Val> parts, int64_t dim);
+  /// The given positions of one dimension, in their order; all must lie in it.
+  Val take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions);
+  /// Dimensions `a` and `b` exchanged; its own inverse.
+  Val swapDims(Val x, int64_t a, int64_t b);
 
   /// Reduced dimensions are dropped. `dims` ascending.
   Val reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims);

@@ -83,7 +83,14 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
       attrs.push_back(attrsOf(weight, context));
       names.push_back(weight.name);
     }
+  llvm::StringMap<Val> values;
   for (const BoundInput &input : inputs) {
+    // What has no elements is known.
+    if (input.type.getNumElements() == 0) {
+      values[input.name] = Val(ConstTensor::dense(input.type.getElementType(),
+                                                  input.type.getShape(), {}));
+      continue;
+    }
     types.push_back(input.type);
     attrs.push_back(attrsOf(input, context));
     names.push_back(input.name);
@@ -95,7 +102,6 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
   Block *body = function.addEntryBlock();
   function.setAllArgAttrs(attrs);
   emit.builder.setInsertionPointToEnd(body);
-  llvm::StringMap<Val> values;
   for (auto [name, argument] : llvm::zip(names, body->getArguments()))
     values[name] = Val(argument);
   return values;

@@ -11,21 +11,26 @@ using namespace mlir;
 namespace dpc::frontend {
 
 /// Operator sets that the operators here were written against.
-static constexpr int64_t kMinOpset = 7;
+static constexpr int64_t kMinOpset = 1;
 static constexpr int64_t kMaxOpset = 27;
 
 static const OpTable &opTable() {
   static const OpTable table = [] {
     OpTable t;
     addAttentionOps(t);
+    addComposedOps(t);
     addContractionOps(t);
     addElementwiseOps(t);
     addIndexingOps(t);
     addLossOps(t);
     addMovementOps(t);
+    addRecurrentOps(t);
+    addResizeOps(t);
     addRowOps(t);
+    addScatterOps(t);
     addSequenceOps(t);
     addShapeOps(t);
+    addSpatialNormOps(t);
     addSpatialOps(t);
     return t;
   }();
@@ -127,9 +132,6 @@ declaredInputs(const ModelFile &file, MLIRContext *context) {
         dim.symbol = size.dim_param();
       else
         dim.symbol = info.name() + "." + std::to_string(d);
-      if (dim.symbol.empty() && dim.size == 0)
-        return makeError(file.path() + ": dimension " + llvm::Twine(d) +
-                         " of input '" + info.name() + "' has size 0");
       input.dims.push_back(dim);
     }
     inputs.push_back(std::move(input));

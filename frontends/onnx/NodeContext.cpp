@@ -74,6 +74,20 @@ std::optional<Shape> NodeContext::intsAttrOrIn(llvm::StringRef name,
   return std::nullopt;
 }
 
+Val NodeContext::secondIn(int64_t i) {
+  Val first = in(0), second = in(i);
+  if (!first || !second || opset() >= 7 || !hasAttr("axis"))
+    return second;
+  int64_t behind =
+      first.rank() - axis(intAttr("axis", 0), first.rank()) - second.rank();
+  if (behind < 0)
+    return fail("operand " + describe(second.type()) + " does not fit axis " +
+                llvm::Twine(intAttr("axis", 0)));
+  Shape shape(second.shape());
+  shape.append(behind, 1);
+  return emit.reshape(second, shape);
+}
+
 int64_t NodeContext::axis(int64_t value, int64_t rank) {
   if (value < -rank || value >= rank) {
     fail("axis " + llvm::Twine(value) + " is outside a tensor of rank " +

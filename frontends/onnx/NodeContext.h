@@ -51,6 +51,10 @@ public:
   /// input `i`; nullopt when given by neither.
   std::optional<Shape> intsAttrOrIn(llvm::StringRef name, int64_t i);
 
+  /// Input `i`, a second operand that is broadcast to the first: before
+  /// operator set 7, attribute `axis` says where.
+  Val secondIn(int64_t i);
+
   /// Axis counted from the end when negative; fails when out of range.
   int64_t axis(int64_t value, int64_t rank);
 
@@ -75,14 +79,19 @@ using OpTable = llvm::StringMap<OpHandler>;
 
 // One per file of ops/.
 void addAttentionOps(OpTable &table);
+void addComposedOps(OpTable &table);
 void addContractionOps(OpTable &table);
 void addElementwiseOps(OpTable &table);
 void addIndexingOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addMovementOps(OpTable &table);
+void addRecurrentOps(OpTable &table);
+void addResizeOps(OpTable &table);
 void addRowOps(OpTable &table);
+void addScatterOps(OpTable &table);
 void addSequenceOps(OpTable &table);
 void addShapeOps(OpTable &table);
+void addSpatialNormOps(OpTable &table);
 void addSpatialOps(OpTable &table);
 
 /// Whether `op` takes sequences of tensors; all others take tensors only.

@@ -22,80 +22,167 @@ Val splitHeads(NodeContext &c, Val x, llvm::StringRef countAttr) {
   return c.emit.transpose(split, {0, 2, 1, 3});
 }
 
-/// The mask as an additive float tensor of rank 4.
-Val additiveMask(NodeContext &c, Type element) {
-  Emitter &e = c.emit;
-  Val mask = c.in(3);
-  if (!mask)
-    return {};
-  if (mask.element().isInteger(1))
-    mask =
-        e.select(mask, e.scalar(0, element),
-                 e.scalar(-std::numeric_limits<double>::infinity(), element));
-  Shape shape(4 - mask.rank(), 1);
-  shape.append(mask.shape().begin(), mask.shape().end());
-  return e.reshape(mask, shape);
+constexpr double kForbidden = -std::numeric_limits<double>::infinity();
+
+/// 0 where `allowed`, else -inf.
+Val forbidding(Emitter &e, Val allowed, Type element) {
+  return e.select(allowed, e.scalar(0, element), e.scalar(kForbidden, element));
 }
 
-/// Forbids keys after the query, both counted from 0, as ONNX does. dpc counts
+/// Input 3 as an additive float tensor of rank 4; keys beyond it are forbidden.
+Val additiveMask(NodeContext &c, Type element, int64_t keys) {
+  Emitter &e = c.emit;
+  Val mask = c.in(3);
+  if (!mask || mask.rank() < 1 || mask.rank() > 4)
+    return c.fail("the mask must be of rank 1 to 4");
+  if (mask.element().isInteger(1))
+    mask = forbidding(e, mask, element);
+  Shape shape(4 - mask.rank(), 1);
+  shape.append(mask.shape().begin(), mask.shape().end());
+  mask = e.reshape(mask, shape);
+  int64_t missing = keys - shape.back();
+  if (missing <= 0 || !mask || shape.back() == 1)
+    return mask;
+  shape.back() = missing;
+  return e.concat({mask, e.splat(kForbidden, element, shape)}, 3);
+}
+
+/// Forbids keys after the query, which is `ahead` of the first key. dpc counts
 /// from the ends, which is the same only for as many queries as keys.
-Val causalMask(Emitter &e, int64_t queries, int64_t keys, Type element) {
-  return Val(ConstTensor::triangle(
-      element, {1, 1, queries, keys}, makeScalar(0, element),
-      makeScalar(-std::numeric_limits<double>::infinity(), element), 1));
+Val causalMask(Emitter &e, int64_t queries, int64_t keys, int64_t ahead,
+               Type element) {
+  return Val(ConstTensor::triangle(element, {1, 1, queries, keys},
+                                   makeScalar(0, element),
+                                   makeScalar(kForbidden, element), 1 + ahead));
+}
+
+/// The operands of attention, heads apart.
+struct Heads {
+  Val q, k, v; ///< [B, heads, positions, D]
+  Val mask;    ///< additive, rank 4, or null
+  bool causal; ///< queries and keys from the same position on
+  double scale;
+};
+
+/// Forbids keys that are padding: input 6 has the number of others.
+Val paddingMask(NodeContext &c, int64_t keys, Type element) {
+  Emitter &e = c.emit;
+  Val lengths = c.in(6);
+  if (!lengths)
+    return {};
+  lengths = e.reshape(e.convert(lengths, e.builder.getI64Type()),
+                      {lengths.dim(0), 1, 1, 1});
+  return forbidding(
+      e, e.compare(CompareKind::lt, e.iota({1, 1, 1, keys}, 3), lengths),
+      element);
+}
+
+/// The same scores written out, for what the op cannot do: a soft cap, scores
+/// as a result.
+Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
+  Emitter &e = c.emit;
+  int64_t batch = h.q.dim(0), heads = h.q.dim(1), groups = h.k.dim(1);
+  auto repeated = [&](Val x) {
+    Shape wide = {batch, groups, heads / groups, x.dim(2), x.dim(3)};
+    return e.reshape(e.broadcast(x, wide, {0, 1, 3, 4}),
+                     {batch, heads, x.dim(2), x.dim(3)});
+  };
+  Val scores = e.binary(BinaryKind::mul,
+                        e.matmul(h.q, repeated(h.k), false, true), h.scale);
+  int64_t mode = c.intAttr("qk_matmul_output_mode", 0);
+  auto show = [&](int64_t stage) {
+    if (mode == stage && c.wants(3))
+      c.out(3, scores);
+  };
+  show(0);
+  if (double cap = c.floatAttr("softcap", 0.0); cap != 0.0)
+    scores = e.binary(
+        BinaryKind::mul,
+        e.unary(UnaryKind::tanh, e.binary(BinaryKind::mul, scores, 1 / cap)),
+        cap);
+  show(1);
+  for (const Val &mask : {h.mask, causal})
+    if (mask)
+      scores = e.binary(BinaryKind::add, scores, mask);
+  show(2);
+  scores = e.softmax(scores);
+  show(3);
+  return e.matmul(scores, repeated(h.v));
+}
+
+/// One dpc.attention.
+Val fusedAttention(Emitter &e, const Heads &h) {
+  auto out = RankedTensorType::get(
+      {h.q.dim(0), h.q.dim(1), h.q.dim(2), h.v.dim(3)}, h.q.element());
+  Type statistics =
+      h.q.element().isF64() ? h.q.element() : e.builder.getF32Type();
+  auto lse =
+      RankedTensorType::get({h.q.dim(0), h.q.dim(1), h.q.dim(2)}, statistics);
+  Value q = e.materialize(h.q), k = e.materialize(h.k), v = e.materialize(h.v);
+  auto op = AttentionOp::create(e.builder, e.loc, out, lse, q, k, v,
+                                h.mask ? e.materialize(h.mask) : Value(),
+                                llvm::APFloat(h.scale), h.causal);
+  return Val(op.getOut());
+}
+
+/// Keys and values, those of a cache in front; they are results, too.
+bool joinCache(NodeContext &c, Heads &h) {
+  Emitter &e = c.emit;
+  if (c.has(4) != c.has(5)) {
+    c.fail("past_key and past_value go together");
+    return false;
+  }
+  if (c.has(4)) {
+    h.k = e.concat({c.in(4), h.k}, 2);
+    h.v = e.concat({c.in(5), h.v}, 2);
+  }
+  c.out(1, h.k);
+  c.out(2, h.v);
+  return h.k && h.v;
 }
 
 void attention(NodeContext &c) {
   Emitter &e = c.emit;
-  for (int64_t i : {4, 5, 6})
-    if (c.has(i)) {
-      c.fail("cached keys and values (past_key, past_value, "
-             "nonpad_kv_seqlen) are not supported");
-      return;
-    }
-  for (int64_t i : {1, 2, 3})
-    if (c.wants(i)) {
-      c.fail("only the first output is supported");
-      return;
-    }
-  if (c.floatAttr("softcap", 0.0) != 0.0) {
-    c.fail("softcap is not supported");
-    return;
-  }
   bool flat = c.in(0) && c.in(0).rank() == 3;
-  Val q = splitHeads(c, c.in(0), "q_num_heads");
-  Val k = splitHeads(c, c.in(1), "kv_num_heads");
-  Val v = splitHeads(c, c.in(2), "kv_num_heads");
-  if (!q || !k || !v)
+  Heads h;
+  h.q = splitHeads(c, c.in(0), "q_num_heads");
+  h.k = splitHeads(c, c.in(1), "kv_num_heads");
+  h.v = splitHeads(c, c.in(2), "kv_num_heads");
+  if (!h.q || !h.k || !h.v)
     return;
-  if (k.dim(1) == 0 || q.dim(1) % k.dim(1) || q.dim(3) != k.dim(3) ||
-      k.dim(2) != v.dim(2) || v.dim(1) != k.dim(1)) {
-    c.fail("shapes of q, k and v do not fit: " + describe(q.shape()) + ", " +
-           describe(k.shape()) + ", " + describe(v.shape()));
+  int64_t fresh = h.k.dim(2);
+  if (!joinCache(c, h))
+    return;
+  if (h.k.dim(1) == 0 || h.q.dim(1) % h.k.dim(1) || h.q.dim(3) != h.k.dim(3) ||
+      h.k.dim(2) != h.v.dim(2) || h.v.dim(1) != h.k.dim(1)) {
+    c.fail("shapes of q, k and v do not fit: " + describe(h.q.shape()) + ", " +
+           describe(h.k.shape()) + ", " + describe(h.v.shape()));
     return;
   }
-  Val mask = c.has(3) ? additiveMask(c, q.element()) : Val();
-  bool causal = c.intAttr("is_causal", 0) != 0;
-  if (causal && q.dim(2) != k.dim(2)) {
-    Val ahead = causalMask(e, q.dim(2), k.dim(2), q.element());
-    mask = mask ? e.binary(BinaryKind::add, mask, ahead) : ahead;
-    causal = false;
+  int64_t queries = h.q.dim(2), keys = h.k.dim(2);
+  Type element = h.q.element();
+  h.mask = c.has(3) ? additiveMask(c, element, keys) : Val();
+  if (c.has(6)) {
+    Val padding = paddingMask(c, keys, element);
+    h.mask = h.mask ? e.binary(BinaryKind::add, h.mask, padding) : padding;
+  }
+  h.causal = c.intAttr("is_causal", 0) != 0;
+  h.scale = c.floatAttr("scale", 1.0 / std::sqrt(h.q.dim(3)));
+  bool isExplicit = c.floatAttr("softcap", 0.0) != 0.0 || c.wants(3);
+  Val causal = h.causal && (isExplicit || queries != keys)
+                   ? causalMask(e, queries, keys, keys - fresh, element)
+                   : Val();
+  if (causal && !isExplicit) {
+    h.mask = h.mask ? e.binary(BinaryKind::add, h.mask, causal) : causal;
+    h.causal = false;
   }
   if (e.failed())
     return;
-  double scale = c.floatAttr("scale", 1.0 / std::sqrt(q.dim(3)));
-  auto out = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2), v.dim(3)},
-                                   q.element());
-  auto lse = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2)},
-                                   e.builder.getF32Type());
-  Value qv = e.materialize(q), kv = e.materialize(k), vv = e.materialize(v);
-  auto op = AttentionOp::create(e.builder, e.loc, out, lse, qv, kv, vv,
-                                mask ? e.materialize(mask) : Value(),
-                                llvm::APFloat(scale), causal);
-  Val result(op.getOut());
-  if (flat)
+  Val result =
+      isExplicit ? explicitAttention(c, h, causal) : fusedAttention(e, h);
+  if (flat && result)
     result = e.reshape(e.transpose(result, {0, 2, 1, 3}),
-                       {q.dim(0), q.dim(2), q.dim(1) * v.dim(3)});
+                       {h.q.dim(0), queries, h.q.dim(1) * h.v.dim(3)});
   c.out(result);
 }
 

@@ -14,11 +14,11 @@ template <UnaryKind kind> void unary(NodeContext &c) {
 }
 
 template <BinaryKind kind> void binary(NodeContext &c) {
-  c.out(c.emit.binary(kind, c.in(0), c.in(1)));
+  c.out(c.emit.binary(kind, c.in(0), c.secondIn(1)));
 }
 
 template <CompareKind kind> void compare(NodeContext &c) {
-  c.out(c.emit.compare(kind, c.in(0), c.in(1)));
+  c.out(c.emit.compare(kind, c.in(0), c.secondIn(1)));
 }
 
 /// Min, Max, Sum: any number of operands.
@@ -39,7 +39,7 @@ void mean(NodeContext &c) {
 
 /// The exponent may have another element type than the base.
 void pow(NodeContext &c) {
-  Val base = c.in(0), exponent = c.in(1);
+  Val base = c.in(0), exponent = c.secondIn(1);
   if (base && exponent)
     c.out(c.emit.binary(BinaryKind::pow, base,
                         c.emit.convert(exponent, base.element())));

@@ -19,22 +19,6 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Constant gathers of at most this many pieces become slices and a concat.
-constexpr size_t kMaxPieces = 64;
-
-/// `indices` as begin and step of an arithmetic progression that slice can
-/// take, if they are one.
-std::optional<std::pair<int64_t, int64_t>>
-progression(llvm::ArrayRef<int64_t> indices) {
-  int64_t step = indices.size() > 1 ? indices[1] - indices[0] : 1;
-  if (indices.empty() || step < 1)
-    return std::nullopt;
-  for (size_t n = 1; n < indices.size(); ++n)
-    if (indices[n] - indices[n - 1] != step)
-      return std::nullopt;
-  return std::make_pair(indices[0], step);
-}
-
 /// The result shape: `x` with dimension `axis` replaced by `indexShape`.
 Shape gatheredShape(Val x, int64_t axis, llvm::ArrayRef<int64_t> indexShape) {
   Shape shape(x.shape().take_front(axis));
@@ -43,10 +27,9 @@ Shape gatheredShape(Val x, int64_t axis, llvm::ArrayRef<int64_t> indexShape) {
   return shape;
 }
 
-/// Indices are known: slices where they are regular. Null when they are not.
+/// Indices are known: slices where they are regular.
 Val gatherConstant(NodeContext &c, Val x, const ConstTensor &indices,
                    int64_t axis) {
-  Emitter &e = c.emit;
   Shape list = indices.asInts();
   for (int64_t &index : list) {
     if (index < -x.dim(axis) || index >= x.dim(axis))
@@ -54,19 +37,8 @@ Val gatherConstant(NodeContext &c, Val x, const ConstTensor &indices,
                     llvm::Twine(axis) + " of " + describe(x.type()));
     index += index < 0 ? x.dim(axis) : 0;
   }
-  Shape shape = gatheredShape(x, axis, indices.shape());
-  if (auto run = progression(list))
-    return e.reshape(e.sliceDim(x, axis, run->first,
-                                static_cast<int64_t>(list.size()), run->second),
-                     shape);
-  if (!x.constant && list.size() > kMaxPieces)
-    return {};
-  llvm::SmallVector<Val> pieces;
-  for (int64_t index : list)
-    pieces.push_back(e.sliceDim(x, axis, index, 1));
-  if (pieces.empty())
-    pieces.push_back(e.sliceDim(x, axis, 0, 0));
-  return e.reshape(e.concat(pieces, axis), shape);
+  return c.emit.reshape(c.emit.take(x, axis, list),
+                        gatheredShape(x, axis, indices.shape()));
 }
 
 /// Rows of any tensor by run-time indices, through a table of rank 2.
@@ -127,13 +99,10 @@ void gather(NodeContext &c) {
     c.fail("indices must be integers, not " + describe(indices.type()));
     return;
   }
-  if (indices.constant) {
-    Val result = gatherConstant(c, x, *indices.constant, axis);
-    if (result || c.emit.failed())
-      return c.out(result);
-  }
+  if (indices.constant)
+    return c.out(gatherConstant(c, x, *indices.constant, axis));
   // Token ids are never negative: a plain look-up is what embeddings are.
-  if (indices.constant || !isWeight(x))
+  if (!isWeight(x))
     indices = wrapped(c.emit, indices, x.dim(axis));
   c.out(gatherRows(c.emit, x, indices, axis));
 }
@@ -174,13 +143,8 @@ void oneHot(NodeContext &c) {
 // Along one dimension
 //===----------------------------------------------------------------------===//
 
-/// Swaps dimension `axis` with the last one; its own inverse.
 Val swappedToLast(Emitter &e, Val x, int64_t axis) {
-  if (!x)
-    return {};
-  Shape perm = iotaDims(x.rank());
-  std::swap(perm[axis], perm.back());
-  return e.transpose(x, perm);
+  return x ? e.swapDims(x, axis, x.rank() - 1) : Val();
 }
 
 void topk(NodeContext &c) {

@@ -254,40 +254,115 @@ void tile(NodeContext &c) {
   c.out(c.emit.reshape(c.emit.broadcast(x, wide, dims), result));
 }
 
-/// Padding with zeros.
+/// The positions of dimension `size` that padding of `mode` takes.
+Shape paddedPositions(llvm::StringRef mode, int64_t size, int64_t before,
+                      int64_t after) {
+  Shape positions;
+  int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * size - 2, 1);
+  for (int64_t n = -before; n < size + after; ++n) {
+    if (mode == "edge") {
+      positions.push_back(std::clamp<int64_t>(n, 0, size - 1));
+      continue;
+    }
+    int64_t at = ((n % period) + period) % period;
+    positions.push_back(at < size ? at : period - at);
+  }
+  return positions;
+}
+
+/// Dimension d with `before` and `after` elements of `value` around it.
+Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
+              Val value) {
+  Shape shape(x.shape());
+  llvm::SmallVector<Val> parts;
+  auto fill = [&](int64_t count) {
+    shape[d] = count;
+    if (count > 0)
+      parts.push_back(e.broadcastTo(value, shape));
+  };
+  fill(before);
+  parts.push_back(x);
+  fill(after);
+  return e.concat(parts, d);
+}
+
+bool isZero(const Val &v) {
+  return v.constant &&
+         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
+}
+
+/// Zeros go through dpc.pad, which is the transpose of a slice.
+Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
+               llvm::ArrayRef<int64_t> shape) {
+  if (x.shape() == shape)
+    return x;
+  auto type = RankedTensorType::get(shape, x.element());
+  return Val(PadOp::create(e.builder, e.loc, type, e.materialize(x), low,
+                           Shape(x.rank(), 1))
+                 .getResult());
+}
+
+/// Pads as input or attribute say; negative ones cut.
+std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
+  auto pads = c.hasAttr("paddings") ? c.intsAttr("paddings")
+                                    : c.intsAttrOrIn("pads", 1);
+  Shape axes = c.has(3) ? c.intsIn(3) : iotaDims(x.rank());
+  if (!c.emit.failed() && (!pads || pads->size() != 2 * axes.size()))
+    c.fail("pads must be known and have two entries per dimension");
+  if (c.emit.failed())
+    return std::nullopt;
+  std::pair<Shape, Shape> result{Shape(x.rank(), 0), Shape(x.rank(), 0)};
+  for (size_t n = 0; n < axes.size(); ++n) {
+    int64_t d = c.axis(axes[n], x.rank());
+    result.first[d] = (*pads)[n];
+    result.second[d] = (*pads)[n + axes.size()];
+    if (!c.emit.failed() &&
+        x.dim(d) + std::min<int64_t>((*pads)[n], 0) +
+                std::min<int64_t>((*pads)[n + axes.size()], 0) <
+            1)
+      c.fail("padding leaves nothing of dimension " + llvm::Twine(d));
+  }
+  if (c.emit.failed())
+    return std::nullopt;
+  return result;
+}
+
 void pad(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
-  auto pads = c.intsAttrOrIn("pads", 1);
   llvm::StringRef mode = c.stringAttr("mode", "constant");
-  double value = c.has(2) ? c.numberIn(2) : c.floatAttr("value", 0.0);
-  if (!x || e.failed())
+  if (!x)
     return;
-  Shape axes = c.has(3) ? c.intsIn(3) : iotaDims(x.rank());
-  if (mode != "constant" || value != 0.0 || !pads ||
-      pads->size() != 2 * axes.size()) {
-    c.fail("only padding with zeros is supported (mode 'constant', value 0)");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" &&
+      mode != "wrap") {
+    c.fail("mode '" + mode +
+           "' is not known; accepted: constant, edge, reflect, wrap");
     return;
   }
-  Shape low(x.rank(), 0), shape(x.shape()), strides(x.rank(), 1);
-  for (size_t n = 0; n < axes.size(); ++n) {
-    int64_t d = c.axis(axes[n], x.rank());
-    int64_t before = (*pads)[n], after = (*pads)[n + axes.size()];
-    if (e.failed())
+  auto pads = padsOf(c, x);
+  Val value = c.has(2) ? e.reshape(c.in(2), {})
+                       : e.scalar(c.floatAttr("value", 0.0), x.element());
+  if (!pads || !value)
+    return;
+  Shape low(x.rank(), 0), shape;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    int64_t before = pads->first[d], after = pads->second[d];
+    int64_t cut = std::max<int64_t>(-before, 0);
+    x = e.sliceDim(x, d, cut, x.dim(d) - cut - std::max<int64_t>(-after, 0));
+    before = std::max<int64_t>(before, 0);
+    after = std::max<int64_t>(after, 0);
+    if (mode != "constant")
+      x = e.take(x, d, paddedPositions(mode, x.dim(d), before, after));
+    else if (!isZero(value) || x.constant)
+      x = paddedDim(e, x, d, before, after, value);
+    else
+      low[d] = before;
+    if (!x)
       return;
-    if (before < 0 || after < 0) {
-      c.fail("negative padding is not supported");
-      return;
-    }
-    low[d] = before;
-    shape[d] += before + after;
+    bool waits = mode == "constant" && isZero(value) && !x.constant;
+    shape.push_back(x.dim(d) + (waits ? before + after : 0));
   }
-  if (x.shape() == llvm::ArrayRef(shape))
-    return c.out(x);
-  auto type = RankedTensorType::get(shape, x.element());
-  c.out(
-      Val(PadOp::create(e.builder, e.loc, type, e.materialize(x), low, strides)
-              .getResult()));
+  c.out(zeroPadded(e, x, low, shape));
 }
 
 /// [N, C, H*b, W*b] -> [N, b*b*C, H, W].

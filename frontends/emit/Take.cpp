@@ -1,0 +1,67 @@
+//===- Take.cpp - Positions of a dimension that are known -----------------===//
+#include "frontends/emit/Emitter.h"
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+/// More pieces than this are looked up instead.
+static constexpr size_t kMaxPieces = 64;
+
+namespace {
+
+/// Positions begin, begin + step, .. that one slice can take.
+struct Run {
+  int64_t begin, count, step;
+};
+
+} // namespace
+
+/// Cuts a list into runs, longest first come.
+static llvm::SmallVector<Run> runsOf(llvm::ArrayRef<int64_t> positions) {
+  llvm::SmallVector<Run> runs;
+  for (size_t n = 0; n < positions.size();) {
+    Run run{positions[n], 1, 1};
+    if (n + 1 < positions.size() && positions[n + 1] > positions[n])
+      run.step = positions[n + 1] - positions[n];
+    while (n + run.count < positions.size() &&
+           positions[n + run.count] == run.begin + run.count * run.step)
+      ++run.count;
+    runs.push_back(run);
+    n += run.count;
+  }
+  return runs;
+}
+
+Val Emitter::swapDims(Val x, int64_t a, int64_t b) {
+  if (!x)
+    return {};
+  Shape perm = iotaDims(x.rank());
+  std::swap(perm[a], perm[b]);
+  return transpose(x, perm);
+}
+
+Val Emitter::take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions) {
+  if (!x)
+    return {};
+  llvm::SmallVector<Run> runs = runsOf(positions);
+  if (runs.empty())
+    return sliceDim(x, dim, 0, 0);
+  if (x.constant || runs.size() <= kMaxPieces) {
+    llvm::SmallVector<Val> pieces;
+    for (const Run &run : runs)
+      pieces.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
+    return concat(pieces, dim);
+  }
+  // [positions, rest] as rows of a table.
+  Val front = swapDims(x, 0, dim);
+  int64_t size = x.dim(dim);
+  Shape shape(front.shape());
+  Val table = reshape(front, {size, numElements(shape) / size});
+  Val rows =
+      embedding(table, Val(ConstTensor::ints(builder.getContext(), positions)));
+  shape[0] = static_cast<int64_t>(positions.size());
+  return swapDims(reshape(rows, shape), 0, dim);
+}
+
+} // namespace dpc::frontend
