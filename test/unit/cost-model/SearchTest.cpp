@@ -1,6 +1,6 @@
-#include "cost-model/Search.h"
 #include "cost-model/Neighbours.h"
 #include "cost-model/Report.h"
+#include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -9,79 +9,6 @@
 #include <map>
 
 using namespace dpc::cost;
-
-static Cluster toyCluster(int64_t devices) {
-  Cluster cluster;
-  cluster.name = "toy";
-  Device device;
-  device.name = "toy-device";
-  device.peakFlops[static_cast<int>(DType::F32)] = 1e9;
-  device.memoryBytes = 1000;
-  device.memoryBytesPerSecond = 1e9;
-  cluster.groups.push_back(NodeGroup{1, devices, device});
-  Level level;
-  level.name = "wire";
-  level.span = devices;
-  level.bytesPerSecond = 1e6;
-  cluster.levels.push_back(level);
-  return cluster;
-}
-
-/// Time falls with tp down to a minimum at tp=2, memory falls with tp.
-class ToyEvaluator : public Evaluator {
-public:
-  ModelTotals totals() override {
-    ModelTotals totals;
-    totals.parameters = 100;
-    totals.parameterBytes = totals.gradientBytes = 400;
-    totals.optimizerBytes = 800;
-    totals.flopsPerStep = 4e9;
-    totals.activationBytesPerSample = 10;
-    totals.globalBatch = 8;
-    totals.layers = 4;
-    return totals;
-  }
-  Bounds bound(const Strategy &strategy) override {
-    Evaluation truth = value(strategy);
-    return {truth.stepSeconds * tightness, truth.memory.total() * tightness};
-  }
-  Evaluation evaluate(const Strategy &strategy) override {
-    ++calls;
-    if (strategy.tp == rejectedTp) {
-      Evaluation evaluation;
-      evaluation.rejected = "cannot be built";
-      return evaluation;
-    }
-    return value(strategy);
-  }
-  Evaluation value(const Strategy &strategy) {
-    Evaluation evaluation;
-    double tp = double(strategy.tp);
-    evaluation.computeSeconds = 1 + 0.01 * double(8 - strategy.microBatch);
-    evaluation.exposedCommunicationSeconds =
-        tp == 1 ? 0.5 : 0.1 * tp + (strategy.sp ? 0.05 : 0);
-    evaluation.stepSeconds =
-        evaluation.computeSeconds + evaluation.exposedCommunicationSeconds;
-    evaluation.memory[MemoryCategory::Parameters] = parameterBytes / tp;
-    evaluation.memory[MemoryCategory::Activations] =
-        double(10 * strategy.microBatch);
-    evaluation.bytesPerLevel = {100 * tp};
-    evaluation.flops = 4e9;
-    return evaluation;
-  }
-
-  double tightness = 1;
-  double parameterBytes = 1600;
-  int64_t rejectedTp = 0;
-  int calls = 0;
-};
-
-static SearchOptions optionsFor(int64_t ranks) {
-  SearchOptions options;
-  options.space.ranks = ranks;
-  options.space.globalBatch = 8;
-  return options;
-}
 
 TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {
   ToyEvaluator evaluator;
@@ -472,104 +399,6 @@ TEST(Search, NoBaselineThatIsAllowedBeatsTheWinner) {
       EXPECT_GE(baseline.candidate.evaluation.stepSeconds,
                 result.candidates[0].evaluation.stepSeconds)
           << baseline.name;
-}
-
-/// Strategies with the same tp share pieces; the formulas know nothing of tp=8,
-/// where the best is.
-class ToyPieces : public ToyEvaluator {
-public:
-  Bounds bound(const Strategy &) override { return {}; }
-  std::string blockOf(const Strategy &strategy) override {
-    return std::to_string(strategy.tp) + (strategy.sp ? "s" : "");
-  }
-  int64_t batchSize() const override { return 1; }
-  std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &asked,
-          double limit) override {
-    std::vector<std::vector<std::optional<Composition>>> answers;
-    for (const std::vector<Strategy> &block : asked) {
-      measured.push_back(block.front().tp);
-      std::vector<std::optional<Composition>> &answer = answers.emplace_back();
-      for (const Strategy &strategy : block) {
-        EXPECT_EQ(blockOf(strategy), blockOf(block.front()));
-        Composition composition;
-        composition.evaluation = evaluate(strategy);
-        // An estimate, a little off.
-        composition.evaluation.stepSeconds *= 1.01;
-        composition.evaluation.isComposed = true;
-        composition.isBound = composition.evaluation.stepSeconds > limit;
-        answer.emplace_back(std::move(composition));
-      }
-    }
-    return answers;
-  }
-  Evaluation evaluate(const Strategy &strategy) override {
-    Evaluation truth = ToyEvaluator::evaluate(strategy);
-    if (strategy.tp == 8)
-      truth.stepSeconds = 0.5 + 0.01 * double(8 - strategy.microBatch);
-    return truth;
-  }
-  std::vector<int64_t> measured;
-};
-
-TEST(Search, PiecesTellAboutAllThatShareThem) {
-  ToyPieces evaluator;
-  SearchOptions options = optionsFor(8);
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
-  ASSERT_TRUE(result.hasWinner());
-  EXPECT_EQ(result.candidates[0].strategy.tp, 8);
-  // The winner is evaluated by itself.
-  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
-  EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
-  // Each block once, and the baselines' own.
-  EXPECT_LE(std::count(evaluator.measured.begin(), evaluator.measured.end(), 8),
-            2);
-  EXPECT_LT(result.skipped, result.considered / 4); // Patience ends.
-}
-
-/// Pieces promise all strategies a tenth of what they take.
-class Flattering : public ToyPieces {
-public:
-  std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &asked,
-          double limit) override {
-    auto answers = ToyPieces::compose(asked, limit);
-    for (auto &block : answers)
-      for (std::optional<Composition> &answer : block)
-        answer->evaluation.stepSeconds /= 10;
-    return answers;
-  }
-};
-
-TEST(Search, NothingWinsUnseenHoweverManyAreFlattered) {
-  Flattering evaluator;
-  SearchOptions options = optionsFor(8);
-  options.top = 20;
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
-  EXPECT_GT(result.candidates.size(), 12u);
-  ASSERT_TRUE(result.hasWinner());
-  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
-  EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
-}
-
-TEST(Search, BlocksMeasuredCanBeLimited) {
-  ToyPieces evaluator;
-  SearchOptions options = optionsFor(8);
-  options.maxEvaluations = 2;
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
-  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // And ddp, zero1, ...
-  EXPECT_GT(result.skipped, 0);
-}
-
-TEST(Search, FixedStrategiesAreEvaluatedByThemselves) {
-  ToyPieces evaluator;
-  SearchOptions options = optionsFor(8);
-  options.request = *parseStrategy("dp=1,tp=8,micro_batch=8", 8);
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
-  ASSERT_EQ(result.candidates.size(), 1u);
-  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
-  EXPECT_EQ(result.baselines.back().name, "megatron-3d");
-  EXPECT_NE(result.baselines.back().candidate.method, "formula");
 }
 
 TEST(Neighbours, DifferInLittle) {

@@ -1,0 +1,107 @@
+//===- BlockSearchTest.cpp - Strategies that share pieces -----------------===//
+
+#include "test/unit/cost-model/ToySearch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace dpc::cost;
+
+/// Strategies with the same tp share pieces; the formulas know nothing of tp=8,
+/// where the best is.
+class ToyPieces : public ToyEvaluator {
+public:
+  Bounds bound(const Strategy &) override { return {}; }
+  std::string blockOf(const Strategy &strategy) override {
+    return std::to_string(strategy.tp) + (strategy.sp ? "s" : "");
+  }
+  int64_t batchSize() const override { return 1; }
+  std::vector<std::vector<std::optional<Composition>>>
+  compose(const std::vector<std::vector<Strategy>> &asked,
+          double limit) override {
+    std::vector<std::vector<std::optional<Composition>>> answers;
+    for (const std::vector<Strategy> &block : asked) {
+      measured.push_back(block.front().tp);
+      std::vector<std::optional<Composition>> &answer = answers.emplace_back();
+      for (const Strategy &strategy : block) {
+        EXPECT_EQ(blockOf(strategy), blockOf(block.front()));
+        Composition composition;
+        composition.evaluation = evaluate(strategy);
+        // An estimate, a little off.
+        composition.evaluation.stepSeconds *= 1.01;
+        composition.evaluation.isComposed = true;
+        composition.isBound = composition.evaluation.stepSeconds > limit;
+        answer.emplace_back(std::move(composition));
+      }
+    }
+    return answers;
+  }
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation truth = ToyEvaluator::evaluate(strategy);
+    if (strategy.tp == 8)
+      truth.stepSeconds = 0.5 + 0.01 * double(8 - strategy.microBatch);
+    return truth;
+  }
+  std::vector<int64_t> measured;
+};
+
+TEST(BlockSearch, PiecesTellAboutAllThatShareThem) {
+  ToyPieces evaluator;
+  SearchOptions options = optionsFor(8);
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.tp, 8);
+  // The winner is evaluated by itself.
+  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
+  EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
+  // Each block once, and the baselines' own.
+  EXPECT_LE(std::count(evaluator.measured.begin(), evaluator.measured.end(), 8),
+            2);
+  EXPECT_LT(result.skipped, result.considered / 4); // Patience ends.
+}
+
+/// Pieces promise all strategies a tenth of what they take.
+class Flattering : public ToyPieces {
+public:
+  std::vector<std::vector<std::optional<Composition>>>
+  compose(const std::vector<std::vector<Strategy>> &asked,
+          double limit) override {
+    auto answers = ToyPieces::compose(asked, limit);
+    for (auto &block : answers)
+      for (std::optional<Composition> &answer : block)
+        answer->evaluation.stepSeconds /= 10;
+    return answers;
+  }
+};
+
+TEST(BlockSearch, NothingWinsUnseenHoweverManyAreFlattered) {
+  Flattering evaluator;
+  SearchOptions options = optionsFor(8);
+  options.top = 20;
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  EXPECT_GT(result.candidates.size(), 12u);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
+  EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
+}
+
+TEST(BlockSearch, BlocksMeasuredCanBeLimited) {
+  ToyPieces evaluator;
+  SearchOptions options = optionsFor(8);
+  options.maxEvaluations = 2;
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // And ddp, zero1, ...
+  EXPECT_GT(result.skipped, 0);
+}
+
+TEST(BlockSearch, FixedStrategiesAreEvaluatedByThemselves) {
+  ToyPieces evaluator;
+  SearchOptions options = optionsFor(8);
+  options.request = *parseStrategy("dp=1,tp=8,micro_batch=8", 8);
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  ASSERT_EQ(result.candidates.size(), 1u);
+  EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
+  EXPECT_EQ(result.baselines.back().name, "megatron-3d");
+  EXPECT_NE(result.baselines.back().candidate.method, "formula");
+}

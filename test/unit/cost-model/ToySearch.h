@@ -1,0 +1,84 @@
+//===- ToySearch.h - A search over numbers ----------------------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
+#define DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
+
+#include "cost-model/Search.h"
+
+namespace dpc::cost {
+
+inline Cluster toyCluster(int64_t devices) {
+  Cluster cluster;
+  cluster.name = "toy";
+  Device device;
+  device.name = "toy-device";
+  device.peakFlops[static_cast<int>(DType::F32)] = 1e9;
+  device.memoryBytes = 1000;
+  device.memoryBytesPerSecond = 1e9;
+  cluster.groups.push_back(NodeGroup{1, devices, device});
+  Level level;
+  level.name = "wire";
+  level.span = devices;
+  level.bytesPerSecond = 1e6;
+  cluster.levels.push_back(level);
+  return cluster;
+}
+
+/// Time falls with tp down to a minimum at tp=2, memory falls with tp.
+class ToyEvaluator : public Evaluator {
+public:
+  ModelTotals totals() override {
+    ModelTotals totals;
+    totals.parameters = 100;
+    totals.parameterBytes = totals.gradientBytes = 400;
+    totals.optimizerBytes = 800;
+    totals.flopsPerStep = 4e9;
+    totals.activationBytesPerSample = 10;
+    totals.globalBatch = 8;
+    totals.layers = 4;
+    return totals;
+  }
+  Bounds bound(const Strategy &strategy) override {
+    Evaluation truth = value(strategy);
+    return {truth.stepSeconds * tightness, truth.memory.total() * tightness};
+  }
+  Evaluation evaluate(const Strategy &strategy) override {
+    ++calls;
+    if (strategy.tp == rejectedTp) {
+      Evaluation evaluation;
+      evaluation.rejected = "cannot be built";
+      return evaluation;
+    }
+    return value(strategy);
+  }
+  Evaluation value(const Strategy &strategy) {
+    Evaluation evaluation;
+    double tp = double(strategy.tp);
+    evaluation.computeSeconds = 1 + 0.01 * double(8 - strategy.microBatch);
+    evaluation.exposedCommunicationSeconds =
+        tp == 1 ? 0.5 : 0.1 * tp + (strategy.sp ? 0.05 : 0);
+    evaluation.stepSeconds =
+        evaluation.computeSeconds + evaluation.exposedCommunicationSeconds;
+    evaluation.memory[MemoryCategory::Parameters] = parameterBytes / tp;
+    evaluation.memory[MemoryCategory::Activations] =
+        double(10 * strategy.microBatch);
+    evaluation.bytesPerLevel = {100 * tp};
+    evaluation.flops = 4e9;
+    return evaluation;
+  }
+
+  double tightness = 1;
+  double parameterBytes = 1600;
+  int64_t rejectedTp = 0;
+  int calls = 0;
+};
+
+inline SearchOptions optionsFor(int64_t ranks) {
+  SearchOptions options;
+  options.space.ranks = ranks;
+  options.space.globalBatch = 8;
+  return options;
+}
+
+} // namespace dpc::cost
+
+#endif // DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
