@@ -178,17 +178,22 @@ static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
   return 0;
 }
 
-/// The best one-level algorithm at a link.
+/// The best one-level algorithm at a link, which is that of one level or, where
+/// not `isOne`, of several.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
-                          Algorithm &algorithm) {
+                          Algorithm &algorithm, bool isOne = true) {
   double best = std::numeric_limits<double>::infinity();
   for (Algorithm candidate : {Algorithm::Direct, Algorithm::Ring,
-                              Algorithm::Tree, Algorithm::InSwitch})
+                              Algorithm::Tree, Algorithm::InSwitch}) {
+    // A switch adds only what arrives at it: one level.
+    if (candidate == Algorithm::InSwitch && !isOne)
+      continue;
     if (auto seconds = flatSeconds(candidate, kind, bytes, link);
         seconds && *seconds < best) {
       best = *seconds;
       algorithm = candidate;
     }
+  }
   return best;
 }
 
@@ -303,16 +308,26 @@ std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
 CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
                                       double bytes,
                                       const GroupPlacement &group) {
-  std::optional<CollectiveEstimate> best;
-  for (Algorithm algorithm :
-       {Algorithm::None, Algorithm::Direct, Algorithm::Ring, Algorithm::Tree,
-        Algorithm::InSwitch, Algorithm::Hierarchical}) {
-    auto estimate = estimateWith(cluster, algorithm, kind, bytes, group);
-    if (estimate && (!best || estimate->seconds < best->seconds))
-      best = estimate;
-  }
-  assert(best && "every collective has an algorithm");
-  return *best;
+  CollectiveEstimate best;
+  best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
+  if (group.size() <= 1 || bytes <= 0)
+    return best;
+  // Asked for very often: seconds first, bytes of the best one only.
+  std::vector<size_t> active = activeLevels(cluster, group);
+  Link link = flatLink(cluster, group, active);
+  best.seconds =
+      bestAtLevel(kind, bytes, link, best.algorithm, active.size() == 1);
+  CollectiveEstimate none;
+  none.algorithm = Algorithm::Hierarchical;
+  if (active.size() > 1 && kind != Collective::SendRecv)
+    none.bytesPerLevel = best.bytesPerLevel;
+  auto tiered = estimateHierarchical(cluster, kind, bytes, group, active, none);
+  if (tiered && tiered->seconds < best.seconds)
+    return *std::move(tiered);
+  assert(best.algorithm != Algorithm::None && "every kind has an algorithm");
+  spreadBytes(best, bytesSent(best.algorithm, kind, bytes, link.n), kind, group,
+              active);
+  return best;
 }
 
 GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {

@@ -60,7 +60,9 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
   std::string depth = " depth=" + std::to_string(degrees.depth);
   if (!degrees.keepAttention)
     text += "dpc-expand-attention,";
-  return text + "canonicalize,cse,dpc-recompute{alive=" +
+  // Functions of one block have no regions to simplify.
+  return text +
+         "canonicalize{region-simplify=disabled},cse,dpc-recompute{alive=" +
          std::to_string(degrees.alive) + depth +
          " gather=" + std::to_string(degrees.gatherCost) +
          "},dpc-bucket-collectives{bucket-bytes=" +

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <malloc.h>
 #include <unistd.h>
 
 using namespace dpc;
@@ -58,7 +59,18 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
+/// Search makes and drops programs all the time: memory that is free again is
+/// kept rather than given back.
+static void keepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kTrimBytes = 256 << 20, kMapBytes = 64 << 20;
+  mallopt(M_TRIM_THRESHOLD, kTrimBytes);
+  mallopt(M_MMAP_THRESHOLD, kMapBytes);
+#endif
+}
+
 int dpc::dpcOptMain(int argc, char **argv) try {
+  keepFreedMemory();
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;
