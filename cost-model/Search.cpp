@@ -176,6 +176,15 @@ double StrategySearch::worstKept() const {
   return values[top - 1];
 }
 
+/// The value of the best that fits; infinite where nothing does yet.
+double StrategySearch::leastKept() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : result.candidates)
+    if (candidate.fits)
+      least = std::min(least, valueOf(candidate));
+  return least;
+}
+
 /// What a baseline has shown already; a candidate then.
 bool StrategySearch::isKnown(const Strategy &strategy) {
   auto isSame = [&](const Candidate &candidate) {
@@ -191,13 +200,19 @@ bool StrategySearch::isKnown(const Strategy &strategy) {
   return false;
 }
 
+/// Where not all can be evaluated, it ends when some rounds have found nothing
+/// better.
 void StrategySearch::evaluateAll(std::vector<Pending> pending) {
   inParallel(pending.size(), kPendingAtOnce,
              [&](size_t i) { estimate(pending[i]); });
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   double worst = worstKept();
-  while (evaluations < most) {
+  constexpr int64_t kPatience = 5; // Rounds: of both kinds, and some more.
+  constexpr double kBetter = 1e-3;
+  double least = std::numeric_limits<double>::infinity();
+  int64_t idle = 0;
+  while (evaluations < most && !(isLimited && idle >= kPatience)) {
     int64_t count = std::min(evaluator.batchSize(), most - evaluations);
     std::vector<size_t> next =
         mostPromising(pending, count, isLimited && rounds++ % 3 != 1);
@@ -234,6 +249,9 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
     }
     worst = worstKept();
     tell(pending);
+    double best = leastKept();
+    idle = best < (1 - kBetter) * least ? 0 : idle + std::isfinite(best);
+    least = std::min(least, best);
   }
   addSkipped(pending, evaluations);
 }
