@@ -15,6 +15,11 @@
 // Gathers inside the loop stay where they are: what they make is large. Those
 // of parameters are issued ahead, see Prefetch.h.
 //
+// Ranks of other stages run other programs. Each stage has the communication
+// between stages in the order of the program that was split; so must it stay,
+// or two stages wait for each other. Each therefore counts as a producer of the
+// next one of its phase.
+//
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Passes.h"
@@ -54,6 +59,31 @@ BucketKey keyOf(Operation *op) {
           op->getAttr(kCompressAttr).getAsOpaquePointer()};
 }
 
+/// Whether ranks of other stages take part.
+bool crossesStages(Operation *op) {
+  if (isa<SendOp, RecvOp>(op))
+    return true;
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  return axes && llvm::any_of(axes.getAsRange<StringAttr>(), [](auto axis) {
+           return axis.getValue() == kPipelineAxis;
+         });
+}
+
+/// The op between stages that goes before each such op in its phase.
+llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
+  llvm::DenseMap<Operation *, Operation *> before;
+  llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> last;
+  for (Operation &op : block) {
+    if (!crossesStages(&op))
+      continue;
+    Operation *&previous = last[phaseKey(&op)];
+    if (previous)
+      before[&op] = previous;
+    previous = &op;
+  }
+  return before;
+}
+
 /// The buckets that something needs. Only *live* ones are named, which may
 /// still grow: of each key the newest, unless it is closed. In the place of
 /// another one stand those that it needs. So there are never more than keys.
@@ -86,7 +116,8 @@ struct Bucket {
 
 class Bucketer {
 public:
-  Bucketer(Block &block, int64_t limit) : block(block), limit(limit) {}
+  Bucketer(Block &block, int64_t limit)
+      : block(block), limit(limit), before(crossingsBefore(block)) {}
   void run();
 
 private:
@@ -97,6 +128,7 @@ private:
 
   Block &block;
   int64_t limit;
+  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
   std::vector<Bucket> buckets;
   /// The newest of each key.
   std::map<BucketKey, uint32_t> newest;
@@ -122,11 +154,14 @@ void Bucketer::addLive(Needs &to, const Needs &from, bool asDirect) {
 
 Needs Bucketer::neededBy(Operation *op) {
   Needs all;
-  for (Value operand : op->getOperands()) {
-    auto it = opNeeds.find(operand.getDefiningOp());
+  auto add = [&](Operation *producer, bool asDirect) {
+    auto it = opNeeds.find(producer);
     if (it != opNeeds.end())
-      addLive(all, it->second, true);
-  }
+      addLive(all, it->second, asDirect);
+  };
+  for (Value operand : op->getOperands())
+    add(operand.getDefiningOp(), true);
+  add(before.lookup(op), false);
   return all;
 }
 
@@ -162,7 +197,7 @@ struct Place {
 class Reorder {
 public:
   Reorder(Block &block, const Anchors &anchors)
-      : block(block), anchors(anchors) {
+      : block(block), anchors(anchors), before(crossingsBefore(block)) {
     for (Operation &op : block.without_terminator()) {
       index[&op] = ops.size();
       if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is
@@ -190,6 +225,16 @@ private:
     return !isa<AllGatherOp>(op) || (phase && phase.getValue() == "update");
   }
 
+  void putBehind(Place &result, Operation *producer) {
+    Place first = place(index.find(producer)->second);
+    if (first.position < result.position)
+      return;
+    result.level = first.position > result.position
+                       ? first.level + 1
+                       : std::max(result.level, first.level + 1);
+    result.position = first.position;
+  }
+
   /// Of ops[at].
   const Place &place(int64_t at) {
     if (places[at].index >= 0)
@@ -204,23 +249,17 @@ private:
       if (result.position < result.index)
         result.level = 1; // behind the op whose index that is
     }
-    for (Value operand : op->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      if (!producer)
-        continue;
-      Place before = place(index.find(producer)->second);
-      if (before.position < result.position)
-        continue;
-      result.level = before.position > result.position
-                         ? before.level + 1
-                         : std::max(result.level, before.level + 1);
-      result.position = before.position;
-    }
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        putBehind(result, producer);
+    if (Operation *previous = before.lookup(op))
+      putBehind(result, previous);
     return places[at] = result;
   }
 
   Block &block;
   const Anchors &anchors;
+  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> index;
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;

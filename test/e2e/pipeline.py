@@ -146,6 +146,17 @@ class Pipelines(unittest.TestCase):
         self.assertLess(made.predicted["bubble_fraction"],
                         0.65 * self.make("pp=4,schedule=1f1b", 4, precision="bf16").predicted["bubble_fraction"])
 
+    def test_a_stage_with_nothing_but_a_tied_head(self):
+        # A vocabulary so large that the last stage is the head alone, without a parameter of its own to sum and to
+        # measure: both stages must still meet in one order.
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=4", "--hidden=32", "--heads=4", "--vocab=5000", "--seq=16",
+                      "-o", f"{folder}/tied.onnx"])
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/tied.onnx", "--init=zeros", "--cluster=local:4", "--global-batch=8",
+                      "--strategy=dp=2,pp=2,micro_batch=2", "-o", f"{folder}/plan"])
+            parameters = e2e.read_report(f"{folder}/plan")["chosen"]["predicted"]["stages"][1]
+            self.assertIn("verified", e2e.read_report(f"{folder}/plan")["verification"]["status"], parameters)
+
     def test_with_everything_else(self):
         for strategy, ranks in (("dp=2,pp=2,zero=3", 4), ("tp=2,pp=2,recompute=full", 4)):
             made = self.make(strategy, ranks)

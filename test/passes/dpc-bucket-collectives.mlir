@@ -109,3 +109,35 @@ func.func @small_with_large(%x: tensor<2x64xf32>, %w0: tensor<64xf32>, %w1: tens
   %3 = dpc.unary neg %2 {dpc.phase = "forward"} : tensor<2x4xf32> -> tensor<2x4xf32>
   return %1, %3 : tensor<2x64xf32>, tensor<2x4xf32>
 }
+
+// What crosses stages keeps its order, whatever its operands would allow: the
+// other stage has its send, receive and sum in this order, too.
+
+// CHECK-LABEL: func.func @step.1
+// CHECK: dpc.all_reduce sum %arg0 axes = ["dp"]
+// CHECK-NEXT: dpc.send
+// CHECK-NEXT: dpc.recv
+// CHECK-NEXT: dpc.all_reduce sum %arg1 axes = ["pp"]
+func.func @step.1(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2, pp=2>} {
+  %0 = dpc.all_reduce sum %a axes = ["dp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  dpc.send %0 to = 0 tag = 0 {dpc.phase = "update"} : tensor<4xf32>
+  %1 = dpc.recv from = 0 tag = 1 {dpc.phase = "update"} : tensor<4xf32>
+  %2 = dpc.all_reduce sum %b axes = ["pp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1, %2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Sums on both sides of one do not share a call: the second waits for the sum
+// between stages, that one for the message, and the message for the first.
+
+// CHECK-LABEL: func.func @step.2
+// CHECK: dpc.all_reduce sum %arg0 axes = ["dp"]
+// CHECK-NEXT: dpc.send
+// CHECK-NEXT: %[[P:.*]] = dpc.all_reduce sum %arg1 axes = ["pp"]
+// CHECK-NEXT: dpc.all_reduce sum %[[P]] axes = ["dp"]
+func.func @step.2(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> attributes {dpc.mesh = #dpc.mesh<dp=2, pp=2>} {
+  %0 = dpc.all_reduce sum %a axes = ["dp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  dpc.send %0 to = 0 tag = 0 {dpc.phase = "update"} : tensor<4xf32>
+  %1 = dpc.all_reduce sum %b axes = ["pp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = dpc.all_reduce sum %1 axes = ["dp"] {dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
