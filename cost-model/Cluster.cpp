@@ -2,12 +2,12 @@
 
 #include "cost-model/Cluster.h"
 #include "cost-model/JsonFields.h"
+#include "cost-model/TextFile.h"
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <set>
 #include <thread>
 
 #include <unistd.h>
@@ -168,19 +168,22 @@ static void readLevel(const json &entry, const std::string &where,
   if (!errors)
     readLinkKind(kind, fields.path("kind"), level.kind, errors);
   fields.optionalBoolean("in_network_reduction", level.inNetworkReduction);
-  if (fields.has("oversubscription"))
-    fields.number("oversubscription", level.oversubscription, atLeastOne);
-  else
-    fields.optional("oversubscription");
+  fields.optionalNumber("oversubscription", level.oversubscription, atLeastOne);
   level.achieved = defaultAchieved(level.kind);
-  if (fields.has("achieved_fraction"))
-    fields.number("achieved_fraction", level.achieved, fraction);
+  fields.optionalNumber("achieved_fraction", level.achieved, fraction);
   fields.finish();
 }
 
-/// Levels grow outwards, and the last joins everything.
+/// Levels have names of their own, grow outwards, and the last joins
+/// everything.
 static void checkLevels(const Cluster &cluster, const std::string &file,
                         JsonErrors &errors) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < cluster.levels.size(); ++i)
+    if (!names.insert(cluster.levels[i].name).second)
+      errors.report(file + ": levels[" + std::to_string(i) + "].name",
+                    "'" + cluster.levels[i].name + "' once more",
+                    "another name: reports count bytes by it");
   for (size_t i = 1; i < cluster.levels.size(); ++i)
     if (cluster.levels[i].span < cluster.levels[i - 1].span)
       errors.report(
@@ -202,11 +205,12 @@ static void readHost(const json *entry, const std::string &where, Host &host,
   if (!entry)
     return;
   JsonFields fields(*entry, where, errors);
-  fields.number("memory_gibibytes", host.memoryBytes, nonNegative, gibi);
-  fields.number("pcie_gigabytes_per_second", host.pcieBytesPerSecond,
-                nonNegative, giga);
-  fields.number("nvme_gigabytes_per_second", host.nvmeBytesPerSecond,
-                nonNegative, giga);
+  fields.optionalNumber("memory_gibibytes", host.memoryBytes, nonNegative,
+                        gibi);
+  fields.optionalNumber("pcie_gigabytes_per_second", host.pcieBytesPerSecond,
+                        nonNegative, giga);
+  fields.optionalNumber("nvme_gigabytes_per_second", host.nvmeBytesPerSecond,
+                        nonNegative, giga);
   fields.finish();
 }
 
@@ -290,17 +294,6 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
   return cluster;
 }
 
-static Result<std::string> readFile(const std::string &path,
-                                    const std::string &expected) {
-  std::error_code error;
-  std::ifstream stream(path);
-  std::stringstream text;
-  if (std::filesystem::is_directory(path, error) || !stream)
-    return Error{path + ": cannot be read; expected " + expected};
-  text << stream.rdbuf();
-  return text.str();
-}
-
 /// The machine's memory in bytes; 8 GiB when the system does not say.
 static double physicalBytes() {
   double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
@@ -321,7 +314,7 @@ static void scaleCores(Device &device, double factor) {
 /// A device that stands for the whole machine.
 static Result<Device> machineDevice(const std::string &calibratedDevice) {
   if (!calibratedDevice.empty()) {
-    Result<std::string> text = readFile(calibratedDevice, "a device file");
+    Result<std::string> text = readTextFile(calibratedDevice, "a device file");
     if (!text)
       return Error{text.error()};
     Result<json> root = parseJson(*text, calibratedDevice);
@@ -402,7 +395,7 @@ Result<Cluster> loadCluster(const std::string &option,
                    "4096"};
     return makeLocalCluster(ranks, calibratedDevice);
   }
-  Result<std::string> text = readFile(option, "a cluster.json, or local:N");
+  Result<std::string> text = readTextFile(option, "a cluster.json, or local:N");
   if (!text)
     return Error{text.error()};
   return parseCluster(*text, option);

@@ -2,12 +2,11 @@
 
 #include "cost-model/DataFolder.h"
 #include "cost-model/JsonFields.h"
+#include "cost-model/TextFile.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace dpc::cost {
 
@@ -46,12 +45,11 @@ DataFolder::read(const std::string &name) const {
     return Error{message};
   }
   std::string file = std::filesystem::path(path()) / (name + ".json");
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream)
-    return Error{file + ": cannot be read; expected a " + kind + " file"};
-  Result<json> root = parseJson(text.str(), file);
+  Result<std::string> text =
+      readTextFile(file, std::string("a ") + kind + " file");
+  if (!text)
+    return Error{text.error()};
+  Result<json> root = parseJson(*text, file);
   if (!root)
     return Error{root.error()};
   return std::pair{file, std::move(*root)};

@@ -121,6 +121,12 @@ void JsonFields::number(const std::string &key, double &out,
   out = value->get<double>() * scale;
 }
 
+void JsonFields::optionalNumber(const std::string &key, double &out,
+                                const NumberRange &range, double scale) {
+  if (optional(key))
+    number(key, out, range, scale);
+}
+
 void JsonFields::integer(const std::string &key, int64_t &out, int64_t low,
                          int64_t high) {
   std::string expected = "a whole number from " + std::to_string(low) + " to " +

@@ -65,6 +65,9 @@ public:
   /// Reads a required number, times `scale`.
   void number(const std::string &key, double &out, const NumberRange &range,
               double scale = 1.0);
+  /// The same; `out` stays as it is where the key is absent.
+  void optionalNumber(const std::string &key, double &out,
+                      const NumberRange &range, double scale = 1.0);
   /// Reads a required whole number in [low, high].
   void integer(const std::string &key, int64_t &out, int64_t low, int64_t high);
   /// Reads a required string.

@@ -45,6 +45,8 @@ Result<PlacementSpec> parsePlacement(std::string_view text) {
   PlacementSpec spec;
   if (text == "auto")
     return spec;
+  if (text.empty())
+    return badPlacement(text, "it names nothing");
   size_t at = std::min(text.find('@'), text.size());
   for (std::string &axis : split(text.substr(0, at))) {
     const auto &known = placementAxes();

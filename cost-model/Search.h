@@ -142,7 +142,10 @@ public:
   }
 };
 
-enum class Objective { Throughput, Memory, Latency };
+enum class Objective { Throughput, Memory };
+
+/// throughput, latency or memory. Steps have a fixed batch: the one that is
+/// over first has the highest throughput and the least latency.
 std::optional<Objective> symbolizeObjective(std::string_view name);
 
 /// `strategy` with the placement that was found for it, where that is not the

@@ -41,12 +41,10 @@ Strategy placedStrategy(const Strategy &strategy,
 }
 
 std::optional<Objective> symbolizeObjective(std::string_view name) {
-  if (name == "throughput")
+  if (name == "throughput" || name == "latency")
     return Objective::Throughput;
   if (name == "memory")
     return Objective::Memory;
-  if (name == "latency")
-    return Objective::Latency;
   return std::nullopt;
 }
 

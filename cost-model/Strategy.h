@@ -50,6 +50,10 @@ struct Strategy {
   bool operator==(const Strategy &) const = default;
 };
 
+/// Schedules have an entry per micro-batch: more of them than any step needs
+/// are refused before they take memory and time.
+inline constexpr int64_t kMaxMicroBatches = 65'536;
+
 /// The keys, e.g. "dp=2,tp=2x2,micro_batch=8"; degrees dp and tp always, others
 /// where they differ from the neutral value.
 std::string stringifyStrategy(const Strategy &strategy);
@@ -157,13 +161,18 @@ struct StrategySpace {
   bool offload = false;
 };
 
+/// One line where `request` makes more than kMaxMicroBatches even with all of
+/// `ranks` data-parallel.
+Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
+                         int64_t ranks);
+
 /// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
 /// then grids, sp, zero and the rest, and micro-batch sizes: the whole local
 /// batch ceil(globalBatch / dp), then its halves (rounded up) down to 1, where
 /// pp > 1 only those that make pp micro-batches or more (or 1). Keys that the
 /// request leaves open and the space does not list are neutral. Deterministic:
 /// by pp, cp, tp, sp, ..., falling micro_batch. A fixed micro_batch larger than
-/// the local batch is clipped.
+/// the local batch is clipped. None makes more than kMaxMicroBatches.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

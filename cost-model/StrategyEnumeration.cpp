@@ -212,19 +212,37 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
   return chunks;
 }
 
+Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
+                         int64_t ranks) {
+  int64_t dp = request.dp.value_or(ranks);
+  int64_t local = (globalBatch + dp - 1) / dp;
+  int64_t least = (local + kMaxMicroBatches - 1) / kMaxMicroBatches;
+  if (!request.microBatch || *request.microBatch >= least)
+    return Status();
+  return Error{
+      "--strategy: micro_batch=" + std::to_string(*request.microBatch) +
+      " makes " + std::to_string((local - 1) / *request.microBatch + 1) +
+      " micro-batches of a step of " + std::to_string(globalBatch) +
+      " samples; expected " + std::to_string(kMaxMicroBatches) +
+      " at most, which takes micro_batch=" + std::to_string(least)};
+}
+
 /// The micro-batch sizes to try, falling.
 static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
                                        const StrategySpace &space,
                                        const Strategy &strategy) {
   int64_t local = (space.globalBatch + strategy.dp - 1) / strategy.dp;
-  if (request.microBatch)
-    return {std::clamp<int64_t>(*request.microBatch, 1, local)};
+  int64_t least = (local + kMaxMicroBatches - 1) / kMaxMicroBatches;
+  if (request.microBatch) {
+    int64_t size = std::clamp<int64_t>(*request.microBatch, 1, local);
+    return size >= least ? std::vector{size} : std::vector<int64_t>();
+  }
   std::vector<int64_t> sizes;
   // Fewer micro-batches than stages leave stages idle.
-  for (int64_t size = local; size > 1; size = (size + 1) / 2)
+  for (int64_t size = local; size > least; size = (size + 1) / 2)
     if ((local + size - 1) / size >= strategy.pp)
       sizes.push_back(size);
-  sizes.push_back(1);
+  sizes.push_back(least);
   return sizes;
 }
 

@@ -172,6 +172,9 @@ class BadCompilation(Refusal):
         self.cluster("levels", "3", levels=3)
         self.cluster("gigabytes_per_second", "true", **{"levels__0__gigabytes_per_second": True})
 
+    def test_cluster_with_two_levels_of_a_name(self):
+        self.cluster("levels[1].name", "once more", levels=[dict(level, name="wire") for level in CLUSTER["levels"] * 2])
+
     def test_cluster_with_unknown_names(self):
         self.cluster("warp-drive", **{"groups__0__device": "warp-drive"})
         self.cluster("galaxy", **{"levels__0__span": "galaxy"})
@@ -195,9 +198,13 @@ class BadCompilation(Refusal):
 
     def test_strategy_words(self):
         for word, mention in (("xp=2", "xp"), ("dp=two", "two"), ("dp=0", "dp=0"), ("dp=-2", "-2"), ("dp", "dp"), ("dp=2,sp=maybe", "maybe"),
-                              ("dp=2,dp=1", "dp"), ("zero=4", "4"), ("schedule=zigzag", "zigzag"), ("", "")):
+                              ("dp=2,dp=1", "dp"), ("zero=4", "4"), ("schedule=zigzag", "zigzag"), ("", ""), ("dp=2,placement=", "it names nothing")):
             with self.subTest(word=word):
                 self.compile(MLP, "strategy", mention, words=[f"--strategy={word}"])
+
+    def test_more_micro_batches_than_a_schedule_holds(self):
+        self.compile(MLP, "micro_batch=1", "62500000 micro-batches", "65536 at most", "micro_batch=954", batch=125000000,
+                     words=["--strategy=dp=2,micro_batch=1"])
 
     def test_options(self):
         for word, mention in (("--train=adam", "adam"), ("--lr=fast", "fast"), ("--precision=fp12", "fp12"), ("--objective=fame", "fame"),
@@ -226,6 +233,8 @@ class BadCompilation(Refusal):
                              words=["--precision=fp16", f"--loss-scale={value}"])
 
     def test_words_that_contradict(self):
+        self.compile(MLP, "--device-file=none.json", "local:N", cluster=self.write("cluster.json", json.dumps(CLUSTER)),
+                     words=["--device-file=none.json"])
         self.compile(MLP, "--micro-batch=2", "micro_batch=4", words=["--micro-batch=2", "--strategy=dp=2,micro_batch=4"])
         self.compile(self.fixture("two-symbols"), "seq", "twice", words=["--bind=seq=2,seq=3"])
 

@@ -2,6 +2,7 @@
 #include "tools/dpc-model/ModelDims.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dpc::model {
 
@@ -195,6 +196,10 @@ static std::string checkExperts(const ModelDims &d) {
 static std::string checkImage(const ModelDims &d) {
   if (d.image % d.patch != 0)
     return wrong("patch", d.patch, "must divide --image=" + text(d.image));
+  if (d.seq > kMaxLength)
+    return wrong("patch", d.patch,
+                 "makes " + text(d.seq) + " patches of an image, expected " +
+                     text(kMaxLength) + " at most");
   if (d.family == Family::dit && d.hidden % 4 != 0)
     return wrong("hidden", d.hidden,
                  "must be a multiple of 4, for sine and cosine of two "
@@ -211,6 +216,9 @@ std::string ModelDims::refusal() const {
                      ", unless --head-dim is given");
   if (heads % kvHeads != 0)
     return wrong("kv-heads", kvHeads, "must divide --heads=" + text(heads));
+  if (isGated() && !(ropeTheta >= 1 && std::isfinite(ropeTheta)))
+    return "--rope-theta=" + std::to_string(ropeTheta) +
+           ": expected a number of at least 1";
   if (isGated() && headDim % 2 != 0)
     return wrong("head-dim", headDim, "must be even, as RoPE turns pairs");
   if (isImage())

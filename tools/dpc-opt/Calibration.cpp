@@ -3,6 +3,7 @@
 
 #include "cost-model/Calibrate.h"
 #include "cost-model/LinkMeasurements.h"
+#include "cost-model/TextFile.h"
 #include "runtime/comm/MeasureCollectives.h"
 #include "runtime/kernels/Matmul.h"
 
@@ -184,12 +185,6 @@ std::string cpuName() {
 
 } // namespace
 
-static bool readText(const std::string &file, std::string &text) {
-  std::ifstream in(file, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  return in.good() || in.eof();
-}
-
 static std::string writeText(const std::string &file, const std::string &text) {
   std::ofstream out(file);
   out << text;
@@ -200,20 +195,20 @@ static std::string writeText(const std::string &file, const std::string &text) {
 std::string calibrateLinks(const std::string &cluster,
                            const std::vector<std::string> &links,
                            const std::string &file) {
-  std::string text;
-  if (!readText(cluster, text))
-    return cluster + ": cannot be read; expected a cluster.json";
-  cost::Result<cost::Cluster> parsed = cost::parseCluster(text, cluster);
+  cost::Result<std::string> text =
+      cost::readTextFile(cluster, "a cluster.json");
+  if (!text)
+    return text.error();
+  cost::Result<cost::Cluster> parsed = cost::parseCluster(*text, cluster);
   if (!parsed)
     return parsed.error();
   std::vector<cost::LinkMeasurement> measurements;
   for (const std::string &link : links) {
-    std::string table;
-    if (!readText(link, table))
-      return "--links=" + link +
-             ": cannot be read; expected what nccl-tests or dpc-run "
-             "--measure-links wrote";
-    auto measured = cost::parseLinkMeasurement(table, link);
+    cost::Result<std::string> table = cost::readTextFile(
+        link, "what nccl-tests or dpc-run --measure-links wrote");
+    if (!table)
+      return "--links=" + table.error();
+    auto measured = cost::parseLinkMeasurement(*table, link);
     if (!measured)
       return measured.error();
     measurements.push_back(*measured);
@@ -221,7 +216,7 @@ std::string calibrateLinks(const std::string &cluster,
   cost::Status applied = cost::applyLinkMeasurements(*parsed, measurements);
   if (!applied)
     return applied.error();
-  auto result = cost::withMeasuredLevels(text, cluster, *parsed);
+  auto result = cost::withMeasuredLevels(*text, cluster, *parsed);
   return result ? writeText(file, *result) : result.error();
 }
 

@@ -167,7 +167,9 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
 
 void addSearchOptions(CLI::App &app, CompileOptions &o) {
   const char *group = "Strategy";
-  app.add_option("--objective", o.objective, "throughput, memory or latency")
+  app.add_option("--objective", o.objective,
+                 "throughput or latency, which of a fixed batch are both the "
+                 "shortest step; memory")
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))
       ->capture_default_str()
       ->group(group);
@@ -310,6 +312,10 @@ void finish(CompileOptions &o, const RawOptions &raw) {
     throw CLI::ValidationError("--links needs --cluster=cluster.json, whose "
                                "levels were measured, and --calibrate=FILE, to "
                                "write it with what was measured");
+  if (!o.device.empty() && !o.cluster.starts_with("local:"))
+    throw CLI::ValidationError("--device-file=" + o.device +
+                               " is for --cluster=local:N; name it as "
+                               "the device of a group in a cluster.json");
   if (o.model.empty() && o.calibrate.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx file");
   for (const std::string &word : raw.bind) {

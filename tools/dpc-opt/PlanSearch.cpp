@@ -129,6 +129,11 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   auto asked = request();
   if (!asked)
     return cost::Error{asked.error()};
+  cost::Status countable = cost::checkMicroBatches(
+      *asked, evaluatorFor(cluster)->totals().globalBatch,
+      cluster.numDevices());
+  if (!countable)
+    return cost::Error{countable.error()};
   std::string why =
       asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
   if (!why.empty())

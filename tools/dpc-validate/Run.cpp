@@ -130,6 +130,11 @@ int64_t Reader::size(const char *column, std::optional<int64_t> otherwise) {
                              : std::string(column) + " is no positive number");
     return 1;
   }
+  constexpr int64_t kLargest = int64_t(1) << 31; // products stay exact
+  if (*value > kLargest) {
+    fail(std::string(column) + " is above " + std::to_string(kLargest));
+    return 1;
+  }
   return *value;
 }
 

@@ -1,11 +1,11 @@
 //===- Table.cpp - Rows of a CSV file -------------------------------------===//
 #include "tools/dpc-validate/Table.h"
+#include "cost-model/TextFile.h"
 
 #include <csv.h>
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 
 namespace dpc::validate {
@@ -76,16 +76,15 @@ static void takeEnd(int, void *collector) {
 
 cost::Result<std::vector<Row>>
 readTable(const std::string &file, const std::vector<std::string> &required) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(stream)), {});
-  if (!stream.is_open() || stream.bad())
-    return cost::Error{file + ": cannot be read"};
+  cost::Result<std::string> bytes = cost::readTextFile(file, "a CSV file");
+  if (!bytes)
+    return cost::Error{bytes.error()};
   Collector collector;
   csv_parser parser;
   csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
-  size_t parsed = csv_parse(&parser, bytes.data(), bytes.size(), takeCell,
+  size_t parsed = csv_parse(&parser, bytes->data(), bytes->size(), takeCell,
                             takeEnd, &collector);
-  bool isWhole = parsed == bytes.size() &&
+  bool isWhole = parsed == bytes->size() &&
                  csv_fini(&parser, takeCell, takeEnd, &collector) == 0;
   std::string error = collector.error;
   if (!isWhole)

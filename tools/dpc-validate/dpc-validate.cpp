@@ -212,8 +212,9 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
     std::printf("\n");
   }
   const Score &all = scores.back();
-  std::printf("overall: %lld rows, mean %.1f %%",
-              static_cast<long long>(all.time.rows), 100 * all.time.mean);
+  std::printf("overall: %lld rows", static_cast<long long>(all.time.rows));
+  if (all.time.rows > 0)
+    std::printf(", mean %.1f %%", 100 * all.time.mean);
   if (all.memory.rows > 0)
     std::printf("; memory: %lld rows, mean %.1f %%",
                 static_cast<long long>(all.memory.rows), 100 * all.memory.mean);

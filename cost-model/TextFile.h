@@ -1,0 +1,16 @@
+//===- TextFile.h - Whole files -------------------------------*- C++ -*-===//
+#ifndef DPC_COST_MODEL_TEXTFILE_H
+#define DPC_COST_MODEL_TEXTFILE_H
+
+#include "cost-model/Result.h"
+
+namespace dpc::cost {
+
+/// The bytes of a file. Where there are none to be had, as of a folder, one
+/// line: "PATH: cannot be read; expected EXPECTED".
+Result<std::string> readTextFile(const std::string &path,
+                                 const std::string &expected);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_TEXTFILE_H
