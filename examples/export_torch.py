@@ -1,12 +1,32 @@
 #!/usr/bin/env python3
-"""Exports a PyTorch model for dpc, with batches to train on: export_torch.py FOLDER
+"""Exports a PyTorch module for dpc: export_torch.py FOLDER [--format=pt2|onnx] [--without-weights] [--module=FILE.py:make]
 
-    python3 examples/export_torch.py mine         (needs torch, onnx and numpy)
-    build/bin/dpc-opt mine/model.onnx --cluster=local:2 --global-batch=32 -o mine/plan
+    python3 examples/export_torch.py mine         (needs torch 2.9 or later and numpy; --format=onnx also onnx)
+    build/bin/dpc-opt mine/model.pt2 --cluster=local:2 --global-batch=32 -o mine/plan
     build/bin/dpc-run mine/plan --batches=mine/batches --steps=50
+
+--module names a function of your own that returns (module, inputs): an nn.Module whose forward ends in a scalar, the
+loss, and a dict from the names of forward's arguments to tensors. Dimension 0 of every input is the batch. Of a Hugging
+Face model, for instance (dropout must be 0, or the module in .eval()):
+
+    class Loss(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+        def forward(self, input_ids, labels):
+            return self.model(input_ids=input_ids, labels=labels, use_cache=False).loss
+
+    def make():
+        ids = torch.randint(0, 50257, (2, 128))
+        return Loss(GPT2LMHeadModel(GPT2Config(...))), {"input_ids": ids, "labels": ids}
+
+--without-weights writes a model to plan with, of any size: its parameters are never made. Training it takes values
+from `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
 """
+import argparse
+import contextlib
+import importlib.util
 import pathlib
-import sys
 
 import numpy as np
 import torch
@@ -28,20 +48,80 @@ class Classifier(nn.Module):
         return F.cross_entropy(self.layers(x), label)
 
 
-def main(folder):
-    (folder / "batches").mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(0)
-    x = torch.randn(10, BATCH, FEATURES)  # ten batches
-    label = (x @ torch.randn(FEATURES, CLASSES)).argmax(-1)
-    # One file per input of the model: [steps, global batch, ...].
-    np.save(folder / "batches" / "x.npy", x.numpy())
-    np.save(folder / "batches" / "label.npy", label.numpy())
+def make_classifier():
+    return Classifier().train(), {"x": torch.randn(BATCH, FEATURES), "label": torch.zeros(BATCH, dtype=torch.long)}
+
+
+def write_batches(folder):
+    """Ten batches for the classifier: one file per input of the model, [steps, global batch, ...]."""
+    folder.mkdir(parents=True, exist_ok=True)
+    x = torch.randn(10, BATCH, FEATURES)
+    np.save(folder / "x.npy", x.numpy())
+    np.save(folder / "label.npy", (x @ torch.randn(FEATURES, CLASSES)).argmax(-1).numpy())
+
+
+def load(word):
+    """The function `make` of "FILE.py:make"."""
+    path, _, function = word.rpartition(":")
+    spec = importlib.util.spec_from_file_location("model_to_export", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, function)
+
+
+def export_pt2(module, inputs, path):
+    batch = torch.export.Dim("batch", min=2, max=1 << 20)
+    program = torch.export.export(module, (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in inputs},
+                                  strict=False)
+    torch.export.save(program, path)
+
+
+def export_onnx(module, inputs, path, weights):
     torch.onnx.export(
-        Classifier().train(), (x[0], label[0]), str(folder / "model.onnx"),
-        input_names=["x", "label"], output_names=["loss"],
-        dynamic_axes={"x": {0: "batch"}, "label": {0: "batch"}},
-        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
-        opset_version=17, dynamo=False)
+        module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=["loss"],
+        dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False, opset_version=17, dynamo=False)
+    if not weights:
+        forget_weights(path)
 
 
-main(pathlib.Path(sys.argv[1]))
+def forget_weights(path):
+    """Says of every float weight that its data is in a file, which does not exist."""
+    import onnx
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.dims and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16,
+                                                onnx.TensorProto.BFLOAT16):
+            tensor.ClearField("raw_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="weights.bin")
+    path.write_bytes(model.SerializeToString())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--format", choices=["pt2", "onnx"], default="pt2")
+    parser.add_argument("--without-weights", action="store_true")
+    parser.add_argument("--module", metavar="FILE.py:FUNCTION")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    make = load(options.module) if options.module else make_classifier
+    fake = contextlib.nullcontext()
+    if options.without_weights and options.format == "pt2":
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        fake = FakeTensorMode()  # tensors with a shape and no values
+    path = options.folder / f"model.{options.format}"
+    with fake:
+        module, inputs = make()
+        if options.format == "pt2":
+            export_pt2(module, inputs, path)
+        else:
+            export_onnx(module, inputs, path, not options.without_weights)
+    if not options.module:
+        write_batches(options.folder / "batches")
+    print("wrote", path)
+
+
+main()

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+
 using namespace mlir;
 
 namespace dpc::frontend {
@@ -13,7 +17,8 @@ namespace dpc::frontend {
 int64_t numElements(llvm::ArrayRef<int64_t> shape) {
   int64_t n = 1;
   for (int64_t d : shape)
-    n *= d;
+    if (llvm::MulOverflow(n, d, n))
+      return std::numeric_limits<int64_t>::max();
   return n;
 }
 

@@ -25,7 +25,7 @@ union Scalar {
   int64_t i;
 };
 
-/// Product of the sizes.
+/// Product of the sizes; the largest number when that is larger.
 int64_t numElements(llvm::ArrayRef<int64_t> shape);
 
 /// An immutable host tensor. Elements are held widened (double, int64_t) and

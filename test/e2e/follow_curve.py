@@ -83,6 +83,7 @@ class Case:
         self.cluster = None  # this machine's
         self.launcher = e2e.mpirun(ranks) if comm == "mpi" else []
         self.oracle = e2e.read_json(f"{folder}/oracle.json")
+        self.model, self.frozen = f"{folder}/model.onnx", self.oracle.get("frozen")
         self.kind = kind or self.oracle["optimizer"]["type"]
         self.follows_oracle = self.kind == self.oracle["optimizer"]["type"]
 
@@ -96,9 +97,9 @@ class Case:
     def train(self, plan, strategy, ranks, comm):
         """Compiles into `plan` and runs; returns the curve."""
         first = f"{self.folder}/batches/{self.oracle['inputs'][0]}.npy"
-        frozen = [f"--frozen={','.join(self.oracle['frozen'])}"] if self.oracle.get("frozen") else []
+        frozen = [f"--frozen={','.join(self.frozen)}"] if self.frozen else []
         cluster = self.cluster if self.cluster and ranks == self.ranks else f"local:{ranks}"
-        e2e.must([e2e.tool("dpc-opt"), f"{self.folder}/model.onnx", f"--cluster={cluster}",
+        e2e.must([e2e.tool("dpc-opt"), self.model, f"--cluster={cluster}",
                   f"--global-batch={e2e.read_npy(first)[1][1]}", f"--strategy={strategy}", "--verify=off", "-o", plan] +
                  frozen + optimizer_words(self.oracle["optimizer"], self.kind) + self.words)
         launcher = self.launcher if ranks == self.ranks else []

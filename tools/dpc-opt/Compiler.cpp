@@ -5,6 +5,7 @@
 #include "cost-model/MixedCluster.h"
 #include "cost-model/Report.h"
 #include "frontends/onnx/Import.h"
+#include "frontends/torch/Import.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
@@ -211,15 +212,17 @@ bool Compiler::loadProgram() {
     program = parseSourceFile<ModuleOp>(file, context.get());
     return program ? true : fail(options.model + ": cannot be read as dpc IR");
   }
-  if (!file.ends_with(".onnx"))
-    return fail(options.model + ": unknown kind of model; .onnx and dpc .mlir "
-                                "are accepted");
+  bool isTorch = file.ends_with(".pt2");
+  if (!isTorch && !file.ends_with(".onnx"))
+    return fail(options.model + ": unknown kind of model; .onnx, .pt2 and dpc "
+                                ".mlir are accepted");
   ImportOptions import;
   import.bind = options.bind;
   import.globalBatch = options.globalBatch;
   import.frozen = options.frozen;
   import.trainable = options.trainable;
-  auto imported = importOnnx(file, *context, import);
+  auto imported = isTorch ? importTorch(file, *context, import)
+                          : importOnnx(file, *context, import);
   if (failed(imported))
     return fail(options.model + ": cannot be imported");
   program = std::move(*imported);

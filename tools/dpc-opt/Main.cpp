@@ -24,7 +24,7 @@ static bool isPassTool(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     llvm::StringRef word = argv[i];
     if (word.starts_with("--cluster") || word.ends_with(".onnx") ||
-        word == "--help" || word == "-h")
+        word.ends_with(".pt2") || word == "--help" || word == "-h")
       return false;
     textual |=
         word == "-" || word.ends_with(".mlir") || word.ends_with(".mlirbc") ||

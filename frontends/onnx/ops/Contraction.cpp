@@ -1,7 +1,6 @@
 //===- Contraction.cpp - MatMul, Gemm, Einsum -----------------------------===//
+#include "frontends/emit/Contraction.h"
 #include "frontends/onnx/NodeContext.h"
-
-#include <map>
 
 using namespace mlir;
 
@@ -9,54 +8,9 @@ namespace dpc::frontend {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// MatMul and Gemm
-//===----------------------------------------------------------------------===//
-
-/// numpy.matmul of operands of rank 2 or more.
-Val batchedMatmul(Emitter &e, Val a, Val b) {
-  if (!a || !b)
-    return {};
-  Shape batchA(a.shape().drop_back(2)), batchB(b.shape().drop_back(2));
-  // A right operand without a batch is applied to every matrix of the left.
-  if (numElements(batchB) == 1 && a.rank() >= b.rank())
-    return e.matmul(a, e.reshape(b, b.shape().take_back(2)));
-  if (batchA == batchB)
-    return e.matmul(a, b);
-  auto batch = e.broadcastShape(batchA, batchB);
-  if (!batch)
-    return {};
-  auto wide = [&](Val v) {
-    Shape shape(*batch);
-    shape.append(v.shape().take_back(2).begin(), v.shape().end());
-    return e.broadcastTo(v, shape);
-  };
-  return e.matmul(wide(a), wide(b));
-}
-
 void matmul(NodeContext &c) {
-  Emitter &e = c.emit;
-  Val a = c.in(0), b = c.in(1);
-  if (!a || !b)
-    return;
-  if (a.rank() == 0 || b.rank() == 0) {
-    c.fail("operands must not be scalars");
-    return;
-  }
-  bool rowVector = a.rank() == 1, columnVector = b.rank() == 1;
-  if (rowVector)
-    a = e.reshape(a, {1, a.dim(0)});
-  if (columnVector)
-    b = e.reshape(b, {b.dim(0), 1});
-  Val result = batchedMatmul(e, a, b);
-  if (!result)
-    return;
-  Shape shape(result.shape());
-  if (columnVector)
-    shape.pop_back();
-  if (rowVector)
-    shape.erase(shape.end() - (columnVector ? 1 : 2));
-  c.out(e.reshape(result, shape));
+  if (Val a = c.in(0), b = c.in(1); a && b)
+    c.out(stackedMatmul(c.emit, a, b));
 }
 
 void gemm(NodeContext &c) {
@@ -83,236 +37,13 @@ void gemm(NodeContext &c) {
   c.out(result);
 }
 
-//===----------------------------------------------------------------------===//
-// Einsum
-//===----------------------------------------------------------------------===//
-
-/// An operand and the label of each of its dimensions.
-struct Labeled {
-  Val value;
-  std::string labels;
-};
-
-/// `x` with dimensions in the order of `labels`, which it holds all of.
-Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
-  Shape perm;
-  for (char label : labels)
-    perm.push_back(static_cast<int64_t>(x.labels.find(label)));
-  return e.transpose(x.value, perm);
+void einsum(NodeContext &c) {
+  llvm::SmallVector<Val> operands;
+  for (int64_t i = 0; i < c.numInputs(); ++i)
+    operands.push_back(c.in(i));
+  if (!c.emit.failed())
+    c.out(einsum(c.emit, c.stringAttr("equation", ""), operands));
 }
-
-/// Sums the dimensions whose labels are not in `wanted`.
-Labeled summedTo(Emitter &e, const Labeled &x, llvm::StringRef wanted) {
-  Labeled result;
-  Shape dims;
-  for (auto [d, label] : llvm::enumerate(x.labels)) {
-    if (wanted.contains(label))
-      result.labels += label;
-    else
-      dims.push_back(static_cast<int64_t>(d));
-  }
-  result.value = e.reduce(ReduceKind::sum, x.value, dims);
-  return result;
-}
-
-class Einsum {
-public:
-  explicit Einsum(NodeContext &c) : c(c), e(c.emit) {}
-
-  void run() {
-    std::string output;
-    std::vector<Labeled> operands;
-    if (!parse(output, operands))
-      return;
-    while (operands.size() > 1) {
-      auto [i, j] = cheapestPair(operands);
-      // Labels still needed after this product.
-      std::string later = output;
-      for (size_t n = 0; n < operands.size(); ++n)
-        if (n != i && n != j)
-          later += operands[n].labels;
-      Labeled product = contract(operands[i], operands[j], later);
-      if (!product.value)
-        return;
-      operands.erase(operands.begin() + static_cast<int64_t>(j));
-      operands[i] = product;
-    }
-    c.out(ordered(e, summedTo(e, operands[0], output), output));
-  }
-
-private:
-  bool parse(std::string &output, std::vector<Labeled> &operands) {
-    std::string equation = c.stringAttr("equation", "").str();
-    llvm::erase(equation, ' ');
-    if (llvm::StringRef(equation).contains("...")) {
-      c.fail("equation '" + equation + "': '...' is not supported");
-      return false;
-    }
-    auto [left, right] = llvm::StringRef(equation).split("->");
-    llvm::SmallVector<llvm::StringRef> terms;
-    left.split(terms, ',');
-    if (static_cast<int64_t>(terms.size()) != c.numInputs()) {
-      c.fail("equation '" + equation + "' names " + llvm::Twine(terms.size()) +
-             " operands, the node has " + llvm::Twine(c.numInputs()));
-      return false;
-    }
-    for (auto [i, term] : llvm::enumerate(terms)) {
-      Val x = c.in(static_cast<int64_t>(i));
-      if (!x || !noteSizes(x, term, equation))
-        return false;
-      operands.push_back({x, term.str()});
-    }
-    output = llvm::StringRef(equation).contains("->") ? right.str()
-                                                      : implicitOutput(left);
-    for (char label : output)
-      if (!sizes.count(label) || llvm::count(output, label) > 1) {
-        c.fail("equation '" + equation + "' has an invalid output");
-        return false;
-      }
-    return true;
-  }
-
-  bool noteSizes(Val x, llvm::StringRef term, const std::string &equation) {
-    bool ok = static_cast<int64_t>(term.size()) == x.rank();
-    for (size_t d = 0; ok && d < term.size(); ++d) {
-      auto [entry, isNew] =
-          sizes.try_emplace(term[d], x.dim(static_cast<int64_t>(d)));
-      ok = entry->second == x.dim(static_cast<int64_t>(d)) &&
-           term.count(term[d]) == 1;
-    }
-    if (!ok)
-      c.fail("equation '" + equation + "' does not fit operand " +
-             describe(x.type()) +
-             " (repeated labels within an operand are not supported)");
-    return ok;
-  }
-
-  /// Without '->': labels that occur once, in alphabetical order.
-  std::string implicitOutput(llvm::StringRef left) const {
-    std::string output;
-    for (const auto &[label, size] : sizes)
-      if (left.count(label) == 1)
-        output += label;
-    return output;
-  }
-
-  int64_t sizeOf(llvm::StringRef labels) const {
-    int64_t n = 1;
-    for (char label : labels)
-      n *= sizes.at(label);
-    return n;
-  }
-  Shape shapeOf(llvm::StringRef labels) const {
-    Shape shape;
-    for (char label : labels)
-      shape.push_back(sizes.at(label));
-    return shape;
-  }
-
-  /// The two operands whose product has the fewest terms; the first of equals.
-  std::pair<size_t, size_t>
-  cheapestPair(const std::vector<Labeled> &operands) const {
-    std::pair<size_t, size_t> best;
-    double least = -1;
-    for (size_t i = 0; i < operands.size(); ++i)
-      for (size_t j = i + 1; j < operands.size(); ++j) {
-        double terms = 1;
-        for (const auto &[label, size] : sizes)
-          if (llvm::is_contained(operands[i].labels, label) ||
-              llvm::is_contained(operands[j].labels, label))
-            terms *= static_cast<double>(size);
-        if (least < 0 || terms < least) {
-          least = terms;
-          best = {i, j};
-        }
-      }
-    return best;
-  }
-
-  /// The product of two operands, summed over what `later` does not name.
-  Labeled contract(const Labeled &left, const Labeled &right,
-                   llvm::StringRef later) {
-    Labeled a = summedTo(e, left, later.str() + right.labels);
-    Labeled b = summedTo(e, right, later.str() + left.labels);
-    std::string batch, summed, onlyA, onlyB;
-    for (char label : a.labels) {
-      if (!llvm::StringRef(b.labels).contains(label))
-        onlyA += label;
-      else if (later.contains(label))
-        batch += label;
-      else
-        summed += label;
-    }
-    for (char label : b.labels)
-      if (!llvm::StringRef(a.labels).contains(label))
-        onlyB += label;
-    std::string result = batch + onlyA + onlyB;
-    if (summed.empty())
-      return {outerProduct(a, b, batch, onlyA, onlyB), result};
-    if (batch.empty() && leading(b, summed).size() < onlyB.size())
-      if (std::string stack = leading(b, summed); !stack.empty())
-        return stacked(a, b, stack, onlyA, summed);
-    if (batch.empty() && leading(a, summed).size() < onlyA.size())
-      if (std::string stack = leading(a, summed); !stack.empty())
-        return stacked(b, a, stack, onlyB, summed);
-    Shape shape = shapeOf(result);
-    Val x = ordered(e, a, batch + onlyA + summed);
-    Val y = ordered(e, b, batch + summed + onlyB);
-    int64_t m = sizeOf(onlyA), n = sizeOf(onlyB), k = sizeOf(summed);
-    if (batch.empty()) {
-      x = e.reshape(x, {m, k});
-      y = e.reshape(y, {k, n});
-    } else {
-      x = e.reshape(x, {sizeOf(batch), m, k});
-      y = e.reshape(y, {sizeOf(batch), k, n});
-    }
-    return {e.reshape(e.matmul(x, y), shape), result};
-  }
-
-  /// The labels of `x` before the first one of `summed`.
-  static std::string leading(const Labeled &x, llvm::StringRef summed) {
-    return x.labels.substr(0, x.labels.find_first_of(summed.str()));
-  }
-
-  /// The product of a matrix with a stack of matrices, such as tokens with the
-  /// weights of every expert ("td,edf->etf"): `a` is repeated, which costs
-  /// nothing, so that the stack `b` stays in place.
-  Labeled stacked(const Labeled &a, const Labeled &b, const std::string &stack,
-                  const std::string &onlyA, const std::string &summed) {
-    std::string onlyB;
-    for (char label : b.labels)
-      if (!llvm::is_contained(stack, label) &&
-          !llvm::is_contained(summed, label))
-        onlyB += label;
-    int64_t count = sizeOf(stack), m = sizeOf(onlyA), n = sizeOf(onlyB);
-    int64_t k = sizeOf(summed);
-    Val x = e.broadcast(e.reshape(ordered(e, a, onlyA + summed), {m, k}),
-                        {count, m, k}, {1, 2});
-    Val y = e.reshape(ordered(e, b, stack + summed + onlyB), {count, k, n});
-    std::string result = stack + onlyA + onlyB;
-    return {e.reshape(e.matmul(x, y), shapeOf(result)), result};
-  }
-
-  /// A product without a sum: both sides are broadcast.
-  Val outerProduct(const Labeled &a, const Labeled &b, const std::string &batch,
-                   const std::string &onlyA, const std::string &onlyB) {
-    Shape shapeA = shapeOf(batch + onlyA);
-    shapeA.append(onlyB.size(), 1);
-    Shape shapeB = shapeOf(batch);
-    shapeB.append(onlyA.size(), 1);
-    Shape tail = shapeOf(onlyB);
-    shapeB.append(tail.begin(), tail.end());
-    return e.binary(BinaryKind::mul,
-                    e.reshape(ordered(e, a, batch + onlyA), shapeA),
-                    e.reshape(ordered(e, b, batch + onlyB), shapeB));
-  }
-
-  NodeContext &c;
-  Emitter &e;
-  std::map<char, int64_t> sizes;
-};
-
-void einsum(NodeContext &c) { Einsum(c).run(); }
 
 } // namespace
 

@@ -1,7 +1,6 @@
 //===- Spatial.cpp - Convolution, pooling, batch normalization ------------===//
+#include "frontends/emit/Windows.h"
 #include "frontends/onnx/NodeContext.h"
-
-#include "ir/Window.h"
 
 using namespace mlir;
 
@@ -12,30 +11,6 @@ namespace {
 //===----------------------------------------------------------------------===//
 // Windows
 //===----------------------------------------------------------------------===//
-
-/// The windows of a node over the spatial dimensions of an input.
-struct Windows {
-  llvm::SmallVector<Window, 3> dims;
-
-  /// One attribute of the dpc ops; pads are first those in front.
-  Shape list(int64_t Window::*field) const {
-    Shape values;
-    for (const Window &window : dims)
-      values.push_back(window.*field);
-    return values;
-  }
-  Shape pads() const {
-    Shape values = list(&Window::before);
-    values.append(list(&Window::behind));
-    return values;
-  }
-  /// `shape`'s first two dimensions and then the windows.
-  Shape resultShape(int64_t batch, int64_t channels) const {
-    Shape shape = {batch, channels};
-    shape.append(list(&Window::out));
-    return shape;
-  }
-};
 
 /// A list attribute of `count` entries, `fallback` each when absent.
 Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
@@ -63,20 +38,6 @@ void padSame(Window &window, bool upper) {
                         0);
   window.before = upper ? total / 2 : total - total / 2;
   window.behind = total - window.before;
-}
-
-/// One more window where the last one would be cut off, unless it begins in
-/// the padding behind.
-void roundUp(Window &window) {
-  int64_t extent = window.dilation * (window.taps - 1) + 1;
-  int64_t room = window.in + window.before + window.behind - extent;
-  if (room < 0)
-    return;
-  int64_t out = llvm::divideCeil(room, window.stride) + 1;
-  if ((out - 1) * window.stride >= window.in + window.before)
-    --out;
-  window.behind = std::max<int64_t>(
-      (out - 1) * window.stride + extent - window.in - window.before, 0);
 }
 
 /// Reads strides, dilations, pads, auto_pad and ceil_mode; nullopt when they
@@ -124,25 +85,9 @@ std::optional<Windows> windowsOf(NodeContext &c, Val x,
   return windows;
 }
 
-/// `channels` as [1, C, 1..] of the rank of `like`.
-Val alongChannels(Emitter &e, Val channels, Val like) {
-  Shape shape(like.rank(), 1);
-  shape[1] = like.dim(1);
-  return e.reshape(channels, shape);
-}
-
 //===----------------------------------------------------------------------===//
 // Convolution
 //===----------------------------------------------------------------------===//
-
-Val makeConv(Emitter &e, Val x, Val w, const Windows &windows) {
-  auto type = RankedTensorType::get(windows.resultShape(x.dim(0), w.dim(0)),
-                                    x.element());
-  return Val(ConvOp::create(e.builder, e.loc, type, e.materialize(x),
-                            e.materialize(w), windows.list(&Window::stride),
-                            windows.pads(), windows.list(&Window::dilation))
-                 .getResult());
-}
 
 /// Whether the operands of a convolution agree in rank and type; notes it.
 bool convFits(NodeContext &c, Val x, Val w) {

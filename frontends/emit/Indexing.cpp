@@ -1,0 +1,204 @@
+//===- Indexing.cpp - Elements by index -----------------------------------===//
+#include "frontends/emit/Indexing.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+/// Whether `x` is an argument that holds weights.
+static bool isWeight(Val x) {
+  auto argument = dyn_cast_if_present<BlockArgument>(x.value);
+  if (!argument)
+    return false;
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto role = function ? function.getArgAttrOfType<StringAttr>(
+                             argument.getArgNumber(), attr::kRole)
+                       : StringAttr();
+  return role == role::kParameter || role == role::kBuffer;
+}
+
+Val wrapped(Emitter &e, Val indices, int64_t size) {
+  return e.select(
+      e.compare(CompareKind::lt, indices, e.scalar(0, indices.element())),
+      e.binary(BinaryKind::add, indices, static_cast<double>(size)), indices);
+}
+
+Val oneHotMask(Emitter &e, Val indices, int64_t depth) {
+  if (!indices)
+    return {};
+  Shape shape(indices.shape());
+  shape.push_back(1);
+  Val wanted = e.reshape(e.convert(indices, e.builder.getI64Type()), shape);
+  shape.back() = depth;
+  return e.compare(CompareKind::eq, e.iota(shape, indices.rank()), wanted);
+}
+
+Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
+  // Token ids are never negative: a plain look-up is what embeddings are.
+  if (indices.constant || !isWeight(x))
+    indices = wrapped(e, indices, x.dim(axis));
+  Shape perm = {axis};
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != axis)
+      perm.push_back(d);
+  Shape rest(x.shape());
+  rest.erase(rest.begin() + axis);
+  Val table = e.reshape(e.transpose(x, perm), {x.dim(axis), numElements(rest)});
+  Val rows = e.embedding(table, indices);
+  if (!rows)
+    return {};
+  Shape shape(indices.shape());
+  shape.append(rest.begin(), rest.end());
+  rows = e.reshape(rows, shape);
+  // [indices.., rest..] -> the indices' dimensions move behind the first
+  // `axis` of the rest.
+  int64_t k = indices.rank();
+  Shape back;
+  for (int64_t d = 0; d < axis; ++d)
+    back.push_back(k + d);
+  for (int64_t d = 0; d < k; ++d)
+    back.push_back(d);
+  for (int64_t d = axis; d < static_cast<int64_t>(rest.size()); ++d)
+    back.push_back(k + d);
+  return e.transpose(rows, back);
+}
+
+//===----------------------------------------------------------------------===//
+// Along one dimension
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+Val swappedToLast(Emitter &e, Val x, int64_t axis) {
+  return x ? e.swapDims(x, axis, x.rank() - 1) : Val();
+}
+
+/// Data and indices of one rank.
+struct AlongAxis {
+  int64_t axis;
+  Val data;    ///< cut to the indices' sizes but along `axis`; axis last
+  Val indices; ///< i64, not negative; axis last
+  Val hit;     ///< [.., indices, positions]: the index is the position
+
+  /// `x` [.., indices] or, with `positions`, [.., positions] as hit's shape.
+  Val spread(Emitter &e, Val x, bool positions) const {
+    Shape dims = iotaDims(hit.rank() - 1);
+    if (positions)
+      ++dims.back();
+    return e.broadcast(x, hit.shape(), dims);
+  }
+};
+
+std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
+                                   int64_t axis) {
+  if (indices.isFloat() || indices.rank() != data.rank()) {
+    e.fail("indices must be integers of rank " + llvm::Twine(data.rank()) +
+           ", not " + describe(indices.type()));
+    return std::nullopt;
+  }
+  AlongAxis result;
+  result.axis = axis;
+  Shape box(indices.shape());
+  box[result.axis] = data.dim(result.axis);
+  for (int64_t d = 0; d < data.rank(); ++d)
+    if (box[d] > data.dim(d)) {
+      e.fail("indices " + describe(indices.type()) + " reach beyond " +
+             describe(data.type()));
+      return std::nullopt;
+    }
+  result.data = swappedToLast(
+      e, e.slice(data, Shape(box.size(), 0), box, Shape(box.size(), 1)),
+      result.axis);
+  int64_t size = data.dim(result.axis);
+  result.indices = swappedToLast(
+      e, wrapped(e, e.convert(indices, e.builder.getI64Type()), size),
+      result.axis);
+  result.hit = oneHotMask(e, result.indices, size);
+  if (!result.hit || !result.data)
+    return std::nullopt;
+  return result;
+}
+
+bool isZero(const Val &v) {
+  return v.constant && v.constant->layout() == ConstTensor::Layout::Splat &&
+         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
+}
+
+/// `along.data` with the updates put in; null for an unknown reduction.
+Val scattered(Emitter &e, const AlongAxis &along, Val updates,
+              llvm::StringRef reduction) {
+  Val wide = along.spread(e, updates, /*positions=*/false);
+  int64_t indexDim = along.hit.rank() - 2;
+  auto combined = [&](ReduceKind kind, double neutral) {
+    Val chosen =
+        e.select(along.hit, wide, e.scalar(neutral, updates.element()));
+    return e.reduce(kind, chosen, {indexDim});
+  };
+  if (reduction == "none") {
+    // Indices of one row are distinct, so that the sum has one term.
+    Val placed = combined(ReduceKind::sum, 0);
+    if (isZero(along.data))
+      return placed;
+    Val count =
+        e.reduce(ReduceKind::sum, e.convert(along.hit, e.builder.getI64Type()),
+                 {indexDim});
+    return e.select(
+        e.compare(CompareKind::gt, count, e.scalar(0, e.builder.getI64Type())),
+        placed, along.data);
+  }
+  if (reduction == "add")
+    return e.binary(BinaryKind::add, along.data, combined(ReduceKind::sum, 0));
+  if (reduction == "mul")
+    return e.binary(BinaryKind::mul, along.data, combined(ReduceKind::prod, 1));
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  if (updates.isFloat() && reduction == "max")
+    return e.binary(BinaryKind::maximum, along.data,
+                    combined(ReduceKind::max, -inf));
+  if (updates.isFloat() && reduction == "min")
+    return e.binary(BinaryKind::minimum, along.data,
+                    combined(ReduceKind::min, inf));
+  return e.fail("reduction '" + reduction + "' of " + describe(updates.type()) +
+                " is not supported: none, add, mul, and max, min of floats");
+}
+
+} // namespace
+
+Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis) {
+  auto along = alongAxis(e, data, indices, axis);
+  if (!along)
+    return {};
+  Val wide = along->spread(e, along->data, /*positions=*/true);
+  Val picked = e.select(along->hit, wide, e.scalar(0, wide.element()));
+  Val result = e.reduce(ReduceKind::sum, picked, {wide.rank() - 1});
+  return swappedToLast(e, result, along->axis);
+}
+
+Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
+                 llvm::StringRef reduction) {
+  auto along = alongAxis(e, data, indices, axis);
+  if (!along)
+    return {};
+  if (updates.shape() != indices.shape())
+    return e.fail("updates " + describe(updates.type()) +
+                  " do not match indices " + describe(indices.type()));
+  Val result = swappedToLast(
+      e, scattered(e, *along, swappedToLast(e, updates, axis), reduction),
+      axis);
+  // What lies beside the indices' box stays as it is.
+  for (int64_t d = 0; result && d < data.rank(); ++d) {
+    if (result.dim(d) == data.dim(d))
+      continue;
+    Shape offsets(data.rank(), 0), sizes(result.shape());
+    offsets[d] = result.dim(d);
+    sizes[d] = data.dim(d) - result.dim(d);
+    Val rest = e.slice(data, offsets, sizes, Shape(data.rank(), 1));
+    result = e.concat({result, rest}, d);
+  }
+  return result;
+}
+
+} // namespace dpc::frontend

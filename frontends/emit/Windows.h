@@ -1,0 +1,47 @@
+//===- Windows.h - Windows that slide over images --------------*- C++ -*-===//
+#ifndef DPC_FRONTENDS_EMIT_WINDOWS_H
+#define DPC_FRONTENDS_EMIT_WINDOWS_H
+
+#include "frontends/emit/Emitter.h"
+
+#include "ir/Window.h"
+
+namespace dpc::frontend {
+
+/// The windows of a node over the spatial dimensions of an input.
+struct Windows {
+  llvm::SmallVector<Window, 3> dims;
+
+  /// One attribute of the dpc ops; pads are first those in front.
+  Shape list(int64_t Window::*field) const {
+    Shape values;
+    for (const Window &window : dims)
+      values.push_back(window.*field);
+    return values;
+  }
+  Shape pads() const {
+    Shape values = list(&Window::before);
+    values.append(list(&Window::behind));
+    return values;
+  }
+  /// `shape`'s first two dimensions and then the windows.
+  Shape resultShape(int64_t batch, int64_t channels) const {
+    Shape shape = {batch, channels};
+    shape.append(list(&Window::out));
+    return shape;
+  }
+};
+
+/// One more window where the last one would be cut off, unless it begins in
+/// the padding behind.
+void roundUp(Window &window);
+
+/// dpc.conv; the operands fit.
+Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
+
+/// `channels` as [1, C, 1..] of the rank of `like`.
+Val alongChannels(Emitter &e, Val channels, Val like);
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_EMIT_WINDOWS_H

@@ -1,0 +1,486 @@
+//===- Import.cpp - .pt2 files become dpc modules -------------------------===//
+#include "frontends/torch/Import.h"
+#include "frontends/emit/Forward.h"
+#include "frontends/torch/Call.h"
+#include "frontends/torch/Liveness.h"
+#include "frontends/torch/Weights.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+/// Larger tensors cannot be meant.
+static constexpr int64_t kMaxElements = int64_t(1) << 48;
+
+static const OperatorTable &operatorTable() {
+  static const OperatorTable table = [] {
+    OperatorTable t;
+    addConstructors(t);
+    addContractions(t);
+    addElementwise(t);
+    addIndexing(t);
+    addLosses(t);
+    addMovement(t);
+    addRows(t);
+    addSpatial(t);
+    addSymbolic(t);
+    return t;
+  }();
+  return table;
+}
+
+/// Operators whose result shape is decided by data, and what to do instead.
+static llvm::StringRef insteadOf(llvm::StringRef target) {
+  llvm::StringRef op = target.split('.').first;
+  if (op == "nonzero" || op == "masked_select" || op == "argwhere" ||
+      op == "nonzero_numpy" || op == "where")
+    return "compute every position and mask with torch.where";
+  if (op == "unique" || op == "_unique2" || op == "unique_dim" ||
+      op == "unique_consecutive" || op == "bincount")
+    return "use counts over a fixed number of classes";
+  return "";
+}
+
+/// Operators whose result may be their first argument, seen otherwise.
+static bool makesView(llvm::StringRef target) {
+  static const llvm::StringSet<> ops = {"view",
+                                        "reshape",
+                                        "transpose",
+                                        "permute",
+                                        "slice",
+                                        "select",
+                                        "expand",
+                                        "unsqueeze",
+                                        "squeeze",
+                                        "t",
+                                        "flatten",
+                                        "split",
+                                        "chunk",
+                                        "unbind",
+                                        "detach",
+                                        "alias",
+                                        "to",
+                                        "narrow",
+                                        "view_as",
+                                        "unflatten",
+                                        "contiguous",
+                                        "dropout",
+                                        "movedim",
+                                        "mT",
+                                        "type_as",
+                                        "expand_as",
+                                        "reshape_as",
+                                        "lift_fresh",
+                                        "float",
+                                        "split_with_sizes",
+                                        "broadcast_tensors"};
+  return target.consume_front("aten.") && ops.contains(target.split('.').first);
+}
+
+namespace {
+
+class Importer {
+public:
+  Importer(const Archive &archive, const Program &program, MLIRContext *context,
+           const ImportOptions &options)
+      : archive(archive), program(program), context(context), options(options),
+        forward(archive.path(), context), emit(forward.emit),
+        live(findLive(program)) {}
+
+  llvm::Expected<OwningOpRef<ModuleOp>> run();
+
+private:
+  llvm::Expected<std::vector<DeclaredInput>> declaredInputs();
+  llvm::Error begin();
+  llvm::Error convert(const Graph &graph, Values &values, bool isMain);
+  llvm::Error convertNode(const Graph &graph, const Node &node, size_t index,
+                          Values &values);
+  llvm::Error inlineGraph(const Graph &graph, const Node &node, size_t index,
+                          Values &values);
+  llvm::Error checkResults(const Graph &graph, const Node &node,
+                           llvm::ArrayRef<Val> results);
+  llvm::Error checkWrite(const Node &node, size_t index);
+  void noteViews(const Node &node);
+  llvm::Expected<OwningOpRef<ModuleOp>> finish();
+  bool hasLoss() const;
+
+  llvm::Error nodeError(const Node &node, size_t index,
+                        const llvm::Twine &why) const {
+    return makeError(archive.path() + ": node " + llvm::Twine(index) + " '" +
+                     node.name + "': " + node.target + ": " + why);
+  }
+
+  const Archive &archive;
+  const Program &program;
+  MLIRContext *context;
+  const ImportOptions &options;
+  Forward forward;
+  Emitter &emit;
+  Liveness live;
+  Values main;
+  /// Values that are one tensor seen in several ways have one number.
+  llvm::StringMap<size_t> storage;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
+  std::vector<DeclaredInput> inputs;
+  for (const InputSpec &spec : program.inputs) {
+    if (spec.kind == InputSpec::Kind::Other)
+      return makeError(archive.path() + ": an input of kind '" + spec.name +
+                       "' is not supported; accepted: tensors");
+    if (spec.kind != InputSpec::Kind::User || spec.value.empty())
+      continue;
+    std::string what = archive.path() + ": input '" + spec.value + "' ";
+    auto meta = program.graph.tensors.find(spec.value);
+    if (meta == program.graph.tensors.end())
+      return makeError(what + "is not described");
+    Type element = elementOf(meta->second.dtype, context);
+    if (!element)
+      return makeError(what + "has elements of " +
+                       dtypeText(meta->second.dtype) +
+                       ", which is not supported; accepted: FLOAT, HALF, "
+                       "BFLOAT16, DOUBLE, LONG, INT, BOOL");
+    DeclaredInput input{spec.value, element, {}};
+    for (const auto &[d, size] : llvm::enumerate(meta->second.sizes)) {
+      InputDim dim{size.symbol(), size.value};
+      // A size that is computed from symbols is asked for by its place.
+      if (!size.expression.empty() && dim.symbol.empty())
+        dim.symbol = spec.value + "." + std::to_string(d);
+      if (size.expression.empty() && size.value <= 0)
+        return makeError(what + "has size " + llvm::Twine(size.value) +
+                         " in dimension " + llvm::Twine(d));
+      input.dims.push_back(dim);
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+/// `--bind` also takes INPUT.D for the symbol of a dimension: the file does
+/// not keep the names that the user gave to symbols.
+static llvm::Expected<ImportOptions>
+withPlaces(const ImportOptions &options, llvm::ArrayRef<DeclaredInput> inputs) {
+  ImportOptions result = options;
+  for (const DeclaredInput &input : inputs)
+    for (const auto &[d, dim] : llvm::enumerate(input.dims)) {
+      std::string place = input.name + "." + std::to_string(d);
+      auto given = options.bind.find(place);
+      if (given == options.bind.end() || dim.symbol.empty() ||
+          dim.symbol == place)
+        continue;
+      auto [entry, isNew] = result.bind.try_emplace(dim.symbol, given->second);
+      if (entry->second != given->second)
+        return makeError("--bind=" + place + "=" + llvm::Twine(given->second) +
+                         " contradicts a size of " +
+                         llvm::Twine(entry->second));
+      result.bind.erase(place);
+    }
+  return result;
+}
+
+llvm::Error Importer::begin() {
+  auto declared = declaredInputs();
+  if (!declared)
+    return declared.takeError();
+  auto places = withPlaces(options, *declared);
+  if (!places)
+    return places.takeError();
+  auto inputs = bindInputs(archive.path(), std::move(*declared), *places);
+  if (!inputs)
+    return inputs.takeError();
+  for (const BoundInput &input : *inputs)
+    if (numElements(input.type.getShape()) > kMaxElements)
+      return makeError(archive.path() + ": input '" + input.name +
+                       "' is too large");
+  auto weights = placeWeights(
+      archive, program,
+      [&](llvm::StringRef name) { return live.values.contains(name); }, options,
+      context);
+  if (!weights)
+    return weights.takeError();
+  llvm::StringMap<Val> arguments =
+      forward.begin(weights->arguments, *inputs, weights->constantNames);
+  for (const auto &[value, name] : weights->bound)
+    main[value] = arguments[name];
+  for (auto &[value, constant] : weights->constants)
+    main[value] = constant;
+  for (const BoundInput &input : *inputs)
+    main[input.name] = arguments[input.name];
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+bool Importer::hasLoss() const {
+  for (const OutputSpec &output : program.outputs) {
+    if (output.kind != OutputSpec::Kind::User || output.value.names.empty())
+      continue;
+    auto meta = program.graph.tensors.find(output.value.names[0]);
+    if (meta != program.graph.tensors.end() && meta->second.sizes.empty() &&
+        isFloatType(meta->second.dtype))
+      return true;
+  }
+  return false;
+}
+
+llvm::Error Importer::convert(const Graph &graph, Values &values, bool isMain) {
+  for (const auto &[index, node] : llvm::enumerate(graph.nodes))
+    if (!isMain || live.nodes[index])
+      if (llvm::Error error = convertNode(graph, node, index, values))
+        return error;
+  return llvm::Error::success();
+}
+
+/// Whether the results are what the file says, as far as it says numbers.
+llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
+                                   llvm::ArrayRef<Val> results) {
+  for (const auto &[name, result] : llvm::zip(node.outputs, results)) {
+    if (!result)
+      continue;
+    if (numElements(result.shape()) > kMaxElements)
+      return makeError("its result " + describe(result.type()) +
+                       " is too large");
+    auto meta = graph.tensors.find(name);
+    if (meta == graph.tensors.end())
+      continue;
+    const std::vector<Size> &sizes = meta->second.sizes;
+    bool agrees = static_cast<int64_t>(sizes.size()) == result.rank() &&
+                  elementOf(meta->second.dtype, context) == result.element();
+    for (size_t d = 0; agrees && d < sizes.size(); ++d)
+      agrees = !sizes[d].expression.empty() ||
+               sizes[d].value == result.dim(static_cast<int64_t>(d));
+    if (!agrees)
+      return makeError("its result is " + describe(result.type()) +
+                       ", which is not what the file says");
+  }
+  return llvm::Error::success();
+}
+
+/// Numbers the results of views with what they are views of.
+void Importer::noteViews(const Node &node) {
+  for (const std::string &name : node.outputs) {
+    if (name.empty())
+      continue;
+    size_t own = storage.size() + 1;
+    if (makesView(node.target) && !node.inputs.empty() &&
+        !node.inputs[0].second.names.empty()) {
+      llvm::StringRef base = node.inputs[0].second.names[0];
+      own = storage.try_emplace(base, own).first->second;
+    }
+    storage[name] = own;
+  }
+}
+
+/// A tensor may be written when nothing else that is read later shares it.
+llvm::Error Importer::checkWrite(const Node &node, size_t index) {
+  llvm::StringRef target = node.inputs[0].second.names[0];
+  auto own = storage.find(target);
+  if (own == storage.end())
+    return llvm::Error::success();
+  for (const auto &entry : storage) {
+    auto use = live.lastUse.find(entry.first());
+    if (entry.first() != target && entry.second == own->second &&
+        use != live.lastUse.end() && use->second > index)
+      return makeError("writes to '" + target + "', which '" + entry.first() +
+                       "' also shows; exported_program.run_decompositions({}) "
+                       "before torch.export.save removes such writes");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Importer::convertNode(const Graph &graph, const Node &node,
+                                  size_t index, Values &values) {
+  if (llvm::StringRef(node.target).starts_with("higher_order."))
+    return inlineGraph(graph, node, index, values);
+  for (const std::string &name : node.outputs)
+    if (auto meta = graph.tensors.find(name); meta != graph.tensors.end())
+      for (const Size &size : meta->second.sizes)
+        if (size.dependsOnData())
+          return nodeError(node, index,
+                           "makes a tensor whose shape depends on data, which "
+                           "is not supported; compute every position and mask "
+                           "with torch.where");
+  std::string pure = pureForm(node.target);
+  llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
+  target.consume_front("aten.");
+  auto found = operatorTable().find(target);
+  if (found == operatorTable().end()) {
+    llvm::StringRef instead = insteadOf(target);
+    if (!instead.empty())
+      return nodeError(node, index,
+                       "makes a tensor whose shape depends on data, which is "
+                       "not supported; " +
+                           instead);
+    return nodeError(node, index,
+                     "is not supported; frontends/torch/README.md lists what "
+                     "is, and exported_program.run_decompositions() may "
+                     "express it so");
+  }
+  emit.loc = NameLoc::get(
+      StringAttr::get(context, node.name.empty() ? node.target : node.name));
+  Call call(emit, graph, node, found->second.signature, values);
+  call.trains = hasLoss();
+  call.checkArguments();
+  if (!emit.failed())
+    found->second.convert(call);
+  if (emit.failed())
+    return nodeError(node, index, emit.error);
+  if (llvm::Error error = checkResults(graph, node, call.results))
+    return nodeError(node, index, llvm::toString(std::move(error)));
+  if (!pure.empty() && !node.inputs.empty() &&
+      node.inputs[0].second.kind == Argument::Kind::Tensor) {
+    if (llvm::Error error = checkWrite(node, index))
+      return nodeError(node, index, llvm::toString(std::move(error)));
+    Val &self = values[node.inputs[0].second.names[0]];
+    auto argument = dyn_cast_if_present<BlockArgument>(self.value);
+    if (argument && !call.results.empty() && call.results[0].isFloat())
+      emit.updates[argument] = emit.materialize(call.results[0]);
+    if (!call.results.empty())
+      self = call.results[0];
+  }
+  for (const auto &[name, result] : llvm::zip(node.outputs, call.results))
+    if (!name.empty() && result)
+      values[name] = result;
+  noteViews(node);
+  return llvm::Error::success();
+}
+
+/// Graphs that only set a mode around their nodes take their place.
+llvm::Error Importer::inlineGraph(const Graph &graph, const Node &node,
+                                  size_t index, Values &values) {
+  llvm::StringRef target = node.target;
+  bool stopsGradients = target == "higher_order.wrap_with_set_grad_enabled";
+  if (!stopsGradients && target != "higher_order.wrap_with_autocast")
+    return nodeError(node, index,
+                     "is not supported; accepted of its kind: "
+                     "wrap_with_set_grad_enabled, wrap_with_autocast");
+  const Graph *body = nullptr;
+  llvm::SmallVector<std::string> operands;
+  bool enabled = false;
+  for (const auto &[name, argument] : node.inputs) {
+    if (argument.kind == Argument::Kind::Graph && !body)
+      body = argument.graph.get();
+    else if (argument.kind == Argument::Kind::Tensor && body)
+      operands.push_back(argument.names[0]);
+    else if (argument.kind == Argument::Kind::Bool && !body)
+      enabled |= argument.ints[0].value != 0;
+    else if (body)
+      return nodeError(node, index, "an operand is no tensor");
+  }
+  if (!body || body->inputs.size() != operands.size())
+    return nodeError(node, index, "its graph does not fit its operands");
+  Values inner;
+  for (const auto &[name, operand] : llvm::zip(body->inputs, operands)) {
+    auto value = values.find(operand);
+    if (value == values.end() || !value->second)
+      return nodeError(node, index,
+                       "value '" + operand + "' is made by no earlier node");
+    inner[name] = value->second;
+  }
+  if (llvm::Error error = convert(*body, inner, /*isMain=*/false))
+    return error;
+  size_t count = std::min(node.outputs.size(), body->outputs.size());
+  for (size_t n = 0; n < count; ++n) {
+    if (body->outputs[n].names.empty())
+      continue;
+    Val result = inner[body->outputs[n].names[0]];
+    if (stopsGradients && !enabled && hasLoss() && result.value &&
+        result.isFloat() && reachesParameter(result.value))
+      return nodeError(node, index,
+                       "stops a gradient (torch.no_grad), which is not "
+                       "supported in training; accepted: values that no "
+                       "trained weight reaches");
+    values[node.outputs[n]] = result;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
+  std::vector<NamedResult> results;
+  llvm::StringMap<llvm::StringRef> buffers;
+  for (const InputSpec &input : program.inputs)
+    if (input.kind == InputSpec::Kind::Buffer)
+      buffers[input.name] = input.value;
+  for (const OutputSpec &output : program.outputs) {
+    if (output.kind == OutputSpec::Kind::Other)
+      return makeError(archive.path() + ": an output of kind '" + output.what +
+                       "' is not supported; accepted: user outputs, losses "
+                       "and changed buffers");
+    if (output.kind == OutputSpec::Kind::BufferMutation) {
+      auto buffer = buffers.find(output.buffer);
+      Val value = main.lookup(output.value.names[0]);
+      auto argument = buffer == buffers.end()
+                          ? BlockArgument()
+                          : dyn_cast_if_present<BlockArgument>(
+                                main.lookup(buffer->second).value);
+      if (argument && value && value.isFloat() &&
+          value.type() == argument.getType())
+        emit.updates[argument] = emit.materialize(value);
+      continue;
+    }
+    if (output.value.kind == Argument::Kind::Tensor)
+      results.push_back(
+          {output.value.names[0], main.lookup(output.value.names[0])});
+  }
+  if (results.empty())
+    return makeError(archive.path() + ": the program returns no tensor");
+  return forward.finish(results);
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
+  if (llvm::Error error = begin())
+    return std::move(error);
+  if (llvm::Error error = convert(program.graph, main, /*isMain=*/true))
+    return std::move(error);
+  return finish();
+}
+
+static llvm::Expected<OwningOpRef<ModuleOp>>
+importArchive(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
+              MLIRContext *context, const ImportOptions &options) {
+  auto archive = Archive::open(std::move(bytes), file);
+  if (!archive)
+    return archive.takeError();
+  auto program = readProgram(**archive);
+  if (!program)
+    return program.takeError();
+  return Importer(**archive, *program, context, options).run();
+}
+
+} // namespace dpc::frontend::pt2
+
+using namespace dpc;
+
+mlir::FailureOr<OwningOpRef<ModuleOp>>
+dpc::importTorch(std::unique_ptr<llvm::MemoryBuffer> bytes,
+                 llvm::StringRef file, MLIRContext &context,
+                 const ImportOptions &options) {
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  return frontend::verified(
+      frontend::pt2::importArchive(std::move(bytes), file, &context, options),
+      file, context);
+}
+
+mlir::FailureOr<OwningOpRef<ModuleOp>>
+dpc::importTorch(llvm::StringRef file, MLIRContext &context,
+                 const ImportOptions &options) {
+  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return frontend::verified(frontend::makeError(file + ": cannot read: " +
+                                                  buffer.getError().message()),
+                              file, context);
+  return importTorch(std::move(*buffer), file, context, options);
+}

@@ -1,0 +1,290 @@
+//===- Weights.cpp - Parameters, buffers and constants --------------------===//
+#include "frontends/torch/Weights.h"
+#include "frontends/torch/Call.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+/// Weights up to this many elements may become constants.
+static constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
+/// A record that one of those may be a part of.
+static constexpr int64_t kMaxConstantBytes = int64_t(256) << 20;
+/// Additive masks hold zeros and numbers at most this large.
+static constexpr double kMaskValue = -1e3;
+
+namespace {
+
+/// A weight as the file describes it.
+struct Weight {
+  const InputSpec *spec;
+  const WeightEntry *entry;
+  RankedTensorType type;
+  int64_t offset = 0; ///< into its record
+  int64_t bytes = 0;
+  const Record *record = nullptr; ///< null: abstract
+};
+
+class Placer {
+public:
+  Placer(const Archive &archive, const Program &program, MLIRContext *context)
+      : archive(archive), program(program), context(context) {}
+
+  llvm::Error readFilters(const ImportOptions &options);
+  /// Finds the first name of tied weights, which is what the module itself
+  /// lists them by.
+  void nameTied(const llvm::StringMap<WeightEntry> &table);
+  llvm::Error place(const InputSpec &spec,
+                    const llvm::StringMap<WeightEntry> &table);
+  Weights result;
+
+private:
+  llvm::Expected<Weight> describeWeight(const InputSpec &spec,
+                                        const WeightEntry &entry) const;
+  llvm::Expected<std::optional<Val>> constantOf(const Weight &weight) const;
+  llvm::Error addArgument(const Weight &weight);
+  bool trains(const Weight &weight) const;
+  llvm::Error error(const InputSpec &spec, const llvm::Twine &why) const {
+    return makeError(archive.path() + ": weight '" + spec.name + "' " + why);
+  }
+
+  const Archive &archive;
+  const Program &program;
+  MLIRContext *context;
+  NameFilter frozen, trainable;
+  /// Where data is, and of which tensor.
+  using Place = std::tuple<std::string, int64_t, std::vector<int64_t>>;
+  static Place placeOf(const WeightEntry &entry);
+  /// The name, and its position, of the tensors that share a place.
+  std::map<Place, std::pair<size_t, std::string>> places;
+  llvm::StringSet<> added;
+};
+
+} // namespace
+
+llvm::Error Placer::readFilters(const ImportOptions &options) {
+  std::vector<std::string> names;
+  for (const InputSpec &spec : program.inputs)
+    if (spec.kind == InputSpec::Kind::Parameter ||
+        spec.kind == InputSpec::Kind::Buffer)
+      names.push_back(spec.name);
+  for (auto [option, patterns, filter] :
+       {std::tuple("--frozen", &options.frozen, &frozen),
+        std::tuple("--trainable", &options.trainable, &trainable)}) {
+    auto made = NameFilter::create(option, *patterns, archive.path(), "weight",
+                                   names, names);
+    if (!made)
+      return made.takeError();
+    *filter = std::move(*made);
+  }
+  return llvm::Error::success();
+}
+
+/// Whether `strides` are those of a row-major tensor; dimensions of size 1
+/// may have any.
+static bool isRowMajor(const TensorMeta &meta, llvm::ArrayRef<int64_t> shape) {
+  int64_t expected = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && meta.strides[d] != expected)
+      return false;
+    expected *= shape[d];
+  }
+  return true;
+}
+
+llvm::Expected<Weight> Placer::describeWeight(const InputSpec &spec,
+                                              const WeightEntry &entry) const {
+  const TensorMeta &meta = entry.meta;
+  Weight weight{&spec, &entry, {}};
+  if (entry.pickled)
+    return error(spec, "is pickled; accepted: plain tensors, which "
+                       "torch.export.save stores as they are");
+  Type element = elementOf(meta.dtype, context);
+  if (!element)
+    return error(spec, "has elements of " + dtypeText(meta.dtype) +
+                           ", which is not supported; accepted: FLOAT, HALF, "
+                           "BFLOAT16, DOUBLE, LONG, INT, BOOL");
+  Shape shape;
+  int64_t bytes = elementBytes(element);
+  bool possible = meta.strides.size() == meta.sizes.size();
+  for (const Size &size : meta.sizes) {
+    shape.push_back(size.value);
+    possible &= size.expression.empty() && size.value >= 0 &&
+                !llvm::MulOverflow(bytes, size.value, bytes);
+  }
+  if (!possible ||
+      llvm::MulOverflow(meta.storageOffset, elementBytes(element),
+                        weight.offset) ||
+      weight.offset < 0)
+    return error(spec, "has impossible dimensions");
+  if (!isRowMajor(meta, shape))
+    return error(spec, "is not stored row by row; call .contiguous() on it "
+                       "before the export");
+  weight.type = RankedTensorType::get(shape, element);
+  weight.bytes = bytes;
+  const Record *record = archive.find(entry.record);
+  if (!record)
+    return error(spec, "should be in record '" + entry.record +
+                           "', which the archive lacks");
+  // A record without a byte stands for a tensor that never had values.
+  if (record->bytes == 0)
+    return weight;
+  if (record->bytes < weight.offset || record->bytes - weight.offset < bytes)
+    return error(spec, "ends at byte " + llvm::Twine(weight.offset + bytes) +
+                           " of record '" + entry.record + "', which holds " +
+                           llvm::Twine(record->bytes));
+  weight.record = record;
+  return weight;
+}
+
+/// `bytes` as elements.
+static ConstTensor decode(llvm::StringRef bytes, RankedTensorType type) {
+  Type element = type.getElementType();
+  int64_t step = elementBytes(element);
+  std::vector<Scalar> values;
+  for (int64_t n = 0; n < type.getNumElements(); ++n) {
+    const char *at = bytes.data() + n * step;
+    Scalar s;
+    if (auto f = dyn_cast<FloatType>(element)) {
+      uint64_t bits = step == 2   ? llvm::support::endian::read16le(at)
+                      : step == 4 ? llvm::support::endian::read32le(at)
+                                  : llvm::support::endian::read64le(at);
+      llvm::APFloat value(f.getFloatSemantics(),
+                          llvm::APInt(static_cast<unsigned>(step * 8), bits));
+      bool loses = false;
+      value.convert(llvm::APFloat::IEEEdouble(),
+                    llvm::APFloat::rmNearestTiesToEven, &loses);
+      s.f = value.convertToDouble();
+    } else if (step == 1) {
+      s.i = *at != 0;
+    } else {
+      s.i = step == 4
+                ? static_cast<int32_t>(llvm::support::endian::read32le(at))
+                : static_cast<int64_t>(llvm::support::endian::read64le(at));
+    }
+    values.push_back(s);
+  }
+  return ConstTensor::dense(element, type.getShape(), std::move(values))
+      .compacted();
+}
+
+static bool isMask(const ConstTensor &tensor) {
+  bool masks = false;
+  for (int64_t n = 0; n < tensor.size(); ++n) {
+    double v = tensor.at(n).f;
+    if (v != 0.0 && !(v <= kMaskValue))
+      return false;
+    masks |= v != 0.0;
+  }
+  return masks;
+}
+
+bool Placer::trains(const Weight &weight) const {
+  const std::string &name = weight.spec->name;
+  if (!isa<FloatType>(weight.type.getElementType()))
+    return false;
+  if (trainable.matches(name))
+    return true;
+  return weight.spec->kind == InputSpec::Kind::Parameter &&
+         weight.entry->meta.requiresGrad && !frozen.matches(name);
+}
+
+/// The weight's value when it becomes a constant.
+llvm::Expected<std::optional<Val>>
+Placer::constantOf(const Weight &weight) const {
+  bool isFloat = isa<FloatType>(weight.type.getElementType());
+  if (weight.spec->kind == InputSpec::Kind::Parameter || trains(weight) ||
+      !weight.record || weight.type.getNumElements() > kMaxConstantElements)
+    return std::nullopt;
+  auto bytes =
+      archive.read(weight.entry->record, *weight.record, kMaxConstantBytes);
+  if (!bytes)
+    return bytes.takeError();
+  ConstTensor value = decode(
+      llvm::StringRef(*bytes).substr(weight.offset, weight.bytes), weight.type);
+  bool isLiteral = weight.spec->kind == InputSpec::Kind::Constant;
+  if (isFloat && !isLiteral && !isMask(value))
+    return std::nullopt;
+  return Val(std::move(value));
+}
+
+Placer::Place Placer::placeOf(const WeightEntry &entry) {
+  std::vector<int64_t> type = {entry.meta.dtype};
+  for (const Size &size : entry.meta.sizes)
+    type.push_back(size.value);
+  return {entry.record, entry.meta.storageOffset, type};
+}
+
+void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
+  for (const auto &entry : table) {
+    std::pair<size_t, std::string> name(entry.second.position,
+                                        entry.first().str());
+    auto [place, isNew] = places.try_emplace(placeOf(entry.second), name);
+    if (!isNew)
+      place->second = std::min(place->second, name);
+  }
+}
+
+llvm::Error Placer::addArgument(const Weight &weight) {
+  const InputSpec &spec = *weight.spec;
+  const std::string &name = places.at(placeOf(*weight.entry)).second;
+  WeightArgument argument{name, weight.type, trains(weight), std::nullopt};
+  result.bound.emplace_back(spec.value, name);
+  if (!added.insert(name).second)
+    return llvm::Error::success();
+  if (weight.record && weight.record->offset < 0)
+    return error(spec, "is in record '" + weight.entry->record +
+                           "', which is compressed; weights must be stored, "
+                           "as torch.export.save does");
+  if (weight.record)
+    argument.data = DataLocation{
+        archive.path(), weight.record->offset + weight.offset, weight.bytes};
+  result.arguments.push_back(std::move(argument));
+  return llvm::Error::success();
+}
+
+llvm::Error Placer::place(const InputSpec &spec,
+                          const llvm::StringMap<WeightEntry> &table) {
+  auto entry = table.find(spec.name);
+  if (entry == table.end())
+    return error(spec, "is not in the archive's tables of weights");
+  auto weight = describeWeight(spec, entry->second);
+  if (!weight)
+    return weight.takeError();
+  auto constant = constantOf(*weight);
+  if (!constant)
+    return constant.takeError();
+  if (!*constant)
+    return addArgument(*weight);
+  result.constants.emplace_back(spec.value, **constant);
+  if (isa<FloatType>(weight->type.getElementType()))
+    result.constantNames.push_back(spec.name);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Weights>
+placeWeights(const Archive &archive, const Program &program,
+             llvm::function_ref<bool(llvm::StringRef)> isRead,
+             const ImportOptions &options, MLIRContext *context) {
+  auto table = readWeightTable(archive);
+  if (!table)
+    return table.takeError();
+  Placer placer(archive, program, context);
+  if (llvm::Error error = placer.readFilters(options))
+    return std::move(error);
+  placer.nameTied(*table);
+  for (const InputSpec &spec : program.inputs)
+    if (spec.kind != InputSpec::Kind::User &&
+        spec.kind != InputSpec::Kind::Other && isRead(spec.value))
+      if (llvm::Error error = placer.place(spec, *table))
+        return std::move(error);
+  return std::move(placer.result);
+}
+
+} // namespace dpc::frontend::pt2

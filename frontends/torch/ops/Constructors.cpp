@@ -1,0 +1,131 @@
+//===- Constructors.cpp - Tensors from nothing ----------------------------===//
+#include "frontends/torch/Call.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+
+/// Longer ranges are refused.
+constexpr double kMaxRange = 1 << 26;
+
+/// `shape` of `value`, in the type that the file says.
+Val filled(Call &c, const Shape &shape, double value) {
+  Type element = c.resultElement();
+  int64_t count = 1;
+  for (int64_t d : shape)
+    if (d < 0 || llvm::MulOverflow(count, d, count))
+      return c.fail("size " + describe(shape) + " is impossible");
+  return element ? c.emit.splat(value, element, shape) : Val();
+}
+
+template <int value> void fillSize(Call &c) {
+  c.out(filled(c, c.ints("size"), value));
+}
+template <int value> void fillLike(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(filled(c, Shape(x.shape()), value));
+}
+void full(Call &c) { c.out(filled(c, c.ints("size"), c.number("fill_value"))); }
+void fullLike(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(filled(c, Shape(x.shape()), c.number("fill_value")));
+}
+void scalarTensor(Call &c) { c.out(filled(c, {}, c.number("s"))); }
+
+/// start + n * step, `count` times.
+Val sequence(Call &c, double start, double step, double count) {
+  Type element = c.resultElement();
+  if (!element || c.emit.failed())
+    return {};
+  if (!(count <= kMaxRange) || count < 0)
+    return c.fail("a range of " + llvm::Twine(std::to_string(count)) +
+                  " elements is not supported");
+  std::vector<Scalar> values;
+  for (int64_t n = 0; n < static_cast<int64_t>(count); ++n)
+    values.push_back(
+        makeScalar(start + static_cast<double>(n) * step, element));
+  return Val(ConstTensor::dense(element, {static_cast<int64_t>(count)},
+                                std::move(values)));
+}
+
+void arange(Call &c) {
+  double start = c.number("start"), step = c.number("step");
+  if (step == 0) {
+    c.fail("the step is zero");
+    return;
+  }
+  double count = std::ceil((c.number("end") - start) / step);
+  c.out(sequence(c, start, step, std::max(count, 0.0)));
+}
+
+void linspace(Call &c) {
+  double start = c.number("start"), end = c.number("end");
+  auto steps = static_cast<double>(c.integer("steps"));
+  c.out(sequence(c, start, steps > 1 ? (end - start) / (steps - 1) : 0, steps));
+}
+
+/// Keeps what is on one side of a diagonal.
+template <bool isUpper> void triangle(Call &c) {
+  Emitter &e = c.emit;
+  Val x = c.tensor("self");
+  int64_t diagonal = c.integer("diagonal");
+  if (!x || e.failed())
+    return;
+  if (x.rank() < 2) {
+    c.fail("needs a matrix, not " + describe(x.type()));
+    return;
+  }
+  if (x.constant && x.constant->layout() == ConstTensor::Layout::Splat)
+    return c.out(Val(triangularPart(*x.constant, diagonal, isUpper)));
+  Scalar yes, no;
+  yes.i = 1, no.i = 0;
+  // Element (i, j) is kept where j - i >= diagonal, or j - i < diagonal + 1.
+  Val kept(
+      isUpper
+          ? ConstTensor::triangle(e.builder.getI1Type(), x.shape().take_back(2),
+                                  no, yes, diagonal)
+          : ConstTensor::triangle(e.builder.getI1Type(), x.shape().take_back(2),
+                                  yes, no, diagonal + 1));
+  c.out(e.select(kept, x, e.scalar(0, x.element())));
+}
+
+void eye(Call &c) {
+  int64_t rows = c.integer("n"), columns = c.has("m") ? c.integer("m") : rows;
+  Val ones = filled(c, {rows, columns}, 1);
+  if (ones)
+    c.out(Val(triangularPart(
+        triangularPart(*ones.constant, 0, /*upper=*/true).compacted(), 0,
+        /*upper=*/false)));
+}
+
+} // namespace
+
+void addConstructors(OperatorTable &t) {
+  t["arange.default"] = {"end, start=0, step=1, dtype=None", arange};
+  t["arange.start"] = {"start, end, step=1, dtype=None", arange};
+  t["arange.start_step"] = {"start, end, step=1, dtype=None", arange};
+  t["linspace.default"] = {"start, end, steps, dtype=None", linspace};
+  t["full.default"] = {"size, fill_value, dtype=None", full};
+  t["full_like.default"] = {"self, fill_value, dtype=None", fullLike};
+  t["new_full.default"] = {"self, size, fill_value, dtype=None", full};
+  t["scalar_tensor.default"] = {"s, dtype=None", scalarTensor};
+  for (const char *name : {"zeros.default", "empty.memory_format"})
+    t[name] = {"size, dtype=None", fillSize<0>};
+  for (const char *name : {"new_zeros.default", "new_empty.default"})
+    t[name] = {"self, size, dtype=None", fillSize<0>};
+  t["ones.default"] = {"size, dtype=None", fillSize<1>};
+  t["new_ones.default"] = {"self, size, dtype=None", fillSize<1>};
+  t["zeros_like.default"] = {"self, dtype=None", fillLike<0>};
+  t["empty_like.default"] = {"self, dtype=None", fillLike<0>};
+  t["ones_like.default"] = {"self, dtype=None", fillLike<1>};
+  t["triu.default"] = {"self, diagonal=0", triangle<true>};
+  t["tril.default"] = {"self, diagonal=0", triangle<false>};
+  t["eye.default"] = {"n, m=None, dtype=None", eye};
+  t["eye.m"] = {"n, m, dtype=None", eye};
+}
+
+} // namespace dpc::frontend::pt2

@@ -1,0 +1,175 @@
+//===- Indexing.cpp - Elements by index -----------------------------------===//
+#include "frontends/emit/Indexing.h"
+#include "frontends/torch/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+
+/// Known positions are slices.
+Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
+  Shape list = indices.constant->asInts();
+  for (int64_t &index : list) {
+    index += index < 0 ? x.dim(dim) : 0;
+    if (index < 0 || index >= x.dim(dim))
+      return e.fail("index " + llvm::Twine(index) + " is outside dimension " +
+                    llvm::Twine(dim) + " of " + describe(x.type()));
+  }
+  Shape shape(x.shape().take_front(dim));
+  shape.append(indices.shape().begin(), indices.shape().end());
+  shape.append(x.shape().begin() + dim + 1, x.shape().end());
+  if (x.constant && x.constant->layout() == ConstTensor::Layout::Splat)
+    return Val(ConstTensor::splat(x.element(), shape, x.constant->at(0)));
+  return e.reshape(e.take(x, dim, list), shape);
+}
+
+/// Dimension `dim` of `x` replaced by what `indices` pick of it.
+Val taken(Call &c, Val x, int64_t dim, Val indices) {
+  if (!x || !indices || c.emit.failed())
+    return {};
+  if (indices.isFloat() || indices.element().isInteger(1) || x.rank() == 0)
+    return c.fail("indices " + describe(indices.type()) +
+                  " must be integers; elements picked by a mask make a tensor "
+                  "whose shape depends on data: use torch.where instead");
+  return indices.constant ? takenAt(c.emit, x, dim, indices)
+                          : gatherRows(c.emit, x, indices, dim);
+}
+
+/// Torch gives the row padding_idx no gradient. Nothing here stops one, as
+/// nothing in an ONNX file does; it matters where padding reaches the loss.
+void embedding(Call &c) {
+  Val table = c.tensor("weight");
+  if (c.flag("scale_grad_by_freq"))
+    c.fail("scale_grad_by_freq=True is not supported");
+  if (table && table.rank() != 2)
+    c.fail("the table must be a matrix, not " + describe(table.type()));
+  if (int64_t row = c.integer("padding_idx"); row >= 0 && c.trains)
+    emitRemark(c.emit.loc) << "padding_idx=" << row
+                           << ": this row is trained like the others";
+  c.out(taken(c, table, 0, c.tensor("indices")));
+}
+
+void indexSelect(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index")));
+}
+
+/// x[i, j, ..] with an index for each of the first dimensions, broadcast: rows
+/// of those dimensions seen as one.
+void pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
+  Emitter &e = c.emit;
+  auto count = static_cast<int64_t>(indices.size());
+  if (count > x.rank() || !llvm::all_of(indices, [](const Val &v) {
+        return v && !v.isFloat() && !v.element().isInteger(1);
+      })) {
+    c.fail("these indices are not supported; accepted: integers for one "
+           "dimension, or for each of the first ones");
+    return;
+  }
+  Val position;
+  for (int64_t d = 0; d < count; ++d) {
+    Val one =
+        wrapped(e, e.convert(indices[d], e.builder.getI64Type()), x.dim(d));
+    position = d == 0 ? one
+                      : e.binary(BinaryKind::add,
+                                 e.binary(BinaryKind::mul, position,
+                                          static_cast<double>(x.dim(d))),
+                                 one);
+  }
+  Shape shape = {numElements(x.shape().take_front(count))};
+  shape.append(x.shape().begin() + count, x.shape().end());
+  c.out(taken(c, e.reshape(x, shape), 0, position));
+}
+
+/// x[i], x[:, i], ..: None leaves a dimension whole.
+void index(Call &c) {
+  Val x = c.tensor("self");
+  llvm::SmallVector<Val> indices = c.tensors("indices");
+  int64_t dim = -1;
+  for (auto [d, one] : llvm::enumerate(indices)) {
+    if (!one)
+      continue;
+    if (dim >= 0) {
+      dim = -2;
+      break;
+    }
+    dim = static_cast<int64_t>(d);
+  }
+  if (!x || c.emit.failed())
+    return;
+  if (dim == -1)
+    return c.out(x);
+  if (dim < 0 || dim >= x.rank())
+    return pickPoints(c, x, indices);
+  c.out(taken(c, x, dim, indices[dim]));
+}
+
+void gather(Call &c) {
+  Val x = c.tensor("self"), indices = c.tensor("index");
+  if (!x || !indices || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  if (!c.emit.failed())
+    c.out(gatherAlong(c.emit, x, indices, dim));
+}
+
+/// `updates` cut to the shape of the indices, as ATen does.
+Val cutTo(Emitter &e, Val updates, Val indices) {
+  if (updates.rank() != indices.rank())
+    return e.fail("operands differ in rank: " + describe(updates.shape()) +
+                  " and " + describe(indices.shape()));
+  for (int64_t d = 0; d < updates.rank(); ++d)
+    if (indices.dim(d) > updates.dim(d))
+      return e.fail("indices " + describe(indices.shape()) + " reach beyond " +
+                    describe(updates.shape()));
+  return e.slice(updates, Shape(updates.rank(), 0), indices.shape(),
+                 Shape(updates.rank(), 1));
+}
+
+void scatter(Call &c, llvm::StringRef source, llvm::StringRef reduction) {
+  Emitter &e = c.emit;
+  Val x = c.tensor("self"), indices = c.tensor("index");
+  Val updates = c.operand(source);
+  if (!x || !indices || !updates || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  updates = e.convert(updates, x.element());
+  updates = updates.rank() == 0 ? e.broadcastTo(updates, indices.shape())
+                                : cutTo(e, updates, indices);
+  if (!e.failed())
+    c.out(scatterAlong(e, x, indices, updates, dim, reduction));
+}
+
+void scatterSource(Call &c) { scatter(c, "src", "none"); }
+void scatterValue(Call &c) { scatter(c, "value", "none"); }
+void scatterAdd(Call &c) { scatter(c, "src", "add"); }
+
+void oneHot(Call &c) {
+  Emitter &e = c.emit;
+  Val indices = c.tensor("self");
+  int64_t classes = c.integer("num_classes");
+  if (classes < 1) {
+    c.fail("num_classes is decided by data; give it to one_hot");
+    return;
+  }
+  c.out(e.convert(oneHotMask(e, indices, classes), e.builder.getI64Type()));
+}
+
+} // namespace
+
+void addIndexing(OperatorTable &t) {
+  t["embedding.default"] = {
+      "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False",
+      embedding};
+  t["index_select.default"] = {"self, dim, index", indexSelect};
+  t["index.Tensor"] = {"self, indices", index};
+  t["gather.default"] = {"self, dim, index, sparse_grad=False", gather};
+  t["scatter.src"] = {"self, dim, index, src", scatterSource};
+  t["scatter.value"] = {"self, dim, index, value", scatterValue};
+  t["scatter_add.default"] = {"self, dim, index, src", scatterAdd};
+  t["one_hot.default"] = {"self, num_classes=-1", oneHot};
+}
+
+} // namespace dpc::frontend::pt2

@@ -1,0 +1,520 @@
+//===- Movement.cpp - ATen operators that move data -----------------------===//
+#include "frontends/torch/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+/// `x` in `shape`, of which one size may be -1.
+Val reshapeTo(Call &c, Val x, Shape shape) {
+  if (!x)
+    return {};
+  Shape asked = shape;
+  int64_t known = 1, free = -1;
+  for (auto [d, size] : llvm::enumerate(shape))
+    if (size == -1 && free < 0)
+      free = static_cast<int64_t>(d);
+    else if (size < 0 || llvm::MulOverflow(known, size, known))
+      return c.fail("shape " + describe(asked) + " is impossible");
+  int64_t total = numElements(x.shape());
+  if (free >= 0)
+    shape[free] = known > 0 ? total / known : 0;
+  if (free < 0 ? known != total : known * shape[free] != total)
+    return c.fail("cannot reshape " + describe(x.shape()) + " to " +
+                  describe(asked));
+  return c.emit.reshape(x, shape);
+}
+
+template <char form> void reshape(Call &c) {
+  Val x = c.tensor("self");
+  if (form == 'v')
+    return c.out(reshapeTo(c, x, c.ints("size")));
+  if (form == 'r')
+    return c.out(reshapeTo(c, x, c.ints("shape")));
+  if (Val other = c.tensor("other"))
+    c.out(reshapeTo(c, x, Shape(other.shape())));
+}
+
+void flatten(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  int64_t first = c.dimOf("start_dim", x.rank());
+  int64_t last = c.dimOf("end_dim", x.rank());
+  if (x.rank() == 0)
+    return c.out(c.emit.reshape(x, {1}));
+  if (first > last)
+    c.fail("start_dim lies behind end_dim");
+  if (c.emit.failed())
+    return;
+  Shape shape(x.shape().take_front(first));
+  shape.push_back(numElements(x.shape().slice(first, last - first + 1)));
+  shape.append(x.shape().begin() + last + 1, x.shape().end());
+  c.out(c.emit.reshape(x, shape));
+}
+
+void unflatten(Call &c) {
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  Shape shape(x.shape().take_front(dim)), sizes = c.ints("sizes");
+  shape.append(sizes);
+  shape.append(x.shape().begin() + dim + 1, x.shape().end());
+  c.out(reshapeTo(c, x, shape));
+}
+
+void unsqueeze(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank() + 1);
+  Shape shape(x.shape());
+  shape.insert(shape.begin() + dim, 1);
+  c.out(c.emit.reshape(x, shape));
+}
+
+/// Dimensions of another size than 1 stay.
+void squeeze(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  Shape drop = c.has("dim") ? Shape() : iotaDims(x.rank());
+  if (c.has("dim"))
+    for (int64_t d : c.ints("dim"))
+      drop.push_back(c.dim(d, x.rank()));
+  Shape shape;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (x.dim(d) != 1 || !llvm::is_contained(drop, d))
+      shape.push_back(x.dim(d));
+  c.out(c.emit.reshape(x, shape));
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+void permute(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  Shape perm;
+  for (int64_t d : c.ints("dims"))
+    perm.push_back(c.dim(d, x.rank()));
+  Shape identity = iotaDims(x.rank());
+  if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
+                           identity.end())) {
+    c.fail("dims " + describe(perm) + " are no permutation of those of " +
+           describe(x.type()));
+    return;
+  }
+  c.out(c.emit.transpose(x, perm));
+}
+
+Val swapped(Call &c, Val x, int64_t a, int64_t b) {
+  return x && x.rank() > 0 && !c.emit.failed() ? c.emit.swapDims(x, a, b) : x;
+}
+
+void transpose(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(swapped(c, x, c.dimOf("dim0", x.rank()), c.dimOf("dim1", x.rank())));
+}
+
+/// The last two dimensions exchanged.
+void transposeMatrix(Call &c) {
+  Val x = c.tensor("self");
+  if (x)
+    c.out(x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1));
+}
+
+void movedim(Call &c) {
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return;
+  int64_t from = c.dimOf("source", x.rank());
+  int64_t to = c.dimOf("destination", x.rank());
+  Shape perm = iotaDims(x.rank());
+  perm.erase(perm.begin() + from);
+  perm.insert(perm.begin() + to, from);
+  c.out(c.emit.transpose(x, perm));
+}
+
+//===----------------------------------------------------------------------===//
+// Copies of elements
+//===----------------------------------------------------------------------===//
+
+/// -1 keeps a size.
+void expand(Call &c) {
+  Val x = c.tensor("self");
+  Shape shape = c.ints("size");
+  if (!x)
+    return;
+  int64_t shift = static_cast<int64_t>(shape.size()) - x.rank();
+  for (auto [d, size] : llvm::enumerate(shape)) {
+    int64_t own = static_cast<int64_t>(d) - shift;
+    if (size == -1 && own >= 0)
+      size = x.dim(own);
+    if (size < 0)
+      c.fail("size " + llvm::Twine(size) + " is impossible");
+  }
+  if (!c.emit.failed())
+    c.out(c.emit.broadcastTo(x, shape));
+}
+
+void expandAs(Call &c) {
+  Val x = c.tensor("self"), other = c.tensor("other");
+  if (x && other)
+    c.out(c.emit.broadcastTo(x, other.shape()));
+}
+
+void broadcastTensors(Call &c) {
+  llvm::SmallVector<Val> tensors = c.tensors("tensors");
+  std::optional<Shape> shape = Shape();
+  for (const Val &x : tensors)
+    if (x && shape)
+      shape = c.emit.broadcastShape(*shape, x.shape());
+  if (!shape || c.emit.failed())
+    return;
+  for (Val &x : tensors)
+    x = c.emit.broadcastTo(x, *shape);
+  c.outList(tensors);
+}
+
+/// Every dimension d of `x` `counts[d]` times: in a row, or every element
+/// (`each`).
+Val repeated(Call &c, Val x, const Shape &counts, bool each) {
+  Shape wide, dims, unit, whole;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    int64_t total = 0;
+    if (counts[d] < 1 || llvm::MulOverflow(counts[d], x.dim(d), total))
+      return c.fail("count " + llvm::Twine(counts[d]) + " is not supported");
+    whole.push_back(total);
+    if (!each)
+      wide.push_back(counts[d]);
+    dims.push_back(static_cast<int64_t>(wide.size()));
+    wide.push_back(x.dim(d));
+    if (each)
+      wide.push_back(counts[d]);
+  }
+  return c.emit.reshape(c.emit.broadcast(x, wide, dims), whole);
+}
+
+void repeat(Call &c) {
+  Val x = c.tensor("self");
+  Shape counts = c.ints("repeats");
+  if (!x)
+    return;
+  if (static_cast<int64_t>(counts.size()) < x.rank()) {
+    c.fail("repeats " + describe(counts) +
+           " are fewer than the dimensions of " + describe(x.type()));
+    return;
+  }
+  Shape shape(counts.size() - x.rank(), 1);
+  shape.append(x.shape().begin(), x.shape().end());
+  if (Val deep = c.emit.reshape(x, shape))
+    c.out(repeated(c, deep, counts, /*each=*/false));
+}
+
+void repeatInterleave(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  int64_t count = c.integer("repeats");
+  if (!c.has("dim"))
+    x = c.emit.reshape(x, {numElements(x.shape())});
+  Shape counts(x.rank(), 1);
+  int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
+  if (!c.emit.failed() && x.rank() > 0) {
+    counts[dim] = count;
+    c.out(repeated(c, x, counts, /*each=*/true));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+void slice(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank()), step = c.integer("step");
+  if (c.emit.failed() || x.rank() == 0 || step < 1) {
+    c.fail("step " + llvm::Twine(step) +
+           " is not supported; accepted: 1 and "
+           "more");
+    return;
+  }
+  auto position = [&](llvm::StringRef name, int64_t fallback) {
+    int64_t value = c.has(name) ? c.integer(name) : fallback;
+    return std::clamp<int64_t>(value < 0 ? value + x.dim(dim) : value, 0,
+                               x.dim(dim));
+  };
+  int64_t begin = position("start", 0), end = position("end", x.dim(dim));
+  int64_t count = end > begin ? (end - begin - 1) / step + 1 : 0;
+  c.out(c.emit.sliceDim(x, dim, begin, count, step));
+}
+
+/// Positions [begin, begin + count) of dimension `dim`; checks them.
+Val part(Call &c, Val x, int64_t dim, int64_t begin, int64_t count) {
+  if (x.rank() == 0 || begin < 0 || count < 0 || count > x.dim(dim) ||
+      begin > x.dim(dim) - count)
+    return c.fail("positions " + llvm::Twine(begin) + " and " +
+                  llvm::Twine(count) + " more are not all in dimension " +
+                  llvm::Twine(dim) + " of " + describe(x.type()));
+  return c.emit.sliceDim(x, dim, begin, count);
+}
+
+void narrow(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(part(c, x, c.dimOf("dim", x.rank()), c.integer("start"),
+               c.integer("length")));
+}
+
+Val without(Call &c, Val x, int64_t dim) {
+  if (!x)
+    return {};
+  Shape shape(x.shape());
+  shape.erase(shape.begin() + dim);
+  return c.emit.reshape(x, shape);
+}
+
+void select(Call &c) {
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank()), index = c.integer("index");
+  index = index < 0 ? index + x.dim(dim) : index;
+  c.out(without(c, part(c, x, dim, index, 1), dim));
+}
+
+void unbind(Call &c) {
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  llvm::SmallVector<Val> parts;
+  for (size_t n = 0; n < c.results.size(); ++n)
+    parts.push_back(
+        without(c, part(c, x, dim, static_cast<int64_t>(n), 1), dim));
+  c.outList(parts);
+}
+
+void splitBy(Call &c, const Shape &sizes) {
+  Val x = c.tensor("self");
+  if (!x || c.emit.failed())
+    return;
+  int64_t dim = c.dimOf("dim", x.rank()), begin = 0;
+  llvm::SmallVector<Val> parts;
+  for (int64_t size : sizes) {
+    parts.push_back(part(c, x, dim, begin, size));
+    if (c.emit.failed())
+      return;
+    begin += size;
+  }
+  c.outList(parts);
+}
+
+/// Parts of `size` each, the last one smaller; `size` may ask for more parts
+/// than the node has, which shows in outList.
+Shape partSizes(Call &c, int64_t size) {
+  Shape sizes;
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return sizes;
+  int64_t rest = x.dim(c.dimOf("dim", x.rank()));
+  if (size < 1)
+    c.fail("parts of " + llvm::Twine(size) + " are impossible");
+  while (!c.emit.failed() && rest > 0 && sizes.size() <= c.results.size()) {
+    sizes.push_back(std::min(size, rest));
+    rest -= sizes.back();
+  }
+  return sizes;
+}
+
+void split(Call &c) { splitBy(c, partSizes(c, c.integer("split_size"))); }
+void splitWithSizes(Call &c) { splitBy(c, c.ints("split_sizes")); }
+
+void chunk(Call &c) {
+  Val x = c.tensor("self");
+  int64_t chunks = c.integer("chunks");
+  if (!x || x.rank() == 0 || chunks < 1)
+    return;
+  int64_t size = x.dim(c.dimOf("dim", x.rank()));
+  splitBy(c, partSizes(c, (size - 1) / chunks + 1));
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+void cat(Call &c) {
+  llvm::SmallVector<Val> parts;
+  Type element = c.resultElement();
+  for (const Val &x : c.tensors("tensors")) {
+    if (!x || !element)
+      return;
+    // [0] joins with anything, by an old rule.
+    if (x.rank() != 1 || x.dim(0) != 0)
+      parts.push_back(c.emit.convert(x, element));
+  }
+  if (parts.empty()) {
+    c.fail("nothing to join");
+    return;
+  }
+  for (const Val &x : parts)
+    if (x.rank() != parts[0].rank() || x.rank() == 0)
+      c.fail("operands differ in rank: " + describe(parts[0].shape()) +
+             " and " + describe(x.shape()));
+  int64_t dim = c.dimOf("dim", parts[0].rank());
+  if (!c.emit.failed())
+    c.out(c.emit.concat(parts, dim));
+}
+
+void stack(Call &c) {
+  llvm::SmallVector<Val> parts;
+  Type element = c.resultElement();
+  int64_t dim = 0;
+  for (const Val &x : c.tensors("tensors")) {
+    if (!x || !element)
+      return;
+    dim = c.dimOf("dim", x.rank() + 1);
+    Shape shape(x.shape());
+    shape.insert(shape.begin() + std::min<int64_t>(dim, x.rank()), 1);
+    parts.push_back(c.emit.convert(c.emit.reshape(x, shape), element));
+  }
+  if (parts.empty())
+    c.fail("nothing to join");
+  if (!c.emit.failed())
+    c.out(c.emit.concat(parts, dim));
+}
+
+/// Differences of neighbours.
+void diff(Call &c) {
+  Emitter &e = c.emit;
+  Val x = c.tensor("self");
+  if (!x || x.rank() == 0)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  if (c.integer("n") != 1 || x.element().isInteger(1))
+    c.fail("only first differences of numbers are supported");
+  llvm::SmallVector<Val> parts = {x};
+  if (c.has("prepend"))
+    parts.insert(parts.begin(), c.tensor("prepend"));
+  if (c.has("append"))
+    parts.push_back(c.tensor("append"));
+  if (e.failed())
+    return;
+  Val all = e.concat(parts, dim);
+  if (!all || all.dim(dim) < 1)
+    return;
+  int64_t count = all.dim(dim) - 1;
+  c.out(e.binary(BinaryKind::sub, e.sliceDim(all, dim, 1, count),
+                 e.sliceDim(all, dim, 0, count)));
+}
+
+/// The last `shift` positions come first.
+void roll(Call &c) {
+  Val x = c.tensor("self");
+  Shape shifts = c.ints("shifts"), dims = c.ints("dims");
+  if (!x)
+    return;
+  if (dims.size() != shifts.size() || dims.empty() || x.rank() == 0) {
+    c.fail("shifts " + describe(shifts) + " do not fit dims " + describe(dims));
+    return;
+  }
+  for (auto [d, shift] : llvm::zip(dims, shifts)) {
+    int64_t dim = c.dim(d, x.rank()), size = x.dim(dim);
+    if (c.emit.failed() || size == 0)
+      return;
+    int64_t first = ((shift % size) + size) % size;
+    if (first == 0)
+      continue;
+    x = c.emit.concat({c.emit.sliceDim(x, dim, size - first, first),
+                       c.emit.sliceDim(x, dim, 0, size - first)},
+                      dim);
+  }
+  c.out(x);
+}
+
+/// Pads count from the last dimension, before and behind; negative ones cut.
+void pad(Call &c) {
+  Emitter &e = c.emit;
+  Val x = c.tensor("self");
+  Shape pads = c.ints("pad");
+  double value = c.has("value") ? c.number("value") : 0.0;
+  if (c.text("mode") != "constant")
+    c.fail("mode '" + c.text("mode") +
+           "' is not supported; accepted: constant");
+  if (!x || e.failed())
+    return;
+  if (pads.size() % 2 || static_cast<int64_t>(pads.size()) > 2 * x.rank()) {
+    c.fail("pad " + describe(pads) + " does not fit " + describe(x.type()));
+    return;
+  }
+  for (size_t n = 0; n < pads.size() / 2 && !e.failed(); ++n) {
+    int64_t dim = x.rank() - 1 - static_cast<int64_t>(n);
+    int64_t before = pads[2 * n], behind = pads[2 * n + 1];
+    int64_t cutFront = std::max<int64_t>(-before, 0);
+    int64_t kept = x.dim(dim) - cutFront - std::max<int64_t>(-behind, 0);
+    x = part(c, x, dim, cutFront, kept);
+    auto filled = [&](int64_t count) {
+      Shape shape(x.shape());
+      shape[dim] = std::max<int64_t>(count, 0);
+      return e.splat(value, x.element(), shape);
+    };
+    if (x)
+      x = e.concat({filled(before), x, filled(behind)}, dim);
+  }
+  c.out(x);
+}
+
+} // namespace
+
+void addMovement(OperatorTable &t) {
+  t["view.default"] = {"self, size", reshape<'v'>};
+  t["_unsafe_view.default"] = {"self, size", reshape<'v'>};
+  t["reshape.default"] = {"self, shape", reshape<'r'>};
+  t["view_as.default"] = {"self, other", reshape<'a'>};
+  t["reshape_as.default"] = {"self, other", reshape<'a'>};
+  t["flatten.using_ints"] = {"self, start_dim=0, end_dim=-1", flatten};
+  t["unflatten.int"] = {"self, dim, sizes", unflatten};
+  t["unsqueeze.default"] = {"self, dim", unsqueeze};
+  t["squeeze.default"] = {"self, dim=None", squeeze};
+  t["squeeze.dim"] = {"self, dim", squeeze};
+  t["squeeze.dims"] = {"self, dim", squeeze};
+  t["permute.default"] = {"self, dims", permute};
+  t["transpose.int"] = {"self, dim0, dim1", transpose};
+  for (const char *name : {"t.default", "mT.default"})
+    t[name] = {"self", transposeMatrix};
+  t["movedim.int"] = {"self, source, destination", movedim};
+  t["expand.default"] = {"self, size, implicit=False", expand};
+  t["expand_as.default"] = {"self, other", expandAs};
+  t["broadcast_tensors.default"] = {"tensors", broadcastTensors};
+  t["repeat.default"] = {"self, repeats", repeat};
+  t["repeat_interleave.self_int"] = {
+      "self, repeats, dim=None, output_size=None", repeatInterleave};
+  t["slice.Tensor"] = {"self, dim=0, start=None, end=None, step=1", slice};
+  t["select.int"] = {"self, dim, index", select};
+  t["narrow.default"] = {"self, dim, start, length", narrow};
+  t["unbind.int"] = {"self, dim=0", unbind};
+  t["split.Tensor"] = {"self, split_size, dim=0", split};
+  t["split.sizes"] = {"self, split_sizes, dim=0", splitWithSizes};
+  t["split_with_sizes.default"] = {"self, split_sizes, dim=0", splitWithSizes};
+  t["chunk.default"] = {"self, chunks, dim=0", chunk};
+  t["cat.default"] = {"tensors, dim=0", cat};
+  t["concat.default"] = {"tensors, dim=0", cat};
+  t["stack.default"] = {"tensors, dim=0", stack};
+  t["diff.default"] = {"self, n=1, dim=-1, prepend=None, append=None", diff};
+  t["roll.default"] = {"self, shifts, dims=[]", roll};
+  t["pad.default"] = {"self, pad, mode=constant, value=None", pad};
+  t["constant_pad_nd.default"] = {"self, pad, value=0, mode=constant", pad};
+}
+
+} // namespace dpc::frontend::pt2

@@ -1,0 +1,428 @@
+//===- Spatial.cpp - Convolution, pooling, batch normalization ------------===//
+#include "frontends/emit/Windows.h"
+#include "frontends/torch/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// [C, spatial..] as [1, C, spatial..].
+Val batched(Call &c, Val x, int64_t spatial) {
+  if (!x)
+    return {};
+  if (x.rank() == spatial + 1) {
+    Shape shape = {1};
+    shape.append(x.shape().begin(), x.shape().end());
+    return c.emit.reshape(x, shape);
+  }
+  if (x.rank() != spatial + 2)
+    return c.fail("input " + describe(x.type()) + " must have " +
+                  llvm::Twine(spatial) + " spatial dimensions");
+  return x;
+}
+
+/// `y` without the dimension that `batched` put in front.
+Val unbatched(Call &c, Val y, Val original) {
+  return y && original.rank() < y.rank()
+             ? c.emit.reshape(y, y.shape().drop_front())
+             : y;
+}
+
+/// The sizes of a call's windows.
+struct Sizes {
+  Shape taps, strides, pads, dilations;
+  bool roundsUp = false;
+};
+
+std::optional<Windows> windowsOf(Call &c, Val x, const Sizes &sizes) {
+  Windows windows;
+  for (size_t d = 0; d < sizes.taps.size(); ++d) {
+    Window window{x.dim(static_cast<int64_t>(d) + 2),
+                  0,
+                  sizes.taps[d],
+                  sizes.strides[d],
+                  sizes.pads[d],
+                  sizes.pads[d],
+                  sizes.dilations[d]};
+    bool possible = window.taps >= 1 && window.stride >= 1 &&
+                    window.before >= 0 && window.dilation >= 1 &&
+                    window.taps <= INT32_MAX && window.stride <= INT32_MAX &&
+                    window.before <= INT32_MAX && window.dilation <= INT32_MAX;
+    if (possible && sizes.roundsUp)
+      roundUp(window);
+    window.out = possible ? window.fitting() : 0;
+    if (window.out < 1) {
+      c.fail("a kernel " + describe(sizes.taps) + " with stride " +
+             describe(sizes.strides) + " and padding " + describe(sizes.pads) +
+             " does not fit into " + describe(x.type()));
+      return std::nullopt;
+    }
+    windows.dims.push_back(window);
+  }
+  return windows;
+}
+
+//===----------------------------------------------------------------------===//
+// Convolution
+//===----------------------------------------------------------------------===//
+
+Val addBias(Call &c, Val y) {
+  if (!y || !c.has("bias"))
+    return y;
+  Val bias = c.tensor("bias");
+  if (!bias || bias.shape() != llvm::ArrayRef<int64_t>(y.dim(1)))
+    return c.fail("the bias does not fit");
+  return c.emit.binary(BinaryKind::add, y, alongChannels(c.emit, bias, y));
+}
+
+/// Padding by number, or "same" and "valid".
+Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
+  if (!c.target().ends_with(".padding"))
+    return c.ints("padding", taps.size());
+  Shape pads(taps.size(), 0);
+  if (c.text("padding") == "same")
+    for (size_t d = 0; d < taps.size(); ++d) {
+      int64_t total = dilations[d] * (taps[d] - 1);
+      pads[d] = total / 2;
+      if (total % 2)
+        c.fail("padding 'same' of an even kernel is not supported");
+    }
+  else if (c.text("padding") != "valid")
+    c.fail("padding '" + c.text("padding") +
+           "' is not known; accepted: same, valid");
+  return pads;
+}
+
+void transposedConv(Call &c, Val x, Val w);
+
+void conv(Call &c) {
+  Val w = c.tensor("weight");
+  if (!w || w.rank() < 3) {
+    c.fail("the weight must have 3 dimensions or more");
+    return;
+  }
+  Val original = c.tensor("input");
+  Val x = batched(c, original, w.rank() - 2);
+  if (!x)
+    return;
+  if (c.flag("transposed"))
+    return transposedConv(c, x, w);
+  Sizes sizes{Shape(w.shape().drop_front(2)), {}, {}, {}};
+  sizes.strides = c.ints("stride", sizes.taps.size());
+  sizes.dilations = c.ints("dilation", sizes.taps.size());
+  sizes.pads = convPads(c, sizes.taps, sizes.dilations);
+  int64_t groups = c.integer("groups");
+  if (groups < 1 || w.dim(1) > INT32_MAX || groups > INT32_MAX ||
+      x.dim(1) != w.dim(1) * groups || w.dim(0) % groups ||
+      x.element() != w.element())
+    c.fail("input " + describe(x.type()) + " does not fit weights " +
+           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+  if (c.emit.failed())
+    return;
+  if (auto windows = windowsOf(c, x, sizes))
+    c.out(unbatched(c, addBias(c, makeConv(c.emit, x, w, *windows)), original));
+}
+
+/// The gradient of a convolution in its input, run forward.
+void transposedConv(Call &c, Val x, Val w) {
+  Emitter &e = c.emit;
+  size_t count = w.rank() - 2;
+  Shape strides = c.ints("stride", count), pads = c.ints("padding", count);
+  Shape dilations = c.ints("dilation", count);
+  Shape extra = c.ints("output_padding", count);
+  int64_t groups = c.integer("groups");
+  if (groups < 1 || x.dim(1) != w.dim(0) || w.dim(0) % groups ||
+      x.element() != w.element())
+    c.fail("input " + describe(x.type()) + " does not fit weights " +
+           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+  Windows windows;
+  for (size_t d = 0; d < count && !e.failed(); ++d) {
+    for (int64_t size : {strides[d], pads[d], dilations[d], extra[d]})
+      if (size < 0 || size > INT32_MAX)
+        c.fail("size " + llvm::Twine(size) + " is impossible");
+    Window window{0,
+                  x.dim(static_cast<int64_t>(d) + 2),
+                  w.dim(static_cast<int64_t>(d) + 2),
+                  strides[d],
+                  pads[d],
+                  pads[d],
+                  dilations[d]};
+    window.in = window.stride * (window.out - 1) +
+                window.dilation * (window.taps - 1) + 1 + extra[d] -
+                2 * window.before;
+    if (window.stride < 1 || window.dilation < 1 || window.in < 1 ||
+        window.fitting() != window.out)
+      c.fail("stride, padding and output_padding do not fit " +
+             describe(x.type()));
+    windows.dims.push_back(window);
+  }
+  if (e.failed())
+    return;
+  Shape shape = {x.dim(0), w.dim(1) * groups};
+  shape.append(windows.list(&Window::in));
+  auto type = RankedTensorType::get(shape, x.element());
+  Val y(ConvGradInputOp::create(e.builder, e.loc, type, e.materialize(x),
+                                e.materialize(w), strides, windows.pads(),
+                                dilations)
+            .getResult());
+  c.out(unbatched(c, addBias(c, y), c.tensor("input")));
+}
+
+void convTranspose(Call &c) {
+  Val w = c.tensor("weight");
+  if (!w || w.rank() < 3) {
+    c.fail("the weight must have 3 dimensions or more");
+    return;
+  }
+  if (Val x = batched(c, c.tensor("input"), w.rank() - 2))
+    transposedConv(c, x, w);
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+Sizes poolSizes(Call &c, size_t spatial, bool dilates) {
+  Sizes sizes;
+  sizes.taps = c.ints("kernel_size", spatial);
+  Shape strides = c.has("stride") ? c.ints("stride") : Shape();
+  sizes.strides = strides.empty() ? sizes.taps : c.ints("stride", spatial);
+  sizes.pads = c.ints("padding", spatial);
+  sizes.dilations = dilates ? c.ints("dilation", spatial) : Shape(spatial, 1);
+  sizes.roundsUp = c.flag("ceil_mode");
+  return sizes;
+}
+
+template <int spatial> void maxPool(Call &c) {
+  Emitter &e = c.emit;
+  Val original = c.tensor("self"), x = batched(c, original, spatial);
+  Sizes sizes = poolSizes(c, spatial, true);
+  if (!x || e.failed() || !x.isFloat())
+    return;
+  auto windows = windowsOf(c, x, sizes);
+  if (!windows)
+    return;
+  Shape shape = windows->resultShape(x.dim(0), x.dim(1));
+  auto op = MaxPoolOp::create(
+      e.builder, e.loc, RankedTensorType::get(shape, x.element()),
+      RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
+      sizes.taps, sizes.strides, windows->pads(), sizes.dilations);
+  c.out(0, unbatched(c, Val(op.getY()), original));
+  // Both count within a plane.
+  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.builder.getI64Type()),
+                     original));
+}
+
+/// 1 / number of elements that every window averages, [1, 1, out..]. Padding
+/// counts when the call says so, but never what rounding up added.
+Val shares(Call &c, Val x, const Windows &windows, const Sizes &sizes) {
+  Emitter &e = c.emit;
+  bool padding = c.flag("count_include_pad");
+  size_t spatial = windows.dims.size();
+  Val product = e.splat(1, x.element(), Shape(spatial + 2, 1));
+  for (auto [d, window] : llvm::enumerate(windows.dims)) {
+    int64_t reach = padding ? sizes.pads[d] : 0;
+    std::vector<Scalar> values;
+    for (int64_t o = 0; o < window.out; ++o) {
+      int64_t begin = o * window.stride - window.before;
+      int64_t taps = std::min(begin + window.taps, window.in + reach) -
+                     std::max(begin, -reach);
+      values.push_back(makeScalar(
+          1.0 / static_cast<double>(std::max<int64_t>(taps, 1)), x.element()));
+    }
+    Shape shape(spatial + 2, 1);
+    shape[d + 2] = window.out;
+    product = e.binary(
+        BinaryKind::mul, product,
+        Val(ConstTensor::dense(x.element(), shape, values).compacted()));
+  }
+  return product;
+}
+
+/// A convolution of every channel by itself with ones.
+Val windowSums(Emitter &e, Val x, const Windows &windows) {
+  Shape filter = {x.dim(1), 1};
+  filter.append(windows.list(&Window::taps));
+  return makeConv(e, x, e.splat(1, x.element(), filter), windows);
+}
+
+template <int spatial> void averagePool(Call &c) {
+  Emitter &e = c.emit;
+  Val original = c.tensor("self"), x = batched(c, original, spatial);
+  Sizes sizes = poolSizes(c, spatial, false);
+  if (c.has("divisor_override"))
+    c.fail("divisor_override is not supported");
+  if (!x || e.failed() || !x.isFloat())
+    return;
+  auto windows = windowsOf(c, x, sizes);
+  if (windows)
+    c.out(unbatched(c,
+                    e.binary(BinaryKind::mul, windowSums(e, x, *windows),
+                             shares(c, x, *windows, sizes)),
+                    original));
+}
+
+/// Windows of equal size that touch; the mean where there is one of them.
+template <int spatial> void adaptivePool(Call &c) {
+  Emitter &e = c.emit;
+  Val original = c.tensor("self"), x = batched(c, original, spatial);
+  Shape out = c.ints("output_size", spatial);
+  if (!x || e.failed() || !x.isFloat())
+    return;
+  Sizes sizes{{}, {}, Shape(spatial, 0), Shape(spatial, 1)};
+  double taps = 1;
+  for (size_t d = 0; d < spatial; ++d) {
+    int64_t in = x.dim(static_cast<int64_t>(d) + 2);
+    if (out[d] < 1 || in % out[d]) {
+      c.fail("output_size " + describe(out) + " does not divide " +
+             describe(x.type()));
+      return;
+    }
+    sizes.taps.push_back(in / out[d]);
+    taps *= static_cast<double>(in / out[d]);
+  }
+  sizes.strides = sizes.taps;
+  if (llvm::all_of(out, [](int64_t n) { return n == 1; })) {
+    Shape dims;
+    for (int64_t d = 2; d < x.rank(); ++d)
+      dims.push_back(d);
+    return c.out(unbatched(c, e.keepDims(e.mean(x, dims), x, dims), original));
+  }
+  if (auto windows = windowsOf(c, x, sizes))
+    c.out(unbatched(
+        c, e.binary(BinaryKind::mul, windowSums(e, x, *windows), 1.0 / taps),
+        original));
+}
+
+//===----------------------------------------------------------------------===//
+// Batch normalization
+//===----------------------------------------------------------------------===//
+
+/// With running statistics: elementwise.
+Val normalizeByRunning(Call &c, Val x, double eps) {
+  Emitter &e = c.emit;
+  auto channel = [&](llvm::StringRef name) {
+    return alongChannels(e, e.convert(c.tensor(name), x.element()), x);
+  };
+  Val deviation = e.unary(
+      UnaryKind::sqrt, e.binary(BinaryKind::add, channel("running_var"), eps));
+  return e.binary(BinaryKind::div,
+                  e.binary(BinaryKind::sub, x, channel("running_mean")),
+                  deviation);
+}
+
+/// Moves one running statistic: running * (1 - momentum) + batch * momentum.
+void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
+  Emitter &e = c.emit;
+  if (!c.has(name))
+    return;
+  Val running = c.tensor(name);
+  double momentum = c.number("momentum");
+  if (!running || e.failed())
+    return;
+  Val moved = e.binary(
+      BinaryKind::add, e.binary(BinaryKind::mul, running, 1.0 - momentum),
+      e.convert(e.binary(BinaryKind::mul, batch, momentum), running.element()));
+  if (auto argument = dyn_cast_if_present<BlockArgument>(running.value);
+      argument && moved)
+    e.updates[argument] = moved.value;
+}
+
+/// With the batch's own statistics. The variance that runs is n / (n - 1) of
+/// the biased one.
+void normalizeByBatch(Call &c, Val x, double eps) {
+  Emitter &e = c.emit;
+  auto vector = [&](llvm::StringRef name, double fallback) {
+    return c.has(name) ? e.convert(c.tensor(name), x.element())
+                       : e.splat(fallback, x.element(), {x.dim(1)});
+  };
+  Val scale = vector("weight", 1), bias = vector("bias", 0);
+  if (e.failed())
+    return;
+  Type element = x.element().isF64() ? x.element() : e.builder.getF32Type();
+  auto statistics = RankedTensorType::get({x.dim(1)}, element);
+  auto op = BatchNormOp::create(
+      e.builder, e.loc, x.type(), statistics, statistics, e.materialize(x),
+      e.materialize(scale), e.materialize(bias), llvm::APFloat(eps));
+  c.out(0, Val(op.getY()));
+  auto count = static_cast<double>(numElements(x.shape()) / x.dim(1));
+  moveStatistic(c, "running_mean", Val(op.getMean()));
+  moveStatistic(c, "running_var",
+                e.binary(BinaryKind::mul, Val(op.getVar()),
+                         count / std::max(count - 1, 1.0)));
+}
+
+void batchNorm(Call &c) {
+  Emitter &e = c.emit;
+  Val x = c.tensor("input");
+  bool trains = c.flag("training");
+  if (!x || e.failed())
+    return;
+  bool fits = x.rank() >= 2 && x.isFloat() && x.dim(1) > 0;
+  for (llvm::StringRef name : {"weight", "bias", "running_mean", "running_var"})
+    if (c.has(name)) {
+      Val v = c.tensor(name);
+      fits &= v && x.rank() >= 2 && v.isFloat() &&
+              v.shape() == llvm::ArrayRef<int64_t>(x.dim(1));
+    } else if (name.starts_with("running")) {
+      fits &= trains;
+    }
+  if (!fits) {
+    c.fail("input " + describe(x.type()) +
+           " needs a weight, bias, mean and variance per channel");
+    return;
+  }
+  double eps = c.number("eps");
+  if (trains)
+    return normalizeByBatch(c, x, eps);
+  Val y = normalizeByRunning(c, x, eps);
+  for (auto [kind, name] :
+       {std::pair(BinaryKind::mul, llvm::StringRef("weight")),
+        std::pair(BinaryKind::add, llvm::StringRef("bias"))})
+    if (c.has(name))
+      y = e.binary(kind, y,
+                   alongChannels(e, e.convert(c.tensor(name), x.element()), x));
+  c.out(y);
+}
+
+} // namespace
+
+void addSpatial(OperatorTable &t) {
+  llvm::StringRef convolution =
+      "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, "
+      "transposed=False, output_padding=0";
+  for (const char *name : {"conv1d", "conv2d", "conv3d"}) {
+    t[std::string(name) + ".default"] = {convolution, conv};
+    t[std::string(name) + ".padding"] = {convolution, conv};
+  }
+  t["convolution.default"] = {convolution, conv};
+  for (const char *name : {"conv_transpose1d.default", "conv_transpose2d.input",
+                           "conv_transpose3d.input"})
+    t[name] = {convolution, convTranspose};
+  llvm::StringRef pool = "self, kernel_size, stride=[], padding=0, dilation=1, "
+                         "ceil_mode=False";
+  t["max_pool1d.default"] = {pool, maxPool<1>};
+  t["max_pool2d.default"] = {pool, maxPool<2>};
+  t["max_pool3d.default"] = {pool, maxPool<3>};
+  t["max_pool2d_with_indices.default"] = {pool, maxPool<2>};
+  llvm::StringRef average =
+      "self, kernel_size, stride=[], padding=0, ceil_mode=False, "
+      "count_include_pad=True, divisor_override=None";
+  t["avg_pool1d.default"] = {average, averagePool<1>};
+  t["avg_pool2d.default"] = {average, averagePool<2>};
+  t["avg_pool3d.default"] = {average, averagePool<3>};
+  t["adaptive_avg_pool1d.default"] = {"self, output_size", adaptivePool<1>};
+  t["adaptive_avg_pool2d.default"] = {"self, output_size", adaptivePool<2>};
+  t["adaptive_avg_pool3d.default"] = {"self, output_size", adaptivePool<3>};
+  t["batch_norm.default"] = {
+      "input, weight, bias, running_mean, running_var, training, momentum, eps",
+      batchNorm};
+}
+
+} // namespace dpc::frontend::pt2

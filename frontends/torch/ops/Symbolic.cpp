@@ -1,0 +1,155 @@
+//===- Symbolic.cpp - Sizes and numbers of the graph ----------------------===//
+//
+// Every size is known once the dimensions are bound: sizes are constants of
+// rank 0, and arithmetic on them folds.
+//
+//===----------------------------------------------------------------------===//
+#include "frontends/torch/Call.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::pt2 {
+
+bool reachesParameter(Value value) {
+  llvm::SmallVector<Value> work = {value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value v = work.pop_back_val();
+    if (!seen.insert(v).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(v)) {
+      auto function =
+          dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      auto role = function ? function.getArgAttrOfType<StringAttr>(
+                                 argument.getArgNumber(), attr::kRole)
+                           : StringAttr();
+      if (role == role::kParameter)
+        return true;
+      continue;
+    }
+    llvm::append_range(work, v.getDefiningOp()->getOperands());
+  }
+  return false;
+}
+
+namespace {
+
+void size(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  int64_t dim = c.dimOf("dim", x.rank());
+  if (!c.emit.failed() && x.rank() > 0)
+    c.out(c.emit.scalar(static_cast<double>(x.dim(dim)),
+                        c.emit.builder.getI64Type()));
+}
+
+void numel(Call &c) {
+  if (Val x = c.tensor("self"))
+    c.out(c.emit.scalar(static_cast<double>(numElements(x.shape())),
+                        c.emit.builder.getI64Type()));
+}
+
+/// A number of a tensor: known, or decided by data.
+void item(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  if (!x.constant || x.constant->size() != 1) {
+    c.fail("reads a number that depends on data, which is not supported; keep "
+           "it a tensor (no .item(), no Python if on it)");
+    return;
+  }
+  c.out(c.emit.reshape(x, {}));
+}
+
+/// Operands by position: Python's operators have no names for them.
+std::pair<Val, Val> operands(Call &c) {
+  if (c.node.inputs.size() != 2)
+    return {c.fail("needs two operands"), Val()};
+  Val a = c.operandAt(0), b = c.operandAt(1);
+  if (a && b && (!a.constant || !b.constant))
+    return {c.fail("operands must be known when the model is compiled"), Val()};
+  if (!a || !b)
+    return {};
+  Type common = commonType(a, true, b, true);
+  return {c.emit.convert(a, common), c.emit.convert(b, common)};
+}
+
+template <BinaryKind kind> void arithmetic(Call &c) {
+  auto [a, b] = operands(c);
+  c.out(c.emit.binary(kind, a, b));
+}
+
+template <CompareKind kind> void compare(Call &c) {
+  auto [a, b] = operands(c);
+  c.out(c.emit.compare(kind, a, b));
+}
+
+/// a // b and a % b with b positive: sizes are.
+template <bool isRest> void divide(Call &c) {
+  auto [a, b] = operands(c);
+  if (!a || !b)
+    return;
+  if (a.isFloat() || b.constant->at(0).i < 1 || a.constant->at(0).i < 0) {
+    c.fail("operands must be sizes");
+    return;
+  }
+  c.out(c.emit.binary(isRest ? BinaryKind::rem : BinaryKind::div, a, b));
+}
+
+void trueDivide(Call &c) {
+  auto [a, b] = operands(c);
+  Type f64 = c.emit.builder.getF64Type();
+  c.out(c.emit.binary(BinaryKind::div, c.emit.convert(a, f64),
+                      c.emit.convert(b, f64)));
+}
+
+void negate(Call &c) { c.out(c.emit.unary(UnaryKind::neg, c.operandAt(0))); }
+
+/// What only checks: the shapes are checked as they are made.
+void nothing(Call &) {}
+
+void detach(Call &c) {
+  Val x = c.tensor("self");
+  if (x && c.trains && x.isFloat() && x.value && reachesParameter(x.value)) {
+    c.fail("stops a gradient, which is not supported in training; accepted: "
+           "values that no trained weight reaches");
+    return;
+  }
+  c.out(x);
+}
+
+} // namespace
+
+void addSymbolic(OperatorTable &t) {
+  t["sym_size.int"] = {"self, dim", size};
+  t["sym_numel.default"] = {"self", numel};
+  t["item.default"] = {"self", item};
+  t["_local_scalar_dense.default"] = {"self", item};
+  t["detach.default"] = {"self", detach};
+  for (const char *name :
+       {"_assert_tensor_metadata.default", "_assert_scalar.default",
+        "_assert_async.msg", "sym_constrain_range.default",
+        "sym_constrain_range_for_size.default"})
+    t[name] = {"*", nothing};
+  t["_operator.add"] = {"*", arithmetic<BinaryKind::add>};
+  t["_operator.sub"] = {"*", arithmetic<BinaryKind::sub>};
+  t["_operator.mul"] = {"*", arithmetic<BinaryKind::mul>};
+  t["torch.sym_max"] = {"*", arithmetic<BinaryKind::maximum>};
+  t["torch.sym_min"] = {"*", arithmetic<BinaryKind::minimum>};
+  t["_operator.floordiv"] = {"*", divide<false>};
+  t["_operator.mod"] = {"*", divide<true>};
+  t["_operator.truediv"] = {"*", trueDivide};
+  t["_operator.neg"] = {"*", negate};
+  t["_operator.eq"] = {"*", compare<CompareKind::eq>};
+  t["_operator.ne"] = {"*", compare<CompareKind::ne>};
+  t["_operator.lt"] = {"*", compare<CompareKind::lt>};
+  t["_operator.le"] = {"*", compare<CompareKind::le>};
+  t["_operator.gt"] = {"*", compare<CompareKind::gt>};
+  t["_operator.ge"] = {"*", compare<CompareKind::ge>};
+}
+
+} // namespace dpc::frontend::pt2

@@ -1,0 +1,271 @@
+//===- TorchErrorsTest.cpp - What a .pt2 may not hold ---------------------===//
+//
+// Every case changes one thing in a good file.
+//
+//===----------------------------------------------------------------------===//
+#include "frontends/torch/Import.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "ir/Dialect.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+#include <zip.h>
+
+using namespace dpc;
+using namespace mlir;
+
+namespace {
+
+constexpr const char *kMlp = DPC_FIXTURES "/models/mlp/model.pt2";
+
+std::string contents(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// One record of `path` passed through `change`; `method` of compression.
+std::string altered(const std::string &path, const std::string &suffix,
+                    llvm::function_ref<std::string(std::string)> change,
+                    int method = ZIP_CM_STORE) {
+  std::string copy =
+      testing::TempDir() + "dpc-torch-" + std::to_string(getpid()) + ".pt2";
+  std::ofstream(copy, std::ios::binary) << contents(path);
+  zip_t *zip = zip_open(copy.c_str(), 0, nullptr);
+  EXPECT_TRUE(zip);
+  std::string changed;
+  for (zip_int64_t n = 0; zip && n < zip_get_num_entries(zip, 0); ++n) {
+    zip_stat_t stat;
+    zip_stat_index(zip, n, 0, &stat);
+    if (!llvm::StringRef(stat.name).ends_with(suffix))
+      continue;
+    std::string text(stat.size, '\0');
+    zip_file_t *file = zip_fopen_index(zip, n, 0);
+    zip_fread(file, text.data(), text.size());
+    zip_fclose(file);
+    changed = change(text);
+    zip_source_t *source =
+        zip_source_buffer(zip, changed.data(), changed.size(), 0);
+    zip_file_replace(zip, n, source, 0);
+    zip_set_file_compression(zip, n, method, 0);
+  }
+  zip_close(zip);
+  std::string bytes = contents(copy);
+  std::remove(copy.c_str());
+  return bytes;
+}
+
+/// The same, replacing `from` once.
+std::string replaced(const std::string &suffix, const std::string &from,
+                     const std::string &to) {
+  return altered(kMlp, suffix, [&](std::string text) {
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  });
+}
+
+struct Outcome {
+  OwningOpRef<ModuleOp> module;
+  std::string error;
+};
+
+Outcome import(const std::string &bytes, const ImportOptions &options = {}) {
+  static MLIRContext context;
+  Outcome outcome;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      EXPECT_EQ(outcome.error, "") << "a second message: " << diagnostic.str();
+      outcome.error = diagnostic.str();
+    }
+    return success();
+  });
+  ImportOptions given = options;
+  if (given.globalBatch == 0 && given.bind.empty())
+    given.globalBatch = 8;
+  auto module = importTorch(llvm::MemoryBuffer::getMemBufferCopy(bytes),
+                            "m.pt2", context, given);
+  EXPECT_EQ(failed(module), !outcome.error.empty());
+  EXPECT_EQ(outcome.error.find('\n'), std::string::npos) << outcome.error;
+  if (succeeded(module))
+    outcome.module = std::move(*module);
+  return outcome;
+}
+
+/// Whether importing fails, with all of `parts` in the message.
+void expectRefused(const std::string &bytes,
+                   const std::vector<std::string> &parts) {
+  std::string error = import(bytes).error;
+  for (const std::string &part : parts)
+    EXPECT_NE(error.find(part), std::string::npos)
+        << "'" << part << "' is not in: " << error;
+}
+
+constexpr const char *kModel = "models/model.json";
+constexpr const char *kTable = "model_weights_config.json";
+
+} // namespace
+
+TEST(TorchFile, WeightsStayWhereTheyAre) {
+  std::string bytes = contents(kMlp);
+  Outcome outcome = import(bytes);
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  ASSERT_EQ(forward.getNumArguments(), 8u);
+  auto name = forward.getArgAttrOfType<StringAttr>(0, attr::kName);
+  EXPECT_EQ(name.getValue(), "l1.weight");
+  auto source = forward.getArgAttrOfType<DictionaryAttr>(0, attr::kSource);
+  ASSERT_TRUE(source);
+  auto offset = source.getAs<IntegerAttr>("offset").getInt();
+  EXPECT_EQ(source.getAs<IntegerAttr>("bytes").getInt(), 48 * 64 * 4);
+  // The first weight of model.onnx, whose place protobuf does not tell.
+  float first = 0;
+  std::memcpy(&first, bytes.data() + offset, sizeof first);
+  EXPECT_NE(contents(DPC_FIXTURES "/models/mlp/model.onnx")
+                .find(std::string(bytes.data() + offset, 64)),
+            std::string::npos)
+      << first;
+  EXPECT_TRUE(forward.getResultAttr(0, attr::kLoss));
+  EXPECT_EQ(forward.getArgAttrOfType<IntegerAttr>(6, attr::kBatchDim).getInt(),
+            0);
+}
+
+TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
+  Outcome outcome =
+      import(contents(DPC_FIXTURES "/models/gpt2-tiny/model.pt2"));
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  int tables = 0;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto name = forward.getArgAttrOfType<StringAttr>(i, attr::kName);
+    EXPECT_NE(name.getValue(), "body.head.weight");
+    tables += name.getValue() == "body.wte.weight";
+    EXPECT_FALSE(forward.getArgAttr(i, attr::kSource)) << name.getValue().str();
+  }
+  EXPECT_EQ(tables, 1);
+}
+
+TEST(TorchFile, RunningStatisticsAreUpdated) {
+  Outcome outcome =
+      import(contents(DPC_FIXTURES "/models/resnet-tiny/model.pt2"));
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  int updates = 0;
+  for (unsigned i = 0; i < forward.getNumResults(); ++i)
+    updates += forward.getResultAttr(i, attr::kTies) != nullptr;
+  EXPECT_EQ(updates, 40); // mean and variance of 20 layers
+}
+
+TEST(TorchFile, SymbolsAreBoundByPlaceToo) {
+  ImportOptions options;
+  options.bind["x.0"] = 5;
+  Outcome outcome = import(contents(kMlp), options);
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  EXPECT_EQ(cast<RankedTensorType>(forward.getArgumentTypes()[7]).getDimSize(0),
+            5);
+  options.globalBatch = 6;
+  EXPECT_NE(import(contents(kMlp), options).error.find("contradicts"),
+            std::string::npos);
+}
+
+TEST(TorchFile, FrozenParametersAreBuffers) {
+  ImportOptions options;
+  options.globalBatch = 8;
+  options.frozen = {"l1.*"};
+  Outcome outcome = import(contents(kMlp), options);
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  EXPECT_EQ(forward.getArgAttrOfType<StringAttr>(0, attr::kName).getValue(),
+            "l2.weight");
+  options.frozen = {"nothing"};
+  EXPECT_NE(import(contents(kMlp), options).error.find("no weight of m.pt2"),
+            std::string::npos);
+}
+
+TEST(TorchErrors, OtherFiles) {
+  expectRefused("", {"m.pt2: not a .pt2 file"});
+  expectRefused("not a zip", {"m.pt2: not a .pt2 file"});
+  expectRefused(contents(kMlp).substr(0, 20000), {"not a .pt2 file"});
+  expectRefused(replaced(kModel, "{", "["), {"models/model.json", "no JSON"});
+}
+
+TEST(TorchErrors, SchemaVersion) {
+  expectRefused(replaced(kModel, "\"major\": 8", "\"major\": 9"),
+                {"major version 9", "accepted: 8"});
+  expectRefused(replaced("byteorder", "little", "big"),
+                {"byte order is 'big'", "accepted: little"});
+}
+
+TEST(TorchErrors, Damage) {
+  expectRefused(replaced(kModel, "\"nodes\"", "\"n\""), {"nodes is missing"});
+  expectRefused(replaced(kTable, "\"as_int\": 64", "\"as_int\": 640"),
+                {"weight 'l1.weight'"});
+  expectRefused(replaced(kTable, "\"as_int\": 64", "\"as_int\": -1"),
+                {"impossible dimensions"});
+  expectRefused(replaced(kTable, "weight_0", "weight_9"),
+                {"weight_9", "the archive lacks"});
+  expectRefused(
+      altered(kMlp, "weight_0", [](std::string s) { return s.substr(4); }),
+      {"weight 'l1.weight' ends at byte 12288", "holds 12284"});
+}
+
+TEST(TorchErrors, CompressedWeight) {
+  expectRefused(
+      altered(
+          kMlp, "weight_0", [](std::string s) { return s; }, ZIP_CM_DEFLATE),
+      {"weight 'l1.weight'", "compressed", "must be stored"});
+}
+
+TEST(TorchErrors, Nodes) {
+  expectRefused(replaced(kModel, "torch.ops.aten.relu.default",
+                         "torch.ops.aten.fft_fft.default"),
+                {"node 1 'relu'", "aten.fft_fft.default", "not supported"});
+  expectRefused(replaced(kModel, "torch.ops.aten.relu.default",
+                         "torch.ops.aten.nonzero.default"),
+                {"node 1 'relu'", "depends on data", "torch.where"});
+  expectRefused(
+      replaced(kModel, "\"name\": \"bias\"", "\"name\": \"extra\""),
+      {"node 0 'linear'", "'extra' is not known", "input, weight, bias"});
+  expectRefused(replaced(kModel, "\"name\": \"input\"", "\"name\": \"bias\""),
+                {"node 0 'linear'", "'input' is missing"});
+  expectRefused(replaced(kModel,
+                         "\"target\": \"torch.ops.aten.linear.default\"",
+                         "\"target\": \"torch.ops.aten.matmul.default\""),
+                {"node 0 'linear'", "aten.matmul.default"});
+}
+
+TEST(TorchErrors, UnboundSymbol) {
+  ImportOptions options;
+  options.bind["nothing"] = 3;
+  EXPECT_NE(import(contents(kMlp), options)
+                .error.find("has no symbolic dimension 'nothing'"),
+            std::string::npos);
+}
+
+/// Whatever the bytes are, importing ends with a module or one message.
+TEST(TorchErrors, AnyByteMayBeWrong) {
+  std::string good = contents(DPC_FIXTURES "/torch/labels.pt2");
+  unsigned state = 1;
+  for (int n = 0; n < 300; ++n) {
+    std::string bad = good;
+    for (int k = 0; k < 1 + n % 4; ++k) {
+      state = state * 1664525u + 1013904223u;
+      bad[(state >> 8) % bad.size()] = static_cast<char>(state >> 3);
+    }
+    import(bad);
+  }
+  // Inside the program, where a checksum would hide it.
+  for (int n = 0; n < 300; ++n)
+    import(altered(DPC_FIXTURES "/torch/labels.pt2", kModel,
+                   [&](std::string text) {
+                     state = state * 1664525u + 1013904223u;
+                     size_t at = (state >> 8) % text.size();
+                     text[at] = "0123456789abcnse\"{}[],-"[(state >> 4) % 23];
+                     return text;
+                   }));
+}

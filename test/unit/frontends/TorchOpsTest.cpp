@@ -1,0 +1,88 @@
+//===- TorchOpsTest.cpp - ATen targets against torch ----------------------===//
+//
+// test/fixtures/torch/*.pt2 hold the inputs and what torch made of them.
+//
+//===----------------------------------------------------------------------===//
+#include "frontends/torch/Archive.h"
+#include "frontends/torch/Import.h"
+#include "frontends/torch/Json.h"
+#include "test/support/RankInterpreter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace dpc;
+using namespace dpc::test;
+using namespace mlir;
+
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+HostArray arrayOf(const nlohmann::json &json) {
+  HostArray array(json["shape"].get<std::vector<int64_t>>());
+  array.data.clear();
+  for (const auto &value : json["data"])
+    array.data.push_back(
+        value == "inf"    ? std::numeric_limits<double>::infinity()
+        : value == "-inf" ? -std::numeric_limits<double>::infinity()
+                          : value.get<double>());
+  return array;
+}
+
+void expectAlike(const HostArray &got, const HostArray &want) {
+  ASSERT_EQ(got.shape, want.shape);
+  for (int64_t n = 0; n < got.size(); ++n) {
+    if (std::isinf(want[n]))
+      EXPECT_EQ(got[n], want[n]) << "element " << n;
+    else
+      EXPECT_NEAR(got[n], want[n],
+                  kTolerance * std::max(1.0, std::abs(want[n])))
+          << "element " << n;
+  }
+}
+
+class TorchOps : public testing::TestWithParam<const char *> {};
+
+} // namespace
+
+TEST_P(TorchOps, EveryResultIsTorchs) {
+  std::string path = std::string(DPC_FIXTURES "/torch/") + GetParam() + ".pt2";
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  ASSERT_TRUE(buffer) << path;
+  auto archive = frontend::pt2::Archive::open(std::move(*buffer), path);
+  ASSERT_TRUE(!!archive);
+  const auto *record = (*archive)->find("expected.json");
+  ASSERT_TRUE(record);
+  auto text = (*archive)->read("expected.json", *record, 1 << 24);
+  ASSERT_TRUE(!!text);
+  nlohmann::json expected = nlohmann::json::parse(*text);
+
+  MLIRContext context;
+  auto module = importTorch(path, context, {});
+  ASSERT_TRUE(succeeded(module));
+  auto function = (*module)->lookupSymbol<func::FuncOp>("forward");
+  std::vector<HostArray> inputs;
+  for (const auto &input : expected["inputs"])
+    inputs.push_back(arrayOf(input));
+  std::vector<HostArray> got = runGlobal(function, inputs);
+  ASSERT_EQ(got.size(), expected["outputs"].size());
+  for (size_t n = 0; n < got.size(); ++n) {
+    SCOPED_TRACE("result " + std::to_string(n) + " '" +
+                 function
+                     .getResultAttrOfType<StringAttr>(static_cast<unsigned>(n),
+                                                      attr::kName)
+                     .getValue()
+                     .str() +
+                 "'");
+    expectAlike(got[n], arrayOf(expected["outputs"][n]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
+                         testing::Values("elementwise", "integers", "labels",
+                                         "movement", "products", "rows",
+                                         "spatial"),
+                         [](const auto &info) { return info.param; });
