@@ -1,6 +1,7 @@
 //===- Blocks.cpp - Strategies made of pieces measured once ---------------===//
 #include "passes/search/Blocks.h"
 
+#include "passes/search/Levels.h"
 #include "passes/search/SmallProgram.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/Passes.h"
@@ -176,6 +177,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                     std::max(1e-12, weigh(begin, begin + run.period)),
                     weigh(end, homes.ops.size())};
   blocks.measured = degreesToMeasure(like, globalBatch, blocks.layers, kPieces);
+  blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
   ShardDegrees degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;

@@ -81,8 +81,10 @@ StageParts Blocks::price(const Piece &piece,
   double share =
       degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
   Once was = onceOf(piece.once, measured, 1, *cluster);
+  // Few data ranks have one axis, which then stands for all of more ranks.
   ShardDegrees placed = degrees;
-  placed.dataInside = dataRanksInside(*cluster, degrees);
+  if (measured.dataInside > 1)
+    placed.dataInside = dataRanksInside(*cluster, degrees);
   Once now = onceOf(piece.once, placed, share, *cluster);
   StageParts parts = piece.profile.parts;
   parts.setup = repriced(parts.setup, was.setup, now.setup);
