@@ -405,7 +405,8 @@ bool StrategySearch::isNearLimit(const Candidate &candidate) const {
 /// first one only.
 void StrategySearch::settle(size_t most) {
   constexpr size_t kAtOnce = 2;
-  constexpr double kOff = 0.995;
+  // Of chunks all messages count, also those sent ahead.
+  constexpr double kOff = 0.995, kOffOfChunks = 1.015;
   size_t evaluated = 0;
   auto mayBeBetter = [&](const Candidate &candidate) {
     const Evaluation &evaluation = candidate.evaluation;
@@ -414,8 +415,9 @@ void StrategySearch::settle(size_t most) {
     if (&candidate == &result.candidates.front())
       return true;
     const Candidate &first = result.candidates.front();
+    double off = candidate.strategy.vpp > 1 ? kOffOfChunks : kOff;
     return evaluated < most && isNearLimit(candidate) &&
-           (!first.fits || valueOf(candidate) < kOff * valueOf(first));
+           (!first.fits || valueOf(candidate) < off * valueOf(first));
   };
   sortAll();
   while (true) {
