@@ -87,7 +87,8 @@ class Planned:
 
 
 NEUTRAL = {"vpp": 1, "cp": 1, "cp_kind": "ring", "ep": 1, "sp": False, "zero": 0, "hybrid_shard": 1, "schedule": "1f1b",
-           "recompute": "none", "offload": "none", "offload_to": "host", "pp": 1, "placement": "auto"}
+           "recompute": "none", "offload": "none", "offload_to": "host", "pp": 1, "placement": "auto",
+           "batch_shares": "auto"}
 
 
 def named(strategy):

@@ -22,6 +22,10 @@
 #include "codegen/KernelEmitter.h"
 #include "ir/Sharding.h"
 
+namespace dpc::rt {
+class PlacedBuffers;
+}
+
 namespace dpc::codegen {
 
 /// A phase of a step.
@@ -145,6 +149,8 @@ private:
   void orderItems();
   void addEvents();
   void completeEvents();
+  void completeEvents(const std::vector<rt::ScheduleEntry> &schedule,
+                      const rt::PlacedBuffers &placed);
 
   // PlanFrames.cpp
   void placeBuffers();

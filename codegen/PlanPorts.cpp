@@ -46,6 +46,9 @@ LogicalResult PlanBuilder::bindMesh() {
     else
       mesh.axes.push_back({name.getValue().str(), size});
   }
+  if (auto shares = step->getAttrOfType<DenseI64ArrayAttr>(attr::kBatchShares))
+    mesh.batchShares.assign(shares.asArrayRef().begin(),
+                            shares.asArrayRef().end());
   if (stage > 0 && mesh != draft.plan.mesh)
     return step.emitError("has another mesh than the stage before");
   draft.plan.mesh = std::move(mesh);

@@ -16,6 +16,8 @@
 #include "codegen/PlanBuilder.h"
 #include "runtime/plan/QueueOrder.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -134,16 +136,22 @@ void PlanBuilder::addEvents() {
 
 /// Walks the whole schedule over the buffers' bytes and adds the events that
 /// are missing: an entry finds what another one left unfinished. (An event that
-/// was not signalled yet holds nothing up.)
+/// was not signalled yet holds nothing up.) Ranks with unlike shares of the
+/// batch have unlike schedules; an event more keeps what is in order in order.
 void PlanBuilder::completeEvents() {
+  rt::PlacedBuffers placed(draft.plan, stage);
+  std::set<int64_t> shares;
+  for (int64_t rank = 0; rank < draft.plan.ranks(); ++rank)
+    if (draft.plan.mesh.stageOf(rank) == stage &&
+        shares.insert(draft.plan.mesh.microBatchesOf(rank)).second)
+      completeEvents(draft.plan.schedule[rank], placed);
+}
+
+void PlanBuilder::completeEvents(const std::vector<rt::ScheduleEntry> &schedule,
+                                 const rt::PlacedBuffers &placed) {
   rt::Plan &plan = draft.plan;
-  const std::vector<rt::ScheduleEntry> *schedule = nullptr;
-  for (int64_t rank = 0; rank < plan.ranks(); ++rank)
-    if (plan.mesh.stageOf(rank) == stage)
-      schedule = &plan.schedule[rank];
-  rt::PlacedBuffers placed(plan, stage);
   rt::QueueOrder order(placed);
-  for (const rt::ScheduleEntry &entry : *schedule)
+  for (const rt::ScheduleEntry &entry : schedule)
     for (rt::Instruction &instruction : plan.phases.at(entry.phase))
       order.step(instruction, rt::accessesOf(instruction, plan), entry.slots,
                  [&](const rt::QueueOrder::Conflict &conflict) {

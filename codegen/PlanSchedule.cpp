@@ -50,7 +50,7 @@ void PlanBuilder::bindPhases() {
         phase.kind != rt::PhaseKind::Update)
       phases.push_back(phase);
   phases.push_back({rt::PhaseKind::Update, 0});
-  for (int64_t mb = 0; mb < draft.plan.mesh.microBatches; ++mb)
+  for (int64_t mb = 0; mb < draft.plan.mesh.mostMicroBatches(); ++mb)
     for (int phase = 1; phase < updatePhase(); ++phase)
       loop.push_back({phase, mb});
 }
@@ -72,12 +72,12 @@ LogicalResult PlanBuilder::bindSchedule() {
   for (; !words.empty(); words = words.drop_front(3)) {
     int64_t kind = words[0], chunk = words[1], microBatch = words[2];
     if (kind < 1 || kind > 3 || chunk < 0 || microBatch < 0 ||
-        microBatch >= draft.plan.mesh.microBatches)
+        microBatch >= draft.plan.mesh.mostMicroBatches())
       return step.emitError()
              << attr::kSchedule << " has the entry (" << kind << ", " << chunk
              << ", " << microBatch
              << "), expected a phase from 1 to 3, a chunk and one of "
-             << draft.plan.mesh.microBatches << " micro-batches";
+             << draft.plan.mesh.mostMicroBatches() << " micro-batches";
     StepPhase phase{static_cast<rt::PhaseKind>(kind), chunk};
     auto it = std::find(phases.begin(), phases.end(), phase);
     if (it == phases.end())
@@ -96,7 +96,7 @@ LogicalResult PlanBuilder::bindSchedule() {
 /// Gives each micro-batch the first slot that is free from its first phase
 /// that uses the frame on; it is free again after the last.
 void PlanBuilder::assignSlots(FramePlan &frame) const {
-  int64_t microBatches = draft.plan.mesh.microBatches;
+  int64_t microBatches = draft.plan.mesh.mostMicroBatches();
   std::vector<int64_t> left(microBatches, 0); // entries to come
   std::vector<int> reached(microBatches, 0);  // phases
   for (const LoopEntry &entry : loop)
@@ -176,6 +176,18 @@ rt::ScheduleEntry PlanBuilder::entryOf(const LoopEntry &entry) const {
   return result;
 }
 
+/// What a rank does that has as many micro-batches as any has, without those
+/// that it does not have: as each waits for phases of its own only, the rest
+/// goes on in the same order.
+static std::vector<rt::ScheduleEntry>
+scheduleOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
+  std::vector<rt::ScheduleEntry> entries;
+  for (const rt::ScheduleEntry &entry : longest)
+    if (entry.microBatch < share)
+      entries.push_back(entry);
+  return entries;
+}
+
 void PlanBuilder::fillSchedule() {
   rt::Plan &plan = draft.plan;
   for (Item &item : items)
@@ -192,7 +204,7 @@ void PlanBuilder::fillSchedule() {
   plan.schedule.resize(plan.ranks());
   for (int64_t rank = 0; rank < plan.ranks(); ++rank)
     if (plan.mesh.stageOf(rank) == stage)
-      plan.schedule[rank] = entries;
+      plan.schedule[rank] = scheduleOf(entries, plan.mesh.microBatchesOf(rank));
 }
 
 } // namespace dpc::codegen

@@ -136,6 +136,46 @@ static bool holdsStage(int64_t first, int64_t end, int64_t stride,
   return next <= to;
 }
 
+std::vector<StageDevices> devicesOfDataRanks(const Cluster &cluster,
+                                             const RankOrder &order,
+                                             int64_t stage, DType type) {
+  int64_t ranks = 1, outer = 1, inner = 1;
+  for (const RankAxis &axis : order) {
+    ranks *= axis.size;
+    outer = axis.name == "dp" ? axis.size : outer;
+    inner = axis.name == "dpi" ? axis.size : inner;
+  }
+  std::vector<StageDevices> devices(outer * inner);
+  std::vector<bool> isKnown(devices.size(), false);
+  size_t group = 0;
+  int64_t left = cluster.groups[0].nodes * cluster.groups[0].devicesPerNode;
+  for (int64_t rank = 0; rank < ranks; ++rank, --left) {
+    for (; left == 0; ++group)
+      left = cluster.groups[group + 1].nodes *
+             cluster.groups[group + 1].devicesPerNode;
+    int64_t data = 0, ofStage = 0, stride = 1;
+    for (const RankAxis &axis : order) {
+      int64_t coordinate = rank / stride % axis.size;
+      stride *= axis.size;
+      data += axis.name == "dp" ? coordinate * inner : 0;
+      data += axis.name == "dpi" ? coordinate : 0;
+      ofStage = axis.name == "pp" ? coordinate : ofStage;
+    }
+    if (ofStage != stage)
+      continue;
+    const Device &device = cluster.groups[group].device;
+    StageDevices &own = devices[data];
+    if (!isKnown[data] ||
+        device.peak(type) < cluster.groups[own.group].device.peak(type))
+      own.group = group;
+    own.usableBytes = isKnown[data]
+                          ? std::min(own.usableBytes, device.usableBytes())
+                          : device.usableBytes();
+    isKnown[data] = true;
+  }
+  return devices;
+}
+
 StageDevices devicesOfStage(const Cluster &cluster, const RankOrder &order,
                             int64_t stage, DType type) {
   int64_t ranks = 1, stages = 1;

@@ -57,6 +57,12 @@ struct StageDevices {
 StageDevices devicesOfStage(const Cluster &cluster, const RankOrder &order,
                             int64_t stage, DType type);
 
+/// The same by data-parallel rank (row-major over "dp" and "dpi"): of those of
+/// its ranks that are of `stage`.
+std::vector<StageDevices> devicesOfDataRanks(const Cluster &cluster,
+                                             const RankOrder &order,
+                                             int64_t stage, DType type);
+
 } // namespace dpc::cost
 
 #endif // DPC_COST_MODEL_MIXEDCLUSTER_H

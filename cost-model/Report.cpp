@@ -103,6 +103,18 @@ static ordered_json placementToJson(const Cluster &cluster,
   return axes;
 }
 
+/// By run of data-parallel ranks that take the same.
+static ordered_json sharesToJson(const Evaluation &evaluation) {
+  ordered_json json = {{"even_step_seconds", evaluation.evenSeconds},
+                       {"ranks", ordered_json::array()}};
+  for (const ShareOfRanks &share : evaluation.shares)
+    json["ranks"].push_back({{"device", share.device},
+                             {"data_ranks", share.dataRanks},
+                             {"micro_batches", share.microBatches},
+                             {"micro_batch_seconds", share.seconds}});
+  return json;
+}
+
 static ordered_json predictedToJson(const Cluster &cluster,
                                     const ModelTotals &totals,
                                     const Candidate &candidate) {
@@ -130,6 +142,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
       {"compute_seconds", evaluation.computeSeconds}};
   if (!evaluation.order.empty())
     json["placement"] = placementToJson(cluster, evaluation);
+  if (!evaluation.batchShares.empty())
+    json["batch_shares"] = sharesToJson(evaluation);
   if (!evaluation.stages.empty())
     json["stages"] = stagesToJson(evaluation);
   return json;

@@ -56,7 +56,8 @@ inline constexpr int reportVersion = 1;
 /// {"trained", "frozen"}, "remarks" and "verification":
 /// {"scope": "full"|"shrunk"|"none", "why", "strategy", "ranks",
 /// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds
-/// of each phase for one micro-batch, idle seconds of a step, memory.
+/// of each phase for one micro-batch, idle seconds of a step, memory. Unlike
+/// shares of the batch have "batch_shares": {"even_step_seconds", "ranks"}.
 nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);

@@ -246,6 +246,22 @@ static std::string devicesText(const Cluster &cluster) {
   return text;
 }
 
+/// What the winner's ranks take of the batch, where that is not the same.
+static std::string sharesLine(const SearchResult &result) {
+  if (!result.hasWinner())
+    return "";
+  const Evaluation &evaluation = result.candidates.front().evaluation;
+  std::string text;
+  for (const ShareOfRanks &share : evaluation.shares)
+    text += (text.empty() ? "" : ", ") + std::to_string(share.microBatches) +
+            " micro-batches of " + formatSeconds(share.seconds) +
+            " on each of " + std::to_string(share.dataRanks) +
+            " data-parallel ranks of " + share.device;
+  return text.empty() ? ""
+                      : "batch shares: " + text + "; even shares would take " +
+                            formatSeconds(evaluation.evenSeconds) + " a step\n";
+}
+
 /// A line about the winner's axes on the levels, if there is a choice.
 static std::string placementLine(const Cluster &cluster,
                                  const SearchResult &result) {
@@ -367,7 +383,7 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
   std::string text = context.model + " on " + cluster.name + " (" +
                      devicesText(cluster) + ")\n";
   text += headline(result) + idleLine(cluster, result) + offloadLine(result) +
-          pipelineLine(result) + stageDevicesLine(result) +
+          pipelineLine(result) + stageDevicesLine(result) + sharesLine(result) +
           placementLine(cluster, result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));

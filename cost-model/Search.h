@@ -43,6 +43,21 @@ struct StageEvaluation {
   double memoryLimitBytes = 0;
 };
 
+/// What the devices of one group of nodes take for a step without stages: each
+/// of its micro-batches, and the rest.
+struct LoopSeconds {
+  double microBatch = 0, rest = 0;
+  double microBatchCompute = 0, restCompute = 0; ///< Within these.
+};
+
+/// Neighbouring data-parallel ranks that take the same of the batch.
+struct ShareOfRanks {
+  std::string device; ///< The slowest that one of them uses.
+  int64_t dataRanks = 0;
+  int64_t microBatches = 0; ///< Of each.
+  double seconds = 0;       ///< For one.
+};
+
 /// What one strategy costs, as far as it could be evaluated.
 struct Evaluation {
   /// Why the strategy cannot be built; empty when it can. The other fields are
@@ -69,6 +84,14 @@ struct Evaluation {
   /// What unlike stages were cut with: the most of the work, of 1, that each
   /// has memory for; empty = any.
   std::vector<double> stageRoom;
+  /// By group of nodes, where they are unlike and their ranks may have unlike
+  /// shares of the batch; else empty.
+  std::vector<LoopSeconds> groupSeconds;
+  /// Micro-batches by data-parallel rank, where unlike numbers are faster than
+  /// the same for all, and what these would take (see BatchShares.h).
+  std::vector<int64_t> batchShares;
+  std::vector<ShareOfRanks> shares; ///< The same, by runs.
+  double evenSeconds = 0;
   double flops = 0;                    ///< Of one step over all ranks.
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
   /// Extrapolated from a few layers; else all of the program was compiled.
@@ -148,8 +171,8 @@ enum class Objective { Throughput, Memory };
 /// over first has the highest throughput and the least latency.
 std::optional<Objective> symbolizeObjective(std::string_view name);
 
-/// `strategy` with the placement that was found for it, where that is not the
-/// usual one.
+/// `strategy` with the placement and the shares of the batch that were found
+/// for it, where these are not the usual ones.
 Strategy placedStrategy(const Strategy &strategy, const Evaluation &evaluation);
 
 /// A strategy with what was found about it.

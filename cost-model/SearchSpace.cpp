@@ -1,5 +1,6 @@
 //===- SearchSpace.cpp - What there is to try for a model -----------------===//
 
+#include "cost-model/BatchShares.h"
 #include "cost-model/Search.h"
 
 #include <algorithm>
@@ -27,6 +28,8 @@ Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
 Strategy placedStrategy(const Strategy &strategy,
                         const Evaluation &evaluation) {
   Strategy placed = strategy;
+  if (!evaluation.batchShares.empty())
+    placed.batchShares = stringifyShares(evaluation.batchShares);
   if (!evaluation.isReordered && evaluation.groups.empty())
     return placed;
   std::string axes, groups;

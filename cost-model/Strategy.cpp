@@ -1,6 +1,7 @@
 //===- Strategy.cpp - Strategies and their combinations -------------------===//
 
 #include "cost-model/Strategy.h"
+#include "cost-model/BatchShares.h"
 
 #include <nlohmann/json.hpp>
 
@@ -38,7 +39,8 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
           {"micro_batch", strategy.microBatch},
           {"offload", strategy.offload},
           {"offload_to", strategy.offloadTo},
-          {"placement", strategy.placement}};
+          {"placement", strategy.placement},
+          {"batch_shares", strategy.batchShares}};
 }
 
 std::string stringifyStrategy(const Strategy &strategy) {
@@ -117,8 +119,27 @@ static Status checkExperts(const StrategyRequest &request) {
   return Status();
 }
 
+static Status checkShares(const StrategyRequest &request) {
+  if (!request.batchShares || !sharesUnevenly(*request.batchShares))
+    return Status();
+  std::string named = "batch_shares=" + *request.batchShares;
+  std::string together = ": ranks meet in every micro-batch, and have unlike "
+                         "numbers of them";
+  if (request.zero.value_or(0) > 1)
+    return contradiction(named + " needs zero=0 or 1" + together);
+  if (request.ep.value_or(1) > 1)
+    return contradiction(named + " needs ep=1" + together);
+  int64_t count =
+      static_cast<int64_t>(parseBatchShares(*request.batchShares)->size());
+  if (request.dp && *request.dp % count != 0)
+    return contradiction(named +
+                         " does not fit dp=" + std::to_string(*request.dp) +
+                         "; expected as many numbers as a divisor of dp");
+  return Status();
+}
+
 Status checkCombination(const StrategyRequest &request) {
-  for (auto *check : {checkChunks, checkHybridShard, checkExperts})
+  for (auto *check : {checkChunks, checkHybridShard, checkExperts, checkShares})
     if (Status status = check(request); !status)
       return status;
   return Status();
@@ -143,6 +164,7 @@ bool StrategyRequest::allows(const Strategy &strategy,
          agrees(offload, strategy.offload) &&
          agrees(offloadTo, strategy.offloadTo) &&
          agrees(placement, strategy.placement) &&
+         agrees(batchShares, strategy.batchShares) &&
          agrees(ranks, strategy.ranks());
 }
 

@@ -42,6 +42,9 @@ struct Strategy {
   /// Which ranks lie next to each other, as in Placement.h; auto: as costs
   /// least.
   std::string placement = "auto";
+  /// What data-parallel ranks take of the batch, as in BatchShares.h; auto:
+  /// unlike shares where devices are unlike, as is fastest.
+  std::string batchShares = "auto";
 
   /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
   int64_t ranks() const;
@@ -80,6 +83,7 @@ struct StrategyRequest {
   std::optional<std::string> offload;
   std::optional<std::string> offloadTo;
   std::optional<std::string> placement;
+  std::optional<std::string> batchShares;
   /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
   /// all are where one of these is named, else as many as are best.
   std::optional<int64_t> ranks;
@@ -122,7 +126,10 @@ parseStrategy(std::string_view text, int64_t ranks,
 ///   (K4) needs zero >= 1, which splits something;
 ///   (K5) ep divides dp, or is tp times a divisor of dp: experts are spread
 ///        over that many neighbouring data-parallel ranks, and tensor-parallel
-///        ones; the former divide hybrid_shard where it is larger than 1.
+///        ones; the former divide hybrid_shard where it is larger than 1;
+///   (K6) unlike batch_shares need zero=0 or 1 and ep=1: what ranks do together
+///        in every micro-batch they would have to do equally often; and their
+///        number divides dp.
 /// What has no effect is no contradiction: schedule at pp=1, cp_kind at cp=1,
 /// sp at tp=1.
 Status checkCombination(const StrategyRequest &request);

@@ -258,6 +258,7 @@ static StrategyRequest requestOf(const Strategy &strategy) {
   request.zero = strategy.zero;
   request.hybridShard = strategy.hybridShard;
   request.schedule = strategy.schedule;
+  request.batchShares = strategy.batchShares;
   return request;
 }
 
@@ -285,6 +286,7 @@ Strategies enumerateStrategies(const StrategyRequest &request,
   fix(strategies, &Strategy::offload, request.offload);
   fix(strategies, &Strategy::offloadTo, request.offloadTo);
   fix(strategies, &Strategy::placement, request.placement);
+  fix(strategies, &Strategy::batchShares, request.batchShares);
   // Contradicts nothing, so that it comes last.
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));

@@ -1,5 +1,6 @@
 //===- StrategyParser.cpp - The --strategy option -------------------------===//
 
+#include "cost-model/BatchShares.h"
 #include "cost-model/Placement.h"
 #include "cost-model/Strategy.h"
 
@@ -12,9 +13,10 @@ using Names = std::vector<std::string_view>;
 
 const Names &availableKeys() {
   static const Names keys = {
-      "dp",        "tp", "tp=grid", "sp",         "pp",           "vpp",
-      "schedule",  "cp", "cp_kind", "zero",       "hybrid_shard", "micro_batch",
-      "recompute", "ep", "offload", "offload_to", "ranks",        "placement"};
+      "dp",           "tp",          "tp=grid",   "sp",          "pp",
+      "vpp",          "schedule",    "cp",        "cp_kind",     "zero",
+      "hybrid_shard", "micro_batch", "recompute", "ep",          "offload",
+      "offload_to",   "ranks",       "placement", "batch_shares"};
   return keys;
 }
 
@@ -92,7 +94,8 @@ static const std::vector<Key> &allKeys() {
        {"none", "optimizer", "parameters", "all"}},
       {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}},
       {"ranks", "", &R::ranks},
-      {"placement", "auto"}};
+      {"placement", "auto"},
+      {"batch_shares", "auto"}};
   return keys;
 }
 
@@ -215,6 +218,12 @@ Status Parser::parseValue(const Key &key, std::string_view value) {
     if (!placement)
       return Error{placement.error()};
     request.placement = std::string(value);
+    return checkAvailable(key, value);
+  }
+  if (key.name == "batch_shares") {
+    if (auto shares = parseBatchShares(value); !shares)
+      return Error{shares.error()};
+    request.batchShares = std::string(value);
     return checkAvailable(key, value);
   }
   if (std::find(key.words.begin(), key.words.end(), value) == key.words.end())

@@ -1,5 +1,6 @@
 //===- StrategyShrink.cpp - The same parallelism on fewer ranks -----------===//
 #include "cost-model/StrategyShrink.h"
+#include "cost-model/BatchShares.h"
 
 #include <algorithm>
 #include <numeric>
@@ -67,6 +68,14 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
     small.ep = small.tp * divisorUpTo(inside, full.ep / full.tp);
 }
 
+/// The first rank has one more than most, the last one less.
+static std::string someUnevenShares(int64_t dp, int64_t microBatches) {
+  std::vector<int64_t> shares(dp, microBatches);
+  ++shares.front();
+  --shares.back();
+  return stringifyShares(shares);
+}
+
 ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
                               int64_t maxRanks) {
   ShrunkStrategy result{strategy, globalBatch};
@@ -80,6 +89,8 @@ ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
   int64_t samples = std::min<int64_t>(cuts ? strategy.microBatch : share, 2);
   small.microBatch = cuts ? samples : 0;
   int64_t loops = std::min(microBatches, 2 * std::max<int64_t>(small.pp, 1));
+  if (loops > 1 && sharesUnevenly(strategy.batchShares))
+    small.batchShares = someUnevenShares(small.dp, loops);
   bool isUneven = globalBatch % strategy.dp != 0 ||
                   (cuts && share % strategy.microBatch != 0);
   result.globalBatch = small.dp * samples * loops;

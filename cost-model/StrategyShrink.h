@@ -22,6 +22,7 @@ struct ShrunkStrategy {
 ///   (S3) vpp falls to 2, the samples of a micro-batch to 2, micro-batches to
 ///        2 * pp; several stay several.
 ///   (S4) A batch that dp and micro-batches do not divide stays so.
+///   (S5) Unlike shares of the batch stay unlike.
 /// Strategies that have at most `maxRanks` ranks keep their degrees. More ranks
 /// than `maxRanks` remain where every degree is at its least.
 ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,

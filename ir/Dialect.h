@@ -63,6 +63,9 @@ inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
 /// On step functions: the names of the rank axes from the innermost on, where
 /// ranks next to each other are not those of the mesh order.
 inline constexpr llvm::StringLiteral kPlacement = "dpc.placement";
+/// On step functions: the micro-batches of each data-parallel rank, where these
+/// are unlike numbers (absent: as many as `mb` says). See BatchShares.h.
+inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On data movement (unit): it makes no buffer, its users read strided data.
 inline constexpr llvm::StringLiteral kView = "dpc.view";

@@ -72,6 +72,8 @@ def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
            "gpipe, 1f1b, interleaved or zb-h1.">,
     Option<"chunks", "chunks", "int64_t", "1",
            "Model chunks per rank stage (interleaved).">,
+    Option<"microBatches", "micro-batches", "int64_t", "0",
+           "Micro-batches of the schedule; 0 = as the mesh has.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
 }

@@ -412,7 +412,9 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     int64_t ranks = mesh.axisSize(kPipelineAxis);
     if (ranks == 1)
       return;
-    auto tables = makeTables(step, ranks, mesh.axisSize(kMicroBatchAxis));
+    int64_t count =
+        microBatches > 0 ? microBatches : mesh.axisSize(kMicroBatchAxis);
+    auto tables = makeTables(step, ranks, count);
     if (!tables || failed(checkStages(step, ranks)))
       return signalPassFailure();
     bool trains = llvm::any_of(step.getOps(), [](Operation &op) {

@@ -3,6 +3,7 @@
 
 #include "cost-model/MixedCluster.h"
 #include "cost-model/Parallel.h"
+#include "passes/search/BatchShares.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/StepEstimate.h"
 #include "passes/search/UnlikeDevices.h"
@@ -68,9 +69,12 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
-  if (cost::isMixed(cluster))
-    peak = cost::meanPeak(cluster, strategy.ranks());
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
+  // There shares of the batch may be unlike.
+  if (cost::isMixed(cluster)) {
+    peak = cost::meanPeak(cluster, strategy.ranks());
+    samples = static_cast<double>(sums.globalBatch) / strategy.dp;
+  }
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
   // Causal attention over sequence shards may leave out what it masks: half.
@@ -137,7 +141,8 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   cost::Evaluation evaluation =
       placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
         // Stages of one shape are not alike on unlike devices.
-        bool isUnlike = cost::isMixed(cluster) && degrees.stages() > 1;
+        bool isUnlike = degrees.stages() > 1 && (cost::isMixed(cluster) ||
+                                                 !degrees.batchShares.empty());
         std::optional<cost::Evaluation> folded;
         if (folder && !isUnlike)
           folded = folder->evaluate(degrees);
@@ -150,6 +155,8 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
                   .usableBytes;
         return std::move(*folded);
       });
+  if (strategy.batchShares == "auto")
+    shareBatch(evaluation, cluster, degreesFor(strategy));
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
@@ -167,7 +174,7 @@ std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isMixed(cluster))
     return "";
   ShardDegrees degrees = degreesFor(strategy);
-  return degrees.placement.empty()
+  return degrees.placement.empty() && degrees.batchShares.empty()
              ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
              : "";
 }
@@ -198,6 +205,8 @@ ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
       placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
         return evaluateWhole(degrees);
       });
+  if (strategy.batchShares == "auto")
+    shareBatch(evaluation, cluster, degreesFor(strategy));
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }

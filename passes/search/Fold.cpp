@@ -119,6 +119,8 @@ static std::string keyOf(const ShardDegrees &degrees) {
   if (degrees.recompute == "full") // whose blocks depend on it
     text += std::to_string(degrees.depth * degrees.alive);
   text += llvm::join(degrees.placement, ".");
+  for (int64_t share : degrees.batchShares)
+    text += ":" + std::to_string(share);
   text += degrees.recompute + degrees.offload + degrees.offloadTo;
   return text;
 }
@@ -177,6 +179,11 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   time.transferSeconds = along(a.transferSeconds, b.transferSeconds);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
     time.bytesPerLevel.push_back(along(from, to));
+  for (auto [from, to] : llvm::zip(a.groupSeconds, b.groupSeconds))
+    time.groupSeconds.push_back(
+        {along(from.microBatch, to.microBatch), along(from.rest, to.rest),
+         along(from.microBatchCompute, to.microBatchCompute),
+         along(from.restCompute, to.restCompute)});
   addTraffic(time.traffic, a.traffic, 1 - times);
   addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;

@@ -1,8 +1,11 @@
 //===- Pipeline.cpp - From a training step to one rank's program ----------===//
 #include "passes/search/Pipeline.h"
 
+#include "cost-model/BatchShares.h"
+
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
+#include "passes/search/BatchShares.h"
 #include "passes/search/Levels.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Offload.h"
@@ -39,6 +42,8 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
   degrees.offloadTo = strategy.offloadTo;
   if (auto placement = cost::parsePlacement(strategy.placement))
     degrees.placement = placement->axes;
+  if (auto shares = cost::parseBatchShares(strategy.batchShares))
+    degrees.batchShares = *shares;
   return degrees;
 }
 
@@ -53,10 +58,14 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
 
 std::string dpc::localPipeline(const ShardDegrees &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
-  if (degrees.pp > 1)
+  if (degrees.pp > 1) {
+    auto shares = sharesOf(degrees);
+    int64_t most = shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
     text += "dpc-split-stages{schedule=" +
             std::string(cost::stringifyScheduleKind(degrees.schedule)) +
-            " chunks=" + std::to_string(degrees.vpp) + "},";
+            " chunks=" + std::to_string(degrees.vpp) +
+            " micro-batches=" + std::to_string(most) + "},";
+  }
   std::string depth = " depth=" + std::to_string(degrees.depth);
   if (!degrees.keepAttention)
     text += "dpc-expand-attention,";
@@ -108,6 +117,21 @@ static void markPlacement(func::FuncOp step, const ShardDegrees &degrees) {
     names.push_back(axis.name);
   step->setAttr(attr::kPlacement,
                 Builder(step.getContext()).getStrArrayAttr(names));
+}
+
+/// Gives the ranks of all stages their shares of the batch, where they can be
+/// unlike.
+static LogicalResult setShares(ModuleOp module, const ShardDegrees &degrees) {
+  std::vector<int64_t> shares = *sharesOf(degrees);
+  if (shares.empty())
+    return success();
+  for (func::FuncOp step : findSteps(module)) {
+    if (std::string why = whyEvenShares(step); !why.empty())
+      return step.emitError("batch_shares=" + cost::stringifyShares(shares) +
+                            ": " + why + "; expected batch_shares=even");
+    markShares(step, shares);
+  }
+  return success();
 }
 
 /// `choices` for the ops and arguments of `from`, for those of `to` at the same
@@ -182,6 +206,8 @@ FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
                       const ShardDegrees &asked, PhaseObserver observer,
                       LayoutModel *layouts) {
+  if (auto shares = sharesOf(asked); !shares)
+    return program.emitError("--strategy: " + shares.error());
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   degrees.gatherCost = gatherCost(cluster, asked);
@@ -227,6 +253,8 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
     markPlacement(step, degrees);
     markHierarchies(step, cluster);
   }
+  if (failed(setShares(*module, degrees)))
+    return failure();
   if (failed(collectives.run(*module)))
     return failure();
   if (observer)

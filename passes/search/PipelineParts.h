@@ -52,9 +52,19 @@ struct PipelineParts {
 
 using ScheduleTables = std::vector<std::vector<cost::ScheduleStep>>;
 
-/// Runs the phases of every step function alone.
+/// Of data-parallel ranks with unlike shares of the batch, those that one
+/// measurement is for.
+struct PipelineReplica {
+  int64_t microBatches = 1;
+  std::vector<size_t> groups; ///< Of the devices, by stage.
+  bool operator==(const PipelineReplica &) const = default;
+};
+
+/// Runs the phases of every step function alone: on the slowest devices of
+/// each, or on those of `replica`.
 PipelineParts measurePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                              const cost::Cluster &cluster);
+                              const cost::Cluster &cluster,
+                              const PipelineReplica *replica = nullptr);
 
 /// Runs the tables. An error where the stages would wait for each other for
 /// ever.

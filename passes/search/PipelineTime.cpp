@@ -2,6 +2,7 @@
 
 #include "cost-model/Schedule.h"
 #include "passes/local/ScheduleTable.h"
+#include "passes/search/BatchShares.h"
 #include "passes/search/StepQueues.h"
 
 using namespace mlir;
@@ -17,13 +18,15 @@ namespace {
 /// Runs the phases of all stages, one after the other.
 class Measurement {
 public:
-  Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster)
-      : steps(steps), cluster(cluster) {}
+  Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
+              const PipelineReplica *replica)
+      : steps(steps), cluster(cluster), replica(replica) {}
   PipelineParts run();
 
 private:
   ArrayRef<func::FuncOp> steps;
   const cost::Cluster &cluster;
+  const PipelineReplica *replica;
   PipelineParts parts;
   struct Sent {
     MessageEnd end;
@@ -91,7 +94,10 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
 }
 
 void Measurement::runStage(int64_t index) {
-  StepQueues queues(steps[index], cluster);
+  StepQueues queues =
+      replica ? StepQueues(steps[index], cluster,
+                           cluster.groups[replica->groups[index]].device)
+              : StepQueues(steps[index], cluster);
   SmallVector<Operation *> phase;
   std::pair<StepPhase, int64_t> current;
   auto runOf = [](Operation *op) {
@@ -126,7 +132,8 @@ void Measurement::pairMessages() {
 
 PipelineParts Measurement::run() {
   parts.stages.resize(steps.size());
-  parts.microBatches = microBatchesOf(steps.front());
+  parts.microBatches =
+      replica ? replica->microBatches : microBatchesOf(steps.front());
   parts.order = rankOrderOf(steps.front());
   for (int64_t i = 0, e = steps.size(); i < e; ++i)
     runStage(i);
@@ -135,8 +142,9 @@ PipelineParts Measurement::run() {
 }
 
 PipelineParts dpc::measurePipeline(ArrayRef<func::FuncOp> steps,
-                                   const cost::Cluster &cluster) {
-  return Measurement(steps, cluster).run();
+                                   const cost::Cluster &cluster,
+                                   const PipelineReplica *replica) {
+  return Measurement(steps, cluster, replica).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,10 +354,55 @@ cost::Result<StepTime> dpc::runPipeline(PipelineParts parts,
   return Pipeline(std::move(parts), tables, cluster).run();
 }
 
+/// The kinds of data-parallel ranks that there are, each once.
+static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
+                                               const cost::Cluster &cluster,
+                                               ArrayRef<int64_t> shares) {
+  std::vector<PipelineReplica> all;
+  for (int64_t share : shares)
+    all.push_back({share, {}});
+  cost::RankOrder order = rankOrderOf(steps.front());
+  for (int64_t stage = 0, e = steps.size(); stage < e; ++stage)
+    for (auto [replica, own] :
+         llvm::zip_equal(all, cost::devicesOfDataRanks(cluster, order, stage,
+                                                       cost::DType::F32)))
+      replica.groups.push_back(own.group);
+  std::vector<PipelineReplica> kinds;
+  for (PipelineReplica &replica : all)
+    if (!llvm::is_contained(kinds, replica))
+      kinds.push_back(std::move(replica));
+  return kinds;
+}
+
+/// The time of the replica that takes longest: they meet after it.
+static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
+                                               const ScheduleTables &tables,
+                                               const cost::Cluster &cluster,
+                                               ArrayRef<int64_t> shares) {
+  cost::Result<StepTime> slowest = StepTime();
+  for (const PipelineReplica &replica : replicasOf(steps, cluster, shares)) {
+    ScheduleTables own = tables;
+    for (std::vector<cost::ScheduleStep> &table : own)
+      llvm::erase_if(table, [&](const cost::ScheduleStep &entry) {
+        return entry.microBatch >= replica.microBatches;
+      });
+    auto time =
+        runPipeline(measurePipeline(steps, cluster, &replica), own, cluster);
+    if (!time || time->seconds > slowest->seconds)
+      slowest = std::move(time);
+    if (!slowest)
+      break;
+  }
+  return slowest;
+}
+
 cost::Result<StepTime> dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
                                              const cost::Cluster &cluster) {
   ScheduleTables tables;
   for (func::FuncOp step : steps)
     tables.push_back(scheduleOf(step));
+  std::vector<int64_t> shares = sharesOf(steps.front());
+  if (!shares.empty())
+    return estimateReplicas(steps, tables, cluster, shares);
   return runPipeline(measurePipeline(steps, cluster), tables, cluster);
 }

@@ -90,6 +90,8 @@ struct StepTime {
   std::vector<double> bytesPerLevel;
   TrafficSums traffic;           ///< Of all stages.
   std::vector<StageTime> stages; ///< Of a pipeline.
+  /// As in cost::Evaluation; of one stage.
+  std::vector<cost::LoopSeconds> groupSeconds;
 };
 
 /// Copies what is predicted of time.

@@ -14,7 +14,10 @@ namespace dpc {
 /// Runs ops of one step function on three clocks.
 class StepQueues {
 public:
+  /// On the slowest of its devices, or on `device`.
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster);
+  StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster,
+             const cost::Device &device);
 
   /// Runs one op now; it counts `times` times in the sums.
   void run(mlir::Operation *op, double times);

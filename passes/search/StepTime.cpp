@@ -1,5 +1,6 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/MixedCluster.h"
+#include "passes/search/BatchShares.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/OpTime.h"
 
@@ -134,9 +135,12 @@ static const cost::Device &deviceOf(func::FuncOp step,
 }
 
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
+    : StepQueues(step, cluster, deviceOf(step, rankOrderOf(step), cluster)) {}
+
+StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster,
+                       const cost::Device &device)
     : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
-      mesh(meshOf(step)), order(rankOrderOf(step)),
-      device(deviceOf(step, order, cluster)),
+      mesh(meshOf(step)), order(rankOrderOf(step)), device(device),
       narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
 
 double StepQueues::issue(Operation *op) {
@@ -330,28 +334,68 @@ void StepQueues::rebase() {
 // One function
 //===----------------------------------------------------------------------===//
 
-static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
-  StepQueues queues(step, cluster);
-  double microBatches = microBatchesOf(step);
-  double loopStart = -1, loopEnd = 0;
+/// One run of `step` on `device`, with `microBatches` of them.
+static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
+                           const cost::Device &device, double microBatches,
+                           cost::LoopSeconds &parts) {
+  StepQueues queues(step, cluster, device);
+  double loopStart = -1, loopEnd = 0, computeBefore = 0;
   for (Operation *op : opsInOrder(step)) {
     bool inLoop = isInLoop(phaseOf(op));
     if (inLoop && loopStart < 0)
       loopStart = queues.end();
+    computeBefore = queues.computeSeconds;
     queues.run(op, inLoop ? microBatches : 1);
-    if (inLoop)
-      loopEnd = queues.computeEnd();
+    if (!inLoop)
+      continue;
+    loopEnd = queues.computeEnd();
+    parts.microBatchCompute +=
+        (queues.computeSeconds - computeBefore) / microBatches;
   }
-  StepTime result;
-  result.seconds = queues.end() + cluster.software.hostStepSeconds;
   if (loopStart >= 0)
-    result.seconds += (microBatches - 1) * std::max(0.0, loopEnd - loopStart);
+    parts.microBatch = std::max(0.0, loopEnd - loopStart);
+  StepTime result;
+  result.seconds = queues.end() + cluster.software.hostStepSeconds +
+                   (microBatches - 1) * parts.microBatch;
   result.computeSeconds = queues.computeSeconds;
   result.transferSeconds = queues.transferSeconds;
   result.exposedCommunicationSeconds =
       std::max(0.0, result.seconds - result.computeSeconds);
   result.bytesPerLevel = queues.bytesPerLevel;
   result.traffic = std::move(queues.traffic);
+  parts.rest = result.seconds - microBatches * parts.microBatch;
+  parts.restCompute =
+      result.computeSeconds - microBatches * parts.microBatchCompute;
+  return result;
+}
+
+static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
+  cost::RankOrder order = rankOrderOf(step);
+  auto microBatches = static_cast<double>(microBatchesOf(step));
+  cost::LoopSeconds parts;
+  StepTime result = estimateOn(step, cluster, deviceOf(step, order, cluster),
+                               microBatches, parts);
+  std::vector<int64_t> shares = sharesOf(step);
+  bool isMixed = cost::isMixed(cluster);
+  bool mayShare = isMixed && microBatches > 1 && whyEvenShares(step).empty();
+  if (!mayShare && shares.empty())
+    return result;
+  for (const cost::NodeGroup &group : cluster.groups) {
+    cost::LoopSeconds own;
+    if (isMixed)
+      estimateOn(step, cluster, group.device, microBatches, own);
+    result.groupSeconds.push_back(isMixed ? own : parts);
+  }
+  if (shares.empty())
+    return result;
+  SharedSeconds shared = secondsOfShares(
+      result.groupSeconds,
+      cost::devicesOfDataRanks(cluster, order, 0, cost::DType::F32), shares);
+  result.groupSeconds.clear(); // decided
+  result.seconds = shared.step;
+  result.computeSeconds = shared.compute;
+  result.exposedCommunicationSeconds =
+      std::max(0.0, shared.step - shared.compute);
   return result;
 }
 
@@ -370,6 +414,7 @@ void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
   evaluation.transferSeconds = time.transferSeconds;
   evaluation.bubbleFraction = time.bubbleFraction;
   evaluation.bytesPerLevel = time.bytesPerLevel;
+  evaluation.groupSeconds = time.groupSeconds;
   evaluation.traffic.clear();
   for (const auto &[what, times] : time.traffic) {
     const auto &[kind, axes, bytes] = what;

@@ -51,6 +51,9 @@ struct ShardDegrees {
   int64_t tp = 1;
   bool sp = false;
   int64_t microBatches = 1;
+  /// What data-parallel ranks take of the batch, as ratios: see
+  /// cost-model/BatchShares.h. Empty = all the same.
+  std::vector<int64_t> batchShares = {};
   /// ZeRO stage: what is split over `zeroAxes` besides the batch. 1: optimizer
   /// states (and the update); 2: gradients, reduced in every micro-batch; 3:
   /// stored parameters, gathered at each use.

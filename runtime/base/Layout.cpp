@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 namespace dpc::rt {
+
+bool isDataAxis(const std::string &axis) {
+  return axis == "dp" || axis == "dpi";
+}
 
 int64_t Mesh::ranks() const {
   int64_t count = 1;
@@ -43,6 +48,51 @@ int64_t Mesh::coordinate(const std::string &axis, int64_t rank,
   return 0;
 }
 
+int64_t Mesh::dataRanks() const {
+  int64_t count = 1;
+  for (const MeshAxis &axis : axes)
+    count *= isDataAxis(axis.name) ? axis.size : 1;
+  return count;
+}
+
+int64_t Mesh::dataRankOf(int64_t rank) const {
+  int64_t index = 0;
+  for (const MeshAxis &axis : axes)
+    if (isDataAxis(axis.name))
+      index = index * axis.size + coordinate(axis.name, rank, 0);
+  return index;
+}
+
+int64_t Mesh::microBatchesOf(int64_t rank) const {
+  return batchShares.empty() ? microBatches : batchShares[dataRankOf(rank)];
+}
+
+int64_t Mesh::mostMicroBatches() const {
+  return batchShares.empty()
+             ? microBatches
+             : *std::max_element(batchShares.begin(), batchShares.end());
+}
+
+int64_t Mesh::cellCoordinate(const std::string &axis, int64_t rank,
+                             int64_t mb) const {
+  bool isOfCell = axis == kMicroBatchAxis || isDataAxis(axis);
+  if (batchShares.empty() || !isOfCell)
+    return coordinate(axis, rank, mb);
+  auto own = batchShares.begin() + dataRankOf(rank);
+  int64_t cell = std::accumulate(batchShares.begin(), own, mb);
+  if (axis == kMicroBatchAxis)
+    return cell % microBatches;
+  int64_t data = cell / microBatches;
+  for (auto it = axes.rbegin(); it != axes.rend(); ++it) {
+    if (it->name == axis)
+      return data % it->size;
+    if (isDataAxis(it->name))
+      data /= it->size;
+  }
+  assert(false && "unknown axis");
+  return 0;
+}
+
 Layout Layout::replicated(const std::vector<int64_t> &shape) {
   Layout layout;
   for (int64_t extent : shape)
@@ -59,13 +109,22 @@ bool Layout::mentions(const std::string &axis) const {
   return false;
 }
 
+int64_t coordinateAmong(const std::vector<std::string> &axes,
+                        const std::string &axis, const Mesh &mesh, int64_t rank,
+                        int64_t mb) {
+  bool isCell =
+      std::find(axes.begin(), axes.end(), kMicroBatchAxis) != axes.end();
+  return isCell ? mesh.cellCoordinate(axis, rank, mb)
+                : mesh.coordinate(axis, rank, mb);
+}
+
 FactorShard shardOf(int64_t size, const std::vector<std::string> &axes,
                     const Mesh &mesh, int64_t rank, int64_t mb) {
   FactorShard shard{0, size, size};
   for (const std::string &axis : axes) {
     int64_t parts = mesh.sizeOf(axis);
     int64_t step = (shard.capacity + parts - 1) / parts;
-    int64_t start = mesh.coordinate(axis, rank, mb) * step;
+    int64_t start = coordinateAmong(axes, axis, mesh, rank, mb) * step;
     shard.offset += start;
     shard.valid = std::clamp<int64_t>(shard.valid - start, 0, step);
     shard.capacity = step;
@@ -84,6 +143,20 @@ std::vector<int64_t> localShape(const Layout &layout, const Mesh &mesh) {
   return shape;
 }
 
+Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh) {
+  auto isThere = [&](const std::string &axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  if (mesh.batchShares.empty() || !isThere(kMicroBatchAxis))
+    return Status::success();
+  for (const MeshAxis &axis : mesh.axes)
+    if (isDataAxis(axis.name) && !isThere(axis.name))
+      return Status::invalid(
+          "axes have mb without '" + axis.name +
+          "', but the ranks' shares of the batch are unlike");
+  return Status::success();
+}
+
 Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
                    const Mesh &mesh) {
   if (layout.dims.size() != shape.size())
@@ -98,6 +171,7 @@ Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
         return Status::invalid("layout has factor size " +
                                std::to_string(factor.size));
       product *= factor.size;
+      DPC_TRY(checkCells(factor.axes, mesh));
       for (const std::string &axis : factor.axes) {
         if (!mesh.has(axis))
           return Status::invalid("layout names axis '" + axis +

@@ -16,6 +16,14 @@
 // Example: 8 rows over dp=3 are 3, 3, 2 (capacity 3); 5 rows over 4 are
 // 2, 2, 1, 0.
 //
+// Data-parallel ranks may have unlike numbers of micro-batches. The batch is
+// still cut evenly, into a cell for each of D data ranks and M micro-batches,
+// numbered row-major; only who works on a cell differs: data rank d with its
+// micro-batch m on cell s0 + .. + s(d-1) + m instead of d * M + m. So a factor
+// that "mb" splits is split by all data axes too, and c above is the cell's.
+//
+// Example: D = 2, M = 2 and shares 3, 1: cells 0, 1, 2 | 3.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_LAYOUT_H
 #define DPC_RUNTIME_BASE_LAYOUT_H
@@ -35,6 +43,9 @@ inline constexpr const char *kMicroBatchAxis = "mb";
 /// model, so no layout mentions it.
 inline constexpr const char *kPipelineAxis = "pp";
 
+/// Whether `axis` is one of data-parallel ranks: "dp", or "dpi" inside of it.
+bool isDataAxis(const std::string &axis);
+
 /// A mesh axis and its size.
 struct MeshAxis {
   std::string name;
@@ -47,7 +58,23 @@ struct MeshAxis {
 struct Mesh {
   std::vector<MeshAxis> axes;
   int64_t microBatches = 1;
+  /// By data rank (row-major over the data axes): its micro-batches, where
+  /// these are unlike numbers. They add up to `microBatches` for each data
+  /// rank. Empty: `microBatches` each.
+  std::vector<int64_t> batchShares = {};
   bool operator==(const Mesh &) const = default;
+
+  /// Product of the data axes.
+  int64_t dataRanks() const;
+  /// The linear coordinate of `rank` along the data axes.
+  int64_t dataRankOf(int64_t rank) const;
+  /// How many micro-batches `rank` has, and the most that any has.
+  int64_t microBatchesOf(int64_t rank) const;
+  int64_t mostMicroBatches() const;
+  /// Like coordinate(), of the cell that `rank` works on in micro-batch `mb`:
+  /// along the data axes and "mb" another one where shares are unlike.
+  int64_t cellCoordinate(const std::string &axis, int64_t rank,
+                         int64_t mb) const;
 
   /// Product of the rank axes.
   int64_t ranks() const;
@@ -93,6 +120,12 @@ struct FactorShard {
   int64_t capacity = 0; ///< elements a shard has room for
 };
 
+/// Coordinate along `axis`, one of `axes` that together split something: of the
+/// cell where they have "mb" among them, else of `rank`.
+int64_t coordinateAmong(const std::vector<std::string> &axes,
+                        const std::string &axis, const Mesh &mesh, int64_t rank,
+                        int64_t mb);
+
 /// The formula above.
 FactorShard shardOf(int64_t size, const std::vector<std::string> &axes,
                     const Mesh &mesh, int64_t rank, int64_t mb);
@@ -100,6 +133,10 @@ FactorShard shardOf(int64_t size, const std::vector<std::string> &axes,
 /// Extents of every shard, padding included. Each dimension is the product of
 /// the local sizes of its factors.
 std::vector<int64_t> localShape(const Layout &layout, const Mesh &mesh);
+
+/// Where ranks have unlike shares of the batch, what is split by "mb" must be
+/// split by all data axes as well: `axes` split one factor.
+Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh);
 
 /// Checks `layout` against `shape`: rank, factor products, known axes, each
 /// axis used at most once.

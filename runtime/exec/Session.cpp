@@ -169,7 +169,7 @@ std::vector<Session::Shard> Session::travelling(const Layout &layout,
   assert(comms.size() == 1 && "a process holds one rank or all");
   int here = comms.front()->rank();
   for (int rank = 1; rank < plan.ranks(); ++rank)
-    for (int64_t mb = 0; mb < plan.mesh.microBatches; ++mb)
+    for (int64_t mb = 0; mb < plan.mesh.microBatchesOf(rank); ++mb)
       if ((here == 0 || here == rank) &&
           ownsShard(layout, plan.mesh, rank, mb, stage))
         shards.push_back({rank, mb});

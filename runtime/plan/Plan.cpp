@@ -64,7 +64,7 @@ std::optional<PhaseName> PhaseName::parse(const std::string &text,
 }
 
 int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch) {
-  return tag * mesh.microBatches + microBatch;
+  return tag * mesh.mostMicroBatches() + microBatch;
 }
 
 int64_t addressOf(const Plan &plan, int buffer,
@@ -150,7 +150,8 @@ int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
   }
   int64_t linear = 0;
   for (const std::string &axis : expr.axes)
-    linear = linear * mesh.sizeOf(axis) + mesh.coordinate(axis, rank, mb);
+    linear = linear * mesh.sizeOf(axis) +
+             coordinateAmong(expr.axes, axis, mesh, rank, mb);
   return linear;
 }
 

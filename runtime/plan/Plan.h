@@ -47,7 +47,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 4;
+inline constexpr int kPlanVersion = 5;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -399,7 +399,7 @@ struct ScheduleEntry {
 struct Plan {
   int version = kPlanVersion;
   std::string model;
-  Mesh mesh; ///< rank axes, and the number of micro-batches
+  Mesh mesh; ///< rank axes, and the micro-batches of data-parallel ranks
   /// By rank: the process it is, of a job with a process for each. Processes
   /// are numbered machine by machine, so this lays ranks on machines. Empty:
   /// its own number.

@@ -263,7 +263,7 @@ private:
         return Status::invalid("scalars: axes names \"" + axis +
                                "\", which the mesh lacks or which is "
                                "listed twice");
-    return Status::success();
+    return checkCells(expr.axes, plan.mesh);
   }
 
   Status matmulTypes(const MatmulOp &op) const {
@@ -480,11 +480,32 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   if (needs->second.stage != stage)
     return Status::invalid("phase is \"" + entry.phase +
                            "\", the rank is of stage " + std::to_string(stage));
-  if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.microBatches)
+  if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.mostMicroBatches())
     return Status::invalid(
         "micro_batch is " + std::to_string(entry.microBatch) +
-        ", the plan has " + std::to_string(plan.mesh.microBatches));
+        ", the plan has " + std::to_string(plan.mesh.mostMicroBatches()));
   return checkSlots(plan, entry, stage, needs->second.frames);
+}
+
+/// Ranks with unlike shares of the batch have just the micro-batches of theirs.
+Status checkShares(const Plan &plan, const std::vector<int> &first) {
+  if (plan.mesh.batchShares.empty())
+    return Status::success();
+  std::vector<std::set<int64_t>> found(plan.ranks());
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    std::set<int64_t> &own = found[first[rank]];
+    if (first[rank] == rank)
+      for (const ScheduleEntry &entry : plan.schedule[rank])
+        own.insert(entry.microBatch);
+    int64_t share = plan.mesh.microBatchesOf(rank);
+    if (static_cast<int64_t>(own.size()) != share || *own.rbegin() != share - 1)
+      return Status::invalid(
+          "schedule[" + std::to_string(rank) + "] has " +
+          std::to_string(own.size()) + " micro-batches up to " +
+          (own.empty() ? "none" : std::to_string(*own.rbegin())) +
+          ", the rank's share in batch_shares is " + std::to_string(share));
+  }
+  return Status::success();
 }
 
 Status checkSchedule(const Plan &plan) {
@@ -506,7 +527,7 @@ Status checkSchedule(const Plan &plan) {
         return Status::invalid("schedule[" + std::to_string(rank) + "][" +
                                std::to_string(i) + "]: " + status.message());
     }
-  return Status::success();
+  return checkShares(plan, first);
 }
 
 } // namespace

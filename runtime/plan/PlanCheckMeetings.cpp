@@ -198,12 +198,12 @@ private:
     if (!inFlight.empty()) {
       const auto &[address, messages] = *inFlight.begin();
       auto [group, from, to, tag] = address;
-      return Status::invalid(describe(messages.front().sent) +
-                             ": the message from rank " + std::to_string(from) +
-                             " to rank " + std::to_string(to) + " with tag " +
-                             std::to_string(tag / plan.mesh.microBatches) +
-                             " (" + std::to_string(messages.front().bytes) +
-                             " bytes) is sent but never received");
+      return Status::invalid(
+          describe(messages.front().sent) + ": the message from rank " +
+          std::to_string(from) + " to rank " + std::to_string(to) +
+          " with tag " + std::to_string(tag / plan.mesh.mostMicroBatches()) +
+          " (" + std::to_string(messages.front().bytes) +
+          " bytes) is sent but never received");
     }
     return Status::success();
   }

@@ -232,6 +232,7 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("mesh", v.mesh.axes);
   visit("processes", v.processes);
   visit("micro_batches", v.mesh.microBatches);
+  visit("batch_shares", v.mesh.batchShares);
   visit("trains", v.trains);
   visit("target_cpu", v.targetCpu);
   visit("cpu_features", v.cpuFeatures);

@@ -45,6 +45,30 @@ Status within(const std::string &place, Status status) {
   return Status(status.code(), place + ": " + status.message());
 }
 
+/// Each cell of the batch has one data rank that works on it.
+Status checkBatchShares(const Mesh &mesh) {
+  if (mesh.batchShares.empty())
+    return Status::success();
+  int64_t ranks = mesh.dataRanks(), cells = ranks * mesh.microBatches, sum = 0;
+  if (static_cast<int64_t>(mesh.batchShares.size()) != ranks)
+    return Status::invalid("batch_shares has " +
+                           std::to_string(mesh.batchShares.size()) +
+                           " numbers, the mesh has " + std::to_string(ranks) +
+                           " data-parallel ranks");
+  for (int64_t share : mesh.batchShares) {
+    if (share < 1 || share > cells)
+      return Status::invalid("batch_shares has " + std::to_string(share) +
+                             ", expected 1 to " + std::to_string(cells));
+    sum += share;
+  }
+  if (sum != cells)
+    return Status::invalid(
+        "batch_shares add up to " + std::to_string(sum) + ", expected " +
+        std::to_string(ranks) + " data-parallel ranks x " +
+        std::to_string(mesh.microBatches) + " micro-batches");
+  return Status::success();
+}
+
 Status checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   std::set<std::string> names;
@@ -64,7 +88,7 @@ Status checkMesh(const Mesh &mesh) {
     return Status::invalid("micro_batches is " +
                            std::to_string(mesh.microBatches) +
                            ", expected at least 1");
-  return Status::success();
+  return checkBatchShares(mesh);
 }
 
 Status checkProcesses(const Plan &plan) {

@@ -322,8 +322,8 @@ class BadRun(Refusal):
         self.run_plan("plan.json", "cannot be opened")
 
     def test_plan_of_another_version(self):
-        self.edit(lambda text: re.sub(r'"version": *4\b', '"version": 1', text, count=1))
-        self.run_plan("plan.json", "version 1", "reads 4")
+        self.edit(lambda text: re.sub(r'"version": *5\b', '"version": 1', text, count=1))
+        self.run_plan("plan.json", "version 1", "reads 5")
 
     def test_truncated_plan(self):
         self.edit(lambda text: text[:len(text) // 2])

@@ -112,6 +112,51 @@ class UnlikeDevices(unittest.TestCase):
                 self.assertLessEqual(len(plan["schedule"]), 2)
         self.assertLessEqual(seconds[50], seconds[0] * (1 + 1e-9))
 
+    def test_fast_ranks_take_more_of_the_batch(self):
+        """The slow device takes about twice as long for a micro-batch."""
+        with e2e.scratch() as folder:
+            plan, chosen = self.plan(folder, "--strategy=dp=4,micro_batch=1")
+            self.assertRegex(chosen["strategy"]["batch_shares"], r"^\d+(:\d+)+$")
+        with e2e.scratch() as folder:
+            _, even = self.plan(folder, "--strategy=dp=4,micro_batch=1,batch_shares=even")
+        fast, slow = plan["batch_shares"][:2], plan["batch_shares"][2:]
+        self.assertEqual(sum(fast) + sum(slow), 16)
+        self.assertGreater(min(fast), max(slow))
+        shares = chosen["predicted"]["batch_shares"]
+        self.assertEqual(shares["even_step_seconds"], even["predicted"]["step_seconds"])
+        self.assertLess(chosen["predicted"]["step_seconds"], 0.85 * even["predicted"]["step_seconds"])
+        self.assertEqual({part["device"] for part in shares["ranks"]}, {"cpu-local", "cpu-slow"})
+        for rank, share in enumerate(plan["batch_shares"]):
+            own = {entry["micro_batch"] for entry in plan["schedule"][rank]}
+            self.assertEqual(own, set(range(share)))
+
+    def test_found_shares_are_what_the_strategy_says(self):
+        with e2e.scratch() as folder:
+            plan, chosen = self.plan(folder, "--strategy=dp=4,micro_batch=1")
+        text = chosen["strategy"]["batch_shares"]
+        with e2e.scratch() as folder:
+            same, fixed = self.plan(folder, f"--strategy=dp=4,micro_batch=1,batch_shares={text}")
+        self.assertEqual(plan["batch_shares"], same["batch_shares"])
+        self.assertAlmostEqual(chosen["predicted"]["step_seconds"] / fixed["predicted"]["step_seconds"], 1, delta=1e-9)
+
+    def test_shares_follow_the_curve(self):
+        self.follows("dp=4,micro_batch=1,zero=1")
+
+    def test_replicas_on_unlike_devices(self):
+        """Each pipeline on a machine of its own."""
+        self.follows("dp=2,pp=2,micro_batch=1,batch_shares=3:1,placement=pp.dp")
+
+    def test_shares_that_cannot_be(self):
+        for strategy, *words in (("dp=4,zero=2,micro_batch=1,batch_shares=3:1", "zero=0 or 1"),
+                                 ("dp=4,micro_batch=2,batch_shares=2:1", "cuts micro-batches", "multiple of 6"),
+                                 ("dp=4,batch_shares=3:2:1", "divisor of dp"), ("batch_shares=a", "such as 3:1")):
+            with e2e.scratch() as folder:
+                done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={write_cluster(folder)}",
+                                 "--global-batch=16", f"--strategy={strategy}", "-o", f"{folder}/plan"])
+            self.assertEqual(done.returncode, 1, strategy)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
     def test_unknown_group(self):
         with e2e.scratch() as folder:
             done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={write_cluster(folder)}",

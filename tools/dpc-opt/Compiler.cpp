@@ -471,6 +471,15 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
   return verdict;
 }
 
+/// With the shares of the batch that were found: they are part of what ranks
+/// do.
+static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
+  cost::Strategy strategy = winner.strategy;
+  strategy.batchShares =
+      cost::placedStrategy(strategy, winner.evaluation).batchShares;
+  return strategy;
+}
+
 bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
   cost::Verification &verification = reportContext.verification;
   std::string mismatch;
@@ -489,7 +498,7 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
   else
     verification =
         verifyInShrunkForm(*fused, PlanBuilder{options, initialValues}, used,
-                           result.candidates.front().strategy,
+                           strategyToShrink(result.candidates.front()),
                            result.totals.globalBatch, dir, mismatch);
   return mismatch.empty() || fail("verification failed: " + mismatch);
 }

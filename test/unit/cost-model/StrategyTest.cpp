@@ -107,7 +107,8 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
   EXPECT_EQ(errorOf("ddp=2", 4),
             "--strategy: unknown key 'ddp'; expected one of dp tp sp "
             "zero micro_batch pp vpp cp cp_kind ep hybrid_shard schedule "
-            "recompute offload offload_to ranks placement");
+            "recompute offload offload_to ranks placement "
+            "batch_shares");
   EXPECT_EQ(errorOf("", 4),
             "--strategy: ''; expected auto or KEY=VALUE,... such as dp=2,tp=4");
   for (const char *text : {"dp", "=2", "dp=", "dp=2,", ",", "dp=99999999999",
@@ -439,8 +440,9 @@ TEST(Strategy, JsonHasAllKeysInOrder) {
   nlohmann::ordered_json json = strategyToJson(Strategy());
   for (const auto &[key, value] : json.items())
     keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{
-                      "dp", "tp", "pp", "vpp", "cp", "cp_kind", "ep", "sp",
-                      "zero", "hybrid_shard", "schedule", "recompute",
-                      "micro_batch", "offload", "offload_to", "placement"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{
+                "dp", "tp", "pp", "vpp", "cp", "cp_kind", "ep", "sp", "zero",
+                "hybrid_shard", "schedule", "recompute", "micro_batch",
+                "offload", "offload_to", "placement", "batch_shares"}));
 }

@@ -18,7 +18,7 @@ void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
   std::iota(global.begin(), global.end(), 0.f);
   int64_t local = numElements(localShape(layout, mesh)), seen = 0;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
-    for (int64_t mb = 0; mb < mesh.microBatches; ++mb) {
+    for (int64_t mb = 0; mb < mesh.microBatchesOf(rank); ++mb) {
       std::vector<float> shard(local, NAN);
       packShard(global.data(), shard.data(), 4, layout, mesh, rank, mb);
       unpackShard(shard.data(), back.data(), 4, layout, mesh, rank, mb);
@@ -54,6 +54,37 @@ TEST(Layout, NestedAxesSplitShards) {
   }
   EXPECT_EQ(shards, (std::vector<std::pair<int64_t, int64_t>>{
                         {0, 2}, {2, 2}, {4, 1}, {5, 2}, {7, 2}, {9, 1}}));
+}
+
+TEST(Layout, UnlikeSharesCutTheBatchAsEvenOnes) {
+  // 8 rows in 2 x 2 cells; the first rank works on three of them.
+  Mesh mesh{{{"dp", 2}, {"tp", 2}}, 2, {3, 1}};
+  std::vector<int64_t> offsets;
+  for (int64_t rank : {0, 1, 2, 3})
+    for (int64_t mb = 0; mb < mesh.microBatchesOf(rank); ++mb)
+      offsets.push_back(shardOf(8, {"dp", "mb"}, mesh, rank, mb).offset);
+  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 2, 4, 0, 2, 4, 6, 6}));
+  EXPECT_EQ(mesh.mostMicroBatches(), 3);
+  EXPECT_EQ(shardOf(8, {"dp"}, mesh, 2, 0).offset, 4) << "whole shares";
+  EXPECT_EQ(shardOf(8, {"tp"}, mesh, 1, 2).offset, 4);
+}
+
+TEST(Layout, UnlikeSharesOfTwoDataAxes) {
+  Mesh mesh{{{"dp", 2}, {"cp", 2}, {"dpi", 2}}, 3, {1, 4, 2, 5}};
+  EXPECT_EQ(mesh.dataRanks(), 4);
+  Layout layout{{{{23, {"dp", "dpi", "mb"}}}, {{4, {"cp"}}}}};
+  expectRoundTrip(layout, {23, 4}, mesh);
+  expectRoundTrip(Layout{{{{24, {"dp", "dpi", "mb"}}}, {{4, {}}}}}, {24, 4},
+                  Mesh{{{"dp", 2}, {"dpi", 2}}, 3, {1, 4, 2, 5}});
+}
+
+TEST(Layout, UnlikeSharesNeedTheDataAxesWithMicroBatches) {
+  Mesh mesh{{{"dp", 2}}, 2, {3, 1}};
+  EXPECT_TRUE(checkLayout({{{{8, {"dp", "mb"}}}}}, {8}, mesh).ok());
+  Status apart = checkLayout({{{{2, {"dp"}}, {4, {"mb"}}}}}, {8}, mesh);
+  EXPECT_NE(apart.message().find("mb without 'dp'"), std::string::npos);
+  mesh.batchShares.clear();
+  EXPECT_TRUE(checkLayout({{{{2, {"dp"}}, {4, {"mb"}}}}}, {8}, mesh).ok());
 }
 
 TEST(Layout, RoundTripsUneven) {

@@ -143,7 +143,7 @@ TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
   plan.version = 7;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 7 is not supported, this build reads 4");
+            "plan.json: plan version 7 is not supported, this build reads 5");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {
@@ -186,6 +186,14 @@ const Mutation kHeaderMutations[] = {
     {"meshOther", [](Plan &p) { p.mesh.axes[0].size = 3; }, "groups[0]"},
     {"microBatches", [](Plan &p) { p.mesh.microBatches = 0; },
      "micro_batches is 0"},
+    {"sharesOfOthers", [](Plan &p) { p.mesh.batchShares = {2, 1, 1}; },
+     "batch_shares has 3 numbers, the mesh has 2"},
+    {"sharesSum", [](Plan &p) { p.mesh.batchShares = {3, 2}; },
+     "batch_shares add up to 5"},
+    {"noShare", [](Plan &p) { p.mesh.batchShares = {4, 0}; },
+     "batch_shares has 0"},
+    {"shareNotDone", [](Plan &p) { p.mesh.batchShares = {3, 1}; },
+     "schedule[0] has 2 micro-batches up to 1, the rank's share"},
     {"kernelFile", [](Plan &p) { p.kernelFile = "../k.so"; }, "kernel_file"},
     {"noKernelFile", [](Plan &p) { p.kernelFile = ""; },
      "backward[1] (kernel): symbol is \"k0\""},

@@ -63,6 +63,33 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
                     std::tuple{4, 3, 16}));
 
+/// Ranks with unlike numbers of micro-batches compute what one device does.
+TEST(Session, UnlikeSharesFollowOneDevice) {
+  using Shares = std::vector<int64_t>;
+  for (const Shares &shares : {Shares{3, 1}, Shares{1, 3}, Shares{1, 2, 3}})
+    for (int64_t rows : {16, 13}) {
+      int64_t ranks = static_cast<int64_t>(shares.size());
+      Plan longest = leastSquares(ranks, 3, rows);
+      Plan plan = leastSquares(ranks, 2, rows);
+      plan.mesh.batchShares = shares;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        plan.schedule[rank] = longest.schedule[rank];
+        std::erase_if(plan.schedule[rank], [&](const ScheduleEntry &entry) {
+          return entry.microBatch >= shares[rank];
+        });
+      }
+      RunRequest request = leastSquaresRequest(rows);
+      request.steps = 1;
+      HostTensor w = request.tensors["w"];
+      double loss = leastSquaresStep(request.inputs[0].at("x"), w);
+      Expected<RunResult> result = runPlan(plan, ".", request);
+      ASSERT_TRUE(result.ok()) << result.status().message();
+      EXPECT_NEAR(result->outputs[0]["loss"].at(0), loss, 1e-5 * loss);
+      for (int64_t i = 0; i < 8; ++i)
+        EXPECT_NEAR(result->tensors["w"].at(i), w.at(i), 1e-6);
+    }
+}
+
 HostTensor identity(int64_t size) {
   HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
   for (int64_t i = 0; i < size; ++i)
