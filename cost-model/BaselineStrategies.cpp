@@ -1,5 +1,6 @@
 //===- BaselineStrategies.cpp - Plain strategies everybody knows ----------===//
 
+#include "cost-model/MixedCluster.h"
 #include "cost-model/StrategySearch.h"
 
 #include <algorithm>
@@ -7,11 +8,19 @@
 
 namespace dpc::cost {
 
+/// What people do by hand knows no unlike shares of the batch.
+static void shareEvenly(const Cluster &cluster,
+                        std::vector<Strategy> &strategies) {
+  for (Strategy &strategy : strategies)
+    if (strategy.dp > 1 && isMixed(cluster))
+      strategy.batchShares = "even";
+}
+
 /// Pure data parallelism over `ranks` with the wanted ZeRO stage, over
 /// micro-batch sizes.
 static std::vector<Strategy>
-dataParallelStrategies(const SearchOptions &options, int64_t ranks,
-                       int64_t zero) {
+dataParallelStrategies(const Cluster &cluster, const SearchOptions &options,
+                       int64_t ranks, int64_t zero) {
   StrategySpace space = options.space;
   space.ranks = ranks;
   StrategyRequest request;
@@ -21,6 +30,7 @@ dataParallelStrategies(const SearchOptions &options, int64_t ranks,
   std::vector<Strategy> strategies = enumerateStrategies(request, space);
   for (Strategy &strategy : strategies)
     strategy.zero = zero;
+  shareEvenly(cluster, strategies);
   return strategies;
 }
 
@@ -43,6 +53,7 @@ std::vector<Strategy> megatronStrategies(const Cluster &cluster,
   std::erase_if(strategies, [&](const Strategy &strategy) {
     return strategy.dp > totals.globalBatch;
   });
+  shareEvenly(cluster, strategies);
   return strategies;
 }
 
@@ -111,8 +122,8 @@ void StrategySearch::addDataParallel() {
   std::vector<Candidate> asked;
   std::vector<size_t> numbers;
   for (int64_t zero = 0; zero <= 3; ++zero) {
-    Candidate candidate =
-        bestFormula(dataParallelStrategies(options, options.space.ranks, zero));
+    Candidate candidate = bestFormula(
+        dataParallelStrategies(cluster, options, options.space.ranks, zero));
     bool isEasy = zero == 0 && evaluator.blockOf(candidate.strategy).empty();
     if (isEasy || mayFit(candidate)) {
       asked.push_back(candidate);
@@ -173,7 +184,7 @@ void StrategySearch::addSingle() {
   if (options.space.ranks == 1) {
     single = result.baselines.front().candidate; // ddp of one rank
   } else {
-    single = bestFormula(dataParallelStrategies(options, 1, 0));
+    single = bestFormula(dataParallelStrategies(cluster, options, 1, 0));
     if (mayFit(single))
       single = byGraph({single}).front();
   }

@@ -71,6 +71,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   change(&Strategy::microBatch);
   change(&Strategy::recompute);
   change(&Strategy::offload, &Strategy::offloadTo);
+  change(&Strategy::batchShares);
   return path;
 }
 

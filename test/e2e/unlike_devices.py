@@ -117,6 +117,8 @@ class UnlikeDevices(unittest.TestCase):
         with e2e.scratch() as folder:
             plan, chosen = self.plan(folder, "--strategy=dp=4,micro_batch=1")
             self.assertRegex(chosen["strategy"]["batch_shares"], r"^\d+(:\d+)+$")
+            ddp = next(one for one in e2e.read_report(f"{folder}/plan")["baselines"] if one["name"] == "ddp")
+            self.assertEqual(ddp["strategy"]["batch_shares"], "even")
         with e2e.scratch() as folder:
             _, even = self.plan(folder, "--strategy=dp=4,micro_batch=1,batch_shares=even")
         fast, slow = plan["batch_shares"][:2], plan["batch_shares"][2:]
