@@ -405,8 +405,9 @@ bool StrategySearch::isNearLimit(const Candidate &candidate) const {
 /// first one only.
 void StrategySearch::settle(size_t most) {
   constexpr size_t kAtOnce = 2;
-  // Of chunks all messages count, also those sent ahead.
+  // Of chunks all messages count, also those sent ahead: some are asked.
   constexpr double kOff = 0.995, kOffOfChunks = 1.015;
+  constexpr size_t kChunks = 4;
   size_t evaluated = 0;
   auto mayBeBetter = [&](const Candidate &candidate) {
     const Evaluation &evaluation = candidate.evaluation;
@@ -415,7 +416,8 @@ void StrategySearch::settle(size_t most) {
     if (&candidate == &result.candidates.front())
       return true;
     const Candidate &first = result.candidates.front();
-    double off = candidate.strategy.vpp > 1 ? kOffOfChunks : kOff;
+    bool mayBeOff = candidate.strategy.vpp > 1 && evaluated < kChunks;
+    double off = mayBeOff ? kOffOfChunks : kOff;
     return evaluated < most && isNearLimit(candidate) &&
            (!first.fits || valueOf(candidate) < off * valueOf(first));
   };
