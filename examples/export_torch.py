@@ -26,7 +26,9 @@ from `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
 import argparse
 import contextlib
 import importlib.util
+import json
 import pathlib
+import zipfile
 
 import numpy as np
 import torch
@@ -76,6 +78,24 @@ def export_pt2(module, inputs, path):
     torch.export.save(program, path)
 
 
+def keep_ties(module, path):
+    """Gives every tensor a record of its own, and tied ones the same: tensors without values share one."""
+    records, names = {}, {}
+    for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
+        names[name] = records.setdefault(id(tensor), f"weight_{len(records)}")
+    with zipfile.ZipFile(path) as source:
+        files = {name: source.read(name) for name in source.namelist() if "/data/weights/weight_" not in name}
+    config = next(name for name in files if name.endswith("model_weights_config.json"))
+    table = json.loads(files[config])
+    for name, entry in table["config"].items():
+        entry["path_name"] = names[name]
+    files[config] = json.dumps(table)
+    files.update({config.replace("model_weights_config.json", record): b"" for record in records.values()})
+    with zipfile.ZipFile(path, "w") as out:
+        for name, data in files.items():
+            out.writestr(name, data)
+
+
 def export_onnx(module, inputs, path, weights):
     torch.onnx.export(
         module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=["loss"],
@@ -117,6 +137,8 @@ def main():
         module, inputs = make()
         if options.format == "pt2":
             export_pt2(module, inputs, path)
+            if options.without_weights:
+                keep_ties(module, path)
         else:
             export_onnx(module, inputs, path, not options.without_weights)
     if not options.module:

@@ -60,10 +60,12 @@ private:
   NameFilter frozen, trainable;
   /// Where data is, and of which tensor.
   using Place = std::tuple<std::string, int64_t, std::vector<int64_t>>;
-  static Place placeOf(const WeightEntry &entry);
+  Place placeOf(llvm::StringRef name, const WeightEntry &entry) const;
   /// The name, and its position, of the tensors that share a place.
   std::map<Place, std::pair<size_t, std::string>> places;
   llvm::StringSet<> added;
+  /// Empty records that say nothing of ties: of several unlike tensors.
+  llvm::StringSet<> shared;
 };
 
 } // namespace
@@ -214,18 +216,34 @@ Placer::constantOf(const Weight &weight) const {
   return Val(std::move(value));
 }
 
-Placer::Place Placer::placeOf(const WeightEntry &entry) {
-  std::vector<int64_t> type = {entry.meta.dtype};
-  for (const Size &size : entry.meta.sizes)
+static std::vector<int64_t> typeOf(const TensorMeta &meta) {
+  std::vector<int64_t> type = {meta.dtype};
+  for (const Size &size : meta.sizes)
     type.push_back(size.value);
-  return {entry.record, entry.meta.storageOffset, type};
+  return type;
+}
+
+Placer::Place Placer::placeOf(llvm::StringRef name,
+                              const WeightEntry &entry) const {
+  std::string record = entry.record;
+  if (shared.contains(record))
+    record = name.str();
+  return {record, entry.meta.storageOffset, typeOf(entry.meta)};
 }
 
 void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
-  for (const auto &entry : table) {
-    std::pair<size_t, std::string> name(entry.second.position,
-                                        entry.first().str());
-    auto [place, isNew] = places.try_emplace(placeOf(entry.second), name);
+  // Under FakeTensorMode torch gives all tensors one record.
+  llvm::StringMap<std::vector<int64_t>> types;
+  for (const auto &[path, entry] : table) {
+    const Record *record = archive.find(entry.record);
+    auto [first, isNew] = types.try_emplace(entry.record, typeOf(entry.meta));
+    if (!isNew && record && record->bytes == 0 &&
+        first->second != typeOf(entry.meta))
+      shared.insert(entry.record);
+  }
+  for (const auto &[path, entry] : table) {
+    std::pair<size_t, std::string> name(entry.position, path.str());
+    auto [place, isNew] = places.try_emplace(placeOf(path, entry), name);
     if (!isNew)
       place->second = std::min(place->second, name);
   }
@@ -233,7 +251,7 @@ void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
 
 llvm::Error Placer::addArgument(const Weight &weight) {
   const InputSpec &spec = *weight.spec;
-  const std::string &name = places.at(placeOf(*weight.entry)).second;
+  const std::string &name = places.at(placeOf(spec.name, *weight.entry)).second;
   WeightArgument argument{name, weight.type, trains(weight), std::nullopt};
   result.bound.emplace_back(spec.value, name);
   if (!added.insert(name).second)

@@ -102,8 +102,20 @@ class BadCompilation(Refusal):
         self.compile(self.write("noise.onnx", random.Random(0).randbytes(4096)), "noise.onnx", "ONNX")
         self.compile(self.write("text.onnx", "hello\n"), "text.onnx", "ONNX")
 
+    def test_damaged_pt2(self):
+        with open(MLP.replace(".onnx", ".pt2"), "rb") as file:
+            data = file.read()
+        for size in (0, 1, 100, len(data) // 2, len(data) - 1):
+            with self.subTest(size=size):
+                self.compile(self.write("cut.pt2", data[:size]), "cut.pt2")
+        self.compile(self.write("noise.pt2", random.Random(0).randbytes(4096)), "noise.pt2", "torch.export.save")
+        self.compile(self.write("text.pt2", "hello\n"), "text.pt2", "torch.export.save")
+        other = data.replace(b'"major": 8', b'"major": 9')
+        self.compile(self.write("other.pt2", other), "other.pt2")
+
     def test_missing_model(self):
         self.compile(self.path("none.onnx"), "none.onnx", "No such file")
+        self.compile(self.path("none.pt2"), "none.pt2", "No such file")
 
     def test_unknown_kind_of_model(self):
         self.compile(self.write("model.pb", b""), "model.pb", ".onnx")

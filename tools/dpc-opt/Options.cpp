@@ -47,7 +47,8 @@ CLI::Validator finite(bool isOpen, double below = INFINITY) {
 }
 
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  app.add_option("MODEL", o.model, "Model to compile (.onnx)")->group("Model");
+  app.add_option("MODEL", o.model, "Model to compile (.onnx, .pt2)")
+      ->group("Model");
   app.add_option("--bind", raw.bind, "Sizes of symbolic dimensions: dim=N,...")
       ->delimiter(',')
       ->group("Model");
@@ -317,7 +318,7 @@ void finish(CompileOptions &o, const RawOptions &raw) {
                                " is for --cluster=local:N; name it as "
                                "the device of a group in a cluster.json");
   if (o.model.empty() && o.calibrate.empty())
-    throw CLI::ValidationError("MODEL is missing: name an .onnx file");
+    throw CLI::ValidationError("MODEL is missing: name an .onnx or .pt2 file");
   for (const std::string &word : raw.bind) {
     auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind"));
     if (!isNew)

@@ -148,6 +148,36 @@ bool attentionFits(Call &c, Val q, Val k, Val v) {
   return false;
 }
 
+/// Attention spelled out: dpc.attention has no gradient in its mask, which a
+/// trained bias of positions needs.
+Val spelledOut(Call &c, Val q, Val k, Val v, Val mask, double scale) {
+  Emitter &e = c.emit;
+  int64_t groups = q.dim(1) / k.dim(1);
+  auto everyHead = [&](Val x) {
+    Val wide = e.broadcast(x, {x.dim(0), x.dim(1), groups, x.dim(2), x.dim(3)},
+                           {0, 1, 3, 4});
+    return e.reshape(wide, {x.dim(0), q.dim(1), x.dim(2), x.dim(3)});
+  };
+  Val scores = e.matmul(q, groups == 1 ? k : everyHead(k), false, true);
+  scores = e.binary(BinaryKind::mul, scores, scale);
+  scores = e.binary(BinaryKind::add, scores, mask);
+  return e.matmul(e.softmax(scores), groups == 1 ? v : everyHead(v));
+}
+
+/// dpc.attention; the mask may be null.
+Val fused(Call &c, Val q, Val k, Val v, Val mask, double scale, bool causal) {
+  Emitter &e = c.emit;
+  auto out = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2), v.dim(3)},
+                                   q.element());
+  auto lse = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2)},
+                                   e.builder.getF32Type());
+  Value qv = e.materialize(q), kv = e.materialize(k), vv = e.materialize(v);
+  auto op = AttentionOp::create(e.builder, e.loc, out, lse, qv, kv, vv,
+                                mask ? e.materialize(mask) : Value(),
+                                llvm::APFloat(scale), causal);
+  return Val(op.getOut());
+}
+
 /// ATen's causal mask forbids keys behind the query, both counted from 0; that
 /// of dpc counts from the ends, which is the same for as many of each.
 void attention(Call &c) {
@@ -165,7 +195,8 @@ void attention(Call &c) {
     given = knownMask(*given.additive.constant, q.dim(2), k.dim(2));
   Val mask = additiveMask(c, given.additive, q.element());
   bool causal = given.causal || c.flag("is_causal");
-  if (causal && q.dim(2) != k.dim(2)) {
+  bool trained = c.trains && mask && mask.value && reachesParameter(mask.value);
+  if (causal && (trained || q.dim(2) != k.dim(2))) {
     Val ahead(ConstTensor::triangle(q.element(), {1, 1, q.dim(2), k.dim(2)},
                                     makeScalar(0, q.element()),
                                     makeScalar(-kInfinity, q.element()), 1));
@@ -177,18 +208,12 @@ void attention(Call &c) {
   double scale = c.has("scale")
                      ? c.number("scale")
                      : 1.0 / std::sqrt(static_cast<double>(q.dim(3)));
-  auto out = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2), v.dim(3)},
-                                   q.element());
-  auto lse = RankedTensorType::get({q.dim(0), q.dim(1), q.dim(2)},
-                                   e.builder.getF32Type());
-  Value qv = e.materialize(q), kv = e.materialize(k), vv = e.materialize(v);
-  auto op = AttentionOp::create(e.builder, e.loc, out, lse, qv, kv, vv,
-                                mask ? e.materialize(mask) : Value(),
-                                llvm::APFloat(scale), causal);
+  Val y = trained ? spelledOut(c, q, k, v, mask, scale)
+                  : fused(c, q, k, v, mask, scale, causal);
   Shape shape = {q.dim(0), q.dim(1), q.dim(2), v.dim(3)};
   if (c.tensor("query").rank() == 3)
     shape.erase(shape.begin());
-  c.out(e.reshape(Val(op.getOut()), shape));
+  c.out(e.reshape(y, shape));
 }
 
 } // namespace
