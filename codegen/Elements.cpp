@@ -2,6 +2,8 @@
 #include "codegen/KernelEmitter.h"
 #include "codegen/KernelScalars.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -10,6 +12,9 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 static Type elementOf(Value value) { return computeTypeOf(value); }
+static Type storedType(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
 
 //===----------------------------------------------------------------------===//
 // Data movement
@@ -144,7 +149,12 @@ Value KernelEmitter::maskAt(MaskOp op, ArrayRef<Index> indices) {
   Value x = at(op.getX(), indices);
   if (!keep)
     return x;
-  Value other = math.constant(x.getType(), op.getValue().convertToDouble());
+  double fill = op.getValue().convertToDouble();
+  ReduceKind kind = fill < 0 ? ReduceKind::max : ReduceKind::min;
+  Value other =
+      std::isinf(fill)
+          ? math.neutral(kind, x.getType(), isUnsigned(storedType(op.getX())))
+          : math.constant(x.getType(), fill);
   return arith::SelectOp::create(b, keep, x, other);
 }
 
@@ -460,6 +470,13 @@ Value KernelEmitter::computePlaced(Value value, ArrayRef<Index> indices) {
       .Default([](Operation *) { return Value(); });
 }
 
+Value KernelEmitter::converted(Value x, Type from, Type to) {
+  x = math.convertElement(x, from, to);
+  // What cannot be told from its code must be one of its type's numbers.
+  bool isNarrow = isa<FloatType>(to) && to.getIntOrFloatBitWidth() < 16;
+  return isNarrow ? widen(round(x, to), to) : x;
+}
+
 Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
   if (auto it = stored.find(value); it != stored.end())
     return load(it->second, elementOf(value), indices);
@@ -474,15 +491,18 @@ Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
       TypeSwitch<Operation *, Value>(op)
           .Case([&](ConstantOp c) { return loadConstant(c, indices); })
           .Case([&](UnaryOp u) {
-            return math.unary(u.getKind(), at(u.getX(), indices));
+            return math.unary(u.getKind(), at(u.getX(), indices),
+                              isUnsigned(storedType(u.getX())));
           })
           .Case([&](BinaryOp o) {
             Value x = at(o.getA(), indices);
-            return math.binary(o.getKind(), x, at(o.getB(), indices));
+            return math.binary(o.getKind(), x, at(o.getB(), indices),
+                               isUnsigned(storedType(o.getA())));
           })
           .Case([&](CompareOp o) {
             Value x = at(o.getA(), indices);
-            return math.compare(o.getKind(), x, at(o.getB(), indices));
+            return math.compare(o.getKind(), x, at(o.getB(), indices),
+                                isUnsigned(storedType(o.getA())));
           })
           .Case([&](SelectOp o) -> Value {
             Value c = at(o.getCondition(), indices);
@@ -491,7 +511,8 @@ Value KernelEmitter::compute(Value value, ArrayRef<Index> indices) {
                                            at(o.getOnFalse(), indices));
           })
           .Case([&](ConvertOp o) {
-            return math.convert(at(o.getX(), indices), elementOf(value));
+            return converted(at(o.getX(), indices), storedType(o.getX()),
+                             storedType(value));
           })
           .Default([&](Operation *) { return computePlaced(value, indices); });
   if (!result) {

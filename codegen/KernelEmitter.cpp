@@ -1,6 +1,7 @@
 //===- KernelEmitter.cpp - Functions, memory and loops of a kernel --------===//
 #include "codegen/KernelEmitter.h"
 #include "codegen/KernelScalars.h"
+#include "codegen/PlanBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -23,18 +24,37 @@ static bool isHalf(Type type) {
   return type && (type.isBF16() || type.isF16());
 }
 
-Type computeTypeOf(Value value) {
-  Type type = cast<RankedTensorType>(value.getType()).getElementType();
-  return isHalf(type) ? Float32Type::get(type.getContext()) : type;
+/// The format of floats of at most 8 bits.
+static std::optional<rt::NarrowFloat> narrowFormat(Type type) {
+  std::optional<rt::DType> dtype =
+      isa_and_nonnull<FloatType>(type) ? dtypeOf(type) : std::nullopt;
+  return dtype ? rt::narrowFloatOf(*dtype) : std::nullopt;
 }
 
-/// Booleans are bytes in memory, bf16 is handled as bits.
+/// The signless integer that holds elements of `type`: a byte at least, unless
+/// it is a boolean.
+static Type signless(Type type) {
+  unsigned width = type.getIntOrFloatBitWidth();
+  return IntegerType::get(type.getContext(),
+                          width > 1 && width < 8 ? 8 : width);
+}
+
+Type computeTypeOf(Value value) {
+  Type type = cast<RankedTensorType>(value.getType()).getElementType();
+  if (isa<IntegerType>(type))
+    return signless(type);
+  return isHalf(type) || narrowFormat(type)
+             ? Float32Type::get(type.getContext())
+             : type;
+}
+
+/// Booleans are bytes in memory, bf16 and narrower floats are handled as bits.
 static Type storageType(Type elementType) {
   if (elementType.isBF16())
     return IntegerType::get(elementType.getContext(), 16);
-  return elementType.isInteger(1)
-             ? IntegerType::get(elementType.getContext(), 8)
-             : elementType;
+  if (narrowFormat(elementType) || elementType.isInteger(1))
+    return IntegerType::get(elementType.getContext(), 8);
+  return isa<IntegerType>(elementType) ? signless(elementType) : elementType;
 }
 
 // The code proper is in a function of its own, because only arguments can be
@@ -167,6 +187,8 @@ Value KernelEmitter::address(const MemoryRef &memory, Type storage,
 /// with integers, it is vectorized everywhere.
 Value KernelEmitter::widen(Value element, Type half) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  if (auto format = narrowFormat(half))
+    return math.decodeFloat(element, *format);
   if (half.isF16())
     return arith::ExtFOp::create(b, f32, element);
   Value bits = arith::ExtUIOp::create(b, i32, element);
@@ -177,6 +199,8 @@ Value KernelEmitter::widen(Value element, Type half) {
 
 /// To the nearest, ties to even. NaN stays NaN: its payload could carry over.
 Value KernelEmitter::round(Value scalar, Type half) {
+  if (auto format = narrowFormat(half))
+    return math.encodeFloat(scalar, *format);
   if (half.isF16())
     return arith::TruncFOp::create(b, half, scalar);
   auto number = [&](int32_t value) -> Value {
@@ -202,7 +226,7 @@ Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
   Type storage = storageType(stored);
   Value element =
       LLVM::LoadOp::create(b, storage, address(memory, storage, indices));
-  if (isHalf(stored))
+  if (isHalf(stored) || narrowFormat(stored))
     return widen(element, stored);
   if (storage == elementType)
     return element;
@@ -214,24 +238,38 @@ void KernelEmitter::store(Value scalar, const MemoryRef &memory,
                           ArrayRef<Index> indices) {
   Type stored = memory.element ? memory.element : scalar.getType();
   Type storage = storageType(stored);
-  if (isHalf(stored))
+  if (isHalf(stored) || narrowFormat(stored))
     scalar = round(scalar, stored);
   else if (storage != scalar.getType())
     scalar = arith::ExtUIOp::create(b, storage, scalar);
   LLVM::StoreOp::create(b, scalar, address(memory, storage, indices));
 }
 
-Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
-  auto value = cast<DenseElementsAttr>(op.getValue());
-  if (isHalf(value.getElementType()))
-    value = cast<DenseFPElementsAttr>(value).mapValues(
-        b.getF32Type(), [](const APFloat &number) {
+/// A constant with elements as they are computed with.
+static DenseElementsAttr computedElements(DenseElementsAttr value) {
+  Type type = value.getElementType();
+  if (isHalf(type) || narrowFormat(type))
+    return cast<DenseFPElementsAttr>(value).mapValues(
+        Float32Type::get(type.getContext()), [](const APFloat &number) {
           APFloat wide = number;
           bool inexact = false;
           wide.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,
                        &inexact);
           return wide.bitcastToAPInt();
         });
+  if (!isa<IntegerType>(type) || signless(type) == type)
+    return value;
+  unsigned width = signless(type).getIntOrFloatBitWidth();
+  return cast<DenseIntElementsAttr>(value).mapValues(
+      signless(type), [&](const APInt &number) {
+        return isUnsigned(type) ? number.zextOrTrunc(width)
+                                : number.sextOrTrunc(width);
+      });
+}
+
+Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
+  DenseElementsAttr value =
+      computedElements(cast<DenseElementsAttr>(op.getValue()));
   Type elementType = value.getElementType();
   if (value.isSplat()) {
     if (auto type = dyn_cast<FloatType>(elementType))

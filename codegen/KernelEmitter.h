@@ -46,8 +46,9 @@ struct MemoryRef {
   mlir::Type element;
 };
 
-/// What elements of a value are computed with: f32 for bf16 and f16, which are
-/// widened on load and rounded on store, and else their own type.
+/// What elements of a value are computed with: f32 for narrower floats, which
+/// are widened on load and rounded on store; signless integers of 8 bits at
+/// least; and else their own type.
 mlir::Type computeTypeOf(mlir::Value value);
 
 /// Emits one kernel. Valid for one `emit`.
@@ -77,6 +78,7 @@ private:
              llvm::ArrayRef<Index> indices);
   mlir::Value widen(mlir::Value element, mlir::Type half);
   mlir::Value round(mlir::Value scalar, mlir::Type half);
+  mlir::Value converted(mlir::Value x, mlir::Type from, mlir::Type to);
   mlir::Value address(const MemoryRef &memory, mlir::Type storage,
                       llvm::ArrayRef<Index> indices);
   void noteStride(const Index &linear);

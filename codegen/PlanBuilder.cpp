@@ -9,28 +9,6 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-std::optional<rt::DType> dtypeOf(Type type) {
-  if (type.isF32())
-    return rt::DType::F32;
-  if (type.isF64())
-    return rt::DType::F64;
-  if (type.isBF16())
-    return rt::DType::BF16;
-  if (type.isF16())
-    return rt::DType::F16;
-  if (type.isInteger(1))
-    return rt::DType::Bool;
-  if (type.isInteger(8))
-    return rt::DType::I8;
-  if (type.isInteger(16))
-    return rt::DType::I16;
-  if (type.isInteger(32))
-    return rt::DType::I32;
-  if (type.isInteger(64))
-    return rt::DType::I64;
-  return std::nullopt;
-}
-
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
@@ -116,8 +94,8 @@ LogicalResult PlanBuilder::checkTypes() {
       if (!tensor || dtypeOf(tensor.getElementType()))
         continue;
       op->emitError() << "element type " << tensor.getElementType()
-                      << " can be planned but not executed; f32, f64, i1, i8, "
-                         "i16, i32 and i64 run";
+                      << " can be planned but not executed; floats and "
+                         "integers of the usual sizes run";
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -354,9 +332,13 @@ LogicalResult PlanBuilder::lowerConstant(ConstantOp op) {
   tensor.layout = rt::Layout::replicated(tensor.globalShape);
   tensor.init = rt::InitKind::Source;
   int64_t offset = draft.constants.size();
-  if (type.getElementType().isInteger(1)) {
-    for (bool bit : value.getValues<bool>())
-      draft.constants.push_back(bit);
+  auto integer = dyn_cast<IntegerType>(type.getElementType());
+  if (integer && integer.getWidth() < 8) {
+    bool isSigned = integer.getWidth() > 1 && !integer.isUnsigned();
+    for (const APInt &number : value.getValues<APInt>())
+      draft.constants.push_back(static_cast<char>(
+          isSigned ? number.getSExtValue()
+                   : static_cast<int64_t>(number.getZExtValue())));
   } else {
     ArrayRef<char> raw = value.getRawData();
     draft.constants.insert(draft.constants.end(), raw.begin(), raw.end());

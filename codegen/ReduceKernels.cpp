@@ -11,6 +11,10 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 static Type elementOf(Value value) { return computeTypeOf(value); }
+static bool isUnsigned(Value value) {
+  return codegen::isUnsigned(
+      cast<RankedTensorType>(value.getType()).getElementType());
+}
 
 bool isReduction(Operation *op) {
   return isa<ReduceOp, SumSquaresOp, EmbeddingGradOp>(op);
@@ -39,7 +43,8 @@ LogicalResult KernelEmitter::emitReductions() {
 Value KernelEmitter::reduceElement(ReduceOp op, Indices &indices, unsigned next,
                                    Value sum) {
   if (next == op.getDims().size())
-    return math.accumulate(op.getKind(), sum, at(op.getX(), indices));
+    return math.accumulate(op.getKind(), sum, at(op.getX(), indices),
+                           isUnsigned(op.getX()));
   int64_t dim = op.getDims()[next];
   return spaceFold(shapeOf(op.getX())[dim], sum,
                    [&](Index i, ValueRange carried) -> SmallVector<Value> {
@@ -61,14 +66,17 @@ void KernelEmitter::emitReduce(ReduceOp op, const MemoryRef &target) {
       unsigned next = 0;
       for (int64_t d = 0; d < rank; ++d)
         indices.push_back(llvm::is_contained(dims, d) ? Index() : kept[next++]);
-      Value sum =
-          reduceElement(op, indices, 0, math.neutral(op.getKind(), type));
+      Value sum = reduceElement(
+          op, indices, 0,
+          math.neutral(op.getKind(), type, isUnsigned(op.getX())));
       store(sum, target, kept);
     });
     return;
   }
-  spaceLoops(target.view.shape, kept,
-             [&] { store(math.neutral(op.getKind(), type), target, kept); });
+  spaceLoops(target.view.shape, kept, [&] {
+    store(math.neutral(op.getKind(), type, isUnsigned(op.getX())), target,
+          kept);
+  });
   Indices indices;
   spaceLoops(shape, indices, [&] {
     Indices result;
@@ -76,7 +84,7 @@ void KernelEmitter::emitReduce(ReduceOp op, const MemoryRef &target) {
       if (!llvm::is_contained(dims, d))
         result.push_back(indices[d]);
     Value sum = math.accumulate(op.getKind(), load(target, type, result),
-                                at(op.getX(), indices));
+                                at(op.getX(), indices), isUnsigned(op.getX()));
     store(sum, target, result);
   });
 }

@@ -171,9 +171,12 @@ void KernelEmitter::topkRow(TopKOp op, ArrayRef<Index> row) {
   ReduceKind worst = smallest ? ReduceKind::min : ReduceKind::max;
   ReduceKind best = smallest ? ReduceKind::max : ReduceKind::min;
   Value none = constantI64(b, -1);
+  bool whole =
+      isUnsigned(cast<RankedTensorType>(op.getX().getType()).getElementType());
   auto pick = [&](Index, ValueRange last) {
     return spaceFold(
-        shapeOf(op.getX()).back(), ValueRange{math.neutral(worst, type), none},
+        shapeOf(op.getX()).back(),
+        ValueRange{math.neutral(worst, type, whole), none},
         [&](Index i, ValueRange found) -> SmallVector<Value> {
           Value x = at(op.getX(), append(row, i));
           Value position = space.materialize(b, i);
@@ -183,10 +186,10 @@ void KernelEmitter::topkRow(TopKOp op, ArrayRef<Index> row) {
           Value later = arith::AndIOp::create(
               b, math.compare(CompareKind::eq, x, last[0]),
               less(last[1], position));
-          later =
-              arith::OrIOp::create(b, math.compare(before, last[0], x), later);
+          later = arith::OrIOp::create(
+              b, math.compare(before, last[0], x, whole), later);
           Value better = arith::OrIOp::create(
-              b, math.compare(before, x, found[0]),
+              b, math.compare(before, x, found[0], whole),
               arith::AndIOp::create(b, less(found[1], constantI64(b, 0)),
                                     math.compare(CompareKind::eq, x, x)));
           Value take = arith::AndIOp::create(b, later, better);
@@ -197,7 +200,7 @@ void KernelEmitter::topkRow(TopKOp op, ArrayRef<Index> row) {
   const MemoryRef *values = targetOf(op.getValues());
   const MemoryRef *indices = targetOf(op.getIndices());
   spaceFold(shapeOf(op.getValues()).back(),
-            ValueRange{math.neutral(best, type), none},
+            ValueRange{math.neutral(best, type, whole), none},
             [&](Index j, ValueRange last) -> SmallVector<Value> {
               SmallVector<Value> picked = pick(j, last);
               if (values)
@@ -225,7 +228,8 @@ void KernelEmitter::cumsumRow(CumSumOp op, ArrayRef<Index> row) {
               if (op.getReverse())
                 i = LoopSpace::opaque(arith::SubIOp::create(
                     b, constantI64(b, size - 1), space.materialize(b, i)));
-              Value sum = math.add(carried[0], at(op.getX(), append(row, i)));
+              Value sum = math.binary(BinaryKind::add, carried[0],
+                                      at(op.getX(), append(row, i)));
               store(op.getExclusive() ? carried[0] : sum, *target,
                     append(row, i));
               return {sum};

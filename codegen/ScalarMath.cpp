@@ -40,7 +40,8 @@ Value ScalarMath::div(Value x, Value y) {
   return arith::DivFOp::create(b, x, y, kContract);
 }
 
-Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y) {
+Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y,
+                             bool isUnsigned) {
   bool isFloat = isa<FloatType>(x.getType());
   switch (kind) {
   case ReduceKind::sum:
@@ -50,16 +51,26 @@ Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y) {
     return isFloat ? Value(arith::MulFOp::create(b, x, y, kReorder))
                    : Value(arith::MulIOp::create(b, x, y));
   case ReduceKind::max:
-    return isFloat ? Value(arith::MaximumFOp::create(b, x, y))
-                   : Value(arith::MaxSIOp::create(b, x, y));
+    return isFloat      ? Value(arith::MaximumFOp::create(b, x, y))
+           : isUnsigned ? Value(arith::MaxUIOp::create(b, x, y))
+                        : Value(arith::MaxSIOp::create(b, x, y));
   case ReduceKind::min:
-    return isFloat ? Value(arith::MinimumFOp::create(b, x, y))
-                   : Value(arith::MinSIOp::create(b, x, y));
+    return isFloat      ? Value(arith::MinimumFOp::create(b, x, y))
+           : isUnsigned ? Value(arith::MinUIOp::create(b, x, y))
+                        : Value(arith::MinSIOp::create(b, x, y));
   }
   llvm_unreachable("unknown reduction");
 }
 
-Value ScalarMath::neutral(ReduceKind kind, Type type) {
+Value ScalarMath::neutral(ReduceKind kind, Type type, bool isUnsigned) {
+  if (isUnsigned && isa<IntegerType>(type) &&
+      (kind == ReduceKind::max || kind == ReduceKind::min)) {
+    unsigned width = type.getIntOrFloatBitWidth();
+    return arith::ConstantOp::create(
+        b, b.getIntegerAttr(type, kind == ReduceKind::max
+                                      ? APInt::getZero(width)
+                                      : APInt::getAllOnes(width)));
+  }
   double infinity = std::numeric_limits<double>::infinity();
   switch (kind) {
   case ReduceKind::sum:
@@ -225,9 +236,14 @@ Value ScalarMath::sign(Value x) {
       constant(type, 1.0), negative);
 }
 
-Value ScalarMath::integerUnary(UnaryKind kind, Value x) {
+Value ScalarMath::integerUnary(UnaryKind kind, Value x, bool isUnsigned) {
   Type type = x.getType();
   Value zero = constant(type, 0);
+  bool isWhole = kind == UnaryKind::abs || kind == UnaryKind::relu;
+  if (isUnsigned && isWhole)
+    return x;
+  if (isUnsigned && kind == UnaryKind::sign)
+    return arith::MinUIOp::create(b, x, constant(type, 1));
   switch (kind) {
   case UnaryKind::logical_not:
     return arith::XOrIOp::create(b, x, constant(type, 1));
@@ -248,10 +264,10 @@ Value ScalarMath::integerUnary(UnaryKind kind, Value x) {
   }
 }
 
-Value ScalarMath::unary(UnaryKind kind, Value x) {
+Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   Type type = x.getType();
   if (!isa<FloatType>(type))
-    return integerUnary(kind, x);
+    return integerUnary(kind, x, isUnsigned);
   Value one = constant(type, 1.0);
   switch (kind) {
   case UnaryKind::neg:
@@ -306,7 +322,22 @@ Value ScalarMath::unary(UnaryKind kind, Value x) {
   llvm_unreachable("unknown unary kind");
 }
 
-Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y) {
+Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y,
+                                bool isUnsigned) {
+  if (isUnsigned) {
+    switch (kind) {
+    case BinaryKind::div:
+      return arith::DivUIOp::create(b, x, y);
+    case BinaryKind::rem:
+      return arith::RemUIOp::create(b, x, y);
+    case BinaryKind::maximum:
+      return arith::MaxUIOp::create(b, x, y);
+    case BinaryKind::minimum:
+      return arith::MinUIOp::create(b, x, y);
+    default:
+      break;
+    }
+  }
   switch (kind) {
   case BinaryKind::add:
     return arith::AddIOp::create(b, x, y);
@@ -333,9 +364,9 @@ Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y) {
   }
 }
 
-Value ScalarMath::binary(BinaryKind kind, Value x, Value y) {
+Value ScalarMath::binary(BinaryKind kind, Value x, Value y, bool isUnsigned) {
   if (!isa<FloatType>(x.getType()))
-    return integerBinary(kind, x, y);
+    return integerBinary(kind, x, y, isUnsigned);
   switch (kind) {
   case BinaryKind::add:
     return add(x, y);
@@ -358,17 +389,73 @@ Value ScalarMath::binary(BinaryKind kind, Value x, Value y) {
   }
 }
 
-Value ScalarMath::compare(CompareKind kind, Value x, Value y) {
+Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
   using F = arith::CmpFPredicate;
   using I = arith::CmpIPredicate;
   static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT,
                                  F::OLE, F::OGT, F::OGE};
   static constexpr I integers[] = {I::eq,  I::ne,  I::slt,
                                    I::sle, I::sgt, I::sge};
+  static constexpr I whole[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
   auto index = static_cast<size_t>(kind);
   if (isa<FloatType>(x.getType()))
     return arith::CmpFOp::create(b, floats[index], x, y);
-  return arith::CmpIOp::create(b, integers[index], x, y);
+  return arith::CmpIOp::create(b, (isUnsigned ? whole : integers)[index], x, y);
+}
+
+/// A float as an integer, toward zero; what a narrow type cannot hold wraps
+/// around.
+Value ScalarMath::toInteger(Value x, Type to, bool isUnsigned) {
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (isUnsigned && width == 64) {
+    Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, x,
+                                           constant(x.getType(), 0));
+    return arith::SelectOp::create(b, positive,
+                                   arith::FPToUIOp::create(b, to, x),
+                                   arith::FPToSIOp::create(b, to, x));
+  }
+  if (width >= 32 && !isUnsigned)
+    return arith::FPToSIOp::create(b, to, x);
+  Type wide = width == 32 ? b.getI64Type() : b.getI32Type();
+  return arith::TruncIOp::create(b, to, arith::FPToSIOp::create(b, wide, x));
+}
+
+/// What elements of `type` are computed with, integers only.
+static Type computedInteger(Type type) {
+  unsigned width = type.getIntOrFloatBitWidth();
+  return IntegerType::get(type.getContext(),
+                          width > 1 && width < 8 ? 8 : width);
+}
+
+Value ScalarMath::convertElement(Value x, Type from, Type to) {
+  if (to.isInteger(1) || isa<FloatType>(to)) {
+    bool isInteger = isa<IntegerType>(from);
+    if (isInteger && isa<FloatType>(to) && codegen::isUnsigned(from)) {
+      Type target = to.isF64() ? to : Type(b.getF32Type());
+      return arith::UIToFPOp::create(b, target, x);
+    }
+    return convert(x, isa<FloatType>(to) && !to.isF64() ? b.getF32Type() : to);
+  }
+  Type target = computedInteger(to);
+  if (isa<FloatType>(from)) {
+    x = toInteger(x, target, codegen::isUnsigned(to));
+  } else {
+    unsigned have = x.getType().getIntOrFloatBitWidth();
+    unsigned want = target.getIntOrFloatBitWidth();
+    if (have > want)
+      x = arith::TruncIOp::create(b, target, x);
+    else if (have < want)
+      x = codegen::isUnsigned(from)
+              ? Value(arith::ExtUIOp::create(b, target, x))
+              : Value(arith::ExtSIOp::create(b, target, x));
+  }
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (width >= 8)
+    return x;
+  if (codegen::isUnsigned(to))
+    return arith::AndIOp::create(b, x, constant(target, (1 << width) - 1));
+  Value rest = constant(target, 8 - width);
+  return arith::ShRSIOp::create(b, arith::ShLIOp::create(b, x, rest), rest);
 }
 
 Value ScalarMath::convert(Value x, Type to) {

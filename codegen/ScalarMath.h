@@ -10,6 +10,7 @@
 #define DPC_CODEGEN_SCALARMATH_H
 
 #include "ir/Dialect.h"
+#include "runtime/base/DType.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -17,7 +18,13 @@
 
 namespace dpc::codegen {
 
+/// Whether elements of `type` count from zero.
+inline bool isUnsigned(mlir::Type type) {
+  return type.isUnsignedInteger() || type.isInteger(1);
+}
+
 /// Emits at the builder's insertion point; operands are scalars of one type.
+/// Integers are signless here: whether they count from zero is told apart.
 class ScalarMath {
 public:
   explicit ScalarMath(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
@@ -28,19 +35,30 @@ public:
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value div(mlir::Value x, mlir::Value y);
   /// x + y of a reduction: may be reordered.
-  mlir::Value accumulate(ReduceKind kind, mlir::Value x, mlir::Value y);
+  mlir::Value accumulate(ReduceKind kind, mlir::Value x, mlir::Value y,
+                         bool isUnsigned = false);
   /// The neutral element of `kind`.
-  mlir::Value neutral(ReduceKind kind, mlir::Type type);
+  mlir::Value neutral(ReduceKind kind, mlir::Type type,
+                      bool isUnsigned = false);
 
   mlir::Value exp(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value erf(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
 
-  mlir::Value unary(UnaryKind kind, mlir::Value x);
-  mlir::Value binary(BinaryKind kind, mlir::Value x, mlir::Value y);
-  mlir::Value compare(CompareKind kind, mlir::Value x, mlir::Value y);
+  mlir::Value unary(UnaryKind kind, mlir::Value x, bool isUnsigned = false);
+  mlir::Value binary(BinaryKind kind, mlir::Value x, mlir::Value y,
+                     bool isUnsigned = false);
+  mlir::Value compare(CompareKind kind, mlir::Value x, mlir::Value y,
+                      bool isUnsigned = false);
   mlir::Value convert(mlir::Value x, mlir::Type to);
+  /// An element of type `from` as one of type `to`, both as they are computed
+  /// with.
+  mlir::Value convertElement(mlir::Value x, mlir::Type from, mlir::Type to);
+
+  /// The f32 that a byte codes, and the byte of an f32.
+  mlir::Value decodeFloat(mlir::Value code, const rt::NarrowFloat &format);
+  mlir::Value encodeFloat(mlir::Value x, const rt::NarrowFloat &format);
 
 private:
   mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> highFirst);
@@ -50,8 +68,10 @@ private:
   mlir::Value geluGrad(mlir::Value x);
   mlir::Value geluTanh(mlir::Value x, bool gradient);
   mlir::Value sign(mlir::Value x);
-  mlir::Value integerUnary(UnaryKind kind, mlir::Value x);
-  mlir::Value integerBinary(BinaryKind kind, mlir::Value x, mlir::Value y);
+  mlir::Value integerUnary(UnaryKind kind, mlir::Value x, bool isUnsigned);
+  mlir::Value integerBinary(BinaryKind kind, mlir::Value x, mlir::Value y,
+                            bool isUnsigned);
+  mlir::Value toInteger(mlir::Value x, mlir::Type to, bool isUnsigned);
 
   mlir::ImplicitLocOpBuilder &b;
 };

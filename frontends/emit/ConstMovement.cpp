@@ -34,7 +34,10 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   return mapElements(x, element, [&](Scalar v) {
     Scalar r;
     if (toFloat)
-      r.f = fromFloat ? v.f : static_cast<double>(v.i);
+      r.f = fromFloat ? v.f
+            : x.element().isUnsignedInteger(64)
+                ? static_cast<double>(static_cast<uint64_t>(v.i))
+                : static_cast<double>(v.i);
     else if (!fromFloat)
       r.i = v.i;
     else if (element.isInteger(1))

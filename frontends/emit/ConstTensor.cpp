@@ -29,6 +29,13 @@ int64_t numElements(llvm::ArrayRef<int64_t> shape) {
 Scalar coerce(Scalar value, Type element) {
   if (element.isF64() || element.isInteger(64))
     return value;
+  if (auto type = dyn_cast<IntegerType>(element); type && type.getWidth() > 1) {
+    unsigned rest = 64 - type.getWidth();
+    uint64_t high = static_cast<uint64_t>(value.i) << rest;
+    value.i = type.isUnsigned() ? static_cast<int64_t>(high >> rest)
+                                : static_cast<int64_t>(high) >> rest;
+    return value;
+  }
   if (element.isF32()) {
     value.f = static_cast<float>(value.f);
   } else if (auto type = dyn_cast<FloatType>(element)) {
@@ -39,10 +46,8 @@ Scalar coerce(Scalar value, Type element) {
     number.convert(llvm::APFloat::IEEEdouble(),
                    llvm::APFloat::rmNearestTiesToEven, &lost);
     value.f = number.convertToDouble();
-  } else if (element.isInteger(1)) {
-    value.i = value.i != 0;
   } else {
-    value.i = static_cast<int32_t>(value.i);
+    value.i = value.i != 0;
   }
   return value;
 }

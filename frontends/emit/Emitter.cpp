@@ -46,7 +46,10 @@ static bool isUniform(const ConstTensor &t) {
 /// result is small or stays symbolic (at most one triangle, the rest uniform).
 static bool foldable(llvm::ArrayRef<int64_t> shape,
                      std::initializer_list<Val> operands) {
-  if (!llvm::all_of(operands, [](const Val &v) { return !!v.constant; }))
+  // Unsigned numbers of 64 bits do not fit a Scalar.
+  if (!llvm::all_of(operands, [](const Val &v) {
+        return v.constant && !v.element().isUnsignedInteger(64);
+      }))
     return false;
   auto shaped = llvm::count_if(
       operands, [](const Val &v) { return !isUniform(*v.constant); });
@@ -223,6 +226,20 @@ Val Emitter::binary(BinaryKind kind, Val a, Val b) {
   return Val(
       BinaryOp::create(builder, loc, typeOf(*shape, a.element()), kind, x, y)
           .getResult());
+}
+
+Val Emitter::round(Val x) {
+  Val low = unary(UnaryKind::floor, x);
+  Val rest = binary(BinaryKind::sub, x, low);
+  Val odd = binary(BinaryKind::rem, unary(UnaryKind::abs, low), 2.0);
+  if (!odd)
+    return {};
+  Val half = scalar(0.5, x.element()), one = scalar(1, x.element());
+  // Up above a half, and at a half from odd numbers.
+  Val even =
+      select(compare(CompareKind::eq, rest, half), odd, scalar(0, x.element()));
+  Val up = select(compare(CompareKind::gt, rest, half), one, even);
+  return binary(BinaryKind::add, low, up);
 }
 
 Val Emitter::binary(BinaryKind kind, Val x, double value) {

@@ -84,6 +84,9 @@ public:
   /// binary with a constant scalar of x's element type.
   Val binary(BinaryKind kind, Val x, double scalar);
 
+  /// The nearest whole number, halves to even ones; of floats.
+  Val round(Val x);
+
   // Movement.
   Val reshape(Val x, llvm::ArrayRef<int64_t> shape);
   Val transpose(Val x, llvm::ArrayRef<int64_t> perm);

@@ -18,9 +18,16 @@ llvm::StringRef dtypeName(Type element) {
     return "bf16";
   if (element.isF64())
     return "f64";
-  if (element.isInteger(64))
-    return "i64";
-  return element.isInteger(32) ? "i32" : "bool";
+  if (element.isInteger(1))
+    return "bool";
+  if (auto type = dyn_cast<IntegerType>(element)) {
+    static constexpr llvm::StringRef names[][2] = {
+        {"i8", "u8"}, {"i16", "u16"}, {"i32", "u32"}, {"i64", "u64"}};
+    if (type.getWidth() >= 8)
+      return names[llvm::Log2_32(type.getWidth()) - 3][type.isUnsigned()];
+  }
+  // Narrower ones are constants of the module.
+  llvm_unreachable("no element type of weights");
 }
 
 int64_t elementBytes(Type element) {

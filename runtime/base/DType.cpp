@@ -15,16 +15,29 @@ struct DTypeInfo {
   int64_t bytes;
 };
 
-constexpr std::array<DTypeInfo, 10> kTypes = {{{DType::F32, "f32", 4},
-                                               {DType::F64, "f64", 8},
-                                               {DType::BF16, "bf16", 2},
-                                               {DType::F16, "f16", 2},
-                                               {DType::I64, "i64", 8},
-                                               {DType::I32, "i32", 4},
-                                               {DType::I16, "i16", 2},
-                                               {DType::I8, "i8", 1},
-                                               {DType::U8, "u8", 1},
-                                               {DType::Bool, "bool", 1}}};
+constexpr std::array<DTypeInfo, 22> kTypes = {
+    {{DType::F32, "f32", 4},
+     {DType::F64, "f64", 8},
+     {DType::BF16, "bf16", 2},
+     {DType::F16, "f16", 2},
+     {DType::I64, "i64", 8},
+     {DType::I32, "i32", 4},
+     {DType::I16, "i16", 2},
+     {DType::I8, "i8", 1},
+     {DType::U8, "u8", 1},
+     {DType::Bool, "bool", 1},
+     {DType::U64, "u64", 8},
+     {DType::U32, "u32", 4},
+     {DType::U16, "u16", 2},
+     {DType::I4, "i4", 1},
+     {DType::U4, "u4", 1},
+     {DType::I2, "i2", 1},
+     {DType::U2, "u2", 1},
+     {DType::F8E4M3FN, "f8e4m3fn", 1},
+     {DType::F8E4M3FNUZ, "f8e4m3fnuz", 1},
+     {DType::F8E5M2, "f8e5m2", 1},
+     {DType::F8E5M2FNUZ, "f8e5m2fnuz", 1},
+     {DType::F4E2M1, "f4e2m1", 1}}};
 
 const DTypeInfo &infoOf(DType type) {
   const DTypeInfo &info = kTypes[static_cast<size_t>(type)];
@@ -70,7 +83,24 @@ std::optional<DType> parseDType(std::string_view name) {
 
 bool isFloat(DType type) {
   return type == DType::F32 || type == DType::F64 || type == DType::BF16 ||
-         type == DType::F16;
+         type == DType::F16 || narrowFloatOf(type);
+}
+
+std::optional<NarrowFloat> narrowFloatOf(DType type) {
+  switch (type) {
+  case DType::F8E4M3FN:
+    return NarrowFloat{3, 7, 0x7e, 0x7f, 0x7f, 0x80, true};
+  case DType::F8E4M3FNUZ:
+    return NarrowFloat{3, 8, 0x7f, 0x80, 0x80, 0x80, false};
+  case DType::F8E5M2:
+    return NarrowFloat{2, 15, 0x7b, 0x7c, 0x7e, 0x80, true};
+  case DType::F8E5M2FNUZ:
+    return NarrowFloat{2, 16, 0x7f, 0x80, 0x80, 0x80, false};
+  case DType::F4E2M1: // No NaN: it becomes -0, as in ONNX.
+    return NarrowFloat{1, 1, 0x7, 0x7, 0x8, 0x8, true};
+  default:
+    return std::nullopt;
+  }
 }
 
 int64_t numElements(const std::vector<int64_t> &shape) {
@@ -126,7 +156,48 @@ float f16ToFloat(uint16_t bits) {
   return floatOf(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
+uint8_t floatToNarrow(float value, const NarrowFloat &format) {
+  uint32_t bits = bitsOf(value), magnitude = bits & 0x7fffffff;
+  int shift = 23 - format.mantissaBits;
+  if (magnitude > 0x7f800000)
+    return static_cast<uint8_t>(format.nan);
+  uint32_t code;
+  if (magnitude < static_cast<uint32_t>(128 - format.bias) << 23) {
+    // Subnormal: as floatToF16, with the unit of this format.
+    float unit = std::ldexp(1.0f, 24 - format.bias - format.mantissaBits);
+    code = bitsOf(floatOf(magnitude) + unit) - bitsOf(unit);
+  } else {
+    uint32_t odd = (magnitude >> shift) & 1;
+    code = ((magnitude + (1u << (shift - 1)) - 1 + odd) >> shift) -
+           (static_cast<uint32_t>(127 - format.bias) << format.mantissaBits);
+  }
+  if (code > static_cast<uint32_t>(format.largest))
+    code = format.beyond;
+  if (code == 0 && !format.negativeZero)
+    return 0;
+  return static_cast<uint8_t>(code | (bits >> 31 ? format.signBit : 0));
+}
+
+float narrowToFloat(uint8_t code, const NarrowFloat &format) {
+  bool isNegative = code & format.signBit;
+  int magnitude = code & (format.signBit - 1);
+  if (!format.negativeZero && code == format.nan)
+    return floatOf(0x7fc00000);
+  float value;
+  if (magnitude > format.largest)
+    value = floatOf(magnitude == format.beyond && format.beyond != format.nan
+                        ? 0x7f800000
+                        : 0x7fc00000);
+  else
+    value = std::ldexp(
+        floatOf(static_cast<uint32_t>(magnitude) << (23 - format.mantissaBits)),
+        127 - format.bias);
+  return isNegative ? -value : value;
+}
+
 double loadAsDouble(const void *data, DType type, int64_t index) {
+  if (std::optional<NarrowFloat> format = narrowFloatOf(type))
+    return narrowToFloat(loadAs<uint8_t>(data, index), *format);
   switch (type) {
   case DType::F32:
     return loadAs<float>(data, index);
@@ -142,16 +213,25 @@ double loadAsDouble(const void *data, DType type, int64_t index) {
     return loadAs<int32_t>(data, index);
   case DType::I16:
     return loadAs<int16_t>(data, index);
+  case DType::U64:
+    return static_cast<double>(loadAs<uint64_t>(data, index));
+  case DType::U32:
+    return loadAs<uint32_t>(data, index);
+  case DType::U16:
+    return loadAs<uint16_t>(data, index);
   case DType::I8:
+  case DType::I4:
+  case DType::I2:
     return loadAs<int8_t>(data, index);
-  case DType::U8:
-  case DType::Bool:
+  default:
     return loadAs<uint8_t>(data, index);
   }
-  return 0;
 }
 
 void storeFromDouble(void *data, DType type, int64_t index, double value) {
+  if (std::optional<NarrowFloat> format = narrowFloatOf(type))
+    return storeAs(data, index,
+                   floatToNarrow(static_cast<float>(value), *format));
   switch (type) {
   case DType::F32:
     return storeAs(data, index, static_cast<float>(value));
@@ -167,12 +247,20 @@ void storeFromDouble(void *data, DType type, int64_t index, double value) {
     return storeAs(data, index, static_cast<int32_t>(value));
   case DType::I16:
     return storeAs(data, index, static_cast<int16_t>(value));
+  case DType::U64:
+    return storeAs(data, index, static_cast<uint64_t>(value));
+  case DType::U32:
+    return storeAs(data, index, static_cast<uint32_t>(value));
+  case DType::U16:
+    return storeAs(data, index, static_cast<uint16_t>(value));
   case DType::I8:
+  case DType::I4:
+  case DType::I2:
     return storeAs(data, index, static_cast<int8_t>(value));
-  case DType::U8:
-    return storeAs(data, index, static_cast<uint8_t>(value));
   case DType::Bool:
     return storeAs(data, index, static_cast<uint8_t>(value != 0));
+  default:
+    return storeAs(data, index, static_cast<uint8_t>(value));
   }
 }
 

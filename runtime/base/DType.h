@@ -9,8 +9,32 @@
 
 namespace dpc::rt {
 
-/// Element types of buffers, in memory little-endian. Bool is one byte, 0 or 1.
-enum class DType { F32, F64, BF16, F16, I64, I32, I16, I8, U8, Bool };
+/// Element types of buffers, in memory little-endian. Bool is one byte, 0 or 1;
+/// what has less than 8 bits takes a byte, too.
+enum class DType {
+  F32,
+  F64,
+  BF16,
+  F16,
+  I64,
+  I32,
+  I16,
+  I8,
+  U8,
+  Bool,
+  U64,
+  U32,
+  U16,
+  I4,
+  U4,
+  I2,
+  U2,
+  F8E4M3FN,
+  F8E4M3FNUZ,
+  F8E5M2,
+  F8E5M2FNUZ,
+  F4E2M1
+};
 
 /// Bytes of one element.
 int64_t sizeOf(DType type);
@@ -28,6 +52,24 @@ uint16_t floatToBf16(float value);
 float bf16ToFloat(uint16_t bits);
 uint16_t floatToF16(float value);
 float f16ToFloat(uint16_t bits);
+
+/// How a float of at most 8 bits is coded: sign, exponent, mantissa.
+struct NarrowFloat {
+  int mantissaBits;
+  int bias;          ///< of the exponent
+  int largest;       ///< code of the largest finite number
+  int beyond;        ///< code of what is larger, infinity included
+  int nan;           ///< code of NaN
+  int signBit;       ///< its value
+  bool negativeZero; ///< whether -0 is coded
+};
+
+/// Nullopt for all other types.
+std::optional<NarrowFloat> narrowFloatOf(DType type);
+
+/// Codes from and to float, round to nearest even.
+uint8_t floatToNarrow(float value, const NarrowFloat &format);
+float narrowToFloat(uint8_t code, const NarrowFloat &format);
 
 /// Element `index` of an array of `type` as a double, and the reverse
 /// (rounded, integers truncated).

@@ -111,6 +111,23 @@ void reduceParts(const std::vector<const void *> &parts, void *out,
     return reduceKind<Direct<int64_t>>(parts, out, first, count, kind);
   case DType::I32:
     return reduceKind<Direct<int32_t>>(parts, out, first, count, kind);
+  case DType::I16:
+    return reduceKind<Direct<int16_t>>(parts, out, first, count, kind);
+  case DType::I8:
+  case DType::I4:
+  case DType::I2:
+    return reduceKind<Direct<int8_t>>(parts, out, first, count, kind);
+  case DType::U64:
+    return reduceKind<Direct<uint64_t>>(parts, out, first, count, kind);
+  case DType::U32:
+    return reduceKind<Direct<uint32_t>>(parts, out, first, count, kind);
+  case DType::U16:
+    return reduceKind<Direct<uint16_t>>(parts, out, first, count, kind);
+  case DType::U8:
+  case DType::U4:
+  case DType::U2:
+  case DType::Bool:
+    return reduceKind<Direct<uint8_t>>(parts, out, first, count, kind);
   case DType::BF16:
     return reduceKind<Half<bf16ToFloat, floatToBf16>>(parts, out, first, count,
                                                       kind);

@@ -16,7 +16,8 @@ struct DescrName {
 constexpr DescrName kDescrs[] = {
     {"<f4", DType::F32}, {"<f8", DType::F64}, {"<f2", DType::F16},
     {"<i8", DType::I64}, {"<i4", DType::I32}, {"<i2", DType::I16},
-    {"|i1", DType::I8},  {"|u1", DType::U8},  {"|b1", DType::Bool}};
+    {"|i1", DType::I8},  {"|u1", DType::U8},  {"|b1", DType::Bool},
+    {"<u8", DType::U64}, {"<u4", DType::U32}, {"<u2", DType::U16}};
 
 std::optional<DType> typeOfDescr(const std::string &descr) {
   for (const DescrName &entry : kDescrs)
@@ -117,11 +118,25 @@ Expected<NpyArray> openNpy(const std::string &path) {
   return array;
 }
 
+/// The type that a file has for what NumPy does not know.
+static DType heldAs(DType type) {
+  switch (type) {
+  case DType::I4:
+  case DType::I2:
+    return DType::I8;
+  case DType::U4:
+  case DType::U2:
+    return DType::U8;
+  default:
+    return type == DType::BF16 || narrowFloatOf(type) ? DType::F32 : type;
+  }
+}
+
 Status writeNpy(const std::string &path, const HostTensor &tensor) {
-  if (tensor.dtype == DType::BF16) {
-    HostTensor wide = HostTensor::zeros(DType::F32, tensor.shape);
-    convertElements(tensor.data.data(), tensor.dtype, wide.data.data(),
-                    DType::F32, tensor.elements());
+  if (DType type = heldAs(tensor.dtype); type != tensor.dtype) {
+    HostTensor wide = HostTensor::zeros(type, tensor.shape);
+    convertElements(tensor.data.data(), tensor.dtype, wide.data.data(), type,
+                    tensor.elements());
     return writeNpy(path, wide);
   }
   std::string descr;

@@ -19,7 +19,8 @@ struct NpyArray {
 /// Fortran order, big-endian and other element types are refused by name.
 Expected<NpyArray> openNpy(const std::string &path);
 
-/// Writes `tensor`; bf16 becomes f32. Replaces the file at once.
+/// Writes `tensor`; bf16 and narrower floats become
+/// f32, integers of less than 8 bits take a byte. Replaces the file at once.
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt

@@ -178,7 +178,29 @@ static void evalConstant(Evaluation &e) {
       out[i++] = x.convertToDouble();
   else
     for (const APInt &x : value.getValues<APInt>())
-      out[i++] = x.roundToDouble(/*isSigned=*/x.getBitWidth() > 1);
+      out[i++] = x.roundToDouble(/*isSigned=*/x.getBitWidth() > 1 &&
+                                 !value.getElementType().isUnsignedInteger());
+}
+
+/// `x` as an element of a type narrower than 16 bits (floats) or 64 (integers).
+static double narrowed(double x, Type type) {
+  if (auto floats = dyn_cast<FloatType>(type)) {
+    if (floats.getWidth() >= 16)
+      return x;
+    if (std::isnan(x) && isa<Float4E2M1FNType>(type))
+      return 0;
+    bool lost;
+    APFloat number(x);
+    number.convert(floats.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                   &lost);
+    return number.convertToDouble();
+  }
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width == 64 || !std::isfinite(x))
+    return std::trunc(x);
+  APInt bits(width, static_cast<uint64_t>(static_cast<int64_t>(x)),
+             /*isSigned=*/false, /*implicitTrunc=*/true);
+  return bits.roundToDouble(/*isSigned=*/!type.isUnsignedInteger());
 }
 
 static void evalConvert(Evaluation &e) {
@@ -186,9 +208,7 @@ static void evalConvert(Evaluation &e) {
   Type to = type.getElementType();
   for (int64_t i = 0; i < e.results[0].size(); ++i) {
     double x = (*e.operands[0])[i];
-    e.results[0][i] = to.isInteger(1)        ? x != 0
-                      : isa<IntegerType>(to) ? std::trunc(x)
-                                             : x;
+    e.results[0][i] = to.isInteger(1) ? x != 0 : narrowed(x, to);
   }
 }
 

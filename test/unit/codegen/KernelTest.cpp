@@ -413,12 +413,12 @@ func.func @step(%p: tensor<5xf32> {dpc.role = "parameter", dpc.name = "p"},
 
 TEST(Kernel, UnsupportedTypeIsNamed) {
   Step step(R"(
-func.func @step(%x: tensor<4xf8E5M2> {dpc.role = "input", dpc.name = "x"})
-    -> (tensor<4xf8E5M2> {dpc.name = "y"}) {
-  %y = dpc.unary exp %x : tensor<4xf8E5M2> -> tensor<4xf8E5M2>
-  return %y : tensor<4xf8E5M2>
+func.func @step(%x: tensor<4xf8E8M0FNU> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<4xf8E8M0FNU> {dpc.name = "y"}) {
+  %y = dpc.unary exp %x : tensor<4xf8E8M0FNU> -> tensor<4xf8E8M0FNU>
+  return %y : tensor<4xf8E8M0FNU>
 })");
-  EXPECT_NE(step.error.find("'f8E5M2' can be planned but not executed"),
+  EXPECT_NE(step.error.find("'f8E8M0FNU' can be planned but not executed"),
             std::string::npos)
       << step.error;
 }

@@ -5,10 +5,12 @@
 #include "runtime/exec/Safetensors.h"
 #include "test/unit/runtime/TestPlans.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <limits>
 #include <unistd.h>
 
 namespace dpc::rt {
@@ -41,7 +43,8 @@ protected:
 
 TEST_F(Data, NpyRoundTripsEveryType) {
   for (DType type : {DType::F32, DType::F64, DType::F16, DType::I64, DType::I32,
-                     DType::I16, DType::I8, DType::U8, DType::Bool}) {
+                     DType::I16, DType::I8, DType::U8, DType::Bool, DType::U16,
+                     DType::U32, DType::U64}) {
     HostTensor tensor = HostTensor::zeros(type, {2, 3});
     for (int i = 0; i < 6; ++i)
       tensor.set(i, i % 2);
@@ -55,6 +58,48 @@ TEST_F(Data, NpyRoundTripsEveryType) {
   }
   ASSERT_TRUE(writeNpy(at("s.npy"), HostTensor::zeros(DType::F32, {})).ok());
   EXPECT_TRUE(openNpy(at("s.npy"))->shape.empty());
+}
+
+constexpr DType kNarrow[] = {DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2,
+                             DType::F8E5M2FNUZ, DType::F4E2M1};
+
+TEST_F(Data, NarrowFloatsKeepTheirCodes) {
+  for (DType type : kNarrow) {
+    NarrowFloat format = *narrowFloatOf(type);
+    for (int code = 0; code < 2 * format.signBit; ++code) {
+      float value = narrowToFloat(static_cast<uint8_t>(code), format);
+      if (!std::isnan(value)) {
+        EXPECT_EQ(floatToNarrow(value, format), code) << nameOf(type);
+      }
+    }
+  }
+}
+
+TEST_F(Data, NarrowFloatsRoundToEven) {
+  struct Example {
+    DType type;
+    float value;
+    int code;
+  };
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (auto [type, value, code] : std::initializer_list<Example>{
+           {DType::F8E4M3FN, 1, 0x38},
+           {DType::F8E4M3FN, 1.0625, 0x38}, // between 1 and 1.125: to even
+           {DType::F8E4M3FN, 1.1875, 0x3a},
+           {DType::F8E4M3FN, -448, 0xfe},
+           {DType::F8E4M3FN, 500, 0x7f},
+           {DType::F8E4M3FN, 0x1p-10f, 0}, // half of the least
+           {DType::F8E4M3FNUZ, -0.0f, 0},
+           {DType::F8E4M3FNUZ, 240, 0x7f},
+           {DType::F8E4M3FNUZ, -inf, 0x80},
+           {DType::F8E5M2, 57344, 0x7b},
+           {DType::F8E5M2, 1e6f, 0x7c},
+           {DType::F8E5M2, -inf, 0xfc},
+           {DType::F8E5M2FNUZ, 0x1p-17f, 1},
+           {DType::F4E2M1, -2.5f, 0xc},
+           {DType::F4E2M1, 100, 7}})
+    EXPECT_EQ(floatToNarrow(value, *narrowFloatOf(type)), code)
+        << nameOf(type) << " " << value;
 }
 
 TEST_F(Data, NpyRefusesBadFiles) {
