@@ -14,6 +14,9 @@ namespace dpc::frontend {
 static constexpr int64_t kMinOpset = 1;
 static constexpr int64_t kMaxOpset = 27;
 
+/// Longer loops would make programs that are too long to compile.
+static constexpr int64_t kMaxIterations = 1024;
+
 static const OpTable &opTable() {
   static const OpTable table = [] {
     OpTable t;
@@ -21,9 +24,11 @@ static const OpTable &opTable() {
     addComposedOps(t);
     addContractionOps(t);
     addElementwiseOps(t);
+    addGridSampleOps(t);
     addIndexingOps(t);
     addLossOps(t);
     addMovementOps(t);
+    addQuantizedOps(t);
     addRecurrentOps(t);
     addResizeOps(t);
     addRowOps(t);
@@ -63,6 +68,14 @@ private:
   llvm::Error convertNodes(llvm::ArrayRef<FlatNode> nodes);
   llvm::Error convertNode(const FlatNode &node);
   llvm::Error convertIf(const FlatNode &node);
+  llvm::Error convertLoop(const FlatNode &node);
+  llvm::Error convertScan(const FlatNode &node);
+  llvm::Expected<std::vector<Val>> runBody(const ::onnx::GraphProto &body,
+                                           const FlatNode &node,
+                                           llvm::ArrayRef<Val> inputs);
+  void setOutputs(const FlatNode &node, llvm::ArrayRef<Val> results);
+  std::optional<int64_t> knownInput(const ::onnx::NodeProto &proto,
+                                    int i) const;
   llvm::Expected<OwningOpRef<ModuleOp>> finish();
 
   Val lookup(llvm::StringRef name) const;
@@ -122,8 +135,8 @@ declaredInputs(const ModelFile &file, MLIRContext *context) {
     if (!input.element)
       return makeError(what + " has elements of " +
                        onnxTypeName(tensor.elem_type()) +
-                       ", which is not supported; accepted: FLOAT, FLOAT16, "
-                       "BFLOAT16, DOUBLE, INT64, INT32, BOOL");
+                       ", which is not supported; accepted: "
+                       "floats, integers and booleans");
     for (const auto &[d, size] : llvm::enumerate(tensor.shape().dim())) {
       InputDim dim;
       if (size.has_dim_value() && size.dim_value() >= 0)
@@ -238,10 +251,15 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   bool isDefault = proto.domain().empty() || proto.domain() == "ai.onnx";
   if (isDefault && op == "If")
     return convertIf(node);
+  if (isDefault && op == "Loop")
+    return convertLoop(node);
+  if (isDefault && op == "Scan")
+    return convertScan(node);
   if (isDefault && isDataDependent(op))
     return nodeError(node, "operator " + op +
                                " makes a tensor whose shape depends on data, "
-                               "which is not supported");
+                               "which is not supported; a mask of the whole "
+                               "shape (Where, Mul) can take its place");
   auto handler = opTable().find(op);
   if (!isDefault || handler == opTable().end())
     return nodeError(node, "operator " + op + " (domain '" + proto.domain() +
@@ -272,44 +290,208 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   return llvm::Error::success();
 }
 
+/// The subgraph of a node, or null.
+static const ::onnx::GraphProto *bodyOf(const ::onnx::NodeProto &node,
+                                        llvm::StringRef name) {
+  for (const auto &attribute : node.attribute())
+    if (attribute.name() == name && attribute.has_g())
+      return &attribute.g();
+  return nullptr;
+}
+
+/// Converts the nodes of a subgraph in a scope of its own, `inputs` given.
+llvm::Expected<std::vector<Val>>
+Importer::runBody(const ::onnx::GraphProto &body, const FlatNode &node,
+                  llvm::ArrayRef<Val> inputs) {
+  auto flat = flatten(file.model(), body, node.opset, node.index);
+  if (!flat)
+    return flat.takeError();
+  scopes.emplace_back();
+  for (const auto &initializer : body.initializer()) {
+    auto value = file.decode(initializer, context);
+    if (!value)
+      return nodeError(node, llvm::toString(value.takeError()));
+    scopes.back()[initializer.name()] = Val(std::move(*value));
+  }
+  for (auto [info, value] : llvm::zip(body.input(), inputs))
+    scopes.back()[info.name()] = value;
+  if (llvm::Error error =
+          convertNodes(liveNodes(std::move(*flat), outputNames(body))))
+    return std::move(error);
+  std::vector<Val> results;
+  for (const auto &output : body.output()) {
+    results.push_back(lookup(output.name()));
+    if (!results.back())
+      return nodeError(node, "output '" + output.name() +
+                                 "' of its body is made by no node");
+  }
+  scopes.pop_back();
+  return results;
+}
+
+void Importer::setOutputs(const FlatNode &node, llvm::ArrayRef<Val> results) {
+  for (auto [name, value] : llvm::zip(node.proto.output(), results))
+    if (!name.empty() && value)
+      scopes.back()[name] = value;
+}
+
+/// Input `i` as a number known while importing; nullopt when it is not.
+std::optional<int64_t> Importer::knownInput(const ::onnx::NodeProto &proto,
+                                            int i) const {
+  Val v = i < proto.input_size() ? lookup(proto.input(i)) : Val();
+  if (!v.constant || v.constant->size() != 1)
+    return std::nullopt;
+  return v.constant->at(0).i;
+}
+
 llvm::Error Importer::convertIf(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
-  Val condition = proto.input_size() ? lookup(proto.input(0)) : Val();
-  if (!condition.constant || condition.constant->size() != 1)
+  std::optional<int64_t> condition = knownInput(proto, 0);
+  if (!condition)
     return nodeError(node, "operator If: condition '" +
                                (proto.input_size() ? proto.input(0) : "") +
                                "' is computed from data; only conditions "
                                "known when the model is compiled are "
                                "supported");
-  llvm::StringRef wanted =
-      condition.constant->at(0).i ? "then_branch" : "else_branch";
-  for (const auto &attribute : proto.attribute()) {
-    if (attribute.name() != wanted)
-      continue;
-    const ::onnx::GraphProto &branch = attribute.g();
-    auto flat = flatten(file.model(), branch, node.opset, node.index);
-    if (!flat)
-      return flat.takeError();
-    scopes.emplace_back();
-    for (const auto &initializer : branch.initializer()) {
-      auto value = file.decode(initializer, context);
-      if (!value)
-        return nodeError(node, llvm::toString(value.takeError()));
-      scopes.back()[initializer.name()] = Val(std::move(*value));
-    }
-    if (llvm::Error error =
-            convertNodes(liveNodes(std::move(*flat), outputNames(branch))))
-      return error;
-    llvm::SmallVector<Val> results;
-    for (const auto &output : branch.output())
-      results.push_back(lookup(output.name()));
-    scopes.pop_back();
-    for (int i = 0; i < proto.output_size(); ++i)
-      if (i < static_cast<int>(results.size()) && results[i])
-        scopes.back()[proto.output(i)] = results[i];
-    return llvm::Error::success();
+  llvm::StringRef wanted = *condition ? "then_branch" : "else_branch";
+  const ::onnx::GraphProto *branch = bodyOf(proto, wanted);
+  if (!branch)
+    return nodeError(node, "operator If has no " + wanted);
+  auto results = runBody(*branch, node, {});
+  if (!results)
+    return results.takeError();
+  setOutputs(node, *results);
+  return llvm::Error::success();
+}
+
+/// Tensors of one shape along a new dimension.
+static Val stacked(Emitter &emit, llvm::ArrayRef<Val> parts, int64_t dim) {
+  llvm::SmallVector<Val> wide;
+  for (const Val &part : parts) {
+    Shape shape(part.shape());
+    shape.insert(shape.begin() + dim, 1);
+    wide.push_back(emit.reshape(part, shape));
   }
-  return nodeError(node, "operator If has no " + wanted);
+  return emit.concat(wide, dim);
+}
+
+/// Loops are written out: how often they run must be known.
+llvm::Error Importer::convertLoop(const FlatNode &node) {
+  const ::onnx::NodeProto &proto = node.proto;
+  const ::onnx::GraphProto *body = bodyOf(proto, "body");
+  auto given = [&](int i) {
+    return i < proto.input_size() && !proto.input(i).empty();
+  };
+  std::optional<int64_t> trips = knownInput(proto, 0);
+  std::optional<int64_t> running = given(1) ? knownInput(proto, 1) : 1;
+  if (!body || (given(0) && !trips) || !running)
+    return nodeError(node, "operator Loop: how often it runs is computed from "
+                           "data; it must be known when the model is compiled");
+  llvm::SmallVector<Val> carried;
+  for (int i = 2; i < proto.input_size(); ++i)
+    carried.push_back(lookup(proto.input(i)));
+  if (static_cast<size_t>(body->output_size()) < carried.size() + 1)
+    return nodeError(node, "operator Loop: its body has too few outputs");
+  size_t scans = body->output_size() - 1 - carried.size();
+  std::vector<llvm::SmallVector<Val>> collected(scans);
+  for (int64_t n = 0; *running && (!trips || n < *trips); ++n) {
+    if (n == kMaxIterations)
+      return nodeError(node, "operator Loop runs more than " +
+                                 llvm::Twine(kMaxIterations) + " times");
+    llvm::SmallVector<Val> inputs = {
+        Val(reshapeTo(ConstTensor::ints(context, {n}), {})),
+        emit.scalar(1, emit.builder.getI1Type())};
+    inputs.append(carried);
+    auto results = runBody(*body, node, inputs);
+    if (!results)
+      return results.takeError();
+    if (!results->front().constant)
+      return nodeError(node, "operator Loop: whether it goes on is computed "
+                             "from data; it must be known when the model is "
+                             "compiled");
+    running = results->front().constant->at(0).i;
+    carried.assign(results->begin() + 1, results->end() - scans);
+    for (auto [list, value] :
+         llvm::zip(collected, llvm::ArrayRef(*results).take_back(scans)))
+      list.push_back(value);
+  }
+  for (auto &list : collected) {
+    if (list.empty())
+      return nodeError(node, "operator Loop runs 0 times and collects nothing");
+    carried.push_back(stacked(emit, list, 0));
+  }
+  setOutputs(node, carried);
+  return llvm::Error::success();
+}
+
+/// Entry `n` of a list attribute, or 0.
+static int64_t entryOf(const ::onnx::NodeProto &node, llvm::StringRef name,
+                       size_t n) {
+  for (const auto &attribute : node.attribute())
+    if (attribute.name() == name &&
+        n < static_cast<size_t>(attribute.ints_size()))
+      return attribute.ints(static_cast<int>(n));
+  return 0;
+}
+
+/// Written out, one body for each position of the scanned dimensions.
+llvm::Error Importer::convertScan(const FlatNode &node) {
+  const ::onnx::NodeProto &proto = node.proto;
+  const ::onnx::GraphProto *body = bodyOf(proto, "body");
+  int64_t scans = 0;
+  for (const auto &attribute : proto.attribute())
+    if (attribute.name() == "num_scan_inputs")
+      scans = attribute.i();
+  if (!body || node.opset < 9 || scans < 1 || scans > proto.input_size())
+    return nodeError(node, "operator Scan needs a body, scanned inputs and "
+                           "operator set 9 or newer");
+  llvm::SmallVector<Val> all;
+  for (const std::string &name : proto.input())
+    all.push_back(lookup(name));
+  llvm::SmallVector<Val> carried(llvm::ArrayRef(all).drop_back(scans));
+  llvm::ArrayRef<Val> scanned = llvm::ArrayRef(all).take_back(scans);
+  if (static_cast<size_t>(body->output_size()) < carried.size() ||
+      llvm::any_of(all, [](const Val &v) { return !v || v.parts; }))
+    return nodeError(node, "operator Scan takes tensors, and as many outputs "
+                           "of its body as states");
+  auto axisOf = [&](llvm::StringRef name, size_t n, int64_t rank) {
+    int64_t axis = entryOf(proto, name, n);
+    return axis < 0 ? axis + rank : axis;
+  };
+  int64_t steps =
+      scanned[0].dim(axisOf("scan_input_axes", 0, scanned[0].rank()));
+  if (steps < 1 || steps > kMaxIterations)
+    return nodeError(node, "operator Scan runs " + llvm::Twine(steps) +
+                               " times; accepted: 1 to " +
+                               llvm::Twine(kMaxIterations));
+  std::vector<llvm::SmallVector<Val>> collected(body->output_size() -
+                                                carried.size());
+  for (int64_t t = 0; t < steps; ++t) {
+    llvm::SmallVector<Val> inputs(carried);
+    for (auto [n, value] : llvm::enumerate(scanned)) {
+      int64_t axis = axisOf("scan_input_axes", n, value.rank());
+      bool back = entryOf(proto, "scan_input_directions", n) != 0;
+      Shape shape(value.shape());
+      shape.erase(shape.begin() + axis);
+      inputs.push_back(emit.reshape(
+          emit.sliceDim(value, axis, back ? steps - 1 - t : t, 1), shape));
+    }
+    auto results = runBody(*body, node, inputs);
+    if (!results)
+      return results.takeError();
+    for (auto [list, value] : llvm::zip(
+             collected, llvm::ArrayRef(*results).drop_front(carried.size())))
+      list.push_back(value);
+    carried.assign(results->begin(), results->begin() + carried.size());
+  }
+  for (auto [n, list] : llvm::enumerate(collected)) {
+    if (entryOf(proto, "scan_output_directions", n))
+      std::reverse(list.begin(), list.end());
+    carried.push_back(stacked(
+        emit, list, axisOf("scan_output_axes", n, list.front().rank() + 1)));
+  }
+  setOutputs(node, carried);
+  return llvm::Error::success();
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {

@@ -18,6 +18,43 @@ namespace dpc::frontend {
 // Element types
 //===----------------------------------------------------------------------===//
 
+/// Unsigned integers are so in MLIR, too; signed ones have no sign there.
+static Type integerTypeOf(int32_t onnxType, MLIRContext *context) {
+  auto natural = [&](unsigned width) {
+    return IntegerType::get(context, width, IntegerType::Unsigned);
+  };
+  switch (onnxType) {
+  case TensorProto::INT64:
+    return IntegerType::get(context, 64);
+  case TensorProto::INT32:
+    return IntegerType::get(context, 32);
+  case TensorProto::INT16:
+    return IntegerType::get(context, 16);
+  case TensorProto::INT8:
+    return IntegerType::get(context, 8);
+  case TensorProto::INT4:
+    return IntegerType::get(context, 4);
+  case TensorProto::INT2:
+    return IntegerType::get(context, 2);
+  case TensorProto::UINT64:
+    return natural(64);
+  case TensorProto::UINT32:
+    return natural(32);
+  case TensorProto::UINT16:
+    return natural(16);
+  case TensorProto::UINT8:
+    return natural(8);
+  case TensorProto::UINT4:
+    return natural(4);
+  case TensorProto::UINT2:
+    return natural(2);
+  case TensorProto::BOOL:
+    return IntegerType::get(context, 1);
+  default:
+    return {};
+  }
+}
+
 Type elementTypeOf(int32_t onnxType, MLIRContext *context) {
   switch (onnxType) {
   case TensorProto::FLOAT:
@@ -28,14 +65,18 @@ Type elementTypeOf(int32_t onnxType, MLIRContext *context) {
     return BFloat16Type::get(context);
   case TensorProto::DOUBLE:
     return Float64Type::get(context);
-  case TensorProto::INT64:
-    return IntegerType::get(context, 64);
-  case TensorProto::INT32:
-    return IntegerType::get(context, 32);
-  case TensorProto::BOOL:
-    return IntegerType::get(context, 1);
+  case TensorProto::FLOAT8E4M3FN:
+    return Float8E4M3FNType::get(context);
+  case TensorProto::FLOAT8E4M3FNUZ:
+    return Float8E4M3FNUZType::get(context);
+  case TensorProto::FLOAT8E5M2:
+    return Float8E5M2Type::get(context);
+  case TensorProto::FLOAT8E5M2FNUZ:
+    return Float8E5M2FNUZType::get(context);
+  case TensorProto::FLOAT4E2M1:
+    return Float4E2M1FNType::get(context);
   default:
-    return {};
+    return integerTypeOf(onnxType, context);
   }
 }
 
@@ -239,41 +280,64 @@ ModelFile::locateInitializer(int index, Type element) const {
   return DataLocation{file, std::max<int64_t>(span.offset, 0), bytes};
 }
 
-/// One element at `data`, little-endian.
-static Scalar readElement(const char *data, Type element) {
-  using namespace llvm::support::endian;
+/// The element that `bits` code.
+static Scalar decodeBits(uint64_t bits, Type element) {
   Scalar s;
-  if (element.isF32()) {
-    s.f = llvm::bit_cast<float>(read32le(data));
-  } else if (element.isF64()) {
-    s.f = llvm::bit_cast<double>(read64le(data));
-  } else if (auto type = dyn_cast<FloatType>(element)) {
+  if (auto type = dyn_cast<FloatType>(element)) {
     bool lost;
-    llvm::APFloat number(type.getFloatSemantics(),
-                         llvm::APInt(16, read16le(data)));
+    llvm::APFloat number(
+        type.getFloatSemantics(),
+        llvm::APInt(type.getWidth(), bits, false, /*implicitTrunc=*/true));
     number.convert(llvm::APFloat::IEEEdouble(),
                    llvm::APFloat::rmNearestTiesToEven, &lost);
     s.f = number.convertToDouble();
-  } else if (element.isInteger(64)) {
-    s.i = static_cast<int64_t>(read64le(data));
-  } else if (element.isInteger(32)) {
-    s.i = static_cast<int32_t>(read32le(data));
-  } else {
-    s.i = *data != 0;
+    return s;
   }
-  return s;
+  s.i = static_cast<int64_t>(bits);
+  return coerce(s, element);
 }
 
-static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element) {
+/// One element at `data`, little-endian.
+static Scalar readElement(const char *data, Type element) {
+  if (element.isF32()) {
+    Scalar s;
+    s.f = llvm::bit_cast<float>(llvm::support::endian::read32le(data));
+    return s;
+  }
+  uint64_t bits = 0;
+  for (int64_t n = elementBytes(element); n-- > 0;)
+    bits = bits << 8 | static_cast<unsigned char>(data[n]);
+  return decodeBits(bits, element);
+}
+
+/// Bits of an element where several share a byte, the first one lowest; else 0.
+static unsigned packedWidth(Type element) {
+  unsigned width = element.getIntOrFloatBitWidth();
+  return width > 1 && width < 8 ? width : 0;
+}
+
+/// The last byte may be filled up: `count` elements at most.
+static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element,
+                                        int64_t count) {
+  std::vector<Scalar> values;
+  if (unsigned width = packedWidth(element)) {
+    for (int64_t n = 0, all = static_cast<int64_t>(bytes.size()) * 8 / width;
+         n < std::min(count, all); ++n)
+      values.push_back(decodeBits(
+          static_cast<unsigned char>(bytes[n * width / 8]) >> (n * width % 8),
+          element));
+    return values;
+  }
   int64_t step = elementBytes(element);
-  std::vector<Scalar> values(bytes.size() / step);
+  values.resize(bytes.size() / step);
   for (size_t n = 0; n < values.size(); ++n)
     values[n] = readElement(bytes.data() + n * step, element);
   return values;
 }
 
 /// Elements from the typed fields of a tensor.
-static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element) {
+static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
+                                     int64_t count) {
   std::vector<Scalar> values;
   auto take = [&](const auto &numbers, auto convert) {
     for (auto number : numbers)
@@ -284,25 +348,25 @@ static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element) {
     s.f = v;
     return s;
   };
-  auto asInt = [&](int64_t v) {
-    Scalar s;
-    s.i = v;
-    return coerce(s, element);
+  auto asBits = [&](auto v) {
+    return decodeBits(static_cast<uint64_t>(v), element);
   };
   if (element.isF32())
     take(tensor.float_data(), asFloat);
   else if (element.isF64())
     take(tensor.double_data(), asFloat);
+  else if (element.isUnsignedInteger(64) || element.isUnsignedInteger(32))
+    take(tensor.uint64_data(), asBits);
   else if (element.isInteger(64))
-    take(tensor.int64_data(), asInt);
-  else if (isa<IntegerType>(element))
-    take(tensor.int32_data(), asInt);
-  else // f16 and bf16 keep their bits in int32_data
-    take(tensor.int32_data(), [&](int32_t bits) {
-      char data[2];
-      llvm::support::endian::write16le(data, static_cast<uint16_t>(bits));
-      return readElement(data, element);
-    });
+    take(tensor.int64_data(), asBits);
+  else if (!packedWidth(element)) // 16-bit floats keep their bits there, too
+    take(tensor.int32_data(), asBits);
+  else {
+    std::string bytes;
+    for (int32_t word : tensor.int32_data())
+      bytes += static_cast<char>(word);
+    values = readElements(bytes, element, count);
+  }
   return values;
 }
 
@@ -311,8 +375,8 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
   Type element = elementTypeOf(tensor.data_type(), context);
   if (!element)
     return makeError("element type " + onnxTypeName(tensor.data_type()) +
-                     " is not supported; accepted: FLOAT, FLOAT16, BFLOAT16, "
-                     "DOUBLE, INT64, INT32, BOOL");
+                     " is not supported; accepted: floats, integers and "
+                     "booleans");
   if (llvm::Error error = checkDims(tensor))
     return std::move(error);
   Shape shape(tensor.dims().begin(), tensor.dims().end());
@@ -329,11 +393,11 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
     if (!data)
       return makeError((*place)->file +
                        ": cannot read: " + data.getError().message());
-    values = readElements((*data)->getBuffer(), element);
+    values = readElements((*data)->getBuffer(), element, numElements(shape));
   } else if (tensor.has_raw_data()) {
-    values = readElements(tensor.raw_data(), element);
+    values = readElements(tensor.raw_data(), element, numElements(shape));
   } else {
-    values = readTyped(tensor, element);
+    values = readTyped(tensor, element, numElements(shape));
   }
   if (static_cast<int64_t>(values.size()) != numElements(shape))
     return makeError(

@@ -82,9 +82,11 @@ void addAttentionOps(OpTable &table);
 void addComposedOps(OpTable &table);
 void addContractionOps(OpTable &table);
 void addElementwiseOps(OpTable &table);
+void addGridSampleOps(OpTable &table);
 void addIndexingOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addMovementOps(OpTable &table);
+void addQuantizedOps(OpTable &table);
 void addRecurrentOps(OpTable &table);
 void addResizeOps(OpTable &table);
 void addRowOps(OpTable &table);
@@ -93,6 +95,9 @@ void addSequenceOps(OpTable &table);
 void addShapeOps(OpTable &table);
 void addSpatialNormOps(OpTable &table);
 void addSpatialOps(OpTable &table);
+
+/// A convolution as `c` describes it (strides, pads, groups, ..) of floats.
+Val convolution(NodeContext &c, Val x, Val w);
 
 /// Whether `op` takes sequences of tensors; all others take tensors only.
 bool takesSequences(llvm::StringRef op);

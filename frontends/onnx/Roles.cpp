@@ -208,7 +208,9 @@ llvm::Expected<WeightRole> roleOf(const Weight &weight,
                                   const NameFilter &trainable,
                                   MLIRContext *context) {
   llvm::StringRef name = weight.tensor->name();
-  if (!isa<FloatType>(weight.type.getElementType()))
+  // Floats of 8 bits are codes, not trained.
+  Type element = weight.type.getElementType();
+  if (!isa<FloatType>(element) || element.getIntOrFloatBitWidth() < 16)
     return weight.hasData && Classifier::isSmall(weight) ? WeightRole::Constant
                                                          : WeightRole::Buffer;
   if (trainable.matches(name))
@@ -256,8 +258,8 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
       return makeError(file.path() + ": initializer '" + weight.tensor->name() +
                        "' has elements of " +
                        onnxTypeName(weight.tensor->data_type()) +
-                       ", which is not supported; accepted: FLOAT, FLOAT16, "
-                       "BFLOAT16, DOUBLE, INT64, INT32, BOOL");
+                       ", which is not supported; accepted: "
+                       "floats, integers and booleans");
     if (llvm::Error error = checkDims(*weight.tensor))
       return makeError(file.path() + ": " + llvm::toString(std::move(error)));
     weight.type = RankedTensorType::get(

@@ -40,16 +40,22 @@ void mean(NodeContext &c) {
 /// The exponent may have another element type than the base.
 void pow(NodeContext &c) {
   Val base = c.in(0), exponent = c.secondIn(1);
-  if (base && exponent)
-    c.out(c.emit.binary(BinaryKind::pow, base,
-                        c.emit.convert(exponent, base.element())));
+  if (!base || !exponent)
+    return;
+  // Integers have no power of their own: f64 holds 53 bits of it.
+  Type element = base.element();
+  Type wide = base.isFloat() ? element : c.emit.builder.getF64Type();
+  c.out(
+      c.emit.convert(c.emit.binary(BinaryKind::pow, c.emit.convert(base, wide),
+                                   c.emit.convert(exponent, wide)),
+                     element));
 }
 
 void mod(NodeContext &c) {
   Emitter &e = c.emit;
   Val a = c.in(0), b = c.in(1);
   Val rest = e.binary(BinaryKind::rem, a, b);
-  if (!rest || c.intAttr("fmod", 0))
+  if (!rest || c.intAttr("fmod", 0) || rest.element().isUnsignedInteger())
     return c.out(rest);
   // Without fmod the result has the sign of the divisor.
   Val zero = e.scalar(0, rest.element());
@@ -112,8 +118,17 @@ void leakyRelu(NodeContext &c) {
 }
 
 void prelu(NodeContext &c) {
-  Val x = c.in(0);
-  c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, c.in(1))));
+  Val x = c.in(0), slope = c.in(1);
+  if (!x || !slope)
+    return;
+  // Before operator set 7, one slope per channel.
+  if (c.opset() < 7 && slope.rank() == 1 && slope.dim(0) != 1 &&
+      x.rank() >= 2) {
+    Shape shape(x.rank(), 1);
+    shape[1] = slope.dim(0);
+    slope = c.emit.reshape(slope, shape);
+  }
+  c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, slope)));
 }
 
 /// scale * (exp(min(x, 0)) - 1): the lower branch of Elu; the minimum keeps
@@ -181,7 +196,24 @@ void isNaN(NodeContext &c) {
   c.out(c.emit.compare(CompareKind::ne, x, x));
 }
 
+void roundToEven(NodeContext &c) { c.out(c.emit.round(c.in(0))); }
+
 void where(NodeContext &c) { c.out(c.emit.select(c.in(0), c.in(1), c.in(2))); }
+
+/// `x` as `element`. Floats of 8 bits take what is too large for them as their
+/// largest number, unless the node says otherwise (`saturate`).
+Val castTo(NodeContext &c, Val x, Type element) {
+  auto type = dyn_cast<FloatType>(element);
+  if (!x || !type || type.getWidth() > 8 || !c.intAttr("saturate", 1))
+    return c.emit.convert(x, element);
+  double largest =
+      llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
+  if (!x.isFloat() || x.element().getIntOrFloatBitWidth() < 16)
+    x = c.emit.convert(x, c.emit.builder.getF32Type());
+  x = c.emit.binary(BinaryKind::minimum,
+                    c.emit.binary(BinaryKind::maximum, x, -largest), largest);
+  return c.emit.convert(x, element);
+}
 
 void cast(NodeContext &c) {
   int64_t to = c.intAttr("to", 0);
@@ -191,12 +223,12 @@ void cast(NodeContext &c) {
            " is not supported");
     return;
   }
-  c.out(c.emit.convert(c.in(0), element));
+  c.out(castTo(c, c.in(0), element));
 }
 
 void castLike(NodeContext &c) {
   if (Val like = c.in(1))
-    c.out(c.emit.convert(c.in(0), like.element()));
+    c.out(castTo(c, c.in(0), like.element()));
 }
 
 void identity(NodeContext &c) { c.out(c.in(0)); }
@@ -263,6 +295,7 @@ void addElementwiseOps(OpTable &table) {
   table["And"] = binary<BinaryKind::logical_and>;
   table["Or"] = binary<BinaryKind::logical_or>;
   table["Xor"] = binary<BinaryKind::logical_xor>;
+  table["Round"] = roundToEven;
   table["Pow"] = pow;
   table["Mod"] = mod;
   table["Max"] = variadic<BinaryKind::maximum>;

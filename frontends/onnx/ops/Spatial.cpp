@@ -106,17 +106,8 @@ Val addBias(NodeContext &c, Val y) {
 }
 
 void conv(NodeContext &c) {
-  Val x = c.in(0), w = c.in(1);
-  if (!x || !w || !convFits(c, x, w))
-    return;
-  int64_t groups = c.intAttr("group", 1);
-  if (groups < 1 || x.dim(1) != w.dim(1) * groups || w.dim(0) % groups != 0) {
-    c.fail("input " + describe(x.type()) + " does not fit weights " +
-           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
-    return;
-  }
-  if (auto windows = windowsOf(c, x, w.shape().drop_front(2)))
-    c.out(addBias(c, makeConv(c.emit, x, w, *windows)));
+  if (Val y = convolution(c, c.in(0), c.in(1)))
+    c.out(addBias(c, y));
 }
 
 /// The window of a transposed convolution along one dimension, whose `in` is
@@ -281,6 +272,130 @@ void averagePool(NodeContext &c) {
   c.out(e.binary(BinaryKind::mul, sum, shares(c, x, *windows)));
 }
 
+/// (sum of |x|^p)^(1/p) over windows, or over everything.
+Val raised(Emitter &e, Val x, double p) {
+  return e.binary(BinaryKind::pow, e.unary(UnaryKind::abs, x), p);
+}
+
+void lpPool(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  auto p = static_cast<double>(c.intAttr("p", 2));
+  if (!x)
+    return;
+  Shape kernel = c.intsAttr("kernel_shape");
+  auto windows = windowsOf(c, x, kernel);
+  if (!windows)
+    return;
+  Shape filter = {x.dim(1), 1};
+  filter.append(kernel);
+  Val sum =
+      makeConv(e, raised(e, x, p), e.splat(1, x.element(), filter), *windows);
+  c.out(e.binary(BinaryKind::pow, sum, 1 / p));
+}
+
+void globalLpPool(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  auto p = static_cast<double>(c.intAttr("p", 2));
+  if (!x)
+    return;
+  Shape dims;
+  for (int64_t d = 2; d < x.rank(); ++d)
+    dims.push_back(d);
+  Val sum =
+      e.keepDims(e.reduce(ReduceKind::sum, raised(e, x, p), dims), x, dims);
+  c.out(e.binary(BinaryKind::pow, sum, 1 / p));
+}
+
+/// Columns [N, C * taps, windows] added up where they came from: the gradient,
+/// in its input, of a convolution that copies every tap.
+void col2Im(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0);
+  Shape image = c.intsIn(1), block = c.intsIn(2);
+  if (!x || e.failed())
+    return;
+  size_t count = image.size();
+  int64_t taps = numElements(block);
+  if (x.rank() != 3 || block.size() != count || taps < 1 || x.dim(1) % taps) {
+    c.fail("blocks " + describe(block) + " do not fit " + describe(x.type()));
+    return;
+  }
+  int64_t channels = x.dim(1) / taps;
+  Shape strides = listAttr(c, "strides", count, 1);
+  Shape dilations = listAttr(c, "dilations", count, 1);
+  Shape pads = listAttr(c, "pads", 2 * count, 0);
+  if (e.failed())
+    return;
+  Windows windows;
+  for (size_t d = 0; d < count; ++d) {
+    Window window{image[d],        0,           block[d], strides[d], pads[d],
+                  pads[d + count], dilations[d]};
+    window.out = window.fitting();
+    windows.dims.push_back(window);
+  }
+  Shape grid = windows.resultShape(x.dim(0), x.dim(1)), shape = grid;
+  if (numElements(grid) != numElements(x.shape())) {
+    c.fail("an image " + describe(image) + " does not have the windows of " +
+           describe(x.type()));
+    return;
+  }
+  std::vector<Scalar> copies(x.dim(1) * taps, makeScalar(0, x.element()));
+  for (int64_t n = 0; n < x.dim(1); ++n)
+    copies[n * taps + n % taps] = makeScalar(1, x.element());
+  Shape filter = {x.dim(1), 1};
+  filter.append(block);
+  Val w(ConstTensor::dense(x.element(), filter, std::move(copies)));
+  shape = {x.dim(0), channels};
+  shape.append(image);
+  auto type = RankedTensorType::get(shape, x.element());
+  Value dy = e.materialize(e.reshape(x, grid));
+  c.out(Val(ConvGradInputOp::create(e.builder, e.loc, type, dy,
+                                    e.materialize(w), strides, pads, dilations)
+                .getResult()));
+}
+
+/// Depthwise, over what came before as well; the last columns are kept.
+void causalConv(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0), w = c.in(1);
+  llvm::StringRef activation = c.stringAttr("activation", "none");
+  if (!x || !w)
+    return;
+  if (x.rank() != 3 || w.rank() != 3 || w.dim(0) != x.dim(1) || w.dim(1) != 1) {
+    c.fail("input " + describe(x.type()) + " does not fit weights " +
+           describe(w.type()));
+    return;
+  }
+  if (activation != "none" && activation != "silu" && activation != "swish") {
+    c.fail("activation '" + activation +
+           "' is not known; accepted: none, silu, swish");
+    return;
+  }
+  // Products of 16-bit floats are taken in f32.
+  Type element = x.element();
+  Type wide = element.isF64() ? element : Type(e.builder.getF32Type());
+  int64_t before = w.dim(2) - 1;
+  Shape carried = {x.dim(0), x.dim(1), before};
+  Val all = x;
+  if (before > 0)
+    all = e.concat({c.has(3) ? c.in(3) : e.splat(0, element, carried), x}, 2);
+  if (!all)
+    return;
+  Windows windows;
+  windows.dims.push_back({all.dim(2), x.dim(2), w.dim(2), 1, 0, 0, 1});
+  Val y = makeConv(e, e.convert(all, wide), e.convert(w, wide), windows);
+  if (c.has(2))
+    y = e.binary(BinaryKind::add, y,
+                 alongChannels(e, e.convert(c.in(2), wide), y));
+  if (activation != "none")
+    y = e.unary(UnaryKind::silu, y);
+  c.out(0, e.convert(y, element));
+  if (before > 0)
+    c.out(1, e.sliceDim(all, 2, all.dim(2) - before, before));
+}
+
 template <bool isMax> void globalPool(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -373,11 +488,27 @@ void batchNorm(NodeContext &c) {
 
 } // namespace
 
+Val convolution(NodeContext &c, Val x, Val w) {
+  if (!x || !w || !convFits(c, x, w))
+    return {};
+  int64_t groups = c.intAttr("group", 1);
+  if (groups < 1 || x.dim(1) != w.dim(1) * groups || w.dim(0) % groups != 0)
+    return c.fail("input " + describe(x.type()) + " does not fit weights " +
+                  describe(w.type()) + " in " + llvm::Twine(groups) +
+                  " groups");
+  auto windows = windowsOf(c, x, w.shape().drop_front(2));
+  return windows ? makeConv(c.emit, x, w, *windows) : Val();
+}
+
 void addSpatialOps(OpTable &table) {
   table["Conv"] = conv;
   table["ConvTranspose"] = convTranspose;
   table["MaxPool"] = maxPool;
   table["AveragePool"] = averagePool;
+  table["LpPool"] = lpPool;
+  table["GlobalLpPool"] = globalLpPool;
+  table["Col2Im"] = col2Im;
+  table["CausalConvWithState"] = causalConv;
   table["GlobalAveragePool"] = globalPool<false>;
   table["GlobalMaxPool"] = globalPool<true>;
   table["BatchNormalization"] = batchNorm;

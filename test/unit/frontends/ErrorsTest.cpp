@@ -139,7 +139,7 @@ TEST(OnnxErrors, Bindings) {
 
 TEST(OnnxErrors, ElementTypes) {
   expectError(relu("string[2]"),
-              {"input 'x' has elements of STRING", "accepted: FLOAT"});
+              {"input 'x' has elements of STRING", "accepted: floats"});
   ModelBuilder m;
   m.input("x", "i64[2]").node("Sqrt x -> y").output("y");
   expectError(m, {"Sqrt: operand of type [2] i64", "must hold floats"});

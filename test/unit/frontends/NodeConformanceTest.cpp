@@ -24,7 +24,7 @@ using ::onnx::TensorProto;
 namespace {
 
 /// Models of the 1,765 that must import and run right; raise it with support.
-constexpr int kMustPass = 890;
+constexpr int kMustPass = 1380;
 
 template <typename Message>
 bool readMessage(const fs::path &path, Message &message) {
@@ -94,11 +94,15 @@ bool agrees(const HostArray &got, const HostArray &want, int32_t type) {
   double tolerance = type == TensorProto::BFLOAT16  ? 3e-2
                      : type == TensorProto::FLOAT16 ? 3e-3
                                                     : 1e-3;
+  // f64 may round a half the other way; tools/onnx-conformance is exact.
+  bool isQuantized = type == TensorProto::UINT8 || type == TensorProto::INT8;
   if (got.shape != want.shape)
     return false;
   for (int64_t n = 0; n < got.size(); ++n) {
     bool same =
-        got[n] == want[n] || (std::isnan(got[n]) && std::isnan(want[n])) ||
+        got[n] == want[n] ||
+        (isQuantized && std::fabs(got[n] - want[n]) == 1) ||
+        (std::isnan(got[n]) && std::isnan(want[n])) ||
         std::fabs(got[n] - want[n]) <= tolerance * (1e-2 + std::fabs(want[n]));
     if (!same)
       return false;
