@@ -112,6 +112,19 @@ static int64_t cheapestPlace(const HomeRun &homes) {
   return best;
 }
 
+/// The share of a collective's bytes that messages take on to other stages.
+static double sentShare(Operation *op) {
+  double sent = 0, all = 0;
+  for (Value result : op->getResults()) {
+    double bytes = sizeInBytes(cast<RankedTensorType>(result.getType()));
+    all += bytes;
+    if (llvm::any_of(result.getUsers(),
+                     [](Operation *user) { return isa<SendOp>(user); }))
+      sent += bytes;
+  }
+  return all > 0 ? sent / all : 0;
+}
+
 static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
   OncePerStep once;
   StepQueues queues(step, cluster);
@@ -131,7 +144,8 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
          op.getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
       axes.push_back(axis.getValue().str());
     (isSetup ? once.setup : once.update)
-        .push_back({traffic.kind, traffic.bytes, std::move(axes)});
+        .push_back({traffic.kind, traffic.bytes, std::move(axes),
+                    traffic.bytes * sentShare(&op)});
   }
   return once;
 }
@@ -159,6 +173,21 @@ static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
   return shards;
 }
 
+/// Gradients are summed in f32.
+static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
+  constexpr double kGradientBytes = 4;
+  cost::MemoryBreakdown copies;
+  for (BlockArgument arg : step.getArguments()) {
+    if (!step.getArgAttr(arg.getArgNumber(), attr::kCopy))
+      continue;
+    auto type = cast<RankedTensorType>(arg.getType());
+    copies[cost::MemoryCategory::Parameters] += sizeInBytes(type);
+    copies[cost::MemoryCategory::Gradients] +=
+        kGradientBytes * static_cast<double>(type.getNumElements());
+  }
+  return copies;
+}
+
 FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                                   const cost::Cluster &cluster,
                                   const HomeRun &homes,
@@ -183,7 +212,8 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
   auto look = [&](ArrayRef<func::FuncOp> steps) {
     for (func::FuncOp step : steps)
-      blocks.pieces.push_back({{}, sumUpOnce(step, cluster), shardsOf(step)});
+      blocks.pieces.push_back(
+          {{}, sumUpOnce(step, cluster), shardsOf(step), copiesIn(step)});
   };
   FailureOr<SmallProgram> small =
       measureLayers(family, layers, cluster, degrees, kPieces, look);
@@ -191,10 +221,16 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
     return failure();
   for (auto [piece, stage] : llvm::zip_equal(blocks.pieces, small->stages))
     piece.profile = std::move(stage);
-  for (const StageMessage &message : small->messages)
-    if (isInLoop(message.from.phase) && isInLoop(message.to.phase) &&
-        message.from.stage + message.to.stage == kOne + kTwo)
-      blocks.messages.push_back(message);
+  for (const StageMessage &message : small->messages) {
+    bool isBetweenEnds = message.from.stage + message.to.stage == kAfter &&
+                         message.from.stage % kAfter == 0;
+    if (isInLoop(message.from.phase) && isInLoop(message.to.phase)) {
+      if (message.from.stage + message.to.stage == kOne + kTwo)
+        blocks.messages.push_back(message);
+    } else if (isBetweenEnds) {
+      blocks.endMessages.push_back(message);
+    }
+  }
   blocks.before.emplace(1, blocks.pieces[kBefore].profile);
   blocks.layer.emplace(1, blocks.pieces[kOne].profile,
                        &blocks.pieces[kTwo].profile);

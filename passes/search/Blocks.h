@@ -39,6 +39,9 @@ struct OncePerStep {
     cost::Collective kind;
     double bytes;
     std::vector<std::string> axes;
+    /// Of `bytes`, those of gradients that go on to another stage, which holds
+    /// the parameter, too: one stage alone has them there already.
+    double sentBytes = 0;
   };
   std::vector<Traffic> setup, update;
   double setupSeconds = 0, updateSeconds = 0; ///< Of computations.
@@ -67,6 +70,8 @@ private:
     OncePerStep once;
     /// Split over data ranks, of parameters, gradients and states.
     cost::MemoryBreakdown shards;
+    /// Of parameters that another piece holds, too, and of their gradients.
+    cost::MemoryBreakdown copies;
   };
   struct Plan;
 
@@ -91,6 +96,7 @@ private:
   StepTime timeOfOne(const Plan &plan) const;
   void addMemory(const Plan &plan, cost::Evaluation &result) const;
   cost::MemoryBreakdown memoryOf(const Plan &plan, int64_t rank) const;
+  OffloadedBytes awayOf(const Plan &plan, int64_t rank) const;
 
   const cost::Cluster *cluster;
   const HomeRun *homes;
@@ -103,6 +109,8 @@ private:
   Weights weights;
   std::vector<Piece> pieces;
   std::vector<StageMessage> messages; ///< Between one and two layers.
+  /// Once a step, between the two ends: of parameters that both hold.
+  std::vector<StageMessage> endMessages;
   std::optional<StageLine> before, layer, after;
   /// By data ranks, stages and micro-batches.
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>,

@@ -40,7 +40,8 @@ struct Once {
 } // namespace
 
 static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
-                   double share, const cost::Cluster &cluster) {
+                   double share, const cost::Cluster &cluster,
+                   bool skipsSent = false) {
   Once result;
   result.setup.computation = once.setupSeconds * share;
   result.update.computation = once.updateSeconds * share;
@@ -50,8 +51,9 @@ static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
     auto [group, isNew] = placements.try_emplace(traffic.axes);
     if (isNew)
       group->second = placementOf(traffic.axes, degrees, cluster);
+    double bytes = traffic.bytes - (skipsSent ? traffic.sentBytes : 0);
     cost::CollectiveEstimate estimate =
-        estimateCollective(cluster, traffic.kind, traffic.bytes, group->second);
+        estimateCollective(cluster, traffic.kind, bytes, group->second);
     seconds += estimate.seconds;
     for (auto [sum, bytes] :
          llvm::zip(result.bytesPerLevel, estimate.bytesPerLevel))
@@ -85,7 +87,8 @@ StageParts Blocks::price(const Piece &piece,
   ShardDegrees placed = degrees;
   if (measured.dataInside > 1)
     placed.dataInside = dataRanksInside(*cluster, degrees);
-  Once now = onceOf(piece.once, placed, share, *cluster);
+  bool isTwice = degrees.pp == 1 && piece.copies.total() > 0;
+  Once now = onceOf(piece.once, placed, share, *cluster, isTwice);
   StageParts parts = piece.profile.parts;
   parts.setup = repriced(parts.setup, was.setup, now.setup);
   double rest = parts.update - parts.updateAlone;
@@ -207,6 +210,23 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
                                  place(to, message.to, false), message.bytes,
                                  message.gatherSeconds});
     }
+  if (degrees.pp == 1)
+    return result;
+  auto atEnd = [&](MessageEnd end) {
+    if (end.stage == kAfter) {
+      end.stage = degrees.pp - 1;
+      end.chunk = degrees.vpp - 1;
+    }
+    return end;
+  };
+  double share =
+      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  for (StageMessage message : endMessages) {
+    message.bytes *= share;
+    message.from = atEnd(message.from);
+    message.to = atEnd(message.to);
+    result.messages.push_back(message);
+  }
   return result;
 }
 
@@ -264,7 +284,6 @@ cost::Result<StepTime> Blocks::timeOf(const Plan &plan) const {
 
 cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
   const ShardDegrees &degrees = plan.degrees;
-  bool framed = degrees.pp > 1;
   std::vector<StageBytes> chunks;
   std::vector<int64_t> slots;
   double share =
@@ -272,10 +291,12 @@ cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
   cost::MemoryBreakdown shards;
   auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
                  const cost::MemoryBreakdown &split) {
-    chunks.push_back(line.bytes(count, framed));
-    slots.push_back(
-        framed ? countSlots(plan.tables[rank], chunk, chunks.back().framePhases)
-               : 0);
+    chunks.push_back(line.bytes(count, /*hasFrame=*/true));
+    // One stage has its micro-batches in turn, and in each all pieces keep
+    // what is theirs until the last of them goes back.
+    slots.push_back(degrees.pp == 1 ? 1
+                                    : countSlots(plan.tables[rank], chunk,
+                                                 chunks.back().framePhases));
     for (int c = 0; c < cost::numMemoryCategories; ++c)
       shards.bytes[c] += split.bytes[c];
   };
@@ -294,10 +315,34 @@ cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
       add(*after, chunk, 1, pieces[kAfter].shards);
   }
   cost::MemoryBreakdown peak = peakOfChunks(chunks, slots);
+  cost::MemoryBreakdown copies;
+  if (degrees.pp == 1)
+    copies = pieces[kAfter].copies;
   for (int c = 0; c < cost::numMemoryCategories; ++c)
-    peak.bytes[c] =
-        std::max(0.0, peak.bytes[c] - shards.bytes[c] * (1 - share));
+    peak.bytes[c] = std::max(
+        0.0, peak.bytes[c] - shards.bytes[c] * (1 - share) - copies.bytes[c]);
   return peak;
+}
+
+OffloadedBytes Blocks::awayOf(const Plan &plan, int64_t rank) const {
+  OffloadedBytes sum;
+  auto add = [&](const OffloadedBytes &part) {
+    sum.host += part.host;
+    sum.disk += part.disk;
+  };
+  for (int64_t v = rank; v < plan.stages(); v += plan.degrees.pp) {
+    if (plan.layersOf[v] > 0)
+      add(layer->away(plan.layersOf[v]));
+    if (v == 0)
+      add(before->away(1));
+    if (v == plan.stages() - 1)
+      add(after->away(1));
+  }
+  double share =
+      plan.degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(plan.degrees) : 1;
+  sum.host = std::llround(share * static_cast<double>(sum.host));
+  sum.disk = std::llround(share * static_cast<double>(sum.disk));
+  return sum;
 }
 
 /// The first ranks keep most micro-batches, the last one has the model's end.
@@ -308,6 +353,9 @@ void Blocks::addMemory(const Plan &plan, cost::Evaluation &result) const {
     cost::MemoryBreakdown memory = memoryOf(plan, rank);
     if (memory.total() > result.memory.total())
       result.memory = memory;
+    OffloadedBytes away = awayOf(plan, rank);
+    result.hostBytes = std::max<double>(result.hostBytes, away.host);
+    result.diskBytes = std::max<double>(result.diskBytes, away.disk);
   }
 }
 

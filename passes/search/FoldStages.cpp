@@ -33,6 +33,13 @@ static int64_t layersIn(const LayerRun &run, const Span &span) {
   return std::max<int64_t>(0, end - begin) / run.period;
 }
 
+/// Whether one layer more may lie in it. Beyond the layers there is none: the
+/// stage would begin elsewhere, inside of the last one.
+static bool touchesLayers(const LayerRun &run, const Span &span) {
+  return span.begin <= run.before + run.layers * run.period &&
+         span.end >= run.before;
+}
+
 /// A way through `stages[from..to)` without detours: what lies between two
 /// stages that begin at the same place is left out.
 static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
@@ -102,7 +109,9 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
     for (size_t k = 0; k < kept.size(); ++k) {
       const Span &span = spans[kept[k]];
       int64_t cut = result.stages[kept[k]].layers - result.small[k].layers;
-      at += span.end - span.begin - (cut - extra) * run.period;
+      if (touchesLayers(run, span))
+        cut -= extra;
+      at += span.end - span.begin - cut * run.period;
       if (k + 1 < kept.size())
         small.starts.push_back(at);
     }

@@ -172,6 +172,7 @@ private:
   const cost::Cluster &cluster;
   std::map<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
   TrafficSums sentMessages;
+  std::map<int64_t, double> updateWire; ///< Seconds of messages, by sender.
 
   int64_t numStages() const { return stages.size(); }
   int64_t virtualStage(const MessageEnd &end) const {
@@ -274,13 +275,16 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
       double arrival = from.at + wire;
       costs.firstStarts[to.stage] =
           std::max(costs.firstStarts[to.stage], arrival);
+    } else {
+      updateWire[from.stage] += wire;
     }
   }
   return costs;
 }
 
 /// When the last stage has updated. Stages run alone until the first op that
-/// waits for others; then all go on together.
+/// waits for others; then all go on together, when the messages that they wait
+/// for are there.
 double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
   double meeting = 0, rest = 0, end = 0;
   for (auto [i, stage] : llvm::enumerate(stages)) {
@@ -290,7 +294,10 @@ double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
     rest = std::max(rest, stage.update - stage.updateAlone);
     end = std::max(end, start + stage.update);
   }
-  return rest > 0 ? std::max(end, meeting + rest) : end;
+  double wire = 0;
+  for (auto [stage, seconds] : updateWire)
+    wire = std::max(wire, seconds);
+  return rest > 0 || wire > 0 ? std::max(end, meeting + wire + rest) : end;
 }
 
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {

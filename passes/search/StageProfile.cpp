@@ -197,7 +197,11 @@ StageLine::StageLine(int64_t layers, const StageProfile &fewer,
                      const StageProfile *more, int64_t step)
     : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
       inLine(align(fewer.inLine, this->more.inLine)),
-      framed(align(fewer.framed, this->more.framed)) {}
+      framed(align(fewer.framed, this->more.framed)) {
+  // A layer takes time: what seems to take none is something else.
+  isRegular &=
+      !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
+}
 
 StageParts StageLine::parts(int64_t wanted) const {
   double times = stepsTo(wanted);

@@ -147,6 +147,33 @@ protected:
     }
   }
 
+  /// The same for strategies that share pieces with each other.
+  void compareShared(const std::vector<std::string> &texts,
+                     double secondsTolerance, double memoryTolerance) {
+    ProgramEvaluator evaluator(*family, cluster);
+    std::vector<cost::Strategy> strategies;
+    for (const std::string &text : texts) {
+      strategies.push_back(strategyOf(text));
+      ASSERT_EQ(evaluator.blockOf(strategies.back()),
+                evaluator.blockOf(strategies.front()))
+          << text;
+    }
+    constexpr double kNoLimit = 1e9;
+    auto composed = evaluator.compose({strategies}, kNoLimit);
+    for (auto [text, strategy, found] :
+         llvm::zip_equal(texts, strategies, composed[0])) {
+      ASSERT_TRUE(found && found->evaluation.isComposed) << text;
+      cost::Evaluation whole = evaluator.evaluateWhole(strategy);
+      agree(text + ", seconds", found->evaluation.stepSeconds,
+            whole.stepSeconds, secondsTolerance);
+      agree(text + ", bytes", found->evaluation.memory.total(),
+            whole.memory.total(), memoryTolerance);
+      for (auto [level, bytes] : llvm::enumerate(whole.bytesPerLevel))
+        agree(text + ", sent at level " + std::to_string(level),
+              found->evaluation.bytesPerLevel[level], bytes, 0.05);
+    }
+  }
+
   static void agree(const std::string &what, double folded, double whole,
                     double tolerance) {
     EXPECT_NEAR(folded, whole, tolerance * whole) << what;
@@ -177,6 +204,18 @@ TEST_F(Fold, PiecesOfGpt) {
                    "dp=16,zero=1,recompute=selective,micro_batch=1",
                    "dp=4,pp=4,zero=3,recompute=full,micro_batch=1"},
                   0.05, 0.12);
+}
+
+/// Data ranks of one machine and of several, one stage and several: pieces are
+/// measured with few of them.
+TEST_F(Fold, SharedPiecesOfGpt) {
+  load(Family::gpt, 24, 2048, 50257);
+  compareShared({"dp=16,micro_batch=1", "dp=8,pp=2,micro_batch=1",
+                 "dp=4,pp=4,micro_batch=1"},
+                0.05, 0.12);
+  compareShared(
+      {"dp=8,tp=2,zero=1,micro_batch=2", "dp=4,tp=2,pp=2,zero=1,micro_batch=2"},
+      0.05, 0.12);
 }
 
 /// Of many layers only: blocks that are made again span some of them.
@@ -236,6 +275,16 @@ TEST(FoldStages, KeepsAStageOfEveryShape) {
   EXPECT_EQ(folded.fewer.starts, (std::vector<int64_t>{12, 22, 37, 47}));
   EXPECT_EQ(folded.fewer.layers, 5);
   EXPECT_EQ(folded.more.layers, 10);
+}
+
+TEST(FoldStages, AddsNoLayerToAStageBeyondThem) {
+  // The last stage begins two ops behind the layers: so it must in `more`.
+  LayerRun run{2, 10, 8, 5};
+  FoldedPipeline folded = foldStages(run, {42, 84}, 1);
+  EXPECT_EQ(folded.fewer.layers, 2);
+  EXPECT_EQ(folded.more.layers, 4);
+  EXPECT_EQ(folded.fewer.starts, (std::vector<int64_t>{12, 24}));
+  EXPECT_EQ(folded.more.starts, (std::vector<int64_t>{22, 44}));
 }
 
 TEST(FoldStages, LeavesDetoursOut) {
