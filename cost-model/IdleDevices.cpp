@@ -120,7 +120,8 @@ public:
   PartResult take();
 
 private:
-  SearchResult searchOne(const Cluster &part);
+  /// `isAgain`: all of its strategies, whatever others found.
+  SearchResult searchOne(const Cluster &part, bool isAgain = false);
   bool mayWin(const ClusterPart &part) const;
   bool isBetter(const SearchResult &result) const;
   void insert(Candidate candidate, size_t count);
@@ -158,12 +159,12 @@ static void keepInside(StrategyRequest &request, const Strategy &strategy) {
   request.offloadTo = strategy.offloadTo;
 }
 
-SearchResult PartSearch::searchOne(const Cluster &part) {
+SearchResult PartSearch::searchOne(const Cluster &part, bool isAgain) {
   std::unique_ptr<Evaluator> evaluator = problem.evaluator(part);
   SearchOptions options = problem.options(*evaluator, part);
   options.baselines = !best; // those on all devices will do
   objective = options.objective;
-  if (!isExact) {
+  if (!isExact && !isAgain) {
     // One of many, and not the one that promises most.
     constexpr int64_t kLeast = 4, kShare = 4;
     options.maxEvaluations = std::max(kLeast, options.maxEvaluations / kShare);
@@ -192,14 +193,21 @@ SearchResult PartSearch::searchOne(const Cluster &part) {
 bool PartSearch::mayWin(const ClusterPart &part) const {
   if (isExact)
     return true;
-  if (!best->search.hasWinner())
-    return false;
+  if (!best->search.hasWinner() || objective == Objective::Memory)
+    return false; // fewer devices, more memory on each
   const Candidate &winner = best->search.candidates.front();
-  double slower = double(winner.strategy.ranks()) / double(part.devices());
-  return objective == Objective::Memory
-             ? false // more devices, less memory on each
-             : winner.evaluation.computeSeconds * slower <
-                   winner.evaluation.stepSeconds;
+  const ModelTotals &totals = best->search.totals;
+  auto ranks = static_cast<double>(winner.strategy.ranks());
+  double peak = 0;
+  for (const NodeGroup &group : cluster.groups)
+    peak = std::max(peak, group.device.peak(totals.computeType));
+  double atPeak = totals.flopsPerStep / (ranks * peak);
+  double computation = winner.evaluation.computeSeconds;
+  constexpr double kBusy = 0.3; // large products alone reach 0.5 to 0.8
+  if (atPeak < kBusy * computation)
+    computation = atPeak;
+  double fewer = static_cast<double>(part.devices());
+  return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }
 
 bool PartSearch::isBetter(const SearchResult &result) const {
@@ -207,7 +215,8 @@ bool PartSearch::isBetter(const SearchResult &result) const {
     return true;
   if (!result.hasWinner() || !best->search.hasWinner())
     return result.hasWinner();
-  return valueOf(result.candidates.front(), objective) <
+  // Of equals the one with fewer devices, which are tried later.
+  return valueOf(result.candidates.front(), objective) <=
          valueOf(best->search.candidates.front(), objective);
 }
 
@@ -231,8 +240,14 @@ void PartSearch::searchFewer() {
     if (isBetter(result))
       best = {std::move(result), std::move(used)};
   }
-  if (best->used.numDevices() < cluster.numDevices())
-    explain(std::move(whole));
+  if (best->used.numDevices() == cluster.numDevices())
+    return;
+  if (!isExact) {
+    SearchResult again = searchOne(best->used, /*isAgain=*/true);
+    if (isBetter(again))
+      best->search = std::move(again);
+  }
+  explain(std::move(whole));
 }
 
 PartResult PartSearch::take() {

@@ -15,11 +15,13 @@
 //   (I3) nodes are counted in 2^a and 3 * 2^a, devices of one node in 2^a; and
 //        where the number of nodes has a prime factor above 7, the largest
 //        below it that has none;
-//   (I4) parts are left out in which computation alone, which takes n / r times
-//        as long on r devices as on n, takes longer than the best step so far;
+//   (I4) parts are left out in which computation alone takes longer than the
+//        best step so far: on r devices n / r times as long as on n, where it
+//        keeps those busy; else, as where kernels are shorter than their
+//        launches or ranks have no sample, what products take at the peak;
 //   (I5) what splits a block (tp, cp, ep, sp, zero, recompute) is as the best
 //        so far has it: only dp, pp, the schedule and micro-batches are
-//        searched.
+//        searched. All is, once more, on the part that is best.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_IDLEDEVICES_H

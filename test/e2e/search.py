@@ -51,6 +51,18 @@ class Search(unittest.TestCase):
             # The plan is one for a rank.
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
 
+    def test_a_small_batch_on_many_devices(self):
+        # Two samples a device: most of 64 have nothing to do, and what splits a sample for their sake is no good for fewer.
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=12", "--hidden=768", "--heads=12", "--vocab=50257", "--seq=1024",
+                      "-o", f"{folder}/gpt.onnx"])
+            seconds = []
+            for strategy in ("auto", "ranks=8"):
+                e2e.must([e2e.tool("dpc-opt"), f"{folder}/gpt.onnx", "--global-batch=16", "--precision=fp16", "--emit=report",
+                          f"--cluster={e2e.SOURCE}/examples/clusters/p3-16xlarge-8.json", f"--strategy={strategy}", "-o", f"{folder}/r"])
+                seconds.append(e2e.read_report(f"{folder}/r")["chosen"]["predicted"]["step_seconds"])
+            self.assertLessEqual(seconds[0], seconds[1] * (1 + 1e-9))
+
     def test_as_many_as_are_asked_for(self):
         with e2e.scratch() as folder:
             _, report = self.compile(folder, "local:4", "--strategy=ranks=3,dp=3")
