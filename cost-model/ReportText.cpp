@@ -35,7 +35,9 @@ static Row rowOf(const Candidate &candidate, std::string mark) {
   // Pruned or impossible: no number was computed over the graph.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
       candidate.skipped.empty()) {
-    row.step = formatSeconds(evaluation.stepSeconds);
+    // Made of pieces, not evaluated by itself.
+    row.step = (evaluation.isComposed ? "~" : "") +
+               formatSeconds(evaluation.stepSeconds);
     row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
     row.memory = formatBytes(evaluation.memory.total());
   }

@@ -63,6 +63,7 @@ void StrategySearch::offload() {
   if (request.offload || !options.space.offload)
     return;
   for (const char *what : {"optimizer", "parameters", "all"}) {
+    settle(0); // pieces may seem to fit
     if (std::any_of(result.candidates.begin(), result.candidates.end(),
                     [](const Candidate &candidate) { return candidate.fits; }))
       return;
@@ -154,7 +155,9 @@ void StrategySearch::take(Candidate &candidate, Evaluation evaluation) const {
   candidate.evaluation = std::move(evaluation);
   candidate.fits =
       candidate.evaluation.rejected.empty() && fits(candidate.evaluation);
-  candidate.method = candidate.evaluation.isFolded ? "folded" : "graph";
+  candidate.method = candidate.evaluation.isComposed ? "pieces"
+                     : candidate.evaluation.isFolded ? "folded"
+                                                     : "graph";
 }
 
 Candidate StrategySearch::evaluate(const Strategy &strategy) {
@@ -314,7 +317,7 @@ void StrategySearch::confirmWinner() {
     take(winner, evaluator.evaluateWhole(winner.strategy));
     for (Baseline &baseline : result.baselines)
       if (baseline.candidate.strategy == winner.strategy &&
-          baseline.candidate.method == "folded")
+          baseline.candidate.method != "formula")
         baseline.candidate = winner;
   }
 }
@@ -456,8 +459,7 @@ void StrategySearch::addPoint(const Candidate &candidate) {
     return;
   const Evaluation &evaluation = candidate.evaluation;
   ParetoPoint point{candidate.strategy, evaluation.stepSeconds,
-                    evaluation.memory.total(),
-                    evaluation.isComposed ? "pieces" : candidate.method};
+                    evaluation.memory.total(), candidate.method};
   if (evaluation.isComposed)
     result.pareto.add(point);
   else

@@ -180,8 +180,9 @@ struct Candidate {
   Strategy strategy;
   Evaluation evaluation;
   bool fits = false;
-  /// "formula" for estimates that were not made over the IR, "folded" for those
-  /// made over a few of the layers, else "graph".
+  /// "formula" for estimates that were not made over the IR, "pieces" for those
+  /// made of what strategies share, "folded" for those made over a few of the
+  /// layers, else "graph".
   std::string method = "graph";
   /// Empty for the winner; else one line: why it is not chosen.
   std::string why;
