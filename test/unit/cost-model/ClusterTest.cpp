@@ -63,8 +63,7 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
            {"/levels/1/span", "levels[1].span"},
            {"/levels/1/gigabytes_per_second", "levels[1].gigabytes_per_second"},
            {"/levels/0/latency_microseconds", "levels[0].latency_microseconds"},
-           {"/levels/0/kind", "levels[0].kind"},
-           {"/host/memory_gibibytes", "host.memory_gibibytes"}}) {
+           {"/levels/0/kind", "levels[0].kind"}}) {
     json root = example();
     json::json_pointer pointer(c.pointer);
     json &parent = root[pointer.parent_pointer()];
@@ -75,6 +74,15 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
               std::string::npos)
         << error;
   }
+}
+
+TEST(Cluster, AHostNeedNotSayEverything) {
+  json root = example();
+  root["host"] = {{"memory_gibibytes", 512}};
+  Result<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
+  ASSERT_TRUE(cluster) << cluster.error();
+  EXPECT_EQ(cluster->host.memoryBytes, 512.0 * (int64_t(1) << 30));
+  EXPECT_EQ(cluster->host.pcieBytesPerSecond, 0);
 }
 
 TEST(Cluster, BadValuesNameFieldValueAndWhatIsAccepted) {
