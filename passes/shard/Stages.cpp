@@ -5,6 +5,7 @@
 #include "ir/StageMarks.h"
 #include "passes/shard/OpTime.h"
 
+#include <numeric>
 #include <unordered_map>
 
 using namespace mlir;
@@ -216,7 +217,8 @@ void Marker::findHomed() {
 /// Leaves the seconds of layers only, where there is a whole number of layers
 /// for each stage (see Software::equalStages): what comes before the first
 /// product, the embeddings, and the last product with what follows it, the
-/// head, weigh nothing. Cuts weigh next to nothing: they decide between equals.
+/// head, weigh nothing; or as a layer each, where that works out instead. Cuts
+/// weigh next to nothing: they decide between equals.
 static void weighLayersOnly(const HomedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
@@ -224,7 +226,7 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
     return name == MatmulOp::getOperationName();
   };
   int64_t layers = llvm::count(ops.names, AttentionOp::getOperationName());
-  if (layers == 0 || layers % stages != 0)
+  if (layers == 0 || (layers % stages != 0 && (layers + 2) % stages != 0))
     return;
   int64_t first = 0, last = ops.size();
   for (int64_t i = 0; i < ops.size(); ++i)
@@ -232,9 +234,13 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
       last = i;
   while (first < last && !isProduct(ops.names[first]))
     ++first;
-  for (int64_t i = 0; i < ops.size(); ++i)
-    if (i < first || i >= last)
-      seconds[i] = 0;
+  double sum =
+      std::accumulate(seconds.begin() + first, seconds.begin() + last, 0.0);
+  double end = layers % stages == 0 ? 0 : sum / static_cast<double>(layers);
+  for (int64_t i = 0; i < first; ++i)
+    seconds[i] = end / static_cast<double>(first);
+  for (int64_t i = last; i < ops.size(); ++i)
+    seconds[i] = end / static_cast<double>(ops.size() - last);
   for (double &cut : cutSeconds)
     cut *= 1e-6;
 }

@@ -140,3 +140,47 @@ TEST(BalanceStages, AStageTakesNoMoreThanItHasRoomFor) {
   problem.room = {2, 2}; // never enough: as if there were none
   EXPECT_EQ(balanceStages(problem), Starts({3}));
 }
+
+namespace {
+
+/// An embedding, `layers` of a product, attention and a product of 1, 1 and 3
+/// s, and a head.
+HomedOps layered(int64_t layers) {
+  HomedOps ops;
+  auto add = [&](mlir::StringRef name, double seconds, double crossing) {
+    ops.names.push_back(name);
+    ops.seconds.push_back(seconds);
+    ops.crossingBytes.push_back(crossing);
+  };
+  add("dpc.gather", 9, 1);
+  for (int64_t i = 0; i < layers; ++i) {
+    add("dpc.matmul", 1, 2);
+    add("dpc.attention", 1, 2);
+    add("dpc.matmul", 3, 1);
+  }
+  add("dpc.matmul", 7, 0);
+  return ops;
+}
+
+Starts equalStages(int64_t layers, int64_t pp) {
+  cost::Cluster cluster;
+  cluster.groups.push_back(cost::NodeGroup{1, pp, cost::Device()});
+  cost::Level level;
+  level.name = "wire";
+  level.span = pp;
+  level.bytesPerSecond = 1e9;
+  cluster.levels.push_back(level);
+  cluster.software.equalStages = true;
+  ShardDegrees degrees;
+  degrees.pp = pp;
+  return chooseStageStarts(layered(layers), true, cluster, degrees);
+}
+
+} // namespace
+
+TEST(EqualStages, LayersAloneOrEmbeddingAndHeadAsOneEach) {
+  // Two layers each; 9 s of embedding do not count.
+  EXPECT_EQ(equalStages(6, 3), Starts({7, 13}));
+  // Four layers and the ends: one, two and one layer.
+  EXPECT_EQ(equalStages(4, 3), Starts({4, 10}));
+}
