@@ -66,12 +66,25 @@ static void readAttention(const std::string &text, const std::string &where,
                   "one of planned unfused fused");
 }
 
+static void readCheckpoints(const std::string &text, const std::string &where,
+                            Checkpoints &checkpoints, JsonErrors &errors) {
+  if (text == "planned")
+    checkpoints = Checkpoints::Planned;
+  else if (text == "layers")
+    checkpoints = Checkpoints::Layers;
+  else if (text == "whole-layers")
+    checkpoints = Checkpoints::WholeLayers;
+  else
+    errors.report(where, "value \"" + text + "\"",
+                  "one of planned layers whole-layers");
+}
+
 Result<Software> parseSoftware(const json &root, const std::string &where) {
   constexpr double micro = 1e-6, milli = 1e-3;
   JsonErrors errors;
   Software software;
   int64_t version = 0;
-  std::string attention = "planned";
+  std::string attention = "planned", checkpoints = "planned";
   JsonFields fields(root, where, errors);
   EntryReader reader(fields, errors);
   fields.integer("version", version, 1, 1);
@@ -94,6 +107,7 @@ Result<Software> parseSoftware(const json &root, const std::string &where) {
   reader.number("overlap_slowdown", software.overlapSlowdown, nonNegative);
   reader.flag("scattered_messages", software.scatteredMessages);
   reader.flag("equal_stages", software.equalStages);
+  reader.text("checkpoints", checkpoints);
   software.keepsMemory = fields.has("reserved_gibibytes");
   if (software.keepsMemory) {
     reader.number("gradient_bytes_f16", software.gradientBytesF16, nonNegative);
@@ -101,6 +115,7 @@ Result<Software> parseSoftware(const json &root, const std::string &where) {
                   nonNegative);
     reader.number("update_bytes_f16", software.updateBytesF16, nonNegative);
     reader.number("update_bytes_bf16", software.updateBytesBF16, nonNegative);
+    reader.number("logit_bytes", software.logitBytes, nonNegative);
     reader.number("activation_slack", software.activationSlack, atLeastOne);
     reader.number("reserved_gibibytes", software.reservedBytes, nonNegative,
                   1024.0 * 1024.0 * 1024.0);
@@ -109,6 +124,9 @@ Result<Software> parseSoftware(const json &root, const std::string &where) {
   if (!errors)
     readAttention(attention, fields.path("attention") + ".value",
                   software.attention, errors);
+  if (!errors)
+    readCheckpoints(checkpoints, fields.path("checkpoints") + ".value",
+                    software.checkpoints, errors);
   if (errors)
     return Error{errors.status().error()};
   return software;

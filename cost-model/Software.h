@@ -31,14 +31,19 @@
 //   overlap     false: a collective and computation wait for each other.
 //               While both run, a kernel takes 1 + overlapSlowdown times as
 //               long: collectives occupy multiprocessors and memory
+//   checkpoints what full recomputation keeps (Checkpoints), in estimates of
+//               time and of memory
 //   memory      what frameworks keep of a step, where a profile says so
-//               (`keepsMemory`). Bytes per parameter: 2 for the 16-bit copy;
+//               (`keepsMemory`); SoftwareMemory.h adds it up. Bytes per
+//               parameter: 2 for the 16-bit copy, which ZeRO-3 splits;
 //               gradientBytes[16-bit type], which ZeRO-2 splits; updateBytes:
 //               fp32 master and both moments of AdamW, and where gradients are
 //               16 bits their fp32 copy for the update, which ZeRO-1 splits.
-//               Activations take activationSlack times their bytes: blocks of
-//               an allocator that are free but do not fit. reservedBytes: what
-//               context, libraries, communicators and buckets take
+//               logitBytes: of a number that a loss takes in f32, in all the
+//               forms in which it is there. Activations take activationSlack
+//               times their bytes: blocks of an allocator that are free but do
+//               not fit. reservedBytes: what context, libraries, communicators
+//               and buckets take
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOFTWARE_H
@@ -55,6 +60,13 @@ namespace dpc::cost {
 
 /// How attention is computed.
 enum class AttentionKernels { Planned, Unfused, Fused };
+
+/// What full recomputation keeps and makes again.
+enum class Checkpoints {
+  Planned, ///< Blocks end where that takes the least memory.
+  Layers,  ///< What comes into each layer is kept, what is needed made again.
+  WholeLayers ///< The same, but a layer runs to its end again.
+};
 
 /// A profile; the defaults are those of a plan of this compiler.
 struct Software {
@@ -81,11 +93,13 @@ struct Software {
   /// stages, and the receivers gather them.
   bool scatteredMessages = false;
   /// Stages of a pipeline have equally many layers, where that works out, and
-  /// the first and the last hold embeddings and head besides; else stages are
-  /// of equal time.
+  /// the first and the last hold embeddings and head besides; or these count as
+  /// a layer each, where that does; else stages are of equal time.
   bool equalStages = false;
   /// See `memory` above; without it a plan's memory is that of its buffers.
   bool keepsMemory = false;
+  Checkpoints checkpoints = Checkpoints::Planned;
+  double logitBytes = 4;
   double gradientBytesF16 = 2, gradientBytesBF16 = 6;
   double updateBytesF16 = 16, updateBytesBF16 = 12;
   double activationSlack = 1;

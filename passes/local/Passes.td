@@ -111,7 +111,11 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
       that what crosses the cuts and the largest block take the least memory
       together; all else is made again, collectives included unless their result
       is small. Without a pipeline the last block is kept: its backward phase
-      follows at once.
+      follows at once. With `layers`, for estimates of software that does so,
+      every layer (the longest repetition of equal ops) is a block, and what
+      comes behind the last one is kept. With `whole`, products and
+      collectives of a layer that backward has no use for run again with it:
+      they get the unit attribute `dpc.again`.
 
     Clones have the phase of their first reader, the unit attribute
     `dpc.recompute`, and else the attributes of the original. Ops that gather a
@@ -137,7 +141,11 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
                  Option<"alive", "alive", "int64_t", "0",
                         "Micro-batches alive at once; 0: as the schedule has them.">,
                  Option<"gather", "gather", "double", "0",
-                        "Bytes of memory traffic that gathering a byte along tensor axes is worth; 0: selective repeats no collective.">];
+                        "Bytes of memory traffic that gathering a byte along tensor axes is worth; 0: selective repeats no collective.">,
+                 Option<"layers", "layers", "bool", "false",
+                        "full: a block for every layer.">,
+                 Option<"whole", "whole", "bool", "false",
+                        "layers: they run to their end again.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

@@ -119,6 +119,7 @@ void Rematerializer::repeat(Operation *op, Operation *reader) {
   if (share(op, operands, reader))
     return;
   OpBuilder builder(reader);
+  op->removeAttr(kAgainAttr);
   Operation *clone = builder.clone(*op, again);
   clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
   runWith(clone, reader);
@@ -170,9 +171,9 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();
-    DenseSet<Value> kept = kind == "full"
-                               ? keepForFull(forward, func, depth, alive)
-                               : keepForSelective(forward, gather);
+    DenseSet<Value> kept = kind != "full" ? keepForSelective(forward, gather)
+                           : layers ? keepForLayers(forward, whole)
+                                    : keepForFull(forward, func, depth, alive);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func);
     return success();

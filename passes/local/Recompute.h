@@ -68,10 +68,13 @@ private:
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
 /// What `full` and `selective` keep besides `forward.fixed`: roots. `depth` and
-/// `alive` and `gather` are dpc-recompute's.
+/// `alive`, `whole` and `gather` are dpc-recompute's.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
                                         mlir::func::FuncOp func, double depth,
                                         int64_t alive);
+/// The same with a block for every layer.
+llvm::DenseSet<mlir::Value> keepForLayers(const ForwardPhase &forward,
+                                          bool whole);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,
                                              double gather);
 

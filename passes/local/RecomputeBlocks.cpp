@@ -11,7 +11,10 @@
 // each of some limits on the second term. The last block is not made again when
 // its backward phase follows at once (no pipeline): that frees nothing.
 //
+// Or the blocks are layers (`layers`), as frameworks have it.
+//
 //===----------------------------------------------------------------------===//
+#include "passes/local/Passes.h"
 #include "passes/local/Recompute.h"
 #include "passes/local/ScheduleTable.h"
 
@@ -29,12 +32,15 @@ public:
 
   /// Positions of cuts, rising, without the run's begin and end.
   SmallVector<size_t> find();
+  /// The same, a cut before every layer and one behind the last.
+  SmallVector<size_t> findLayers() const;
 
 private:
   struct Layout {
     SmallVector<size_t> cuts;
     int64_t crossing = 0, largest = 0;
   };
+  std::vector<int64_t> liveBytes() const;
   void findPositions();
   std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const;
 
@@ -47,9 +53,8 @@ private:
 
 } // namespace
 
-/// The last of each stretch of equal bytes where fewer are live than around:
-/// behind a collective rather than before it, so that it is not repeated.
-void BlockCuts::findPositions() {
+/// Bytes that are live before each op of the run, and behind the last.
+std::vector<int64_t> BlockCuts::liveBytes() const {
   std::vector<int64_t> live(size + 2);
   for (const Made &made : run.values) {
     live[made.at + 1] += made.bytes;
@@ -57,6 +62,13 @@ void BlockCuts::findPositions() {
   }
   for (size_t i = 1; i <= size; ++i)
     live[i] += live[i - 1];
+  return live;
+}
+
+/// The last of each stretch of equal bytes where fewer are live than around:
+/// behind a collective rather than before it, so that it is not repeated.
+void BlockCuts::findPositions() {
+  std::vector<int64_t> live = liveBytes();
   positions = {0};
   bool falling = false;
   for (size_t i = 2; i < size; ++i) {
@@ -140,6 +152,50 @@ SmallVector<size_t> BlockCuts::find() {
   return found ? found->cuts : SmallVector<size_t>();
 }
 
+/// Ops that are equal `period` ops apart, the longest stretch of them.
+struct Repetition {
+  size_t begin = 0, length = 0, period = 0;
+};
+
+static Repetition longestRepetition(ArrayRef<Operation *> ops) {
+  SmallVector<size_t> kinds;
+  kinds.reserve(ops.size());
+  for (Operation *op : ops)
+    kinds.push_back(
+        llvm::hash_combine(op->getName().getAsOpaquePointer(),
+                           llvm::hash_combine_range(op->getResultTypes()),
+                           llvm::hash_combine_range(op->getOperandTypes())));
+  Repetition best;
+  for (size_t period = 1; period + best.length < kinds.size(); ++period) {
+    size_t length = 0;
+    for (size_t i = 0; i + period < kinds.size(); ++i) {
+      length = kinds[i] == kinds[i + period] ? length + 1 : 0;
+      if (length > best.length)
+        best = {i + 1 - length, length, period};
+    }
+  }
+  return best;
+}
+
+/// Layers end where the fewest bytes are live, the last one as late as may be.
+/// A run of one layer has nothing that repeats: it is one block.
+SmallVector<size_t> BlockCuts::findLayers() const {
+  Repetition layers = longestRepetition(run.ops);
+  if (layers.period == 0 || layers.length < layers.period)
+    return {};
+  std::vector<int64_t> live = liveBytes();
+  size_t end = layers.begin + layers.length + layers.period;
+  size_t last = end;
+  for (size_t i = end; i + layers.period > end; --i)
+    if (live[i - layers.period] < live[last - layers.period])
+      last = i;
+  SmallVector<size_t> cuts;
+  for (size_t i = last % layers.period; i <= last; i += layers.period)
+    if (i > 0)
+      cuts.push_back(i);
+  return cuts;
+}
+
 /// Micro-batches of the run's chunk that are alive at once under `table`; 1
 /// without one.
 static int64_t aliveIn(const Run &run,
@@ -149,6 +205,25 @@ static int64_t aliveIn(const Run &run,
                            cost::mostAlive(table, chunk ? chunk.getInt() : 0));
 }
 
+/// A layer that is made again is run to its end. Those whose results are read
+/// then lose the mark when they are cloned.
+static void markRepeated(const Run &run, size_t end) {
+  for (Operation *op : ArrayRef(run.ops).take_front(end))
+    if (isa<MatmulOp, AttentionOp>(op) || isCollective(op))
+      op->setAttr(kAgainAttr, UnitAttr::get(op->getContext()));
+}
+
+/// Keeps what crosses a cut, and what backward reads behind position `last`.
+static void keepAtCuts(const Run &run, ArrayRef<size_t> cuts,
+                       std::optional<size_t> last, DenseSet<Value> &kept) {
+  for (const Made &made : run.values) {
+    const size_t *next = llvm::upper_bound(cuts, made.at);
+    bool atCut = next != cuts.end() && *next <= made.last;
+    if (atCut || (last && made.at >= *last && made.crosses))
+      kept.insert(made.value);
+  }
+}
+
 DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
                                  double depth, int64_t alive) {
   DenseSet<Value> kept;
@@ -156,15 +231,25 @@ DenseSet<Value> dpc::keepForFull(const ForwardPhase &forward, func::FuncOp func,
   for (const Run &run : forward.runs) {
     double times = depth * (alive > 0 ? alive : aliveIn(run, table));
     SmallVector<size_t> cuts = BlockCuts(run, times).find();
-    bool lastRun = &run == &forward.runs.back();
-    size_t lastBlock = cuts.empty() ? 0 : cuts.back();
-    for (const Made &made : run.values) {
-      auto next = llvm::upper_bound(cuts, made.at);
-      bool atCut = next != cuts.end() && *next <= made.last;
-      bool inLastBlock = table.empty() && lastRun && made.at >= lastBlock;
-      if (atCut || (inLastBlock && made.crosses))
-        kept.insert(made.value);
-    }
+    std::optional<size_t> last;
+    if (table.empty() && &run == &forward.runs.back())
+      last = cuts.empty() ? 0 : cuts.back();
+    keepAtCuts(run, cuts, last, kept);
+  }
+  return kept;
+}
+
+DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
+  DenseSet<Value> kept;
+  for (const Run &run : forward.runs) {
+    SmallVector<size_t> cuts = BlockCuts(run, 1).findLayers();
+    std::optional<size_t> last;
+    // The head; else layers go on elsewhere.
+    if (!cuts.empty() && !isa<SendOp>(run.ops.back()))
+      last = cuts.back();
+    if (whole)
+      markRepeated(run, last.value_or(run.ops.size()));
+    keepAtCuts(run, cuts, last, kept);
   }
   return kept;
 }

@@ -3,6 +3,7 @@
 
 #include "passes/search/Levels.h"
 #include "passes/search/SmallProgram.h"
+#include "passes/search/SoftwareMemory.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/Passes.h"
 
@@ -210,10 +211,14 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   ShardDegrees degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
+  MemoryOwner owner = memoryOwner(cluster, degrees);
   auto look = [&](ArrayRef<func::FuncOp> steps) {
     for (func::FuncOp step : steps)
       blocks.pieces.push_back(
-          {{}, sumUpOnce(step, cluster), shardsOf(step), copiesIn(step)});
+          {{},
+           sumUpOnce(step, cluster),
+           owner.software ? splitStates(step, owner) : shardsOf(step),
+           copiesIn(step)});
   };
   FailureOr<SmallProgram> small =
       measureLayers(family, layers, cluster, degrees, kPieces, look);

@@ -92,6 +92,7 @@ private:
   double mostOfRanks(const std::vector<double> &work, int64_t pp) const;
   double leastSeconds(const Plan &plan) const;
   PipelineParts partsOf(const Plan &plan) const;
+  void addMessages(const Plan &plan, PipelineParts &result) const;
   cost::Result<StepTime> timeOf(const Plan &plan) const;
   StepTime timeOfOne(const Plan &plan) const;
   void addMemory(const Plan &plan, cost::Evaluation &result) const;

@@ -2,6 +2,7 @@
 #include "passes/search/Blocks.h"
 
 #include "cost-model/CollectiveCost.h"
+#include "cost-model/SoftwareMemory.h"
 #include "passes/search/BlocksPlan.h"
 #include "passes/search/Levels.h"
 
@@ -192,6 +193,13 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
     if (v == plan.stages() - 1)
       add(plan.parts[kAfter]);
   }
+  addMessages(plan, result);
+  return result;
+}
+
+/// Between neighbours, and of both ends with each other.
+void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
+  const ShardDegrees &degrees = plan.degrees;
   auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
     StageParts &rank = result.stages[v % degrees.pp];
     int64_t chunk = v / degrees.pp;
@@ -211,7 +219,7 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
                                  message.gatherSeconds});
     }
   if (degrees.pp == 1)
-    return result;
+    return;
   auto atEnd = [&](MessageEnd end) {
     if (end.stage == kAfter) {
       end.stage = degrees.pp - 1;
@@ -227,7 +235,6 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
     message.to = atEnd(message.to);
     result.messages.push_back(message);
   }
-  return result;
 }
 
 /// Every stage runs all its micro-batches, and what the slowest one waits for:
@@ -321,7 +328,7 @@ cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
   for (int c = 0; c < cost::numMemoryCategories; ++c)
     peak.bytes[c] = std::max(
         0.0, peak.bytes[c] - shards.bytes[c] * (1 - share) - copies.bytes[c]);
-  return peak;
+  return cost::heldMemory(*cluster, peak);
 }
 
 OffloadedBytes Blocks::awayOf(const Plan &plan, int64_t rank) const {

@@ -3,8 +3,10 @@
 
 #include "cost-model/MixedCluster.h"
 #include "cost-model/Parallel.h"
+#include "cost-model/SoftwareMemory.h"
 #include "passes/search/BatchShares.h"
 #include "passes/search/Diagnostics.h"
+#include "passes/search/SoftwareMemory.h"
 #include "passes/search/StepEstimate.h"
 #include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
@@ -91,6 +93,7 @@ static ShardDegrees keepAttention(ShardDegrees degrees,
                                   cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
+  degrees.checkpoints = software.checkpoints;
   degrees.keepAttention =
       software.attention != AttentionKernels::Planned &&
       (isHalf || software.attention != AttentionKernels::Fused) &&
@@ -254,7 +257,9 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
   }
   setTime(evaluation, *estimate);
   for (auto [i, step] : llvm::enumerate(steps)) {
-    cost::MemoryBreakdown memory = estimateMemory(step).categories;
+    cost::MemoryBreakdown memory = cost::heldMemory(
+        cluster,
+        estimateMemory(step, memoryOwner(cluster, degrees)).categories);
     double limit = 0;
     if (cost::isMixed(cluster)) {
       cost::StageDevices devices = cost::devicesOfStage(

@@ -1,6 +1,7 @@
 //===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
 #include "passes/search/Fold.h"
 
+#include "cost-model/SoftwareMemory.h"
 #include "passes/search/Blocks.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/HomeRun.h"
@@ -189,9 +190,11 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   cost::Evaluation result;
   setTime(result, time);
   // Ops of blocks are not alike, but their peaks are.
-  result.memory = isFull ? peakAlong(pair.fewer.stages[0].inLine,
-                                     pair.more.stages[0].inLine, times)
-                         : peakOfChunks({line.bytes(layers, false)}, {0});
+  cost::MemoryBreakdown peak =
+      isFull ? peakAlong(pair.fewer.stages[0].inLine,
+                         pair.more.stages[0].inLine, times)
+             : peakOfChunks({line.bytes(layers, false)}, {0});
+  result.memory = cost::heldMemory(cluster, peak);
   result.hostBytes = line.away(layers).host;
   result.diskBytes = line.away(layers).disk;
   return result;
@@ -370,7 +373,8 @@ void Composer::addMemory(cost::Evaluation &result) const {
       const FoldedStage &part = chunkOf(rank, chunk);
       chunks.push_back(lines[part.shape].bytes(part.layers, framed));
     }
-    cost::MemoryBreakdown memory = peakOfChunks(chunks, slots);
+    cost::MemoryBreakdown memory =
+        cost::heldMemory(cluster, peakOfChunks(chunks, slots));
     if (memory.total() > result.memory.total())
       result.memory = memory;
     result.hostBytes = std::max<double>(result.hostBytes, away.host);

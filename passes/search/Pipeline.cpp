@@ -56,6 +56,18 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   return degrees;
 }
 
+static std::string checkpointOptions(cost::Checkpoints checkpoints) {
+  switch (checkpoints) {
+  case cost::Checkpoints::Planned:
+    return "";
+  case cost::Checkpoints::Layers:
+    return " layers";
+  case cost::Checkpoints::WholeLayers:
+    return " layers whole";
+  }
+  llvm_unreachable("all kinds are handled");
+}
+
 std::string dpc::localPipeline(const ShardDegrees &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
   if (degrees.pp > 1) {
@@ -74,6 +86,7 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
          "canonicalize{region-simplify=disabled},cse,dpc-recompute{alive=" +
          std::to_string(degrees.alive) + depth +
          " gather=" + std::to_string(degrees.gatherCost) +
+         checkpointOptions(degrees.checkpoints) +
          "},dpc-bucket-collectives{bucket-bytes=" +
          std::to_string(degrees.bucketBytes) + depth + "}";
 }

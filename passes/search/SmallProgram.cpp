@@ -2,6 +2,7 @@
 #include "passes/search/SmallProgram.h"
 
 #include "passes/search/Pipeline.h"
+#include "passes/search/SoftwareMemory.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -45,10 +46,11 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
       return steps.front().emitError(time.error());
     result.time = *time;
   }
+  MemoryOwner owner = memoryOwner(cluster, degrees);
   for (auto [step, stage] : llvm::zip(steps, result.stages)) {
-    stage.inLine = profileMemory(step, false);
+    stage.inLine = profileMemory(step, false, owner);
     if (hasStages)
-      stage.framed = profileMemory(step, true);
+      stage.framed = profileMemory(step, true, owner);
     stage.away = offloadedBytes(step);
   }
   if (look)

@@ -107,8 +107,20 @@ cost::Result<StepTime>
 estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
                  const cost::Cluster &cluster);
 
-/// The peak of live bytes of one rank that runs `step`, in the device's memory.
-cost::MemoryPeak estimateMemory(mlir::func::FuncOp step);
+/// Whose buffers are counted.
+struct MemoryOwner {
+  const cost::Software *software = nullptr; ///< Null: the plan's own.
+  int64_t zero = 0;                         ///< ZeRO stage,
+  double ranks = 1;                         ///< and the ranks it splits over.
+};
+
+/// The type of the step's products: a 16-bit one where there are such.
+cost::DType productType(mlir::func::FuncOp step);
+
+/// The peak of live bytes of one rank that runs `step`, in the device's memory;
+/// what software holds besides is not in it (cost::heldMemory).
+cost::MemoryPeak estimateMemory(mlir::func::FuncOp step,
+                                const MemoryOwner &owner = {});
 
 /// Live bytes of a step function of one chunk over its ops.
 struct MemoryProfile {
@@ -124,7 +136,8 @@ struct MemoryProfile {
   cost::MemoryBreakdown slot;
   std::set<StepPhase> framePhases;
 };
-MemoryProfile profileMemory(mlir::func::FuncOp step, bool hasFrame);
+MemoryProfile profileMemory(mlir::func::FuncOp step, bool hasFrame,
+                            const MemoryOwner &owner = {});
 
 /// Slots of a frame that `phases` of `chunk` touch: micro-batches alive between
 /// the first of them and the last.

@@ -6,7 +6,7 @@
 // first.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/search/StepLiveness.h"
+#include "passes/search/SoftwareMemory.h"
 
 #include <cmath>
 #include <map>
@@ -47,7 +47,10 @@ private:
 /// The memory of one step function over its ops.
 class StepMemory {
 public:
-  explicit StepMemory(func::FuncOp step) : live(step) {}
+  StepMemory(func::FuncOp step, const MemoryOwner &owner) : live(step) {
+    if (owner.software)
+      countAsSoftware(live, owner);
+  }
   cost::MemoryPeak run();
   MemoryProfile profile(bool hasFrame);
 
@@ -299,10 +302,12 @@ MemoryProfile StepMemory::profile(bool hasFrame) {
   return result;
 }
 
-cost::MemoryPeak dpc::estimateMemory(func::FuncOp step) {
-  return StepMemory(step).run();
+cost::MemoryPeak dpc::estimateMemory(func::FuncOp step,
+                                     const MemoryOwner &owner) {
+  return StepMemory(step, owner).run();
 }
 
-MemoryProfile dpc::profileMemory(func::FuncOp step, bool hasFrame) {
-  return StepMemory(step).profile(hasFrame);
+MemoryProfile dpc::profileMemory(func::FuncOp step, bool hasFrame,
+                                 const MemoryOwner &owner) {
+  return StepMemory(step, owner).profile(hasFrame);
 }

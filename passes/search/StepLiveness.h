@@ -27,6 +27,7 @@ public:
   llvm::SmallVector<mlir::Operation *> ops;
   /// Without what communication under way holds.
   std::vector<cost::Buffer> buffers;
+  std::vector<mlir::Value> values;                 ///< What made it, by buffer.
   std::vector<llvm::SmallVector<int64_t>> touches; ///< Ops, by buffer.
   std::vector<Hold> holds;
   llvm::DenseSet<int64_t> received; ///< Buffers of messages in the loop.
@@ -52,8 +53,7 @@ private:
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       copies;
 
-  int64_t add(mlir::RankedTensorType type, cost::MemoryCategory category,
-              int64_t first);
+  int64_t add(mlir::Value value, cost::MemoryCategory category, int64_t first);
   void addArguments();
   int64_t firstReader(mlir::BlockArgument argument) const;
   int64_t firstOfPhase(int64_t at) const;

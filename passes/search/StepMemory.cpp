@@ -29,13 +29,13 @@ static bool isGradient(Value value) {
   return false;
 }
 
-int64_t Liveness::add(RankedTensorType type, MemoryCategory category,
-                      int64_t first) {
+int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
   cost::Buffer buffer;
-  buffer.bytes = sizeInBytes(type);
+  buffer.bytes = sizeInBytes(cast<RankedTensorType>(value.getType()));
   buffer.category = category;
   buffer.first = buffer.last = first;
   buffers.push_back(buffer);
+  values.push_back(value);
   touches.emplace_back();
   return buffers.size() - 1;
 }
@@ -53,7 +53,7 @@ void Liveness::addArguments() {
     // Not on the device; what fetches it has a buffer.
     if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
       continue;
-    int64_t id = add(cast<RankedTensorType>(arg.getType()), category, 0);
+    int64_t id = add(arg, category, 0);
     bufferOf[arg] = id;
     if (name != role::kInput) {
       buffers[id].last = end();
@@ -220,8 +220,7 @@ void Liveness::place(Operation *op, int64_t at) {
     // Splats are part of kernels, tables are stored with the parameters.
     if (constant.getValue().isSplat())
       return;
-    int64_t id =
-        add(constant.getResult().getType(), MemoryCategory::Parameters, 0);
+    int64_t id = add(constant.getResult(), MemoryCategory::Parameters, 0);
     buffers[id].last = end();
     bufferOf[constant.getResult()] = id;
     return;
@@ -229,10 +228,8 @@ void Liveness::place(Operation *op, int64_t at) {
   for (OpResult result : op->getResults()) {
     int64_t reused = reusedBuffer(op, result.getResultNumber(), at);
     int64_t first = isa<AccumulateOp>(op) ? 0 : at;
-    bufferOf[result] = reused >= 0
-                           ? reused
-                           : add(cast<RankedTensorType>(result.getType()),
-                                 categoryOf(result, at), first);
+    bufferOf[result] =
+        reused >= 0 ? reused : add(result, categoryOf(result, at), first);
   }
 }
 

@@ -1,5 +1,6 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/MixedCluster.h"
+#include "passes/local/Passes.h"
 #include "passes/search/BatchShares.h"
 #include "passes/search/StepQueues.h"
 #include "passes/shard/OpTime.h"
@@ -110,16 +111,6 @@ static double bytesOf(ValueRange values) {
 // Queues
 //===----------------------------------------------------------------------===//
 
-/// Whether products of `step` are of 16-bit numbers.
-static bool multipliesHalves(func::FuncOp step) {
-  for (MatmulOp op : step.getBody().front().getOps<MatmulOp>()) {
-    Type type = op.getA().getType().getElementType();
-    if (type.isF16() || type.isBF16())
-      return true;
-  }
-  return false;
-}
-
 /// The slowest device that runs `step`.
 static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::RankOrder &order,
@@ -141,7 +132,8 @@ StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster,
                        const cost::Device &device)
     : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
       mesh(meshOf(step)), order(rankOrderOf(step)), device(device),
-      narrow(cluster.software.narrowActivations && multipliesHalves(step)) {}
+      narrow(cluster.software.narrowActivations &&
+             productType(step) != cost::DType::F32) {}
 
 double StepQueues::issue(Operation *op) {
   if (isInLoop(phaseOf(op)))
@@ -313,12 +305,15 @@ void StepQueues::run(Operation *op, double times) {
   // Between stages the schedule decides when data is there.
   if (isa<SendOp, RecvOp>(op))
     return;
-  if (isTransfer(op))
-    transfer(op, times);
-  else if (isCommunication(op))
-    communicate(op, times);
-  else
-    compute(op, times);
+  int runs = op->hasAttr(kAgainAttr) ? 2 : 1;
+  for (int i = 0; i < runs; ++i) {
+    if (isTransfer(op))
+      transfer(op, times);
+    else if (isCommunication(op))
+      communicate(op, times);
+    else
+      compute(op, times);
+  }
 }
 
 void StepQueues::rebase() {

@@ -29,6 +29,7 @@
 
 #include "cost-model/Placement.h"
 #include "cost-model/Schedule.h"
+#include "cost-model/Software.h"
 #include "ir/Sharding.h"
 
 #include <string>
@@ -92,6 +93,8 @@ struct ShardDegrees {
   /// Attention stays one op in the local program: for estimates where the
   /// software has kernels of its own for it (cost-model/Software.h).
   bool keepAttention = false;
+  /// Where full recomputation begins, and where it ends, by software.
+  cost::Checkpoints checkpoints = cost::Checkpoints::Planned;
 
   /// How reductions of gradients, and gathers of ZeRO-3's parameters, are
   /// compressed: "int8", for gradients also "topk:SHARE", or empty for not at

@@ -66,6 +66,16 @@ std::string PublishedRun::sweepKey() const {
   return key;
 }
 
+PublishedRun withOwnMemory(const PublishedRun &run) {
+  PublishedRun own = run;
+  cost::Software software = run.cluster.software;
+  software.name += " with the plan's memory"; // part of clusterKey
+  software.keepsMemory = false;
+  software.checkpoints = cost::Checkpoints::Planned;
+  own.cluster.setSoftware(software);
+  return own;
+}
+
 double tableFlops(const ModelDims &d, double globalBatch, int passes) {
   auto l = static_cast<double>(d.layers), h = static_cast<double>(d.hidden),
        s = static_cast<double>(d.seq), v = static_cast<double>(d.vocab);

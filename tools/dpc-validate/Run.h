@@ -53,6 +53,10 @@ struct PublishedRun {
   std::string sweepKey() const;
 };
 
+/// The same run with no buffers but the plan's own: what is kept is decided by
+/// this compiler instead of the software, which runs it as fast as before.
+PublishedRun withOwnMemory(const PublishedRun &run);
+
 /// Columns that a file has to have.
 const std::vector<std::string> &runColumns();
 

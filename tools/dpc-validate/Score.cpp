@@ -81,11 +81,13 @@ struct Sum {
       seconds.emplace_back(p.measuredSeconds, p.predictedSeconds);
       sweeps[p.sweep].push_back(p);
     }
-    if (p.measuredMemoryBytes > 0)
+    if (p.measuredMemoryBytes > 0) {
       add(score.memory, p.memoryError());
+      add(score.planMemory, p.planMemoryError());
+    }
   }
   Score finish() {
-    for (Errors *errors : {&score.time, &score.memory})
+    for (Errors *errors : {&score.time, &score.memory, &score.planMemory})
       if (errors->rows > 0)
         errors->mean /= static_cast<double>(errors->rows);
     score.rank = rankCorrelation(seconds);

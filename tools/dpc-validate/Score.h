@@ -16,13 +16,17 @@ struct Prediction {
   std::string id, source, strategy;
   std::string sweep; ///< The same for strategies of one model and cluster.
   double measuredSeconds = 0, predictedSeconds = 0;
-  double measuredMemoryBytes = 0, predictedMemoryBytes = 0;
-  cost::MemoryBreakdown memory = {}; ///< Of dpc's own plan, by category.
+  double measuredMemoryBytes = 0;
+  /// As the software that ran keeps it, and of the plan's own buffers.
+  cost::MemoryBreakdown memory = {}, planMemory = {};
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }
   double memoryError() const {
-    return predictedMemoryBytes / measuredMemoryBytes - 1;
+    return memory.total() / measuredMemoryBytes - 1;
+  }
+  double planMemoryError() const {
+    return planMemory.total() / measuredMemoryBytes - 1;
   }
 };
 
@@ -35,7 +39,7 @@ struct Errors {
 /// What a source comes out as.
 struct Score {
   std::string source;
-  Errors time, memory;
+  Errors time, memory, planMemory;
   double rank = 0; ///< Spearman's correlation of seconds; 0 below two rows.
   /// Sweeps of more than three strategies, and those of them whose fastest is
   /// predicted among the first three.

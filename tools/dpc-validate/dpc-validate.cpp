@@ -1,5 +1,4 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
-#include "tools/dpc-validate/FrameworkMemory.h"
 #include "tools/dpc-validate/Replay.h"
 #include "tools/dpc-validate/Score.h"
 
@@ -126,24 +125,34 @@ groupRuns(const std::vector<PublishedRun> &runs) {
   return groups;
 }
 
-Prediction predictionOf(const PublishedRun &run,
-                        const cost::Evaluation &evaluation) {
-  return {run.id,
-          run.source,
-          cost::stringifyStrategy(run.strategy),
-          run.sweepKey(),
-          run.measuredSeconds,
-          evaluation.stepSeconds,
-          run.measuredMemoryBytes,
-          frameworkMemory(run).value_or(evaluation.memory.total()),
-          evaluation.memory};
+/// Evaluates a run, where memory was measured also with the plan's own.
+cost::Result<Prediction> predict(Replay &replay, const PublishedRun &run) {
+  cost::Result<cost::Evaluation> evaluation = replay.evaluate(run);
+  if (!evaluation)
+    return cost::Error{evaluation.error()};
+  Prediction prediction{run.id,
+                        run.source,
+                        cost::stringifyStrategy(run.strategy),
+                        run.sweepKey(),
+                        run.measuredSeconds,
+                        evaluation->stepSeconds,
+                        run.measuredMemoryBytes,
+                        evaluation->memory,
+                        evaluation->memory};
+  if (run.measuredMemoryBytes <= 0 || !run.cluster.software.keepsMemory)
+    return prediction;
+  cost::Result<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
+  if (!own)
+    return cost::Error{own.error()};
+  prediction.planMemory = own->memory;
+  return prediction;
 }
 
 /// Runs of one program behind each other, two programs at a time; predictions
 /// in the rows' order.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<std::vector<size_t>> groups = groupRuns(runs);
-  std::vector<std::optional<cost::Result<cost::Evaluation>>> found(runs.size());
+  std::vector<std::optional<cost::Result<Prediction>>> found(runs.size());
   std::atomic<size_t> next = 0;
   Progress progress(runs.size());
   auto work = [&] {
@@ -151,7 +160,7 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
     for (size_t group = next++; group < groups.size(); group = next++)
       for (size_t i : groups[group]) {
         progress.next();
-        found[i] = replay.evaluate(runs[i]);
+        found[i] = predict(replay, runs[i]);
       }
   };
   {
@@ -162,15 +171,16 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     if (*found[i])
-      outcome.predictions.push_back(predictionOf(runs[i], **found[i]));
+      outcome.predictions.push_back(std::move(**found[i]));
     else
       ++outcome.skipped["rejected: " + found[i]->error()];
   }
 }
 
 void printDetails(const std::vector<Prediction> &predictions) {
-  std::printf("%-20s %10s %10s %8s %8s %8s %7s  %s\n", "id", "measured",
-              "predicted", "error", "GiB", "pred.", "error", "strategy");
+  std::printf("%-20s %10s %10s %8s %8s %8s %7s %8s %7s  %s\n", "id", "measured",
+              "predicted", "error", "GiB", "pred.", "error", "plan's", "error",
+              "strategy");
   for (const Prediction &p : predictions) {
     std::printf("%-20s ", p.id.c_str());
     if (p.measuredSeconds > 0)
@@ -180,19 +190,22 @@ void printDetails(const std::vector<Prediction> &predictions) {
       std::printf("%10s %10.4g %8s ", "", p.predictedSeconds, "");
     double gib = 1.0 / (1 << 30);
     if (p.measuredMemoryBytes > 0)
-      std::printf("%8.1f %8.1f %+6.1f%% ", p.measuredMemoryBytes * gib,
-                  p.predictedMemoryBytes * gib, 100 * p.memoryError());
+      std::printf("%8.1f %8.1f %+6.1f%% %8.1f %+6.1f%% ",
+                  p.measuredMemoryBytes * gib, p.memory.total() * gib,
+                  100 * p.memoryError(), p.planMemory.total() * gib,
+                  100 * p.planMemoryError());
     else
-      std::printf("%8s %8.1f %7s ", "", p.predictedMemoryBytes * gib, "");
+      std::printf("%8s %8.1f %7s %8s %7s ", "", p.memory.total() * gib, "", "",
+                  "");
     std::printf(" %s\n", p.strategy.c_str());
   }
   std::printf("\n");
 }
 
 void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
-  std::printf("%-14s %5s %12s %7s %11s %13s %12s %12s\n", "source", "rows",
+  std::printf("%-14s %5s %12s %7s %11s %13s %12s %12s %12s\n", "source", "rows",
               "mean error", "max", "rank corr.", "best in top 3", "memory rows",
-              "mean error");
+              "software's", "plan's");
   for (const Score &score : scores) {
     if (score.source == "overall")
       continue;
@@ -207,8 +220,9 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
         std::to_string(score.bestFound) + " of " + std::to_string(score.sweeps);
     std::printf("%13s ", score.sweeps > 0 ? found.c_str() : "");
     if (score.memory.rows > 0)
-      std::printf("%12lld %10.1f %%", static_cast<long long>(score.memory.rows),
-                  100 * score.memory.mean);
+      std::printf("%12lld %10.1f %% %10.1f %%",
+                  static_cast<long long>(score.memory.rows),
+                  100 * score.memory.mean, 100 * score.planMemory.mean);
     std::printf("\n");
   }
   const Score &all = scores.back();
@@ -216,12 +230,22 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
   if (all.time.rows > 0)
     std::printf(", mean %.1f %%", 100 * all.time.mean);
   if (all.memory.rows > 0)
-    std::printf("; memory: %lld rows, mean %.1f %%",
-                static_cast<long long>(all.memory.rows), 100 * all.memory.mean);
+    std::printf("; memory: %lld rows, mean %.1f %% as the software keeps it, "
+                "%.1f %% of the plan's own",
+                static_cast<long long>(all.memory.rows), 100 * all.memory.mean,
+                100 * all.planMemory.mean);
   std::printf("\n");
   for (const auto &[why, rows] : outcome.skipped)
     std::printf("skipped %lld: %s\n", static_cast<long long>(rows),
                 why.c_str());
+}
+
+nlohmann::ordered_json categoriesOf(const cost::MemoryBreakdown &memory) {
+  nlohmann::ordered_json categories;
+  for (int i = 0; i < cost::numMemoryCategories; ++i)
+    categories[std::string(cost::stringifyMemoryCategory(
+        static_cast<cost::MemoryCategory>(i)))] = memory.bytes[i];
+  return categories;
 }
 
 nlohmann::ordered_json toJson(const Outcome &outcome,
@@ -233,10 +257,13 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
   };
   json["sources"] = nlohmann::ordered_json::array();
   for (const Score &score : scores) {
-    nlohmann::ordered_json one = {
-        {"source", score.source},           {"time", errors(score.time)},
-        {"rank_correlation", score.rank},   {"sweeps", score.sweeps},
-        {"best_in_top_3", score.bestFound}, {"memory", errors(score.memory)}};
+    nlohmann::ordered_json one = {{"source", score.source},
+                                  {"time", errors(score.time)},
+                                  {"rank_correlation", score.rank},
+                                  {"sweeps", score.sweeps},
+                                  {"best_in_top_3", score.bestFound},
+                                  {"memory", errors(score.memory)},
+                                  {"plan_memory", errors(score.planMemory)}};
     if (score.source == "overall")
       json["overall"] = one;
     else
@@ -247,17 +274,17 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
     json["skipped"][why] = rows;
   json["rows"] = nlohmann::ordered_json::array();
   for (const Prediction &p : outcome.predictions) {
-    nlohmann::ordered_json memory;
-    for (int i = 0; i < cost::numMemoryCategories; ++i)
-      memory[std::string(cost::stringifyMemoryCategory(
-          static_cast<cost::MemoryCategory>(i)))] = p.memory.bytes[i];
-    json["rows"].push_back({{"id", p.id},
-                            {"strategy", p.strategy},
-                            {"measured_seconds", p.measuredSeconds},
-                            {"predicted_seconds", p.predictedSeconds},
-                            {"measured_memory_bytes", p.measuredMemoryBytes},
-                            {"predicted_memory_bytes", p.predictedMemoryBytes},
-                            {"plan_memory_bytes", memory}});
+    nlohmann::ordered_json row = {
+        {"id", p.id},
+        {"strategy", p.strategy},
+        {"measured_seconds", p.measuredSeconds},
+        {"predicted_seconds", p.predictedSeconds},
+        {"measured_memory_bytes", p.measuredMemoryBytes},
+        {"predicted_memory_bytes", p.memory.total()},
+        {"memory_bytes", categoriesOf(p.memory)}};
+    if (p.measuredMemoryBytes > 0)
+      row["plan_memory_bytes"] = categoriesOf(p.planMemory);
+    json["rows"].push_back(std::move(row));
   }
   return json;
 }

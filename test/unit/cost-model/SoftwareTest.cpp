@@ -37,11 +37,29 @@ TEST(Software, ReadsSiUnitsAndKeepsDefaults) {
   EXPECT_FALSE(software->scatteredMessages);
 }
 
+TEST(Software, KeepsMemoryWhereItSaysWhatIsReserved) {
+  json root = example();
+  EXPECT_FALSE(parseSoftware(root, "toy.json")->keepsMemory);
+  root["checkpoints"] = {{"value", "whole-layers"}, {"source", "s"}};
+  root["reserved_gibibytes"] = {{"value", 2}, {"source", "s"}};
+  root["logit_bytes"] = {{"value", 8}, {"source", "s"}};
+  Result<Software> software = parseSoftware(root, "toy.json");
+  ASSERT_TRUE(software) << software.error();
+  EXPECT_TRUE(software->keepsMemory);
+  EXPECT_EQ(software->checkpoints, Checkpoints::WholeLayers);
+  EXPECT_EQ(software->reservedBytes, 2.0 * (1 << 30));
+  EXPECT_EQ(software->logitBytes, 8);
+}
+
 TEST(Software, ErrorsNameThePlace) {
   json root = example();
   root["attention"]["value"] = "flash";
   EXPECT_EQ(errorOf(root), "toy.json: attention.value: value \"flash\"; "
                            "expected one of planned unfused fused");
+  root = example();
+  root["checkpoints"] = {{"value", "all"}, {"source", "s"}};
+  EXPECT_EQ(errorOf(root), "toy.json: checkpoints.value: value \"all\"; "
+                           "expected one of planned layers whole-layers");
   root = example();
   root["traffic"]["value"] = 0.5;
   EXPECT_EQ(errorOf(root), "toy.json: traffic.value: value 0.5; expected a "

@@ -1,5 +1,4 @@
 //===- ValidateTest.cpp - Published runs become dpc's ---------------------===//
-#include "tools/dpc-validate/FrameworkMemory.h"
 #include "tools/dpc-validate/Network.h"
 #include "tools/dpc-validate/Run.h"
 #include "tools/dpc-validate/Score.h"
@@ -219,33 +218,13 @@ TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
   EXPECT_NEAR(run.measuredSeconds, flops / (163e12 * 3072), 1e-6);
 }
 
-TEST(FrameworkMemoryTest, IsWhatTheProfileKeeps) {
-  // Two layers on one of 8 stages, fp16, ZeRO-1 over 6 ranks.
-  std::map<std::string, std::string> row = {{"layers", "16"},
-                                            {"hidden", "8192"},
-                                            {"ffn_hidden", "32768"},
-                                            {"heads", "64"},
-                                            {"kv_heads", "64"},
-                                            {"pp", "8"},
-                                            {"dp", "48"},
-                                            {"notes", "spec=full; DeepSpeed"},
-                                            {"zero_or_fsdp_stage", "1"}};
-  double parameters = 2 * 12 * 8192.0 * 8192 / 8 + 51200 * 8192.0 / 8;
-  double states = parameters * (2 + 2 + 16 / 48.0);
-  double kept = 2 * 2048 * 8192.0;
-  double again =
-      2048 * (10 * 8192.0 + 24 * 8192 / 8.0) + 2 * 64 * 2048 * 2048.0 / 8;
-  double head = 10 * 2048 * 51200 / 8.0;
-  double peak = 2 * kept + std::max(7 * 2 * kept + again, again + head);
-  double expected = states + 1.25 * peak + 9.0 * (1 << 30);
-  EXPECT_NEAR(*frameworkMemory(runWith(row)), expected, 1e-9 * expected);
-  // Fp32 sums of bf16 gradients; no copy for the update.
-  row["precision"] = "bf16";
-  EXPECT_NEAR(*frameworkMemory(runWith(row)),
-              expected + parameters * (4 - 4 / 48.0), 1e-9 * expected);
-  // More than the device has is given back.
-  row["layers"] = "2048";
-  EXPECT_DOUBLE_EQ(*frameworkMemory(runWith(row)), 80.0 * (1 << 30));
+TEST(RunTest, WithOwnMemoryOnlyMemoryDiffers) {
+  PublishedRun run = runWith(), own = withOwnMemory(run);
+  EXPECT_TRUE(run.cluster.software.keepsMemory);
+  EXPECT_FALSE(own.cluster.software.keepsMemory);
+  EXPECT_EQ(own.cluster.software.productRate, run.cluster.software.productRate);
+  EXPECT_EQ(own.programKey(), run.programKey());
+  EXPECT_NE(own.clusterKey(), run.clusterKey());
 }
 
 TEST(RunTest, MeasuredKinds) {
@@ -348,12 +327,14 @@ TEST(ScoreTest, RankCorrelation) {
 
 TEST(ScoreTest, ErrorsBySource) {
   auto row = [](const char *source, double measured, double predicted,
-                double memory = 0, double predictedMemory = 0) {
-    return Prediction{"id",     source,    "",     source,
-                      measured, predicted, memory, predictedMemory};
+                double memory = 0, double held = 0, double planned = 0) {
+    Prediction p{"id", source, "", source, measured, predicted, memory};
+    p.memory.bytes[0] = held;
+    p.planMemory.bytes[0] = planned;
+    return p;
   };
-  auto scores = scoresOf({row("a", 10, 11), row("b", 1, 1, 100, 50),
-                          row("a", 10, 7), row("b", 0, 3, 100, 110)});
+  auto scores = scoresOf({row("a", 10, 11), row("b", 1, 1, 100, 50, 20),
+                          row("a", 10, 7), row("b", 0, 3, 100, 110, 90)});
   ASSERT_EQ(scores.size(), 3U);
   EXPECT_EQ(scores[0].source, "a");
   EXPECT_NEAR(scores[0].time.mean, 0.2, 1e-12);
@@ -361,6 +342,8 @@ TEST(ScoreTest, ErrorsBySource) {
   EXPECT_EQ(scores[0].memory.rows, 0);
   EXPECT_EQ(scores[1].time.rows, 1);
   EXPECT_NEAR(scores[1].memory.mean, 0.3, 1e-12);
+  EXPECT_NEAR(scores[1].planMemory.mean, 0.45, 1e-12);
+  EXPECT_NEAR(scores[1].planMemory.max, 0.8, 1e-12);
   EXPECT_EQ(scores[2].source, "overall");
   EXPECT_EQ(scores[2].time.rows, 3);
 }
@@ -383,7 +366,7 @@ TEST(ScoreTest, SweepsThatFindTheBest) {
 TEST(ScoreTest, PlotHasAPointForEveryTime) {
   std::string svg = scatterPlot({{"x<1", "a", "", "", 0.5, 40},
                                  {"y", "b", "", "", 2, 2},
-                                 {"memory", "b", "", "", 0, 2, 1, 1}});
+                                 {"memory", "b", "", "", 0, 2, 1}});
   size_t points = 0;
   for (size_t at = svg.find("<title>"); at != std::string::npos;
        at = svg.find("<title>", at + 1))

@@ -1,0 +1,84 @@
+//===- SoftwareMemoryTest.cpp - A step's memory under a profile -----------===//
+#include "passes/search/SoftwareMemory.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace dpc;
+using cost::MemoryCategory;
+
+namespace {
+
+class SoftwareMemory : public ::testing::Test {
+protected:
+  SoftwareMemory() {
+    context.loadDialect<DpcDialect, func::FuncDialect>();
+    software.keepsMemory = software.narrowActivations = true;
+    software.gradientBytesF16 = 2;
+    software.updateBytesF16 = 16;
+    software.logitBytes = 8;
+  }
+
+  cost::MemoryBreakdown memoryOf(const std::string &text) {
+    module = parseSourceString<ModuleOp>(text, &context);
+    if (!module) {
+      ADD_FAILURE() << "the text does not parse";
+      return {};
+    }
+    auto step = module->lookupSymbol<func::FuncOp>("step");
+    return estimateMemory(step, {&software, 1, 2}).categories;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  cost::Software software;
+};
+
+/// A master of 8 x 8 on two ranks, its copy, and a product that stays in f32.
+const std::string kProduct = R"(
+!y = tensor<2x4x8xf32>
+!m = tensor<4x8xf32>
+!gm = tensor<8x8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>>
+func.func @step(%x: tensor<2x4x8xf16> {dpc.name = "x", dpc.role = "input"},
+                %m: !m {dpc.name = "w", dpc.role = "parameter", dpc.global = !gm})
+    -> (!m {dpc.global = !gm, dpc.ties = 1 : i64}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %w = dpc.constant dense<1.0> : tensor<8x8xf16> -> tensor<8x8xf16>
+  %y = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<2x4x8xf16>, tensor<8x8xf16>) -> !y
+  %e = dpc.unary exp %y {dpc.phase = "backward"} : !y -> !y
+  %f = dpc.matmul %e, %y ta {dpc.phase = "backward"} : (!y, !y) -> tensor<2x8x8xf32>
+  return %m : !m
+}
+)";
+
+} // namespace
+
+TEST_F(SoftwareMemory, StatesAndActivationsOfAProduct) {
+  cost::MemoryBreakdown memory = memoryOf(kProduct);
+  // All 64 elements, not the shard of 32: ZeRO-1 splits the update over two.
+  EXPECT_EQ(memory[MemoryCategory::Parameters], 64 * 2);
+  EXPECT_EQ(memory[MemoryCategory::Gradients], 64 * 2);
+  EXPECT_EQ(memory[MemoryCategory::Optimizer], 64 * 16 / 2);
+  // 64 logits of 8 bytes, and with them 64 numbers of 16 bits.
+  EXPECT_EQ(memory[MemoryCategory::Activations] +
+                memory[MemoryCategory::Workspace],
+            64 * 8 + 64 * 2);
+}
+
+TEST_F(SoftwareMemory, ScoresOfUnfusedAttentionLie) {
+  const std::string text = R"(
+!q = tensor<2x2x4x8xf16>
+func.func @step(%q: !q {dpc.name = "q", dpc.role = "input"}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
+  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 {dpc.phase = "forward"} : (!q, !q, !q) -> (!q, tensor<2x2x4xf32>)
+  return
+}
+)";
+  double rest = 2 * 256 + 64; // q, out and lse
+  software.attention = cost::AttentionKernels::Fused;
+  EXPECT_EQ(memoryOf(text).total(), rest);
+  software.attention = cost::AttentionKernels::Unfused;
+  EXPECT_EQ(memoryOf(text).total(), rest + 64 * 2);
+  software.attentionDropout = true;
+  EXPECT_EQ(memoryOf(text).total(), rest + 64 * 5);
+}
