@@ -31,6 +31,7 @@ public:
     int64_t dims = x.rank() - 2;
     points = numElements(grid.shape()) / (x.dim(0) * dims);
     std::vector<std::vector<Tap>> taps;
+    taps.reserve(dims);
     for (int64_t d = 0; d < dims; ++d)
       taps.push_back(tapsOf(d));
     if (e.failed())
