@@ -162,6 +162,7 @@ TEST(TorchFile, OneEmptyRecordTiesNothing) {
   ASSERT_EQ(outcome.error, "");
   auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
   std::vector<std::string> names;
+  names.reserve(forward.getNumArguments());
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     names.push_back(forward.getArgAttrOfType<StringAttr>(i, attr::kName).str());
   EXPECT_TRUE(llvm::is_contained(names, "body.emb.weight"));
