@@ -58,7 +58,7 @@ TEST_F(TableTest, BadFilesAreRefused) {
   EXPECT_EQ(whyNot("id\n\"a\n").substr(0, 16), ": not a CSV file");
   EXPECT_EQ(whyNot(""), ": has no column 'id'");
   EXPECT_EQ(readTable("/no/such.csv", {}).error(),
-            "/no/such.csv: cannot be read");
+            "/no/such.csv: cannot be read; expected a CSV file");
 }
 
 //===----------------------------------------------------------------------===//
