@@ -203,7 +203,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
     peak = std::max(peak, group.device.peak(totals.computeType));
   double atPeak = totals.flopsPerStep / (ranks * peak);
   double computation = winner.evaluation.computeSeconds;
-  constexpr double kBusy = 0.3; // large products alone reach 0.5 to 0.8
+  constexpr double kBusy = 0.15; // large products alone reach 0.5 to 0.8
   if (atPeak < kBusy * computation)
     computation = atPeak;
   double fewer = static_cast<double>(part.devices());
