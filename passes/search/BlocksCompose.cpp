@@ -298,7 +298,7 @@ cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
   cost::MemoryBreakdown shards;
   auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
                  const cost::MemoryBreakdown &split) {
-    chunks.push_back(line.bytes(count, /*hasFrame=*/true));
+    chunks.push_back(line.bytes(count, /*framed=*/true));
     // One stage has its micro-batches in turn, and in each all pieces keep
     // what is theirs until the last of them goes back.
     slots.push_back(degrees.pp == 1 ? 1
