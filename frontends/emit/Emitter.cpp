@@ -535,6 +535,18 @@ Val Emitter::logSoftmax(Val x) {
   return binary(BinaryKind::sub, shifted, log);
 }
 
+Val Emitter::crossEntropy(Val scores, Val labels, int64_t ignore) {
+  if (!scores || !labels)
+    return {};
+  Type element = scores.element();
+  auto type = RankedTensorType::get(
+      labels.shape(), element.isF64() ? element : builder.getF32Type());
+  Value rows = materialize(scores), classes = materialize(labels);
+  return Val(CrossEntropyOp::create(builder, loc, type, type, rows, classes,
+                                    builder.getI64IntegerAttr(ignore))
+                 .getLoss());
+}
+
 Val Emitter::embedding(Val table, Val ids) {
   if (!table || !ids)
     return {};

@@ -124,6 +124,9 @@ public:
   Val cumsum(Val x, bool exclusive, bool reverse);
   /// x - max - log(sum(exp(x - max))) along the last dimension.
   Val logSoftmax(Val x);
+  /// Losses of rows of `scores` by class, in f64 for f64, else in f32; 0 where
+  /// the label is `ignore`.
+  Val crossEntropy(Val scores, Val labels, int64_t ignore);
   /// Rows of `table` [n, columns].
   Val embedding(Val table, Val ids);
 

@@ -26,6 +26,40 @@ Val makeConv(Emitter &e, Val x, Val w, const Windows &windows) {
                  .getResult());
 }
 
+Val windowSums(Emitter &e, Val x, const Windows &windows) {
+  Shape filter = {x.dim(1), 1};
+  filter.append(windows.list(&Window::taps));
+  return makeConv(e, x, e.splat(1, x.element(), filter), windows);
+}
+
+/// The same for each dimension by itself.
+static Val sharesAlong(Type element, const Window &window, int64_t before,
+                       int64_t behind, Shape shape, size_t dim) {
+  std::vector<Scalar> values;
+  for (int64_t o = 0; o < window.out; ++o) {
+    int64_t taps = 0;
+    for (int64_t j = 0; j < window.taps; ++j) {
+      int64_t at = o * window.stride - window.before + j * window.dilation;
+      taps += at >= -before && at < window.in + behind;
+    }
+    values.push_back(makeScalar(
+        1.0 / static_cast<double>(std::max<int64_t>(taps, 1)), element));
+  }
+  shape[dim] = window.out;
+  return Val(ConstTensor::dense(element, shape, values).compacted());
+}
+
+Val windowShares(Emitter &e, Type element, const Windows &windows,
+                 ArrayRef<int64_t> before, ArrayRef<int64_t> behind) {
+  Shape unit(windows.dims.size() + 2, 1);
+  Val product = e.splat(1, element, unit);
+  for (auto [d, window] : llvm::enumerate(windows.dims))
+    product = e.binary(
+        BinaryKind::mul, product,
+        sharesAlong(element, window, before[d], behind[d], unit, d + 2));
+  return product;
+}
+
 Val alongChannels(Emitter &e, Val channels, Val like) {
   Shape shape(like.rank(), 1);
   shape[1] = like.dim(1);

@@ -39,6 +39,16 @@ void roundUp(Window &window);
 /// dpc.conv; the operands fit.
 Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
 
+/// Sums over the windows of every channel: a convolution with ones.
+Val windowSums(Emitter &e, Val x, const Windows &windows);
+
+/// 1 / number of elements that every window averages, [1, 1, out..]. Of the
+/// padding in front and behind, so much counts in each dimension; none is what
+/// rounding up added.
+Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
+                 llvm::ArrayRef<int64_t> before,
+                 llvm::ArrayRef<int64_t> behind);
+
 /// `channels` as [1, C, 1..] of the rank of `like`.
 Val alongChannels(Emitter &e, Val channels, Val like);
 

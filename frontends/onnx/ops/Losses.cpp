@@ -104,13 +104,8 @@ void softmaxCrossEntropy(NodeContext &c) {
   if (!rows)
     return;
   Type element = rows->scores.element();
-  Type lossElement = element.isF64() ? element : e.builder.getF32Type();
-  auto type = RankedTensorType::get(rows->labels.shape(), lossElement);
-  Value scores = e.materialize(rows->scores);
-  Value labels = e.materialize(rows->labels);
-  auto op = CrossEntropyOp::create(e.builder, e.loc, type, type, scores, labels,
-                                   e.builder.getI64IntegerAttr(rows->ignore));
-  Val loss = finishLoss(c, *rows, Val(op.getLoss()));
+  Val loss = finishLoss(
+      c, *rows, e.crossEntropy(rows->scores, rows->labels, rows->ignore));
   c.out(0, e.convert(loss, element));
   if (!c.wants(1))
     return;

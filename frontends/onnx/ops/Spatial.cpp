@@ -221,55 +221,29 @@ void maxPool(NodeContext &c) {
                     e.reshape(plane, unit)));
 }
 
-/// 1 / number of elements that every window averages, [1, 1, out..]. Padding
-/// counts when the node says so, but never what rounding up added.
-Val shares(NodeContext &c, Val x, const Windows &windows) {
-  Emitter &e = c.emit;
-  bool padding = c.intAttr("count_include_pad", 0) != 0;
-  Shape pads = c.intsAttr("pads");
-  bool explicitPads = c.stringAttr("auto_pad", "NOTSET") == "NOTSET";
-  size_t spatial = windows.dims.size();
-  Val product = e.splat(1, x.element(), Shape(spatial + 2, 1));
-  for (auto [d, window] : llvm::enumerate(windows.dims)) {
-    int64_t behind = !explicitPads  ? window.behind
-                     : pads.empty() ? 0
-                                    : pads[d + spatial];
-    int64_t low = padding ? -window.before : 0;
-    int64_t high = window.in + (padding ? behind : 0);
-    std::vector<Scalar> values;
-    for (int64_t o = 0; o < window.out; ++o) {
-      int64_t taps = 0;
-      for (int64_t j = 0; j < window.taps; ++j) {
-        int64_t at = o * window.stride - window.before + j * window.dilation;
-        taps += at >= low && at < high;
-      }
-      values.push_back(makeScalar(
-          1.0 / static_cast<double>(std::max<int64_t>(taps, 1)), x.element()));
-    }
-    Shape shape(spatial + 2, 1);
-    shape[d + 2] = window.out;
-    product = e.binary(
-        BinaryKind::mul, product,
-        Val(ConstTensor::dense(x.element(), shape, values).compacted()));
-  }
-  return product;
-}
-
-/// A convolution of every channel by itself with ones, times what each window's
-/// share is.
+/// Sums times what each window's share is. Padding counts when the node says
+/// so.
 void averagePool(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
   if (!x)
     return;
-  Shape kernel = c.intsAttr("kernel_shape");
-  auto windows = windowsOf(c, x, kernel);
+  auto windows = windowsOf(c, x, c.intsAttr("kernel_shape"));
   if (!windows)
     return;
-  Shape filter = {x.dim(1), 1};
-  filter.append(kernel);
-  Val sum = makeConv(e, x, e.splat(1, x.element(), filter), *windows);
-  c.out(e.binary(BinaryKind::mul, sum, shares(c, x, *windows)));
+  size_t spatial = windows->dims.size();
+  Shape before(spatial, 0), behind(spatial, 0);
+  if (c.intAttr("count_include_pad", 0) != 0) {
+    before = windows->list(&Window::before);
+    // Those of the windows have what rounding up added.
+    Shape pads = c.intsAttr("pads");
+    if (c.stringAttr("auto_pad", "NOTSET") != "NOTSET")
+      behind = windows->list(&Window::behind);
+    else if (!pads.empty())
+      behind.assign(pads.begin() + spatial, pads.end());
+  }
+  Val shares = windowShares(e, x.element(), *windows, before, behind);
+  c.out(e.binary(BinaryKind::mul, windowSums(e, x, *windows), shares));
 }
 
 /// (sum of |x|^p)^(1/p) over windows, or over everything.
@@ -283,14 +257,10 @@ void lpPool(NodeContext &c) {
   auto p = static_cast<double>(c.intAttr("p", 2));
   if (!x)
     return;
-  Shape kernel = c.intsAttr("kernel_shape");
-  auto windows = windowsOf(c, x, kernel);
+  auto windows = windowsOf(c, x, c.intsAttr("kernel_shape"));
   if (!windows)
     return;
-  Shape filter = {x.dim(1), 1};
-  filter.append(kernel);
-  Val sum =
-      makeConv(e, raised(e, x, p), e.splat(1, x.element(), filter), *windows);
+  Val sum = windowSums(e, raised(e, x, p), *windows);
   c.out(e.binary(BinaryKind::pow, sum, 1 / p));
 }
 

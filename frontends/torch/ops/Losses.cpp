@@ -118,14 +118,8 @@ void crossEntropy(Call &c) {
     c.fail("label_smoothing together with weight is not supported");
     return;
   }
-  Type element = rows->scores.element();
-  Type lossElement = element.isF64() ? element : e.builder.getF32Type();
-  auto type = RankedTensorType::get(rows->labels.shape(), lossElement);
-  Value scores = e.materialize(rows->scores);
-  Value labels = e.materialize(rows->labels);
-  auto op = CrossEntropyOp::create(e.builder, e.loc, type, type, scores, labels,
-                                   e.builder.getI64IntegerAttr(rows->ignore));
-  Val loss(op.getLoss());
+  Val loss = e.crossEntropy(rows->scores, rows->labels, rows->ignore);
+  Type lossElement = loss.element();
   if (smoothing != 0.0) {
     // The rest of the probability lies evenly on all classes.
     Val spread = e.unary(

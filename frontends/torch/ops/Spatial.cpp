@@ -219,39 +219,6 @@ template <int spatial> void maxPool(Call &c) {
                      original));
 }
 
-/// 1 / number of elements that every window averages, [1, 1, out..]. Padding
-/// counts when the call says so, but never what rounding up added.
-Val shares(Call &c, Val x, const Windows &windows, const Sizes &sizes) {
-  Emitter &e = c.emit;
-  bool padding = c.flag("count_include_pad");
-  size_t spatial = windows.dims.size();
-  Val product = e.splat(1, x.element(), Shape(spatial + 2, 1));
-  for (auto [d, window] : llvm::enumerate(windows.dims)) {
-    int64_t reach = padding ? sizes.pads[d] : 0;
-    std::vector<Scalar> values;
-    for (int64_t o = 0; o < window.out; ++o) {
-      int64_t begin = o * window.stride - window.before;
-      int64_t taps = std::min(begin + window.taps, window.in + reach) -
-                     std::max(begin, -reach);
-      values.push_back(makeScalar(
-          1.0 / static_cast<double>(std::max<int64_t>(taps, 1)), x.element()));
-    }
-    Shape shape(spatial + 2, 1);
-    shape[d + 2] = window.out;
-    product = e.binary(
-        BinaryKind::mul, product,
-        Val(ConstTensor::dense(x.element(), shape, values).compacted()));
-  }
-  return product;
-}
-
-/// A convolution of every channel by itself with ones.
-Val windowSums(Emitter &e, Val x, const Windows &windows) {
-  Shape filter = {x.dim(1), 1};
-  filter.append(windows.list(&Window::taps));
-  return makeConv(e, x, e.splat(1, x.element(), filter), windows);
-}
-
 template <int spatial> void averagePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
@@ -261,11 +228,13 @@ template <int spatial> void averagePool(Call &c) {
   if (!x || e.failed() || !x.isFloat())
     return;
   auto windows = windowsOf(c, x, sizes);
-  if (windows)
-    c.out(unbatched(c,
-                    e.binary(BinaryKind::mul, windowSums(e, x, *windows),
-                             shares(c, x, *windows, sizes)),
-                    original));
+  if (!windows)
+    return;
+  Shape counted = c.flag("count_include_pad") ? sizes.pads : Shape(spatial, 0);
+  Val shares = windowShares(e, x.element(), *windows, counted, counted);
+  c.out(unbatched(c,
+                  e.binary(BinaryKind::mul, windowSums(e, x, *windows), shares),
+                  original));
 }
 
 /// Windows of equal size that touch; the mean where there is one of them.
