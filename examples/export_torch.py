@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports a PyTorch module for dpc: export_torch.py FOLDER [--format=pt2|onnx] [--without-weights] [--module=FILE.py:make]
 
-    python3 examples/export_torch.py mine         (needs torch 2.9 or later and numpy; --format=onnx also onnx)
+    python3 examples/export_torch.py mine         (needs torch, tried with 2.15, and numpy; --format=onnx also onnx)
     build/bin/dpc-opt mine/model.pt2 --cluster=local:2 --global-batch=32 -o mine/plan
     build/bin/dpc-run mine/plan --batches=mine/batches --steps=50
 

@@ -270,8 +270,8 @@ readJson(const Archive &archive, llvm::StringRef name,
   const Record *record = archive.find(name);
   if (!record)
     return makeError(archive.path() + ": has no record '" + name +
-                     "'; accepted: what torch.export.save of torch 2.9 or "
-                     "later writes");
+                     "'; accepted: what torch.export.save writes, as of "
+                     "torch 2.15");
   auto text = archive.read(name, *record, kMaxJsonBytes);
   if (!text)
     return text.takeError();
@@ -304,11 +304,10 @@ static llvm::Error checkVersions(const Archive &archive, const Json &model,
   }
   int64_t major = model["schema_version"]["major"].integer();
   if (error.empty() && major != kSchemaMajor)
-    return makeError(archive.path() + ": its schema has major version " +
-                     llvm::Twine(major) +
-                     "; accepted: " + llvm::Twine(kSchemaMajor) +
-                     " (torch 2.9 and later); export it again with such a "
-                     "torch");
+    return makeError(
+        archive.path() + ": its schema has major version " +
+        llvm::Twine(major) + "; accepted: " + llvm::Twine(kSchemaMajor) +
+        ", as torch 2.15 writes; export it again with such a torch");
   return llvm::Error::success();
 }
 
