@@ -72,6 +72,12 @@ static double zeroRanks(const ShardDegrees &degrees) {
   return isHybrid(degrees) ? degrees.hybridShard : degrees.dp;
 }
 
+/// What a rank has of split states, of what one has where they were measured.
+static double shareOf(const ShardDegrees &measured,
+                      const ShardDegrees &degrees) {
+  return degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+}
+
 /// Seconds of a phase that took `seconds`. Of what could overlap, the same
 /// share does.
 static double repriced(double seconds, const Queues &was, const Queues &now) {
@@ -81,8 +87,7 @@ static double repriced(double seconds, const Queues &was, const Queues &now) {
 
 StageParts Blocks::price(const Piece &piece,
                          const ShardDegrees &degrees) const {
-  double share =
-      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  double share = shareOf(measured, degrees);
   Once was = onceOf(piece.once, measured, 1, *cluster);
   // Few data ranks have one axis, which then stands for all of more ranks.
   ShardDegrees placed = degrees;
@@ -227,8 +232,7 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
     }
     return end;
   };
-  double share =
-      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  double share = shareOf(measured, degrees);
   for (StageMessage message : endMessages) {
     message.bytes *= share;
     message.from = atEnd(message.from);
@@ -293,8 +297,7 @@ cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
   const ShardDegrees &degrees = plan.degrees;
   std::vector<StageBytes> chunks;
   std::vector<int64_t> slots;
-  double share =
-      degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  double share = shareOf(measured, degrees);
   cost::MemoryBreakdown shards;
   auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
                  const cost::MemoryBreakdown &split) {
@@ -345,8 +348,7 @@ OffloadedBytes Blocks::awayOf(const Plan &plan, int64_t rank) const {
     if (v == plan.stages() - 1)
       add(after->away(1));
   }
-  double share =
-      plan.degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(plan.degrees) : 1;
+  double share = shareOf(measured, plan.degrees);
   sum.host = std::llround(share * static_cast<double>(sum.host));
   sum.disk = std::llround(share * static_cast<double>(sum.disk));
   return sum;

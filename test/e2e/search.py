@@ -52,7 +52,7 @@ class Search(unittest.TestCase):
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
 
     def test_a_small_batch_on_many_devices(self):
-        # Two samples a device: most of 64 have nothing to do, and what splits a sample for their sake is no good for fewer.
+        # 16 samples on 64 devices: most have nothing to do, and what splits a sample for their sake is no good for fewer.
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=12", "--hidden=768", "--heads=12", "--vocab=50257", "--seq=1024",
                       "-o", f"{folder}/gpt.onnx"])
