@@ -79,6 +79,8 @@ private:
   double stageSeconds(size_t kind, int64_t from, int64_t to) const {
     return work(kind, from, to) + message(from) + message(to);
   }
+  double cutWithin(double most) const;
+  double nearBest() const;
 };
 
 } // namespace
@@ -99,6 +101,45 @@ StageBalance::StageBalance(const StageProblem &problem)
   last = starts.size() - 1;
 }
 
+/// The seconds of the slowest stage where each of one kind takes in what it may
+/// in `most` seconds; infinity where some is left.
+double StageBalance::cutWithin(double most) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> &sums = before.front();
+  double slowest = 0;
+  int64_t from = 0;
+  for (int64_t s = 0; s < stages; ++s) {
+    int64_t to = last - (stages - 1 - s); // the others need an end each
+    auto isWithin = [&](int64_t start) {
+      return sums[start] - sums[starts[from]] <= most;
+    };
+    auto begin = starts.begin();
+    to = std::partition_point(begin + from + 1, begin + to + 1, isWithin) -
+         begin - 1;
+    while (to > from && stageSeconds(0, from, to) > most)
+      --to;
+    if (to == from)
+      return kInfinity;
+    slowest = std::max(slowest, stageSeconds(0, from, to));
+    from = to;
+  }
+  return from == last ? slowest : kInfinity;
+}
+
+/// What the slowest stage needs to take at most: infinity where that is not
+/// seen.
+double StageBalance::nearBest() const {
+  constexpr int kHalvings = 16;
+  double least = work(0, 0, last) / static_cast<double>(stages);
+  double most = 2 * least, best = cutWithin(most);
+  for (int i = 0; i < kHalvings; ++i) {
+    double middle = (least + most) / 2, found = cutWithin(middle);
+    (found <= middle ? most : least) = middle;
+    best = std::min(best, found);
+  }
+  return best;
+}
+
 std::optional<std::vector<int64_t>> StageBalance::run(ArrayRef<double> room) {
   // best[b]: the slowest of the stages so far when they end at boundary b.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -108,6 +149,16 @@ std::optional<std::vector<int64_t>> StageBalance::run(ArrayRef<double> room) {
                                          std::vector<int64_t>(last + 1, -1));
   // least[b]: of best[b] and all behind it, so that it rises.
   std::vector<double> least(last + 1);
+  // Boundaries with more before or behind than stages as slow as in a way that
+  // is known can do are on no better way.
+  constexpr double kRounding = 1 + 1e-9;
+  double known =
+      room.empty() && before.size() == 1 ? kRounding * nearBest() : kInfinity;
+  auto isOnWay = [&](int64_t s, int64_t to) {
+    return known == kInfinity ||
+           (work(0, 0, to) <= known * static_cast<double>(s + 1) &&
+            work(0, to, last) <= known * static_cast<double>(stages - 1 - s));
+  };
   for (int64_t s = 0; s < stages; ++s) {
     size_t kind = problem.kinds[s];
     std::vector<double> next(last + 1, kInfinity);
@@ -118,6 +169,8 @@ std::optional<std::vector<int64_t>> StageBalance::run(ArrayRef<double> room) {
       return room.empty() || work(0, b, to) <= room[s];
     };
     for (int64_t to = s + 1; to <= last; ++to) {
+      if (!isOnWay(s, to))
+        continue;
       // With the boundary before, if not with a better one: those from the
       // first that cannot be as good on need not be looked at.
       double bound = kInfinity;
