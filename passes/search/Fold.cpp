@@ -191,8 +191,8 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   setTime(result, time);
   // Ops of blocks are not alike, but their peaks are.
   cost::MemoryBreakdown peak =
-      isFull ? peakAlong(pair.fewer.stages[0].inLine,
-                         pair.more.stages[0].inLine, times)
+      isFull ? peakAlong(pair.fewer.stages[0].memory.inLine,
+                         pair.more.stages[0].memory.inLine, times)
              : peakOfChunks({line.bytes(layers, false)}, {0});
   result.memory = cost::heldMemory(cluster, peak);
   result.hostBytes = line.away(layers).host;
@@ -360,8 +360,8 @@ void Composer::addMemory(cost::Evaluation &result) const {
       const StageProfile &example =
           pair.fewer.stages[folded.example[part.shape]];
       slots.push_back(
-          countSlots(tables[rank], chunk, example.framed.framePhases));
-      frames += !example.framed.framePhases.empty();
+          countSlots(tables[rank], chunk, example.memory.framed.framePhases));
+      frames += !example.memory.framed.framePhases.empty();
       most = std::max(most, slots.back());
       away.host += line.away(part.layers).host;
       away.disk += line.away(part.layers).disk;

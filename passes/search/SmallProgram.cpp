@@ -48,9 +48,8 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
   }
   MemoryOwner owner = memoryOwner(cluster, degrees);
   for (auto [step, stage] : llvm::zip(steps, result.stages)) {
-    stage.inLine = profileMemory(step, false, owner);
-    if (hasStages)
-      stage.framed = profileMemory(step, true, owner);
+    // Pieces are put together with frames only.
+    stage.memory = profileMemory(step, /*inLine=*/!look, hasStages, owner);
     stage.away = offloadedBytes(step);
   }
   if (look)

@@ -20,8 +20,8 @@ struct SmallProgram {
 };
 
 /// Lowers the program of `layers` for `degrees`, whose pipeline has `stages` in
-/// truth, and measures it. `look` sees its step functions. Fails with a
-/// diagnostic.
+/// truth, and measures it. Where its stages are pieces, `look` sees its step
+/// functions, and memory is profiled in frames only. Fails with a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, const cost::Cluster &cluster,
     const ShardDegrees &degrees, int64_t stages,

@@ -196,8 +196,8 @@ StageLine::Memory StageLine::align(const MemoryProfile &fewer,
 StageLine::StageLine(int64_t layers, const StageProfile &fewer,
                      const StageProfile *more, int64_t step)
     : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
-      inLine(align(fewer.inLine, this->more.inLine)),
-      framed(align(fewer.framed, this->more.framed)) {
+      inLine(align(fewer.memory.inLine, this->more.memory.inLine)),
+      framed(align(fewer.memory.framed, this->more.memory.framed)) {
   // A layer takes time: what seems to take none is something else.
   isRegular &=
       !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;

@@ -19,7 +19,7 @@ namespace dpc {
 /// What was measured of a stage of one chunk.
 struct StageProfile {
   StageParts parts;
-  MemoryProfile inLine, framed; ///< One micro-batch at a time, and several.
+  MemoryProfiles memory;
   OffloadedBytes away;
 };
 

@@ -136,8 +136,14 @@ struct MemoryProfile {
   cost::MemoryBreakdown slot;
   std::set<StepPhase> framePhases;
 };
-MemoryProfile profileMemory(mlir::func::FuncOp step, bool hasFrame,
-                            const MemoryOwner &owner = {});
+
+/// One micro-batch after the other, and several at once.
+struct MemoryProfiles {
+  MemoryProfile inLine, framed;
+};
+/// Those that are wanted; others are empty.
+MemoryProfiles profileMemory(mlir::func::FuncOp step, bool inLine, bool framed,
+                             const MemoryOwner &owner = {});
 
 /// Slots of a frame that `phases` of `chunk` touch: micro-batches alive between
 /// the first of them and the last.

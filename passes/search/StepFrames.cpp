@@ -52,9 +52,12 @@ public:
       countAsSoftware(live, owner);
   }
   cost::MemoryPeak run();
-  MemoryProfile profile(bool hasFrame);
+  MemoryProfiles profiles(bool inLine, bool isFramed);
 
 private:
+  MemoryProfile profileInLine();
+  MemoryProfile profileFramed();
+  void addMoments(MemoryProfile &profile) const;
   void findFrames();
   void countAllSlots();
   void placeFrames();
@@ -270,22 +273,42 @@ static size_t kindOf(Operation *op) {
                             llvm::hash_combine_range(op->getOperandTypes()));
 }
 
-MemoryProfile StepMemory::profile(bool hasFrame) {
+MemoryProfile StepMemory::profileInLine() {
   MemoryProfile result;
-  findFrames();
+  blocks = live.inOneLine();
+  addMoments(result);
+  return result;
+}
+
+MemoryProfile StepMemory::profileFramed() {
   assert(frames.size() <= 1 && "one chunk");
-  if (!hasFrame || frames.empty()) {
-    frames.clear();
-    blocks = live.inOneLine();
-  } else {
-    placeFrames();
-    for (const auto &[phase, chunk] : frames.begin()->second.uses)
-      result.framePhases.insert(phase);
-    // addFrame put a block for every category in front.
-    for (int i = 0; i < cost::numMemoryCategories; ++i)
-      result.slot.bytes[i] = blocks[i].bytes;
-    blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
-  }
+  if (frames.empty())
+    return profileInLine();
+  MemoryProfile result;
+  blocks.clear();
+  placeFrames();
+  for (const auto &[phase, chunk] : frames.begin()->second.uses)
+    result.framePhases.insert(phase);
+  // addFrame put a block for every category in front.
+  for (int i = 0; i < cost::numMemoryCategories; ++i)
+    result.slot.bytes[i] = blocks[i].bytes;
+  blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
+  addMoments(result);
+  return result;
+}
+
+MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
+  findFrames();
+  MemoryProfiles result;
+  if (inLine)
+    result.inLine = profileInLine();
+  if (isFramed)
+    result.framed = profileFramed();
+  return result;
+}
+
+/// What `blocks` hold at every op.
+void StepMemory::addMoments(MemoryProfile &profile) const {
   std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
   for (const cost::Buffer &block : blocks) {
     changes[block.first][block.category] += alignedBytes(block);
@@ -297,9 +320,8 @@ MemoryProfile StepMemory::profile(bool hasFrame) {
       now.bytes[c] += changes[i].bytes[c];
     // Buckets stand where they may; what they hold, the next op meets as well.
     if (!isCommunication(op))
-      result.moments.push_back({phaseOf(op), kindOf(op), now});
+      profile.moments.push_back({phaseOf(op), kindOf(op), now});
   }
-  return result;
 }
 
 cost::MemoryPeak dpc::estimateMemory(func::FuncOp step,
@@ -307,7 +329,7 @@ cost::MemoryPeak dpc::estimateMemory(func::FuncOp step,
   return StepMemory(step, owner).run();
 }
 
-MemoryProfile dpc::profileMemory(func::FuncOp step, bool hasFrame,
-                                 const MemoryOwner &owner) {
-  return StepMemory(step, owner).profile(hasFrame);
+MemoryProfiles dpc::profileMemory(func::FuncOp step, bool inLine, bool framed,
+                                  const MemoryOwner &owner) {
+  return StepMemory(step, owner).profiles(inLine, framed);
 }
