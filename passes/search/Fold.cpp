@@ -1,6 +1,7 @@
 //===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
 #include "passes/search/Fold.h"
 
+#include "cost-model/Parallel.h"
 #include "cost-model/SoftwareMemory.h"
 #include "passes/search/Blocks.h"
 #include "passes/search/Diagnostics.h"
@@ -11,6 +12,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <array>
 #include <tuple>
 
 using namespace mlir;
@@ -74,7 +76,7 @@ struct Folder::State {
 // Small programs
 //===----------------------------------------------------------------------===//
 
-/// Measures once.
+/// Measures both once, at the same time.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
                                     Measurement more) {
   Entry *entry;
@@ -86,16 +88,18 @@ const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
     entry = found.get();
   }
   std::call_once(entry->once, [&] {
-    FirstError error(*family.context());
     Pair &pair = entry->pair;
-    FailureOr<SmallProgram> few = fewer();
-    FailureOr<SmallProgram> one = failed(few) ? few : more();
-    if (failed(one)) {
-      pair.failed = error.text();
-      return;
-    }
-    pair.fewer = std::move(*few);
-    pair.more = std::move(*one);
+    std::array<SmallProgram *, 2> programs = {&pair.fewer, &pair.more};
+    std::array<std::string, 2> errors;
+    cost::inParallel(programs.size(), 1, [&](size_t i) {
+      FirstError error(*family.context());
+      FailureOr<SmallProgram> made = i == 0 ? fewer() : more();
+      if (succeeded(made))
+        *programs[i] = std::move(*made);
+      else
+        errors[i] = error.text();
+    });
+    pair.failed = errors[0].empty() ? errors[1] : errors[0];
   });
   return entry->pair;
 }

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace dpc;
 
 /// As many layers as folding mostly asks for.
-static constexpr int64_t kFewLayers = 16;
+static constexpr int64_t kFewLayers = 24;
 
 ProgramFamily::ProgramFamily(ModuleOp forward, std::string pipeline)
     : forward(forward), pipeline(std::move(pipeline)) {
@@ -26,21 +26,34 @@ ProgramFamily::ProgramFamily(ModuleOp forward, std::string pipeline)
 }
 
 FailureOr<ModuleOp> ProgramFamily::program(int64_t layers) {
-  std::lock_guard<std::mutex> lock(mutex);
-  auto [it, isNew] = programs.try_emplace(layers);
-  if (!isNew && it->second)
-    return *it->second;
+  Entry *entry;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    entry = &programs[layers];
+  }
+  std::lock_guard<std::mutex> lock(entry->mutex);
+  if (!entry->program) {
+    FailureOr<OwningOpRef<ModuleOp>> made = make(layers);
+    if (failed(made))
+      return failure();
+    entry->program = std::move(*made);
+  }
+  return *entry->program;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> ProgramFamily::make(int64_t layers) {
   ModuleOp base = few && layers <= kFewLayers ? *few : forward;
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(base->clone()));
   int64_t present = base == forward ? count : kFewLayers;
   if (layers < present && !cutLayers(findProgram(*module), layers))
     return findProgram(*module).emitError("layers cannot be cut");
   PassManager pm(module->getContext());
+  // What estimates are made of is not verified, what is built is.
+  pm.enableVerifier(layers == count);
   if (failed(parsePassPipeline(pipeline, pm, llvm::errs())) ||
       failed(pm.run(*module)))
     return failure();
-  it->second = std::move(module);
-  return *it->second;
+  return std::move(module);
 }
 
 FailureOr<ModuleOp> ProgramFamily::whole() { return program(count); }

@@ -43,8 +43,15 @@ private:
   mlir::ModuleOp forward;
   std::string pipeline;
   int64_t count = 0;
-  std::mutex mutex;
-  std::map<int64_t, mlir::OwningOpRef<mlir::ModuleOp>> programs;
+  /// Programs of unlike depths are made at the same time.
+  struct Entry {
+    std::mutex mutex;
+    mlir::OwningOpRef<mlir::ModuleOp> program;
+  };
+  std::mutex mutex; ///< Of the map.
+  std::map<int64_t, Entry> programs;
+
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> make(int64_t layers);
   /// A clone that is cheaper to cut further than the whole is.
   mlir::OwningOpRef<mlir::ModuleOp> few;
 };
