@@ -1,6 +1,7 @@
 //===- BaselineStrategies.cpp - Plain strategies everybody knows ----------===//
 
 #include "cost-model/MixedCluster.h"
+#include "cost-model/Parallel.h"
 #include "cost-model/StrategySearch.h"
 
 #include <algorithm>
@@ -144,15 +145,20 @@ void StrategySearch::addDataParallel() {
 /// Marks Megatron's layouts in `pending`, and adds those that the request does
 /// not allow.
 void StrategySearch::addPlain(std::vector<Pending> &pending) {
-  for (Pending &entry : pending)
-    entry.isPlain = isMegatronLike(entry.strategy, cluster);
-  for (const Strategy &strategy :
-       megatronStrategies(cluster, result.totals, options))
-    if (!options.request.allows(strategy, options.space.globalBatch)) {
-      pending.push_back(bounded(strategy));
-      pending.back().isPlain = true;
-      pending.back().isAllowed = false;
-    }
+  inParallel(pending.size(), kPendingAtOnce, [&](size_t i) {
+    pending[i].isPlain = isMegatronLike(*pending[i].strategy, cluster);
+  });
+  std::vector<Strategy> &others =
+      listed.emplace_back(megatronStrategies(cluster, result.totals, options));
+  std::erase_if(others, [&](const Strategy &strategy) {
+    return options.request.allows(strategy, options.space.globalBatch);
+  });
+  pending.reserve(pending.size() + others.size());
+  for (const Strategy &strategy : others) {
+    pending.push_back(bounded(strategy));
+    pending.back().isPlain = true;
+    pending.back().isAllowed = false;
+  }
 }
 
 void StrategySearch::addMegatron() {

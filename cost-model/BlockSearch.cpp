@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <unordered_map>
 
 namespace dpc::cost {
@@ -17,36 +18,60 @@ BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
     : evaluator(evaluator), pending(pending), objective(objective),
       memoryLimitBytes(memoryLimitBytes), top(top) {
   findBlocks();
-  std::vector<size_t> samples;
+  takeSamples(estimate);
+}
+
+void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   for (Block &block : blocks) {
+    block.begin = sampled.size();
     for (size_t i : block.members)
-      if (pending[i].strategy.vpp == 1)
-        block.samples.push_back(i);
-    if (block.samples.empty())
-      block.samples = block.members;
-    samples.insert(samples.end(), block.samples.begin(), block.samples.end());
+      if (pending[i].strategy->vpp == 1)
+        sampled.push_back(i);
+    if (sampled.size() == block.begin)
+      sampled.insert(sampled.end(), block.members.begin(), block.members.end());
+    block.end = sampled.size();
   }
-  inParallel(samples.size(), kPendingAtOnce,
-             [&](size_t i) { estimate(pending[samples[i]]); });
+  samples.resize(sampled.size());
+  inParallel(sampled.size(), kPendingAtOnce, [&](size_t k) {
+    Pending &entry = pending[sampled[k]];
+    estimate(entry);
+    samples[k] = {entry.seconds, entry.bounds.stepSeconds, entry.stateBytes,
+                  entry.otherBytes, entry.isPlain};
+  });
 }
 
 /// Blocks in the order of their first strategies.
 void BlockSearch::findBlocks() {
-  std::vector<std::string> keys(pending.size());
-  inParallel(pending.size(), kPendingAtOnce, [&](size_t i) {
-    if (pending[i].bounds.memoryBytes <= memoryLimitBytes)
-      keys[i] = evaluator.blockOf(pending[i].strategy);
-  });
-  std::unordered_map<std::string_view, size_t> numbers;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    if (keys[i].empty())
-      continue;
-    auto [it, isNew] = numbers.try_emplace(keys[i], blocks.size());
+  std::unordered_map<std::string, size_t> numbers;
+  std::map<Features, size_t> placeNumbers;
+  auto numberOf = [&](std::string key, const Strategy &strategy) {
+    auto [it, isNew] = numbers.try_emplace(std::move(key), blocks.size());
     if (isNew) {
+      Features features = featuresOf(strategy);
+      auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
+      if (isFirst)
+        places.push_back({features, {}, {}});
       blocks.emplace_back();
-      blocks.back().features = featuresOf(pending[i].strategy);
+      blocks.back().place = place->second;
     }
-    blocks[it->second].members.push_back(i);
+    return it->second;
+  };
+  // Many strategies have one key: few are kept at a time.
+  constexpr size_t kKeys = 64 * kPendingAtOnce;
+  std::vector<std::string> keys(std::min(kKeys, pending.size()));
+  for (size_t begin = 0; begin < pending.size(); begin += kKeys) {
+    size_t count = std::min(kKeys, pending.size() - begin);
+    inParallel(count, kPendingAtOnce, [&](size_t k) {
+      const Pending &entry = pending[begin + k];
+      bool mayFit = entry.bounds.memoryBytes <= memoryLimitBytes;
+      keys[k] = mayFit ? evaluator.blockOf(*entry.strategy) : "";
+    });
+    for (size_t k = 0; k < count; ++k)
+      if (!keys[k].empty()) {
+        const Strategy &strategy = *pending[begin + k].strategy;
+        size_t number = numberOf(std::move(keys[k]), strategy);
+        blocks[number].members.push_back(begin + k);
+      }
   }
 }
 
@@ -81,18 +106,19 @@ std::optional<BlockSearch::Promise>
 BlockSearch::promiseOf(const Block &block, Turn turn,
                        const Pending *near) const {
   if (block.isMeasured ||
-      (near && !areNeighbourBlocks(pending[block.members.front()].strategy,
-                                   near->strategy)))
+      (near && !areNeighbourBlocks(*pending[block.members.front()].strategy,
+                                   *near->strategy)))
     return std::nullopt;
-  double secondsFactor = block.seconds.get(), bytesFactor = block.bytes.get();
+  const Place &place = places[block.place];
+  double secondsFactor = place.seconds.get(), bytesFactor = place.bytes.get();
   std::optional<Promise> least;
-  for (size_t i : block.samples) {
-    const Pending &entry = pending[i];
-    if (turn == Turn::Plain && !entry.isPlain)
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Sample &sample = samples[k];
+    if (turn == Turn::Plain && !sample.isPlain)
       continue;
-    double bytes = entry.stateBytes + entry.otherBytes * bytesFactor;
+    double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
     double seconds =
-        std::max(entry.seconds * secondsFactor, entry.bounds.stepSeconds);
+        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
     Promise promise{bytes > memoryLimitBytes, value(seconds, bytes)};
     if (!least || promise < *least)
       least = promise;
@@ -101,11 +127,14 @@ BlockSearch::promiseOf(const Block &block, Turn turn,
 }
 
 std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
-  std::vector<std::pair<Promise, size_t>> order;
   const Pending *near = turn == Turn::Near ? best() : nullptr;
+  std::vector<std::optional<Promise>> promises(blocks.size());
+  inParallel(blocks.size(), kPendingAtOnce,
+             [&](size_t b) { promises[b] = promiseOf(blocks[b], turn, near); });
+  std::vector<std::pair<Promise, size_t>> order;
   for (size_t b = 0; b < blocks.size(); ++b)
-    if (auto promise = promiseOf(blocks[b], turn, near))
-      order.emplace_back(*promise, b);
+    if (promises[b])
+      order.emplace_back(*promises[b], b);
   wanted = std::min(wanted, order.size());
   std::partial_sort(order.begin(), order.begin() + wanted, order.end());
   std::vector<size_t> chosen;
@@ -155,8 +184,8 @@ double BlockSearch::limit() const {
 /// one.
 void BlockSearch::learn(const Block &block) {
   const Pending *found = nullptr;
-  for (size_t i : block.samples) {
-    const Pending &entry = pending[i];
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Pending &entry = pending[sampled[k]];
     if (entry.composed && entry.composed->rejected.empty() &&
         (!found || rankOf(entry) < rankOf(*found)))
       found = &entry;
@@ -165,33 +194,43 @@ void BlockSearch::learn(const Block &block) {
     return learnFromBounds(block);
   const Evaluation &truth = *found->composed;
   double bytes = truth.memory.total() - stateBytesOf(truth.memory);
+  std::optional<double> secondsOff, bytesOff;
   if (truth.stepSeconds > 0 && found->seconds > 0)
-    teach(block, &Block::seconds, std::log(truth.stepSeconds / found->seconds));
+    secondsOff = std::log(truth.stepSeconds / found->seconds);
   if (bytes > 0 && found->otherBytes > 0)
-    teach(block, &Block::bytes, std::log(bytes / found->otherBytes));
+    bytesOff = std::log(bytes / found->otherBytes);
+  teach(block, secondsOff, bytesOff);
 }
 
 /// Where all strategies of the block are past the limit, it is slower than the
 /// formulas say by so much at least.
 void BlockSearch::learnFromBounds(const Block &block) {
   double least = std::numeric_limits<double>::infinity();
-  for (size_t i : block.samples)
-    if (pending[i].isPruned && pending[i].seconds > 0)
-      least =
-          std::min(least, pending[i].bounds.stepSeconds / pending[i].seconds);
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Pending &entry = pending[sampled[k]];
+    if (entry.isPruned && entry.seconds > 0)
+      least = std::min(least, entry.bounds.stepSeconds / entry.seconds);
+  }
   if (least > 0 && std::isfinite(least))
-    teach(block, &Block::seconds, std::log(least));
+    teach(block, std::log(least), std::nullopt);
 }
 
-void BlockSearch::teach(const Block &block, Factor Block::*factor,
-                        double value) {
-  for (Block &other : blocks) {
+void BlockSearch::teach(const Block &block, std::optional<double> seconds,
+                        std::optional<double> bytes) {
+  const Features &here = places[block.place].features;
+  for (Place &other : places) {
     double distance = 0;
-    for (size_t k = 0; k < other.features.size(); ++k)
-      distance += std::abs(other.features[k] - block.features[k]);
+    for (size_t k = 0; k < here.size(); ++k)
+      distance += std::abs(other.features[k] - here[k]);
     double weight = std::exp(-2 * distance);
-    (other.*factor).weight += weight;
-    (other.*factor).sum += weight * value;
+    auto add = [&](Factor &factor, std::optional<double> value) {
+      if (!value)
+        return;
+      factor.weight += weight;
+      factor.sum += weight * *value;
+    };
+    add(other.seconds, seconds);
+    add(other.bytes, bytes);
   }
 }
 
@@ -201,7 +240,7 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
     blocks[b].isMeasured = true;
     std::vector<Strategy> &strategies = asked.emplace_back();
     for (size_t i : blocks[b].members)
-      strategies.push_back(pending[i].strategy);
+      strategies.push_back(*pending[i].strategy);
   }
   auto answers = evaluator.compose(asked, limit());
   for (size_t k = 0; k < chosen.size(); ++k) {

@@ -44,12 +44,21 @@ private:
     double weight = 1e-9, sum = 0;
     double get() const { return std::exp(sum / weight); }
   };
-  struct Block {
-    std::vector<size_t> members;
-    /// Of these formulas are asked: chunks change little.
-    std::vector<size_t> samples;
+  /// Blocks at the same coordinates.
+  struct Place {
     Features features{};
     Factor seconds, bytes;
+  };
+  /// What a promise is made of, side by side: all are asked in every round.
+  struct Sample {
+    double seconds, boundSeconds, stateBytes, otherBytes;
+    bool isPlain;
+  };
+  struct Block {
+    std::vector<size_t> members;
+    size_t place = 0;
+    /// Of `samples`: of these formulas are asked, for chunks change little.
+    size_t begin = 0, end = 0;
     bool isMeasured = false;
   };
   /// Does not seem to fit, value.
@@ -57,6 +66,7 @@ private:
   enum class Turn { Near, Any, Plain };
 
   void findBlocks();
+  void takeSamples(const std::function<void(Pending &)> &estimate);
   static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,
                                    const Pending *near) const;
@@ -64,7 +74,8 @@ private:
   void measure(const std::vector<size_t> &chosen);
   void learn(const Block &block);
   void learnFromBounds(const Block &block);
-  void teach(const Block &block, Factor Block::*factor, double value);
+  void teach(const Block &block, std::optional<double> seconds,
+             std::optional<double> bytes);
   const Pending *best() const;
   Promise rankOf(const Pending &entry) const;
   double limit() const;
@@ -78,6 +89,9 @@ private:
   double memoryLimitBytes;
   int64_t top;
   std::vector<Block> blocks;
+  std::vector<Place> places;
+  std::vector<size_t> sampled; ///< Of `pending`: those of `samples`.
+  std::vector<Sample> samples;
   std::vector<size_t> known; ///< Of `pending`: made of measured pieces.
   int64_t count = 0;         ///< Of measured ones.
 };

@@ -7,6 +7,7 @@
 #include "cost-model/StrategySearch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -17,18 +18,18 @@ namespace dpc::cost {
 
 Evaluator::~Evaluator() = default;
 
-Pending StrategySearch::bounded(Strategy strategy) {
+Pending StrategySearch::bounded(const Strategy &strategy) const {
   Pending entry;
   entry.bounds = evaluator.bound(strategy);
   entry.family = familyOf(strategy);
-  entry.strategy = std::move(strategy);
+  entry.strategy = &strategy;
   return entry;
 }
 
 void StrategySearch::estimate(Pending &entry) const {
   if (entry.isEstimated)
     return;
-  Evaluation estimate = byFormula(entry.strategy).evaluation;
+  Evaluation estimate = byFormula(*entry.strategy).evaluation;
   entry.seconds = estimate.stepSeconds;
   entry.stateBytes = stateBytesOf(estimate.memory);
   entry.otherBytes = estimate.memory.total() - entry.stateBytes;
@@ -47,11 +48,11 @@ void Corrections::learn(const Pending &entry, const Evaluation &truth) {
 }
 
 std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
-  std::vector<Strategy> strategies =
-      enumerateStrategies(request, options.space);
-  std::vector<Pending> pending(strategies.size());
+  const std::vector<Strategy> &all =
+      listed.emplace_back(enumerateStrategies(request, options.space));
+  std::vector<Pending> pending(all.size());
   inParallel(pending.size(), kPendingAtOnce,
-             [&](size_t i) { pending[i] = bounded(std::move(strategies[i])); });
+             [&](size_t i) { pending[i] = bounded(all[i]); });
   result.considered += static_cast<int64_t>(pending.size());
   return pending;
 }
@@ -68,7 +69,7 @@ void StrategySearch::offload() {
                     [](const Candidate &candidate) { return candidate.fits; }))
       return;
     request.offload = what;
-    searchAll(boundAll(request));
+    searchAll(request);
   }
 }
 
@@ -129,7 +130,7 @@ StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
   std::vector<std::pair<Promise, size_t>> order;
   for (size_t i = 0; i < pending.size(); ++i)
     if (!pending[i].isDone &&
-        (!best || areNeighbours(pending[i].strategy, best->strategy)))
+        (!best || areNeighbours(*pending[i].strategy, best->strategy)))
       order.emplace_back(promiseOf(pending[i]), i);
   if (order.empty() && best)
     return mostPromising(pending, count, false);
@@ -141,7 +142,7 @@ StrategySearch::mostPromising(const std::vector<Pending> &pending, size_t count,
     size_t i = order.back().second;
     order.pop_back();
     // Of neighbours every move of a degree is tried in turn.
-    const Strategy &next = pending[i].strategy;
+    const Strategy &next = *pending[i].strategy;
     bool isTurn =
         !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
     (isTurn ? found : others).push_back(i);
@@ -225,11 +226,11 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
     std::vector<size_t> asked;
     for (size_t i : next) {
       Pending &entry = pending[i];
-      if (isKnown(entry.strategy)) {
+      if (isKnown(*entry.strategy)) {
         entry.isDone = true;
       } else if (whyPruned(entry, worst, evaluations == 0).empty()) {
         entry.isDone = true;
-        strategies.push_back(entry.strategy);
+        strategies.push_back(*entry.strategy);
         asked.push_back(i);
         ++evaluations;
       }
@@ -263,13 +264,16 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
 void StrategySearch::addSkipped(std::vector<Pending> &pending,
                                 int64_t evaluations) {
   double worst = worstKept();
-  for (Pending &entry : pending) {
+  std::atomic<int64_t> proven = 0, open = 0;
+  inParallel(pending.size(), kPendingAtOnce, [&](size_t i) {
+    Pending &entry = pending[i];
     if (entry.isDone && !entry.isPruned)
-      continue;
+      return;
     entry.isDone = false;
-    bool isProven = !whyPruned(entry, worst, false).empty();
-    ++(isProven ? result.pruned : result.skipped);
-  }
+    ++(isPruned(entry, worst) ? proven : open);
+  });
+  result.pruned += proven;
+  result.skipped += open;
   size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
   size_t room = top - std::min(top, result.candidates.size());
   if (room == 0)
@@ -278,7 +282,7 @@ void StrategySearch::addSkipped(std::vector<Pending> &pending,
              [&](size_t i) { estimate(pending[i]); });
   for (size_t i : mostPromising(pending, room, false)) {
     std::string why = whyPruned(pending[i], worst, false);
-    Candidate candidate = byFormula(pending[i].strategy);
+    Candidate candidate = byFormula(*pending[i].strategy);
     candidate.fits = false;
     if (why.empty())
       candidate.skipped = "not evaluated: behind the most promising " +
@@ -331,11 +335,16 @@ Candidate StrategySearch::byFormula(const Strategy &strategy) const {
   return candidate;
 }
 
+void StrategySearch::searchAll(const StrategyRequest &request) {
+  searchPending(boundAll(request));
+  listed.clear();
+}
+
 /// Where strategies share pieces, as many are known as have measured ones; else
 /// each is evaluated by itself.
-void StrategySearch::searchAll(std::vector<Pending> pending) {
+void StrategySearch::searchPending(std::vector<Pending> pending) {
   bool hasPieces =
-      !pending.empty() && !evaluator.blockOf(pending.front().strategy).empty();
+      !pending.empty() && !evaluator.blockOf(*pending.front().strategy).empty();
   if (!hasPieces)
     return evaluateAll(std::move(pending));
   int64_t asked = static_cast<int64_t>(pending.size());
@@ -368,7 +377,7 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
     if (!entry.composed)
       continue;
     Candidate candidate;
-    candidate.strategy = entry.strategy;
+    candidate.strategy = *entry.strategy;
     take(candidate, *entry.composed);
     addPoint(candidate);
     if (entry.isPlain && (!megatron || isBetter(candidate, *megatron)))
@@ -501,7 +510,7 @@ SearchResult StrategySearch::run() {
   result.memoryLimitBytes = cluster.mostUsableBytes();
   if (options.baselines)
     addDataParallel();
-  searchAll(boundAll(options.request));
+  searchAll(options.request);
   offload();
   if (options.baselines) {
     addMegatron();

@@ -13,6 +13,12 @@ std::string StrategySearch::overMemory(double bytes, double limit) const {
 }
 
 /// Why an entry need not be evaluated; empty when it must be.
+/// (P1) and (P2) of Search.h.
+bool StrategySearch::isPruned(const Pending &entry, double worst) const {
+  return entry.bounds.memoryBytes > result.memoryLimitBytes ||
+         value(entry.bounds.stepSeconds, entry.bounds.memoryBytes) > worst;
+}
+
 std::string StrategySearch::whyPruned(const Pending &entry, double worst,
                                       bool isFirst) const {
   bool isTooLarge = entry.bounds.memoryBytes > result.memoryLimitBytes;
@@ -22,9 +28,9 @@ std::string StrategySearch::whyPruned(const Pending &entry, double worst,
     return isFirst ? ""
                    : "at least " + overMemory(entry.bounds.memoryBytes,
                                               result.memoryLimitBytes);
-  double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
-  if (bound <= worst)
+  if (!isPruned(entry, worst))
     return "";
+  double bound = value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
   return "at least " +
          (options.objective == Objective::Memory ? formatBytes(bound)
                                                  : formatSeconds(bound)) +

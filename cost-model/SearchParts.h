@@ -15,7 +15,7 @@ namespace dpc::cost {
 
 /// A strategy before it is evaluated.
 struct Pending {
-  Strategy strategy;
+  const Strategy *strategy = nullptr; ///< Large: of a list that outlives this.
   Bounds bounds;
   /// Estimate by formula: only decides what is evaluated first. Memory of
   /// parameters and what goes along with them, and the rest.

@@ -8,6 +8,7 @@
 
 #include "cost-model/SearchParts.h"
 
+#include <deque>
 #include <tuple>
 
 namespace dpc::cost {
@@ -30,7 +31,7 @@ public:
   SearchResult run();
 
 private:
-  Pending bounded(Strategy strategy);
+  Pending bounded(const Strategy &strategy) const;
   void estimate(Pending &entry) const;
   std::vector<Pending> boundAll(const StrategyRequest &request);
   bool fits(const Evaluation &evaluation) const;
@@ -43,9 +44,11 @@ private:
   bool isKnown(const Strategy &strategy);
   void addSkipped(std::vector<Pending> &pending, int64_t evaluations);
   void evaluateAll(std::vector<Pending> pending);
-  void searchAll(std::vector<Pending> pending);
+  void searchAll(const StrategyRequest &request);
+  void searchPending(std::vector<Pending> pending);
   void keepComposed(const std::vector<Pending> &pending);
   void addPlain(std::vector<Pending> &pending);
+  bool isPruned(const Pending &entry, double worst) const;
   std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
   Candidate evaluate(const Strategy &strategy);
   void take(Candidate &candidate, Evaluation evaluation) const;
@@ -94,6 +97,8 @@ private:
   const SearchOptions &options;
   SearchResult result;
   Corrections corrections;
+  /// What is pending.
+  std::deque<std::vector<Strategy>> listed;
   /// The best of Megatron's layouts that were made of measured pieces.
   std::optional<Candidate> megatron;
 };
