@@ -377,8 +377,10 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
   Value p = at(op.getP(), indices), m = at(op.getM(), indices);
   Value v = at(op.getV(), indices);
   Type type = p.getType();
-  Value g = math.mul(at(op.getG(), indices), at(op.getScale(), {}));
-  Value lr = at(op.getLr(), {});
+  // The scalars of a step are f32, whatever is trained.
+  Value g = math.mul(at(op.getG(), indices),
+                     math.convert(at(op.getScale(), {}), type));
+  Value lr = math.convert(at(op.getLr(), {}), type);
   Value step = math.convert(at(op.getStep(), {}), f64);
   double beta1 = op.getBeta1().convertToDouble();
   double beta2 = op.getBeta2().convertToDouble();
@@ -412,19 +414,20 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
 Value KernelEmitter::sgdAt(SgdOp op, unsigned result, ArrayRef<Index> indices) {
   Value p = at(op.getP(), indices);
   Type type = p.getType();
-  Value g = math.mul(at(op.getG(), indices), at(op.getScale(), {}));
+  auto scalar = [&](Value value) { return math.convert(at(value, {}), type); };
+  Value g = math.mul(at(op.getG(), indices), scalar(op.getScale()));
   Value decay = math.constant(type, op.getWeightDecay().convertToDouble());
   g = math.add(g, math.mul(decay, p));
   Value momentum = math.constant(type, op.getMomentum().convertToDouble());
   Value old = at(op.getBuffer(), indices);
   Value buffer = math.add(math.mul(momentum, old), g);
   Value first =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, at(op.getStep(), {}),
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, scalar(op.getStep()),
                             math.constant(type, 1));
   Value b1 = arith::SelectOp::create(b, first, g, buffer);
   if (result == 1)
     return unlessSkipped(op.getApply(), b1, old);
-  Value p1 = math.sub(p, math.mul(at(op.getLr(), {}), b1));
+  Value p1 = math.sub(p, math.mul(scalar(op.getLr()), b1));
   return unlessSkipped(op.getApply(), p1, p);
 }
 
