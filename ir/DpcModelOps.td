@@ -17,8 +17,8 @@ def Dpc_AttentionOp : Dpc_Op<"attention"> {
   let summary = "Scaled dot-product attention, grouped-query heads included.";
   let description = [{
     q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] with H a multiple of G (query
-    head h reads key head h / (H/G)); optional additive mask [B|1, H|1, T|1, S],
-    never differentiated. P = softmax(scale * q k^T + mask), causal keeps
+    head h reads key head h / (H/G)); optional additive mask [B|1, H|1, T|1, S].
+    P = softmax(scale * q k^T + mask), causal keeps
     s <= t + S - T. out = P v [B, H, T, E]; lse = log-sum-exp of each row
     [B, H, T] (f32), kept for the gradient, so P is never stored.
 

@@ -41,7 +41,7 @@ static Value rotatedHalf(Value value) {
 }
 
 /// The [T, D] table that `value` [.., T, D] repeats, or null; also null when
-/// it depends on parameters, in which rope has no gradient.
+/// it depends on parameters, whose gradient is cheaper spelled out.
 static Value rotaryTable(Value value, PatternRewriter &rewriter) {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size();

@@ -33,8 +33,8 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
     Exporters write these as chains of primitives. Where a chain is one of them
     beyond doubt (constants within 1e-6 of the ideal ones; causal masks checked
     element by element), it becomes one op; anything else stays as it is.
-    Masks and rotary tables that depend on a parameter are not fused, because
-    the ops have no gradient in them. Keys of attention are taken from before
+    Masks and rotary tables that depend on a parameter are not fused: their
+    gradients need what a fused op does not keep. Keys of attention are taken from before
     the addition of a bias, which softmax does not see. Run `dpc-simplify` before.
 
     Example:

@@ -34,14 +34,6 @@ func.func @forward(%w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
 // -----
 
 func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
-  // expected-error@+1 {{reduce prod has no gradient}}
-  %0 = dpc.reduce prod %w dims = [0] : tensor<4xf32> -> tensor<f32>
-  return %0 : tensor<f32>
-}
-
-// -----
-
-func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss}) {
   // expected-error@+1 {{unary gelu_grad has no gradient: it is a derivative itself}}
   %0 = dpc.unary gelu_grad %w : tensor<4xf32> -> tensor<4xf32>
   %1 = dpc.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>

@@ -148,8 +148,8 @@ bool attentionFits(Call &c, Val q, Val k, Val v) {
   return false;
 }
 
-/// Attention spelled out: dpc.attention has no gradient in its mask, which a
-/// trained bias of positions needs.
+/// Attention spelled out, for a trained bias of positions: its gradient needs
+/// the scores, which dpc.attention does not keep.
 Val spelledOut(Call &c, Val q, Val k, Val v, Val mask, double scale) {
   Emitter &e = c.emit;
   int64_t groups = q.dim(1) / k.dim(1);

@@ -51,6 +51,61 @@ struct MatmulVjp : VjpOpInterface::ExternalModel<MatmulVjp, MatmulOp> {
   }
 };
 
+/// `x` [B, H, T, D] with the heads of one key head in one row block:
+/// [B, G, H / G * T, D].
+Value groupHeads(GraphBuilder g, Value x, int64_t groups) {
+  ArrayRef<int64_t> shape = shapeOf(x);
+  return g.reshape(x,
+                   {shape[0], groups, shape[1] / groups * shape[2], shape[3]});
+}
+
+/// `p` with zeros where a query sees no key: s > t + S - T.
+Value hideFuture(GraphBuilder g, Value p) {
+  ArrayRef<int64_t> shape = shapeOf(p);
+  auto positions = [&](int64_t dim) -> Value {
+    return IotaOp::create(g.builder, g.loc,
+                          RankedTensorType::get(shape, g.builder.getI64Type()),
+                          dim, TypeAttr());
+  };
+  Value query = positions(2), key = positions(3);
+  auto type = cast<RankedTensorType>(query.getType());
+  query = g.add(query, g.constant(type, double(shape[3] - shape[2])));
+  return g.select(g.compare(CompareKind::le, key, query), p,
+                  g.constantLike(p, 0.0));
+}
+
+/// dS = P * (dout v^T - rowsum(dout * out)), summed over what the mask repeats.
+/// P is made again, whole: masks are as large, or shared by few heads.
+Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
+  Type element = op.getLse().getType().getElementType();
+  auto wide = [&](Value x) { return g.convert(x, element); };
+  int64_t groups = shapeOf(op.getK())[1];
+  SmallVector<int64_t> shape(shapeOf(op.getQ()));
+  shape[3] = shapeOf(op.getK())[2];
+  auto product = [&](Value rows, Value keys) {
+    return g.reshape(g.matmul(groupHeads(g, wide(rows), groups), wide(keys),
+                              false, /*tb=*/true),
+                     shape);
+  };
+  auto perRow = [&](Value x) { return g.broadcast(x, shape, {0, 1, 2}); };
+  Value scores =
+      g.scale(product(op.getQ(), op.getK()), op.getScale().convertToDouble());
+  scores = g.add(scores, g.broadcast(wide(op.getMask()), shape, {0, 1, 2, 3}));
+  Value p = g.unary(UnaryKind::exp, g.sub(scores, perRow(op.getLse())));
+  if (op.getCausal())
+    p = hideFuture(g, p);
+  Value delta =
+      g.reduce(ReduceKind::sum, g.mul(wide(dout), wide(op.getOut())), {3});
+  Value ds = g.mul(p, g.sub(product(dout, op.getV()), perRow(delta)));
+  SmallVector<int64_t> repeated;
+  for (auto [dim, size] : llvm::enumerate(shapeOf(op.getMask())))
+    if (size != shape[dim])
+      repeated.push_back(dim);
+  Value sums = repeated.empty() ? ds : g.reduce(ReduceKind::sum, ds, repeated);
+  return g.convert(g.reshape(sums, shapeOf(op.getMask())),
+                   tensorType(op.getMask()).getElementType());
+}
+
 struct AttentionVjp : VjpOpInterface::ExternalModel<AttentionVjp, AttentionOp> {
   LogicalResult buildVjp(Operation *op, OpBuilder &builder,
                          ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
@@ -59,8 +114,6 @@ struct AttentionVjp : VjpOpInterface::ExternalModel<AttentionVjp, AttentionOp> {
     operandGrads.assign(op->getNumOperands(), Value());
     if (resultGrads[1])
       return op->emitError("the log-sum-exp of attention has no gradient");
-    if (wanted.size() > 3 && wanted[3])
-      return op->emitError("attention has no gradient in its mask");
     Value q = attention.getQ(), k = attention.getK(), v = attention.getV();
     auto grad = AttentionGradOp::create(
         builder, op->getLoc(), q.getType(), k.getType(), v.getType(), q, k, v,
@@ -70,9 +123,27 @@ struct AttentionVjp : VjpOpInterface::ExternalModel<AttentionVjp, AttentionOp> {
     for (unsigned i = 0; i < 3; ++i)
       if (wanted[i])
         operandGrads[i] = grad->getResult(i);
+    if (wanted.size() > 3 && wanted[3])
+      operandGrads[3] = maskGrad(GraphBuilder(builder, op->getLoc()), attention,
+                                 resultGrads[0]);
     return success();
   }
 };
+
+/// rot(x) of dpc.rope: with a cosine of 0 and a sine of 1.
+Value rotHalf(GraphBuilder g, RopeOp op, Value x) {
+  return RopeOp::create(g.builder, g.loc, x.getType(), x,
+                        g.constantLike(op.getCos(), 0.0),
+                        g.constantLike(op.getSin(), 1.0), /*inverse=*/false);
+}
+
+/// a * b summed over what shares the table's rows.
+Value tableGrad(GraphBuilder g, RopeOp op, Value a, Value b) {
+  int64_t rank = shapeOf(op.getX()).size();
+  auto batch = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
+  Value product = g.mul(a, b);
+  return batch.empty() ? product : g.reduce(ReduceKind::sum, product, batch);
+}
 
 struct RopeVjp : VjpOpInterface::ExternalModel<RopeVjp, RopeOp> {
   LogicalResult buildVjp(Operation *op, OpBuilder &builder,
@@ -80,8 +151,16 @@ struct RopeVjp : VjpOpInterface::ExternalModel<RopeVjp, RopeOp> {
                          Grads &operandGrads) const {
     auto rope = cast<RopeOp>(op);
     operandGrads.assign(3, Value());
-    if (wanted[1] || wanted[2])
-      return op->emitError("rope has no gradient in cos and sin");
+    GraphBuilder g(builder, op->getLoc());
+    if (wanted[1])
+      operandGrads[1] = tableGrad(g, rope, rope.getX(), resultGrads[0]);
+    if (wanted[2]) {
+      // x times the sine's map alone: rot(x), or rot(dy) of the inverse.
+      bool inverse = rope.getInverse();
+      Value turned = rotHalf(g, rope, inverse ? resultGrads[0] : rope.getX());
+      operandGrads[2] =
+          tableGrad(g, rope, turned, inverse ? rope.getX() : resultGrads[0]);
+    }
     if (wanted[0])
       operandGrads[0] = RopeOp::create(
           builder, op->getLoc(), rope.getX().getType(), resultGrads[0],

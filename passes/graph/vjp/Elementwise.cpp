@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Gradients of elementwise ops ---------------------===//
+#include "passes/graph/Match.h"
 #include "passes/graph/vjp/Vjp.h"
 #include <numbers>
 
@@ -101,11 +102,8 @@ struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
     Value dy = resultGrads[0];
     if (wanted[0])
       operandGrads[0] = gradA(g, binary, dy);
-    if (wanted[1]) {
-      if (binary.getKind() == BinaryKind::rem)
-        return op->emitError("remainder has no gradient in its divisor");
+    if (wanted[1])
       operandGrads[1] = gradB(g, binary, dy);
-    }
     return success();
   }
 
@@ -120,9 +118,13 @@ struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
       return g.mul(dy, b);
     case BinaryKind::div:
       return g.div(dy, b);
-    case BinaryKind::pow: { // b a^(b-1)
+    case BinaryKind::pow: { // b a^(b-1), zero where b is zero
       Value less = g.sub(b, g.constantLike(b, 1.0));
-      return g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
+      Value grad = g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
+      if (splatValue(b).value_or(0.0) != 0.0)
+        return grad;
+      Value zero = g.constantLike(b, 0.0);
+      return g.select(g.compare(CompareKind::eq, b, zero), zero, grad);
     }
     case BinaryKind::maximum:
       return extremumGrad(g, CompareKind::gt, a, b, dy);
@@ -142,6 +144,8 @@ struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
       return g.neg(dy);
     case BinaryKind::mul:
       return g.mul(dy, a);
+    case BinaryKind::rem: // -trunc(a / b), where y = a - b trunc(a / b)
+      return g.mul(dy, g.div(g.sub(op.getResult(), a), b));
     case BinaryKind::div: // -(a / b) / b
       return g.neg(g.div(g.mul(dy, op.getResult()), b));
     case BinaryKind::pow: { // y log(a), zero where a is zero

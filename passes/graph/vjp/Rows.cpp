@@ -16,6 +16,25 @@ Value unreduce(GraphBuilder g, ReduceOp op, Value dy) {
   return g.broadcast(dy, shapeOf(op.getX()), kept);
 }
 
+/// The product of the other elements, also where some are zero: with p the
+/// product of those that are not, p / x where there are no zeros, p at the only
+/// zero, and 0 everywhere else.
+Value prodGrad(GraphBuilder g, ReduceOp op, Value dy) {
+  Value x = op.getX();
+  ArrayRef<int64_t> dims = op.getDims();
+  Value zero = g.constantLike(x, 0.0), one = g.constantLike(x, 1.0);
+  Value isZero = g.compare(CompareKind::eq, x, zero);
+  Value others = g.select(isZero, one, x);
+  Value product = unreduce(g, op, g.reduce(ReduceKind::prod, others, dims));
+  Value zeros = unreduce(
+      g, op, g.reduce(ReduceKind::sum, g.select(isZero, one, zero), dims));
+  // Where x is zero, itself counts.
+  Value expected = g.select(isZero, one, zero);
+  Value slope = g.select(g.compare(CompareKind::eq, zeros, expected),
+                         g.div(product, others), zero);
+  return g.mul(slope, unreduce(g, op, dy));
+}
+
 struct ReduceVjp : VjpOpInterface::ExternalModel<ReduceVjp, ReduceOp> {
   LogicalResult buildVjp(Operation *op, OpBuilder &builder,
                          ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
@@ -25,8 +44,10 @@ struct ReduceVjp : VjpOpInterface::ExternalModel<ReduceVjp, ReduceOp> {
     operandGrads.assign(1, Value());
     if (!wanted[0])
       return success();
-    if (reduce.getKind() == ReduceKind::prod)
-      return op->emitError("reduce prod has no gradient");
+    if (reduce.getKind() == ReduceKind::prod) {
+      operandGrads[0] = prodGrad(g, reduce, resultGrads[0]);
+      return success();
+    }
     if (reduce.getKind() == ReduceKind::sum) {
       operandGrads[0] = unreduce(g, reduce, resultGrads[0]);
       return success();

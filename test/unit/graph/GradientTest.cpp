@@ -130,7 +130,7 @@ std::vector<Case> elementwiseCases() {
     cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind)});
   for (std::string kind : {"div", "pow"})
     cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind), 0.5, 2.0});
-  cases.push_back({"binary_rem", {t, t}, t, binaryBody("rem"), 0.5, 2.0, {1}});
+  cases.push_back({"binary_rem", {t, t}, t, binaryBody("rem"), 0.5, 2.0});
   cases.push_back({"square",
                    {t},
                    t,
@@ -193,6 +193,11 @@ std::vector<Case> movementCases() {
        "tensor<4xf64>",
        "  %y = dpc.reduce min %a0 dims = [0] : tensor<3x4xf64> -> "
        "tensor<4xf64>"},
+      {"reduce_prod",
+       {"tensor<3x4xf64>"},
+       "tensor<3xf64>",
+       "  %y = dpc.reduce prod %a0 dims = [1] : tensor<3x4xf64> -> "
+       "tensor<3xf64>"},
       {"embedding",
        {"tensor<4x3xf64>", "tensor<2x5xi64>"},
        "tensor<2x5x3xf64>",
@@ -248,10 +253,13 @@ std::vector<Case> attentionCases() {
                                   "tensor<2x2x4x6xf64>"};
   std::vector<std::string> masked = qkv;
   masked.push_back("tensor<2x1x1x4xf64>");
+  std::vector<std::string> whole = qkv;
+  whole.push_back("tensor<2x4x3x4xf64>");
   return {
       {"attention", qkv, out, attention("", "")},
       {"attention_causal", qkv, out, attention("", " causal")},
-      {"attention_mask", masked, out, attention(masked[3], ""), -1, 1, {3}},
+      {"attention_mask", masked, out, attention(masked[3], "")},
+      {"attention_mask_causal", whole, out, attention(whole[3], " causal")},
   };
 }
 
@@ -285,18 +293,12 @@ std::vector<Case> rowCases() {
        {x, "tensor<3x4xf64>", "tensor<3x4xf64>"},
        x,
        "  %y = dpc.rope %a0, %a1, %a2 : (" + x +
-           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x,
-       -1,
-       1,
-       {1, 2}},
+           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x},
       {"rope_inverse",
        {x, "tensor<3x4xf64>", "tensor<3x4xf64>"},
        x,
        "  %y = dpc.rope %a0, %a1, %a2 inverse : (" + x +
-           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x,
-       -1,
-       1,
-       {1, 2}},
+           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x},
       {"cross_entropy",
        {"tensor<6x4xf64>", "tensor<6xi64>"},
        "tensor<6xf64>",
