@@ -41,6 +41,60 @@ void tan(NodeContext &c) {
                       c.emit.unary(UnaryKind::cos, x)));
 }
 
+/// |x| <= 1: halved twice, atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))), it is
+/// below 1/5, where twelve terms of the series are exact in f64.
+Val arcTangentNear(Emitter &e, Val x) {
+  constexpr int kHalvings = 2;
+  for (int i = 0; i < kHalvings; ++i) {
+    Val square = e.binary(BinaryKind::mul, x, x);
+    Val root = e.unary(UnaryKind::sqrt, e.binary(BinaryKind::add, square, 1.0));
+    x = e.binary(BinaryKind::div, x, e.binary(BinaryKind::add, root, 1.0));
+  }
+  llvm::SmallVector<double> series;
+  for (int n = 0; n < 12; ++n)
+    series.push_back((n % 2 ? -1.0 : 1.0) / (2 * n + 1));
+  return e.binary(BinaryKind::mul, oddSeries(e, x, series),
+                  std::ldexp(1.0, kHalvings));
+}
+
+/// sign(x) pi / 2 - atan(1 / x) beyond 1.
+Val arcTangent(Emitter &e, Val x) {
+  if (!x)
+    return {};
+  Val one = e.scalar(1, x.element());
+  Val isFar = e.compare(CompareKind::gt, e.unary(UnaryKind::abs, x), one);
+  // Divides by 1 where the quotient is not taken: its gradient is finite.
+  Val inverse = e.binary(BinaryKind::div, one, e.select(isFar, x, one));
+  Val near = arcTangentNear(e, e.select(isFar, inverse, x));
+  Val turned = e.binary(
+      BinaryKind::sub,
+      e.binary(BinaryKind::mul, e.unary(UnaryKind::sign, x), M_PI_2), near);
+  return e.select(isFar, turned, near);
+}
+
+void atan(NodeContext &c) { c.out(arcTangent(c.emit, c.in(0))); }
+
+/// atan(x / sqrt(1 - x^2)), the root as a product: near 1 it keeps its digits.
+Val arcSine(Emitter &e, Val x) {
+  if (!x)
+    return {};
+  Val one = e.scalar(1, x.element());
+  Val root =
+      e.unary(UnaryKind::sqrt,
+              e.binary(BinaryKind::mul, e.binary(BinaryKind::sub, one, x),
+                       e.binary(BinaryKind::add, one, x)));
+  return arcTangent(e, e.binary(BinaryKind::div, x, root));
+}
+
+void asin(NodeContext &c) { c.out(arcSine(c.emit, c.in(0))); }
+
+void acos(NodeContext &c) {
+  Val angle = arcSine(c.emit, c.in(0));
+  if (angle)
+    c.out(c.emit.binary(BinaryKind::sub, c.emit.scalar(M_PI_2, angle.element()),
+                        angle));
+}
+
 /// (exp(x) + sign exp(-x)) / 2.
 Val expPair(Emitter &e, Val x, BinaryKind sign) {
   Val sum = e.binary(sign, e.unary(UnaryKind::exp, x),
@@ -157,6 +211,9 @@ void shrink(NodeContext &c) {
 
 void addComposedOps(OpTable &table) {
   table["Tan"] = tan;
+  table["Atan"] = atan;
+  table["Asin"] = asin;
+  table["Acos"] = acos;
   table["Sinh"] = sinh;
   table["Cosh"] = cosh;
   table["Asinh"] = asinh;
