@@ -2,14 +2,14 @@
 #include "tools/dpc-cases/Case.h"
 
 #include "frontends/onnx/Import.h"
+#include "frontends/torch/Import.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/RunPlan.h"
-#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-cases/CaseProgram.h"
 #include "tools/dpc-opt/Compiler.h"
 #include "tools/dpc-opt/Inputs.h"
 
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,12 +41,6 @@ std::vector<Case> readCases(const std::string &path, std::string &error) {
   return error.empty() ? cases : std::vector<Case>();
 }
 
-struct CaseRunner::State {
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  int64_t ranks;
-};
-
 CaseRunner::CaseRunner(int64_t ranks) : state(std::make_unique<State>()) {
   state->ranks = ranks;
   registerEverything(state->registry);
@@ -58,13 +52,12 @@ CaseRunner::CaseRunner(int64_t ranks) : state(std::make_unique<State>()) {
 
 CaseRunner::~CaseRunner() = default;
 
-static std::string fileOf(const std::string &folder, std::string name) {
+std::string fileOf(const std::string &folder, std::string name) {
   llvm::replace(name, '/', '_');
   return folder + "/" + name + ".npy";
 }
 
-/// The inputs of `plan`; numpy has no bf16, which is read from f32.
-static rt::Expected<std::map<std::string, rt::HostTensor>>
+rt::Expected<std::map<std::string, rt::HostTensor>>
 readInputs(const rt::Plan &plan, const std::string &folder) {
   std::map<std::string, rt::HostTensor> inputs;
   for (const rt::Port &port : plan.inputs) {
@@ -94,33 +87,54 @@ static std::string runPlan(const rt::Plan &plan, const std::string &folder) {
   auto result = rt::runPlan(plan, folder, std::move(request));
   if (!result)
     return "the plan does not run: " + result.status().message();
+  return writeTensors(result->outputs.front(), folder + "/out");
+}
+
+std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
+                         const std::string &folder) {
   std::error_code code;
-  fs::create_directories(folder + "/out", code);
-  for (const auto &[name, value] : result->outputs.front())
-    if (rt::Status status = rt::writeNpy(fileOf(folder + "/out", name), value);
+  fs::create_directories(folder, code);
+  for (const auto &[name, value] : tensors)
+    if (rt::Status status = rt::writeNpy(fileOf(folder, name), value);
         !status.ok())
       return status.message();
   return "";
 }
 
-/// Imports and fuses; null after a diagnostic.
-static OwningOpRef<ModuleOp> loadProgram(const Case &one, MLIRContext &context,
-                                         const CompileOptions &options) {
-  auto imported = importOnnx(one.model, context, ImportOptions());
+static FailureOr<OwningOpRef<ModuleOp>>
+importModel(const std::string &model, MLIRContext &context,
+            const ImportOptions &options) {
+  StringRef file = model;
+  if (file.ends_with(".pt2"))
+    return importTorch(file, context, options);
+  if (!file.ends_with(".mlir"))
+    return importOnnx(file, context, options);
+  auto parsed = parseSourceFile<ModuleOp>(file, &context);
+  if (!parsed)
+    return failure();
+  return parsed;
+}
+
+bool runPasses(ModuleOp program, const std::string &pipeline) {
+  PassManager passes(program.getContext());
+  return succeeded(parsePassPipeline(pipeline, passes)) &&
+         succeeded(passes.run(program));
+}
+
+OwningOpRef<ModuleOp> loadFused(const std::string &model, MLIRContext &context,
+                                const ImportOptions &options) {
+  auto imported = importModel(model, context, options);
   if (failed(imported))
     return {};
   OwningOpRef<ModuleOp> program = std::move(*imported);
   makeSourcesAbsolute(*program);
-  PassManager passes(&context);
-  std::string pipeline = "func.func(dpc-simplify,dpc-fuse,dpc-simplify)," +
-                         graphPipeline(options, /*trains=*/false);
-  if (failed(parsePassPipeline(pipeline, passes)) ||
-      failed(passes.run(*program)))
-    return {};
-  return program;
+  bool isFused =
+      runPasses(*program, "func.func(dpc-simplify,dpc-fuse,dpc-simplify)");
+  return isFused ? std::move(program) : OwningOpRef<ModuleOp>();
 }
 
-std::string CaseRunner::run(const Case &one) const {
+std::string CaseRunner::attempt(
+    const std::function<std::string(MLIRContext &)> &work) const {
   MLIRContext &context = *state->context;
   std::string why;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -128,24 +142,35 @@ std::string CaseRunner::run(const Case &one) const {
       why = diagnostic.str();
     return success();
   });
-  auto failed = [&](StringRef phase) {
-    return why.empty() ? (phase + " failed").str() : why;
-  };
-  CompileOptions options;
-  options.model = one.model;
-  options.infer = true;
-  OwningOpRef<ModuleOp> program = loadProgram(one, context, options);
-  if (!program)
-    return failed("import");
-  cost::Result<cost::Cluster> cluster = cost::makeLocalCluster(state->ranks);
-  if (!cluster)
-    return cluster.error();
+  std::string error = work(context);
+  return error.empty() || why.empty() ? error : why;
+}
+
+std::optional<rt::Plan> buildOnRanks(ModuleOp program,
+                                     const CompileOptions &options,
+                                     int64_t ranks, const std::string &folder) {
+  cost::Result<cost::Cluster> cluster = cost::makeLocalCluster(ranks);
+  if (!cluster) {
+    program.emitError(cluster.error());
+    return std::nullopt;
+  }
   ShardDegrees degrees;
-  degrees.dp = state->ranks;
+  degrees.dp = ranks;
   rt::InitChoice init;
-  std::optional<rt::Plan> plan =
-      PlanBuilder{options, init}.build(*program, *cluster, degrees, one.folder);
-  return plan ? runPlan(*plan, one.folder) : failed("compilation");
+  return PlanBuilder{options, init}.build(program, *cluster, degrees, folder);
+}
+
+std::string CaseRunner::run(const Case &one) const {
+  return attempt([&](MLIRContext &context) -> std::string {
+    CompileOptions options;
+    options.model = one.model;
+    options.infer = true;
+    OwningOpRef<ModuleOp> program = loadFused(one.model, context, {});
+    if (!program || !runPasses(*program, graphPipeline(options, false)))
+      return "import failed";
+    auto plan = buildOnRanks(*program, options, state->ranks, one.folder);
+    return plan ? runPlan(*plan, one.folder) : "compilation failed";
+  });
 }
 
 } // namespace dpc

@@ -4,9 +4,14 @@
 #define DPC_TOOLS_DPC_CASES_CASE_H
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace mlir {
+class MLIRContext;
+}
 
 namespace dpc {
 
@@ -33,8 +38,24 @@ public:
   /// why there are no outputs.
   std::string run(const Case &one) const;
 
-private:
+  /// Takes the gradient of the model's loss in its parameters, all of f64.
+  /// Writes `gradient/NAME.npy`, what a step of SGD with learning rate 1
+  /// subtracts on all ranks; `numeric/NAME.npy`, central differences of the
+  /// compiled loss on one rank; and `ops.txt`, the ops that gradients passed
+  /// through, as listDifferentiable names them. Parameters of an .mlir are in
+  /// `in/NAME.npy`. Returns "" or one line.
+  std::string differentiate(const Case &one) const;
+
+  /// The ops that have a gradient, with their kinds: "dpc.unary exp".
+  std::vector<std::string> listDifferentiable() const;
+
   struct State;
+
+private:
+  /// `work`, with the first diagnostic in place of what it returns.
+  std::string
+  attempt(const std::function<std::string(mlir::MLIRContext &)> &work) const;
+
   std::unique_ptr<State> state;
 };
 

@@ -20,9 +20,10 @@ struct Worker {
 
 /// The forked process: never returns.
 [[noreturn]] void work(const CaseRunner &runner, const Case &one,
-                       int64_t seconds, int pipe) {
-  alarm(static_cast<unsigned>(seconds));
-  std::string why = runner.run(one);
+                       const WorkerOptions &options, int pipe) {
+  alarm(static_cast<unsigned>(options.seconds));
+  std::string why =
+      options.gradients ? runner.differentiate(one) : runner.run(one);
   // A line always fits into a pipe.
   why.resize(std::min<size_t>(why.size(), 2000));
   bool told =
@@ -74,7 +75,7 @@ void runCases(const std::vector<Case> &cases, const WorkerOptions &options,
       continue;
     }
     if (pid == 0)
-      work(runner, one, options.seconds, ends[1]);
+      work(runner, one, options, ends[1]);
     close(ends[1]);
     workers[pid] = {&one, ends[0]};
   }

@@ -12,8 +12,9 @@ namespace dpc {
 /// How cases are run.
 struct WorkerOptions {
   int64_t ranks = 1;
-  int64_t jobs = 2;     ///< Processes at a time.
-  int64_t seconds = 60; ///< After which a case is killed.
+  int64_t jobs = 2;       ///< Processes at a time.
+  int64_t seconds = 60;   ///< After which a case is killed.
+  bool gradients = false; ///< Differentiate cases instead of running them.
 };
 
 /// Runs every case in a forked process, so that a crash is that case's result.

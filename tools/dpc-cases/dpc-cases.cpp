@@ -17,8 +17,7 @@ int main(int argc, char **argv) {
   WorkerOptions options;
   app.add_option("list", list,
                  "A case a line: name, model.onnx and folder between tabs; "
-                 "reads FOLDER/in/*.npy, writes FOLDER/out/*.npy")
-      ->required();
+                 "reads FOLDER/in/*.npy, writes FOLDER/out/*.npy");
   app.add_option("--ranks", options.ranks,
                  "Ranks over which dimension 0 of inputs is split")
       ->check(CLI::PositiveNumber)
@@ -29,7 +28,18 @@ int main(int argc, char **argv) {
   app.add_option("--seconds", options.seconds, "After which a case is killed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_flag("--gradients", options.gradients,
+               "Differentiate instead: writes FOLDER/gradient/*.npy, "
+               "FOLDER/numeric/*.npy (finite differences) and FOLDER/ops.txt");
+  bool lists = false;
+  app.add_flag("--list-differentiable", lists,
+               "Print the ops that have a gradient, and end");
   CLI11_PARSE(app, argc, argv);
+  if (lists) {
+    for (const std::string &op : CaseRunner(1).listDifferentiable())
+      std::puts(op.c_str());
+    return 0;
+  }
   std::string error;
   std::vector<Case> cases = readCases(list, error);
   if (!error.empty()) {
