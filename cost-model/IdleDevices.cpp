@@ -18,32 +18,56 @@ static int64_t numNodes(const Cluster &cluster) {
   return nodes;
 }
 
-bool isWhole(const Cluster &cluster, const ClusterPart &part) {
-  return part.devices() == cluster.numDevices();
+/// Devices of the largest node.
+static int64_t mostPerNode(const Cluster &cluster) {
+  int64_t most = 0;
+  for (const NodeGroup &group : cluster.groups)
+    most = std::max(most, group.devicesPerNode);
+  return most;
 }
 
-Cluster partOf(const Cluster &cluster, const ClusterPart &part) {
-  assert(part.nodes >= 1 && part.nodes <= numNodes(cluster) &&
-         part.perNode >= 1 && part.perNode <= cluster.devicesPerNode() &&
-         "a part lies in its cluster");
-  Cluster result = cluster;
-  if (isWhole(cluster, part))
-    return result;
-  result.groups.clear();
+/// The nodes of `part`, by kind.
+static std::vector<NodeGroup> groupsOf(const Cluster &cluster,
+                                       const ClusterPart &part) {
+  std::vector<NodeGroup> groups;
   int64_t left = part.nodes;
   for (const NodeGroup &group : cluster.groups) {
     int64_t nodes = std::min(left, group.nodes);
     left -= nodes;
     if (nodes > 0)
-      result.groups.push_back({nodes, part.perNode, group.device});
+      groups.push_back(
+          {nodes, std::min(part.perNode, group.devicesPerNode), group.device});
   }
-  int64_t inside = cluster.devicesPerNode();
+  return groups;
+}
+
+int64_t devicesOf(const Cluster &cluster, const ClusterPart &part) {
+  int64_t devices = 0;
+  for (const NodeGroup &group : groupsOf(cluster, part))
+    devices += group.nodes * group.devicesPerNode;
+  return devices;
+}
+
+bool isWhole(const Cluster &cluster, const ClusterPart &part) {
+  return devicesOf(cluster, part) == cluster.numDevices();
+}
+
+Cluster partOf(const Cluster &cluster, const ClusterPart &part) {
+  assert(part.nodes >= 1 && part.nodes <= numNodes(cluster) &&
+         part.perNode >= 1 && part.perNode <= mostPerNode(cluster) &&
+         "a part lies in its cluster");
+  Cluster result = cluster;
+  if (isWhole(cluster, part))
+    return result;
+  result.groups = groupsOf(cluster, part);
+  int64_t before = cluster.devicesPerNode(), inside = result.devicesPerNode();
+  int64_t devices = result.numDevices();
   for (Level &level : result.levels) {
-    level.span = level.span <= inside ? std::min(level.span, part.perNode)
-                                      : level.span / inside * part.perNode;
-    level.span = std::min(level.span, part.devices());
+    level.span = level.span <= before ? std::min(level.span, inside)
+                                      : level.span / before * inside;
+    level.span = std::min(level.span, devices);
   }
-  result.levels.back().span = part.devices();
+  result.levels.back().span = devices;
   return result;
 }
 
@@ -78,7 +102,7 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
 }
 
 std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
-  int64_t nodes = numNodes(cluster), inside = cluster.devicesPerNode();
+  int64_t nodes = numNodes(cluster), inside = mostPerNode(cluster);
   std::vector<ClusterPart> parts;
   if (cluster.numDevices() > kFewDevices)
     parts = roundParts(nodes, inside);
@@ -86,25 +110,47 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
     for (int64_t count = 1; count <= nodes; ++count)
       for (int64_t perNode = 1; perNode <= inside; ++perNode)
         parts.push_back({count, perNode});
-  std::erase_if(
-      parts, [&](const ClusterPart &part) { return isWhole(cluster, part); });
+  std::erase_if(parts, [&](const ClusterPart &part) {
+    // As with one device a node less: no node of the part has so many.
+    bool isOther = part.perNode > 1 &&
+                   devicesOf(cluster, part) ==
+                       devicesOf(cluster, {part.nodes, part.perNode - 1});
+    return isOther || isWhole(cluster, part);
+  });
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const ClusterPart &a, const ClusterPart &b) {
-                     return a.devices() > b.devices();
+                   [&](const ClusterPart &a, const ClusterPart &b) {
+                     return devicesOf(cluster, a) > devicesOf(cluster, b);
                    });
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   return parts;
 }
 
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
-  int64_t nodes = numNodes(cluster), inside = cluster.devicesPerNode();
+  int64_t nodes = numNodes(cluster), inside = mostPerNode(cluster);
   if (ranks == cluster.numDevices())
     return {{nodes, inside}};
   std::vector<ClusterPart> parts;
   for (int64_t count = 1; count <= nodes; ++count)
-    if (ranks % count == 0 && ranks / count <= inside)
-      parts.push_back({count, ranks / count});
+    for (int64_t perNode = 1; perNode <= inside; ++perNode)
+      if (devicesOf(cluster, {count, perNode}) == ranks) {
+        parts.push_back({count, perNode});
+        break; // with more a node it is the same
+      }
   return parts;
+}
+
+void SearchCounts::add(const SearchResult &result) {
+  seconds += result.seconds;
+  considered += result.considered;
+  pruned += result.pruned;
+  skipped += result.skipped;
+}
+
+void SearchCounts::moveTo(SearchResult &result) const {
+  result.seconds = seconds;
+  result.considered = considered;
+  result.pruned = pruned;
+  result.skipped = skipped;
 }
 
 namespace {
@@ -132,10 +178,8 @@ private:
   std::optional<PartResult> best;
   Objective objective = Objective::Throughput;
   bool isExact = true; ///< All of the whole was looked at.
-  /// Sums over all searches.
-  double seconds = 0;
-  int64_t considered = 0, pruned = 0, skipped = 0;
-  ParetoFront pareto; ///< Of all searches.
+  SearchCounts counts; ///< Of all searches.
+  ParetoFront pareto;  ///< Of all searches.
 };
 
 } // namespace
@@ -172,8 +216,8 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isAgain) {
   }
   if (auto tell = options.progress)
     options.progress = [this, tell](SearchProgress progress) {
-      progress.considered += considered;
-      progress.done += considered;
+      progress.considered += counts.considered;
+      progress.done += counts.considered;
       if (best && best->search.hasWinner())
         progress.best = std::min(
             progress.best, valueOf(best->search.candidates[0], objective));
@@ -182,10 +226,7 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isAgain) {
   SearchResult result = searchStrategies(part, *evaluator, options);
   for (const ParetoPoint &point : result.pareto.points())
     pareto.add(point);
-  seconds += result.seconds;
-  considered += result.considered;
-  pruned += result.pruned;
-  skipped += result.skipped;
+  counts.add(result);
   return result;
 }
 
@@ -209,7 +250,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   constexpr double kBusy = 0.15;
   if (atPeak < kBusy * computation)
     computation = atPeak;
-  double fewer = static_cast<double>(part.devices());
+  double fewer = static_cast<double>(devicesOf(cluster, part));
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }
 
@@ -254,10 +295,7 @@ void PartSearch::searchFewer() {
 }
 
 PartResult PartSearch::take() {
-  best->search.seconds = seconds;
-  best->search.considered = considered;
-  best->search.pruned = pruned;
-  best->search.skipped = skipped;
+  counts.moveTo(best->search);
   best->search.pareto = std::move(pareto);
   return std::move(*best);
 }
@@ -317,8 +355,11 @@ Result<PartResult> searchParts(const Cluster &cluster,
     return Error{"--strategy: ranks=" + std::to_string(*request.ranks) +
                  " cannot be the same number on every node that is used; "
                  "expected 1 to " +
-                 std::to_string(cluster.devicesPerNode()) + " times 1 to " +
-                 std::to_string(numNodes(cluster)) + " nodes"};
+                 std::to_string(mostPerNode(cluster)) + " times 1 to " +
+                 std::to_string(numNodes(cluster)) + " nodes" +
+                 (mostPerNode(cluster) > cluster.devicesPerNode()
+                      ? ", smaller ones with all of theirs"
+                      : "")};
   PartSearch search(cluster, problem);
   search.searchAll(parts);
   if (!request.namesRanks())

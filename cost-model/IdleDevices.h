@@ -1,14 +1,15 @@
 //===- IdleDevices.h - Plans that leave devices idle ------------*- C++ -*-===//
 //
 // A plan need not use all devices. The part of a cluster that one uses has the
-// same number of devices on each of its nodes, and what is searched is
+// same number of devices on each of its nodes, or all of a node that has fewer,
+// and what is searched is
 //
 //   minimize  value(s)  over  p in parts(c), s in strategies(p)
 //
 // where the parts of c are (I1) c itself and (I2) all `nodes` x `perNode` with
-// nodes <= nodes(c) and perNode <= devices of a node of c. A part of a cluster
-// is, to the last bit, a part of the same cluster with more devices or nodes:
-// so that an answer never gets worse when a device is added.
+// nodes <= nodes(c) and perNode <= devices of the largest node of c. A part of
+// a cluster is, to the last bit, a part of the same cluster with more devices
+// or nodes: so that an answer never gets worse when a device is added.
 //
 // Large clusters have too many parts, and a search that could not look at
 // everything (SearchResult::skipped) is not exact as it is. There
@@ -34,14 +35,17 @@
 
 namespace dpc::cost {
 
-/// So many devices on each of so many nodes, the first of the cluster.
+/// So many devices on each of so many nodes, the first of the cluster; nodes
+/// that have fewer give all of theirs.
 struct ClusterPart {
   int64_t nodes = 1;
   int64_t perNode = 1;
 
-  int64_t devices() const { return nodes * perNode; }
   bool operator==(const ClusterPart &) const = default;
 };
+
+/// How many devices `part` is.
+int64_t devicesOf(const Cluster &cluster, const ClusterPart &part);
 
 /// Whether `part` is all of `cluster`.
 bool isWhole(const Cluster &cluster, const ClusterPart &part);
@@ -55,6 +59,16 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster);
 /// The parts of exactly `ranks` devices, the whole included; fewest nodes
 /// first.
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks);
+
+/// What several searches did in all.
+struct SearchCounts {
+  double seconds = 0;
+  int64_t considered = 0, pruned = 0, skipped = 0;
+
+  void add(const SearchResult &result);
+  /// Makes them those of `result`.
+  void moveTo(SearchResult &result) const;
+};
 
 /// What is searched on one part.
 struct PartProblem {

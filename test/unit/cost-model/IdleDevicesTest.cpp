@@ -72,6 +72,45 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.levels[2].span, 6);
 }
 
+/// A node of `first` devices, then others of `second`.
+static Cluster unlikeNodes(int64_t first, int64_t others, int64_t second) {
+  Cluster cluster = nodesOf(1, first);
+  cluster.groups.push_back(cluster.groups[0]);
+  cluster.groups[1].nodes = others;
+  cluster.groups[1].devicesPerNode = second;
+  cluster.levels[0].span = std::min(first, second);
+  cluster.levels[1].span = first + others * second;
+  return cluster;
+}
+
+TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
+  using Parts = std::vector<ClusterPart>;
+  Cluster cluster = unlikeNodes(4, 1, 2);
+  ASSERT_EQ(partsOf(cluster, 6), (Parts{{2, 4}}));
+  EXPECT_TRUE(isWhole(cluster, partsOf(cluster, 6)[0]));
+  EXPECT_EQ(partOf(cluster, {2, 4}).numDevices(), 6);
+  // Up to so many on every node, or all that a smaller one has.
+  EXPECT_EQ(partsToTry(cluster),
+            (Parts{{2, 3}, {1, 4}, {2, 2}, {1, 3}, {1, 2}, {2, 1}, {1, 1}}));
+  EXPECT_EQ(partsOf(cluster, 5), (Parts{{2, 3}}));
+  Cluster part = partOf(cluster, {2, 3});
+  EXPECT_EQ(part.groups[0].devicesPerNode, 3);
+  EXPECT_EQ(part.groups[1].devicesPerNode, 2);
+  EXPECT_EQ(part.levels[0].span, 2);
+  EXPECT_EQ(part.levels[1].span, 5);
+  // The smaller nodes first: the part of one node has no more than it has.
+  cluster = unlikeNodes(2, 2, 4);
+  EXPECT_EQ(partsToTry(cluster), (Parts{{3, 3},
+                                        {2, 4},
+                                        {3, 2},
+                                        {2, 3},
+                                        {2, 2},
+                                        {3, 1},
+                                        {1, 2},
+                                        {2, 1},
+                                        {1, 1}}));
+}
+
 namespace {
 
 /// A step takes a second of work and a second for every rank that talks.
@@ -137,6 +176,27 @@ TEST(IdleDevices, AsManyAsAreBest) {
   auto found = searchFor(nodesOf(1, 8), 1000);
   EXPECT_EQ(found->used.numDevices(), 8);
   EXPECT_EQ(found->search.idle, "");
+}
+
+TEST(IdleDevices, AllDevicesOfUnlikeNodesAreUsed) {
+  auto found = searchFor(unlikeNodes(4, 1, 2), 1000);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_EQ(found->used.numDevices(), 6);
+  EXPECT_EQ(found->search.candidates[0].strategy.ranks(), 6);
+  EXPECT_EQ(found->search.idle, "");
+  StrategyRequest request;
+  request.ranks = 7;
+  found = searchFor(unlikeNodes(6, 1, 2), 4, request);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_EQ(found->used.numDevices(), 7);
+  request.ranks = 9;
+  found = searchFor(unlikeNodes(6, 1, 2), 4, request);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(
+      found.error(),
+      "--strategy: ranks=9 cannot be the same number on every node that "
+      "is used; expected 1 to 6 times 1 to 2 nodes, smaller ones with all "
+      "of theirs");
 }
 
 TEST(IdleDevices, WhatIsNamedIsUsed) {
