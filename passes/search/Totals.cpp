@@ -7,6 +7,8 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace dpc;
 
@@ -45,11 +47,67 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   }
 }
 
+/// How many blocks a program has that may be stages of their own: forward ops
+/// are cut wherever the fewest values that depend on a sample are passed on, no
+/// more than at both sides, and a block is what lies between cuts and has a
+/// product. A chain of layers is cut behind each of them, a residual network
+/// between its blocks. Where there are attentions, the blocks in front of them.
+static int64_t countBlocks(func::FuncOp func) {
+  DenseSet<Value> samples;
+  for (BlockArgument arg : func.getArguments())
+    if (func.getArgAttr(arg.getArgNumber(), attr::kBatchDim))
+      samples.insert(arg);
+  DenseMap<Operation *, int64_t> position;
+  std::vector<Operation *> ops;
+  for (Operation &op : func.getBody().front()) {
+    auto isSample = [&](Value value) { return samples.contains(value); };
+    if (phaseOf(&op) != StepPhase::forward ||
+        llvm::none_of(op.getOperands(), isSample))
+      continue;
+    samples.insert(op.result_begin(), op.result_end());
+    position[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  // Values made up to an op and read behind it.
+  std::vector<int64_t> crossing(ops.size(), 0);
+  for (auto [i, op] : llvm::enumerate(ops))
+    for (Value value : op->getResults()) {
+      int64_t last = i;
+      for (Operation *user : value.getUsers())
+        if (auto it = position.find(user); it != position.end())
+          last = std::max(last, it->second);
+      ++crossing[i];
+      --crossing[last];
+    }
+  std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+  if (!crossing.empty()) // behind the last one there is nothing to cut off
+    crossing.back() = ops.size() + 1;
+  int64_t blocks = 0, size = ops.size();
+  bool hasProduct = false;
+  for (int64_t begin = 0, end; begin < size; begin = end) {
+    end = begin + 1;
+    while (end < size && crossing[end] == crossing[begin])
+      ++end;
+    bool isCut = (begin == 0 || crossing[begin - 1] > crossing[begin]) &&
+                 (end == size || crossing[end] > crossing[begin]);
+    for (int64_t i = begin; i < end; ++i) {
+      if (isa<AttentionOp>(ops[i]))
+        return blocks;
+      hasProduct |= isa<MatmulOp, ConvOp>(ops[i]);
+      if (!isCut || !hasProduct)
+        continue;
+      ++blocks;
+      hasProduct = false;
+    }
+  }
+  return blocks + hasProduct;
+}
+
 static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   sums.training = func.getName() == "train_step";
   double activations = 0;
-  int64_t layers = 0;
+  int64_t attentions = 0;
   for (Operation &op : func.getBody().front()) {
     if (auto costed = dyn_cast<CostOpInterface>(op)) {
       sums.flopsPerStep += costed.getFlops();
@@ -60,7 +118,7 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
       Type type = matmul.getA().getType().getElementType();
       sums.computeType = costType(type);
     }
-    layers += isa<AttentionOp>(op);
+    attentions += isa<AttentionOp>(op);
     if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
       sums.hiddenBytesPerSample = bytesOf(norm.getX()) / sums.globalBatch;
     if (phaseOf(&op) != StepPhase::forward || isBufferView(&op))
@@ -72,7 +130,7 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
         activations += bytesOf(result);
   }
   sums.activationBytesPerSample = activations / sums.globalBatch;
-  sums.layers = std::max<int64_t>(1, layers);
+  sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
 }
 
 /// A cheap look before findExperts: a stack of weights, and a choice between as

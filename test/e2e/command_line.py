@@ -40,6 +40,24 @@ class Help(unittest.TestCase):
             self.assertIn(mention, done.stderr)
 
 
+class Emit(unittest.TestCase):
+    def test_what_is_asked_for_is_written(self):
+        """The program, too, where no plan is; and nothing else."""
+        programs = []
+        for emit, files in (("mlir", {"program.mlir"}), ("report", {"report.json"}), ("mlir,report", {"program.mlir", "report.json"}),
+                            ("plan,mlir", {"program.mlir", "report.json", "plan.json", "kernels"})):
+            with self.subTest(emit=emit), e2e.scratch() as scratch:
+                e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--verify=off", f"--emit={emit}",
+                          "--strategy=dp=2", "-o", f"{scratch}/out"])
+                written = set(os.listdir(f"{scratch}/out"))
+                self.assertEqual(written - {"constants.bin"}, files)
+                if "program.mlir" in files:
+                    with open(f"{scratch}/out/program.mlir", encoding="utf-8") as file:
+                        programs.append(file.read())
+        self.assertIn("dpc.all_reduce", programs[0])
+        self.assertEqual(len(set(programs)), 1)
+
+
 class PlansAreEqual(unittest.TestCase):
     def test_wherever_the_model_lies(self):
         """But for the places of the weights."""

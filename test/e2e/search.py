@@ -13,12 +13,13 @@ import unittest
 import e2e
 
 
-def write_cluster(folder, devices, gigabytes_per_second):
-    """Devices of one node behind a link of a given speed."""
+def write_cluster(folder, devices, gigabytes_per_second, more=()):
+    """A node of `devices`, and others with `more`, behind a link of a given speed."""
     path = os.path.join(folder, f"{devices}.json")
     with open(path, "w") as file:
-        json.dump({"version": 1, "name": "toys", "groups": [{"nodes": 1, "devices_per_node": devices, "device": "cpu-local"}],
-                   "levels": [{"name": "wire", "span": "node", "gigabytes_per_second": gigabytes_per_second,
+        json.dump({"version": 1, "name": "toys",
+                   "groups": [{"nodes": 1, "devices_per_node": size, "device": "cpu-local"} for size in (devices, *more)],
+                   "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": gigabytes_per_second,
                                "latency_microseconds": 100, "kind": "switch", "in_network_reduction": False}],
                    "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}, file)
     return path
@@ -41,6 +42,21 @@ class Search(unittest.TestCase):
             self.assertIn(f"Pareto front, {len(front)} strategies", said)
             _, least = self.compile(folder, "local:4", "--emit=report", "--objective=memory")
             self.assertEqual(least["chosen"]["predicted"]["memory_bytes"]["peak"], front[-1][1])
+
+    def test_models_without_attention_have_pipelines(self):
+        with e2e.scratch() as folder:
+            _, report = self.compile(folder, "local:2", "--emit=report", "--top=1000", "--strategy=ranks=2")
+            degrees = {candidate["strategy"]["pp"] for candidate in report["candidates"]}
+            self.assertEqual(degrees, {1, 2})
+
+    def test_nodes_of_unlike_size_are_all_used(self):
+        with e2e.scratch() as folder:
+            cluster = write_cluster(folder, 2, 100, more=(1,))
+            _, report = self.compile(folder, cluster, "--strategy=ranks=3,dp=3")
+            self.assertEqual((report["chosen"]["devices"], report["chosen"]["strategy"]["dp"]), (3, 3))
+            e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
+            _, report = self.compile(folder, cluster, "--strategy=dp=3")
+            self.assertEqual(report["chosen"]["devices"], 3)
 
     def test_slow_links_leave_devices_idle(self):
         with e2e.scratch() as folder:

@@ -108,8 +108,8 @@ private:
   std::optional<cost::SearchResult> search();
   bool writePlan(const cost::SearchResult &result, const fs::path &dir);
   ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
-  std::optional<rt::Plan> buildPlan(const ShardDegrees &degrees,
-                                    const fs::path &dir);
+  std::function<void(StringRef, ModuleOp)> observerInto(const fs::path &dir);
+  bool writeProgram(const cost::SearchResult &result, const fs::path &dir);
   bool isSmall(const cost::SearchResult &result) const;
   bool verify(const cost::SearchResult &result, const fs::path &dir);
   cost::Verification verifyWhole(const cost::SearchResult &result,
@@ -350,9 +350,10 @@ std::optional<cost::SearchResult> Compiler::search() {
   return std::move(found->search);
 }
 
-std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
-                                            const fs::path &dir) {
-  auto observer = [&](StringRef phase, ModuleOp module) {
+/// Dumps phases, and writes the local one where it is asked for.
+std::function<void(StringRef, ModuleOp)>
+Compiler::observerInto(const fs::path &dir) {
+  return [this, dir](StringRef phase, ModuleOp module) {
     dump(phase, module);
     if (phase != "local" || !options.emit.count("mlir"))
       return;
@@ -360,8 +361,16 @@ std::optional<rt::Plan> Compiler::buildPlan(const ShardDegrees &degrees,
     llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
     module.print(file);
   };
-  return PlanBuilder{options, initialValues, places}.build(
-      whole(), used, degrees, dir, observer);
+}
+
+/// program.mlir without a plan.
+bool Compiler::writeProgram(const cost::SearchResult &result,
+                            const fs::path &dir) {
+  if (!whole() ||
+      failed(lowerForStrategy(whole(), used, degreesOfWinner(result),
+                              observerInto(dir))))
+    return fail("the program cannot be made");
+  return true;
 }
 
 ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
@@ -379,7 +388,8 @@ bool Compiler::writePlan(const cost::SearchResult &result,
     return fail(why);
   if (!whole())
     return fail("the program cannot be made");
-  plan = buildPlan(degrees, dir);
+  plan = PlanBuilder{options, initialValues, places}.build(
+      whole(), used, degrees, dir, observerInto(dir));
   if (!plan)
     return fail("the plan could not be built");
   rt::Status status = rt::writePlan(*plan, dir.string());
@@ -553,11 +563,14 @@ int Compiler::run() {
   OutputFolder folder(options.output, plans, error);
   if (!error.empty())
     return fail(error), 1;
-  if (plans && !writePlan(*result, folder.path()))
+  bool writesProgram = !plans && isExecutable && options.emit.count("mlir");
+  if ((plans && !writePlan(*result, folder.path())) ||
+      (writesProgram && !writeProgram(*result, folder.path())))
     return 1;
   if (!verify(*result, folder.path()))
     return 1;
-  if (!writeReport(*result, folder.path()))
+  bool reports = plans || options.emit.count("report");
+  if (reports && !writeReport(*result, folder.path()))
     return 1;
   error = folder.commit();
   if (!error.empty())

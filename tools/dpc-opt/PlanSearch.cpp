@@ -59,7 +59,8 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
   if (family && family->isDeep())
     search.maxEvaluations = kFoldedEvaluations;
-  search.confirmsWinner = options.emit.count("plan");
+  search.confirmsWinner =
+      options.emit.count("plan") || options.emit.count("mlir");
   search.objective = objective();
   return search;
 }
@@ -104,10 +105,15 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
     const cost::Evaluation &winner = result.candidates.front().evaluation;
     return ofMemory ? winner.memory.total() : winner.stepSeconds;
   };
+  cost::SearchCounts counts;
+  counts.add(found->search);
   for (const std::vector<int64_t> &groups : cost::someGroups(cluster)) {
     cost::Cluster some = *cost::arrangeGroups(cluster, groups);
     auto next = cost::searchParts(some, request, problem);
-    if (!next || !next->search.hasWinner())
+    if (!next)
+      continue;
+    counts.add(next->search);
+    if (!next->search.hasWinner())
       continue;
     std::string why = "with the others nothing fits";
     if (found->search.hasWinner()) {
@@ -121,6 +127,7 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
     found = std::move(next);
     found->search.idle = why;
   }
+  counts.moveTo(found->search);
   return found;
 }
 
@@ -137,7 +144,11 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   std::string why =
       asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
   if (!why.empty())
-    remarks.push_back("micro-batches were not searched: " + why);
+    remarks.push_back(
+        (objective() == cost::Objective::Throughput && !asked->pp
+             ? "micro-batches were not searched, nor pipelines of them: "
+             : "micro-batches were not searched: ") +
+        why);
   ProgressLine line;
   auto progress = progressOn(line, objective());
   cost::PartProblem problem;
@@ -147,8 +158,12 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
     cost::SearchOptions search = optionsFor(evaluator, part, *asked);
     search.progress = progress;
-    if (!why.empty()) // whole shares
+    if (!why.empty()) { // whole shares
       search.request.microBatch = search.space.globalBatch;
+      // Stages would take turns: what each of them saves is memory only.
+      if (objective() == cost::Objective::Throughput)
+        search.space.maxPp = 1;
+    }
     return search;
   };
   auto found = searchGroups(*asked, problem);

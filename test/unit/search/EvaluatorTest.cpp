@@ -45,6 +45,59 @@ TEST(Evaluator, TokensOfTheLargestIntegerInput) {
   EXPECT_EQ(totalsOf(image).tokensPerSample, 1);
 }
 
+/// Layers of a program with the body `ops`, which reads %x and weights %w and
+/// %v.
+int64_t layersOf(const std::string &ops) {
+  MLIRContext context;
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  auto module = parseSourceString<ModuleOp>(
+      "func.func @forward(%x: tensor<8x16xf32> {dpc.batch_dim = 0 : i64, "
+      "dpc.name = \"x\", dpc.role = \"input\"}, %w: tensor<16x16xf32> "
+      "{dpc.name = \"w\", dpc.role = \"parameter\"}) { " +
+          ops + " return }",
+      &context);
+  auto cluster = cost::loadCluster("local:2");
+  if (!module || !cluster) {
+    ADD_FAILURE() << "cannot set up: " << ops;
+    return 0;
+  }
+  return ProgramEvaluator(*module, *cluster).totals().layers;
+}
+
+/// %to = %from times the weight.
+std::string product(const std::string &to, const std::string &from) {
+  return to + " = dpc.matmul " + from +
+         ", %w {batch_dims = 0 : i64} : (tensor<8x16xf32>, tensor<16x16xf32>) "
+         "-> tensor<8x16xf32>\n";
+}
+std::string relu(const std::string &to, const std::string &from) {
+  return to + " = dpc.unary relu " + from +
+         " : tensor<8x16xf32> -> tensor<8x16xf32>\n";
+}
+std::string sum(const std::string &to, const std::string &a,
+                const std::string &b) {
+  return to + " = dpc.binary add " + a + ", " + b +
+         " : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>\n";
+}
+
+TEST(Evaluator, LayersOfAChainAreItsProducts) {
+  EXPECT_EQ(layersOf(relu("%a", "%x")), 1);
+  EXPECT_EQ(layersOf(product("%a", "%x") + relu("%b", "%a") +
+                     product("%c", "%b") + relu("%d", "%c") +
+                     product("%e", "%d")),
+            3);
+}
+
+TEST(Evaluator, LayersOfAResidualNetAreItsBlocks) {
+  // Two products in each, past which the block's input goes.
+  EXPECT_EQ(layersOf(product("%a", "%x") + product("%b", "%a") +
+                     relu("%c", "%b") + product("%d", "%c") +
+                     sum("%e", "%a", "%d") + product("%f", "%e") +
+                     relu("%g", "%f") + product("%h", "%g") +
+                     sum("%i", "%e", "%h") + product("%j", "%i")),
+            4);
+}
+
 TEST(Evaluator, BuffersHaveNoGradients) {
   cost::ModelTotals totals =
       totalsOf("%b: tensor<100xf32> {dpc.name = \"b\", dpc.role = \"buffer\"}");

@@ -174,7 +174,7 @@ protected:
     cost::SearchOptions options;
     options.space = cost::spaceFor(evaluator.totals(), cluster);
     options.space.offload = false; // tried only where nothing fits
-    options.space.maxPp = 2;       // no attention: layers are not counted
+    options.space.maxPp = 2;       // so that all can be enumerated
     options.top = 1;
     return options;
   }
