@@ -133,23 +133,7 @@ static double loopSeconds(const StageParts &parts) {
 /// `one` layer and `two`, as a line.
 static StageParts alongLayers(const StageParts &one, const StageParts &two,
                               double layers) {
-  double times = layers - 1;
-  auto along = [&](double a, double b) {
-    return std::max(0.0, a + times * (b - a));
-  };
-  StageParts result;
-  result.setup = along(one.setup, two.setup);
-  result.update = along(one.update, two.update);
-  result.updateAlone = along(one.updateAlone, two.updateAlone);
-  for (auto [a, b] : llvm::zip(one.chunks, two.chunks))
-    result.chunks.push_back({along(a.forward, b.forward),
-                             along(a.backward, b.backward),
-                             along(a.weight, b.weight)});
-  result.computeSeconds = along(one.computeSeconds, two.computeSeconds);
-  result.transferSeconds = along(one.transferSeconds, two.transferSeconds);
-  for (auto [a, b] : llvm::zip(one.bytesPerLevel, two.bytesPerLevel))
-    result.bytesPerLevel.push_back(along(a, b));
-  return result;
+  return along(one, two, layers - 1);
 }
 
 //===----------------------------------------------------------------------===//

@@ -148,7 +148,7 @@ static cost::MemoryBreakdown
 peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
   cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
   for (auto [bytes, next] : llvm::zip(peak.bytes, other.bytes))
-    bytes = std::max(0.0, bytes + times * (next - bytes));
+    bytes = along(bytes, next, times);
   return peak;
 }
 
@@ -173,22 +173,22 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
     return std::nullopt;
   double times = static_cast<double>(layers - least) / step;
   const StepTime &a = pair.fewer.time, &b = pair.more.time;
-  auto along = [&](double from, double to) {
-    return std::max(0.0, from + times * (to - from));
+  auto alongAll = [&](double from, double to) {
+    return along(from, to, times);
   };
   StepTime time;
-  time.seconds = along(a.seconds, b.seconds);
-  time.computeSeconds = along(a.computeSeconds, b.computeSeconds);
+  time.seconds = alongAll(a.seconds, b.seconds);
+  time.computeSeconds = alongAll(a.computeSeconds, b.computeSeconds);
   time.exposedCommunicationSeconds =
       std::max(0.0, time.seconds - time.computeSeconds);
-  time.transferSeconds = along(a.transferSeconds, b.transferSeconds);
+  time.transferSeconds = alongAll(a.transferSeconds, b.transferSeconds);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
-    time.bytesPerLevel.push_back(along(from, to));
+    time.bytesPerLevel.push_back(alongAll(from, to));
   for (auto [from, to] : llvm::zip(a.groupSeconds, b.groupSeconds))
     time.groupSeconds.push_back(
-        {along(from.microBatch, to.microBatch), along(from.rest, to.rest),
-         along(from.microBatchCompute, to.microBatchCompute),
-         along(from.restCompute, to.restCompute)});
+        {alongAll(from.microBatch, to.microBatch), alongAll(from.rest, to.rest),
+         alongAll(from.microBatchCompute, to.microBatchCompute),
+         alongAll(from.restCompute, to.restCompute)});
   addTraffic(time.traffic, a.traffic, 1 - times);
   addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;

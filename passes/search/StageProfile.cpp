@@ -7,11 +7,6 @@ using namespace mlir;
 using namespace dpc;
 using cost::MemoryBreakdown;
 
-/// `a`, and `times` what `b` has more.
-static double along(double a, double b, double times) {
-  return std::max(0.0, a + times * (b - a));
-}
-
 static void add(MemoryBreakdown &sum, const MemoryBreakdown &other,
                 double times = 1) {
   for (int i = 0; i < cost::numMemoryCategories; ++i)
@@ -203,9 +198,7 @@ StageLine::StageLine(int64_t layers, const StageProfile &fewer,
       !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
 }
 
-StageParts StageLine::parts(int64_t wanted) const {
-  double times = stepsTo(wanted);
-  const StageParts &a = fewer.parts, &b = more.parts;
+StageParts dpc::along(const StageParts &a, const StageParts &b, double times) {
   StageParts result;
   result.setup = along(a.setup, b.setup, times);
   result.update = along(a.update, b.update, times);
@@ -220,8 +213,14 @@ StageParts StageLine::parts(int64_t wanted) const {
   result.transferSeconds = along(a.transferSeconds, b.transferSeconds, times);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
     result.bytesPerLevel.push_back(along(from, to, times));
-  addTraffic(result.traffic, a.traffic, 1 - times);
-  addTraffic(result.traffic, b.traffic, times);
+  return result;
+}
+
+StageParts StageLine::parts(int64_t wanted) const {
+  double times = stepsTo(wanted);
+  StageParts result = along(fewer.parts, more.parts, times);
+  addTraffic(result.traffic, fewer.parts.traffic, 1 - times);
+  addTraffic(result.traffic, more.parts.traffic, times);
   return result;
 }
 

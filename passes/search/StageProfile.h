@@ -69,6 +69,13 @@ private:
   Memory align(const MemoryProfile &fewer, const MemoryProfile &more);
 };
 
+/// `a`, and `times` what `b` has more; not below 0.
+inline double along(double a, double b, double times) {
+  return std::max(0.0, a + times * (b - a));
+}
+/// The same of all that is a number: traffic is left out.
+StageParts along(const StageParts &a, const StageParts &b, double times);
+
 /// Adds what a part of a rank stage does to what the others do, phases apart.
 void addTo(StageParts &sum, const StageParts &part);
 
