@@ -32,8 +32,10 @@
 //            in every pass of every micro-batch and go back once, beside
 //            computation.
 //   dp       gradients: all_reduce, or reduce_scatter + all_gather (zero 1, 2);
-//            zero 3 gathers parameters twice per micro-batch instead. Half of
-//            the last micro-batch's time hides it.
+//            zero 3 gathers parameters twice per micro-batch instead. Under
+//            hybrid_shard=h all that is among h neighbours, and what they hold
+//            of the gradients is reduced over their dp / h groups. Half of the
+//            last micro-batch's time hides it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -264,8 +266,9 @@ double Formula::expertSeconds() {
 
 double Formula::dataSeconds() {
   // Order on the levels: tp innermost, then cp, dp, pp.
-  GroupPlacement group =
-      placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp);
+  int64_t sharing =
+      strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
+  GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp * sharing);
   double seconds = 0;
   if (strategy.zero >= 3)
     seconds += communicate(Collective::AllGather,
@@ -275,8 +278,16 @@ double Formula::dataSeconds() {
     return seconds;
   double gradients = totals.gradientBytes * kept / shards;
   if (strategy.zero == 0)
-    return communicate(Collective::AllReduce, gradients, group, 1);
+    return communicate(
+        Collective::AllReduce, gradients,
+        placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp), 1);
   seconds += communicate(Collective::ReduceScatter, gradients, group, 1);
+  if (sharing < strategy.dp)
+    seconds +=
+        communicate(Collective::AllReduce, gradients / zeroShards,
+                    placeAxis(cluster, strategy.tp * strategy.cp * sharing,
+                              strategy.dp / sharing),
+                    1);
   if (strategy.zero < 3)
     seconds += communicate(Collective::AllGather,
                            totals.parameterBytes * kept / shards, group, 1);

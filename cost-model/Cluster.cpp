@@ -375,6 +375,7 @@ Result<Cluster> makeLocalCluster(int64_t ranks,
   cluster.groups.push_back(NodeGroup{1, ranks, *device});
   cluster.levels.push_back(level);
   cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
+  cluster.host.holdsDevices = true;
   // A rank's host memory is the machine's, too: a copy, as between ranks.
   cluster.host.pcieBytesPerSecond = level.bytesPerSecond;
   cluster.host.nvmeBytesPerSecond = kDiskBytesPerSecond * share;

@@ -105,6 +105,9 @@ struct NodeGroup {
 /// The machine that devices of a node share. Zero where not given.
 struct Host {
   double memoryBytes = 0;
+  /// The devices' memory is part of it: what is offloaded to the host takes
+  /// from the same.
+  bool holdsDevices = false;
   double pcieBytesPerSecond = 0;
   double nvmeBytesPerSecond = 0;
 };

@@ -69,12 +69,18 @@ void StrategySearch::offload() {
                     [](const Candidate &candidate) { return candidate.fits; }))
       return;
     request.offload = what;
+    // What is moved within one memory leaves no more of it.
+    if (cluster.host.holdsDevices && !request.offloadTo)
+      request.offloadTo = "disk";
     searchAll(request);
   }
 }
 
 /// In the device's memory and, with all ranks of its node, in the host's.
 bool StrategySearch::fits(const Evaluation &evaluation) const {
+  if (cluster.host.holdsDevices)
+    return evaluation.memory.total() + evaluation.hostBytes <=
+           limitOf(evaluation);
   double host =
       evaluation.hostBytes * static_cast<double>(cluster.devicesPerNode());
   bool hostFits =

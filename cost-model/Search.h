@@ -239,7 +239,8 @@ struct SearchResult {
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
   /// What limits the winner: "compute", "memory", "communication over LEVEL",
-  /// "transfers to host memory", "transfers to disk", "launch overhead".
+  /// "pipeline bubble", "transfers to host memory", "transfers to disk",
+  /// "launch overhead".
   std::string bindingConstraint;
   ModelTotals totals;
   double memoryLimitBytes = 0;

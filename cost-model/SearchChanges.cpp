@@ -72,6 +72,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   change(&Strategy::recompute);
   change(&Strategy::offload, &Strategy::offloadTo);
   change(&Strategy::batchShares);
+  change(&Strategy::placement);
   return path;
 }
 
@@ -144,17 +145,18 @@ void StrategySearch::findChanges() {
   if (plans.back().strategy != result.candidates.front().strategy)
     return;
   result.changedFrom = from->name;
-  const Strategy *last = nullptr;
+  std::optional<Strategy> last;
   for (const Candidate &plan : plans) {
     const Evaluation &found = plan.evaluation;
     // A plan that cannot be built is one with the next change.
     if (!found.rejected.empty())
       continue;
-    result.changes.push_back({last ? differenceOf(*last, plan.strategy)
-                                   : stringifyStrategy(plan.strategy),
-                              found.stepSeconds, found.memory.total(),
-                              plan.fits});
-    last = &plan.strategy;
+    // With the placement that was found for it, which other keys may change.
+    Strategy placed = placedStrategy(plan.strategy, found);
+    result.changes.push_back(
+        {last ? differenceOf(*last, placed) : stringifyStrategy(placed),
+         found.stepSeconds, found.memory.total(), plan.fits});
+    last = std::move(placed);
   }
 }
 

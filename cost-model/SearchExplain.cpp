@@ -43,6 +43,10 @@ std::string StrategySearch::explain(const Candidate &candidate) const {
     return candidate.skipped;
   if (!evaluation.rejected.empty())
     return evaluation.rejected;
+  if (!candidate.fits && cluster.host.holdsDevices && evaluation.hostBytes > 0)
+    return overMemory(evaluation.memory.total() + evaluation.hostBytes,
+                      limitOf(evaluation)) +
+           ", offloaded " + formatBytes(evaluation.hostBytes) + " among it";
   if (!candidate.fits && evaluation.memory.total() <= limitOf(evaluation))
     return "offloaded " + formatBytes(evaluation.hostBytes) + " a rank, " +
            std::to_string(cluster.devicesPerNode()) + " ranks a node > " +
@@ -110,7 +114,12 @@ std::string StrategySearch::bindingConstraint() const {
   for (const Baseline &baseline : result.baselines)
     if (isFasterButTooLarge(baseline.candidate))
       return "memory";
-  if (winner.exposedCommunicationSeconds <= winner.stepSeconds / 2) {
+  // What takes most of the step.
+  double bubble = winner.bubbleFraction * winner.stepSeconds;
+  double exposed = winner.exposedCommunicationSeconds;
+  if (bubble > winner.computeSeconds && bubble > exposed)
+    return "pipeline bubble";
+  if (exposed <= std::max(winner.computeSeconds, winner.stepSeconds / 2)) {
     const Device &device = cluster.slowestDevice(result.totals.computeType);
     DType type = computeType(device, result.totals.computeType);
     double ideal = winner.flops / double(options.space.ranks) /

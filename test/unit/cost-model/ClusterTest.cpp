@@ -254,6 +254,7 @@ TEST(LocalCluster, DividesTheMachine) {
   EXPECT_DOUBLE_EQ(four->groups[0].device.peak(DType::F32) * 4,
                    one->groups[0].device.peak(DType::F32));
   EXPECT_DOUBLE_EQ(four->usableBytes() * 4, one->usableBytes());
+  EXPECT_TRUE(four->host.holdsDevices);
 }
 
 TEST(LocalCluster, BadOptionsAreOneLine) {

@@ -156,6 +156,62 @@ TEST(Search, HostMemoryIsALimitToo) {
   EXPECT_TRUE(searchStrategies(cluster, evaluator, options).hasWinner());
 }
 
+TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
+  OffloadEvaluator evaluator;
+  evaluator.parameterBytes = 1e5;
+  SearchOptions options = optionsFor(4);
+  options.space.offload = true;
+  Cluster cluster = toyCluster(4);
+  cluster.host.memoryBytes = 1e9;
+  cluster.host.holdsDevices = true;
+  // Moved to the disk, for in the same memory nothing is won.
+  SearchResult result = searchStrategies(cluster, evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.offloadTo, "disk");
+  options.request.offload = "all";
+  options.request.offloadTo = "host";
+  result = searchStrategies(cluster, evaluator, options);
+  ASSERT_FALSE(result.hasWinner());
+  EXPECT_NE(result.candidates[0].why.find(", offloaded 24.4 KiB among it"),
+            std::string::npos)
+      << result.candidates[0].why;
+}
+
+namespace {
+
+/// A pipeline that mostly waits.
+class IdlePipeline : public ToyEvaluator {
+public:
+  explicit IdlePipeline(double bubble) : bubble(bubble) {}
+  Evaluation evaluate(const Strategy &) override {
+    Evaluation evaluation;
+    evaluation.stepSeconds = 10;
+    evaluation.bubbleFraction = bubble;
+    evaluation.exposedCommunicationSeconds = 1;
+    evaluation.computeSeconds = 10 - 1 - 10 * bubble;
+    evaluation.memory[MemoryCategory::Parameters] = 1;
+    evaluation.bytesPerLevel = {100};
+    evaluation.flops = 4e9;
+    return evaluation;
+  }
+  Bounds bound(const Strategy &) override { return {}; }
+
+private:
+  double bubble;
+};
+
+} // namespace
+
+TEST(Search, ABubbleCanBindTheStep) {
+  SearchOptions options = optionsFor(4);
+  for (auto [bubble, binds] :
+       {std::pair(0.6, "pipeline bubble"), std::pair(0.3, "compute")}) {
+    IdlePipeline evaluator(bubble);
+    SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+    EXPECT_EQ(result.bindingConstraint, binds);
+  }
+}
+
 TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
   ToyEvaluator evaluator;
   evaluator.rejectedTp = 2;
@@ -320,6 +376,45 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   EXPECT_EQ(json["chosen"]["changes"]["plans"].size(), changes.size());
 }
 
+namespace {
+
+/// tp wants to be outermost.
+class PlacedEvaluator : public ToyEvaluator {
+public:
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation evaluation = ToyEvaluator::evaluate(strategy);
+    evaluation.order = {{"dp", strategy.dp}, {"tp", strategy.tp}};
+    evaluation.isReordered = strategy.sp;
+    evaluation.stepSeconds += strategy.placement == "dp.tp" ? 0 : 0.01;
+    return evaluation;
+  }
+};
+
+} // namespace
+
+TEST(Search, ChangesOfThePlacementAreTold) {
+  PlacedEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.space = spaceFor(evaluator.totals(), toyCluster(4), {"dp", "tp"});
+  options.request.sp = true;
+  options.request.tp = 4;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  std::string all;
+  for (const Change &change : result.changes)
+    all += change.what + "; ";
+  EXPECT_NE(all.find("placement auto -> dp.tp"), std::string::npos) << all;
+
+  // Where it is asked for, it is the last step.
+  options.request.sp.reset();
+  options.request.placement = "dp.tp";
+  result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  ASSERT_FALSE(result.changes.empty());
+  EXPECT_EQ(result.changes.back().what, "placement auto -> dp.tp");
+  EXPECT_EQ(result.changes.back().stepSeconds,
+            result.candidates[0].evaluation.stepSeconds);
+}
+
 TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
   for (Objective objective : {Objective::Throughput, Objective::Memory}) {
     ToyEvaluator evaluator;
@@ -436,6 +531,36 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
   EXPECT_DOUBLE_EQ(memory(2)[MemoryCategory::Gradients], 100);
   EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Parameters], 100);
   EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Communication], 200);
+}
+
+TEST(Formula, HybridShardingKeepsGathersInANode) {
+  // Two nodes of four, joined by a net a hundred times slower.
+  Cluster cluster = toyCluster(4);
+  cluster.groups[0].nodes = 2;
+  Level net = cluster.levels[0];
+  net.name = "net";
+  net.span = 8;
+  net.bytesPerSecond /= 100;
+  cluster.levels.push_back(net);
+  Strategy strategy;
+  strategy.dp = 8;
+  strategy.zero = 3;
+  strategy.microBatch = 1;
+  ModelTotals totals = ToyEvaluator().totals();
+  totals.flopsPerStep = 1; // nothing to hide behind
+  auto exposed = [&] {
+    return estimateByFormula(cluster, totals, strategy)
+        .exposedCommunicationSeconds;
+  };
+  double everywhere = exposed();
+  strategy.hybridShard = 4;
+  // In the node two gathers and a reduce_scatter of 300 of 400 bytes, over the
+  // net an all_reduce of 100.
+  EXPECT_NEAR(exposed(), 3 * 300 / 1e6 + 100 / 1e4, 1e-6);
+  EXPECT_LT(exposed(), everywhere);
+  // Bytes over the net: a rank's part of the gradients, to and fro.
+  Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
+  EXPECT_NEAR(evaluation.bytesPerLevel[1], totals.gradientBytes / 4, 1e-9);
 }
 
 TEST(Formula, PipelinesHaveABubble) {
