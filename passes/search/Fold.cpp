@@ -76,7 +76,7 @@ struct Folder::State {
 // Small programs
 //===----------------------------------------------------------------------===//
 
-/// Measures both once, at the same time.
+/// Measures both once, at the same time, or one where `more` is null.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
                                     Measurement more) {
   Entry *entry;
@@ -91,7 +91,7 @@ const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
     Pair &pair = entry->pair;
     std::array<SmallProgram *, 2> programs = {&pair.fewer, &pair.more};
     std::array<std::string, 2> errors;
-    cost::inParallel(programs.size(), 1, [&](size_t i) {
+    cost::inParallel(more ? 2 : 1, 1, [&](size_t i) {
       FirstError error(*family.context());
       FailureOr<SmallProgram> made = i == 0 ? fewer() : more();
       if (succeeded(made))
@@ -232,6 +232,7 @@ private:
   const FoldedStage &chunkOf(int64_t rank, int64_t chunk) const {
     return folded.stages[chunk * degrees.pp + rank];
   }
+  StageParts fixedParts() const;
   void makeStages();
   bool makeMessages();
   bool passOn(int64_t from, int64_t to);
@@ -244,10 +245,27 @@ private:
 
 } // namespace
 
+/// What is done once whatever a stage holds: the least of what the lines have
+/// besides layers, for in some that is a part of a layer. Where nothing was
+/// extrapolated no line tells, and little it is.
+StageParts Composer::fixedParts() const {
+  if (folded.isExact)
+    return {};
+  StageParts fixed = lines.front().fixedParts();
+  for (const StageLine &line : lines) {
+    StageParts other = line.fixedParts();
+    fixed.setup = std::min(fixed.setup, other.setup);
+    fixed.update = std::min(fixed.update, other.update);
+    fixed.updateAlone = std::min(fixed.updateAlone, other.updateAlone);
+  }
+  return fixed;
+}
+
 /// Chunks of a rank share what is done once: the fixed part of all but one
 /// goes.
 void Composer::makeStages() {
   parts.stages.resize(degrees.pp);
+  StageParts fixed = fixedParts();
   for (auto [rank, stage] : llvm::enumerate(parts.stages))
     for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
       const FoldedStage &part = chunkOf(rank, chunk);
@@ -256,7 +274,6 @@ void Composer::makeStages() {
       stage.chunks.push_back(own.chunks.empty() ? cost::PhaseSeconds()
                                                 : own.chunks.front());
       if (chunk > 0) {
-        StageParts fixed = line.fixedParts();
         own.setup = std::max(0.0, own.setup - fixed.setup);
         own.update = std::max(0.0, own.update - fixed.update);
         own.updateAlone = std::max(0.0, own.updateAlone - fixed.updateAlone);
@@ -390,7 +407,7 @@ void Composer::addMemory(cost::Evaluation &result) const {
 std::optional<cost::Evaluation> Composer::run(bool trains) {
   for (int64_t stage : folded.example) {
     const StageProfile *more =
-        pair.more.stages.empty() ? nullptr : &pair.more.stages[stage];
+        folded.isExact ? nullptr : &pair.more.stages[stage];
     lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
                        more);
   }
@@ -442,7 +459,8 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
                  chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
                  isSimple ? kFewOfStage - 1 : kFewOfStage);
   int64_t extra = homes->moreLayers;
-  if (folded.more.layers >= homes->run.layers || folded.fewer.layers <= extra)
+  int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
+  if (largest >= homes->run.layers || folded.fewer.layers <= extra)
     return std::nullopt; // no smaller, or too small
   ShardDegrees fewer = degrees;
   fewer.placedStages = degrees.pp;
@@ -460,10 +478,13 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
   for (int64_t start :
        llvm::concat<int64_t>(fewer.stageStarts, more.stageStarts))
     key += "," + std::to_string(start);
+  auto measureMore = [&] {
+    return measure(folded.more.layers - extra, more, degrees.pp);
+  };
   const Pair &pair = measured(
-      key,
+      key + (folded.isExact ? "!" : ""),
       [&] { return measure(folded.fewer.layers - extra, fewer, degrees.pp); },
-      [&] { return measure(folded.more.layers - extra, more, degrees.pp); });
+      folded.isExact ? Measurement() : Measurement(measureMore));
   if (!pair.failed.empty())
     return rejection(pair.failed);
   return Composer(folded, pair, degrees, cluster).run(homes->trains);

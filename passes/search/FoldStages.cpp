@@ -74,25 +74,35 @@ chooseStages(const std::vector<FoldedStage> &stages,
   return kept;
 }
 
+static std::vector<Span> spansOf(const LayerRun &run,
+                                 const std::vector<int64_t> &starts) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i <= starts.size(); ++i)
+    spans.push_back({i == 0 ? 0 : starts[i - 1],
+                     i == starts.size() ? run.size() : starts[i]});
+  return spans;
+}
+
 FoldedPipeline dpc::foldStages(const LayerRun &run,
                                const std::vector<int64_t> &starts,
                                int64_t few) {
   FoldedPipeline result;
-  std::vector<Span> spans;
+  const std::vector<Span> spans = spansOf(run, starts);
   std::vector<std::pair<int64_t, int64_t>> places;
   std::map<std::pair<int64_t, int64_t>, int64_t> shapes;
-  std::vector<int64_t> least; // layers, by shape
-  for (size_t i = 0; i <= starts.size(); ++i) {
-    Span span{i == 0 ? 0 : starts[i - 1],
-              i == starts.size() ? run.size() : starts[i]};
-    spans.push_back(span);
+  std::vector<int64_t> least, whole; // layers, by shape
+  bool isAlike = true;               // stages of a shape have the same
+  for (const Span &span : spans) {
     places.push_back({placeOf(run, span.begin), placeOf(run, span.end)});
     auto [it, isNew] =
         shapes.try_emplace(places.back(), static_cast<int64_t>(shapes.size()));
     int64_t layers = layersIn(run, span);
-    if (isNew)
+    if (isNew) {
       least.push_back(std::min(layers, few));
+      whole.push_back(layers);
+    }
     least[it->second] = std::min(least[it->second], layers);
+    isAlike &= whole[it->second] == layers;
     result.stages.push_back({it->second, layers});
   }
   std::vector<int64_t> kept = chooseStages(result.stages, places);
@@ -103,12 +113,14 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
       result.example[shape] = result.small.size();
     result.small.push_back({shape, least[shape]});
   }
-  auto lay = [&](int64_t extra) {
+  // Stages of small pipelines have what `layers` says and `extra` more.
+  auto lay = [&](const std::vector<int64_t> &layers, int64_t extra) {
     FoldedPipeline::Small small;
     int64_t at = 0;
     for (size_t k = 0; k < kept.size(); ++k) {
       const Span &span = spans[kept[k]];
-      int64_t cut = result.stages[kept[k]].layers - result.small[k].layers;
+      const FoldedStage &stage = result.stages[kept[k]];
+      int64_t cut = stage.layers - layers[stage.shape];
       if (touchesLayers(run, span))
         cut -= extra;
       at += span.end - span.begin - cut * run.period;
@@ -119,7 +131,15 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
     assert(small.layers * run.period == at - run.before - run.after);
     return small;
   };
-  result.fewer = lay(0);
-  result.more = lay(1);
+  result.fewer = lay(least, 0);
+  result.more = lay(least, 1);
+  FoldedPipeline::Small exact = lay(whole, 0);
+  if (isAlike && exact.layers <= result.more.layers) {
+    result.isExact = true;
+    result.fewer = std::move(exact);
+    result.more = {};
+    for (FoldedStage &stage : result.small)
+      stage.layers = whole[stage.shape];
+  }
   return result;
 }

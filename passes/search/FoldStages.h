@@ -42,6 +42,9 @@ struct FoldedPipeline {
     std::vector<int64_t> starts;
   };
   Small fewer, more;
+  /// Stages of `fewer` have all layers that those of their shape have: there is
+  /// no `more`.
+  bool isExact = false;
   std::vector<FoldedStage> small; ///< The stages of `fewer`.
   std::vector<int64_t> example;   ///< By shape: one of them.
 };

@@ -119,6 +119,15 @@ protected:
     }
   }
 
+  void compareSeconds(const std::string &text, double tolerance) {
+    ProgramEvaluator evaluator(*family, cluster);
+    cost::Strategy strategy = strategyOf(text);
+    cost::Evaluation folded = evaluator.evaluate(strategy);
+    EXPECT_TRUE(folded.isFolded) << text;
+    agree(text, folded.stepSeconds,
+          evaluator.evaluateWhole(strategy).stepSeconds, tolerance);
+  }
+
   /// What is composed of pieces says about what the evaluation says.
   void compareComposed(const std::vector<std::string> &strategies,
                        double secondsTolerance, double memoryTolerance) {
@@ -189,6 +198,17 @@ TEST_F(Fold, Gpt) {
            "dp=16,recompute=selective,micro_batch=2", "dp=4,pp=4,micro_batch=1",
            "dp=4,tp=2,pp=2,micro_batch=2", "tp=8,pp=2,micro_batch=4",
            "dp=4,pp=4,schedule=zb-h1,micro_batch=1"});
+}
+
+/// Stages are cut inside of layers: what a chunk has of one is its own, and not
+/// what all chunks of a rank do once.
+TEST_F(Fold, ChunksWithPartsOfLayers) {
+  ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 36, 512, 8192));
+  compareSeconds("dp=4,tp=2,pp=2,vpp=4,schedule=interleaved,micro_batch=1",
+                 0.004);
+  // What is done once counts for every chunk.
+  compareSeconds("dp=4,pp=4,vpp=8,zero=1,schedule=interleaved,micro_batch=1",
+                 kTimeTolerance);
 }
 
 TEST_F(Fold, PiecesOfGpt) {
@@ -265,16 +285,32 @@ TEST_F(Fold, ShallowModelsAreCompiledWhole) {
 }
 
 TEST(FoldStages, KeepsAStageOfEveryShape) {
-  // 2 ops, 8 layers of 10, 3 ops; cut in the middle of layers and between them.
-  LayerRun run{2, 10, 8, 3};
-  FoldedPipeline folded = foldStages(run, {22, 42, 57, 77}, 1);
+  // 2 ops, 12 layers of 10, 3 ops; cut in the middle of layers and between
+  // them.
+  LayerRun run{2, 10, 12, 3};
+  FoldedPipeline folded = foldStages(run, {22, 42, 57, 97}, 1);
   ASSERT_EQ(folded.stages.size(), 5u);
   EXPECT_EQ(folded.stages[1].layers, 2);
   EXPECT_EQ(folded.stages[2].layers, 1); // one and a half
   EXPECT_EQ(folded.example.size(), 5u);
   EXPECT_EQ(folded.fewer.starts, (std::vector<int64_t>{12, 22, 37, 47}));
-  EXPECT_EQ(folded.fewer.layers, 5);
-  EXPECT_EQ(folded.more.layers, 10);
+  EXPECT_EQ(folded.fewer.layers, 6);
+  EXPECT_EQ(folded.more.layers, 11);
+  EXPECT_FALSE(folded.isExact);
+}
+
+TEST(FoldStages, ExtrapolatesNothingWhereStagesAreSmall) {
+  LayerRun run{1, 4, 12, 1};
+  // Stages of two layers: as many in all as a program of one more each has.
+  FoldedPipeline small = foldStages(run, {9, 17, 25, 33, 41}, 1);
+  EXPECT_TRUE(small.isExact);
+  EXPECT_EQ(small.fewer.layers, 6);
+  EXPECT_EQ(small.small[1].layers, 2);
+  EXPECT_EQ(small.fewer.starts, (std::vector<int64_t>{9, 17}));
+  // Of three.
+  FoldedPipeline large = foldStages(run, {13, 25, 37}, 1);
+  EXPECT_FALSE(large.isExact);
+  EXPECT_EQ(large.fewer.layers, 3);
 }
 
 TEST(FoldStages, AddsNoLayerToAStageBeyondThem) {
@@ -295,6 +331,7 @@ TEST(FoldStages, LeavesDetoursOut) {
   FoldedPipeline folded = foldStages(run, starts, 1);
   ASSERT_EQ(folded.small.size(), 3u); // first, any, last
   EXPECT_EQ(folded.fewer.layers, 3);
+  EXPECT_TRUE(folded.isExact);
   EXPECT_EQ(folded.stages[5].shape, folded.stages[6].shape);
 }
 
