@@ -34,6 +34,8 @@ public:
 
   llvm::Error checkBindings() {
     for (const auto &[symbol, size] : sizes) {
+      if (isNumber(symbol))
+        continue;
       if (!isSymbol(symbol))
         return makeError("--bind=" + symbol + "=" + llvm::Twine(size) + ": " +
                          file + " has no symbolic dimension '" + symbol + "'" +
@@ -69,12 +71,30 @@ private:
     return false;
   }
 
+  static bool isNumber(const DeclaredInput &input) {
+    return isa<IntegerType>(input.element) &&
+           llvm::all_of(input.dims, [](const InputDim &dim) {
+             return dim.symbol.empty() && dim.size == 1;
+           });
+  }
+
+  /// Whether `name` is that of an input of one number.
+  bool isNumber(const std::string &name) const {
+    return !isSymbol(name) &&
+           llvm::any_of(inputs, [&](const DeclaredInput &input) {
+             return input.name == name && isNumber(input);
+           });
+  }
+
   std::string symbolList() const {
     std::vector<std::string> names;
     for (const DeclaredInput &input : inputs)
       for (const InputDim &dim : input.dims)
         if (!dim.symbol.empty() && !llvm::is_contained(names, dim.symbol))
           names.push_back(dim.symbol);
+    for (const DeclaredInput &input : inputs)
+      if (isNumber(input))
+        names.push_back(input.name);
     if (names.empty())
       return "; all its dimensions are fixed";
     return "; it has '" + llvm::join(names, "', '") + "'";
@@ -105,6 +125,9 @@ private:
       shape.push_back(dim.symbol.empty() ? dim.size : size->second);
     }
     bound.type = RankedTensorType::get(shape, input.element);
+    if (isNumber(input.name))
+      if (auto value = sizes.find(input.name); value != sizes.end())
+        bound.value = value->second;
     return bound;
   }
 

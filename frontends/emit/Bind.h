@@ -25,12 +25,15 @@ struct BoundInput {
   std::string name;
   mlir::RankedTensorType type;
   std::optional<int64_t> batchDim;
+  /// Of one whole number that is bound too: a constant of the program.
+  std::optional<int64_t> value;
 };
 
-/// Binds every symbolic dimension of the inputs of `file`. The batch symbol is
+/// Binds every symbolic dimension of the inputs of `file`, and inputs of one
+/// integer or boolean that a binding names. The batch symbol is
 /// that of dimension 0 of the first input that has one; a model without
 /// symbols has its batch in dimension 0 of the first input. Fails when a
-/// symbol is unbound, a binding names no symbol, is not positive, or
+/// symbol is unbound, a binding names neither, a size is not positive, or
 /// contradicts `globalBatch`.
 llvm::Expected<std::vector<BoundInput>>
 bindInputs(llvm::StringRef file, std::vector<DeclaredInput> inputs,

@@ -98,6 +98,14 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
                                                   input.type.getShape(), {}));
       continue;
     }
+    if (input.value) {
+      Scalar number;
+      number.i = *input.value;
+      Type element = input.type.getElementType();
+      values[input.name] = Val(ConstTensor::splat(
+          element, input.type.getShape(), coerce(number, element)));
+      continue;
+    }
     types.push_back(input.type);
     attrs.push_back(attrsOf(input, context));
     names.push_back(input.name);

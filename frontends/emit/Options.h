@@ -14,7 +14,8 @@ namespace dpc {
 
 /// What the user decides about a model at import.
 struct ImportOptions {
-  /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`).
+  /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`), and values of
+  /// inputs of one whole number by name.
   std::map<std::string, int64_t> bind;
   /// Samples in a step over all ranks; sets the batch symbol, which is the
   /// symbol of dimension 0 of the first input that has one. 0 = not given.

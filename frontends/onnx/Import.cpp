@@ -114,6 +114,11 @@ static llvm::StringSet<> outputNames(const ::onnx::GraphProto &graph) {
   return names;
 }
 
+/// Exporters write "?" for every size that they do not know.
+static bool isNamed(const ::onnx::TensorShapeProto::Dimension &size) {
+  return !size.dim_param().empty() && size.dim_param() != "?";
+}
+
 /// The graph's inputs (initializers listed among them are none). A dimension
 /// without a name is called INPUT.D.
 static llvm::Expected<std::vector<DeclaredInput>>
@@ -141,7 +146,7 @@ declaredInputs(const ModelFile &file, MLIRContext *context) {
       InputDim dim;
       if (size.has_dim_value() && size.dim_value() >= 0)
         dim.size = size.dim_value();
-      else if (!size.dim_param().empty())
+      else if (isNamed(size))
         dim.symbol = size.dim_param();
       else
         dim.symbol = info.name() + "." + std::to_string(d);

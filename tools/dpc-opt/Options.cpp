@@ -49,7 +49,9 @@ CLI::Validator finite(bool isOpen, double below = INFINITY) {
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("MODEL", o.model, "Model to compile (.onnx, .pt2)")
       ->group("Model");
-  app.add_option("--bind", raw.bind, "Sizes of symbolic dimensions: dim=N,...")
+  app.add_option(
+         "--bind", raw.bind,
+         "Sizes of symbolic dimensions, values of integer inputs: dim=N,...")
       ->delimiter(',')
       ->group("Model");
   app.add_option("--global-batch", o.globalBatch,
@@ -219,16 +221,19 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group(group);
 }
 
-/// `KEY=N` with a positive N.
+/// `KEY=N`, with a positive N where it is a size or a count.
 std::pair<std::string, int64_t> parseBinding(const std::string &word,
-                                             const char *option) {
+                                             const char *option,
+                                             bool isPositive = true) {
   size_t equal = word.find('=');
   int64_t value = 0;
   if (equal != std::string::npos && equal > 0 &&
-      CLI::detail::lexical_cast(word.substr(equal + 1), value) && value > 0)
+      CLI::detail::lexical_cast(word.substr(equal + 1), value) &&
+      (value > 0 || !isPositive))
     return {word.substr(0, equal), value};
   throw CLI::ValidationError(std::string(option) + "=" + word +
-                             ": expected NAME=N with a positive number");
+                             ": expected NAME=N with a " +
+                             (isPositive ? "positive" : "whole") + " number");
 }
 
 /// Options of the optimizer that was not chosen would be ignored in silence.
@@ -320,7 +325,7 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   if (o.model.empty() && o.calibrate.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx or .pt2 file");
   for (const std::string &word : raw.bind) {
-    auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind"));
+    auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind", false));
     if (!isNew)
       throw CLI::ValidationError("--bind=" + word + ": '" + it->first +
                                  "' is bound twice");

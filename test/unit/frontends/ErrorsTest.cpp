@@ -137,6 +137,22 @@ TEST(OnnxErrors, Bindings) {
   expectError(relu(), {"--global-batch=8", "fixed batch of 2"}, fixed);
 }
 
+TEST(OnnxErrors, ValuesOfInputs) {
+  ModelBuilder thenBranch, elseBranch, m;
+  thenBranch.node("Relu x -> z").output("z");
+  elseBranch.node("Neg x -> z").output("z");
+  m.input("x", "f32[2]").input("c", "i1[]").input("n", "i64[2]");
+  m.node("If c -> y", {{"then_branch", thenBranch.graph()},
+                       {"else_branch", elseBranch.graph()}});
+  m.output("y");
+  ImportOptions options;
+  options.bind = {{"c", 1}};
+  Imported imported = import(m, options);
+  EXPECT_TRUE(imported.module) << imported.error;
+  options.bind = {{"n", 1}};
+  expectError(m, {"--bind=n=1", "it has 'c'"}, options);
+}
+
 TEST(OnnxErrors, ElementTypes) {
   expectError(relu("string[2]"),
               {"input 'x' has elements of STRING", "accepted: floats"});
