@@ -3,6 +3,7 @@
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
 #include "frontends/torch/Liveness.h"
+#include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
 
 using namespace mlir;
@@ -41,43 +42,20 @@ static llvm::StringRef insteadOf(llvm::StringRef target) {
   return "";
 }
 
-/// Operators whose result may be their first argument, seen otherwise.
-static bool makesView(llvm::StringRef target) {
-  static const llvm::StringSet<> ops = {"view",
-                                        "reshape",
-                                        "transpose",
-                                        "permute",
-                                        "slice",
-                                        "select",
-                                        "expand",
-                                        "unsqueeze",
-                                        "squeeze",
-                                        "t",
-                                        "flatten",
-                                        "split",
-                                        "chunk",
-                                        "unbind",
-                                        "detach",
-                                        "alias",
-                                        "to",
-                                        "narrow",
-                                        "view_as",
-                                        "unflatten",
-                                        "contiguous",
-                                        "dropout",
-                                        "movedim",
-                                        "mT",
-                                        "type_as",
-                                        "expand_as",
-                                        "reshape_as",
-                                        "lift_fresh",
-                                        "float",
-                                        "split_with_sizes",
-                                        "broadcast_tensors"};
-  return target.consume_front("aten.") && ops.contains(target.split('.').first);
-}
-
 namespace {
+
+/// A graph whose nodes are being converted.
+struct Body {
+  const Graph &graph;
+  Values &values;
+  Views views;
+  llvm::StringMap<size_t> lastUse;
+  bool isMain;
+};
+
+constexpr llvm::StringLiteral kPureAdvice =
+    "; exported_program.run_decompositions({}) before torch.export.save "
+    "removes such writes";
 
 class Importer {
 public:
@@ -93,14 +71,18 @@ private:
   llvm::Expected<std::vector<DeclaredInput>> declaredInputs();
   llvm::Error begin();
   llvm::Error convert(const Graph &graph, Values &values, bool isMain);
-  llvm::Error convertNode(const Graph &graph, const Node &node, size_t index,
-                          Values &values);
+  llvm::Error convertNode(Body &body, const Node &node, size_t index);
   llvm::Error inlineGraph(const Graph &graph, const Node &node, size_t index,
                           Values &values);
   llvm::Error checkResults(const Graph &graph, const Node &node,
                            llvm::ArrayRef<Val> results);
-  llvm::Error checkWrite(const Node &node, size_t index);
-  void noteViews(const Node &node);
+  static const Operator *operatorOf(const Node &node);
+  llvm::Error unknown(const Node &node, size_t index) const;
+  llvm::Error refresh(Body &body, llvm::StringRef name);
+  bool isReadLater(const Body &body, llvm::StringRef name, size_t index) const;
+  llvm::Error write(Body &body, const Node &node, size_t index, Val value);
+  llvm::Error finishWrite(Body &body, const Node &node, size_t index,
+                          Call &call);
   llvm::Expected<OwningOpRef<ModuleOp>> finish();
   bool hasLoss() const;
 
@@ -118,8 +100,8 @@ private:
   Emitter &emit;
   Liveness live;
   Values main;
-  /// Values that are one tensor seen in several ways have one number.
-  llvm::StringMap<size_t> storage;
+  /// Arguments that hold the buffers of the program.
+  llvm::StringMap<BlockArgument> buffers;
 };
 
 } // namespace
@@ -212,6 +194,11 @@ llvm::Error Importer::begin() {
     main[value] = constant;
   for (const BoundInput &input : *inputs)
     main[input.name] = arguments[input.name];
+  for (const InputSpec &input : program.inputs)
+    if (input.kind == InputSpec::Kind::Buffer)
+      if (auto argument = dyn_cast_if_present<BlockArgument>(
+              main.lookup(input.value).value))
+        buffers[input.value] = argument;
   return llvm::Error::success();
 }
 
@@ -232,9 +219,11 @@ bool Importer::hasLoss() const {
 }
 
 llvm::Error Importer::convert(const Graph &graph, Values &values, bool isMain) {
+  Body body{graph, values, Views(graph),
+            isMain ? live.lastUse : lastUses(graph), isMain};
   for (const auto &[index, node] : llvm::enumerate(graph.nodes))
     if (!isMain || live.nodes[index])
-      if (llvm::Error error = convertNode(graph, node, index, values))
+      if (llvm::Error error = convertNode(body, node, index))
         return error;
   return llvm::Error::success();
 }
@@ -264,42 +253,123 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
   return llvm::Error::success();
 }
 
-/// Numbers the results of views with what they are views of.
-void Importer::noteViews(const Node &node) {
-  for (const std::string &name : node.outputs) {
-    if (name.empty())
-      continue;
-    size_t own = storage.size() + 1;
-    if (makesView(node.target) && !node.inputs.empty() &&
-        !node.inputs[0].second.names.empty()) {
-      llvm::StringRef base = node.inputs[0].second.names[0];
-      own = storage.try_emplace(base, own).first->second;
-    }
-    storage[name] = own;
-  }
-}
+//===----------------------------------------------------------------------===//
+// Writes
+//===----------------------------------------------------------------------===//
 
-/// A tensor may be written when nothing else that is read later shares it.
-llvm::Error Importer::checkWrite(const Node &node, size_t index) {
-  llvm::StringRef target = node.inputs[0].second.names[0];
-  auto own = storage.find(target);
-  if (own == storage.end())
+/// Makes the view `name` anew from what it is a view of.
+llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
+  const Views::Link &link = *body.views.linkOf(name);
+  const Node &maker = *link.maker;
+  if (!pureForm(maker.target).empty()) {
+    body.values[name] = body.values[link.base];
     return llvm::Error::success();
-  for (const auto &entry : storage) {
-    auto use = live.lastUse.find(entry.first());
-    if (entry.first() != target && entry.second == own->second &&
-        use != live.lastUse.end() && use->second > index)
-      return makeError("writes to '" + target + "', which '" + entry.first() +
-                       "' also shows; exported_program.run_decompositions({}) "
-                       "before torch.export.save removes such writes");
   }
+  const Operator *op = operatorOf(maker);
+  Call call(emit, body.graph, maker, op->signature, body.values);
+  op->convert(call);
+  if (emit.failed())
+    return makeError(emit.error);
+  body.values[name] = call.results[link.result];
   return llvm::Error::success();
 }
 
-llvm::Error Importer::convertNode(const Graph &graph, const Node &node,
-                                  size_t index, Values &values) {
+/// Whether anything reads `name` behind node `index`.
+bool Importer::isReadLater(const Body &body, llvm::StringRef name,
+                           size_t index) const {
+  auto use = body.lastUse.find(name);
+  return buffers.contains(name) ||
+         (use != body.lastUse.end() && use->second > index);
+}
+
+/// The first argument of `node` becomes `value`, for all that show its memory.
+llvm::Error Importer::write(Body &body, const Node &node, size_t index,
+                            Val value) {
+  llvm::StringRef target = node.inputs[0].second.names[0];
+  const Views &views = body.views;
+  llvm::StringRef root = views.rootOf(target);
+  if (!body.isMain && llvm::is_contained(body.graph.inputs, root))
+    return makeError("writes to '" + target +
+                     "', which comes from outside of its graph" + kPureAdvice);
+  body.values[target] = std::move(value);
+  llvm::SmallVector<llvm::StringRef> others;
+  for (const std::string &name : views.sharing(target)) {
+    if (name == target || !body.values.contains(name) ||
+        !isReadLater(body, name, index))
+      continue;
+    others.push_back(name);
+    if (!views.isCertain(name) || !views.isCertain(target))
+      return makeError("writes to '" + target + "', of which '" + name +
+                       "' may be a copy or not" + kPureAdvice);
+  }
+  if (others.empty())
+    return llvm::Error::success();
+  llvm::StringRef last = target;
+  llvm::StringSet<> done = {target}, stale;
+  for (const Views::Link *link = views.linkOf(target); link;
+       link = views.linkOf(link->base)) {
+    Call maker(emit, body.graph, *link->maker,
+               operatorOf(*link->maker)->signature, body.values);
+    Val &base = body.values[link->base];
+    base = writtenBack(maker, base, body.values[last]);
+    if (emit.failed())
+      return makeError(emit.error + kPureAdvice);
+    last = link->base;
+    done.insert(last);
+  }
+  for (llvm::StringRef name : others)
+    for (; !done.contains(name); name = views.linkOf(name)->base)
+      stale.insert(name);
+  for (const std::string &name : views.sharing(target))
+    if (stale.contains(name))
+      if (llvm::Error error = refresh(body, name))
+        return error;
+  return llvm::Error::success();
+}
+
+/// Ends a node of a writing form: its result has the type of what it writes.
+llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
+                                  Call &call) {
+  if (call.results.empty() || !call.results[0])
+    return llvm::Error::success();
+  if (llvm::Error error = write(body, node, index, call.results[0]))
+    return error;
+  llvm::StringRef root = body.views.rootOf(node.inputs[0].second.names[0]);
+  auto buffer = buffers.find(root);
+  if (body.isMain && buffer != buffers.end() &&
+      isa<FloatType>(getElementTypeOrSelf(buffer->second)))
+    emit.updates[buffer->second] = emit.materialize(body.values[root]);
+  return llvm::Error::success();
+}
+
+/// The operator that a node calls, the pure form of one that writes; or null.
+const Operator *Importer::operatorOf(const Node &node) {
+  std::string pure = pureForm(node.target);
+  llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
+  target.consume_front("aten.");
+  auto found = operatorTable().find(target);
+  return found == operatorTable().end() ? nullptr : &found->second;
+}
+
+llvm::Error Importer::unknown(const Node &node, size_t index) const {
+  llvm::StringRef target = node.target;
+  target.consume_front("aten.");
+  llvm::StringRef instead = insteadOf(target);
+  if (!instead.empty())
+    return nodeError(node, index,
+                     "makes a tensor whose shape depends on data, which is "
+                     "not supported; " +
+                         instead);
+  return nodeError(node, index,
+                   "is not supported; frontends/torch/README.md lists what "
+                   "is, and exported_program.run_decompositions() may "
+                   "express it so");
+}
+
+llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
+  const Graph &graph = body.graph;
   if (llvm::StringRef(node.target).starts_with("higher_order."))
-    return inlineGraph(graph, node, index, values);
+    return inlineGraph(graph, node, index, body.values);
   for (const std::string &name : node.outputs)
     if (auto meta = graph.tensors.find(name); meta != graph.tensors.end())
       for (const Size &size : meta->second.sizes)
@@ -308,48 +378,30 @@ llvm::Error Importer::convertNode(const Graph &graph, const Node &node,
                            "makes a tensor whose shape depends on data, which "
                            "is not supported; compute every position and mask "
                            "with torch.where");
-  std::string pure = pureForm(node.target);
-  llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
-  target.consume_front("aten.");
-  auto found = operatorTable().find(target);
-  if (found == operatorTable().end()) {
-    llvm::StringRef instead = insteadOf(target);
-    if (!instead.empty())
-      return nodeError(node, index,
-                       "makes a tensor whose shape depends on data, which is "
-                       "not supported; " +
-                           instead);
-    return nodeError(node, index,
-                     "is not supported; frontends/torch/README.md lists what "
-                     "is, and exported_program.run_decompositions() may "
-                     "express it so");
-  }
+  const Operator *op = operatorOf(node);
+  if (!op)
+    return unknown(node, index);
   emit.loc = NameLoc::get(
       StringAttr::get(context, node.name.empty() ? node.target : node.name));
-  Call call(emit, graph, node, found->second.signature, values);
+  Call call(emit, graph, node, op->signature, body.values);
   call.trains = hasLoss();
   call.checkArguments();
   if (!emit.failed())
-    found->second.convert(call);
+    op->convert(call);
   if (emit.failed())
     return nodeError(node, index, emit.error);
+  bool writes = writesFirst(node) && !call.results.empty() && call.results[0];
+  if (writes)
+    call.results[0] = emit.convert(
+        call.results[0], body.values[node.inputs[0].second.names[0]].element());
   if (llvm::Error error = checkResults(graph, node, call.results))
     return nodeError(node, index, llvm::toString(std::move(error)));
-  if (!pure.empty() && !node.inputs.empty() &&
-      node.inputs[0].second.kind == Argument::Kind::Tensor) {
-    if (llvm::Error error = checkWrite(node, index))
+  if (writes)
+    if (llvm::Error error = finishWrite(body, node, index, call))
       return nodeError(node, index, llvm::toString(std::move(error)));
-    Val &self = values[node.inputs[0].second.names[0]];
-    auto argument = dyn_cast_if_present<BlockArgument>(self.value);
-    if (argument && !call.results.empty() && call.results[0].isFloat())
-      emit.updates[argument] = emit.materialize(call.results[0]);
-    if (!call.results.empty())
-      self = call.results[0];
-  }
   for (const auto &[name, result] : llvm::zip(node.outputs, call.results))
     if (!name.empty() && result)
-      values[name] = result;
-  noteViews(node);
+      body.values[name] = result;
   return llvm::Error::success();
 }
 
@@ -409,22 +461,18 @@ llvm::Error Importer::inlineGraph(const Graph &graph, const Node &node,
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
-  llvm::StringMap<llvm::StringRef> buffers;
+  llvm::StringMap<llvm::StringRef> values;
   for (const InputSpec &input : program.inputs)
     if (input.kind == InputSpec::Kind::Buffer)
-      buffers[input.name] = input.value;
+      values[input.name] = input.value;
   for (const OutputSpec &output : program.outputs) {
     if (output.kind == OutputSpec::Kind::Other)
       return makeError(archive.path() + ": an output of kind '" + output.what +
                        "' is not supported; accepted: user outputs, losses "
                        "and changed buffers");
     if (output.kind == OutputSpec::Kind::BufferMutation) {
-      auto buffer = buffers.find(output.buffer);
       Val value = main.lookup(output.value.names[0]);
-      auto argument = buffer == buffers.end()
-                          ? BlockArgument()
-                          : dyn_cast_if_present<BlockArgument>(
-                                main.lookup(buffer->second).value);
+      BlockArgument argument = buffers.lookup(values.lookup(output.buffer));
       if (argument && value && value.isFloat() &&
           value.type() == argument.getType())
         emit.updates[argument] = emit.materialize(value);

@@ -1,6 +1,8 @@
 //===- Liveness.cpp - What the results need -------------------------------===//
 #include "frontends/torch/Liveness.h"
 
+#include "frontends/torch/Views.h"
+
 namespace dpc::frontend::pt2 {
 
 std::string pureForm(llvm::StringRef target) {
@@ -31,34 +33,52 @@ static bool isFloatValue(const Graph &graph, llvm::StringRef name) {
   return meta != graph.tensors.end() && isFloatType(meta->second.dtype);
 }
 
-/// The value that a writing node writes, or "".
-static llvm::StringRef written(const Node &node) {
-  if (pureForm(node.target).empty() || node.inputs.empty() ||
-      node.inputs[0].second.kind != Argument::Kind::Tensor)
-    return "";
-  return node.inputs[0].second.names[0];
+bool writesFirst(const Node &node) {
+  return !pureForm(node.target).empty() && !node.inputs.empty() &&
+         node.inputs[0].second.kind == Argument::Kind::Tensor;
+}
+
+llvm::StringMap<size_t> lastUses(const Graph &graph) {
+  llvm::StringMap<size_t> last;
+  for (const Argument &output : graph.outputs)
+    forEachName(output,
+                [&](llvm::StringRef name) { last[name] = graph.nodes.size(); });
+  for (size_t n = graph.nodes.size(); n-- > 0;)
+    for (const auto &[name, argument] : graph.nodes[n].inputs)
+      forEachName(argument,
+                  [&](llvm::StringRef value) { last.try_emplace(value, n); });
+  return last;
 }
 
 Liveness findLive(const Program &program) {
   const Graph &graph = program.graph;
+  Views views(graph);
   Liveness live;
   live.nodes.assign(graph.nodes.size(), false);
-  auto use = [&](llvm::StringRef name) { live.values.insert(name); };
+  llvm::StringSet<> memories; // that live values show
+  auto use = [&](llvm::StringRef name, size_t position) {
+    live.values.insert(name);
+    live.lastUse.try_emplace(name, position);
+    memories.insert(views.rootOf(name));
+  };
   for (const OutputSpec &output : program.outputs)
     if (output.kind == OutputSpec::Kind::User ||
         (output.kind == OutputSpec::Kind::BufferMutation &&
          isFloatValue(graph, output.value.names[0])))
-      forEachName(output.value, use);
+      forEachName(output.value,
+                  [&](llvm::StringRef name) { use(name, graph.nodes.size()); });
   llvm::StringSet<> buffers;
   for (const InputSpec &input : program.inputs)
     if (input.kind == InputSpec::Kind::Buffer)
       buffers.insert(input.value);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node &node = graph.nodes[n];
-    llvm::StringRef target = written(node);
-    bool writes = !target.empty() &&
-                  (live.values.contains(target) ||
-                   (buffers.contains(target) && isFloatValue(graph, target)));
+    bool writes = false;
+    if (writesFirst(node)) {
+      llvm::StringRef memory = views.rootOf(node.inputs[0].second.names[0]);
+      writes = memories.contains(memory) ||
+               (buffers.contains(memory) && isFloatValue(graph, memory));
+    }
     bool makes = llvm::any_of(node.outputs, [&](const std::string &name) {
       return live.values.contains(name);
     });
@@ -66,10 +86,7 @@ Liveness findLive(const Program &program) {
       continue;
     live.nodes[n] = true;
     for (const auto &[name, argument] : node.inputs)
-      forEachName(argument, [&](llvm::StringRef value) {
-        use(value);
-        live.lastUse.try_emplace(value, n);
-      });
+      forEachName(argument, [&](llvm::StringRef value) { use(value, n); });
   }
   return live;
 }

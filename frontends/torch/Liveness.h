@@ -12,6 +12,9 @@ namespace dpc::frontend::pt2 {
 /// ("aten.add_.Tensor" -> "aten.add.Tensor"), or "" of a pure one.
 std::string pureForm(llvm::StringRef target);
 
+/// Whether a node writes its first argument.
+bool writesFirst(const Node &node);
+
 /// Whether a ScalarType of the schema is of floats.
 bool isFloatType(int64_t dtype);
 
@@ -23,8 +26,12 @@ void forEachName(const Argument &argument,
 struct Liveness {
   std::vector<bool> nodes; ///< by position
   llvm::StringSet<> values;
-  llvm::StringMap<size_t> lastUse; ///< position of the last node that reads
+  llvm::StringMap<size_t> lastUse; ///< of these nodes
 };
+
+/// Position of the last node of a graph that reads a value; behind all of them
+/// for what the graph returns.
+llvm::StringMap<size_t> lastUses(const Graph &graph);
 
 Liveness findLive(const Program &program);
 

@@ -259,6 +259,17 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
+/// A reshape that may be a copy is written, and its base returned.
+TEST(TorchErrors, WriteToWhatMayBeACopy) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  std::string error =
+      import(contents(DPC_FIXTURES "/torch/either.pt2"), options).error;
+  for (const char *part : {"aten.add_.Tensor: writes to 'reshape'",
+                           "may be a copy", "run_decompositions"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
 TEST(TorchErrors, UnboundSymbol) {
   ImportOptions options;
   options.bind["nothing"] = 3;

@@ -84,5 +84,5 @@ TEST_P(TorchOps, EveryResultIsTorchs) {
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
                                          "movement", "products", "rows",
-                                         "spatial"),
+                                         "spatial", "writes"),
                          [](const auto &info) { return info.param; });

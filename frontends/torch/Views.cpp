@@ -1,0 +1,202 @@
+//===- Views.cpp - Values that share memory -------------------------------===//
+#include "frontends/torch/Views.h"
+
+#include "frontends/torch/Liveness.h"
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+enum class Kind { None, View, MayBeView };
+} // namespace
+
+/// Whether the shape and the strides of two values are the same.
+static bool liesAlike(const TensorMeta &a, const TensorMeta &b) {
+  auto isSame = [](const Size &x, const Size &y) {
+    return x.expression == y.expression && x.value == y.value;
+  };
+  return a.strides == b.strides && a.sizes.size() == b.sizes.size() &&
+         std::equal(a.sizes.begin(), a.sizes.end(), b.sizes.begin(), isSame) &&
+         !llvm::is_contained(a.strides, -1);
+}
+
+/// What operators return that may return their first argument itself.
+static Kind kindOfSelf(const Graph &graph, llvm::StringRef op,
+                       llvm::StringRef base, llvm::StringRef result) {
+  auto from = graph.tensors.find(base), to = graph.tensors.find(result);
+  if (from == graph.tensors.end() || to == graph.tensors.end())
+    return Kind::MayBeView;
+  if (from->second.dtype != to->second.dtype)
+    return Kind::None;
+  if (op == "dropout" || !liesAlike(from->second, to->second))
+    return Kind::MayBeView;
+  return Kind::View;
+}
+
+static Kind kindOf(const Graph &graph, const Node &node,
+                   llvm::StringRef result) {
+  static const llvm::StringSet<> views = {"view",
+                                          "slice",
+                                          "select",
+                                          "narrow",
+                                          "unsqueeze",
+                                          "alias",
+                                          "squeeze",
+                                          "t",
+                                          "transpose",
+                                          "permute",
+                                          "detach",
+                                          "expand",
+                                          "split",
+                                          "chunk",
+                                          "unbind",
+                                          "mT",
+                                          "movedim",
+                                          "view_as",
+                                          "unflatten",
+                                          "expand_as",
+                                          "T",
+                                          "swapdims",
+                                          "unfold",
+                                          "diagonal",
+                                          "split_with_sizes",
+                                          "numpy_T",
+                                          "lift_fresh",
+                                          "broadcast_tensors",
+                                          "tensor_split"};
+  static const llvm::StringSet<> self = {"to", "type_as", "contiguous",
+                                         "dropout", "float"};
+  static const llvm::StringSet<> either = {"reshape", "flatten", "reshape_as"};
+  llvm::StringRef target = node.target;
+  if (!pureForm(target).empty())
+    return result == node.outputs[0] ? Kind::View : Kind::None;
+  if (!target.consume_front("aten."))
+    return Kind::None;
+  llvm::StringRef op = target.split('.').first;
+  if (views.contains(op))
+    return Kind::View;
+  if (self.contains(op))
+    return kindOfSelf(graph, op, node.inputs[0].second.names[0], result);
+  return either.contains(op) ? Kind::MayBeView : Kind::None;
+}
+
+Views::Views(const Graph &graph) {
+  for (const Node &node : graph.nodes) {
+    bool readsTensor = !node.inputs.empty() &&
+                       !node.inputs[0].second.names.empty() &&
+                       !node.inputs[0].second.names[0].empty();
+    for (const auto &[n, name] : llvm::enumerate(node.outputs)) {
+      Kind kind =
+          readsTensor && !name.empty() ? kindOf(graph, node, name) : Kind::None;
+      if (kind == Kind::None)
+        continue;
+      const std::string &base = node.inputs[0].second.names[0];
+      if (name == base)
+        continue;
+      std::vector<std::string> &tree = trees[rootOf(base)];
+      if (tree.empty())
+        tree.push_back(base);
+      tree.push_back(name);
+      links[name] = {base, &node, n, kind == Kind::View};
+    }
+  }
+}
+
+const Views::Link *Views::linkOf(llvm::StringRef name) const {
+  auto link = links.find(name);
+  return link == links.end() ? nullptr : &link->second;
+}
+
+llvm::StringRef Views::rootOf(llvm::StringRef name) const {
+  while (const Link *link = linkOf(name))
+    name = link->base;
+  return name;
+}
+
+bool Views::isCertain(llvm::StringRef name) const {
+  for (const Link *link = linkOf(name); link; link = linkOf(link->base))
+    if (!link->isCertain)
+      return false;
+  return true;
+}
+
+llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
+  auto tree = trees.find(rootOf(name));
+  if (tree == trees.end())
+    return {};
+  return tree->second;
+}
+
+//===----------------------------------------------------------------------===//
+// The way back
+//===----------------------------------------------------------------------===//
+
+/// `base` with `part` in the place of positions [begin, begin + size of part)
+/// of dimension `dim`.
+static Val replaced(Emitter &e, Val base, Val part, int64_t dim,
+                    int64_t begin) {
+  int64_t end = begin + part.dim(dim);
+  llvm::SmallVector<Val, 3> parts;
+  if (begin > 0)
+    parts.push_back(e.sliceDim(base, dim, 0, begin));
+  if (part.dim(dim) > 0)
+    parts.push_back(part);
+  if (end < base.dim(dim))
+    parts.push_back(e.sliceDim(base, dim, end, base.dim(dim) - end));
+  return parts.size() == 1 ? parts[0] : e.concat(parts, dim);
+}
+
+static Val intoSlice(Call &maker, Val base, Val part, llvm::StringRef start) {
+  int64_t dim = maker.dimOf("dim", base.rank());
+  int64_t begin = maker.has(start) ? maker.integer(start) : 0;
+  begin = std::clamp<int64_t>(begin < 0 ? begin + base.dim(dim) : begin, 0,
+                              base.dim(dim));
+  return replaced(maker.emit, base, part, dim, begin);
+}
+
+static Val intoSelected(Call &maker, Val base, Val part) {
+  int64_t dim = maker.dimOf("dim", base.rank());
+  int64_t index = maker.integer("index");
+  Shape shape(base.shape());
+  shape[dim] = 1;
+  return replaced(maker.emit, base, maker.emit.reshape(part, shape), dim,
+                  index < 0 ? index + base.dim(dim) : index);
+}
+
+static Val permutedBack(Call &maker, Val part) {
+  Shape inverse(part.rank());
+  for (const auto &[to, from] : llvm::enumerate(maker.ints("dims")))
+    inverse[maker.dim(from, part.rank())] = static_cast<int64_t>(to);
+  return maker.emit.transpose(part, inverse);
+}
+
+Val writtenBack(Call &maker, Val base, Val part) {
+  static const llvm::StringSet<> reshapes = {
+      "view",    "unsqueeze",  "squeeze", "alias",     "detach", "view_as",
+      "flatten", "lift_fresh", "to",      "unflatten", "float",  "type_as",
+      "reshape", "contiguous", "dropout", "reshape_as"};
+  Emitter &e = maker.emit;
+  if (!pureForm(maker.node.target).empty())
+    return part;
+  llvm::StringRef op = maker.target().split('.').first;
+  if (reshapes.contains(op) &&
+      numElements(base.shape()) == numElements(part.shape()))
+    return e.reshape(part, base.shape());
+  if (op == "slice" && maker.integer("step") == 1)
+    return intoSlice(maker, base, part, "start");
+  if (op == "narrow")
+    return intoSlice(maker, base, part, "start");
+  if (op == "select")
+    return intoSelected(maker, base, part);
+  if (op == "permute")
+    return permutedBack(maker, part);
+  if (op == "transpose")
+    return e.swapDims(part, maker.dimOf("dim0", part.rank()),
+                      maker.dimOf("dim1", part.rank()));
+  if ((op == "t" || op == "mT") && part.rank() >= 2)
+    return e.swapDims(part, part.rank() - 2, part.rank() - 1);
+  return maker.fail("writes to a view that " + llvm::Twine(maker.node.target) +
+                    " makes, which is not supported; accepted: slices of step "
+                    "1, select, narrow, transpose, permute and reshapes");
+}
+
+} // namespace dpc::frontend::pt2
