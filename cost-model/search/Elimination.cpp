@@ -69,6 +69,8 @@ struct Record {
   std::vector<uint16_t> best;
 };
 
+class FactorSum;
+
 class Eliminator {
 public:
   Eliminator(const Problem &problem, const EliminationOptions &options,
@@ -88,6 +90,12 @@ private:
              uint64_t conditionings);
   bool condition(State &state, std::vector<uint32_t> &choice, double &value,
                  uint64_t conditionings);
+  bool guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
+             double &value);
+  std::vector<uint32_t> promising(const State &state, NodeId node) const;
+  template <typename Visit>
+  void forEachEntry(const std::vector<NodeId> &scope, FactorSum &sum,
+                    Visit visit) const;
   State initialState() const;
   Record eliminate(State &state, NodeId node);
   void fix(State &state, NodeId node, uint32_t option) const;
@@ -105,6 +113,8 @@ private:
   const EliminationOptions &options;
   EliminationStats &stats;
   std::vector<int64_t> weights; ///< By node, see weightOf.
+  /// Nodes of large degree are guessed: conditioning on them took too long.
+  bool mayGuess = false;
   std::string failure;
 };
 
@@ -245,6 +255,27 @@ double Eliminator::tableEntries(const State &state, NodeId node) const {
   return entries;
 }
 
+/// Walks `sum` over all options of `scope`, the first node's fastest.
+template <typename Visit>
+void Eliminator::forEachEntry(const std::vector<NodeId> &scope, FactorSum &sum,
+                              Visit visit) const {
+  uint64_t entries = 1;
+  for (NodeId node : scope)
+    entries *= numOptions(node);
+  std::vector<uint64_t> option(scope.size(), 0);
+  for (uint64_t entry = 0; entry < entries; ++entry) {
+    visit(entry);
+    for (size_t i = 0; i < scope.size(); ++i) {
+      if (++option[i] < numOptions(scope[i])) {
+        sum.step(i);
+        break;
+      }
+      sum.rewind(i, option[i] - 1);
+      option[i] = 0;
+    }
+  }
+}
+
 Record Eliminator::eliminate(State &state, NodeId node) {
   Record record{node, state.neighbours[node], {}, {}};
   const std::vector<NodeId> &scope = record.scope;
@@ -262,8 +293,7 @@ Record Eliminator::eliminate(State &state, NodeId node) {
   const Table &unary = state.unary[node];
   auto table = std::make_shared<Table>(entries);
   record.best.resize(entries);
-  std::vector<uint64_t> option(scope.size(), 0);
-  for (uint64_t entry = 0; entry < entries; ++entry) {
+  forEachEntry(scope, sum, [&](uint64_t entry) {
     double best = forbidden;
     for (uint64_t x = 0; x < unary.size(); ++x) {
       double value = unary[x] + sum.at(x);
@@ -273,15 +303,7 @@ Record Eliminator::eliminate(State &state, NodeId node) {
       }
     }
     (*table)[entry] = best;
-    for (size_t i = 0; i < scope.size(); ++i) {
-      if (++option[i] < numOptions(scope[i])) {
-        sum.step(i);
-        break;
-      }
-      sum.rewind(i, option[i] - 1);
-      option[i] = 0;
-    }
-  }
+  });
   removeNode(state, node);
   addFactor(state, Factor{scope, record.strides, std::move(table)});
   return record;
@@ -305,6 +327,61 @@ void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
     addFactor(state, std::move(factor));
 }
 
+/// The options of a node, the cheapest first, by what they cost when every
+/// factor chooses the other nodes for itself: a lower bound of what they do
+/// cost (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
+std::vector<uint32_t> Eliminator::promising(const State &state,
+                                            NodeId node) const {
+  Table least = state.unary[node];
+  for (uint32_t id : state.factorsOf[node]) {
+    const Factor &factor = state.factors[id];
+    std::vector<NodeId> others = factor.scope;
+    std::erase(others, node);
+    std::sort(others.begin(), others.end());
+    FactorSum sum({&factor}, others, node);
+    Table best(least.size(), forbidden);
+    forEachEntry(others, sum, [&](uint64_t) {
+      for (uint64_t x = 0; x < best.size(); ++x)
+        best[x] = std::min(best[x], sum.at(x));
+    });
+    for (size_t x = 0; x < least.size(); ++x)
+      least[x] += best[x];
+  }
+  std::vector<uint32_t> order;
+  for (uint32_t x = 0; x < least.size(); ++x)
+    if (least[x] != forbidden)
+      order.push_back(x);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return least[a] < least[b]; });
+  return order;
+}
+
+bool Eliminator::guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
+                       double &value) {
+  value = forbidden;
+  for (uint32_t option : promising(state, hub)) {
+    if (stats.guesses == options.maxGuesses) {
+      failure = "node " + std::to_string(hub) + " '" +
+                problem.nodes()[hub].name + "' is joined with " +
+                std::to_string(state.neighbours[hub].size()) +
+                " others when the rest is solved, and none of " +
+                std::to_string(options.maxGuesses) +
+                " guesses leaves a solution (fewer options or edges per node)";
+      return false;
+    }
+    ++stats.guesses;
+    State copy = state;
+    fix(copy, hub, option);
+    if (!solve(copy, choice, value, 1))
+      return false;
+    if (value != forbidden) {
+      choice[hub] = option;
+      return true;
+    }
+  }
+  return true;
+}
+
 bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
                            double &value, uint64_t conditionings) {
   // Of equal ones the first.
@@ -316,18 +393,10 @@ bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
           id < hub)))
       hub = id;
   uint64_t count = numOptions(hub);
-  if (conditionings * count > options.maxConditionings) {
-    NodeId smallest = state.lightest();
-    failure = "node " + std::to_string(smallest) + " '" +
-              problem.nodes()[smallest].name + "' is joined with " +
-              std::to_string(state.neighbours[smallest].size()) +
-              " others when the rest is solved: a table of " +
-              std::to_string(tableEntries(state, smallest)) +
-              " entries; expected at most " +
-              std::to_string(options.maxTableEntries) +
-              " (fewer options or edges per node)";
+  if (mayGuess)
+    return guess(state, hub, choice, value);
+  if (conditionings * count > options.maxConditionings)
     return false;
-  }
   ++stats.conditionedNodes;
   value = forbidden;
   std::vector<uint32_t> trial = choice;
@@ -376,11 +445,18 @@ Result<Solution> Eliminator::run() {
   State state = initialState();
   std::vector<uint32_t> choice(problem.nodes().size(), 0);
   double value = 0;
-  if (!solve(state, choice, value, 1))
-    return Error{failure};
+  if (!solve(state, choice, value, 1)) {
+    mayGuess = true;
+    state = initialState();
+    if (!solve(state, choice, value, 1))
+      return Error{failure};
+  }
   if (value == forbidden)
     return Error{"no assignment satisfies (C2)"};
-  return problem.verify(choice);
+  Result<Solution> solution = problem.verify(choice);
+  if (solution && stats.guesses > 0)
+    solution->lowerBound = -forbidden;
+  return solution;
 }
 
 Result<Solution> solveByElimination(const Problem &problem,

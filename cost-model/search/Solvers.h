@@ -25,18 +25,24 @@ struct EliminationOptions {
   /// conditioned on: what is left is solved once per option. This is the most
   /// times that may happen, the product of their option counts.
   uint64_t maxConditionings = 4096;
+  /// Where that is not enough such nodes get the option that promises most, one
+  /// after the other, and another one only where that leaves no solution. This
+  /// is how often.
+  uint64_t maxGuesses = 256;
 };
 
 struct EliminationStats {
   uint32_t width = 0;            ///< Largest number of neighbours eliminated.
   uint64_t largestTable = 0;     ///< Entries.
   uint32_t conditionedNodes = 0; ///< See EliminationOptions.
+  uint64_t guesses = 0;          ///< 0 when the solution is optimal.
 };
 
 /// Exact without (C3), which it ignores: min-degree bucket elimination. Time
 /// and memory grow with options^treewidth. Nodes of large degree (a tied
-/// embedding) are conditioned on; fails, naming the node, when the limits do
-/// not suffice.
+/// embedding) are conditioned on, and guessed where that takes too long: then
+/// the solution may not be optimal, and its lower bound says nothing. Fails,
+/// naming the node, when no guess leaves a solution.
 Result<Solution> solveByElimination(const Problem &problem,
                                     const EliminationOptions &options = {},
                                     EliminationStats *stats = nullptr);
