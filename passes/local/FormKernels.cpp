@@ -20,10 +20,15 @@ namespace dpc {
 
 namespace {
 
-void eraseDeadOps(Block &block) {
+/// Returns whether there were any.
+bool eraseDeadOps(Block &block) {
+  bool found = false;
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
+    if (isOpTriviallyDead(&op)) {
       op.erase();
+      found = true;
+    }
+  return found;
 }
 
 /// A chain of movers over a source, which is copied into kernels.
@@ -232,8 +237,18 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
 
   AttributeEdits untimed;
 
+  /// Constants that folding has made know no phase.
+  void timeConstants(Block &block) {
+    for (auto constant : block.getOps<ConstantOp>())
+      if (!constant->hasAttr(attr::kPhase))
+        constant->setAttr(
+            attr::kPhase,
+            StringAttr::get(block.getParentOp()->getContext(), "setup"));
+  }
+
   void formKernels(Block &block) {
     eraseDeadOps(block);
+    timeConstants(block);
     KernelGroups groups(block);
     groups.form();
     auto units = UnitScheduler(block, groups.groups()).order();
@@ -249,9 +264,9 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
       KernelBuilder(unit, builder, untimed).build();
     }
     // What is left of the groups has no users any more, nor have, after that,
-    // the reshapes between its members.
-    eraseDeadOps(block);
-    eraseDeadOps(block);
+    // the reshapes between its members, which stand behind them, and so on.
+    while (eraseDeadOps(block)) {
+    }
     markViews(block);
     wrapBuffered(block);
     eraseDeadOps(block);

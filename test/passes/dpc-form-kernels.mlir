@@ -88,3 +88,28 @@ module {
     return %o, %p : tensor<2x4x16xf32>, tensor<64xf32>
   }
 }
+
+// -----
+
+module {
+  // Reshapes between members of one kernel go with them, however many there are.
+  // CHECK-LABEL: func.func @step
+  // CHECK-NEXT: dpc.kernel
+  // CHECK: dpc.yield
+  // CHECK-NOT: dpc.reshape
+  // CHECK: return
+  func.func @step(%x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"})
+      -> (tensor<4xf32> {dpc.name = "y"})
+      attributes {dpc.mesh = #dpc.mesh<dp=1>} {
+    %a = dpc.unary exp %x {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+    %b = dpc.reshape %a {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4x1xf32>
+    %c = dpc.unary sin %b {dpc.phase = "forward"} : tensor<4x1xf32> -> tensor<4x1xf32>
+    %d = dpc.reshape %c {dpc.phase = "forward"} : tensor<4x1xf32> -> tensor<4xf32>
+    %e = dpc.unary cos %d {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+    %f = dpc.reshape %e {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4x1xf32>
+    %g = dpc.unary exp %f {dpc.phase = "forward"} : tensor<4x1xf32> -> tensor<4x1xf32>
+    %h = dpc.reshape %g {dpc.phase = "forward"} : tensor<4x1xf32> -> tensor<4xf32>
+    %i = dpc.unary sin %h {dpc.phase = "forward"} : tensor<4xf32> -> tensor<4xf32>
+    return %i : tensor<4xf32>
+  }
+}

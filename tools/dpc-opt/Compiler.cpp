@@ -4,8 +4,7 @@
 #include "codegen/Codegen.h"
 #include "cost-model/MixedCluster.h"
 #include "cost-model/Report.h"
-#include "frontends/onnx/Import.h"
-#include "frontends/torch/Import.h"
+#include "ir/StepMarks.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
@@ -13,6 +12,7 @@
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Inputs.h"
+#include "tools/dpc-opt/LoadModel.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/Parameters.h"
 #include "tools/dpc-opt/PlanSearch.h"
@@ -20,7 +20,6 @@
 #include "tools/dpc-opt/ShrunkVerify.h"
 
 #include "mlir/IR/AsmState.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -207,26 +206,14 @@ bool Compiler::loadInitialValues() {
 }
 
 bool Compiler::loadProgram() {
-  StringRef file = options.model;
-  if (file.ends_with(".mlir") || file.ends_with(".mlirbc")) {
-    program = parseSourceFile<ModuleOp>(file, context.get());
-    return program ? true : fail(options.model + ": cannot be read as dpc IR");
-  }
-  bool isTorch = file.ends_with(".pt2");
-  if (!isTorch && !file.ends_with(".onnx"))
-    return fail(options.model + ": unknown kind of model; .onnx, .pt2 and dpc "
-                                ".mlir are accepted");
-  ImportOptions import;
-  import.bind = options.bind;
-  import.globalBatch = options.globalBatch;
-  import.frozen = options.frozen;
-  import.trainable = options.trainable;
-  auto imported = isTorch ? importTorch(file, *context, import)
-                          : importOnnx(file, *context, import);
-  if (failed(imported))
+  program = loadModel(options, *context);
+  if (!program)
     return fail(options.model + ": cannot be imported");
-  program = std::move(*imported);
-  return true;
+  std::string wrong = whyNoStep(options, *program);
+  if (!wrong.empty())
+    return fail(wrong);
+  bool isWhole = (*program)->hasAttr(kWholeStepAttr);
+  return !isWhole || runPasses("func.func(dpc-simplify)");
 }
 
 bool Compiler::runPasses(StringRef pipeline) {

@@ -1,0 +1,357 @@
+//===- Import.cpp - StableHLO becomes dpc modules -------------------------===//
+#include "frontends/stablehlo/Import.h"
+
+#include "frontends/stablehlo/Arguments.h"
+#include "frontends/stablehlo/Call.h"
+#include "frontends/stablehlo/TrainStep.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::hlo {
+
+namespace {
+
+/// Loops and calls are written out: programs longer than this are refused.
+constexpr int64_t kMostOps = 4000000;
+constexpr int64_t kMostDepth = 100;
+
+const OperatorTable &operatorTable() {
+  static const OperatorTable table = [] {
+    OperatorTable made;
+    addElementwise(made);
+    addMovement(made);
+    addReductions(made);
+    addContractions(made);
+    addSpatial(made);
+    addGather(made);
+    addScatter(made);
+    addControl(made);
+    return made;
+  }();
+  return table;
+}
+
+/// Why an operation that is known is not supported, and what to do; "" of
+/// others.
+llvm::StringRef insteadOf(llvm::StringRef name) {
+  name.consume_front("stablehlo.");
+  if (name.starts_with("rng"))
+    return "draws random numbers, which is not supported; accepted: random "
+           "arrays as arguments, or a dropout rate of 0";
+  if (name.starts_with("dynamic_") || name == "get_dimension_size" ||
+      name == "set_dimension_size" || name == "real_dynamic_slice")
+    return "has a shape that is known only when it runs, which is not "
+           "supported; accepted: shapes that are fixed when lowering";
+  if (name.starts_with("all_") || name == "collective_permute" ||
+      name == "reduce_scatter" || name == "partition_id" ||
+      name == "replica_id" || name.starts_with("sdy."))
+    return "is part of a program for one of several devices; accepted: "
+           "programs on whole arrays (jit, not shard_map or pmap)";
+  return "";
+}
+
+class Importer {
+public:
+  Importer(ModuleOp module, llvm::StringRef file, MLIRContext *context,
+           const ImportOptions &options)
+      : module(module), file(file), options(options), forward(file, context),
+        emit(forward.emit) {}
+
+  llvm::Expected<OwningOpRef<ModuleOp>> run();
+
+private:
+  llvm::Expected<func::FuncOp> mainFunction();
+  llvm::Error begin(func::FuncOp main);
+  std::optional<llvm::SmallVector<Val>> runRegion(Region &region,
+                                                  ArrayRef<Val> operands);
+  bool convert(Operation *op);
+  void note(Operation *op, const llvm::Twine &why);
+  llvm::Expected<OwningOpRef<ModuleOp>> finish(ArrayRef<Val> results);
+
+  ModuleOp module;
+  std::string file;
+  const ImportOptions &options;
+  Forward forward;
+  Emitter &emit;
+  Signature signature;
+  Values values;
+  llvm::DenseMap<Value, Pieces> pieces;
+  RegionRunner runner;
+  std::string error; ///< with its place
+  int64_t ops = 0, depth = 0;
+};
+
+} // namespace
+
+/// Where the op is in its file, or what it comes from.
+static std::string placeOf(Location loc) {
+  if (auto place = dyn_cast<FileLineColLoc>(loc))
+    return (":" + llvm::Twine(place.getLine()) + ":" +
+            llvm::Twine(place.getColumn()))
+        .str();
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return (": " + name.getName().getValue()).str();
+  return "";
+}
+
+void Importer::note(Operation *op, const llvm::Twine &why) {
+  if (error.empty())
+    error = (file + placeOf(op->getLoc()) + ": '" +
+             op->getName().getStringRef() + "' " + why)
+                .str();
+}
+
+bool Importer::convert(Operation *op) {
+  llvm::StringRef name = op->getName().getStringRef();
+  auto found = operatorTable().find(name);
+  if (found == operatorTable().end()) {
+    llvm::StringRef instead = insteadOf(name);
+    note(op,
+         instead.empty()
+             ? "is not supported; frontends/stablehlo/README.md lists the " +
+                   std::to_string(operatorTable().size()) +
+                   " operations that are"
+             : instead.str());
+    return false;
+  }
+  if (++ops > kMostOps) {
+    note(op, "is one of more than " + llvm::Twine(kMostOps) +
+                 " operations, loops and calls written out");
+    return false;
+  }
+  emit.loc = op->getLoc();
+  Call call(emit, op, values, runner, pieces);
+  found->second(call);
+  for (OpResult result : op->getResults()) {
+    if (emit.failed())
+      break;
+    auto type = call.resultType(result.getResultNumber());
+    Val value = values.lookup(result);
+    if (type && !value)
+      emit.fail("made nothing of result " +
+                llvm::Twine(result.getResultNumber()));
+    else if (type && value.type() != type)
+      emit.fail("its result is " + describe(value.type()) +
+                ", which is not what the file says: " + describe(type));
+  }
+  if (emit.failed())
+    note(op, emit.error);
+  return !emit.failed();
+}
+
+std::optional<llvm::SmallVector<Val>>
+Importer::runRegion(Region &region, ArrayRef<Val> operands) {
+  if (!region.hasOneBlock() || region.front().empty() ||
+      region.front().getNumArguments() != operands.size()) {
+    emit.fail("has a region of " + llvm::Twine(region.getBlocks().size()) +
+              " blocks that does not take " + llvm::Twine(operands.size()) +
+              " values");
+    return std::nullopt;
+  }
+  if (++depth > kMostDepth) {
+    emit.fail("is nested deeper than " + llvm::Twine(kMostDepth) +
+              " regions and calls");
+    return std::nullopt;
+  }
+  Block &block = region.front();
+  for (auto [argument, value] : llvm::zip(block.getArguments(), operands)) {
+    values[argument] = value;
+    if (value.type() != argument.getType()) {
+      emit.fail("gives " + describe(value.type()) +
+                " to an argument of another type");
+      return std::nullopt;
+    }
+  }
+  for (Operation &op : block.getOperations()) {
+    if (&op == &block.back())
+      break;
+    if (!convert(&op)) {
+      emit.fail(error);
+      return std::nullopt;
+    }
+  }
+  llvm::SmallVector<Val> results;
+  for (Value value : block.back().getOperands()) {
+    Val known = values.lookup(value);
+    if (!known) {
+      emit.fail("returns a value that nothing before it makes");
+      return std::nullopt;
+    }
+    results.push_back(known);
+  }
+  --depth;
+  return results;
+}
+
+llvm::Expected<func::FuncOp> Importer::mainFunction() {
+  func::FuncOp main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!main && function.isPublic())
+        main = function;
+  if (!main)
+    return makeError(file + ": has no function @main");
+  if (!main.getBody().hasOneBlock())
+    return makeError(file + ": @" + main.getName() +
+                     " must have a body of one block");
+  return main;
+}
+
+llvm::Error Importer::begin(func::FuncOp main) {
+  auto read = readSignature(main, file, options);
+  if (!read)
+    return read.takeError();
+  signature = std::move(*read);
+  std::vector<WeightArgument> weights;
+  std::vector<DeclaredInput> declared;
+  for (const Argument &argument : signature.arguments) {
+    if (argument.role != Argument::Role::input) {
+      weights.push_back({argument.name, argument.type,
+                         argument.role == Argument::Role::parameter,
+                         std::nullopt});
+      continue;
+    }
+    DeclaredInput input{argument.name, argument.type.getElementType(), {}};
+    for (int64_t size : argument.type.getShape())
+      input.dims.push_back({"", size});
+    declared.push_back(std::move(input));
+  }
+  auto inputs = bindInputs(file, std::move(declared), options);
+  if (!inputs)
+    return inputs.takeError();
+  llvm::StringMap<Val> byName = forward.begin(weights, *inputs, {});
+  for (auto [argument, value] :
+       llvm::zip(signature.arguments, main.getArguments()))
+    values[value] = byName.lookup(argument.name);
+  return llvm::Error::success();
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(ArrayRef<Val> results) {
+  // Outputs first: the first scalar float of them is the loss.
+  std::vector<NamedResult> named;
+  for (bool tied : {false, true})
+    for (auto [i, value] : llvm::enumerate(results))
+      if (signature.isTied(i) == tied)
+        named.push_back({signature.results[i], value});
+  auto made = forward.finish(named);
+  if (made && signature.isStep)
+    makeTrainStep(**made, signature);
+  return made;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
+  auto main = mainFunction();
+  if (!main)
+    return main.takeError();
+  if (llvm::Error failure = begin(*main))
+    return std::move(failure);
+  runner = [this](Region &region, ArrayRef<Val> operands) {
+    return runRegion(region, operands);
+  };
+  llvm::SmallVector<Val> arguments;
+  for (Value argument : main->getArguments())
+    arguments.push_back(values.lookup(argument));
+  auto results = runRegion(main->getBody(), arguments);
+  if (!results)
+    return makeError(error.empty() ? file + ": @" + main->getName().str() +
+                                         " " + emit.error
+                                   : error);
+  if (results->empty())
+    return makeError(file + ": @" + main->getName() + " returns nothing");
+  return finish(*results);
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// Allows dialects that are not there for as long as it lives.
+namespace {
+struct UnregisteredAllowed {
+  explicit UnregisteredAllowed(MLIRContext &context)
+      : context(context), before(context.allowsUnregisteredDialects()) {
+    context.allowUnregisteredDialects(true);
+  }
+  ~UnregisteredAllowed() { context.allowUnregisteredDialects(before); }
+  MLIRContext &context;
+  bool before;
+};
+} // namespace
+
+/// Whether ops are written as `stablehlo.add %a`, not `"stablehlo.add"(%a)`.
+static bool isPretty(llvm::StringRef text) {
+  for (size_t at = text.find("stablehlo."); at != llvm::StringRef::npos;
+       at = text.find("stablehlo.", at + 1)) {
+    llvm::StringRef before =
+        text.take_front(at).rsplit('\n').second.rtrim(" \t");
+    if (before.empty() || (before.ends_with("=") && before.contains('%')))
+      return true;
+  }
+  return false;
+}
+
+static bool isBytecode(llvm::StringRef bytes) {
+  return bytes.starts_with("ML\xefR");
+}
+
+static llvm::Expected<OwningOpRef<ModuleOp>>
+importText(llvm::StringRef text, llvm::StringRef file, MLIRContext &context,
+           const ImportOptions &options) {
+  if (isBytecode(text))
+    return makeError(file +
+                     ": is StableHLO in bytecode; accepted is its "
+                     "generic text, which examples/jax_export.py prints");
+  if (isPretty(text))
+    return makeError(
+        file + ": is StableHLO in its pretty form; accepted is the generic "
+               "form: lowered.compiler_ir('stablehlo').operation.get_asm("
+               "print_generic_op_form=True), as examples/jax_export.py does");
+  UnregisteredAllowed allowed(context);
+  std::string why;
+  OwningOpRef<ModuleOp> module;
+  {
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (why.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        why = placeOf(diagnostic.getLocation()) + ": " + diagnostic.str();
+      return success();
+    });
+    module = parseSourceString<ModuleOp>(text, ParserConfig(&context), file);
+  }
+  if (!module)
+    return makeError(file + (why.empty() ? ": cannot be parsed" : why));
+  return Importer(*module, file, &context, options).run();
+}
+
+} // namespace dpc::frontend::hlo
+
+using namespace dpc;
+
+bool dpc::isStableHlo(llvm::StringRef bytes) {
+  if (frontend::hlo::isBytecode(bytes))
+    return bytes.contains("vhlo") || bytes.contains("StableHLO");
+  return bytes.contains("\"stablehlo.") || frontend::hlo::isPretty(bytes);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+dpc::importStableHlo(std::unique_ptr<llvm::MemoryBuffer> bytes,
+                     llvm::StringRef file, MLIRContext &context,
+                     const ImportOptions &options) {
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  return frontend::verified(
+      frontend::hlo::importText(bytes->getBuffer(), file, context, options),
+      file, context);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+dpc::importStableHlo(llvm::StringRef file, MLIRContext &context,
+                     const ImportOptions &options) {
+  auto buffer = llvm::MemoryBuffer::getFile(file);
+  if (!buffer)
+    return frontend::verified(frontend::makeError(file + ": cannot read: " +
+                                                  buffer.getError().message()),
+                              file, context);
+  return importStableHlo(std::move(*buffer), file, context, options);
+}

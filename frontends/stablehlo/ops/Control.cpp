@@ -1,0 +1,154 @@
+//===- Control.cpp - Calls, loops, branches -------------------------------===//
+#include "frontends/stablehlo/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::hlo {
+
+namespace {
+
+/// Loops that run longer are refused: every round is written out.
+constexpr int64_t kMostRounds = 100000;
+
+std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
+  llvm::SmallVector<Val> values;
+  for (unsigned i = first; i < c.operands(); ++i)
+    values.push_back(c.in(i));
+  if (c.emit.failed())
+    return std::nullopt;
+  return values;
+}
+
+void outAll(Call &c, ArrayRef<Val> values) {
+  if (values.size() != c.op->getNumResults()) {
+    c.fail("its region returns " + llvm::Twine(values.size()) +
+           " values, expected " + llvm::Twine(c.op->getNumResults()));
+    return;
+  }
+  for (auto [i, value] : llvm::enumerate(values))
+    c.out(static_cast<unsigned>(i), value);
+}
+
+/// Loops whose number of rounds is known are written out.
+void whileLoop(Call &c) {
+  auto state = operandsOf(c);
+  if (!state)
+    return;
+  if (c.op->getNumRegions() != 2) {
+    c.fail("needs a condition and a body");
+    return;
+  }
+  for (int64_t round = 0;; ++round) {
+    auto more = c.runRegion(c.op->getRegion(0), *state);
+    if (!more)
+      return;
+    if (more->size() != 1 || !more->front().constant) {
+      c.fail("how often it runs depends on data, which is not supported; "
+             "accepted: loops and scans of a known length");
+      return;
+    }
+    if (more->front().constant->at(0).i == 0)
+      break;
+    if (round >= kMostRounds) {
+      c.fail("runs more than " + llvm::Twine(kMostRounds) + " times");
+      return;
+    }
+    auto next = c.runRegion(c.op->getRegion(1), *state);
+    if (!next)
+      return;
+    if (next->size() != state->size()) {
+      c.fail("its body returns " + llvm::Twine(next->size()) +
+             " values, expected " + llvm::Twine(state->size()));
+      return;
+    }
+    state = std::move(next);
+  }
+  outAll(c, *state);
+}
+
+/// One of several regions by an index; those out of range mean the last. Where
+/// data decides all are computed.
+void branch(Call &c) {
+  Val index = c.in(0);
+  int64_t count = c.op->getNumRegions();
+  if (c.emit.failed())
+    return;
+  bool isIf = c.name() == "if";
+  if (index.rank() != 0 || count == 0 || (isIf && count != 2)) {
+    c.fail("chooses between " + llvm::Twine(count) + " regions by " +
+           describe(index.type()));
+    return;
+  }
+  if (index.constant) {
+    int64_t value = index.constant->at(0).i;
+    int64_t chosen = isIf                          ? (value ? 0 : 1)
+                     : value < 0 || value >= count ? count - 1
+                                                   : value;
+    if (auto results = c.runRegion(c.op->getRegion(chosen), {}))
+      outAll(c, *results);
+    return;
+  }
+  std::optional<llvm::SmallVector<Val>> results;
+  for (int64_t i = count - 1; i >= 0; --i) {
+    auto region = c.runRegion(c.op->getRegion(i), {});
+    if (!region)
+      return;
+    if (!results) {
+      results = std::move(region);
+      continue;
+    }
+    Val isThis = isIf ? index
+                      : c.emit.compare(CompareKind::eq, index,
+                                       c.emit.scalar(static_cast<double>(i),
+                                                     index.element()));
+    for (auto [result, value] : llvm::zip(*results, *region))
+      result = c.emit.select(isThis, value, result);
+  }
+  outAll(c, *results);
+}
+
+/// A function of the module in place of its call.
+void call(Call &c) {
+  bool isComposite = c.name() == "composite";
+  llvm::StringRef callee = c.text(isComposite ? "decomposition" : "callee");
+  auto operands = operandsOf(c);
+  if (!operands)
+    return;
+  auto module = c.op->getParentOfType<ModuleOp>();
+  Operation *function = SymbolTable::lookupSymbolIn(module, callee);
+  if (!function || function->getNumRegions() != 1 ||
+      !function->getRegion(0).hasOneBlock()) {
+    c.fail("calls '" + callee + "', which is no function of the module");
+    return;
+  }
+  if (auto results = c.runRegion(function->getRegion(0), *operands))
+    outAll(c, *results);
+}
+
+void customCall(Call &c) {
+  llvm::StringRef target = c.text("call_target_name");
+  static constexpr llvm::StringLiteral kSame[] = {
+      "Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding",
+      "LayoutConstraint"};
+  if (llvm::is_contained(kSame, target) && c.operands() == 1 &&
+      c.op->getNumResults() == 1)
+    return c.out(c.in(0));
+  if (target == "mhlo.erf")
+    return c.out(c.emit.unary(UnaryKind::erf, c.in(0)));
+  c.fail("calls '" + target +
+         "', which is not supported; accepted: Sharding, "
+         "annotate_device_placement, LayoutConstraint, mhlo.erf");
+}
+
+} // namespace
+
+void addControl(OperatorTable &table) {
+  table["stablehlo.while"] = whileLoop;
+  table["stablehlo.if"] = branch;
+  table["stablehlo.case"] = branch;
+  table["func.call"] = call;
+  table["stablehlo.composite"] = call;
+  table["stablehlo.custom_call"] = customCall;
+}
+
+} // namespace dpc::frontend::hlo

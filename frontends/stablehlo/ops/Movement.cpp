@@ -1,0 +1,451 @@
+//===- Movement.cpp - Where elements go -----------------------------------===//
+#include "frontends/stablehlo/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::hlo {
+
+Val counting(Emitter &e, ArrayRef<int64_t> shape, int64_t dim, Type element) {
+  if (!isa<IntegerType>(element) || element.isInteger(1))
+    return e.convert(e.iota(shape, dim), element);
+  return Val(IotaOp::create(e.builder, e.loc,
+                            RankedTensorType::get(shape, element),
+                            e.builder.getI64IntegerAttr(dim), TypeAttr())
+                 .getResult());
+}
+
+Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
+           ArrayRef<int64_t> strides) {
+  if (!x || x.shape() == shape)
+    return x;
+  auto type = RankedTensorType::get(shape, x.element());
+  return Val(
+      PadOp::create(e.builder, e.loc, type, e.materialize(x), low, strides)
+          .getResult());
+}
+
+static bool isZero(const Val &v) {
+  return v.constant && v.constant->layout() == ConstTensor::Layout::Splat &&
+         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
+}
+
+/// What lies outside after cutting where pads are negative.
+static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
+  Shape offsets(x.rank(), 0), sizes(x.shape());
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    int64_t front = std::max<int64_t>(-low[d], 0);
+    int64_t behind = std::max<int64_t>(-high[d], 0);
+    offsets[d] = front;
+    sizes[d] -= front + behind;
+    low[d] = std::max<int64_t>(low[d], 0);
+    high[d] = std::max<int64_t>(high[d], 0);
+    if (sizes[d] < 0)
+      return e.fail("pads " + describe(x.shape()) + " to less than nothing");
+  }
+  return e.slice(x, offsets, sizes, Shape(x.rank(), 1));
+}
+
+/// Constants are padded here; so small ones stay known.
+static Val paddedConstant(const ConstTensor &x, Scalar fill, const Shape &low,
+                          const Shape &shape, const Shape &strides) {
+  std::vector<Scalar> values(static_cast<size_t>(numElements(shape)), fill);
+  for (int64_t i = 0, n = x.size(); i < n; ++i) {
+    int64_t rest = i, place = 0, step = 1;
+    for (int64_t d = x.rank() - 1; d >= 0; --d) {
+      place += (low[d] + rest % x.shape()[d] * strides[d]) * step;
+      rest /= x.shape()[d];
+      step *= shape[d];
+    }
+    values[place] = x.at(i);
+  }
+  return Val(ConstTensor::dense(x.element(), shape, std::move(values)));
+}
+
+Val padded(Emitter &e, Val x, Val value, ArrayRef<int64_t> low,
+           ArrayRef<int64_t> high, ArrayRef<int64_t> interior) {
+  if (!x || !value)
+    return {};
+  Shape front(low), behind(high), strides, shape;
+  // Cutting happens after elements were spread: spread first where needed.
+  bool spreads = llvm::any_of(interior, [](int64_t i) { return i > 0; });
+  bool cuts = llvm::any_of(low, [](int64_t i) { return i < 0; }) ||
+              llvm::any_of(high, [](int64_t i) { return i < 0; });
+  if (spreads && cuts) {
+    Shape none(x.rank(), 0);
+    return padded(e, padded(e, x, value, none, none, interior), value, low,
+                  high, none);
+  }
+  x = cut(e, x, front, behind);
+  if (!x)
+    return {};
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    strides.push_back(interior[d] + 1);
+    int64_t spread = x.dim(d) == 0 ? 0 : (x.dim(d) - 1) * strides.back() + 1;
+    shape.push_back(front[d] + spread + behind[d]);
+  }
+  if (x.shape() == llvm::ArrayRef<int64_t>(shape))
+    return x;
+  constexpr int64_t kSmall = 1 << 16;
+  if (x.constant && value.constant && numElements(shape) <= kSmall)
+    return paddedConstant(*x.constant, value.constant->at(0), front, shape,
+                          strides);
+  if (numElements(x.shape()) == 0)
+    return e.broadcastTo(value, shape);
+  Val placed = padded(e, x, front, shape, strides);
+  if (isZero(value))
+    return placed;
+  Val inside = padded(e, e.splat(1, e.builder.getF32Type(), x.shape()), front,
+                      shape, strides);
+  return e.select(
+      e.compare(CompareKind::gt, inside, e.scalar(0, e.builder.getF32Type())),
+      placed, value);
+}
+
+namespace {
+
+void broadcastInDim(Call &c) {
+  Val x = c.in(0);
+  RankedTensorType type = c.resultType();
+  Shape dims = c.ints("broadcast_dimensions");
+  if (c.emit.failed())
+    return;
+  bool fits = static_cast<int64_t>(dims.size()) == x.rank();
+  for (int64_t d = 0; fits && d < x.rank(); ++d)
+    fits = dims[d] >= 0 && dims[d] < type.getRank() &&
+           llvm::count(dims, dims[d]) == 1 &&
+           (x.dim(d) == 1 || x.dim(d) == type.getDimSize(dims[d]));
+  if (!fits) {
+    c.fail("dimensions " + describe(dims) + " do not take " +
+           describe(x.type()) + " to " + describe(type));
+    return;
+  }
+  // dpc.broadcast keeps the order of dimensions.
+  Shape order = iotaDims(x.rank());
+  llvm::sort(order, [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
+  x = c.emit.transpose(x, order);
+  llvm::sort(dims);
+  c.out(c.emit.broadcast(x, type.getShape(), dims));
+}
+
+void reshape(Call &c) {
+  if (RankedTensorType type = c.resultType())
+    c.out(c.emit.reshape(c.in(0), type.getShape()));
+}
+
+void transpose(Call &c) {
+  Val x = c.in(0);
+  Shape perm = c.ints("permutation");
+  if (c.emit.failed())
+    return;
+  Shape sorted = perm;
+  llvm::sort(sorted);
+  if (sorted != iotaDims(x.rank())) {
+    c.fail("permutation " + describe(perm) + " is none of " +
+           describe(x.type()));
+    return;
+  }
+  c.out(c.emit.transpose(x, perm));
+}
+
+/// The piece of a stack that a range of its first dimension lies in; null when
+/// it is not known or not one.
+Val pieceOf(Call &c, Val x, int64_t &begin, int64_t size) {
+  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
+  if (found == c.pieces.end())
+    return {};
+  for (const Val &piece : found->second) {
+    if (begin >= 0 && begin + size <= piece.dim(0))
+      return piece;
+    begin -= piece.dim(0);
+  }
+  return {};
+}
+
+void slice(Call &c) {
+  Val x = c.in(0);
+  Shape begin = c.ints("start_indices"), end = c.ints("limit_indices"),
+        steps = c.ints("strides");
+  if (c.emit.failed())
+    return;
+  size_t rank = static_cast<size_t>(x.rank());
+  bool fits =
+      begin.size() == rank && end.size() == rank && steps.size() == rank;
+  Shape sizes;
+  for (size_t d = 0; fits && d < rank; ++d) {
+    fits = steps[d] > 0 && begin[d] >= 0 && begin[d] <= end[d] &&
+           end[d] <= x.dim(static_cast<int64_t>(d));
+    sizes.push_back(fits ? llvm::divideCeil(end[d] - begin[d], steps[d]) : 0);
+  }
+  if (!fits) {
+    c.fail("from " + describe(begin) + " to " + describe(end) + " by " +
+           describe(steps) + " is no part of " + describe(x.type()));
+    return;
+  }
+  if (rank > 0) {
+    int64_t from = begin[0];
+    if (Val piece = pieceOf(c, x, from, end[0] - begin[0])) {
+      x = piece;
+      begin[0] = from;
+    }
+  }
+  c.out(c.emit.slice(x, begin, sizes, steps));
+}
+
+void concatenate(Call &c) {
+  llvm::SmallVector<Val> parts;
+  for (unsigned i = 0; i < c.operands(); ++i)
+    parts.push_back(c.in(i));
+  int64_t dim = c.integer("dimension", -1);
+  if (c.emit.failed())
+    return;
+  if (parts.empty() || dim < 0 || dim >= parts[0].rank()) {
+    c.fail("has no dimension " + llvm::Twine(dim) + " to join along");
+    return;
+  }
+  c.out(c.emit.concat(parts, dim));
+}
+
+void pad(Call &c) {
+  Val x = c.in(0), value = c.in(1);
+  Shape low = c.ints("edge_padding_low"), high = c.ints("edge_padding_high"),
+        interior = c.ints("interior_padding");
+  if (c.emit.failed())
+    return;
+  size_t rank = static_cast<size_t>(x.rank());
+  if (low.size() != rank || high.size() != rank || interior.size() != rank ||
+      llvm::any_of(interior, [](int64_t i) { return i < 0; })) {
+    c.fail("pads " + describe(low) + ", " + describe(high) + ", " +
+           describe(interior) + " do not fit " + describe(x.type()));
+    return;
+  }
+  c.out(padded(c.emit, x, value, low, high, interior));
+}
+
+void reverse(Call &c) {
+  Val x = c.in(0);
+  Shape dims = c.ints("dimensions");
+  if (c.emit.failed())
+    return;
+  Shape offsets(x.rank(), 0), steps(x.rank(), 1);
+  for (int64_t d : dims) {
+    if (d < 0 || d >= x.rank()) {
+      c.fail("dimension " + llvm::Twine(d) + " is none of " +
+             describe(x.type()));
+      return;
+    }
+    offsets[d] = x.dim(d) - 1;
+    steps[d] = -1;
+  }
+  c.out(c.emit.slice(x, offsets, x.shape(), steps));
+}
+
+void iota(Call &c) {
+  RankedTensorType type = c.resultType();
+  int64_t dim = c.integer("iota_dimension", -1);
+  if (!type)
+    return;
+  if (dim < 0 || dim >= type.getRank()) {
+    c.fail("counts along dimension " + llvm::Twine(dim) + " of " +
+           describe(type));
+    return;
+  }
+  // Short ones stay known: indices of slices are made of them.
+  constexpr int64_t kShort = 64;
+  Type element = type.getElementType();
+  if (type.getRank() == 1 && type.getDimSize(0) <= kShort) {
+    std::vector<Scalar> values;
+    for (int64_t i = 0; i < type.getDimSize(0); ++i)
+      values.push_back(makeScalar(static_cast<double>(i), element));
+    return c.out(Val(ConstTensor::dense(element, type.getShape(), values)));
+  }
+  c.out(counting(c.emit, type.getShape(), dim, element));
+}
+
+//===----------------------------------------------------------------------===//
+// Boxes whose place data may decide
+//===----------------------------------------------------------------------===//
+
+/// The start of a box of `size` in a dimension of `extent`, moved inside.
+std::optional<int64_t> knownStart(const Val &start, int64_t extent,
+                                  int64_t size) {
+  if (!start.constant)
+    return std::nullopt;
+  return std::clamp<int64_t>(start.constant->at(0).i, 0, extent - size);
+}
+
+/// The same of one that data decides, i64.
+Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
+  Val wide = e.convert(start, e.builder.getI64Type());
+  wide = e.binary(BinaryKind::maximum, wide, 0.0);
+  return e.binary(BinaryKind::minimum, wide,
+                  static_cast<double>(extent - size));
+}
+
+/// Rows of `x` along `dim`, whose places are `indices` [n].
+Val rowsAt(Emitter &e, Val x, int64_t dim, Val indices) {
+  if (!x || !indices)
+    return {};
+  Val front = e.swapDims(x, 0, dim);
+  Shape shape(front.shape());
+  int64_t rows = shape[0];
+  Val table = e.reshape(front, {rows, numElements(shape) / rows});
+  Val picked = e.embedding(table, indices);
+  shape[0] = indices.dim(0);
+  return e.swapDims(e.reshape(picked, shape), 0, dim);
+}
+
+} // namespace
+
+Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
+                 ArrayRef<int64_t> sizes) {
+  Emitter &e = c.emit;
+  if (static_cast<int64_t>(starts.size()) != x.rank() ||
+      starts.size() != sizes.size())
+    return c.fail("has " + llvm::Twine(starts.size()) + " starts for " +
+                  describe(x.type()));
+  Shape offsets, known(sizes);
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (sizes[d] < 0 || sizes[d] > x.dim(d))
+      return c.fail("takes " + describe(sizes) + " of " + describe(x.type()));
+    auto start = knownStart(starts[d], x.dim(d), sizes[d]);
+    offsets.push_back(start.value_or(0));
+    if (!start)
+      known[d] = x.dim(d);
+  }
+  int64_t begin = x.rank() > 0 ? offsets[0] : 0;
+  if (Val piece = x.rank() > 0 ? pieceOf(c, x, begin, known[0]) : Val()) {
+    x = piece;
+    offsets[0] = begin;
+  }
+  Val result = e.slice(x, offsets, known, Shape(x.rank(), 1));
+  for (int64_t d = 0; result && d < result.rank(); ++d) {
+    if (starts[d].constant || sizes[d] == result.dim(d))
+      continue;
+    Val start = clampedStart(e, starts[d], result.dim(d), sizes[d]);
+    Val places = e.binary(BinaryKind::add, e.iota({sizes[d]}, 0), start);
+    result = rowsAt(e, result, d, places);
+  }
+  return result;
+}
+
+/// Notes that `stack` consists of `parts`.
+static Val joined(Call &c, const Pieces &parts) {
+  Val stack = c.emit.concat(parts, 0);
+  if (stack && stack.value && parts.size() > 1)
+    c.pieces[stack.value] = parts;
+  return stack;
+}
+
+/// `update` in place of rows [begin, begin + its size) of a stack.
+static Val replaceRows(Call &c, Val x, Val update, int64_t begin) {
+  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
+  Pieces old = found == c.pieces.end() ? Pieces{x} : found->second, parts;
+  int64_t end = begin + update.dim(0), at = 0;
+  bool placed = false;
+  for (const Val &piece : old) {
+    int64_t next = at + piece.dim(0);
+    if (at < begin)
+      parts.push_back(c.emit.sliceDim(piece, 0, 0, std::min(next, begin) - at));
+    if (!placed && next > begin) {
+      parts.push_back(update);
+      placed = true;
+    }
+    if (next > end)
+      parts.push_back(c.emit.sliceDim(piece, 0, std::max(end, at) - at,
+                                      next - std::max(end, at)));
+    at = next;
+  }
+  return joined(c, parts);
+}
+
+Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
+  Emitter &e = c.emit;
+  if (static_cast<int64_t>(starts.size()) != x.rank() ||
+      update.rank() != x.rank() || update.element() != x.element())
+    return c.fail("puts " + describe(update.type()) + " into " +
+                  describe(x.type()));
+  bool allKnown = true, rowsOnly = x.rank() > 0;
+  Shape offsets;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (update.dim(d) > x.dim(d))
+      return c.fail("puts " + describe(update.type()) + " into " +
+                    describe(x.type()));
+    auto start = knownStart(starts[d], x.dim(d), update.dim(d));
+    if (update.dim(d) == x.dim(d))
+      start = 0;
+    allKnown &= start.has_value();
+    offsets.push_back(start.value_or(0));
+    rowsOnly &= d == 0 || update.dim(d) == x.dim(d);
+  }
+  if (numElements(update.shape()) == 0)
+    return x;
+  if (allKnown && rowsOnly)
+    return replaceRows(c, x, update, offsets[0]);
+  // The update moved to its place, and where that is.
+  Val moved = update;
+  Val inside = e.splat(1, e.builder.getI1Type(), x.shape());
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (update.dim(d) == x.dim(d))
+      continue;
+    int64_t size = update.dim(d), extent = x.dim(d);
+    Val start = clampedStart(e, starts[d], extent, size);
+    Val offset = e.binary(BinaryKind::sub, e.iota({extent}, 0), start);
+    Val within = e.binary(
+        BinaryKind::logical_and,
+        e.compare(CompareKind::ge, offset, e.scalar(0, offset.element())),
+        e.compare(CompareKind::lt, offset,
+                  e.scalar(static_cast<double>(size), offset.element())));
+    offset = e.binary(BinaryKind::minimum,
+                      e.binary(BinaryKind::maximum, offset, 0.0),
+                      static_cast<double>(size - 1));
+    moved = rowsAt(e, moved, d, offset);
+    inside = e.binary(BinaryKind::logical_and, inside,
+                      e.broadcast(within, x.shape(), {d}));
+  }
+  return e.select(inside, moved, x);
+}
+
+namespace {
+
+llvm::SmallVector<Val> startsFrom(Call &c, unsigned first) {
+  llvm::SmallVector<Val> starts;
+  for (unsigned i = first; i < c.operands(); ++i) {
+    starts.push_back(c.in(i));
+    if (starts.back() && (starts.back().rank() != 0 || starts.back().isFloat()))
+      c.fail("operand " + llvm::Twine(i) + " is " +
+             describe(starts.back().type()) + "; expected one integer");
+  }
+  return starts;
+}
+
+void dynamicSliceOp(Call &c) {
+  Val x = c.in(0);
+  llvm::SmallVector<Val> starts = startsFrom(c, 1);
+  Shape sizes = c.ints("slice_sizes");
+  if (!c.emit.failed())
+    c.out(dynamicSlice(c, x, starts, sizes));
+}
+
+void dynamicUpdateOp(Call &c) {
+  Val x = c.in(0), update = c.in(1);
+  llvm::SmallVector<Val> starts = startsFrom(c, 2);
+  if (!c.emit.failed())
+    c.out(dynamicUpdate(c, x, update, starts));
+}
+
+} // namespace
+
+void addMovement(OperatorTable &table) {
+  table["stablehlo.broadcast_in_dim"] = broadcastInDim;
+  table["stablehlo.reshape"] = reshape;
+  table["stablehlo.transpose"] = transpose;
+  table["stablehlo.slice"] = slice;
+  table["stablehlo.concatenate"] = concatenate;
+  table["stablehlo.pad"] = pad;
+  table["stablehlo.reverse"] = reverse;
+  table["stablehlo.iota"] = iota;
+  table["stablehlo.dynamic_slice"] = dynamicSliceOp;
+  table["stablehlo.dynamic_update_slice"] = dynamicUpdateOp;
+}
+
+} // namespace dpc::frontend::hlo

@@ -1,0 +1,199 @@
+//===- Reductions.cpp - Many elements to one ------------------------------===//
+#include "frontends/stablehlo/Call.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::hlo {
+
+namespace {
+
+/// What the region of an argmax does, found by trying it on numbers.
+enum class Arg { none, max, min };
+
+/// Runs the region on known elements: (values a, b; positions i, j).
+std::optional<std::pair<double, int64_t>> tryArg(Call &c, const Val &values,
+                                                 const Val &positions, double a,
+                                                 int64_t i, double b,
+                                                 int64_t j) {
+  Emitter &e = c.emit;
+  auto at = [&](double value, const Val &like) {
+    return e.scalar(value, like.element());
+  };
+  auto results =
+      c.runRegion(c.op->getRegion(0),
+                  {at(a, values), at(static_cast<double>(i), positions),
+                   at(b, values), at(static_cast<double>(j), positions)});
+  if (!results || results->size() != 2 || !(*results)[0].constant ||
+      !(*results)[1].constant)
+    return std::nullopt;
+  Scalar value = (*results)[0].constant->at(0);
+  return std::pair(values.isFloat() ? value.f : static_cast<double>(value.i),
+                   (*results)[1].constant->at(0).i);
+}
+
+Arg argOf(Call &c, const Val &values, const Val &positions) {
+  using Found = std::optional<std::pair<double, int64_t>>;
+  // Of equals the first position, whichever side it is on.
+  Found first = tryArg(c, values, positions, 1, 5, 1, 3),
+        second = tryArg(c, values, positions, 1, 3, 1, 5);
+  if (first != Found({1, 3}) || second != Found({1, 3}))
+    return Arg::none;
+  Found ascending = tryArg(c, values, positions, 1, 3, 2, 5),
+        descending = tryArg(c, values, positions, 2, 3, 1, 5);
+  if (ascending == Found({2, 5}) && descending == Found({2, 3}))
+    return Arg::max;
+  if (ascending == Found({1, 3}) && descending == Found({1, 5}))
+    return Arg::min;
+  return Arg::none;
+}
+
+/// reduce(values, iota) whose region keeps the greater value and its position.
+void reduceArg(Call &c, const Shape &dims) {
+  Emitter &e = c.emit;
+  Val values = c.in(0), positions = c.in(1);
+  if (e.failed())
+    return;
+  Arg arg = Arg::none;
+  if (dims.size() == 1 && values.shape() == positions.shape() &&
+      !positions.isFloat() && !values.element().isInteger(1))
+    arg = argOf(c, values, positions);
+  if (e.failed())
+    return;
+  if (arg == Arg::none) {
+    c.fail("reduces two values at once otherwise than an argmax or argmin, "
+           "which is not supported");
+    return;
+  }
+  ReduceKind kind = arg == Arg::max ? ReduceKind::max : ReduceKind::min;
+  Val best = e.reduce(kind, values, dims);
+  Val hit = e.compare(CompareKind::eq, values, e.keepDims(best, values, dims));
+  // The least of the positions that hold it.
+  Val wide = e.convert(positions, e.builder.getI64Type());
+  Val none = e.scalar(static_cast<double>(INT32_MAX), wide.element());
+  Val position = e.reduce(ReduceKind::min, e.select(hit, wide, none), dims);
+  c.out(0, best);
+  c.out(1, e.convert(position, positions.element()));
+}
+
+Shape reducedDims(Call &c, const Val &x) {
+  Shape dims = c.ints("dimensions");
+  llvm::sort(dims);
+  for (auto [i, d] : llvm::enumerate(dims))
+    if (d < 0 || (x && d >= x.rank()) || (i > 0 && dims[i - 1] == d))
+      c.fail("dimensions " + describe(dims) + " do not fit its operand");
+  return dims;
+}
+
+void reduce(Call &c) {
+  unsigned count = c.operands() / 2;
+  if (count == 0 || c.op->getNumRegions() != 1) {
+    c.fail("needs operands, their initial values and a region");
+    return;
+  }
+  Shape dims = reducedDims(c, c.in(0));
+  if (c.emit.failed())
+    return;
+  if (count == 2)
+    return reduceArg(c, dims);
+  auto kind = combinerOf(c.op->getRegion(0));
+  if (count != 1 || !kind || *kind == Combiner::second) {
+    c.fail("combines elements by a region that is not supported; accepted: " +
+           combinersText() + ", and an argmax or argmin");
+    return;
+  }
+  Val x = c.in(0), init = c.in(1);
+  Val result = reducedBy(c.emit, *kind, x, dims);
+  if (result && init && !isNeutral(*kind, init))
+    result = combined(c.emit, *kind, result, init);
+  c.out(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Sorting
+//===----------------------------------------------------------------------===//
+
+/// Whether the region puts `a` before `b`, by trying; nullopt when it cannot be
+/// tried.
+std::optional<bool> isBefore(Call &c, double a, double b) {
+  llvm::SmallVector<Val> operands;
+  for (unsigned i = 0; i < c.operands(); ++i) {
+    Type element = c.in(i).element();
+    // Only the first operand is a key: the others are equal.
+    operands.push_back(c.emit.scalar(i == 0 ? a : 0, element));
+    operands.push_back(c.emit.scalar(i == 0 ? b : 0, element));
+  }
+  auto results = c.runRegion(c.op->getRegion(0), operands);
+  if (!results || results->size() != 1 || !results->front().constant)
+    return std::nullopt;
+  return results->front().constant->at(0).i != 0;
+}
+
+/// Elements of `x` [.., n] at positions [.., n] of their rows.
+Val alongRows(Emitter &e, Val x, Val positions) {
+  Shape shape(positions.shape());
+  shape.push_back(x.shape().back());
+  Shape kept = iotaDims(x.rank());
+  Shape spread = kept;
+  ++spread.back();
+  Val hit = e.compare(CompareKind::eq, e.iota(shape, x.rank()),
+                      e.broadcast(positions, shape, kept));
+  Val wide = e.broadcast(x, shape, spread);
+  return e.reduce(ReduceKind::sum,
+                  e.select(hit, wide, e.scalar(0, x.element())), {x.rank()});
+}
+
+/// Sorts rows by the first operand; the others go along.
+void sort(Call &c) {
+  Emitter &e = c.emit;
+  Val key = c.in(0);
+  if (e.failed())
+    return;
+  int64_t dim = c.integer("dimension", -1);
+  dim = dim < 0 ? dim + key.rank() : dim;
+  if (dim < 0 || dim >= key.rank() || c.op->getNumRegions() != 1) {
+    c.fail("sorts along no dimension of " + describe(key.type()));
+    return;
+  }
+  auto ascends = isBefore(c, 1, 2), descends = isBefore(c, 2, 1),
+       same = isBefore(c, 1, 1);
+  if (e.failed())
+    return;
+  if (!ascends || !descends || !same || *ascends == *descends || *same ||
+      !key.isFloat()) {
+    c.fail("sorts by a region that is not supported; accepted: comparisons of "
+           "the first operand, of floats");
+    return;
+  }
+  auto [values, positions] =
+      e.topk(e.swapDims(key, dim, key.rank() - 1), key.dim(dim), *descends);
+  c.out(0, values ? e.swapDims(values, dim, key.rank() - 1) : Val());
+  for (unsigned i = 1; i < c.operands() && !e.failed(); ++i) {
+    Val x = c.in(i);
+    if (!x || x.shape() != key.shape()) {
+      c.fail("sorts operands of different shapes");
+      return;
+    }
+    Val along = e.swapDims(x, dim, key.rank() - 1);
+    c.out(i, e.swapDims(alongRows(e, along, positions), dim, key.rank() - 1));
+  }
+}
+
+void topK(Call &c) {
+  auto [values, positions] =
+      c.emit.topk(c.in(0), c.integer("k", 0), /*largest=*/true);
+  RankedTensorType type = c.resultType(1);
+  if (!type || !values)
+    return;
+  c.out(0, values);
+  c.out(1, c.emit.convert(positions, type.getElementType()));
+}
+
+} // namespace
+
+void addReductions(OperatorTable &table) {
+  table["stablehlo.reduce"] = reduce;
+  table["stablehlo.sort"] = sort;
+  table["chlo.top_k"] = topK;
+}
+
+} // namespace dpc::frontend::hlo

@@ -1,0 +1,237 @@
+//===- Scatter.cpp - Elements put by index --------------------------------===//
+#include "frontends/stablehlo/ops/Indexer.h"
+
+using namespace mlir;
+
+namespace dpc::frontend::hlo {
+
+/// A single box.
+Val Indexer::scatterBox(Combiner kind, Val updates) const {
+  llvm::SmallVector<Val> at = starts();
+  Val update = e.reshape(updates, sizes);
+  if (kind != Combiner::second)
+    update = combined(e, kind, dynamicSlice(c, x, at, sizes), update);
+  if (!update)
+    return {};
+  Val changed = dynamicUpdate(c, x, update, at);
+  // A box that lies outside changes nothing.
+  Val valid;
+  for (int64_t d : n.indexed) {
+    Val last =
+        e.scalar(static_cast<double>(x.dim(d) - sizes[d]), at[d].element());
+    Val inside = e.binary(
+        BinaryKind::logical_and,
+        e.compare(CompareKind::ge, at[d], e.scalar(0, at[d].element())),
+        e.compare(CompareKind::le, at[d], last));
+    valid = valid ? e.binary(BinaryKind::logical_and, valid, inside) : inside;
+  }
+  if (valid && valid.constant)
+    return valid.constant->at(0).i ? changed : x;
+  return e.select(valid, changed, x);
+}
+
+/// Rows [batching.., k, columns] added up by place: [batching.., rows,
+/// columns].
+Val Indexer::spreadRows(Val places, Val updates) const {
+  if (n.batching.empty())
+    return addUpRows(places, updates, rows);
+  Type element = wideFloat(e, updates.element());
+  Val values = e.convert(updates, element);
+  Val hot = e.convert(oneHotMask(e, places, rows), element);
+  return e.convert(e.matmul(hot, values, /*ta=*/true), updates.element());
+}
+
+/// The same where several dimensions are indexed: each update is spread along
+/// all but the first of them, then rows are added up. Of `counts` only the
+/// number of updates is asked for.
+Val Indexer::spreadOneByOne(Val updates, bool counts) const {
+  Type i64 = e.builder.getI64Type();
+  int64_t batch = static_cast<int64_t>(batchShape.size());
+  Val spread = counts ? e.splat(1, e.builder.getF32Type(), batchShape)
+                      : updates; // [indices.., rest..]
+  for (int64_t j = static_cast<int64_t>(n.indexed.size()) - 1; j > 0; --j) {
+    int64_t size = x.dim(n.indexed[j]);
+    Val hit = oneHotMask(e, column(j), size);
+    if (!spread || !hit)
+      return {};
+    Shape shape = batchShape, dims = iotaDims(batch);
+    shape.push_back(size);
+    for (int64_t d = batch; d < spread.rank(); ++d) {
+      shape.push_back(spread.dim(d));
+      dims.push_back(d + 1);
+    }
+    spread = e.select(e.broadcast(hit, shape, iotaDims(batch + 1)),
+                      e.broadcast(spread, shape, dims),
+                      e.scalar(0, spread.element()));
+  }
+  if (!spread)
+    return {};
+  int64_t first = x.dim(n.indexed[0]);
+  Val place = column(0);
+  place = e.select(e.compare(CompareKind::ge, place, e.scalar(0, i64)), place,
+                   e.scalar(static_cast<double>(first), i64));
+  Shape flat = batchShape;
+  flat.push_back(numElements(spread.shape().drop_front(batch)));
+  return e.reshape(addUpRows(place, e.reshape(spread, flat), first),
+                   {first, flat.back()});
+}
+
+/// Rows of `values` [places.., columns] added up by place.
+Val Indexer::addUpRows(Val places, Val values, int64_t count) const {
+  if (!places || !values)
+    return {};
+  Type element = wideFloat(e, values.element());
+  Val wide = e.convert(values, element);
+  auto type = RankedTensorType::get({count, wide.shape().back()}, element);
+  Value ids = e.materialize(places), data = e.materialize(wide);
+  Val sums =
+      Val(EmbeddingGradOp::create(e.builder, e.loc, type, ids, data, TypeAttr())
+              .getResult());
+  return e.convert(sums, values.element());
+}
+
+Val Indexer::add(Val table, Val more) const {
+  return isNeutral(Combiner::add, table)
+             ? more
+             : e.binary(BinaryKind::add, table, more);
+}
+
+Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
+                         bool isUnique) const {
+  int64_t axis = static_cast<int64_t>(n.batching.size());
+  bool single = rest.empty() && !oneByOne;
+  if (kind == Combiner::second && !isUnique)
+    return c.fail("puts several elements at places that may be the same, which "
+                  "is not supported; accepted: unique_indices=True, one place, "
+                  "or adding (x.at[i].add)");
+  if (single &&
+      (axis > 0 || (kind != Combiner::add && kind != Combiner::second))) {
+    llvm::StringRef how = kind == Combiner::add   ? "add"
+                          : kind == Combiner::mul ? "mul"
+                          : kind == Combiner::max ? "max"
+                          : kind == Combiner::min ? "min"
+                                                  : "none";
+    if (kind == Combiner::logicalAnd || kind == Combiner::logicalOr)
+      return c.fail("of booleans is not supported");
+    Shape flat(places.shape().take_front(axis));
+    flat.push_back(numElements(places.shape().drop_front(axis)));
+    return scatterAlong(e, table, e.reshape(places, flat),
+                        e.reshape(updates, flat), axis, how);
+  }
+  if (kind != Combiner::add && kind != Combiner::second)
+    return c.fail("combines rows otherwise than by add, which is not "
+                  "supported; accepted: add, or elements of one dimension");
+  Shape flat(places.shape());
+  flat.push_back(columns);
+  Val sums = oneByOne ? spreadOneByOne(updates, /*counts=*/false)
+                      : spreadRows(places, e.reshape(updates, flat));
+  if (!sums)
+    return {};
+  Val placed = e.reshape(sums, table.shape());
+  if (kind == Combiner::add)
+    return add(table, placed);
+  Shape ones = flat;
+  ones.back() = 1;
+  Val count =
+      oneByOne ? spreadOneByOne(updates, /*counts=*/true)
+               : spreadRows(places, e.splat(1, e.builder.getF32Type(), ones));
+  Shape unit(table.shape().take_front(oneByOne ? n.indexed.size() : axis + 1));
+  unit.append(table.rank() - unit.size(), 1);
+  Val hit = e.compare(CompareKind::gt, e.reshape(count, unit),
+                      e.scalar(0, e.builder.getF32Type()));
+  return e.select(hit, placed, table);
+}
+
+Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
+  // Scatter dimensions first, then the window's.
+  Shape perm;
+  for (bool isWindow : {false, true})
+    for (int64_t d = 0; d < updates.rank(); ++d)
+      if (llvm::is_contained(n.window, d) == isWindow)
+        perm.push_back(d);
+  updates = e.transpose(updates, perm);
+  if (n.batching.empty() && isSingle())
+    return scatterBox(kind, updates);
+  for (int64_t d : n.indexed)
+    if (sizes[d] != 1)
+      return c.fail("puts boxes of " + describe(sizes) +
+                    " at several places, which is not supported; accepted: "
+                    "boxes of one element in indexed dimensions");
+  // Smaller windows lie at the front of the dimension.
+  Shape tail, full;
+  for (int64_t d : rest) {
+    tail.push_back(sizes[d]);
+    full.push_back(x.dim(d));
+    columns *= x.dim(d);
+  }
+  if (tail != full && kind != Combiner::add)
+    return c.fail("puts a window of " + describe(sizes) + " into " +
+                  describe(x.type()) + ", which is accepted only of add");
+  Val places = linear(/*drops=*/true);
+  if (!places)
+    return {};
+  oneByOne = n.batching.empty() && n.indexed.size() > 1 && !places.constant &&
+             (kind == Combiner::add || kind == Combiner::second);
+  Shape shape = batchShape;
+  shape.append(tail);
+  updates = e.reshape(updates, shape);
+  Shape ordered = batchOrder;
+  for (size_t i = 0; i < tail.size(); ++i)
+    ordered.push_back(static_cast<int64_t>(batchShape.size() + i));
+  updates = e.transpose(updates, ordered);
+  Shape flat = inRows(places.shape());
+  places = e.reshape(places, flat);
+  Shape small = flat, large = flat;
+  small.append(tail);
+  large.append(full);
+  updates = padded(e, e.reshape(updates, small), Shape(small.size(), 0), large,
+                   Shape(small.size(), 1));
+  Val table = tableOf(x);
+  if (!table || !updates)
+    return {};
+  return fromTable(scatterRows(kind, table, places, updates, isUnique));
+}
+
+static void scatter(Call &c) {
+  if (c.operands() != 3 || c.op->getNumRegions() != 1) {
+    c.fail("has several operands, which is not supported; accepted: one");
+    return;
+  }
+  Val x = c.in(0), indices = c.in(1), updates = c.in(2);
+  auto numbers = readNumbers(c, /*isGather=*/false);
+  if (!numbers || c.emit.failed())
+    return;
+  auto kind = combinerOf(c.op->getRegion(0));
+  if (!kind) {
+    c.fail("combines elements by a region that is not supported; accepted: " +
+           combinersText() + ", or the update itself");
+    return;
+  }
+  // The window in the operand's order of dimensions.
+  Shape sizes, window = numbers->window;
+  llvm::sort(window);
+  size_t next = 0;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    bool isUnit = llvm::is_contained(numbers->collapsed, d) ||
+                  llvm::is_contained(numbers->batching, d);
+    bool known = !isUnit && next < window.size() && window[next] >= 0 &&
+                 window[next] < updates.rank();
+    sizes.push_back(known ? updates.dim(window[next++]) : 1);
+  }
+  Indexer indexer(c, *numbers, x, indices);
+  int64_t vectors =
+      numElements(indices.shape()) /
+      std::max<int64_t>(1, static_cast<int64_t>(numbers->indexed.size()));
+  if (next != window.size() ||
+      numElements(updates.shape()) != numElements(sizes) * vectors) {
+    c.fail("its updates " + describe(updates.type()) + " do not fit " +
+           describe(x.type()) + " at " + describe(indices.type()));
+    return;
+  }
+  if (indexer.prepare(sizes))
+    c.out(indexer.scatter(*kind, updates, c.flag("unique_indices")));
+}
+
+void addScatter(OperatorTable &table) { table["stablehlo.scatter"] = scatter; }
+
+} // namespace dpc::frontend::hlo

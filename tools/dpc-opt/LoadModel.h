@@ -1,0 +1,24 @@
+//===- LoadModel.h - A model of any format -----------------------*- C++
+//-*-===//
+#ifndef DPC_TOOLS_DPC_OPT_LOADMODEL_H
+#define DPC_TOOLS_DPC_OPT_LOADMODEL_H
+
+#include "tools/dpc-opt/Options.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace dpc {
+
+/// Reads `options.model`: .onnx, .pt2, or .mlir of StableHLO or of dpc,
+/// whatever it holds. Null after a diagnostic.
+mlir::OwningOpRef<mlir::ModuleOp> loadModel(const CompileOptions &options,
+                                            mlir::MLIRContext &context);
+
+/// One line if `program` is a training step as it stands, which what `options`
+/// ask for would change; else "".
+std::string whyNoStep(const CompileOptions &options, mlir::ModuleOp program);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_LOADMODEL_H
