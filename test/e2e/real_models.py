@@ -6,7 +6,7 @@ usage: real_models.py [NAME ...]
 Two kinds: files as they are shipped in Python packages (PP-OCR, silero VAD, magika), against onnxruntime; and modules
 of torchvision, transformers and diffusers with random weights, exported by torch in three ways (TorchScript and
 dynamo to .onnx, torch.export to .pt2), against the module itself. Each runs on one rank, and the modules on two ranks
-by tp=2 as well. The Python environment is made in $DPC_REAL_MODELS_VENV, or beside the tools.
+by tp=2 as well. examples/train_huggingface.py must train as PyTorch does. The Python environment is made in $DPC_REAL_MODELS_VENV, or beside the tools.
 """
 import os
 import subprocess
@@ -14,7 +14,7 @@ import sys
 
 import e2e
 
-PACKAGES = ("torch", "torchvision", "transformers", "diffusers", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow")
+PACKAGES = ("torch", "torchvision", "transformers", "diffusers", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow", "safetensors", "accelerate")
 # Of these the files alone are needed.
 SHIPPED = ("rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "magika==1.0.3")
 

@@ -5,6 +5,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,9 @@ import onnxruntime
 import torch
 import torch.nn as nn
 
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOLERANCE = 1e-3  # of the largest output
+LOSS_TOLERANCE = 1e-5
 
 
 # Files as they are shipped.
@@ -141,6 +144,7 @@ MODULES = {
 NOT_EXPORTED = {("gpt2", "script"): "aten::diff", ("llama", "script"): "aten::diff", ("mixtral", "script"): "aten::",
                 ("t5", "dynamo"): "decompose"}
 ROUTES = ("script", "dynamo", "pt2")
+EXAMPLES = ("gpt2", "llama", "bert", "vit", "sd3")
 
 
 def export(module, inputs, route, path):
@@ -234,7 +238,17 @@ def check_module(runner, make, name, route):
         return worst
 
 
-def report(name, check):
+def check_example(tools, name):
+    """Trains with examples/train_huggingface.py, which also loads the weights again; the largest difference of a loss."""
+    example = os.path.join(SOURCE, "examples", "train_huggingface.py")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, example, name, folder, "--tools", tools, "--compare"], capture_output=True, text=True)
+    if done.returncode or "has the trained weights" not in done.stdout:
+        raise RuntimeError((done.stderr or done.stdout).strip()[-300:])
+    return float(re.search(r"largest difference: (\S+)", done.stdout)[1])
+
+
+def report(name, check, tolerance=TOLERANCE):
     """Prints a line; returns whether it is a good one."""
     try:
         worst = check()
@@ -244,8 +258,8 @@ def report(name, check):
     if worst is None:
         print(f"--   {name}: torch does not export it", flush=True)
         return True
-    print(f"{'ok  ' if worst <= TOLERANCE else 'FAIL'} {name}: {worst:.1e}", flush=True)
-    return worst <= TOLERANCE
+    print(f"{'ok  ' if worst <= tolerance else 'FAIL'} {name}: {worst:.1e}", flush=True)
+    return worst <= tolerance
 
 
 def main():
@@ -263,10 +277,12 @@ def main():
     for name, make in MODULES.items():
         for route in ROUTES:
             checks[f"{name}.{route}"] = lambda name=name, make=make, route=route: check_module(runner, make, name, route)
+    for name in EXAMPLES:
+        checks[f"train.{name}"] = lambda name=name: check_example(options.tools, name)
     chosen = [name for name in checks if not options.names or any(name.startswith(word) for word in options.names)]
     if not chosen:
         sys.exit(f"no such model; there are: {', '.join(checks)}")
-    good = [report(name, checks[name]) for name in chosen]
+    good = [report(name, checks[name], LOSS_TOLERANCE if name.startswith("train.") else TOLERANCE) for name in chosen]
     print(f"{sum(good)} of {len(good)} models are right")
     sys.exit(0 if all(good) else 1)
 

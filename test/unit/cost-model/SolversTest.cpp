@@ -166,6 +166,7 @@ static Problem transformer(std::mt19937 &random, int layers, size_t options,
                            bool withHub) {
   Problem problem;
   std::vector<MatrixId> matrices;
+  matrices.reserve(10);
   for (int i = 0; i < 10; ++i)
     matrices.push_back(problem.addMatrix(
         randomMatrix(random, options, options, /*allowForbidden=*/false)));
