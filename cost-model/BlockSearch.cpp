@@ -102,9 +102,10 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
 }
 
 /// Nothing where the block is not for this turn.
-std::optional<BlockSearch::Promise>
-BlockSearch::promiseOf(const Block &block, Turn turn,
-                       const Pending *near) const {
+std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
+                                                           Turn turn,
+                                                           const Pending *near,
+                                                           bool fits) const {
   if (block.isMeasured ||
       (near && !areNeighbourBlocks(*pending[block.members.front()].strategy,
                                    *near->strategy)))
@@ -119,7 +120,9 @@ BlockSearch::promiseOf(const Block &block, Turn turn,
     double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
     double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
-    Promise promise{bytes > memoryLimitBytes, value(seconds, bytes)};
+    bool isTooLarge = bytes > memoryLimitBytes;
+    bool isForBytes = isTooLarge && !fits; // nearer to what fits
+    Promise promise{isTooLarge, isForBytes ? bytes : value(seconds, bytes)};
     if (!least || promise < *least)
       least = promise;
   }
@@ -127,10 +130,13 @@ BlockSearch::promiseOf(const Block &block, Turn turn,
 }
 
 std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
-  const Pending *near = turn == Turn::Near ? best() : nullptr;
+  const Pending *found = best();
+  const Pending *near = turn == Turn::Near ? found : nullptr;
+  bool fits = found && !rankOf(*found).first;
   std::vector<std::optional<Promise>> promises(blocks.size());
-  inParallel(blocks.size(), kPendingAtOnce,
-             [&](size_t b) { promises[b] = promiseOf(blocks[b], turn, near); });
+  inParallel(blocks.size(), kPendingAtOnce, [&](size_t b) {
+    promises[b] = promiseOf(blocks[b], turn, near, fits);
+  });
   std::vector<std::pair<Promise, size_t>> order;
   for (size_t b = 0; b < blocks.size(); ++b)
     if (promises[b])
@@ -282,7 +288,8 @@ void BlockSearch::run(int64_t most, bool all) {
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
     const Pending *found = best();
-    ++idle;
+    // Where nothing fits yet, nothing is too much.
+    idle += found && !rankOf(*found).first;
     if (found && (rankOf(*found).first < least.first ||
                   rankOf(*found).second < (1 - kBetter) * least.second)) {
       least = rankOf(*found);

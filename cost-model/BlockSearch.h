@@ -10,7 +10,8 @@
 //   * the most promising one of the plain layouts that baselines are, in turn.
 // After that all strategies of a block are known, so that few measurements tell
 // about many strategies. It ends when rounds of all kinds have found nothing
-// better. Deterministic, whatever runs at once.
+// better. While nothing fits, of what seems too large the smallest is the most
+// promising, and it does not end. Deterministic, whatever runs at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_BLOCKSEARCH_H
@@ -69,7 +70,7 @@ private:
   void takeSamples(const std::function<void(Pending &)> &estimate);
   static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,
-                                   const Pending *near) const;
+                                   const Pending *near, bool fits) const;
   std::vector<size_t> choose(Turn turn, size_t wanted) const;
   void measure(const std::vector<size_t> &chosen);
   void learn(const Block &block);

@@ -57,6 +57,22 @@ std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
   return pending;
 }
 
+/// Evaluates what pieces say, for they may make it seem to fit.
+bool StrategySearch::anyFits() {
+  settle(0);
+  return std::any_of(result.candidates.begin(), result.candidates.end(),
+                     [](const Candidate &candidate) { return candidate.fits; });
+}
+
+/// The candidate that `entry` has become, or null.
+const Candidate *StrategySearch::find(const Pending &entry) const {
+  auto found = std::find_if(result.candidates.begin(), result.candidates.end(),
+                            [&](const Candidate &candidate) {
+                              return candidate.strategy == *entry.strategy;
+                            });
+  return found == result.candidates.end() ? nullptr : &*found;
+}
+
 /// Moving states takes time in every step: worth a look only where no strategy
 /// fits without, the least of it first.
 void StrategySearch::offload() {
@@ -64,9 +80,7 @@ void StrategySearch::offload() {
   if (request.offload || !options.space.offload)
     return;
   for (const char *what : {"optimizer", "parameters", "all"}) {
-    settle(0); // pieces may seem to fit
-    if (std::any_of(result.candidates.begin(), result.candidates.end(),
-                    [](const Candidate &candidate) { return candidate.fits; }))
+    if (anyFits())
       return;
     request.offload = what;
     // What is moved within one memory leaves no more of it.
@@ -363,6 +377,14 @@ void StrategySearch::searchPending(std::vector<Pending> pending) {
   constexpr int64_t kPlain = 4;
   search.run(asked > 1 ? options.maxEvaluations : kPlain, asked > 1);
   keepComposed(pending);
+  if (asked > 1 && !anyFits()) {
+    // Pieces may have said so of some: once more, with what is known of these.
+    for (Pending &entry : pending)
+      if (const Candidate *known = entry.composed ? find(entry) : nullptr)
+        *entry.composed = known->evaluation;
+    search.run(search.measured() + options.maxEvaluations, true);
+    keepComposed(pending);
+  }
   std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
   if (asked == 1)
     return evaluateAll(std::move(pending));
@@ -388,7 +410,7 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
     addPoint(candidate);
     if (entry.isPlain && (!megatron || isBetter(candidate, *megatron)))
       megatron = candidate;
-    if (entry.isAllowed)
+    if (entry.isAllowed && !find(entry))
       found.push_back(std::move(candidate));
   }
   std::stable_sort(found.begin(), found.end(), isBetter);

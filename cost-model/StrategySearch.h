@@ -36,6 +36,8 @@ private:
   std::vector<Pending> boundAll(const StrategyRequest &request);
   bool fits(const Evaluation &evaluation) const;
   void offload();
+  bool anyFits();
+  const Candidate *find(const Pending &entry) const;
   const Candidate *bestSoFar() const;
   using Promise = std::tuple<bool, double, bool, double>;
   Promise promiseOf(const Pending &entry) const;
