@@ -69,6 +69,9 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
     return schedule != "1f1b" &&
            (isMissing("schedule")(schedule) || !totals.training);
   });
+  // On so few all parts are tried as well (IdleDevices.h).
+  constexpr int64_t kAllTried = 16;
+  space.idleStages = cluster.numDevices() <= kAllTried;
   if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   if (isKeyAvailable("ep", "", available))

@@ -166,6 +166,9 @@ struct StrategySpace {
   std::vector<std::string> recomputes = {"none"};
   /// Try offloading where nothing fits without.
   bool offload = false;
+  /// Try fewer micro-batches than stages: some of these idle, but where
+  /// launches take most of the time that may be less.
+  bool idleStages = false;
 };
 
 /// One line where `request` makes more than kMaxMicroBatches even with all of
@@ -176,10 +179,11 @@ Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
 /// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
 /// then grids, sp, zero and the rest, and micro-batch sizes: the whole local
 /// batch ceil(globalBatch / dp), then its halves (rounded up) down to 1, where
-/// pp > 1 only those that make pp micro-batches or more (or 1). Keys that the
-/// request leaves open and the space does not list are neutral. Deterministic:
-/// by pp, cp, tp, sp, ..., falling micro_batch. A fixed micro_batch larger than
-/// the local batch is clipped. None makes more than kMaxMicroBatches.
+/// pp > 1 only those that make pp micro-batches or more (or 1) unless
+/// `idleStages`. Keys that the request leaves open and the space does not list
+/// are neutral. Deterministic: by pp, cp, tp, sp, ..., falling micro_batch. A
+/// fixed micro_batch larger than the local batch is clipped. None makes more
+/// than kMaxMicroBatches.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

@@ -240,7 +240,7 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
   std::vector<int64_t> sizes;
   // Fewer micro-batches than stages leave stages idle.
   for (int64_t size = local; size > least; size = (size + 1) / 2)
-    if ((local + size - 1) / size >= strategy.pp)
+    if (space.idleStages || (local + size - 1) / size >= strategy.pp)
       sizes.push_back(size);
   sizes.push_back(least);
   return sizes;
