@@ -10,7 +10,7 @@ states. In a plain function the floats of the first argument are parameters, if 
 dataclass). Everything else is an input, whose first dimension counts samples. Arguments are named as in Python:
 params["dense"]["w"] is "params.dense.w", x is "x". Arrays may be jax.ShapeDtypeStruct: such a model can be planned.
 
-Beside model.mlir lies model.safetensors with the values of parameters and states, for --init. Run by itself, this file
+Beside model.mlir lies model.safetensors with the values of parameters, and of states that do not start from 0, for --init. Run by itself, this file
 writes an MLP both ways and says what to do next.
 """
 import json
@@ -55,7 +55,10 @@ def write(path, function, *args, donate=()):
     held = [arg if i in (donate or (0,)) else () for i, arg in enumerate(args)]
     values = {name: leaf for name, leaf in leaves(function, held)}
     if not any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in values.values()):
-        write_safetensors(path.with_suffix(".safetensors"), {name: np.asarray(leaf) for name, leaf in values.items()})
+        first = next(leaves(function, args))[0].split(".")[0]
+        # States start from zero where the file has nothing.
+        kept = {name: np.asarray(leaf) for name, leaf in values.items() if name.split(".")[0] == first or np.any(leaf)}
+        write_safetensors(path.with_suffix(".safetensors"), kept)
 
 
 def loss(params, x, y):

@@ -285,8 +285,10 @@ struct UnregisteredAllowed {
 static bool isPretty(llvm::StringRef text) {
   for (size_t at = text.find("stablehlo."); at != llvm::StringRef::npos;
        at = text.find("stablehlo.", at + 1)) {
+    size_t line = text.rfind('\n', at);
     llvm::StringRef before =
-        text.take_front(at).rsplit('\n').second.rtrim(" \t");
+        text.slice(line == llvm::StringRef::npos ? 0 : line + 1, at)
+            .rtrim(" \t");
     if (before.empty() || (before.ends_with("=") && before.contains('%')))
       return true;
   }

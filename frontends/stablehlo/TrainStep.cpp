@@ -43,6 +43,15 @@ static void markPhases(func::FuncOp step) {
   }
 }
 
+/// What a state is, whatever its parameter: "opt.0.mu" of "opt.0.mu.dense.w".
+static llvm::StringRef slotOf(const Argument &state) {
+  llvm::StringRef slot = state.name;
+  size_t dot = state.of.find('.');
+  if (dot != std::string::npos)
+    slot.consume_back(llvm::StringRef(state.of).substr(dot));
+  return slot;
+}
+
 static void setRoles(func::FuncOp step, const Signature &signature,
                      const llvm::StringMap<unsigned> &places) {
   Builder b(step.getContext());
@@ -51,7 +60,7 @@ static void setRoles(func::FuncOp step, const Signature &signature,
       continue;
     unsigned i = places.lookup(argument.name);
     step.setArgAttr(i, attr::kRole, b.getStringAttr(role::kState));
-    step.setArgAttr(i, attr::kSlot, b.getStringAttr("jax"));
+    step.setArgAttr(i, attr::kSlot, b.getStringAttr(slotOf(argument)));
     if (!argument.of.empty())
       step.setArgAttr(i, attr::kOf, b.getStringAttr(argument.of));
   }

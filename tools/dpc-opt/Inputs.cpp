@@ -88,7 +88,9 @@ void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
   for (rt::Tensor &tensor : plan.tensors) {
     // A file takes the place of what the model holds, the rest fills gaps.
     bool isFile = choice.kind == rt::InitChoice::Kind::File;
-    if ((tensor.source && !isFile) || tensor.role == rt::TensorRole::State)
+    // States start from what their optimizer says, or a file.
+    bool isState = tensor.role == rt::TensorRole::State;
+    if ((tensor.source || isState) && !isFile)
       continue;
     switch (choice.kind) {
     case rt::InitChoice::Kind::None:

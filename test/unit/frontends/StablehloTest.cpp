@@ -1,0 +1,305 @@
+//===- StablehloTest.cpp - What StableHLO becomes, and may not hold -------===//
+#include "frontends/stablehlo/AttrText.h"
+#include "frontends/stablehlo/Import.h"
+
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace dpc;
+using namespace dpc::frontend;
+using namespace mlir;
+
+namespace {
+
+std::string contents(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+struct Outcome {
+  OwningOpRef<ModuleOp> module;
+  std::string error;
+};
+
+Outcome import(const std::string &text, const ImportOptions &options = {}) {
+  static MLIRContext context;
+  Outcome outcome;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      EXPECT_EQ(outcome.error, "") << "a second message: " << diagnostic.str();
+      outcome.error = diagnostic.str();
+    }
+    return success();
+  });
+  auto module = importStableHlo(llvm::MemoryBuffer::getMemBufferCopy(text),
+                                "m.mlir", context, options);
+  EXPECT_EQ(failed(module), !outcome.error.empty());
+  EXPECT_EQ(outcome.error.find('\n'), std::string::npos) << outcome.error;
+  EXPECT_FALSE(context.allowsUnregisteredDialects());
+  if (succeeded(module))
+    outcome.module = std::move(*module);
+  return outcome;
+}
+
+/// A module with @main of `arguments` ("%a: tensor<4xf32>"), whose body, in
+/// generic form, ends with its return.
+std::string program(const std::string &arguments, const std::string &results,
+                    const std::string &body) {
+  return "module {\n func.func public @main(" + arguments + ") -> (" + results +
+         ") {\n" + body + "\n }\n}\n";
+}
+
+/// One op on `%a`, an argument of type tensor<4x6xf32>, and its result `%r`.
+std::string one(const std::string &op, const std::string &result) {
+  return program("%a: tensor<4x6xf32>", result,
+                 "  %r = " + op + "\n  func.return %r : " + result);
+}
+
+void expectRefused(const std::string &text,
+                   const std::vector<std::string> &parts,
+                   const ImportOptions &options = {}) {
+  std::string error = import(text, options).error;
+  for (const std::string &part : parts)
+    EXPECT_NE(error.find(part), std::string::npos)
+        << "'" << part << "' is not in: " << error;
+}
+
+/// `{name} role of` of every argument, in their order.
+std::vector<std::string> argumentsOf(func::FuncOp function) {
+  std::vector<std::string> found;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    std::string text;
+    for (StringRef name : {attr::kName, attr::kRole, attr::kOf})
+      if (auto value = function.getArgAttrOfType<StringAttr>(i, name))
+        text += (text.empty() ? "" : " ") + value.getValue().str();
+    found.push_back(text);
+  }
+  return found;
+}
+
+constexpr const char *kModels = DPC_FIXTURES "/stablehlo/models/";
+
+} // namespace
+
+TEST(AttrText, ReadsFields) {
+  auto fields = hlo::parseFields("dot<a = [1, 2], b = [], c = 3>");
+  ASSERT_TRUE(fields);
+  EXPECT_EQ((*fields)["a"], (Shape{1, 2}));
+  EXPECT_EQ((*fields)["b"], Shape{});
+  EXPECT_EQ((*fields)["c"], Shape{3});
+  EXPECT_TRUE(hlo::parseFields("gather<>"));
+  for (StringRef bad : {"", "dot", "dot<", "dot<a>", "dot<a = >", "dot<a = [1>",
+                        "dot<a = 1> b", "dot<a = [1,]>"})
+    EXPECT_FALSE(hlo::parseFields(bad)) << bad.str();
+}
+
+TEST(AttrText, ReadsConvolutions) {
+  auto dims = hlo::parseConv("conv<[b, 1, 0, f]x[0, 1, i, o]->[f, b, 0, 1]>");
+  ASSERT_TRUE(dims);
+  EXPECT_EQ(dims->input.spatial, (Shape{2, 1}));
+  EXPECT_EQ(dims->filter.first, 3);
+  EXPECT_EQ(dims->output.second, 0);
+  for (StringRef bad :
+       {"conv<>", "conv<[b, f]x[i, o]>", "conv<[b, 2, f]x[0, i, o]->[b, 0, f]>",
+        "conv<[b, 0, f]x[i, o]->[b, f]>", "conv<[b, b]x[i, o]->[b, f]>"})
+    EXPECT_FALSE(hlo::parseConv(bad)) << bad.str();
+}
+
+TEST(Stablehlo, IsKnownByItsContent) {
+  EXPECT_TRUE(isStableHlo("  %0 = \"stablehlo.add\"(%a, %a) : ()"));
+  EXPECT_TRUE(isStableHlo("  %0 = stablehlo.add %a, %a : tensor<f32>"));
+  EXPECT_TRUE(isStableHlo("ML\xefRStableHLO_v1.0"));
+  EXPECT_FALSE(isStableHlo("  %0 = dpc.unary exp %x : tensor<f32>"));
+}
+
+TEST(Stablehlo, StepHasParametersStatesAndInputs) {
+  Outcome outcome =
+      import(contents(std::string(kModels) + "step-mlp/model.mlir"));
+  ASSERT_EQ(outcome.error, "");
+  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+  ASSERT_TRUE(step);
+  std::vector<std::string> arguments = argumentsOf(step);
+  EXPECT_EQ(arguments[0], "params.hidden.b parameter");
+  EXPECT_TRUE(llvm::is_contained(arguments,
+                                 "opt.1.0.mu.hidden.w state params.hidden.w"));
+  EXPECT_TRUE(llvm::is_contained(arguments, "opt.1.0.count state"));
+  EXPECT_EQ(arguments.back(), "y input");
+  unsigned ties = 0;
+  for (unsigned i = 0; i < step.getNumResults(); ++i)
+    if (auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies)) {
+      ++ties;
+      EXPECT_EQ(step.getResultAttr(i, attr::kName),
+                step.getArgAttr(tied.getInt(), attr::kName));
+    }
+  EXPECT_EQ(ties, step.getNumArguments() - 2);
+  EXPECT_TRUE(step.getResultAttr(0, attr::kLoss));
+}
+
+TEST(Stablehlo, DonatedArgumentsFindTheirResultsByPath) {
+  // Memory is shared between b and the new a; the paths say otherwise.
+  std::string text = R"("builtin.module"() ({
+  "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {tf.aliasing_output = 1 : i32}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['b']"}, {jax.result_info = "result[0]['a']"}], sym_name = "main"}> ({
+  ^bb0(%a: tensor<4xf32> loc("p['a']"), %b: tensor<4xf32> loc("p['b']")):
+    %0 = "stablehlo.negate"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%b, %0) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ())";
+  Outcome outcome = import(text);
+  ASSERT_EQ(outcome.error, "");
+  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+  Operation *ret = step.front().getTerminator();
+  for (unsigned i = 0; i < 2; ++i) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt();
+    EXPECT_EQ(isa<BlockArgument>(ret->getOperand(i)), tied == 1);
+  }
+}
+
+TEST(Stablehlo, FirstContainerOfALossIsParameters) {
+  std::string text = contents(std::string(kModels) + "loss-gpt/model.mlir");
+  Outcome outcome = import(text);
+  ASSERT_EQ(outcome.error, "");
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  std::vector<std::string> arguments = argumentsOf(forward);
+  EXPECT_TRUE(llvm::is_contained(arguments, "params.layers.qkv parameter"));
+  EXPECT_EQ(arguments.back(), "labels input");
+  EXPECT_TRUE(forward.getResultAttr(0, attr::kLoss));
+  ImportOptions frozen;
+  frozen.frozen = {"params.w*"};
+  arguments = argumentsOf(
+      import(text, frozen).module->lookupSymbol<func::FuncOp>("forward"));
+  EXPECT_TRUE(llvm::is_contained(arguments, "params.wte buffer"));
+  frozen.frozen = {"nothing"};
+  expectRefused(text, {"--frozen", "nothing"}, frozen);
+}
+
+TEST(Stablehlo, RefusesWhatItCannotDo) {
+  expectRefused("module {", {"m.mlir:1:"});
+  expectRefused(program("%a: tensor<4xf32>", "tensor<4xf32>",
+                        "  %0 = stablehlo.abs %a : tensor<4xf32>\n  "
+                        "func.return %0 : tensor<4xf32>"),
+                {"pretty form", "print_generic_op_form=True"});
+  expectRefused("ML\xefRStableHLO_v1.0", {"bytecode", "generic text"});
+  expectRefused("module { \"stablehlo.x\"() : () -> () }", {"@main"});
+  expectRefused(
+      one("\"stablehlo.fft\"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+          "tensor<4x6xf32>"),
+      {"m.mlir:3:8", "'stablehlo.fft' is not supported",
+       "frontends/stablehlo/README.md"});
+  expectRefused(
+      one("\"stablehlo.rng\"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+          "tensor<4x6xf32>"),
+      {"random numbers", "as arguments"});
+  expectRefused(
+      one("\"stablehlo.all_reduce\"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+          "tensor<4x6xf32>"),
+      {"whole arrays"});
+  expectRefused(
+      one("\"stablehlo.abs\"(%a) : (tensor<4x6xf32>) -> tensor<?x6xf32>",
+          "tensor<?x6xf32>"),
+      {"static shape"});
+  expectRefused(one("\"stablehlo.custom_call\"(%a) {call_target_name = \"cu\"} "
+                    ": (tensor<4x6xf32>) -> tensor<4x6xf32>",
+                    "tensor<4x6xf32>"),
+                {"calls 'cu'", "accepted: Sharding"});
+  expectRefused(program("%a: tensor<4xcomplex<f32>>", "tensor<4xcomplex<f32>>",
+                        "  func.return %a : tensor<4xcomplex<f32>>"),
+                {"argument 0", "accepted"});
+}
+
+TEST(Stablehlo, RefusesWhatDoesNotFit) {
+  const char *f = "tensor<4x6xf32>";
+  expectRefused(one("\"stablehlo.reshape\"(%a) : (tensor<4x6xf32>) -> "
+                    "tensor<4x6xi32>",
+                    "tensor<4x6xi32>"),
+                {"not what the file says"});
+  for (
+      const auto &[op, part] : std::vector<std::pair<std::string, std::string>>{
+          {"\"stablehlo.abs\"() : () -> tensor<4x6xf32>", "operands"},
+          {"\"stablehlo.transpose\"(%a) {permutation = array<i64: 0, 0>} : "
+           "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "permutation"},
+          {"\"stablehlo.transpose\"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "no list of integers 'permutation'"},
+          {"\"stablehlo.slice\"(%a) {start_indices = array<i64: 0, 9>, "
+           "limit_indices = array<i64: 4, 15>, strides = array<i64: 1, 1>} : "
+           "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "no part of"},
+          {"\"stablehlo.broadcast_in_dim\"(%a) {broadcast_dimensions = "
+           "array<i64: 0, 5>} : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "do not take"},
+          {"\"stablehlo.concatenate\"(%a) {dimension = 7 : i64} : "
+           "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "dimension 7"},
+          {"\"stablehlo.iota\"() {iota_dimension = 2 : i64} : () -> "
+           "tensor<4x6xf32>",
+           "dimension 2"},
+          {"\"stablehlo.pad\"(%a, %a) {edge_padding_low = array<i64: 0>, "
+           "edge_padding_high = array<i64: 0>, interior_padding = array<i64: "
+           "0>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "pads"},
+          {"\"stablehlo.dot_general\"(%a, %a) {dot_dimension_numbers = "
+           "#stablehlo.dot<lhs_contracting_dimensions = [9], "
+           "rhs_contracting_dimensions = [0]>} : (tensor<4x6xf32>, "
+           "tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "dimension numbers"},
+          {"\"stablehlo.gather\"(%a, %a) {slice_sizes = array<i64: 1, 6>} : "
+           "(tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "dimension_numbers"},
+          {"\"stablehlo.convolution\"(%a, %a) : (tensor<4x6xf32>, "
+           "tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "dimension_numbers"},
+          {"\"stablehlo.reduce\"(%a) : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "initial values"},
+          {"\"func.call\"(%a) {callee = @main} : (tensor<4x6xf32>) -> "
+           "tensor<4x6xf32>",
+           "deeper than"},
+          {"\"stablehlo.composite\"(%a) {decomposition = @none} : "
+           "(tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "no function"},
+          {"\"stablehlo.reduce_precision\"(%a) {exponent_bits = 4 : i32, "
+           "mantissa_bits = 3 : i32} : (tensor<4x6xf32>) -> tensor<4x6xf32>",
+           "mantissa bits"}})
+    expectRefused(one(op, f), {part});
+}
+
+TEST(Stablehlo, LoopsOnDataAreRefused) {
+  expectRefused(one(R"("stablehlo.while"(%a) ({
+  ^bb0(%x: tensor<4x6xf32>):
+    %c = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+    %s = "stablehlo.slice"(%x) <{start_indices = array<i64: 0, 0>, limit_indices = array<i64: 1, 1>, strides = array<i64: 1, 1>}> : (tensor<4x6xf32>) -> tensor<1x1xf32>
+    %t = "stablehlo.reshape"(%s) : (tensor<1x1xf32>) -> tensor<f32>
+    %m = "stablehlo.compare"(%t, %c) <{comparison_direction = #stablehlo<comparison_direction LT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    "stablehlo.return"(%m) : (tensor<i1>) -> ()
+  }, {
+  ^bb0(%x: tensor<4x6xf32>):
+    "stablehlo.return"(%x) : (tensor<4x6xf32>) -> ()
+  }) : (tensor<4x6xf32>) -> tensor<4x6xf32>)",
+                    "tensor<4x6xf32>"),
+                {"how often it runs depends on data", "known length"});
+}
+
+/// Whatever is cut off or changed: a module or one line, never a crash.
+TEST(Stablehlo, BrokenTextsMakeOneLine) {
+  std::string text = contents(DPC_FIXTURES "/stablehlo/control.mlir");
+  ASSERT_GT(text.size(), 10000u);
+  for (size_t length = 0; length < text.size(); length += text.size() / 97)
+    EXPECT_NE(import(text.substr(0, length)).error, "") << length;
+  // Every digit of some places becomes another one.
+  size_t changes = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (!llvm::isDigit(text[at]) || at % 41 != 0)
+      continue;
+    std::string changed = text;
+    changed[at] = changed[at] == '9' ? '1' : '9';
+    import(changed);
+    ++changes;
+  }
+  EXPECT_GT(changes, 50u);
+}
