@@ -3,6 +3,7 @@
 
 #include "frontends/stablehlo/Arguments.h"
 #include "frontends/stablehlo/Call.h"
+#include "frontends/stablehlo/Shardings.h"
 #include "frontends/stablehlo/TrainStep.h"
 
 #include "mlir/IR/AsmState.h"
@@ -69,7 +70,8 @@ private:
                                                   ArrayRef<Val> operands);
   bool convert(Operation *op);
   void note(Operation *op, const llvm::Twine &why);
-  llvm::Expected<OwningOpRef<ModuleOp>> finish(ArrayRef<Val> results);
+  llvm::Expected<OwningOpRef<ModuleOp>> finish(func::FuncOp main,
+                                               ArrayRef<Val> results);
 
   ModuleOp module;
   std::string file;
@@ -229,7 +231,8 @@ llvm::Error Importer::begin(func::FuncOp main) {
   return llvm::Error::success();
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(ArrayRef<Val> results) {
+llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(func::FuncOp main,
+                                                       ArrayRef<Val> results) {
   // Outputs first: the first scalar float of them is the loss.
   std::vector<NamedResult> named;
   for (bool tied : {false, true})
@@ -237,7 +240,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(ArrayRef<Val> results) {
       if (signature.isTied(i) == tied)
         named.push_back({signature.results[i], value});
   auto made = forward.finish(named);
-  if (made && signature.isStep)
+  if (!made)
+    return made;
+  if (llvm::Error failure =
+          keepShardings(module, main, signature, file, **made))
+    return std::move(failure);
+  if (signature.isStep)
     makeTrainStep(**made, signature);
   return made;
 }
@@ -261,7 +269,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
                                    : error);
   if (results->empty())
     return makeError(file + ": @" + main->getName() + " returns nothing");
-  return finish(*results);
+  return finish(*main, *results);
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,6 +4,7 @@
 #include "cost-model/search/Solvers.h"
 #include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
+#include "passes/shard/UserSplits.h"
 
 #include <array>
 #include <map>
@@ -15,6 +16,8 @@ namespace {
 
 /// Seconds that make a choice the last resort without forbidding it.
 constexpr double kLastResort = 1e4;
+/// What the user asked for comes before all rules.
+constexpr double kNotAsked = 1e9;
 /// Seconds that matter between equals only.
 constexpr double kTieBreak = 1e-12;
 
@@ -413,7 +416,8 @@ void ProblemBuilder::addArgument(BlockArgument arg) {
     return;
   std::vector<double> costs;
   for (AxisState state : argumentStates(allStates(arg)))
-    costs.push_back(stateCost(arg, state));
+    costs.push_back(stateCost(arg, state) +
+                    (isAsked(facts, arg, axis, state) ? 0 : kNotAsked));
   argumentNodes[arg] = problem.addNode(
       "argument " + std::to_string(arg.getArgNumber()), std::move(costs));
 }
@@ -539,7 +543,7 @@ cost::Status ProblemBuilder::solve(ShardChoices &choices) {
     choices.arguments[arg].push_back(
         argumentStates(allStates(arg))[solution->choice[node]]);
   choices.axes.push_back(axis);
-  return cost::Status();
+  return checkAsked(facts, choices);
 }
 
 cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,

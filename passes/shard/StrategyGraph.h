@@ -23,6 +23,7 @@
 //   (R3) between matmuls, activations are not split along a dimension that
 //        norms run over: it would trade an all_reduce for a reduce_scatter and
 //        an all_gather around a bias.
+//   (R7) an argument with dpc.user_split is split as that says (or it fails).
 //   (R6) where tensor axes share experts, ops that work on those split them.
 // For a sequence axis:
 //   (R4) an op that can be split along the sequence is; parameters are not

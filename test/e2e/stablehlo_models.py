@@ -57,6 +57,38 @@ class Models(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "is a training step already, with gradients and optimizer inside: --train=adamw is for models without")
 
+    def sharded(self, name, *words):
+        """Compiles a model that comes with shardings; what dpc-opt did, and by parameter how it lies."""
+        model = os.path.join(os.path.dirname(MODELS), "shardings", f"{name}.mlir")
+        plan = f"{self.folder}/{name}"
+        done = e2e.call([e2e.tool("dpc-opt"), model, "--init=random:1", "--train=sgd", "-o", plan, *words])
+        if done.returncode:
+            return done, {}
+        return done, {tensor["name"]: tensor["layout"] for tensor in e2e.read_plan(plan)["tensors"]}
+
+    def test_shardings_of_arguments_are_kept(self):
+        layouts = {}
+        for name in ("columns", "rows", "whole"):
+            done, layouts[name] = self.sharded(name, "--cluster=local:4")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            chosen = e2e.read_report(f"{self.folder}/{name}")["chosen"]["strategy"]
+            self.assertEqual((chosen["dp"], chosen["tp"]), (2, 2))
+            self.assertIn("1 sharding constraints inside of the model are left to the search", done.stdout)
+        split = {name: {weight: ["tp" in str(dim) for dim in layout] for weight, layout in found.items() if weight in ("params.w1", "params.w2")}
+                 for name, found in layouts.items()}
+        self.assertEqual(split["columns"], {"params.w1": [False, True], "params.w2": [True, False]})
+        self.assertEqual(split["rows"], {"params.w1": [True, False], "params.w2": [False, True]})
+        self.assertEqual(split["whole"], {"params.w1": [False, False], "params.w2": [False, True]})
+
+    def test_shardings_that_cannot_be_kept(self):
+        for name, words, message in (("columns", ["--cluster=local:4", "--strategy=tp=4"], "--strategy=tp=4: the model's shardings are over a mesh of dp=2, tp=2"),
+                                     ("columns", ["--cluster=local:2"], "a mesh of dp=2, tp=2, which 2 devices are no multiple of"),
+                                     ("fsdp", ["--cluster=local:4"], "argument 'params.w1' is split over 'data', which splits the batch")):
+            done, _ = self.sharded(name, *words)
+            self.assertEqual(done.returncode, 1, name)
+            self.assertRegex(done.stderr, message)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 
 #include "cost-model/MixedCluster.h"
 #include "cost-model/Report.h"
+#include "ir/UserShardings.h"
 #include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-opt/BuildPlan.h"
@@ -31,10 +32,41 @@ cost::Objective PlanSearch::objective() const {
   return *objective;
 }
 
+/// The degrees of the mesh that the model's own shardings are over; an error
+/// where the command line has others.
+static cost::Status keepUserDegrees(ModuleOp program,
+                                    const std::string &strategy,
+                                    int64_t devices,
+                                    cost::StrategyRequest &request) {
+  auto degrees = program->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+  if (!degrees)
+    return cost::Status();
+  int64_t dp = degrees.getAs<IntegerAttr>("dp").getInt(),
+          tp = degrees.getAs<IntegerAttr>("tp").getInt();
+  std::string mesh =
+      "the model's shardings are over a mesh of dp=" + std::to_string(dp) +
+      ", tp=" + std::to_string(tp);
+  if (devices % (dp * tp))
+    return cost::Error{mesh + ", which " + std::to_string(devices) +
+                       " devices are no multiple of"};
+  for (auto [degree, asked] :
+       {std::pair(&request.dp, dp), std::pair(&request.tp, tp)}) {
+    if (*degree && **degree != asked)
+      return cost::Error{"--strategy=" + strategy + ": " + mesh +
+                         "; give these, or export the model without them"};
+    *degree = asked;
+  }
+  return cost::Status();
+}
+
 cost::Result<cost::StrategyRequest> PlanSearch::request() const {
   auto request = cost::parseStrategy(options.strategy, cluster.numDevices());
   if (!request)
     return request;
+  if (cost::Status kept = keepUserDegrees(sample, options.strategy,
+                                          cluster.numDevices(), *request);
+      !kept)
+    return cost::Error{kept.error()};
   if (options.microBatch && request->microBatch &&
       options.microBatch != *request->microBatch)
     return cost::Error{"--micro-batch=" + std::to_string(options.microBatch) +

@@ -1,6 +1,7 @@
 //===- StablehloTest.cpp - What StableHLO becomes, and may not hold -------===//
 #include "frontends/stablehlo/AttrText.h"
 #include "frontends/stablehlo/Import.h"
+#include "frontends/stablehlo/Shardings.h"
 
 #include "ir/Dialect.h"
 
@@ -110,6 +111,26 @@ TEST(AttrText, ReadsConvolutions) {
        {"conv<>", "conv<[b, f]x[i, o]>", "conv<[b, 2, f]x[0, i, o]->[b, 0, f]>",
         "conv<[b, 0, f]x[i, o]->[b, f]>", "conv<[b, b]x[i, o]->[b, f]>"})
     EXPECT_FALSE(hlo::parseConv(bad)) << bad.str();
+}
+
+TEST(Shardings, AreRead) {
+  auto mesh = hlo::parseMesh("mesh<[\"data\"=2, \"model\"=4]>");
+  ASSERT_TRUE(mesh);
+  ASSERT_EQ(mesh->size(), 2u);
+  EXPECT_EQ((*mesh)[1].name, "model");
+  EXPECT_EQ((*mesh)[1].size, 4);
+  auto sharding =
+      hlo::parseSharding("sharding<@mesh, [{\"data\", \"x\"}, {?}, {}]>");
+  ASSERT_TRUE(sharding);
+  EXPECT_EQ(sharding->mesh, "mesh");
+  ASSERT_EQ(sharding->dims.size(), 3u);
+  EXPECT_EQ(sharding->dims[0], (std::vector<std::string>{"data", "x"}));
+  EXPECT_TRUE(sharding->isOpen);
+  for (StringRef bad : {"", "sharding<@m>", "sharding<@m, [{\"x\":(1)2}]>",
+                        "sharding<@m, [{\"x\"}", "sharding<mesh, []>"})
+    EXPECT_FALSE(hlo::parseSharding(bad)) << bad.str();
+  for (StringRef bad : {"mesh<>", "mesh<[\"x\"=0]>", "mesh<[\"x\"]>"})
+    EXPECT_FALSE(hlo::parseMesh(bad)) << bad.str();
 }
 
 TEST(Stablehlo, IsKnownByItsContent) {
