@@ -44,15 +44,13 @@ struct Link {
 
 } // namespace
 
-/// The link of the group at one level, with contention and oversubscription.
+/// The link of the group at one level.
 static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
                    size_t i) {
   const Level &level = cluster.levels[i];
-  double shared = i < group.contention.size() ? group.contention[i] : 1.0;
   Link link;
   link.n = static_cast<double>(group.ranksPerLevel[i]);
-  link.b = level.bytesPerSecond * level.achieved /
-           (level.oversubscription * std::max(1.0, shared));
+  link.b = level.bytesPerSecond * level.achieved / level.oversubscription;
   link.a = level.latencySeconds;
   link.level = &level;
   return link;

@@ -33,9 +33,10 @@
 //     and the slowest level's transfer counts.
 //     broadcast: along the outermost level first, then inwards; levels add.
 //
-//   Contention: k groups that share a link at once divide its bandwidth by k;
-//   so does a level's oversubscription. b is the level's bandwidth times the
-//   share of it that collectives achieve.
+//   b is the level's bandwidth times the share of it that collectives achieve,
+//   by its oversubscription. It is a device's own: groups of other ranks use
+//   other links (adapters that a node's devices share are counted by share in
+//   cluster.json), and a rank's collectives follow each other in one queue.
 //   Ring-shaped levels: an all_to_all message crosses n/4 links on average, so
 //   its bytes count n/4 times (at least once). Full meshes: one pair uses one
 //   of the (span - 1) links of a device, so send_recv gets that share of b.
@@ -70,8 +71,6 @@ struct GroupPlacement {
   /// Ranks the group has within one unit of each level, per unit of the level
   /// below: the product is the group's size. [8, 4] = 4 nodes of 8 ranks each.
   std::vector<int64_t> ranksPerLevel;
-  /// Groups that use the same link at the same time, per level; empty = 1.
-  std::vector<double> contention;
 
   int64_t size() const;
 };

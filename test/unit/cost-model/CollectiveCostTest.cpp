@@ -25,7 +25,7 @@ static double secondsWith(const Cluster &cluster, Algorithm algorithm,
                           Collective kind, double bytes,
                           std::vector<int64_t> ranks) {
   auto estimate =
-      estimateWith(cluster, algorithm, kind, bytes, GroupPlacement{ranks, {}});
+      estimateWith(cluster, algorithm, kind, bytes, GroupPlacement{ranks});
   return estimate ? estimate->seconds : -1;
 }
 
@@ -66,8 +66,8 @@ TEST(CollectiveCost, InSwitchNeedsTheSwitch) {
       secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 1}),
       2 * 1 + 4);
   // The ring would take 14 * (1 + 0.5) = 21 s.
-  CollectiveEstimate best = estimateCollective(c, Collective::AllReduce, 400,
-                                               GroupPlacement{{8, 1}, {}});
+  CollectiveEstimate best =
+      estimateCollective(c, Collective::AllReduce, 400, GroupPlacement{{8, 1}});
   EXPECT_EQ(best.algorithm, Algorithm::InSwitch);
   EXPECT_EQ(
       secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 4}),
@@ -84,8 +84,8 @@ TEST(CollectiveCost, HierarchicalByHand) {
   // A flat ring would run at 10 B/s: 62 * (2 + 2.5) = 279 s.
   EXPECT_DOUBLE_EQ(
       secondsWith(c, Algorithm::Ring, Collective::AllReduce, 800, {8, 4}), 279);
-  CollectiveEstimate best = estimateCollective(c, Collective::AllReduce, 800,
-                                               GroupPlacement{{8, 4}, {}});
+  CollectiveEstimate best =
+      estimateCollective(c, Collective::AllReduce, 800, GroupPlacement{{8, 4}});
   EXPECT_EQ(best.algorithm, Algorithm::Hierarchical);
   // Per rank: 2 * 7/8 * 800 inside, 2 * 3/4 * 100 outside.
   EXPECT_DOUBLE_EQ(best.bytesPerLevel[0], 1400);
@@ -99,23 +99,26 @@ TEST(CollectiveCost, HierarchicalByHand) {
 TEST(CollectiveCost, OneRankAndNothingAreFree) {
   Cluster c = twoLevels();
   for (Collective kind : allKinds) {
-    EXPECT_EQ(estimateCollective(c, kind, 1e9, {{1, 1}, {}}).seconds, 0);
-    EXPECT_EQ(estimateCollective(c, kind, 0, {{8, 4}, {}}).seconds, 0);
-    EXPECT_EQ(estimateCollective(c, kind, 1e9, {{}, {}}).seconds, 0);
+    EXPECT_EQ(estimateCollective(c, kind, 1e9, {{1, 1}}).seconds, 0);
+    EXPECT_EQ(estimateCollective(c, kind, 0, {{8, 4}}).seconds, 0);
+    EXPECT_EQ(estimateCollective(c, kind, 1e9, GroupPlacement{}).seconds, 0);
   }
 }
 
-TEST(CollectiveCost, MonotoneInBytesAndContention) {
-  Cluster c = twoLevels();
+TEST(CollectiveCost, MonotoneInBytesAndOversubscription) {
+  Cluster c = twoLevels(), thin = c;
+  for (Level &level : thin.levels)
+    level.oversubscription = 2;
   for (Collective kind : allKinds)
     for (std::vector<int64_t> ranks :
          {std::vector<int64_t>{2, 1}, {8, 1}, {1, 4}, {8, 4}}) {
       double last = 0;
       for (double bytes = 1; bytes < 1e9; bytes *= 3) {
         double seconds =
-            estimateCollective(c, kind, bytes, {ranks, {}}).seconds;
+            estimateCollective(c, kind, bytes, GroupPlacement{ranks}).seconds;
         EXPECT_GE(seconds, last);
-        EXPECT_GE(estimateCollective(c, kind, bytes, {ranks, {2, 2}}).seconds,
+        EXPECT_GE(estimateCollective(thin, kind, bytes, GroupPlacement{ranks})
+                      .seconds,
                   seconds);
         last = seconds;
       }
@@ -127,7 +130,7 @@ TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
   for (std::vector<int64_t> ranks :
        {std::vector<int64_t>{8, 1}, {1, 4}, {8, 4}, {3, 2}}) {
     // Large buffers, where latency does not choose the tree.
-    GroupPlacement group{ranks, {}};
+    GroupPlacement group{ranks};
     double both =
         estimateCollective(c, Collective::ReduceScatter, 1e7, group).seconds +
         estimateCollective(c, Collective::AllGather, 1e7, group).seconds;
@@ -140,8 +143,8 @@ TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
 
 TEST(CollectiveCost, FlatBytesAddUp) {
   Cluster c = twoLevels();
-  auto ring = estimateWith(c, Algorithm::Ring, Collective::AllReduce, 3200,
-                           {{8, 4}, {}});
+  auto ring =
+      estimateWith(c, Algorithm::Ring, Collective::AllReduce, 3200, {{8, 4}});
   ASSERT_TRUE(ring);
   // 2 * 31/32 * 3200 in all; 28 of 32 ring edges are inside nodes.
   EXPECT_DOUBLE_EQ(ring->bytesPerLevel[0] + ring->bytesPerLevel[1], 6200);

@@ -70,7 +70,7 @@ std::string refusal(const std::string &text) {
 TEST(LinkMeasurements, FindsTheLevelsThatMadeTheTimes) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(300e9, 1e-6, 25e9, 5e-6);
-  GroupPlacement node{{4, 1}, {}}, both{{4, 2}, {}};
+  GroupPlacement node{{4, 1}}, both{{4, 2}};
   // Handed in outermost first: the inner one is needed for the outer one.
   ASSERT_TRUE(
       applyLinkMeasurements(found, {parsed(table(truth, both, 2), "b"),
@@ -84,7 +84,7 @@ TEST(LinkMeasurements, FindsTheLevelsThatMadeTheTimes) {
 TEST(LinkMeasurements, GathersAndOneRankANode) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);
-  GroupPlacement across{{1, 2}, {}};
+  GroupPlacement across{{1, 2}};
   LinkMeasurement measured =
       parsed(table(truth, across, 2, Collective::AllGather, "all_gather_perf"),
              "gather");
@@ -98,7 +98,7 @@ TEST(LinkMeasurements, GathersAndOneRankANode) {
 
 TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
   Cluster cluster = twoNodes(1e9, 1e-6, 1e9, 1e-6);
-  std::string good = table(cluster, {{4, 1}, {}}, 1);
+  std::string good = table(cluster, {{4, 1}}, 1);
   auto without = [&](const std::string &part) {
     std::string text = good;
     for (size_t at; (at = text.find(part)) != std::string::npos;)
@@ -112,7 +112,7 @@ TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
   EXPECT_NE(refusal(without("1048576 ").erase(0, 0) + "# x\n1 2\n")
                 .find("row of size 1 has no time"),
             std::string::npos);
-  EXPECT_NE(refusal(table(cluster, {{4, 1}, {}}, 1, Collective::AllReduce,
+  EXPECT_NE(refusal(table(cluster, {{4, 1}}, 1, Collective::AllReduce,
                           "alltoall_perf"))
                 .find("'alltoall_perf'"),
             std::string::npos);
