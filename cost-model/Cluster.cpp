@@ -230,8 +230,24 @@ static void readGroups(const json *groups, const std::string &where,
 static Result<Software> ownSoftware(const Cluster &cluster) {
   bool isCuda = std::all_of(
       cluster.groups.begin(), cluster.groups.end(),
-      [](const NodeGroup &group) { return group.device.hasFusedAttention; });
+      [](const NodeGroup &group) { return group.device.hasFusedAttention(); });
   return isCuda ? loadSoftware("dpc-cuda") : Software();
+}
+
+/// Why `software` cannot be priced on the cluster's devices, or "".
+static std::string missingRate(const Cluster &cluster,
+                               const Software &software) {
+  if (software.attention != AttentionKernels::Fused)
+    return "";
+  for (size_t i = 0; i < cluster.groups.size(); ++i)
+    if (!cluster.groups[i].device.hasFusedAttention())
+      return "groups[" + std::to_string(i) + "].device: '" +
+             cluster.groups[i].device.name +
+             "' states no rate of fused attention, which software '" +
+             software.name +
+             "' has; expected attention_forward_fraction and "
+             "attention_backward_fraction";
+  return "";
 }
 
 /// The name of a profile, or a profile.
@@ -290,6 +306,8 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
       return Error{own.error()};
     runs = *own;
   }
+  if (std::string why = missingRate(cluster, runs); !why.empty())
+    return Error{file + ": " + why};
   cluster.setSoftware(runs);
   return cluster;
 }

@@ -58,15 +58,15 @@ struct Device {
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
   double launchSeconds = 0;        ///< Smallest time of one kernel.
-  double attentionForward = 1.0;   ///< Of the peak, by fused attention.
-  double attentionBackward = 1.0;
-  bool hasFusedAttention = false; ///< The device file says these rates.
+  double attentionForward = 0; ///< Of the peak, by fused attention; 0 where the
+  double attentionBackward = 0; ///< device file does not say it.
   /// Between two ranks of one machine, through shared memory; 0 where not
   /// given. Only makeLocalCluster reads them: a cluster.json has levels.
   double exchangeBytesPerSecond = 0;
   double exchangeLatencySeconds = 0;
   GemmModel gemm;
 
+  bool hasFusedAttention() const { return attentionForward > 0; }
   double peak(DType type) const { return peakFlops[static_cast<int>(type)]; }
   /// Bytes a plan may use: memory less what is reserved.
   double usableBytes() const { return memoryBytes - memoryReservedBytes; }

@@ -157,6 +157,7 @@ double attentionSeconds(const Device &device, DType type,
          "the plan has kernels for it");
   if (software.attention == AttentionKernels::Unfused)
     return unfusedSeconds(device, type, shape, software);
+  assert(device.hasFusedAttention() && "parseCluster refuses others");
   double rate =
       shape.backward ? device.attentionBackward : device.attentionForward;
   return device.launchSeconds +

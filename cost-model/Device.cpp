@@ -187,7 +187,6 @@ Result<Device> parseDevice(const json &root, const std::string &where) {
                   fraction);
     reader.number("attention_backward_fraction", device.attentionBackward,
                   fraction);
-    device.hasFusedAttention = true;
   }
   if (const json *gemm = fields.required("gemm", "an object"))
     readGemm(*gemm, fields.path("gemm"), device.gemm, errors);

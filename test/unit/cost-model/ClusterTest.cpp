@@ -230,6 +230,15 @@ TEST(Device, InlineObjectsAreChecked) {
   json root = example();
   root["groups"][0]["device"] = device;
   EXPECT_EQ(errorOf(root), "no error");
+  // There is no default for how fast such a device runs fused attention.
+  root["software"] = "megatron-core-2024";
+  EXPECT_EQ(errorOf(root),
+            "cluster.json: groups[0].device: 'd' states no rate of fused "
+            "attention, which software 'megatron-core-2024' has; expected "
+            "attention_forward_fraction and attention_backward_fraction");
+  root["software"] = "megatron-2022";
+  EXPECT_EQ(errorOf(root), "no error");
+  root.erase("software");
   root["groups"][0]["device"]["gemm"]["peak_fraction"]["value"] = 1.5;
   EXPECT_EQ(errorOf(root),
             "cluster.json: groups[0].device.gemm.peak_fraction.value: value "
