@@ -283,14 +283,15 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
 }
 
 /// When the last stage has updated. Stages run alone until the first op that
-/// waits for others; then all go on together, when the messages that they wait
-/// for are there.
+/// waits for others, if they have one; those go on together, when the messages
+/// that they wait for are there.
 double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
   double meeting = 0, rest = 0, end = 0;
   for (auto [i, stage] : llvm::enumerate(stages)) {
     const std::vector<double> &ends = timeline.ends[i];
     double start = ends.empty() ? stage.setup : ends.back();
-    meeting = std::max(meeting, start + stage.updateAlone);
+    if (stage.update > stage.updateAlone)
+      meeting = std::max(meeting, start + stage.updateAlone);
     rest = std::max(rest, stage.update - stage.updateAlone);
     end = std::max(end, start + stage.update);
   }
