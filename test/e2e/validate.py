@@ -68,7 +68,7 @@ class Validate(unittest.TestCase):
         with e2e.scratch() as folder:
             plot = f"{folder}/plot.svg"
             text = validate("--rows=korth-000[12]", "--details", f"--plot={plot}")
-            self.assertRegex(text, r"(?m)^korth-0001 +1\.42 +[\d.]+ +[+-][\d.]+% .* dp=1,tp=8,recompute=full,micro_batch=4$")
+            self.assertRegex(text, r"(?m)^korth-0001 +1\.42 +[\d.]+ +[+-][\d.]+% .* dp=1,tp=8,recompute=full,micro_batch=4, megatron-2022$")
             self.assertRegex(text, r"(?m)^korth +2 +[\d.]+ % +\d+ % +1\.000")
             self.assertRegex(text, r"(?m)^overall: 2 rows, mean [\d.]+ %$")
             with open(plot, encoding="utf-8") as file:

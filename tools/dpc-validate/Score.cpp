@@ -86,17 +86,28 @@ struct Sum {
       add(score.planMemory, p.planMemoryError());
     }
   }
+  void addSweep(const std::vector<Prediction> &runs) {
+    ++score.sweeps;
+    score.bestFound += findsBest(runs);
+    std::vector<std::pair<double, double>> pairs;
+    pairs.reserve(runs.size());
+    for (const Prediction &run : runs)
+      pairs.emplace_back(run.measuredSeconds, run.predictedSeconds);
+    double rank = rankCorrelation(pairs);
+    score.wellRanked += rank >= kGoodRank;
+    if (score.worstSweep.empty() || rank < score.worstRank) {
+      score.worstRank = rank;
+      score.worstSweep = runs.front().id;
+    }
+  }
   Score finish() {
     for (Errors *errors : {&score.time, &score.memory, &score.planMemory})
       if (errors->rows > 0)
         errors->mean /= static_cast<double>(errors->rows);
     score.rank = rankCorrelation(seconds);
-    for (const auto &[key, runs] : sweeps) {
-      if (runs.size() <= kFirst)
-        continue;
-      ++score.sweeps;
-      score.bestFound += findsBest(runs);
-    }
+    for (const auto &[key, runs] : sweeps)
+      if (runs.size() > kFirst)
+        addSweep(runs);
     return score;
   }
 };

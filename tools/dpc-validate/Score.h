@@ -19,6 +19,7 @@ struct Prediction {
   double measuredMemoryBytes = 0;
   /// As the software that ran keeps it, and of the plan's own buffers.
   cost::MemoryBreakdown memory = {}, planMemory = {};
+  std::string software = {}; ///< The profile it was predicted with.
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }
@@ -44,7 +45,15 @@ struct Score {
   /// Sweeps of more than three strategies, and those of them whose fastest is
   /// predicted among the first three.
   int64_t sweeps = 0, bestFound = 0;
+  /// Of the sweeps those whose own rank correlation is kGoodRank or more, the
+  /// least one, and its first row.
+  int64_t wellRanked = 0;
+  double worstRank = 1;
+  std::string worstSweep;
 };
+
+/// What ranks of a sweep should agree to.
+inline constexpr double kGoodRank = 0.95;
 
 /// Spearman's rank correlation; equal values share the mean of their ranks.
 double rankCorrelation(const std::vector<std::pair<double, double>> &pairs);

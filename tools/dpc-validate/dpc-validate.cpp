@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -138,7 +139,8 @@ cost::Result<Prediction> predict(Replay &replay, const PublishedRun &run) {
                         evaluation->stepSeconds,
                         run.measuredMemoryBytes,
                         evaluation->memory,
-                        evaluation->memory};
+                        evaluation->memory,
+                        run.cluster.software.name};
   if (run.measuredMemoryBytes <= 0 || !run.cluster.software.keepsMemory)
     return prediction;
   cost::Result<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
@@ -197,14 +199,46 @@ void printDetails(const std::vector<Prediction> &predictions) {
     else
       std::printf("%8s %8.1f %7s %8s %7s ", "", p.memory.total() * gib, "", "",
                   "");
-    std::printf(" %s\n", p.strategy.c_str());
+    std::printf(" %s, %s\n", p.strategy.c_str(), p.software.c_str());
   }
   std::printf("\n");
 }
 
+/// Which rows each profile was taken for: one that few sources need is told.
+void printSoftware(const std::vector<Prediction> &predictions) {
+  std::map<std::string, std::map<std::string, int64_t>> rows;
+  for (const Prediction &p : predictions)
+    ++rows[p.software][p.source];
+  for (const auto &[software, sources] : rows) {
+    std::string text;
+    for (const auto &[source, count] : sources)
+      text +=
+          (text.empty() ? "" : ", ") + std::to_string(count) + " of " + source;
+    std::printf("%s: %s\n", software.c_str(), text.c_str());
+  }
+}
+
+/// Columns of strategies that compete.
+void printSweeps(const Score &score) {
+  auto ofSweeps = [&](int64_t count) {
+    return score.sweeps == 0
+               ? ""
+               : std::to_string(count) + " of " + std::to_string(score.sweeps);
+  };
+  std::string worst;
+  if (score.sweeps > 0) {
+    std::array<char, 8> rank{};
+    std::snprintf(rank.data(), rank.size(), "%.2f", score.worstRank);
+    worst = rank.data() + (" " + score.worstSweep);
+  }
+  std::printf("%13s %12s %21s ", ofSweeps(score.bestFound).c_str(),
+              ofSweeps(score.wellRanked).c_str(), worst.c_str());
+}
+
 void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
-  std::printf("%-14s %5s %12s %7s %11s %13s %12s %12s %12s\n", "source", "rows",
-              "mean error", "max", "rank corr.", "best in top 3", "memory rows",
+  std::printf("%-14s %5s %11s %6s %11s %13s %12s %21s %12s %11s %9s\n",
+              "source", "rows", "mean error", "max", "rank corr.",
+              "best in top 3", "sweeps>=0.95", "worst, with row", "memory rows",
               "software's", "plan's");
   for (const Score &score : scores) {
     if (score.source == "overall")
@@ -212,15 +246,13 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
     std::printf("%-14s %5lld ", score.source.c_str(),
                 static_cast<long long>(score.time.rows));
     if (score.time.rows > 0)
-      std::printf("%10.1f %% %5.0f %% %11.3f ", 100 * score.time.mean,
+      std::printf("%9.1f %% %4.0f %% %11.3f ", 100 * score.time.mean,
                   100 * score.time.max, score.rank);
     else
-      std::printf("%12s %7s %11s ", "", "", "");
-    std::string found =
-        std::to_string(score.bestFound) + " of " + std::to_string(score.sweeps);
-    std::printf("%13s ", score.sweeps > 0 ? found.c_str() : "");
+      std::printf("%11s %6s %11s ", "", "", "");
+    printSweeps(score);
     if (score.memory.rows > 0)
-      std::printf("%12lld %10.1f %% %10.1f %%",
+      std::printf("%12lld %9.1f %% %7.1f %%",
                   static_cast<long long>(score.memory.rows),
                   100 * score.memory.mean, 100 * score.planMemory.mean);
     std::printf("\n");
@@ -235,6 +267,7 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
                 static_cast<long long>(all.memory.rows), 100 * all.memory.mean,
                 100 * all.planMemory.mean);
   std::printf("\n");
+  printSoftware(outcome.predictions);
   for (const auto &[why, rows] : outcome.skipped)
     std::printf("skipped %lld: %s\n", static_cast<long long>(rows),
                 why.c_str());
@@ -262,6 +295,10 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
                                   {"rank_correlation", score.rank},
                                   {"sweeps", score.sweeps},
                                   {"best_in_top_3", score.bestFound},
+                                  {"well_ranked_sweeps", score.wellRanked},
+                                  {"worst_sweep",
+                                   {{"rank_correlation", score.worstRank},
+                                    {"first_row", score.worstSweep}}},
                                   {"memory", errors(score.memory)},
                                   {"plan_memory", errors(score.planMemory)}};
     if (score.source == "overall")
@@ -277,6 +314,7 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
     nlohmann::ordered_json row = {
         {"id", p.id},
         {"strategy", p.strategy},
+        {"software", p.software},
         {"measured_seconds", p.measuredSeconds},
         {"predicted_seconds", p.predictedSeconds},
         {"measured_memory_bytes", p.measuredMemoryBytes},

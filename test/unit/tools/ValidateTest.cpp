@@ -361,6 +361,27 @@ TEST(ScoreTest, SweepsThatFindTheBest) {
   EXPECT_EQ(sweep({3, 1, 2, 9}).sweeps, 1);
   EXPECT_EQ(sweep({3, 1, 2, 9}).bestFound, 1);
   EXPECT_EQ(sweep({4, 1, 2, 3}).bestFound, 0);
+  EXPECT_NEAR(sweep({3, 1, 2, 9}).worstRank, 0.4, 1e-12);
+  EXPECT_EQ(sweep({3, 1, 2, 9}).wellRanked, 0);
+  EXPECT_EQ(sweep({3, 4, 5, 9}).wellRanked, 1);
+}
+
+TEST(ScoreTest, TheWorstSweepIsNamed) {
+  std::vector<Prediction> runs;
+  double number = 0;
+  for (const char *key : {"first", "second", "third"})
+    for (int i = 0; i < 4; ++i) {
+      std::string id = key + std::to_string(i);
+      bool isSwapped = key[0] == 's';
+      double measured = ++number;
+      runs.push_back(
+          {id, "a", "", key, measured, isSwapped ? -measured : measured});
+    }
+  Score score = scoresOf(runs).front();
+  EXPECT_EQ(score.sweeps, 3);
+  EXPECT_EQ(score.wellRanked, 2);
+  EXPECT_EQ(score.worstSweep, "second0");
+  EXPECT_DOUBLE_EQ(score.worstRank, -1);
 }
 
 TEST(ScoreTest, PlotHasAPointForEveryTime) {
