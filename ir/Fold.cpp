@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
 #include "ir/Sharding.h"
+#include "ir/StopGradient.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -227,7 +228,6 @@ static double evaluate(BinaryKind kind, double a, double b) {
 /// Nullopt for pow, division by zero and overflowing division.
 static std::optional<APInt> evaluate(BinaryKind kind, const APInt &a,
                                      const APInt &b, bool isUnsigned) {
-  unsigned width = a.getBitWidth();
   bool divides = kind == BinaryKind::div || kind == BinaryKind::rem;
   if (divides &&
       (b.isZero() || (!isUnsigned && a.isMinSignedValue() && b.isAllOnes())))
@@ -249,11 +249,11 @@ static std::optional<APInt> evaluate(BinaryKind kind, const APInt &a,
   case BinaryKind::minimum:
     return aIsLess ? a : b;
   case BinaryKind::logical_and:
-    return APInt(width, !a.isZero() && !b.isZero());
+    return a & b;
   case BinaryKind::logical_or:
-    return APInt(width, !a.isZero() || !b.isZero());
+    return a | b;
   case BinaryKind::logical_xor:
-    return APInt(width, a.isZero() != b.isZero());
+    return a ^ b;
   case BinaryKind::pow:
     return std::nullopt;
   }
@@ -329,7 +329,7 @@ static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
   case BinaryKind::div:
   case BinaryKind::pow:
     return isSplatOf(b, 1.0) ? op.getA() : Value();
-  case BinaryKind::logical_and: // logical results are 0 or 1, so only for i1
+  case BinaryKind::logical_and: // 1 has all bits of i1 only
     if (!op.getType().getElementType().isInteger(1))
       return Value();
     return isSplatOf(b, 1.0)   ? op.getA()
@@ -337,8 +337,6 @@ static Value foldNeutral(BinaryOp op, Attribute a, Attribute b) {
                                : Value();
   case BinaryKind::logical_or:
   case BinaryKind::logical_xor:
-    if (!op.getType().getElementType().isInteger(1))
-      return Value();
     return isSplatOf(b, 0.0)   ? op.getA()
            : isSplatOf(a, 0.0) ? op.getB()
                                : Value();
@@ -408,6 +406,8 @@ static APInt toInteger(IntegerType type, const APInt &value, bool isUnsigned) {
 }
 
 OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
+  if (stopsGradient(*this))
+    return nullptr;
   if (getX().getType() == getType())
     return getX();
   DenseElementsAttr x = foldable(adaptor.getX());

@@ -118,6 +118,9 @@ mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 /// Whether gradients would flow from `value` into a parameter.
 bool reachesParameter(mlir::Value value);
 
+/// `x`, through which no gradient passes; `x` itself where none would come.
+Val withoutGradient(Emitter &emit, Val x);
+
 // One per file of ops/.
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);

@@ -444,12 +444,8 @@ llvm::Error Importer::inlineGraph(const Graph &graph, const Node &node,
     if (body->outputs[n].names.empty())
       continue;
     Val result = inner[body->outputs[n].names[0]];
-    if (stopsGradients && !enabled && hasLoss() && result.value &&
-        result.isFloat() && reachesParameter(result.value))
-      return nodeError(node, index,
-                       "stops a gradient (torch.no_grad), which is not "
-                       "supported in training; accepted: values that no "
-                       "trained weight reaches");
+    if (stopsGradients && !enabled && hasLoss())
+      result = withoutGradient(emit, result);
     values[node.outputs[n]] = result;
   }
   return llvm::Error::success();

@@ -1,5 +1,6 @@
 //===- Autodiff.cpp - Reverse-mode differentiation ------------------------===//
 #include "passes/graph/Autodiff.h"
+#include "ir/StopGradient.h"
 #include "passes/graph/Match.h"
 
 using namespace mlir;
@@ -8,7 +9,8 @@ using namespace dpc;
 DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
   DenseSet<Value> active(sources.begin(), sources.end());
   for (Operation &op : block)
-    if (llvm::any_of(op.getOperands(),
+    if (!stopsGradient(&op) &&
+        llvm::any_of(op.getOperands(),
                      [&](Value operand) { return active.contains(operand); }))
       for (Value result : op.getResults())
         if (isFloatTensor(result.getType()))

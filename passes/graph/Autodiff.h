@@ -14,7 +14,7 @@
 namespace dpc {
 
 /// The float values of `block` that depend on one of `sources` (which are
-/// included) through float values.
+/// included) through float values, where no op stops the gradient.
 llvm::DenseSet<mlir::Value> dependents(mlir::Block &block,
                                        llvm::ArrayRef<mlir::Value> sources);
 

@@ -1,4 +1,5 @@
 //===- Differentiate.cpp - dpc-differentiate ------------------------------===//
+#include "ir/StopGradient.h"
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/FusePatterns.h"
 #include "passes/graph/LossScale.h"
@@ -66,6 +67,7 @@ private:
   void addUpdates();
   void keepBuffers();
   void addReturn();
+  void removeStops();
   void markPhase(StringRef phase, Operation *after);
   StringAttr unusedName(unsigned argument);
   StringAttr argName(unsigned argument) {
@@ -403,12 +405,14 @@ void TrainStepBuilder::addReturn() {
   step.setAllResultAttrs(attrs);
 }
 
-/// The values that `root` depends on through float values.
+/// The values that `root` depends on through float values that a gradient can
+/// pass.
 static DenseSet<Value> reachedFrom(Value root) {
   DenseSet<Value> reached = {root};
   SmallVector<Value> work = {root};
   while (!work.empty())
-    if (Operation *op = work.pop_back_val().getDefiningOp())
+    if (Operation *op = work.pop_back_val().getDefiningOp();
+        op && !stopsGradient(op))
       for (Value operand : op->getOperands())
         if (isFloatTensor(operand.getType()) && reached.insert(operand).second)
           work.push_back(operand);
@@ -458,6 +462,20 @@ LogicalResult TrainStepBuilder::findTrained() {
   return success();
 }
 
+/// What stopped gradients is the value itself from now on.
+void TrainStepBuilder::removeStops() {
+  auto replace = [](Operation &op, Value value) {
+    op.getResult(0).replaceAllUsesWith(value);
+    op.erase();
+  };
+  for (Operation &op : llvm::make_early_inc_range(step.front()))
+    if (stopsGradient(&op))
+      replace(op, op.getOperand(0));
+    else if (auto select = dyn_cast<SelectOp>(op);
+             select && select.getOnTrue() == select.getOnFalse())
+      replace(op, select.getOnTrue());
+}
+
 LogicalResult TrainStepBuilder::build() {
   if (failed(findLoss()) || failed(findTrained()))
     return failure();
@@ -471,6 +489,7 @@ LogicalResult TrainStepBuilder::build() {
   keepBuffers();
   markPhase("update", last);
   addReturn();
+  removeStops();
   return success();
 }
 

@@ -1,5 +1,6 @@
 //===- Match.cpp - Asking values what they are ----------------------------===//
 #include "passes/graph/Match.h"
+#include "ir/StopGradient.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -44,7 +45,8 @@ Value dpc::skipConverts(Value value) {
     auto from =
         dyn_cast<FloatType>(tensorType(convert.getX()).getElementType());
     auto to = dyn_cast<FloatType>(tensorType(value).getElementType());
-    if (!from || !to || from.getWidth() > to.getWidth())
+    if (!from || !to || from.getWidth() > to.getWidth() ||
+        stopsGradient(convert))
       break;
     value = convert.getX();
   }

@@ -115,6 +115,7 @@ class Gradients(unittest.TestCase):
     def test_torch_was_asked_for_all_that_it_has(self):
         expected = references()
         self.assertEqual([case.name for case in self.cases if (case.torch is None) == (case.name in expected)], [])
+        self.assertEqual(set(expected) - {case.name for case in self.cases}, {"stops.pt2"})
 
     def test_on_one_rank(self):
         with e2e.scratch() as folder:
@@ -123,6 +124,22 @@ class Gradients(unittest.TestCase):
             differentiable = e2e.must([e2e.tool("dpc-cases"), "--list-differentiable"]).split("\n")[:-1]
             self.assertEqual([op for op in differentiable if op not in run.ops() and op not in UNREACHED], [])
             self.assertEqual([op for op in UNREACHED if op in run.ops() or op not in differentiable], [])
+
+    def test_a_program_that_stops_gradients(self):
+        """Not what differences say, but torch: zero for the padding row of an embedding, nothing through detach and no_grad."""
+        expected = references()["stops.pt2"]
+        with e2e.scratch() as folder:
+            os.makedirs(os.path.join(folder, "in"))
+            np.save(os.path.join(folder, "in", "ids.npy"), np.array([[0, 1, 2], [4, 1, 0]]))
+            for ranks in (1, 2):
+                listed = os.path.join(folder, "cases.txt")
+                with open(listed, "w", encoding="utf-8") as file:
+                    file.write(f"stops\t{FOLDER}/stops.pt2\t{folder}\n")
+                self.assertEqual(e2e.must([e2e.tool("dpc-cases"), listed, "--gradients", f"--ranks={ranks}"]), "stops\t\n")
+                for name, want in expected.items():
+                    got = np.load(os.path.join(folder, "gradient", name + ".npy")).ravel()
+                    self.assertLessEqual(agreement(got, np.array(want)), TOLERANCE, f"{name} on {ranks} ranks")
+                self.assertEqual(list(np.load(os.path.join(folder, "gradient", "table.weight.npy"))[1]), [0, 0, 0])
 
     def run_on(self, ranks, first, step):
         with e2e.scratch() as folder:

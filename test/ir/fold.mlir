@@ -117,6 +117,31 @@ func.func @conversions(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xi32>, tens
   return %0, %1, %2, %3, %4 : tensor<4xf32>, tensor<2xi32>, tensor<2xi1>, tensor<2xf32>, tensor<2xi32>
 }
 
+// CHECK-LABEL: func.func @a_stop_of_gradients_stays(
+func.func @a_stop_of_gradients_stays(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: %[[S:.+]] = dpc.convert %{{.+}} {dpc.stop_gradient}
+  // CHECK: return %[[S]]
+  %0 = dpc.convert %x {dpc.stop_gradient} : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @logical_kinds_take_bits(
+func.func @logical_kinds_take_bits(%x: tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) {
+  // CHECK-DAG: %[[A:.+]] = dpc.constant dense<[8, 2]> : tensor<2xi32>
+  // CHECK-DAG: %[[O:.+]] = dpc.constant dense<[14, 7]> : tensor<2xi32>
+  // CHECK-DAG: %[[L:.+]] = dpc.binary logical_and
+  // CHECK: return %[[A]], %[[O]], %{{.*}}, %[[L]]
+  %a = dpc.constant dense<[12, 3]> : tensor<2xi32> -> tensor<2xi32>
+  %b = dpc.constant dense<[10, 6]> : tensor<2xi32> -> tensor<2xi32>
+  %zero = dpc.constant dense<0> : tensor<2xi32> -> tensor<2xi32>
+  %one = dpc.constant dense<1> : tensor<2xi32> -> tensor<2xi32>
+  %0 = dpc.binary logical_and %a, %b : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  %1 = dpc.binary logical_or %a, %b : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  %2 = dpc.binary logical_xor %x, %zero : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  %3 = dpc.binary logical_and %x, %one : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  return %0, %1, %2, %3 : tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>
+}
+
 // CHECK-LABEL: func.func @identities(
 // CHECK-SAME: %[[X:.+]]: tensor<2x4xf32>
 func.func @identities(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {

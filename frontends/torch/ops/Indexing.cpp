@@ -37,18 +37,26 @@ Val taken(Call &c, Val x, int64_t dim, Val indices) {
                           : gatherRows(c.emit, x, indices, dim);
 }
 
-/// Torch gives the row padding_idx no gradient. Nothing here stops one, as
-/// nothing in an ONNX file does; it matters where padding reaches the loss.
+/// Torch gives the row padding_idx no gradient: where it was picked, what comes
+/// back is dropped.
 void embedding(Call &c) {
   Val table = c.tensor("weight");
   if (c.flag("scale_grad_by_freq"))
     c.fail("scale_grad_by_freq=True is not supported");
   if (table && table.rank() != 2)
     c.fail("the table must be a matrix, not " + describe(table.type()));
-  if (int64_t row = c.integer("padding_idx"); row >= 0 && c.trains)
-    emitRemark(c.emit.loc) << "padding_idx=" << row
-                           << ": this row is trained like the others";
-  c.out(taken(c, table, 0, c.tensor("indices")));
+  Val ids = c.tensor("indices"), rows = taken(c, table, 0, ids);
+  int64_t padding = c.integer("padding_idx");
+  if (rows && c.trains && padding >= 0) {
+    Val isPadding = c.emit.compare(
+        CompareKind::eq, ids,
+        c.emit.scalar(static_cast<double>(padding), ids.element()));
+    Shape perRow(ids.shape());
+    perRow.push_back(1);
+    rows = c.emit.select(c.emit.reshape(isPadding, perRow),
+                         withoutGradient(c.emit, rows), rows);
+  }
+  c.out(rows);
 }
 
 void indexSelect(Call &c) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Call.h"
+#include "ir/StopGradient.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,6 +20,8 @@ bool reachesParameter(Value value) {
     Value v = work.pop_back_val();
     if (!seen.insert(v).second)
       continue;
+    if (stopsGradient(v.getDefiningOp()))
+      continue;
     if (auto argument = dyn_cast<BlockArgument>(v)) {
       auto function =
           dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
@@ -32,6 +35,14 @@ bool reachesParameter(Value value) {
     llvm::append_range(work, v.getDefiningOp()->getOperands());
   }
   return false;
+}
+
+Val withoutGradient(Emitter &emit, Val x) {
+  if (!x || !x.value || !x.isFloat() || !reachesParameter(x.value))
+    return x;
+  auto stop = ConvertOp::create(emit.builder, emit.loc, x.type(), x.value);
+  stop->setAttr(kStopGradientAttr, emit.builder.getUnitAttr());
+  return Val(stop.getResult());
 }
 
 namespace {
@@ -114,12 +125,7 @@ void nothing(Call &) {}
 
 void detach(Call &c) {
   Val x = c.tensor("self");
-  if (x && c.trains && x.isFloat() && x.value && reachesParameter(x.value)) {
-    c.fail("stops a gradient, which is not supported in training; accepted: "
-           "values that no trained weight reaches");
-    return;
-  }
-  c.out(x);
+  c.out(c.trains ? withoutGradient(c.emit, x) : x);
 }
 
 } // namespace

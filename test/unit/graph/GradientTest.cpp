@@ -29,6 +29,7 @@ struct Case {
   std::vector<unsigned> constant = {};
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 void PrintTo(const Case &c, std::ostream *os) { *os << c.name; }
 
 /// func @f(args.., w) -> (sum(y * w)) with the gradients of the arguments
@@ -406,6 +407,20 @@ TEST(GradientOfMaximum, TiesShareEvenly) {
   auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), {a, a, w});
   EXPECT_EQ(results[1].data, (std::vector<double>{0.5, 0.5}));
   EXPECT_EQ(results[2].data, (std::vector<double>{0.5, 0.5}));
+}
+
+TEST(GradientOfAStop, PassesTheOtherFactorOnly) {
+  Case c{"stop",
+         {"tensor<2xf64>"},
+         "tensor<2xf64>",
+         "  %t = dpc.convert %a0 {dpc.stop_gradient} : tensor<2xf64> -> "
+         "tensor<2xf64>\n  %y = dpc.binary mul %a0, %t : (tensor<2xf64>, "
+         "tensor<2xf64>) -> tensor<2xf64>"};
+  std::vector<unsigned> wanted;
+  auto module = build(c, wanted, true);
+  HostArray a({2}, 3.0), w({2}, 1.0);
+  auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), {a, w});
+  EXPECT_EQ(results[1].data, (std::vector<double>{3.0, 3.0}));
 }
 
 } // namespace

@@ -1,0 +1,25 @@
+//===- StopGradient.h - Values that no gradient passes ----------*- C++ -*-===//
+//
+// A model stops a gradient (torch's detach, the padding row of an embedding) by
+// a dpc.convert between equal types with the unit attribute
+// `dpc.stop_gradient`. Frontends make it, in models that are trained;
+// rewrites leave it alone; dpc-differentiate removes it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_IR_STOPGRADIENT_H
+#define DPC_IR_STOPGRADIENT_H
+
+#include "ir/Dialect.h"
+
+namespace dpc {
+
+inline constexpr llvm::StringLiteral kStopGradientAttr = "dpc.stop_gradient";
+
+/// Whether no gradient passes `op`, which may be null.
+inline bool stopsGradient(mlir::Operation *op) {
+  return op && op->hasAttr(kStopGradientAttr);
+}
+
+} // namespace dpc
+
+#endif // DPC_IR_STOPGRADIENT_H
