@@ -210,7 +210,11 @@ Val Emitter::unary(UnaryKind kind, Val x) {
 }
 
 Val Emitter::binary(BinaryKind kind, Val a, Val b) {
-  if (!a || !b || !sameElement(a, b) || !accepts(a, true, isLogical(kind)))
+  if (!a || !b || !sameElement(a, b))
+    return {};
+  // Logical kinds take integers bit by bit.
+  bool isBitwise = isLogical(kind) && !a.isFloat();
+  if (!isBitwise && !accepts(a, true, isLogical(kind)))
     return {};
   auto shape = broadcastShape(a.shape(), b.shape());
   if (!shape)

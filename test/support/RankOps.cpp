@@ -142,11 +142,11 @@ static double binary(BinaryKind kind, double a, double b, bool integers) {
   case BinaryKind::rem:
     return std::fmod(a, b);
   case BinaryKind::logical_and:
-    return a != 0 && b != 0;
+    return static_cast<double>(int64_t(a) & int64_t(b));
   case BinaryKind::logical_or:
-    return a != 0 || b != 0;
+    return static_cast<double>(int64_t(a) | int64_t(b));
   case BinaryKind::logical_xor:
-    return (a != 0) != (b != 0);
+    return static_cast<double>(int64_t(a) ^ int64_t(b));
   }
   llvm_unreachable("unknown kind");
 }

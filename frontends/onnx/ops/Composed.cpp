@@ -150,6 +150,48 @@ void atanh(NodeContext &c) {
 }
 
 //===----------------------------------------------------------------------===//
+// Bits
+//===----------------------------------------------------------------------===//
+
+template <BinaryKind kind> void bitwise(NodeContext &c) {
+  c.out(c.emit.binary(kind, c.in(0), c.secondIn(1)));
+}
+
+/// -x - 1, which wraps around where elements are unsigned.
+void bitwiseNot(NodeContext &c) {
+  Val x = c.in(0);
+  if (!x)
+    return;
+  Val negated =
+      c.emit.binary(BinaryKind::sub, c.emit.scalar(0, x.element()), x);
+  c.out(c.emit.binary(BinaryKind::sub, negated, 1.0));
+}
+
+/// Shifts by the powers of two that the distance is made of: one is a product
+/// with, or a quotient by, a constant.
+void bitShift(NodeContext &c) {
+  Emitter &e = c.emit;
+  Val x = c.in(0), distance = c.secondIn(1);
+  if (!x || !distance)
+    return;
+  std::string direction = c.stringAttr("direction", "").str();
+  if (direction != "LEFT" && direction != "RIGHT") {
+    c.fail("direction '" + direction + "': LEFT and RIGHT are accepted");
+    return;
+  }
+  BinaryKind kind = direction == "LEFT" ? BinaryKind::mul : BinaryKind::div;
+  Type element = x.element();
+  Val zero = e.scalar(0, element);
+  for (unsigned bits = 1; bits < element.getIntOrFloatBitWidth(); bits *= 2) {
+    Val isSet =
+        e.compare(CompareKind::ne,
+                  e.binary(BinaryKind::logical_and, distance, bits), zero);
+    x = e.select(isSet, e.binary(kind, x, std::ldexp(1.0, bits)), x);
+  }
+  c.out(x);
+}
+
+//===----------------------------------------------------------------------===//
 // Tests and activations
 //===----------------------------------------------------------------------===//
 
@@ -219,6 +261,11 @@ void addComposedOps(OpTable &table) {
   table["Asinh"] = asinh;
   table["Acosh"] = acosh;
   table["Atanh"] = atanh;
+  table["BitwiseAnd"] = bitwise<BinaryKind::logical_and>;
+  table["BitwiseOr"] = bitwise<BinaryKind::logical_or>;
+  table["BitwiseXor"] = bitwise<BinaryKind::logical_xor>;
+  table["BitwiseNot"] = bitwiseNot;
+  table["BitShift"] = bitShift;
   table["IsInf"] = isInf;
   table["Celu"] = celu;
   table["ThresholdedRelu"] = thresholdedRelu;
