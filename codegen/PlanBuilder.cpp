@@ -344,8 +344,11 @@ LogicalResult PlanBuilder::lowerConstant(ConstantOp op) {
     draft.constants.insert(draft.constants.end(), raw.begin(), raw.end());
   }
   int64_t bytes = draft.plan.buffers[tensor.buffer].bytes;
-  tensor.source =
-      rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
+  if (bytes > 0)
+    tensor.source =
+        rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
+  else // An empty file would not be written.
+    tensor.init = rt::InitKind::Zeros;
   draft.constants.resize((draft.constants.size() + 63) / 64 * 64);
   slots[op.getResult()] = {tensor.buffer, StridedView::dense(type.getShape())};
   draft.plan.tensors.push_back(std::move(tensor));

@@ -79,6 +79,19 @@ cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
 std::optional<SmallVector<DimFactors>>
 dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
                   ArrayRef<int64_t> sizes) {
+  // Nothing lies in an empty dimension: it is one part, or none is split.
+  if (llvm::is_contained(sizes, 0)) {
+    bool isSplit = llvm::any_of(
+        factors, [](const Factor &factor) { return !factor.axes.empty(); });
+    if (sizes.size() == 1)
+      return SmallVector<DimFactors>{factors};
+    if (isSplit)
+      return std::nullopt;
+    SmallVector<DimFactors> whole;
+    for (int64_t size : sizes)
+      whole.push_back({Factor{size, {}}});
+    return whole;
+  }
   // A stack of what is left, innermost first.
   SmallVector<Factor> rest(llvm::reverse(factors));
   SmallVector<DimFactors> result;

@@ -196,6 +196,8 @@ void ReshardSearch::collectFixedAxes() {
 void ReshardSearch::collectRanges(const ShardingSpec &spec) {
   for (auto [d, dim] : llvm::enumerate(spec.dims)) {
     int64_t outer = sizeOf(dim);
+    if (outer == 0) // Nothing lies there: it stays as it is.
+      continue;
     if (dim.size() < 2 && outer > 1)
       ranges.push_back({static_cast<int64_t>(d), outer, 1});
     for (const Factor &factor : dim) {
