@@ -24,7 +24,12 @@ JsonErrors JsonErrors::of(std::string message) {
 Status JsonErrors::status() const {
   if (message.empty())
     return Status();
-  return Error{message};
+  // Names of a damaged file may hold anything; the message stays one line.
+  std::string line = message;
+  for (char &c : line)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = '?';
+  return Error{line};
 }
 
 bool NumberRange::contains(double value) const {

@@ -175,8 +175,12 @@ FailureOr<OwningOpRef<ModuleOp>>
 verified(llvm::Expected<OwningOpRef<ModuleOp>> module, llvm::StringRef file,
          MLIRContext &context) {
   if (!module) {
-    emitError(NameLoc::get(StringAttr::get(&context, file)))
-        << llvm::toString(module.takeError());
+    // Names of a damaged file may hold anything; the message stays one line.
+    std::string message = llvm::toString(module.takeError());
+    for (char &c : message)
+      if (static_cast<unsigned char>(c) < ' ')
+        c = '?';
+    emitError(NameLoc::get(StringAttr::get(&context, file))) << message;
     return failure();
   }
   if (failed(mlir::verify(**module)))
