@@ -166,8 +166,8 @@ public:
   PartResult take();
 
 private:
-  /// `isAgain`: all of its strategies, whatever others found.
-  SearchResult searchOne(const Cluster &part, bool isAgain = false);
+  /// `isThorough`: all strategies of the part, whatever others found.
+  SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
   bool isBetter(const SearchResult &result) const;
   void insert(Candidate candidate, size_t count);
@@ -203,12 +203,13 @@ static void keepInside(StrategyRequest &request, const Strategy &strategy) {
   request.offloadTo = strategy.offloadTo;
 }
 
-SearchResult PartSearch::searchOne(const Cluster &part, bool isAgain) {
+SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
+                                   bool baselines) {
   std::unique_ptr<Evaluator> evaluator = problem.evaluator(part);
   SearchOptions options = problem.options(*evaluator, part);
-  options.baselines = !best; // those on all devices will do
+  options.baselines = baselines;
   objective = options.objective;
-  if (!isExact && !isAgain) {
+  if (!isExact && !isThorough) {
     // One of many, and not the one that promises most.
     constexpr int64_t kLeast = 4, kShare = 4;
     options.maxEvaluations = std::max(kLeast, options.maxEvaluations / kShare);
@@ -267,12 +268,14 @@ bool PartSearch::isBetter(const SearchResult &result) const {
 void PartSearch::searchAll(const std::vector<ClusterPart> &parts) {
   for (const ClusterPart &part : parts) {
     Cluster used = partOf(cluster, part);
-    SearchResult result = searchOne(used);
+    SearchResult result =
+        searchOne(used, /*isThorough=*/true, /*baselines=*/true);
     if (isBetter(result))
       best = {std::move(result), std::move(used)};
   }
 }
 
+/// Baselines are those on all devices.
 void PartSearch::searchFewer() {
   SearchResult whole = best->search;
   isExact = whole.skipped == 0;
@@ -280,14 +283,16 @@ void PartSearch::searchFewer() {
     if (!mayWin(part))
       continue;
     Cluster used = partOf(cluster, part);
-    SearchResult result = searchOne(used);
+    SearchResult result =
+        searchOne(used, /*isThorough=*/false, /*baselines=*/false);
     if (isBetter(result))
       best = {std::move(result), std::move(used)};
   }
   if (best->used.numDevices() == cluster.numDevices())
     return;
   if (!isExact) {
-    SearchResult again = searchOne(best->used, /*isAgain=*/true);
+    SearchResult again =
+        searchOne(best->used, /*isThorough=*/true, /*baselines=*/false);
     if (isBetter(again))
       best->search = std::move(again);
   }

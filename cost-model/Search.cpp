@@ -372,7 +372,7 @@ void StrategySearch::searchPending(std::vector<Pending> pending) {
     addPlain(pending);
   BlockSearch search(
       evaluator, pending, [this](Pending &entry) { estimate(entry); },
-      options.objective, result.memoryLimitBytes, options.top);
+      options.objective, result.memoryLimitBytes, kept());
   search.onMeasured = [&] { tell(pending); };
   constexpr int64_t kPlain = 4;
   search.run(asked > 1 ? options.maxEvaluations : kPlain, asked > 1);
@@ -386,7 +386,9 @@ void StrategySearch::searchPending(std::vector<Pending> pending) {
     keepComposed(pending);
   }
   std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
-  if (asked == 1)
+  // Not all strategies are made of pieces, and what is must not hide the
+  // others.
+  if (asked == 1 || !anyFits())
     return evaluateAll(std::move(pending));
   addSkipped(pending, search.measured());
 }
@@ -427,7 +429,7 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
     for (; begin != end && most > 0; ++begin, --most)
       result.candidates.push_back(std::move(*begin));
   };
-  size_t top = static_cast<size_t>(std::max<int64_t>(options.top, 1));
+  size_t top = kept();
   constexpr size_t kMisses = 4;
   bool nothingFits = miss == found.begin();
   keep(found.begin(), miss, 2 * top);

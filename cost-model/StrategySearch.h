@@ -74,6 +74,11 @@ private:
   void addMegatron();
   void addSingle();
   bool isSame(const Candidate &a, const Candidate &b) const;
+  /// How many of the best are looked at closely. What is shown may be fewer,
+  /// and must not change what is found.
+  size_t kept() const {
+    return static_cast<size_t>(std::max<int64_t>(options.top, 10));
+  }
   void keepBaselines();
   void addPoint(const Candidate &candidate);
   void finishFront();

@@ -43,6 +43,24 @@ class Search(unittest.TestCase):
             _, least = self.compile(folder, "local:4", "--emit=report", "--objective=memory")
             self.assertEqual(least["chosen"]["predicted"]["memory_bytes"]["peak"], front[-1][1])
 
+    def test_no_plan_where_nothing_fits(self):
+        """A report says what is nearest; a plan that cannot run is not written."""
+        with e2e.scratch() as folder:
+            cluster = write_cluster(folder, 2, 100)
+            description = e2e.read_json(cluster)
+            device = e2e.read_json(os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json"))
+            device["memory_gibibytes"]["value"] = device["memory_reserved_gibibytes"]["value"] + 1e-6
+            description["groups"][0]["device"] = device
+            with open(cluster, "w") as file:
+                json.dump(description, file)
+            words = [e2e.tool("dpc-opt"), e2e.model("mlp"), f"--cluster={cluster}", "--global-batch=8", "--strategy=dp=2"]
+            done = e2e.call([*words, "-o", f"{folder}/plan"])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn("no strategy fits; nearest: dp=2", done.stderr)
+            self.assertFalse(os.path.exists(f"{folder}/plan"))
+            said = e2e.must([*words, "--emit=report", "-o", f"{folder}/report"])
+            self.assertIn("no strategy fits; nearest: dp=2", said)
+
     def test_models_without_attention_have_pipelines(self):
         with e2e.scratch() as folder:
             _, report = self.compile(folder, "local:2", "--emit=report", "--top=1000", "--strategy=ranks=2")

@@ -511,6 +511,18 @@ bool Compiler::writeReport(const cost::SearchResult &result,
               : fail((dir / "report.json").string() + ": cannot be written");
 }
 
+/// Why there is nothing to write a plan of.
+static std::string whyNoPlan(const cost::SearchResult &result) {
+  if (result.candidates.empty())
+    return "no strategy was found";
+  const cost::Candidate &nearest = result.candidates.front();
+  if (!nearest.evaluation.rejected.empty())
+    return nearest.evaluation.rejected;
+  return "no strategy fits; nearest: " +
+         cost::stringifyStrategy(nearest.strategy) + " (" + nearest.why +
+         "); no plan is written, --emit=report tells more";
+}
+
 int Compiler::run() {
   registerEverything(registry);
   context = std::make_unique<MLIRContext>(registry);
@@ -537,13 +549,8 @@ int Compiler::run() {
     return 1;
   bool isExecutable = !result->candidates.empty() &&
                       result->candidates.front().evaluation.rejected.empty();
-  if (!isExecutable) {
-    std::string why = result->candidates.empty()
-                          ? "no strategy was found"
-                          : result->candidates.front().evaluation.rejected;
-    if (plans)
-      return fail(why), 1;
-  }
+  if (plans && !(isExecutable && result->hasWinner()))
+    return fail(whyNoPlan(*result)), 1;
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
         used, result->candidates.front().evaluation.groups, places);

@@ -86,6 +86,43 @@ TEST(BlockSearch, NothingWinsUnseenHoweverManyAreFlattered) {
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
 }
 
+/// Nothing is known of pieces of tp=8, nor does anything else fit.
+class Silent : public ToyPieces {
+public:
+  Silent() { parameterBytes = 6400; }
+  std::vector<std::vector<std::optional<Composition>>>
+  compose(const std::vector<std::vector<Strategy>> &asked,
+          double limit) override {
+    auto answers = ToyPieces::compose(asked, limit);
+    for (size_t b = 0; b < asked.size(); ++b)
+      if (asked[b].front().tp == 8)
+        std::fill(answers[b].begin(), answers[b].end(), std::nullopt);
+    return answers;
+  }
+};
+
+TEST(BlockSearch, WhatHasNoPiecesIsNotForgotten) {
+  Silent evaluator;
+  SearchOptions options = optionsFor(8);
+  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  EXPECT_EQ(result.candidates[0].strategy.tp, 8);
+}
+
+TEST(BlockSearch, WhatIsShownDoesNotChangeWhatIsFound) {
+  std::vector<double> found;
+  for (int64_t top : {1, 2, 3, 10}) {
+    Flattering evaluator;
+    SearchOptions options = optionsFor(8);
+    options.top = top;
+    SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+    ASSERT_TRUE(result.hasWinner());
+    EXPECT_LE(result.candidates.size(), size_t(top));
+    found.push_back(result.candidates[0].evaluation.stepSeconds);
+    EXPECT_EQ(found.back(), found.front()) << "top " << top;
+  }
+}
+
 TEST(BlockSearch, BlocksMeasuredCanBeLimited) {
   ToyPieces evaluator;
   SearchOptions options = optionsFor(8);
