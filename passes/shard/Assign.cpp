@@ -174,8 +174,24 @@ ShardingSpec Assigner::specFor(const TensorMap &map, ArrayRef<int64_t> shape,
   return spec;
 }
 
+/// Whether a gradient op reads what is yet to be summed over the batch: it is
+/// on the way from where a parameter's gradient is made to the parameter.
+bool Assigner::leadsToParameter(Operation *op) const {
+  if (!facts.forwardOf.contains(op))
+    return false;
+  SmallVector<int64_t, 2> axes = batchAxes();
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    const ShardingSpec &spec = actual(operand);
+    return llvm::any_of(
+        axes, [&](int64_t axis) { return spec.partialOver(axis).has_value(); });
+  });
+}
+
 /// Lets operands stay partial where the op passes sums on: one reduction at the
-/// end is cheaper than many on the way.
+/// end is cheaper than many on the way. Over an axis where the op is done by
+/// all ranks alike its operands are complete; not so those of a copy's gradient
+/// (a parameter's in half precision, or transposed): that is summed over all
+/// axes at once, after the last micro-batch.
 void Assigner::keepPartials(Operation *op, const AxisChoices &choice,
                             const std::vector<DimFactors> &splits,
                             OpPlan &plan) const {
@@ -186,7 +202,10 @@ void Assigner::keepPartials(Operation *op, const AxisChoices &choice,
       used.insert(factor.axes.begin(), factor.axes.end());
   bool anyLate = llvm::any_of(op->getOperands(),
                               [&](Value v) { return late.contains(v); });
+  bool waits = leadsToParameter(op);
   auto isReplicated = [&](int64_t axis) {
+    if (waits)
+      return false;
     auto found = llvm::find(solvedAxes, axis);
     return found != solvedAxes.end() &&
            choice[found - solvedAxes.begin()].kind == AxisChoice::replicate;
@@ -423,6 +442,7 @@ std::vector<int64_t> Assigner::keyOf(Operation *op,
     if (auto it = updateSpecs.find(op->getOperand(0)); it != updateSpecs.end())
       addPointer(it->second.toAttr().getAsOpaquePointer());
   add(makesCopy(op));
+  add(leadsToParameter(op));
   add(llvm::any_of(op->getOperands(),
                    [&](Value value) { return late.contains(value); }));
   add(choice.has_value());

@@ -117,6 +117,7 @@ private:
   std::vector<DimFactors> iterSplits(mlir::Operation *op,
                                      const AxisChoices &choice) const;
   std::optional<OpPlan> plan(mlir::Operation *op, const AxisChoices &choice);
+  bool leadsToParameter(mlir::Operation *op) const;
   void keepPartials(mlir::Operation *op, const AxisChoices &choice,
                     const std::vector<DimFactors> &splits, OpPlan &plan) const;
   ShardingSpec specFor(const TensorMap &map, llvm::ArrayRef<int64_t> shape,

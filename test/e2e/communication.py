@@ -19,9 +19,10 @@ ROWS = 8 * 32 * 4
 SCALAR = 4
 
 
-def make_plan(folder, model, strategy, ranks, cluster=None):
+def make_plan(folder, model, strategy, ranks, cluster=None, precision="fp32"):
     e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster={cluster or f'local:{ranks}'}", "--global-batch=8",
-              "--emit=plan,report", f"--strategy={strategy}", "--clip-grad-norm=1", "--verify=off", "-o", folder])
+              "--emit=plan,report", f"--strategy={strategy}", f"--precision={precision}", "--clip-grad-norm=1",
+              "--verify=off", "-o", folder])
     return e2e.read_plan(folder)
 
 
@@ -80,9 +81,9 @@ def local_shapes(plan):
 class Communication(unittest.TestCase):
     maxDiff = None
 
-    def plan(self, model, strategy, ranks):
+    def plan(self, model, strategy, ranks, precision="fp32"):
         with e2e.scratch() as folder:
-            return make_plan(f"{folder}/plan", model, strategy, ranks)
+            return make_plan(f"{folder}/plan", model, strategy, ranks, precision=precision)
 
     def same(self, got, want):
         self.assertEqual(dict(got), {key: count for key, count in want.items() if count})
@@ -110,6 +111,43 @@ class Communication(unittest.TestCase):
         sent = Collectives(plan)
         self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
         self.same(sent.traffic(gradients=False), {("update", "all_reduce", "sum", "dp", SCALAR): 2})
+
+    def test_context_parallel_reduces_each_gradient_once_a_step(self):
+        blocks = BLOCKS["gpt2-tiny"]
+        for precision, width in (("fp32", 4), ("bf16", 2)):
+            with self.subTest(precision=precision):
+                plan = self.plan("gpt2-tiny", "cp=2,cp_kind=ulysses,micro_batch=2", 2, precision)
+                self.assertEqual(plan["micro_batches"], 4)
+                sent = Collectives(plan)
+                shapes = local_shapes(plan)
+                shapes.remove((64, 64)) # the position embedding's: each rank makes a part
+                self.assertEqual(sent.gradients(), sorted(("cp", shape) for shape in shapes))
+                # In the loop only q, k, v and the output, each way.
+                moved_around = HIDDEN["gpt2-tiny"] // 4 * width // 2 // 4
+                self.same(sent.traffic(gradients=False), {("forward", "all_to_all", None, "cp", moved_around): 16 * blocks,
+                                                          ("backward", "all_to_all", None, "cp", moved_around): 16 * blocks,
+                                                          ("update", "all_gather", None, "cp", 64 * 64 * 4): 1,
+                                                          ("update", "all_reduce", "sum", "cp", SCALAR): 2})
+
+    def test_copies_in_half_precision_have_their_gradients_summed_when_parameters_do(self):
+        # What a step sums of gradients, and when, is the same whether bf16 copies of the parameters are read or they.
+        def sums(strategy, ranks, precision):
+            total = collections.Counter()
+            for phase, instruction in Collectives(plan := self.plan("gpt2-tiny", strategy, ranks, precision)).all:
+                if instruction["op"] in ("all_reduce", "reduce_scatter") and (
+                        "update" in phase or "cp" in plan["groups"][instruction["group"]]["axes"]):
+                    buffers = Collectives(plan).buffers(instruction)
+                    total[phase, instruction["op"], Collectives(plan).axes(instruction)] += sum(b["bytes"] for b in buffers)
+            return total
+        for strategy, ranks, last in (("dp=2,cp=2,micro_batch=2", 4, "update"), ("cp=2,zero=1,micro_batch=2", 2, "update"),
+                                      ("cp=2,zero=2,micro_batch=2", 2, "backward"), ("tp=2,cp=2,sp=true,micro_batch=2", 4, "update"),
+                                      ("pp=2,cp=2,micro_batch=2", 4, "update")):
+            with self.subTest(strategy=strategy):
+                strategy += ",cp_kind=ulysses"
+                half = sums(strategy, ranks, "bf16")
+                self.assertEqual(half, sums(strategy, ranks, "fp32"))
+                large = {phase.split(".")[-1] for (phase, _, _), size in half.items() if size > 1000}
+                self.assertEqual(large, {last})
 
     def test_experts_are_reduced_over_their_copies_only(self):
         # Two layers of four experts on two ranks of ep, two copies of them along dp. 8 x 16 tokens of width 48.
