@@ -115,13 +115,21 @@ static ordered_json sharesToJson(const Evaluation &evaluation) {
   return json;
 }
 
+double mfuOf(const Cluster &cluster, const ModelTotals &totals,
+             const Candidate &candidate) {
+  const Evaluation &evaluation = candidate.evaluation;
+  double peak = peakOf(cluster, candidate.strategy.ranks(), totals.computeType);
+  return evaluation.stepSeconds > 0
+             ? evaluation.flops / (evaluation.stepSeconds * peak)
+             : 0;
+}
+
 static ordered_json predictedToJson(const Cluster &cluster,
                                     const ModelTotals &totals,
                                     const Candidate &candidate) {
   const Evaluation &evaluation = candidate.evaluation;
   double step = evaluation.stepSeconds;
   double tokens = totals.tokensPerSample * double(totals.globalBatch);
-  double peak = peakOf(cluster, candidate.strategy.ranks(), totals.computeType);
   ordered_json levels = ordered_json::object();
   for (size_t i = 0; i < cluster.levels.size(); ++i)
     levels[cluster.levels[i].name] =
@@ -131,7 +139,7 @@ static ordered_json predictedToJson(const Cluster &cluster,
   ordered_json json = {
       {"step_seconds", step},
       {"tokens_per_second", step > 0 ? tokens / step : 0},
-      {"mfu", step > 0 ? evaluation.flops / (step * peak) : 0},
+      {"mfu", mfuOf(cluster, totals, candidate)},
       {"memory_bytes", memoryToJson(evaluation.memory)},
       {"offloaded_bytes",
        {{"host", std::llround(evaluation.hostBytes)},

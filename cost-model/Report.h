@@ -62,6 +62,12 @@ nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);
 
+/// Model FLOP utilization: the operations of the unpartitioned step (nothing
+/// that is computed again, and nothing twice) per second, as a part of the peak
+/// of the devices that are used, in the type that the model computes in.
+double mfuOf(const Cluster &cluster, const ModelTotals &totals,
+             const Candidate &candidate);
+
 /// The table for a terminal of `width` columns: winner, runners-up, baselines,
 /// and why each loses.
 std::string reportToText(const Cluster &cluster, const SearchResult &result,

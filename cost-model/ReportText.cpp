@@ -120,7 +120,8 @@ static std::string percent(double fraction) {
   return buffer;
 }
 
-static std::string headline(const SearchResult &result) {
+static std::string headline(const Cluster &cluster,
+                            const SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy agrees with the request\n";
   const Candidate &best = result.candidates.front();
@@ -135,7 +136,8 @@ static std::string headline(const SearchResult &result) {
   std::snprintf(rate, sizeof(rate), "%.0f tokens/s", tokens);
   return "chosen: " +
          stringifyStrategy(placedStrategy(best.strategy, evaluation)) + ", " +
-         formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", " +
+         formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", MFU " +
+         percent(mfuOf(cluster, result.totals, best)) + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
          formatBytes(evaluation.memoryLimitBytes > 0
                          ? evaluation.memoryLimitBytes
@@ -383,9 +385,12 @@ static std::string paretoText(const SearchResult &result, size_t width) {
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context, int width) {
   std::string text = context.model + " on " + cluster.name + " (" +
-                     devicesText(cluster) + ")\n";
-  text += headline(result) + idleLine(cluster, result) + offloadLine(result) +
-          pipelineLine(result) + stageDevicesLine(result) + sharesLine(result) +
+                     devicesText(cluster) + "), computes in " +
+                     std::string(stringifyDType(result.totals.computeType)) +
+                     "\n";
+  text += headline(cluster, result) + idleLine(cluster, result) +
+          offloadLine(result) + pipelineLine(result) +
+          stageDevicesLine(result) + sharesLine(result) +
           placementLine(cluster, result);
   text += "\n" + formatTable(tableRows(result), result.candidates.size(),
                              static_cast<size_t>(std::max(width, 40)));

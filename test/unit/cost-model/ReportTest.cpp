@@ -117,7 +117,7 @@ TEST(Report, JsonHasTheContractsKeys) {
 TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   ReportContext context{"model.onnx", {}, {}, {"a remark"}, {}};
   std::string text = reportToText(someCluster(), someResult(), context, 90);
-  EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s"),
+  EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s, MFU "),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("rejected: memory 123 GiB > 80.0 GiB"), std::string::npos)
