@@ -25,6 +25,8 @@ struct ImportOptions {
   /// Names or globs of float weights that are trained although they look
   /// like tables, masks or scalar constants. Wins over `frozen`.
   std::vector<std::string> trainable;
+  /// Whether the caller appends a loss to what is imported (`--loss`).
+  bool appendsLoss = false;
 };
 
 namespace frontend {

@@ -207,6 +207,8 @@ llvm::Error Importer::begin() {
 //===----------------------------------------------------------------------===//
 
 bool Importer::hasLoss() const {
+  if (options.appendsLoss)
+    return true;
   for (const OutputSpec &output : program.outputs) {
     if (output.kind != OutputSpec::Kind::User || output.value.names.empty())
       continue;
@@ -267,6 +269,7 @@ llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
   }
   const Operator *op = operatorOf(maker);
   Call call(emit, body.graph, maker, op->signature, body.values);
+  call.trains = hasLoss();
   op->convert(call);
   if (emit.failed())
     return makeError(emit.error);
@@ -310,6 +313,7 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
        link = views.linkOf(link->base)) {
     Call maker(emit, body.graph, *link->maker,
                operatorOf(*link->maker)->signature, body.values);
+    maker.trains = hasLoss();
     Val &base = body.values[link->base];
     base = writtenBack(maker, base, body.values[last]);
     if (emit.failed())

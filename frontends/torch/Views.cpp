@@ -20,8 +20,12 @@ static bool liesAlike(const TensorMeta &a, const TensorMeta &b) {
 }
 
 /// What operators return that may return their first argument itself.
-static Kind kindOfSelf(const Graph &graph, llvm::StringRef op,
-                       llvm::StringRef base, llvm::StringRef result) {
+static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
+                       llvm::StringRef result) {
+  for (const auto &[name, argument] : node.inputs)
+    if (name == "copy" && !argument.ints.empty() && argument.ints[0].value)
+      return Kind::None;
+  llvm::StringRef base = node.inputs[0].second.names[0];
   auto from = graph.tensors.find(base), to = graph.tensors.find(result);
   if (from == graph.tensors.end() || to == graph.tensors.end())
     return Kind::MayBeView;
@@ -75,7 +79,7 @@ static Kind kindOf(const Graph &graph, const Node &node,
   if (views.contains(op))
     return Kind::View;
   if (self.contains(op))
-    return kindOfSelf(graph, op, node.inputs[0].second.names[0], result);
+    return kindOfSelf(graph, node, op, result);
   return either.contains(op) ? Kind::MayBeView : Kind::None;
 }
 
@@ -178,6 +182,9 @@ Val writtenBack(Call &maker, Val base, Val part) {
   if (!pureForm(maker.node.target).empty())
     return part;
   llvm::StringRef op = maker.target().split('.').first;
+  if (op == "detach" && maker.trains)
+    return maker.fail("writes to what detach returns, whose gradient stops "
+                      "where that of the tensor behind it goes on");
   if (reshapes.contains(op) &&
       numElements(base.shape()) == numElements(part.shape()))
     return e.reshape(part, base.shape());

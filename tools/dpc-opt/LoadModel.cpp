@@ -18,6 +18,7 @@ static ImportOptions importOptions(const CompileOptions &options) {
   import.globalBatch = options.globalBatch;
   import.frozen = options.frozen;
   import.trainable = options.trainable;
+  import.appendsLoss = !options.loss.empty();
   return import;
 }
 

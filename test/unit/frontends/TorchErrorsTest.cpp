@@ -270,6 +270,19 @@ TEST(TorchErrors, WriteToWhatMayBeACopy) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
+/// The gradient of what detach returns stops, that of the tensor does not.
+TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  EXPECT_EQ(import(contents(DPC_FIXTURES "/torch/writes.pt2"), options).error,
+            "");
+  options.appendsLoss = true;
+  std::string error =
+      import(contents(DPC_FIXTURES "/torch/writes.pt2"), options).error;
+  EXPECT_NE(error.find("writes to what detach returns"), std::string::npos)
+      << error;
+}
+
 TEST(TorchErrors, UnboundSymbol) {
   ImportOptions options;
   options.bind["nothing"] = 3;
