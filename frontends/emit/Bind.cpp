@@ -17,7 +17,8 @@ public:
       if (batchSymbol.empty() && !input.dims.empty())
         batchSymbol = input.dims[0].symbol;
     for (const DeclaredInput &input : llvm::reverse(inputs))
-      if (batchSymbol.empty() && !input.dims.empty())
+      if (batchSymbol.empty() && !input.dims.empty() &&
+          !(isNumber(input) && sizes.count(input.name)))
         staticBatch = input.dims[0].size;
   }
 

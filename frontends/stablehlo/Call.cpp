@@ -142,6 +142,8 @@ Val constantOf(Emitter &e, Attribute attribute) {
                   "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits");
   std::vector<Scalar> values;
   auto push = [&](const auto &range, auto convert) {
+    if (elements.getNumElements() == 0)
+      return;
     if (elements.isSplat()) {
       values.push_back(convert(*range.begin()));
       return;

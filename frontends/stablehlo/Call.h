@@ -52,7 +52,12 @@ public:
   /// The type that the file gives result `i`; null (noted) when it is no
   /// tensor of static shape and supported elements.
   mlir::RankedTensorType resultType(unsigned i = 0);
-  void out(unsigned i, Val value) { values[op->getResult(i)] = value; }
+  void out(unsigned i, Val value) {
+    if (i < op->getNumResults())
+      values[op->getResult(i)] = std::move(value);
+    else
+      fail("has fewer results than it makes");
+  }
   void out(Val value) { out(0, std::move(value)); }
 
   /// A list of integers: an array, or elements. `fallback` when it is absent.

@@ -28,6 +28,9 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
   return !name.empty();
 }
 
+/// Of an axis: the product of two is no overflow.
+static constexpr int64_t kMostDevices = int64_t(1) << 24;
+
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   std::vector<UserAxis> axes;
   if (!eat(text, "mesh") || !eat(text, "<") || !eat(text, "["))
@@ -37,7 +40,8 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   do {
     UserAxis axis;
     if (!eatName(text, axis.name) || !eat(text, "=") ||
-        text.consumeInteger(10, axis.size) || axis.size < 1)
+        text.consumeInteger(10, axis.size) || axis.size < 1 ||
+        axis.size > kMostDevices)
       return std::nullopt;
     axes.push_back(std::move(axis));
   } while (eat(text, ","));
@@ -130,11 +134,19 @@ llvm::Error Keeper::readOne(unsigned argument) {
     return makeError(file + ": the sharding of argument '" + of.name +
                      "' is not understood: '" + opaqueText(given) +
                      "'; accepted: whole axes of an sdy.mesh of the module");
-  for (const UserAxis &axis : mesh->second)
-    sizes[axis.name] = axis.size;
+  llvm::StringSet<> own;
+  for (const UserAxis &axis : mesh->second) {
+    own.insert(axis.name);
+    auto [entry, isNew] = sizes.try_emplace(axis.name, axis.size);
+    if (entry->second != axis.size)
+      return makeError(file + ": axis '" + axis.name + "' has " +
+                       llvm::Twine(entry->second) +
+                       " devices in one mesh and " + llvm::Twine(axis.size) +
+                       " in @" + sharding->mesh);
+  }
   for (const auto &dim : sharding->dims)
     for (const std::string &axis : dim)
-      if (!sizes.count(axis))
+      if (!own.contains(axis))
         return makeError(file + ": the sharding of argument '" + of.name +
                          "' names axis '" + axis + "', which mesh @" +
                          sharding->mesh + " lacks");
@@ -183,7 +195,9 @@ llvm::Error Keeper::put(ModuleOp made) {
   for (auto [argument, sharding] : llvm::zip(signature.arguments, shardings)) {
     if (!sharding)
       continue;
-    any = true;
+    any |= !sharding->isOpen ||
+           llvm::any_of(sharding->dims,
+                        [](const auto &axes) { return !axes.empty(); });
     Shape split;
     for (auto [d, axes] : llvm::enumerate(sharding->dims))
       for (const std::string &axis : axes) {

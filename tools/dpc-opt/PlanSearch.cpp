@@ -41,8 +41,16 @@ static cost::Status keepUserDegrees(ModuleOp program,
   auto degrees = program->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
   if (!degrees)
     return cost::Status();
-  int64_t dp = degrees.getAs<IntegerAttr>("dp").getInt(),
-          tp = degrees.getAs<IntegerAttr>("tp").getInt();
+  auto degreeOf = [&](StringRef name) {
+    auto degree = degrees.getAs<IntegerAttr>(name);
+    return degree ? degree.getInt() : 0;
+  };
+  int64_t dp = degreeOf("dp"), tp = degreeOf("tp");
+  constexpr int64_t kMost = int64_t(1) << 30;
+  if (dp < 1 || tp < 1 || dp > kMost || tp > kMost)
+    return cost::Error{
+        "the model's shardings are over a mesh of dp=" + std::to_string(dp) +
+        ", tp=" + std::to_string(tp) + "; expected whole numbers from 1 on"};
   std::string mesh =
       "the model's shardings are over a mesh of dp=" + std::to_string(dp) +
       ", tp=" + std::to_string(tp);

@@ -112,15 +112,14 @@ void reduce(Call &c) {
 // Sorting
 //===----------------------------------------------------------------------===//
 
-/// Whether the region puts `a` before `b`, by trying; nullopt when it cannot be
-/// tried.
-std::optional<bool> isBefore(Call &c, double a, double b) {
+/// Whether the region puts `a` before `b`, by trying: values of operand `key`,
+/// where the others are equal. nullopt when it cannot be tried.
+std::optional<bool> isBefore(Call &c, double a, double b, unsigned key = 0) {
   llvm::SmallVector<Val> operands;
   for (unsigned i = 0; i < c.operands(); ++i) {
     Type element = c.in(i).element();
-    // Only the first operand is a key: the others are equal.
-    operands.push_back(c.emit.scalar(i == 0 ? a : 0, element));
-    operands.push_back(c.emit.scalar(i == 0 ? b : 0, element));
+    operands.push_back(c.emit.scalar(i == key ? a : 0, element));
+    operands.push_back(c.emit.scalar(i == key ? b : 0, element));
   }
   auto results = c.runRegion(c.op->getRegion(0), operands);
   if (!results || results->size() != 1 || !results->front().constant)
@@ -142,6 +141,15 @@ Val alongRows(Emitter &e, Val x, Val positions) {
                   e.select(hit, wide, e.scalar(0, x.element())), {x.rank()});
 }
 
+/// Whether other operands decide the order, too, where the first are equal.
+bool hasMoreKeys(Call &c) {
+  for (unsigned i = 1; i < c.operands(); ++i)
+    for (auto [a, b] : {std::pair(0, 1), std::pair(1, 0)})
+      if (isBefore(c, a, b, i).value_or(true))
+        return true;
+  return false;
+}
+
 /// Sorts rows by the first operand; the others go along.
 void sort(Call &c) {
   Emitter &e = c.emit;
@@ -159,9 +167,9 @@ void sort(Call &c) {
   if (e.failed())
     return;
   if (!ascends || !descends || !same || *ascends == *descends || *same ||
-      !key.isFloat()) {
+      !key.isFloat() || hasMoreKeys(c)) {
     c.fail("sorts by a region that is not supported; accepted: comparisons of "
-           "the first operand, of floats");
+           "the first operand alone, of floats");
     return;
   }
   auto [values, positions] =

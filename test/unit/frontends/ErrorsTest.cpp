@@ -151,6 +151,13 @@ TEST(OnnxErrors, ValuesOfInputs) {
   EXPECT_TRUE(imported.module) << imported.error;
   options.bind = {{"n", 1}};
   expectError(m, {"--bind=n=1", "it has 'c'"}, options);
+  // A bound number says nothing about the batch.
+  ModelBuilder batched;
+  batched.input("flag", "i64[1]").input("x", "f32[8,2]");
+  batched.node("Relu x -> y").output("y");
+  options.bind = {{"flag", 1}};
+  options.globalBatch = 8;
+  EXPECT_TRUE(import(batched, options).module);
 }
 
 TEST(OnnxErrors, ElementTypes) {

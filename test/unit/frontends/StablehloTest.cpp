@@ -290,6 +290,49 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
     expectRefused(one(op, f), {part});
 }
 
+/// A second key decides among equal ones: not what sorts by the first do.
+TEST(Stablehlo, SortsByOneKeyOnly) {
+  auto sorted = [](const std::string &before) {
+    return program(
+        "%a: tensor<4xf32>, %b: tensor<4xf32>", "tensor<4xf32>",
+        "  %r:2 = \"stablehlo.sort\"(%a, %b) <{dimension = 0 : i64}> ({\n"
+        "  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %s: tensor<f32>, %t: "
+        "tensor<f32>):\n" +
+            before +
+            "  }) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, "
+            "tensor<4xf32>)\n  func.return %r#1 : tensor<4xf32>");
+  };
+  auto compare = [](const char *result, const char *a, const char *b,
+                    const char *direction) {
+    return std::string("    ") + result + " = \"stablehlo.compare\"(" + a +
+           ", " + b + ") <{comparison_direction = #stablehlo<" +
+           "comparison_direction " + direction +
+           ">}> : (tensor<f32>, tensor<f32>) -> tensor<i1>\n";
+  };
+  auto end = [](const char *value) {
+    return std::string("    \"stablehlo.return\"(") + value +
+           ") : (tensor<i1>) -> ()\n";
+  };
+  EXPECT_EQ(import(sorted(compare("%l", "%p", "%q", "LT") + end("%l"))).error,
+            "");
+  std::string two =
+      compare("%l", "%p", "%q", "LT") + compare("%e", "%p", "%q", "EQ") +
+      compare("%m", "%s", "%t", "LT") +
+      "    %n = \"stablehlo.and\"(%e, %m) : (tensor<i1>, tensor<i1>) -> "
+      "tensor<i1>\n"
+      "    %o = \"stablehlo.or\"(%l, %n) : (tensor<i1>, tensor<i1>) -> "
+      "tensor<i1>\n" +
+      end("%o");
+  expectRefused(sorted(two), {"stablehlo.sort", "the first operand alone"});
+}
+
+TEST(Stablehlo, ResultsThatAreNotThere) {
+  expectRefused(program("%a: tensor<4xf32>", "tensor<4xf32>",
+                        "  \"stablehlo.abs\"(%a) : (tensor<4xf32>) -> ()\n"
+                        "  func.return %a : tensor<4xf32>"),
+                {"stablehlo.abs"});
+}
+
 TEST(Stablehlo, LoopsOnDataAreRefused) {
   expectRefused(one(R"("stablehlo.while"(%a) ({
   ^bb0(%x: tensor<4x6xf32>):
