@@ -189,9 +189,11 @@ static void probsOf(const HostArray &scores, const HostArray *mask,
       probs[row * keys + s] = l;
       top = std::max(top, l);
     }
+    // A row that sees no key attends to nothing.
+    double shift = std::isinf(top) ? 0 : top;
     for (int64_t s = 0; s < keys; ++s)
-      sum += probs[row * keys + s] = std::exp(probs[row * keys + s] - top);
-    for (int64_t s = 0; s < keys; ++s)
+      sum += probs[row * keys + s] = std::exp(probs[row * keys + s] - shift);
+    for (int64_t s = 0; s < keys && sum > 0; ++s)
       probs[row * keys + s] /= sum;
     lse[row++] = top + std::log(sum);
   });
@@ -229,9 +231,9 @@ static void evalAttentionGrad(Evaluation &e) {
     int64_t group = x[1] / (n.heads / n.groups), s = x[3];
     int64_t row = (x[0] * n.heads + x[1]) * n.queries + x[2];
     int64_t key = (x[0] * n.groups + group) * n.keys + s;
-    double p = std::exp(logit(scores[i++], scale, mask, op.getCausal(), x[0],
-                              x[1], x[2], s, n.queries, n.keys) -
-                        lse[row]);
+    double seen = logit(scores[i++], scale, mask, op.getCausal(), x[0], x[1],
+                        x[2], s, n.queries, n.keys);
+    double p = std::isinf(seen) ? 0 : std::exp(seen - lse[row]);
     double dp = 0, delta = 0;
     for (int64_t c = 0; c < n.valueDepth; ++c) {
       double g = dout[row * n.valueDepth + c];

@@ -1,6 +1,8 @@
 //===- Contraction.cpp - Gradients of matmul and attention ----------------===//
 #include "passes/graph/vjp/Vjp.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace dpc;
 using vjp::Grads;
@@ -91,7 +93,13 @@ Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Value scores =
       g.scale(product(op.getQ(), op.getK()), op.getScale().convertToDouble());
   scores = g.add(scores, g.broadcast(wide(op.getMask()), shape, {0, 1, 2, 3}));
-  Value p = g.unary(UnaryKind::exp, g.sub(scores, perRow(op.getLse())));
+  // A row that sees no key has a log-sum-exp of -inf and attends to nothing.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Value seesNone = g.compare(CompareKind::eq, op.getLse(),
+                             g.constantLike(op.getLse(), -kInfinity));
+  Value lse =
+      g.select(seesNone, g.constantLike(op.getLse(), kInfinity), op.getLse());
+  Value p = g.unary(UnaryKind::exp, g.sub(scores, perRow(lse)));
   if (op.getCausal())
     p = hideFuture(g, p);
   Value delta =

@@ -256,10 +256,23 @@ std::vector<Case> attentionCases() {
   masked.push_back("tensor<2x1x1x4xf64>");
   std::vector<std::string> whole = qkv;
   whole.push_back("tensor<2x4x3x4xf64>");
+  // The second query sees no key: nothing, its mask included, has a gradient.
+  std::vector<std::string> hidden = qkv;
+  hidden.push_back("tensor<1x1x3x4xf64>");
+  std::string row = "[0.0, 0.0, 0.0, 0.0]";
+  std::string none = "[0xFFF0000000000000, 0xFFF0000000000000, "
+                     "0xFFF0000000000000, 0xFFF0000000000000]";
+  std::string hides = "  %h = dpc.constant dense<[[[" + row + ", " + none +
+                      ", " + row + "]]]> : " + hidden[3] + " -> " + hidden[3] +
+                      "\n  %m = dpc.binary add %a3, %h : (" + hidden[3] + ", " +
+                      hidden[3] + ") -> " + hidden[3] + "\n";
+  std::string unseen = attention(hidden[3], "");
+  unseen.replace(unseen.find("mask %a3"), 8, "mask %m");
   return {
       {"attention", qkv, out, attention("", "")},
       {"attention_causal", qkv, out, attention("", " causal")},
       {"attention_mask", masked, out, attention(masked[3], "")},
+      {"attention_mask_hidden", hidden, out, hides + unseen},
       {"attention_mask_causal", whole, out, attention(whole[3], " causal")},
   };
 }
