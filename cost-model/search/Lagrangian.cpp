@@ -104,8 +104,8 @@ Status LagrangianSolver::trySolve(double price, bool &fits) {
   Result<Solution> solved = solveByElimination(atPrice, options.elimination);
   if (!solved)
     return Error{solved.error()};
-  double lagrangian = solved->objective - price * problem.memoryLimit;
-  bound = std::max(bound, lagrangian);
+  // A guess of elimination bounds nothing: its lower bound is -inf then.
+  bound = std::max(bound, solved->lowerBound - price * problem.memoryLimit);
   Result<Solution> real = priced.verify(solved->choice);
   assert(real && "a priced solution satisfies (C1) and (C2)");
   fits = real->bytes <= problem.memoryLimit;
@@ -196,19 +196,26 @@ Result<Solution> LagrangianSolver::run() {
   bool fits = false;
   if (Status status = trySolve(0, fits); !status)
     return Error{status.error()};
-  if (fits)
-    return *incumbent; // Optimal without the limit, so optimal with it.
+  if (fits) { // Optimal without the limit, so optimal with it.
+    incumbent->lowerBound = bound;
+    return *incumbent;
+  }
   Result<Solution> least = leastBytes();
   if (!least)
     return Error{least.error()};
   if (least->objective > problem.memoryLimit)
-    return Error{"no assignment fits: the least memory is " +
+    return Error{(least->lowerBound > problem.memoryLimit
+                      ? "no assignment fits: the least memory is "
+                      : "no assignment was found that fits: the least is ") +
                  std::to_string(least->objective) +
                  " bytes; expected at most " +
                  std::to_string(problem.memoryLimit)};
   offer(least->choice);
   double low = 0;
-  double spread = std::max(std::abs(incumbent->objective - bound), 1e-12);
+  double spread = std::abs(incumbent->objective - bound);
+  if (!std::isfinite(spread)) // No bound yet, only guesses.
+    spread = std::abs(incumbent->objective - tooLarge->objective);
+  spread = std::max(spread, 1e-12);
   double high = spread / std::max(tooLarge->bytes - problem.memoryLimit, 1.0);
   for (uint32_t i = 0; i < options.maxIterations && !isClosed(); ++i) {
     bool isDoubling = !fits;
