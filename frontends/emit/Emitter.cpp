@@ -115,6 +115,13 @@ Value Emitter::emitTriangle(const ConstTensor &tensor) {
       .value;
 }
 
+bool isZero(const Val &v) {
+  return v.constant &&
+         (v.constant->layout() == ConstTensor::Layout::Splat ||
+          v.constant->size() == 1) &&
+         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
+}
+
 Val Emitter::scalar(double value, Type element) {
   return splat(value, element, {});
 }

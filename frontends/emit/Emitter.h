@@ -41,6 +41,9 @@ struct Val {
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element()); }
 };
 
+/// Whether `v` is a constant known at sight to be 0 everywhere.
+bool isZero(const Val &v);
+
 /// "8x32xf32": a type as messages show it.
 std::string describe(mlir::RankedTensorType type);
 std::string describe(llvm::ArrayRef<int64_t> shape);

@@ -123,11 +123,6 @@ std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
   return result;
 }
 
-bool isZero(const Val &v) {
-  return v.constant && v.constant->layout() == ConstTensor::Layout::Splat &&
-         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
-}
-
 /// `along.data` with the updates put in; null for an unknown reduction.
 Val scattered(Emitter &e, const AlongAxis &along, Val updates,
               llvm::StringRef reduction) {

@@ -32,7 +32,7 @@ Val windowSums(Emitter &e, Val x, const Windows &windows) {
   return makeConv(e, x, e.splat(1, x.element(), filter), windows);
 }
 
-/// The same for each dimension by itself.
+/// `windowShares` along one dimension.
 static Val sharesAlong(Type element, const Window &window, int64_t before,
                        int64_t behind, Shape shape, size_t dim) {
   std::vector<Scalar> values;

@@ -162,18 +162,8 @@ void bitwiseNot(NodeContext &c) {
   Val x = c.in(0);
   if (!x)
     return;
-  // All bits set, less x: nothing is borrowed. Of 64 bits no double is exact.
-  Type element = x.element();
-  unsigned width = element.getIntOrFloatBitWidth();
-  if (element.isUnsignedInteger() && width == 64) {
-    Val negated = c.emit.binary(BinaryKind::sub, c.emit.scalar(0, element), x);
-    c.out(c.emit.binary(BinaryKind::sub, negated, 1.0));
-    return;
-  }
-  double ones = element.isUnsignedInteger()
-                    ? std::ldexp(1.0, static_cast<int>(width)) - 1
-                    : -1;
-  c.out(c.emit.binary(BinaryKind::sub, c.emit.scalar(ones, element), x));
+  c.out(c.emit.binary(BinaryKind::logical_xor, x,
+                      c.emit.scalar(-1, x.element()))); // all bits set
 }
 
 /// Shifts by the powers of two that the distance is made of: one is a product

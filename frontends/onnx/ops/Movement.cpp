@@ -286,11 +286,6 @@ Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
   return e.concat(parts, d);
 }
 
-bool isZero(const Val &v) {
-  return v.constant &&
-         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
-}
-
 /// Zeros go through dpc.pad, which is the transpose of a slice.
 Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
                llvm::ArrayRef<int64_t> shape) {

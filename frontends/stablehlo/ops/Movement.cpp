@@ -24,11 +24,6 @@ Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
           .getResult());
 }
 
-static bool isZero(const Val &v) {
-  return v.constant && v.constant->layout() == ConstTensor::Layout::Splat &&
-         (v.isFloat() ? v.constant->at(0).f == 0 : v.constant->at(0).i == 0);
-}
-
 /// What lies outside after cutting where pads are negative.
 static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   Shape offsets(x.rank(), 0), sizes(x.shape());
