@@ -146,7 +146,7 @@ void SearchCounts::add(const SearchResult &result) {
   skipped += result.skipped;
 }
 
-void SearchCounts::moveTo(SearchResult &result) const {
+void SearchCounts::writeTo(SearchResult &result) const {
   result.seconds = seconds;
   result.considered = considered;
   result.pruned = pruned;
@@ -300,7 +300,7 @@ void PartSearch::searchFewer() {
 }
 
 PartResult PartSearch::take() {
-  counts.moveTo(best->search);
+  counts.writeTo(best->search);
   best->search.pareto = std::move(pareto);
   return std::move(*best);
 }

@@ -67,7 +67,7 @@ struct SearchCounts {
 
   void add(const SearchResult &result);
   /// Makes them those of `result`.
-  void moveTo(SearchResult &result) const;
+  void writeTo(SearchResult &result) const;
 };
 
 /// What is searched on one part.

@@ -345,8 +345,15 @@ Compiler::observerInto(const fs::path &dir) {
     if (phase != "local" || !options.emit.count("mlir"))
       return;
     std::error_code code;
-    llvm::raw_fd_ostream file((dir / "program.mlir").string(), code);
+    std::string path = (dir / "program.mlir").string();
+    llvm::raw_fd_ostream file(path, code);
     module.print(file);
+    file.flush();
+    if (!code)
+      code = file.error();
+    file.clear_error();
+    if (code)
+      fail("'" + path + "' cannot be written: " + code.message());
   };
 }
 
@@ -561,7 +568,7 @@ int Compiler::run() {
   if ((plans && !writePlan(*result, folder.path())) ||
       (writesProgram && !writeProgram(*result, folder.path())))
     return 1;
-  if (!verify(*result, folder.path()))
+  if (reported || !verify(*result, folder.path()))
     return 1;
   bool reports = plans || options.emit.count("report");
   if (reports && !writeReport(*result, folder.path()))

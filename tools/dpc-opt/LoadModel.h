@@ -1,5 +1,4 @@
-//===- LoadModel.h - A model of any format -----------------------*- C++
-//-*-===//
+//===- LoadModel.h - A model of any format ----------------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DPC_OPT_LOADMODEL_H
 #define DPC_TOOLS_DPC_OPT_LOADMODEL_H
 

@@ -167,7 +167,7 @@ PlanSearch::searchGroups(const cost::StrategyRequest &request,
     found = std::move(next);
     found->search.idle = why;
   }
-  counts.moveTo(found->search);
+  counts.writeTo(found->search);
   return found;
 }
 

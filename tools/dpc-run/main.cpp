@@ -146,7 +146,7 @@ static int runMain(int argc, char **argv) {
 
 /// Threads of a product wait for each other by spinning, 300,000 rounds unless
 /// told otherwise. That wastes milliseconds per product as soon as another
-/// process wants the core: a ViT-B/16 took 12 to 33 s instead of 1 s a step.
+/// process wants the core.
 /// libgomp reads the number while it is loaded, hence the second start.
 static void limitSpinning(char **argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"))
