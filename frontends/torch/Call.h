@@ -115,9 +115,6 @@ private:
 /// widens the other only to another kind (boolean, integer, float).
 mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 
-/// Whether gradients would flow from `value` into a parameter.
-bool reachesParameter(mlir::Value value);
-
 /// `x`, through which no gradient passes; `x` itself where none would come.
 Val withoutGradient(Emitter &emit, Val x);
 

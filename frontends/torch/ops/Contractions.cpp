@@ -148,22 +148,6 @@ bool attentionFits(Call &c, Val q, Val k, Val v) {
   return false;
 }
 
-/// Attention spelled out, for a trained bias of positions: its gradient needs
-/// the scores, which dpc.attention does not keep.
-Val spelledOut(Call &c, Val q, Val k, Val v, Val mask, double scale) {
-  Emitter &e = c.emit;
-  int64_t groups = q.dim(1) / k.dim(1);
-  auto everyHead = [&](Val x) {
-    Val wide = e.broadcast(x, {x.dim(0), x.dim(1), groups, x.dim(2), x.dim(3)},
-                           {0, 1, 3, 4});
-    return e.reshape(wide, {x.dim(0), q.dim(1), x.dim(2), x.dim(3)});
-  };
-  Val scores = e.matmul(q, groups == 1 ? k : everyHead(k), false, true);
-  scores = e.binary(BinaryKind::mul, scores, scale);
-  scores = e.binary(BinaryKind::add, scores, mask);
-  return e.matmul(e.softmax(scores), groups == 1 ? v : everyHead(v));
-}
-
 /// dpc.attention; the mask may be null.
 Val fused(Call &c, Val q, Val k, Val v, Val mask, double scale, bool causal) {
   Emitter &e = c.emit;
@@ -195,8 +179,7 @@ void attention(Call &c) {
     given = knownMask(*given.additive.constant, q.dim(2), k.dim(2));
   Val mask = additiveMask(c, given.additive, q.element());
   bool causal = given.causal || c.flag("is_causal");
-  bool trained = c.trains && mask && mask.value && reachesParameter(mask.value);
-  if (causal && (trained || q.dim(2) != k.dim(2))) {
+  if (causal && q.dim(2) != k.dim(2)) {
     Val ahead(ConstTensor::triangle(q.element(), {1, 1, q.dim(2), k.dim(2)},
                                     makeScalar(0, q.element()),
                                     makeScalar(-kInfinity, q.element()), 1));
@@ -208,8 +191,7 @@ void attention(Call &c) {
   double scale = c.has("scale")
                      ? c.number("scale")
                      : 1.0 / std::sqrt(static_cast<double>(q.dim(3)));
-  Val y = trained ? spelledOut(c, q, k, v, mask, scale)
-                  : fused(c, q, k, v, mask, scale, causal);
+  Val y = fused(c, q, k, v, mask, scale, causal);
   Shape shape = {q.dim(0), q.dim(1), q.dim(2), v.dim(3)};
   if (c.tensor("query").rank() == 3)
     shape.erase(shape.begin());

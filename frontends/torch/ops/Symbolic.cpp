@@ -13,7 +13,8 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-bool reachesParameter(Value value) {
+/// Whether gradients would flow from `value` into a parameter.
+static bool reachesParameter(Value value) {
   llvm::SmallVector<Value> work = {value};
   llvm::DenseSet<Value> seen;
   while (!work.empty()) {
