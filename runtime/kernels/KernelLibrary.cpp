@@ -82,6 +82,11 @@ Status checkCpu(const Plan &plan) {
 Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
                                             const std::string &dir) {
   KernelLibrary library;
+  if (!plan.targetGpu.empty())
+    return Status::unsupported(
+        "the plan is for GPUs (" + plan.targetGpu +
+        "), its kernels do not run on a CPU; run it with --device=cuda, or "
+        "compile it without --target-gpu");
   if (plan.kernelFile.empty())
     return library;
   DPC_TRY(checkCpu(plan));

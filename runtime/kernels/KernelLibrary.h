@@ -18,9 +18,9 @@ using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars);
 /// The functions behind a plan's kernel symbols.
 class KernelLibrary {
 public:
-  /// Loads DIR/kernels/<kernelFile>, after checking its hash and that this
-  /// machine has the features it was compiled for, and finds every symbol the
-  /// plan uses. A plan without kernels gives an empty library.
+  /// Loads DIR/kernels/<kernelFile>, after checking that it is for CPUs, its
+  /// hash and that this machine has the features it was compiled for, and finds
+  /// every symbol the plan uses. A plan without kernels gives an empty library.
   static Expected<KernelLibrary> load(const Plan &plan, const std::string &dir);
 
   /// Functions of this process, for plans that are built in tests.

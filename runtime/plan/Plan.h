@@ -47,7 +47,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 5;
+inline constexpr int kPlanVersion = 6;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -215,13 +215,22 @@ struct ScalarExpr {
 int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
                  int64_t mb);
 
-/// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so.
-/// A buffer that is read and written is listed twice.
+/// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so, or
+/// launches SYMBOL of kernels.ptx as kernelLaunches says, with the address of
+/// each buffer and then each scalar as its parameters (64 bits each). A buffer
+/// that is read and written is listed twice.
 struct KernelOp {
   std::string symbol;
   std::vector<int> buffers;
   std::vector<int> writes; ///< positions in `buffers` that are written
   std::vector<ScalarExpr> scalars;
+};
+
+/// How a kernel of kernels.ptx is launched: in one dimension.
+struct KernelLaunch {
+  int64_t blocks = 1;
+  int64_t threads = 32;    ///< of a block
+  int64_t sharedBytes = 0; ///< of a block, chosen at the launch
 };
 
 /// C[i][j] = alpha * op(A[i][j]) * op(B[i][j]) + beta * C[i][j] for i < batch,
@@ -409,8 +418,13 @@ struct Plan {
   /// CPU features the kernels use, as LLVM spells them ("avx512f"); running
   /// is refused on a machine without one of them.
   std::vector<std::string> cpuFeatures;
+  /// "sm_90": the plan is for GPUs of this architecture or a later one. "": it
+  /// is for CPUs.
+  std::string targetGpu;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
   std::string kernelHash; ///< hashFile() of it
+  /// By symbol; of every kernel of a plan for GPUs, empty in others.
+  std::map<std::string, KernelLaunch> kernelLaunches;
   std::vector<int64_t> arenaBytes; ///< of the device's memory, by stage
   std::vector<int64_t> hostBytes;  ///< by stage
   std::vector<int64_t> diskBytes;  ///< by stage

@@ -27,6 +27,9 @@ public:
     if (plan.kernelFile.empty())
       return Status::invalid("symbol is \"" + op.symbol +
                              "\", but the plan has no kernel_file");
+    if (!plan.targetGpu.empty() && !plan.kernelLaunches.count(op.symbol))
+      return Status::invalid("symbol " + op.symbol +
+                             " has no entry in kernel_launches");
     for (int id : op.buffers)
       DPC_TRY(buffer("buffers", id));
     std::set<int> seen;

@@ -13,8 +13,10 @@
 
 namespace dpc::rt {
 
-/// 1. Mesh, groups, kernel file, learning rate.
+/// 1. Mesh, groups, kernel file, launches, learning rate.
 Status checkHeader(const Plan &plan);
+/// The target and the launches of kernels for GPUs; part of 1.
+Status checkLaunches(const Plan &plan);
 /// 2. Buffers: sizes, alignment, inside their space; views inside parents.
 Status checkBuffers(const Plan &plan);
 /// 3. Tensors, inputs, outputs and scalars against their buffers.

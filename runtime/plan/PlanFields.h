@@ -115,6 +115,11 @@ template <typename V> void fields(V &visit, Is<KernelOp> auto &v) {
   visit("writes", v.writes);
   visit("scalars", v.scalars);
 }
+template <typename V> void fields(V &visit, Is<KernelLaunch> auto &v) {
+  visit("blocks", v.blocks);
+  visit("threads", v.threads);
+  visit("shared_bytes", v.sharedBytes);
+}
 template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
   visit("a", v.a);
   visit("b", v.b);
@@ -236,8 +241,10 @@ template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("trains", v.trains);
   visit("target_cpu", v.targetCpu);
   visit("cpu_features", v.cpuFeatures);
+  visit("target_gpu", v.targetGpu);
   visit("kernel_file", v.kernelFile);
   visit("kernel_hash", v.kernelHash);
+  visit("kernel_launches", v.kernelLaunches);
   visit("arena_bytes", v.arenaBytes);
   visit("host_bytes", v.hostBytes);
   visit("disk_bytes", v.diskBytes);

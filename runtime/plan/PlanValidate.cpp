@@ -437,6 +437,7 @@ Status checkHeader(const Plan &plan) {
                            std::to_string(kPlanVersion));
   DPC_TRY(checkMesh(plan.mesh));
   DPC_TRY(checkKernelFile(plan));
+  DPC_TRY(checkLaunches(plan));
   DPC_TRY(checkLr(plan.lrSchedule));
   for (size_t i = 0; i < plan.groups.size(); ++i)
     DPC_TRY(checkGroup(plan.groups[i], i, plan.mesh));

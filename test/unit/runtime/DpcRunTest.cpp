@@ -209,7 +209,7 @@ TEST_F(DpcRun, BadPlansGetOneLine) {
   plan.version = 7;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
   expectError(run("plan"), "plan version 7 is not supported, this build "
-                           "reads 5");
+                           "reads 6");
   std::string text = planToJson(planFor(2));
   size_t number = text.find("\"m\":") + 4;
   text[number] = text[number] == '1' ? '2' : '1';

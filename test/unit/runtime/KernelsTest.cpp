@@ -208,6 +208,11 @@ TEST(KernelLibrary, LoadsChecksAndCalls) {
   wrong.kernelFile = "missing.so";
   EXPECT_NE(errorOf(wrong).find("missing.so"), std::string::npos);
   wrong = plan;
+  wrong.targetGpu = "sm_90";
+  EXPECT_NE(errorOf(wrong).find("the plan is for GPUs (sm_90), its kernels do "
+                                "not run on a CPU; run it with --device=cuda"),
+            std::string::npos);
+  wrong = plan;
   wrong.targetCpu = "zeta";
   wrong.cpuFeatures = {"avx2000"};
   EXPECT_NE(errorOf(wrong).find("the plan needs avx2000 (compiled for zeta), "

@@ -107,13 +107,23 @@ Plan everything() {
   return plan;
 }
 
-TEST(PlanJson, RoundTripsEverything) {
+/// The same for a GPU.
+Plan everythingOnGpus() {
   Plan plan = everything();
-  ASSERT_EQ(validatePlan(plan, "p").message(), "");
-  std::string text = planToJson(plan);
-  Expected<Plan> back = planFromJson(text, "p");
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(planToJson(*back), text);
+  plan.targetGpu = "sm_90";
+  plan.kernelFile = "kernels.ptx";
+  plan.kernelLaunches["k0"] = {12, 256, 64};
+  return plan;
+}
+
+TEST(PlanJson, RoundTripsEverything) {
+  for (const Plan &plan : {everything(), everythingOnGpus()}) {
+    ASSERT_EQ(validatePlan(plan, "p").message(), "");
+    std::string text = planToJson(plan);
+    Expected<Plan> back = planFromJson(text, "p");
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(planToJson(*back), text);
+  }
 }
 
 // After a change of the format, DPC_WRITE_FIXTURES=1 writes the file anew.
@@ -143,7 +153,7 @@ TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
   plan.version = 7;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 7 is not supported, this build reads 5");
+            "plan.json: plan version 7 is not supported, this build reads 6");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {
@@ -274,6 +284,33 @@ const Mutation kHeaderMutations[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Header, PlanMutation,
                          testing::ValuesIn(kHeaderMutations),
+                         [](const auto &info) { return info.param.name; });
+
+void onGpu(Plan &p, KernelLaunch launch) {
+  p.targetGpu = "sm_80";
+  p.kernelFile = "kernels.ptx";
+  p.kernelLaunches["k0"] = launch;
+}
+const Mutation kLaunchMutations[] = {
+    {"target", [](Plan &p) { onGpu(p, {}), p.targetGpu = "hopper"; },
+     "target_gpu is \"hopper\""},
+    {"targetTooOld", [](Plan &p) { onGpu(p, {}), p.targetGpu = "sm_75"; },
+     "expected sm_80 or later"},
+    {"fileOfCpus", [](Plan &p) { onGpu(p, {}), p.kernelFile = "kernels.so"; },
+     "kernel_file is \"kernels.so\", expected a .ptx file"},
+    {"launchOfCpus", [](Plan &p) { p.kernelLaunches["k0"] = {}; },
+     "kernel_launches is not empty"},
+    {"noLaunch", [](Plan &p) { onGpu(p, {}), p.kernelLaunches.clear(); },
+     "backward[1] (kernel): symbol k0 has no entry in kernel_launches"},
+    {"blocks", [](Plan &p) { onGpu(p, {0, 32, 0}); },
+     "kernel_launches.k0: blocks is 0, expected 1 to 2147483647"},
+    {"threads", [](Plan &p) { onGpu(p, {1, 1025, 0}); },
+     "threads is 1025, expected 1 to 1024"},
+    {"shared", [](Plan &p) { onGpu(p, {1, 32, 170000}); },
+     "shared_bytes is 170000, expected 0 to 166912"},
+};
+INSTANTIATE_TEST_SUITE_P(Launches, PlanMutation,
+                         testing::ValuesIn(kLaunchMutations),
                          [](const auto &info) { return info.param.name; });
 
 const Mutation kInstructionMutations[] = {
