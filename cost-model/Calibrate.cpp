@@ -13,7 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 
 namespace dpc::cost {
 
@@ -213,6 +215,41 @@ Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
   }
   json["gemm"] = gemmJson(fit->table, measured);
   return json.dump(2) + "\n";
+}
+
+/// "  product of 512 x 512 x 512  31.2 GFLOP/s"
+static std::string lineOf(const std::string &what, double value,
+                          const char *unit) {
+  std::array<char, 96> line{};
+  std::snprintf(line.data(), line.size(), "  %-30s %8.4g %s\n", what.c_str(),
+                value, unit);
+  return line.data();
+}
+
+Result<std::string> describeCalibration(const std::string &text) {
+  ordered_json json = ordered_json::parse(text, nullptr, false);
+  Result<Device> device = parseDevice(json, "calibration");
+  if (!device)
+    return Error{device.error()};
+  std::string table = "calibrated, all " +
+                      std::to_string(device->multiprocessors) +
+                      " cores together:\n";
+  for (int64_t size : device->gemm.measured.sizes) {
+    std::string n = std::to_string(size);
+    std::string what = "product of " + n;
+    what += " x " + n;
+    what += " x " + n;
+    table +=
+        lineOf(what, device->gemm.measured.rate({1, size, size, size}) / 1e9,
+               "GFLOP/s");
+  }
+  table += lineOf("memory", device->memoryBytesPerSecond / 1e9, "GB/s") +
+           lineOf("kernel call", device->launchSeconds * 1e9, "ns");
+  if (device->exchangeBytesPerSecond > 0)
+    table += lineOf("exchange of two ranks",
+                    device->exchangeBytesPerSecond / 1e9, "GB/s") +
+             lineOf("", device->exchangeLatencySeconds * 1e6, "us at least");
+  return table;
 }
 
 } // namespace dpc::cost

@@ -35,6 +35,11 @@ struct CalibrationProbe {
 /// loadDevice and makeLocalCluster read back. Fails when a probe does.
 Result<std::string> calibrateDevice(const CalibrationProbe &probe);
 
+/// A table for people of what calibrateDevice has written: rates of square
+/// products and of memory, launches, what two ranks exchange. Fails where
+/// `text` is no device file.
+Result<std::string> describeCalibration(const std::string &text);
+
 } // namespace dpc::cost
 
 #endif // DPC_COST_MODEL_CALIBRATE_H

@@ -4,7 +4,9 @@
 #include "cost-model/JsonFields.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <set>
 #include <sstream>
 
@@ -249,6 +251,26 @@ Result<std::string> withMeasuredLevels(const std::string &text,
       level["oversubscription"] = cluster.levels[i].oversubscription;
   }
   return json.dump(2) + "\n";
+}
+
+/// "21.3 GB/s and 9.1 us"
+static std::string rateOf(const Level &level) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.4g GB/s and %.4g us",
+                level.bytesPerSecond / level.oversubscription / 1e9,
+                level.latencySeconds * 1e6);
+  return text.data();
+}
+
+std::string describeLevels(const Cluster &was, const Cluster &now) {
+  std::string text = "calibrated:\n";
+  for (size_t i = 0; i < now.levels.size(); ++i)
+    if (std::string rate = rateOf(now.levels[i]),
+        before = rateOf(was.levels[i]);
+        rate != before)
+      text +=
+          "  " + now.levels[i].name + "  " + rate + ", was " + before + "\n";
+  return text;
 }
 
 } // namespace dpc::cost

@@ -43,6 +43,9 @@ Result<LinkMeasurement> parseLinkMeasurement(const std::string &text,
 Status applyLinkMeasurements(Cluster &cluster,
                              std::vector<LinkMeasurement> measurements);
 
+/// A table for people: levels of `now` that are not as they were.
+std::string describeLevels(const Cluster &was, const Cluster &now);
+
 /// The text of a cluster.json (`text`) with the levels of `cluster`.
 Result<std::string> withMeasuredLevels(const std::string &text,
                                        const std::string &file,

@@ -29,10 +29,11 @@ class Links(unittest.TestCase):
 
     def test_measure_then_plan(self):
         e2e.must([e2e.tool("dpc-run"), f"--measure-links={self.table}", "--ranks=2"])
-        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--calibrate={self.out}", f"--cluster={self.given}",
-                  f"--links={self.table}", "--global-batch=4", "--strategy=dp=2", "--verify=off", "-o", f"{self.folder}/plan"])
+        said = e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--calibrate={self.out}", f"--cluster={self.given}",
+                         f"--links={self.table}", "--global-batch=4", "--strategy=dp=2", "--verify=off", "-o", f"{self.folder}/plan"])
         given, measured = CLUSTER["levels"][0], e2e.read_json(self.out)["levels"][0]
         self.assertEqual(list(measured), list(given))
+        self.assertRegex(said, r"(?m)^calibrated:\n  memory  [\d.e-]+ GB/s and [\d.e-]+ us, was 123 GB/s and 456 us$")
         self.assertTrue(0.01 < measured["gigabytes_per_second"] < 100, measured)
         self.assertTrue(0 < measured["latency_microseconds"] < 456, measured)
         same = e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={self.out}", "--global-batch=4",

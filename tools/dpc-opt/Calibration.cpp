@@ -213,11 +213,15 @@ std::string calibrateLinks(const std::string &cluster,
       return measured.error();
     measurements.push_back(*measured);
   }
+  cost::Cluster was = *parsed;
   cost::Status applied = cost::applyLinkMeasurements(*parsed, measurements);
   if (!applied)
     return applied.error();
   auto result = cost::withMeasuredLevels(*text, cluster, *parsed);
-  return result ? writeText(file, *result) : result.error();
+  if (!result)
+    return result.error();
+  llvm::outs() << cost::describeLevels(was, *parsed);
+  return writeText(file, *result);
 }
 
 std::string calibrateMachine(const std::string &file) {
@@ -243,6 +247,8 @@ std::string calibrateMachine(const std::string &file) {
         "they were measured; memory and links are slower in it than on a quiet "
         "machine\n",
         file, 100 * (1 - presence.share()));
+  if (auto table = cost::describeCalibration(*text))
+    llvm::outs() << *table;
   return writeText(file, *text);
 }
 

@@ -63,6 +63,22 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   EXPECT_NEAR(cluster->levels[0].latencySeconds, 7e-6, 1e-9);
 }
 
+TEST(Calibrate, ATableSaysWhatWasMeasured) {
+  Result<std::string> table =
+      describeCalibration(*calibrateDevice(exactProbe()));
+  ASSERT_TRUE(table) << table.error();
+  for (const char *line :
+       {"calibrated, all 4 cores together:\n",
+        "\n  product of 2048 x 2048 x 2048       100 GFLOP/s\n",
+        "\n  product of 512 x 512 x 512           50 GFLOP/s\n",
+        "\n  memory                               10 GB/s\n",
+        "\n  kernel call                        2000 ns\n",
+        "\n  exchange of two ranks                 4 GB/s\n",
+        "\n                                        7 us at least\n"})
+    EXPECT_NE(table->find(line), std::string::npos) << line << *table;
+  EXPECT_FALSE(describeCalibration("no device"));
+}
+
 TEST(Calibrate, OtherWorkInMostPassesDoesNotCount) {
   CalibrationProbe noisy = exactProbe();
   int calls = 0;
