@@ -77,7 +77,9 @@ class Validate(unittest.TestCase):
             self.assertRegex(text, r"(?m)^overall: 2 rows, mean [\d.]+ %$")
             with open(plot, encoding="utf-8") as file:
                 self.assertEqual(file.read().count("<title>korth-"), 2)
-        self.assertRegex(validate("--rows=nnscaler-*"), r"overall: 0 rows.*\nskipped 2: the spec is not full")
+        self.assertRegex(validate("--rows=nnscaler-*"), r"overall: 0 rows.*\nskipped 2: the spec is not full.*\(nnscaler-\d+, nnscaler-\d+\)\n")
+        skipped = json.loads(validate("--rows=nnscaler-*", "--json"))["skipped"]
+        self.assertEqual([len(ids) for ids in skipped.values()], [2])
 
     def test_bad_input(self):
         with e2e.scratch() as folder:

@@ -37,7 +37,7 @@ struct Options {
 /// What was replayed, and why the rest was not.
 struct Outcome {
   std::vector<Prediction> predictions;
-  std::map<std::string, int64_t> skipped; ///< Rows by reason.
+  std::map<std::string, std::vector<std::string>> skipped; ///< Ids by reason.
 };
 
 int fail(const std::string &message) {
@@ -83,7 +83,7 @@ std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
       continue;
     cost::Result<PublishedRun> run = runOf(row);
     if (!run)
-      ++outcome.skipped[run.error()];
+      outcome.skipped[run.error()].push_back(row.at("id"));
     else if (seen[run->source]++ % every == 0)
       runs.push_back(std::move(*run));
   }
@@ -175,7 +175,7 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
     if (*found[i])
       outcome.predictions.push_back(std::move(**found[i]));
     else
-      ++outcome.skipped["rejected: " + found[i]->error()];
+      outcome.skipped["rejected: " + found[i]->error()].push_back(runs[i].id);
   }
 }
 
@@ -235,6 +235,15 @@ void printSweeps(const Score &score) {
               ofSweeps(score.wellRanked).c_str(), worst.c_str());
 }
 
+/// The first ids; --json has all.
+std::string listIds(const std::vector<std::string> &ids) {
+  constexpr size_t kShown = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, ids.size()); ++i)
+    text += (i > 0 ? ", " : "") + ids[i];
+  return ids.size() > kShown ? text + ", ..." : text;
+}
+
 void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
   std::printf("%-14s %5s %11s %6s %11s %13s %12s %21s %12s %11s %9s\n",
               "source", "rows", "mean error", "max", "rank corr.",
@@ -268,9 +277,9 @@ void printScores(const Outcome &outcome, const std::vector<Score> &scores) {
                 100 * all.planMemory.mean);
   std::printf("\n");
   printSoftware(outcome.predictions);
-  for (const auto &[why, rows] : outcome.skipped)
-    std::printf("skipped %lld: %s\n", static_cast<long long>(rows),
-                why.c_str());
+  for (const auto &[why, ids] : outcome.skipped)
+    std::printf("skipped %zu: %s (%s)\n", ids.size(), why.c_str(),
+                listIds(ids).c_str());
 }
 
 nlohmann::ordered_json categoriesOf(const cost::MemoryBreakdown &memory) {
@@ -307,8 +316,8 @@ nlohmann::ordered_json toJson(const Outcome &outcome,
       json["sources"].push_back(one);
   }
   json["skipped"] = nlohmann::ordered_json::object();
-  for (const auto &[why, rows] : outcome.skipped)
-    json["skipped"][why] = rows;
+  for (const auto &[why, ids] : outcome.skipped)
+    json["skipped"][why] = ids;
   json["rows"] = nlohmann::ordered_json::array();
   for (const Prediction &p : outcome.predictions) {
     nlohmann::ordered_json row = {
