@@ -270,8 +270,13 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
         evaluation.stages[i].memoryLimitBytes = limit;
       }
     }
-    if (i == 0 || memory.total() - limit >
-                      evaluation.memory.total() - evaluation.memoryLimitBytes) {
+    // Limits are unlike where devices are, all or none is 0.
+    double full = memory.total(), most = evaluation.memory.total();
+    if (limit > 0 && i > 0) {
+      full /= limit;
+      most /= evaluation.memoryLimitBytes;
+    }
+    if (i == 0 || full > most) {
       evaluation.memory = memory;
       evaluation.memoryLimitBytes = limit;
     }

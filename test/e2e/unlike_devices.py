@@ -17,9 +17,9 @@ import follow_curve
 SOURCE = os.environ.get("DPC_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 
 
-def write_cluster(folder, slowdown=2, slow_bytes=None):
-    """Two ranks of the local device's file, and two that are slower (none where `slowdown` is 0) and have `slow_bytes`
-    for a plan."""
+def write_cluster(folder, slowdown=2, slow_bytes=None, fast_bytes=None):
+    """Two ranks of the local device's file, and two that are slower (none where `slowdown` is 0); plans have `fast_bytes`
+    and `slow_bytes` on them."""
     with open(os.path.join(SOURCE, "cost-model", "devices", "cpu-local.json")) as file:
         fast = json.load(file)
     slow = copy.deepcopy(fast)
@@ -28,8 +28,9 @@ def write_cluster(folder, slowdown=2, slow_bytes=None):
         peak["value"] /= max(1, slowdown)
     slow["memory_gigabytes_per_second"]["value"] /= max(1, slowdown)
     slow["launch_microseconds"]["value"] *= max(1, slowdown)
-    if slow_bytes:
-        slow["memory_gibibytes"]["value"] = slow["memory_reserved_gibibytes"]["value"] + slow_bytes / 2**30
+    for device, size in ((fast, fast_bytes), (slow, slow_bytes)):
+        if size:
+            device["memory_gibibytes"]["value"] = device["memory_reserved_gibibytes"]["value"] + size / 2**30
     level = {"name": "memory", "span": "node", "gigabytes_per_second": 10, "latency_microseconds": 1, "kind": "switch"}
     path = os.path.join(folder, "cluster.json")
     with open(path, "w") as file:
@@ -102,6 +103,17 @@ class UnlikeDevices(unittest.TestCase):
         stage = tight["predicted"]["stages"][1]
         self.assertLessEqual(stage["memory_bytes"], stage["usable_bytes"])
         self.assertLessEqual(plan["arena_bytes"][1], 1.02 * stage["usable_bytes"])
+
+    def test_memory_is_that_of_the_fullest_stage(self):
+        """Not of the one that has least left of a small memory."""
+        words = ["--strategy=dp=2,pp=2,micro_batch=2,placement=@0.1"]
+        with e2e.scratch() as folder:
+            _, free = self.plan(folder, *words, slowdown=8)
+        fast, slow = (stage["memory_bytes"] for stage in free["predicted"]["stages"])
+        self.assertLess(19 * slow, 9 * fast)
+        with e2e.scratch() as folder:
+            _, tight = self.plan(folder, *words, slowdown=8, fast_bytes=10 * fast, slow_bytes=20 * slow)
+        self.assertEqual(tight["predicted"]["memory_bytes"]["peak"], fast)
 
     def test_slow_devices_make_nothing_slower(self):
         seconds = {}
