@@ -79,7 +79,16 @@ public:
 
   /// Makes the calls of the other ranks fail: this rank will not come.
   virtual void abort() = 0;
+  /// Whether calls fail because a rank has called abort(), for one that waits
+  /// for something else. Always false where abort() ends the job.
+  virtual bool aborted() { return false; }
+  /// Later calls of this rank wait so long for the others.
+  virtual void setTimeout(double seconds) = 0;
 };
+
+/// "rank 0 waited 300 s in CALL for rank 2, 3", a Timeout.
+Status lateRanks(int rank, double seconds, const std::string &call,
+                 const std::vector<int> &late);
 
 /// Settings that all communicators share.
 struct CommOptions {

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -62,14 +61,13 @@ struct Cell {
 };
 
 struct World {
-  World(int ranks, double timeout) : timeoutSeconds(timeout) {
+  explicit World(int ranks) {
     std::vector<int> all(ranks);
     for (int i = 0; i < ranks; ++i)
       all[i] = i;
     cells[kWorldGroup].push_back(std::make_unique<Cell>(all));
   }
 
-  double timeoutSeconds;
   std::atomic<bool> aborted{false};
   std::mutex mutex; ///< guards `cells` while groups are made
   std::map<int, std::vector<std::unique_ptr<Cell>>> cells;
@@ -88,8 +86,9 @@ struct Seat {
 
 class LocalComm : public Communicator {
 public:
-  LocalComm(std::shared_ptr<World> w, int rank, int size)
-      : world(std::move(w)), rankIndex(rank), worldSize(size) {
+  LocalComm(std::shared_ptr<World> w, int rank, int size, double timeout)
+      : world(std::move(w)), rankIndex(rank), worldSize(size),
+        timeoutSeconds(timeout) {
     seats.push_back(takeSeat(*world->cells[kWorldGroup].front()));
   }
 
@@ -195,7 +194,7 @@ public:
               int64_t tag) override {
     Seat &seat = seatIn(group);
     Mailbox &box = seat.cell->boxes[peer * seat.size() + seat.index];
-    double deadline = nowSeconds() + world->timeoutSeconds;
+    double deadline = nowSeconds() + timeoutSeconds;
     std::vector<char> received;
     bool got = false, late = false;
     box.posted.waitUntil([&] {
@@ -211,7 +210,7 @@ public:
       return late || world->aborted.load();
     });
     if (!got)
-      return late ? missing(seat, "recv with tag " + std::to_string(tag),
+      return late ? missing("recv with tag " + std::to_string(tag),
                             {seat.cell->ranks[peer]})
                   : cancelled();
     if (static_cast<int64_t>(received.size()) != bytes)
@@ -242,6 +241,8 @@ public:
           box.posted.wakeAll();
       }
   }
+  bool aborted() override { return world->aborted; }
+  void setTimeout(double seconds) override { timeoutSeconds = seconds; }
 
 private:
   Seat takeSeat(Cell &cell) const {
@@ -326,12 +327,12 @@ private:
           return true;
         double now = nowSeconds();
         if (deadline == 0)
-          deadline = now + world->timeoutSeconds;
+          deadline = now + timeoutSeconds;
         late = now > deadline;
         return late;
       });
       if (cell.epoch.load() < goal)
-        return late ? missing(seat, name, absent(cell, goal)) : cancelled();
+        return late ? missing(name, absent(cell, goal)) : cancelled();
     }
     return bytes < 0 ? Status::success() : compareCalls(seat, name, bytes);
   }
@@ -344,15 +345,8 @@ private:
     return ranks;
   }
 
-  Status missing(const Seat &seat, const std::string &name,
-                 const std::vector<int> &ranks) const {
-    std::string list;
-    for (int rank : ranks)
-      list += (list.empty() ? "" : ", ") + std::to_string(rank);
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", world->timeoutSeconds);
-    return {Code::Timeout, "rank " + std::to_string(rankIndex) + " waited " +
-                               seconds + " s in " + name + " for rank " + list};
+  Status missing(const std::string &name, const std::vector<int> &ranks) const {
+    return lateRanks(rankIndex, timeoutSeconds, name, ranks);
   }
   static Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
 
@@ -373,6 +367,7 @@ private:
 
   std::shared_ptr<World> world;
   int rankIndex, worldSize;
+  double timeoutSeconds;
   std::vector<Seat> seats; ///< [0] is the world, [g + 1] group g
 };
 
@@ -380,11 +375,12 @@ private:
 
 std::vector<std::unique_ptr<Communicator>>
 makeLocalComms(int ranks, const CommOptions &options) {
-  auto world = std::make_shared<World>(ranks, options.timeoutSeconds);
+  auto world = std::make_shared<World>(ranks);
   std::vector<std::unique_ptr<Communicator>> comms;
   comms.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
-    comms.push_back(std::make_unique<LocalComm>(world, rank, ranks));
+    comms.push_back(std::make_unique<LocalComm>(world, rank, ranks,
+                                                options.timeoutSeconds));
   return comms;
 }
 

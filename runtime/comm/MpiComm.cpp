@@ -291,6 +291,8 @@ public:
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
+  void setTimeout(double seconds) override { options.timeoutSeconds = seconds; }
+
 private:
   struct PendingSend {
     int to = 0; ///< rank in the world
@@ -494,14 +496,7 @@ private:
   }
 
   Status missing(const std::string &name, const std::vector<int> &ranks) const {
-    std::string list;
-    for (int rank : ranks)
-      list += (list.empty() ? "" : ", ") + std::to_string(rank);
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", options.timeoutSeconds);
-    return {Code::Timeout, "rank " + std::to_string(rankIndex) + " waited " +
-                               seconds + " s in " + name + " for rank " +
-                               (list.empty() ? "(all came late)" : list)};
+    return lateRanks(rankIndex, options.timeoutSeconds, name, ranks);
   }
 
   void dropFinishedSends() {

@@ -33,6 +33,7 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const AllReduceOp &op) const {
     std::vector<Slice> slices;
+    slices.reserve(op.buffers.size());
     for (int id : op.buffers)
       slices.push_back({data(id), elements(id), buffer(id).dtype});
     return self.comm.allReduce(op.group, slices, op.kind);
@@ -134,11 +135,10 @@ private:
 
 RankExecutor::RankExecutor(const Plan &plan, int rank, Communicator &comm,
                            const ExecutorOptions &options)
-    : plan(plan), rankIndex(rank), stageIndex(plan.mesh.stageOf(rank)),
-      comm(comm), options(options), isStored(plan.outputs.size(), false),
-      lanes{{rank, Queue::Compute, {}},
-            {rank, Queue::Comm, {}},
-            {rank, Queue::Copy, {}}} {}
+    : Executor(plan, rank), comm(comm), options(options),
+      isStored(plan.outputs.size(), false), lanes{{rank, Queue::Compute, {}},
+                                                  {rank, Queue::Comm, {}},
+                                                  {rank, Queue::Copy, {}}} {}
 
 Expected<std::unique_ptr<RankExecutor>>
 RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
@@ -150,8 +150,8 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
   if (!memory)
     return memory.status();
   self->memory = *memory;
-  Expected<RankProgram> program =
-      unroll(plan, rank, self->memory.device(), kernels, options.overlap);
+  Expected<RankProgram> program = unroll(
+      plan, rank, self->memory.device().at(0), &kernels, options.overlap);
   if (!program)
     return program.status();
   self->program = std::move(*program);
@@ -285,8 +285,8 @@ Status RankExecutor::fillBuffer(int id,
                                      : Status::success();
 }
 
-Expected<const char *>
-RankExecutor::readBuffer(int id, std::vector<char> &scratch) const {
+Expected<const char *> RankExecutor::readBuffer(int id,
+                                                std::vector<char> &scratch) {
   const Buffer &buffer = plan.buffers[id];
   if (buffer.space != Space::Disk)
     return static_cast<const char *>(bufferData(id));

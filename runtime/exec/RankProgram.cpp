@@ -10,9 +10,9 @@ namespace {
 
 class Unroller {
 public:
-  Unroller(const Plan &plan, int rank, const Arena &arena,
-           const KernelLibrary &kernels, bool overlap)
-      : plan(plan), rank(rank), arena(arena), kernels(kernels),
+  Unroller(const Plan &plan, int rank, char *device,
+           const KernelLibrary *kernels, bool overlap)
+      : plan(plan), rank(rank), device(device), kernels(kernels),
         overlap(overlap) {}
 
   Expected<RankProgram> run() {
@@ -53,11 +53,12 @@ private:
   }
 
   Status bind(const KernelOp &op, Task &task) {
-    task.function = kernels.find(op.symbol);
-    if (!task.function)
+    if (kernels)
+      task.function = kernels->find(op.symbol);
+    if (kernels && !task.function)
       return Status::notFound("kernel " + op.symbol + " is not loaded");
     for (int id : op.buffers)
-      task.pointers.push_back(arena.at(addressOf(plan, id, task.entry->slots)));
+      task.pointers.push_back(device + addressOf(plan, id, task.entry->slots));
     for (const ScalarExpr &expr : op.scalars)
       task.scalars.push_back(
           evaluate(expr, plan.mesh, rank, task.entry->microBatch));
@@ -66,8 +67,8 @@ private:
 
   const Plan &plan;
   int rank;
-  const Arena &arena;
-  const KernelLibrary &kernels;
+  char *device;
+  const KernelLibrary *kernels;
   bool overlap;
   RankProgram program;
   int64_t ledgerLines = 0;
@@ -77,9 +78,9 @@ private:
 
 } // namespace
 
-Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
-                             const KernelLibrary &kernels, bool overlap) {
-  return Unroller(plan, rank, arena, kernels, overlap).run();
+Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
+                             const KernelLibrary *kernels, bool overlap) {
+  return Unroller(plan, rank, device, kernels, overlap).run();
 }
 
 } // namespace dpc::rt

@@ -2,7 +2,6 @@
 #ifndef DPC_RUNTIME_EXEC_RANKPROGRAM_H
 #define DPC_RUNTIME_EXEC_RANKPROGRAM_H
 
-#include "runtime/exec/Arena.h"
 #include "runtime/kernels/KernelLibrary.h"
 #include "runtime/plan/Plan.h"
 
@@ -37,10 +36,11 @@ struct RankProgram {
   bool sends = false; ///< a task is a send
 };
 
-/// Unrolls the schedule of `rank` of a valid plan over `arena`. Fails when
-/// `kernels` lacks a symbol.
-Expected<RankProgram> unroll(const Plan &plan, int rank, const Arena &arena,
-                             const KernelLibrary &kernels, bool overlap);
+/// Unrolls the schedule of `rank` of a valid plan over the arena at `device`.
+/// Fails when `kernels` lacks a symbol; without them Task::function stays null,
+/// and without an arena no pointer may be used.
+Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
+                             const KernelLibrary *kernels, bool overlap);
 
 } // namespace dpc::rt
 

@@ -1,5 +1,7 @@
 #include "runtime/exec/Session.h"
 
+#include "runtime/exec/RankExecutor.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -67,6 +69,21 @@ Expected<std::unique_ptr<Session>>
 Session::create(const Plan &plan, const KernelLibrary &kernels,
                 std::vector<std::unique_ptr<Communicator>> comms,
                 const SessionOptions &options) {
+  auto onCpu =
+      [&](Communicator &comm,
+          const ExecutorOptions &own) -> Expected<std::unique_ptr<Executor>> {
+    auto made = RankExecutor::create(plan, comm.rank(), kernels, comm, own);
+    if (!made)
+      return made.status();
+    return std::unique_ptr<Executor>(std::move(*made));
+  };
+  return create(plan, ExecutorFactory(onCpu), std::move(comms), options);
+}
+
+Expected<std::unique_ptr<Session>>
+Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
+                std::vector<std::unique_ptr<Communicator>> comms,
+                const SessionOptions &options) {
   assert(!comms.empty() && "a session needs a rank");
   if (comms.front()->size() != plan.ranks())
     return Status::invalid(
@@ -106,7 +123,7 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
       comm.abort();
     };
     DPC_TRY(comm.makeGroups(plan.groups));
-    auto executor = RankExecutor::create(plan, comm.rank(), kernels, comm, own);
+    auto executor = makeExecutor(comm, own);
     if (!executor)
       return executor.status();
     session->executors[i] = std::move(*executor);
@@ -130,7 +147,7 @@ Status Session::onAllRanks(const std::function<Status(size_t)> &job) {
 Status Session::initialize(const InitialValues &values) {
   DPC_TRY(values.checkNames(plan));
   return onAllRanks([&](size_t i) -> Status {
-    RankExecutor &executor = *executors[i];
+    Executor &executor = *executors[i];
     for (const Tensor &tensor : plan.tensors) {
       std::vector<int> homes = tensor.copies;
       homes.push_back(tensor.buffer);

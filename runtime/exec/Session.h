@@ -14,8 +14,9 @@
 #define DPC_RUNTIME_EXEC_SESSION_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/exec/Executor.h"
 #include "runtime/exec/InitialValues.h"
-#include "runtime/exec/RankExecutor.h"
+#include "runtime/kernels/KernelLibrary.h"
 
 #include <functional>
 #include <memory>
@@ -40,6 +41,11 @@ public:
   /// ranks of this process, whose common world size is the plan's.
   static Expected<std::unique_ptr<Session>>
   create(const Plan &plan, const KernelLibrary &kernels,
+         std::vector<std::unique_ptr<Communicator>> comms,
+         const SessionOptions &options);
+  /// The same on what `makeExecutor` makes.
+  static Expected<std::unique_ptr<Session>>
+  create(const Plan &plan, const ExecutorFactory &makeExecutor,
          std::vector<std::unique_ptr<Communicator>> comms,
          const SessionOptions &options);
   ~Session();
@@ -92,7 +98,7 @@ private:
   SessionOptions options;
   double origin = 0;
   std::vector<std::unique_ptr<Communicator>> comms;
-  std::vector<std::unique_ptr<RankExecutor>> executors;
+  std::vector<std::unique_ptr<Executor>> executors;
   std::vector<HostTensor> outputValues;
   std::vector<std::vector<Shard>> outputShards; ///< travelling() of each output
   std::vector<std::unique_ptr<Worker>> workers; ///< stop before the rest goes

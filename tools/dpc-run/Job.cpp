@@ -1,5 +1,6 @@
 #include "tools/dpc-run/Job.h"
 
+#include "runtime/base/Wait.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/plan/PlanJson.h"

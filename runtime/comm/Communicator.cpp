@@ -1,0 +1,19 @@
+#include "runtime/comm/Communicator.h"
+
+#include <cstdio>
+
+namespace dpc::rt {
+
+Status lateRanks(int rank, double seconds, const std::string &call,
+                 const std::vector<int> &late) {
+  std::string list;
+  for (int each : late)
+    list += (list.empty() ? "" : ", ") + std::to_string(each);
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", seconds);
+  return {Code::Timeout, "rank " + std::to_string(rank) + " waited " + text +
+                             " s in " + call + " for rank " +
+                             (list.empty() ? "(all came late)" : list)};
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,19 @@
+//===- TcpComm.h - processes without MPI ------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_COMM_TCPCOMM_H
+#define DPC_RUNTIME_COMM_TCPCOMM_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/TcpStore.h"
+
+namespace dpc::rt {
+
+/// The communicator of `rank` among `size` processes whose rank 0 listens on
+/// `address`. Right for any data, but all of it passes through rank 0: for the
+/// host's side of a run whose devices talk by NCCL.
+Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
+                                                    int rank, int size,
+                                                    const CommOptions &options);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_COMM_TCPCOMM_H

@@ -1,0 +1,432 @@
+#include "runtime/comm/TcpStore.h"
+
+#include "runtime/base/Wait.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace dpc::rt {
+
+namespace {
+
+/// A request: this, the key, the value. All ranks have one byte order.
+struct Request {
+  char kind =
+      0; ///< 'h' hello, 'p' put, 't' take, 'a' abort, 'q' query, 'b' bye
+  char unused[3] = {};
+  uint32_t keyBytes = 0;
+  int64_t valueBytes = 0;
+  double seconds = 0; ///< 't'; of 'h' the number of ranks
+};
+
+/// A reply: this, the value.
+struct Reply {
+  char status = 0; ///< 'v' value, 't' timeout, 'c' cancelled, 'd' a rank died
+  char unused[7] = {};
+  int64_t valueBytes = 0;
+};
+
+/// No message of a run is longer; a stranger's may say anything.
+constexpr int64_t kMostBytes = int64_t(1) << 34;
+constexpr uint32_t kMostKeyBytes = 256;
+const char *const kHello = "dpc-store-1";
+
+std::string systemError() { return std::strerror(errno); }
+
+/// Calls `use(info)` for the addresses of a host until it says true.
+template <typename Use>
+Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
+  addrinfo hints = {}, *list = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = passive ? AI_PASSIVE : 0;
+  std::string place = address.host + ":" + std::to_string(address.port);
+  if (int error =
+          getaddrinfo(address.host.c_str(),
+                      std::to_string(address.port).c_str(), &hints, &list))
+    return Status::invalid("MASTER_ADDR " + address.host + ": " +
+                           gai_strerror(error));
+  std::string why = "no address";
+  bool ok = false;
+  for (addrinfo *info = list; info && !ok; info = info->ai_next) {
+    ok = use(*info);
+    if (!ok)
+      why = systemError();
+  }
+  freeaddrinfo(list);
+  return ok ? Status::success() : Status::io(place + ": " + why);
+}
+
+} // namespace
+
+Expected<StoreAddress> storeAddressFromEnvironment() {
+  const char *host = std::getenv("MASTER_ADDR"),
+             *port = std::getenv("MASTER_PORT");
+  if (!host || !*host || !port)
+    return Status::invalid("MASTER_ADDR and MASTER_PORT must say where rank 0 "
+                           "listens");
+  char *end = nullptr;
+  long number = std::strtol(port, &end, 10);
+  const char *agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent && std::string(agent) == "True")
+    ++number;
+  if (!*port || *end || number < 1 || number > 65535)
+    return Status::invalid("MASTER_PORT is '" + std::string(port) +
+                           "', a port from 1 to 65535 is accepted");
+  return StoreAddress{host, static_cast<int>(number)};
+}
+
+//===----------------------------------------------------------------------===//
+// Server
+//===----------------------------------------------------------------------===//
+
+struct TcpStoreServer::Connection {
+  int socket = -1;
+  std::string rank;    ///< "" before its hello
+  std::string in, out; ///< not yet obeyed, not yet written
+  bool isWaiting = false;
+  std::string key; ///< that it waits for
+  double deadline = 0;
+};
+
+Expected<std::unique_ptr<TcpStoreServer>>
+TcpStoreServer::start(const StoreAddress &address, int ranks) {
+  int listener = -1;
+  Status status = withAddress(address, true, [&](const addrinfo &info) {
+    listener = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (listener >= 0 && bind(listener, info.ai_addr, info.ai_addrlen) == 0 &&
+        listen(listener, 4096) == 0)
+      return true;
+    int error = errno;
+    close(listener);
+    errno = error;
+    return false;
+  });
+  if (!status.ok())
+    return Status(status.code(), "rank 0 cannot listen on " + status.message());
+  sockaddr_storage bound = {};
+  socklen_t length = sizeof bound;
+  getsockname(listener, reinterpret_cast<sockaddr *>(&bound), &length);
+  int port = ntohs(bound.ss_family == AF_INET6
+                       ? reinterpret_cast<sockaddr_in6 &>(bound).sin6_port
+                       : reinterpret_cast<sockaddr_in &>(bound).sin_port);
+  fcntl(listener, F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<TcpStoreServer>(
+      new TcpStoreServer(listener, port, ranks));
+}
+
+TcpStoreServer::TcpStoreServer(int listener, int port, int ranks)
+    : listener(listener), boundPort(port), ranks(ranks),
+      thread([this] { loop(); }) {}
+
+TcpStoreServer::~TcpStoreServer() {
+  stopping = true;
+  thread.join();
+  for (auto &connection : connections)
+    close(connection->socket);
+  close(listener);
+}
+
+void TcpStoreServer::loop() {
+  double stopAt = 0;
+  std::vector<pollfd> polled;
+  while (true) {
+    if (stopping && stopAt == 0)
+      stopAt = nowSeconds() + leaveSeconds;
+    if (stopping && (connections.empty() || nowSeconds() > stopAt))
+      return;
+    polled = {{listener, POLLIN, 0}};
+    for (auto &c : connections)
+      polled.push_back(
+          {c->socket,
+           static_cast<short>(POLLIN | (c->out.empty() ? 0 : POLLOUT)), 0});
+    poll(polled.data(), polled.size(), 20);
+    for (size_t i = 1; i < polled.size(); ++i) {
+      Connection &c = *connections[i - 1];
+      if (polled[i].revents & (POLLIN | POLLERR | POLLHUP))
+        if (!readFrom(c)) {
+          leave(c);
+          continue;
+        }
+      if (polled[i].revents & POLLOUT) {
+        ssize_t sent = ::send(c.socket, c.out.data(), c.out.size(),
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0)
+          c.out.erase(0, static_cast<size_t>(sent));
+      }
+    }
+    std::erase_if(connections, [](auto &c) { return c->socket < 0; });
+    if (polled[0].revents & POLLIN)
+      acceptOne();
+    serveWaiting();
+  }
+}
+
+void TcpStoreServer::acceptOne() {
+  int accepted =
+      accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted < 0)
+    return;
+  int yes = 1;
+  setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  connections.push_back(std::make_unique<Connection>());
+  connections.back()->socket = accepted;
+}
+
+/// False when the connection is over.
+bool TcpStoreServer::readFrom(Connection &c) {
+  constexpr size_t chunk = 1 << 20;
+  while (true) {
+    size_t had = c.in.size();
+    c.in.resize(had + chunk);
+    ssize_t got = recv(c.socket, c.in.data() + had, chunk, 0);
+    c.in.resize(had + (got > 0 ? static_cast<size_t>(got) : 0));
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+      return false;
+    if (got < 0)
+      return true;
+    if (!obey(c))
+      return false;
+    if (static_cast<size_t>(got) < chunk)
+      return true;
+  }
+}
+
+/// Does all complete requests; false after a goodbye, or a stranger's words.
+bool TcpStoreServer::obey(Connection &c) {
+  size_t at = 0;
+  while (c.in.size() - at >= sizeof(Request)) {
+    Request r;
+    std::memcpy(&r, c.in.data() + at, sizeof r);
+    if (r.keyBytes > kMostKeyBytes || r.valueBytes < 0 ||
+        r.valueBytes > kMostBytes || (c.rank.empty() && r.kind != 'h'))
+      return false;
+    size_t whole = sizeof r + r.keyBytes + static_cast<size_t>(r.valueBytes);
+    if (c.in.size() - at < whole)
+      break;
+    std::string key = c.in.substr(at + sizeof r, r.keyBytes);
+    std::string value = c.in.substr(at + sizeof r + r.keyBytes,
+                                    static_cast<size_t>(r.valueBytes));
+    at += whole;
+    if (r.kind == 'h') {
+      if (key != kHello || static_cast<int>(r.seconds) != ranks)
+        return false;
+      c.rank = value;
+      answer(c, 'v', "");
+    } else if (r.kind == 'p') {
+      queues[key].push_back(std::move(value));
+    } else if (r.kind == 't') {
+      c.isWaiting = true;
+      c.key = key;
+      c.deadline = nowSeconds() + r.seconds;
+    } else if (r.kind == 'a') {
+      end('c', "another rank failed");
+    } else if (r.kind == 'q') {
+      answer(c, 'v', ended ? "1" : "0");
+    } else {
+      c.rank = "";
+      return false;
+    }
+  }
+  c.in.erase(0, at);
+  return true;
+}
+
+void TcpStoreServer::answer(Connection &c, char status,
+                            const std::string &value) {
+  Reply reply;
+  reply.status = status;
+  reply.valueBytes = static_cast<int64_t>(value.size());
+  c.out.append(reinterpret_cast<const char *>(&reply), sizeof reply);
+  c.out += value;
+  ssize_t sent =
+      ::send(c.socket, c.out.data(), c.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0)
+    c.out.erase(0, static_cast<size_t>(sent));
+}
+
+void TcpStoreServer::serveWaiting() {
+  double now = nowSeconds();
+  for (auto &c : connections) {
+    if (!c->isWaiting)
+      continue;
+    auto it = queues.find(c->key);
+    if (it != queues.end()) {
+      c->isWaiting = false;
+      answer(*c, 'v', it->second.front());
+      it->second.pop_front();
+      if (it->second.empty())
+        queues.erase(it);
+    } else if (ended || now > c->deadline) {
+      c->isWaiting = false;
+      answer(*c, ended ? ended : 't', ended ? endReason : "");
+    }
+  }
+}
+
+void TcpStoreServer::end(char status, const std::string &why) {
+  if (ended)
+    return;
+  ended = status;
+  endReason = why;
+}
+
+void TcpStoreServer::leave(Connection &c) {
+  if (!c.rank.empty())
+    end('d', "rank " + c.rank + " ended before its time");
+  close(c.socket);
+  c.socket = -1;
+}
+
+//===----------------------------------------------------------------------===//
+// Client
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<TcpStoreClient>>
+TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
+                        double seconds) {
+  double deadline = nowSeconds() + seconds;
+  Status status;
+  do {
+    int made = -1;
+    status = withAddress(address, false, [&](const addrinfo &info) {
+      made = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (made >= 0 && ::connect(made, info.ai_addr, info.ai_addrlen) == 0)
+        return true;
+      int error = errno;
+      close(made);
+      errno = error;
+      return false;
+    });
+    if (status.ok()) {
+      int yes = 1;
+      setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      std::unique_ptr<TcpStoreClient> self(new TcpStoreClient(made));
+      std::string name = std::to_string(rank);
+      DPC_TRY(self->request('h', kHello, name.data(),
+                            static_cast<int64_t>(name.size()), ranks));
+      Expected<std::string> hello = self->reply(seconds);
+      if (hello)
+        return self;
+      return Status::invalid(address.host + ":" + std::to_string(address.port) +
+                             " is not rank 0 of this job of " +
+                             std::to_string(ranks) + " ranks");
+    }
+    usleep(20000);
+  } while (nowSeconds() < deadline);
+  return Status(Code::Timeout, "rank " + std::to_string(rank) +
+                                   " found no rank 0 at " + status.message());
+}
+
+TcpStoreClient::~TcpStoreClient() {
+  (void)request('b', "", nullptr, 0, 0).ok();
+  shutdown(socket, SHUT_WR);
+  close(socket);
+}
+
+static bool sendAll(int socket, const char *data, int64_t bytes) {
+  while (bytes > 0) {
+    ssize_t sent =
+        ::send(socket, data, static_cast<size_t>(bytes), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR)
+      continue;
+    if (sent <= 0)
+      return false;
+    data += sent;
+    bytes -= sent;
+  }
+  return true;
+}
+
+/// Fails when nothing comes for `seconds`.
+static bool receiveAll(int socket, char *data, int64_t bytes, double seconds) {
+  while (bytes > 0) {
+    pollfd polled = {socket, POLLIN, 0};
+    int ready =
+        poll(&polled, 1, static_cast<int>(std::min(seconds * 1000, 1e9)));
+    if (ready < 0 && errno == EINTR)
+      continue;
+    if (ready <= 0)
+      return false;
+    ssize_t got = recv(socket, data, static_cast<size_t>(bytes), 0);
+    if (got <= 0)
+      return false;
+    data += got;
+    bytes -= got;
+  }
+  return true;
+}
+
+static Status lostRankZero() {
+  return Status::io("rank 0 closed its connection");
+}
+
+Status TcpStoreClient::request(char kind, const std::string &key,
+                               const char *data, int64_t bytes,
+                               double seconds) {
+  Request r;
+  r.kind = kind;
+  r.keyBytes = static_cast<uint32_t>(key.size());
+  r.valueBytes = bytes;
+  r.seconds = seconds;
+  std::string head(reinterpret_cast<const char *>(&r), sizeof r);
+  head += key;
+  std::lock_guard lock(writing);
+  bool ok = sendAll(socket, head.data(), static_cast<int64_t>(head.size())) &&
+            sendAll(socket, data, bytes);
+  return ok ? Status::success() : lostRankZero();
+}
+
+Expected<std::string> TcpStoreClient::reply(double seconds) {
+  constexpr double grace = 10; // of a server that has much to do
+  Reply r;
+  if (!receiveAll(socket, reinterpret_cast<char *>(&r), sizeof r,
+                  seconds + grace))
+    return lostRankZero();
+  std::string value(static_cast<size_t>(r.valueBytes), '\0');
+  if (!receiveAll(socket, value.data(), r.valueBytes, grace))
+    return lostRankZero();
+  switch (r.status) {
+  case 'v':
+    return value;
+  case 't':
+    return Status(Code::Timeout, "");
+  case 'd':
+    return Status::io(value);
+  default:
+    return Status(Code::Cancelled, value);
+  }
+}
+
+Status TcpStoreClient::put(const std::string &key, const char *data,
+                           int64_t bytes) {
+  return request('p', key, data, bytes, 0);
+}
+
+Expected<std::string> TcpStoreClient::take(const std::string &key,
+                                           double seconds) {
+  DPC_TRY(request('t', key, nullptr, 0, seconds));
+  return reply(seconds);
+}
+
+void TcpStoreClient::abort() { (void)request('a', "", nullptr, 0, 0).ok(); }
+
+bool TcpStoreClient::aborted() {
+  if (!request('q', "", nullptr, 0, 0).ok())
+    return true;
+  Expected<std::string> value = reply(0);
+  return !value || *value == "1";
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,74 @@
+//===- Executor.h - what runs one rank's steps ------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_EXEC_EXECUTOR_H
+#define DPC_RUNTIME_EXEC_EXECUTOR_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Trace.h"
+
+#include <functional>
+#include <memory>
+
+namespace dpc::rt {
+
+/// What a step reads and writes outside the arenas.
+struct StepData {
+  int64_t step = 1; ///< 1-based
+  /// One dense global array for each of Plan::inputs.
+  std::vector<const void *> inputs;
+  /// One for each of Plan::outputs, of its global shape. Ranks of a process
+  /// share them; each writes the parts it is the first to own.
+  std::vector<HostTensor> *outputs = nullptr;
+};
+
+struct ExecutorOptions {
+  /// Fill arena and padding with NaN (-1 in integers) instead of zero.
+  bool poison = false;
+  bool trace = false;
+  /// Communicate and transfer beside computation; else one after the other, in
+  /// the order of the plan.
+  bool overlap = true;
+  int threads = 1;              ///< for matrix products
+  std::string offloadDir = "."; ///< folder for what the plan keeps on disk
+  /// Called once, by the thread that fails first, with the reason.
+  std::function<void(const Status &)> onFailure;
+};
+
+/// Holds a rank's memory and runs its steps: RankExecutor on CPUs, others on
+/// what a Device is. All calls come from one thread.
+class Executor {
+public:
+  Executor(const Plan &plan, int rank)
+      : plan(plan), rankIndex(rank), stageIndex(plan.mesh.stageOf(rank)) {}
+  virtual ~Executor() = default;
+
+  /// Runs one step. After a failure no further step may run.
+  virtual Status runStep(const StepData &data) = 0;
+  /// Fills a tensor's buffer: `fill` writes its bytes, and may leave some.
+  virtual Status fillBuffer(int id,
+                            const std::function<Status(char *)> &fill) = 0;
+  /// The bytes of a tensor's buffer; `scratch` holds them where they are not
+  /// in ordinary memory.
+  virtual Expected<const char *> readBuffer(int id,
+                                            std::vector<char> &scratch) = 0;
+  /// What ran when, with ExecutorOptions::trace.
+  virtual std::vector<TraceLane> traceLanes() const { return {}; }
+
+  /// Whether a buffer is of this rank's stage.
+  bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
+  int rank() const { return rankIndex; }
+
+protected:
+  const Plan &plan;
+  int rankIndex;
+  int64_t stageIndex; ///< of the rank
+};
+
+/// Makes the executor of the rank that a communicator belongs to; called by the
+/// thread that will use it.
+using ExecutorFactory = std::function<Expected<std::unique_ptr<Executor>>(
+    Communicator &, const ExecutorOptions &)>;
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_EXEC_EXECUTOR_H

@@ -1,0 +1,126 @@
+//===- TcpCommTest.cpp - the conformance suite over sockets ---------------===//
+#include "runtime/comm/TcpComm.h"
+#include "test/unit/runtime/CommConformance.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <future>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace dpc::rt::test {
+
+std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
+
+/// Ranks are threads here; between them are sockets.
+void onRanks(int ranks, double timeoutSeconds,
+             const std::function<void(Communicator &)> &body) {
+  // Rank 0 takes a free port; the others connect to it when it is known.
+  auto started = TcpStoreServer::start({"127.0.0.1", 0}, 1);
+  ASSERT_TRUE(started.ok()) << started.status().message();
+  int port = (*started)->port();
+  (*started)->leaveSeconds = 0;
+  *started = nullptr; // a port that was free a moment ago
+  std::vector<std::thread> threads;
+  threads.reserve(ranks);
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([=, &body] {
+      CommOptions options;
+      options.timeoutSeconds = std::max(timeoutSeconds, 10.0);
+      auto comm = makeTcpComm({"127.0.0.1", port}, rank, ranks, options);
+      ASSERT_TRUE(comm.ok()) << comm.status().message();
+      ASSERT_TRUE((*comm)->barrier(kWorldGroup).ok());
+      (*comm)->setTimeout(timeoutSeconds);
+      body(**comm);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+namespace {
+
+TEST(TcpComm, AbortCancelsTheOthers) {
+  onRanks(3, 30, [](Communicator &comm) {
+    if (comm.rank() == 1) {
+      comm.abort();
+      EXPECT_TRUE(comm.aborted());
+      return;
+    }
+    EXPECT_EQ(comm.barrier(kWorldGroup).code(), Code::Cancelled);
+    EXPECT_TRUE(comm.aborted());
+  });
+}
+
+TEST(TcpComm, DifferentCallsAreNoticed) {
+  onRanks(2, 30, [](Communicator &comm) {
+    int32_t values[2] = {};
+    Status status = comm.rank() == 0
+                        ? comm.barrier(kWorldGroup)
+                        : comm.broadcast(kWorldGroup, values, 4, 1);
+    EXPECT_EQ(status.code(), Code::Invalid) << status.message();
+  });
+}
+
+TEST(TcpStore, NobodyAtTheAddressIsSaid) {
+  auto client = TcpStoreClient::connect({"127.0.0.1", 1}, 3, 4, 0.05);
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.status().code(), Code::Timeout);
+  EXPECT_EQ(client.status().message(),
+            "rank 3 found no rank 0 at 127.0.0.1:1: Connection refused");
+}
+
+/// Its connection closes without a goodbye: the others learn who it was.
+TEST(TcpStore, ADeadRankIsNamed) {
+  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 2);
+  ASSERT_TRUE(server.ok());
+  (*server)->leaveSeconds = 0;
+  StoreAddress address{"127.0.0.1", (*server)->port()};
+  auto client = TcpStoreClient::connect(address, 0, 2, 10);
+  ASSERT_TRUE(client.ok());
+  pid_t child = fork();
+  if (child == 0) { // dies with its connection open
+    auto own = TcpStoreClient::connect(address, 1, 2, 10);
+    _exit(own.ok() ? 0 : 1);
+  }
+  Expected<std::string> value = (*client)->take("nothing", 30);
+  ASSERT_FALSE(value.ok());
+  EXPECT_EQ(value.status().message(), "rank 1 ended before its time");
+}
+
+/// A stranger's bytes neither stop the server nor reach anyone.
+TEST(TcpStore, StrangersAreTurnedAway) {
+  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 1);
+  ASSERT_TRUE(server.ok());
+  (*server)->leaveSeconds = 0;
+  StoreAddress address{"127.0.0.1", (*server)->port()};
+  auto other = TcpStoreClient::connect(address, 0, 7, 0.2);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.status().message().find("not rank 0 of this job of 7 ranks"),
+            std::string::npos)
+      << other.status().message();
+  auto client = TcpStoreClient::connect(address, 0, 1, 10);
+  ASSERT_TRUE(client.ok());
+  ASSERT_TRUE((*client)->put("key", "abc", 3).ok());
+  Expected<std::string> value = (*client)->take("key", 10);
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(*value, "abc");
+}
+
+TEST(TcpStore, AddressesComeFromTheEnvironment) {
+  unsetenv("MASTER_ADDR");
+  EXPECT_FALSE(storeAddressFromEnvironment().ok());
+  setenv("MASTER_ADDR", "localhost", 1);
+  setenv("MASTER_PORT", "29x", 1);
+  EXPECT_EQ(storeAddressFromEnvironment().status().message(),
+            "MASTER_PORT is '29x', a port from 1 to 65535 is accepted");
+  setenv("MASTER_PORT", "29500", 1);
+  EXPECT_EQ(storeAddressFromEnvironment()->port, 29500);
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  EXPECT_EQ(storeAddressFromEnvironment()->port, 29501);
+  unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+}
+
+} // namespace
+} // namespace dpc::rt::test
