@@ -12,7 +12,8 @@
 //            tp without sp leaves 10 of 34 parts of a block's activations whole
 //            (Korthikanti et al. 2022, equations 1 to 4), a grid none.
 //   compute  FLOPs of the padded share over the rate of the block's products,
-//            plus 3 passes over the activations and 3 over the update's state.
+//            plus 3 passes over the activations and 3 over the update's state;
+//            on unlike devices that of the slowest, times unlikeShare.
 //   recompute full keeps a block's input, for a third more FLOPs; selective
 //            keeps what products make, about 18 of 34 parts, for one more pass.
 //   bubble   (pp - 1) / vpp slots of one micro-batch, a third of that for
@@ -41,6 +42,7 @@
 
 #include "cost-model/CollectiveCost.h"
 #include "cost-model/ComputeCost.h"
+#include "cost-model/MixedCluster.h"
 #include "cost-model/Search.h"
 
 #include <algorithm>
@@ -210,8 +212,13 @@ double Formula::computeSeconds() const {
         3 *
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
         shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
-  return flops / (shards * cp) / rate() +
-         (traffic / cp + update) / achievableBandwidth(device);
+  double unlike =
+      isMixed(cluster)
+          ? unlikeShare(cluster, strategy, std::llround(numMicroBatches), type)
+          : 1;
+  return unlike * (flops / (shards * cp) / rate() +
+                   traffic / cp / achievableBandwidth(device)) +
+         update / achievableBandwidth(device);
 }
 
 double Formula::communicate(Collective kind, double bytes,

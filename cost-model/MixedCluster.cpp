@@ -1,9 +1,11 @@
 //===- MixedCluster.cpp - Groups of unlike devices ------------------------===//
 
 #include "cost-model/MixedCluster.h"
+#include "cost-model/ComputeCost.h"
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 
 namespace dpc::cost {
@@ -123,6 +125,62 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
     left -= used;
   }
   return sum / static_cast<double>(ranks);
+}
+
+/// Least T with sum n floor(T / t) >= `total`, over pairs (n ranks, t seconds
+/// of each for a micro-batch), where every rank has one at least.
+static double
+secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
+                double total) {
+  constexpr double kRounding = 1e-9;
+  constexpr int kHalvings = 40;
+  double speed = 0, slowest = 0;
+  for (const auto &[count, seconds] : ranks) {
+    speed += count / seconds;
+    slowest = std::max(slowest, seconds);
+  }
+  auto holdsAll = [&](double time) {
+    double held = 0;
+    for (const auto &[count, seconds] : ranks)
+      held += count * std::floor(time / seconds + kRounding);
+    return held >= total * (1 - kRounding);
+  };
+  double least = std::max(slowest, total / speed);
+  if (holdsAll(least))
+    return least;
+  double most = least + slowest; // every rank one more
+  for (int i = 0; i < kHalvings; ++i) {
+    double middle = (least + most) / 2;
+    (holdsAll(middle) ? most : least) = middle;
+  }
+  return most;
+}
+
+double unlikeShare(const Cluster &cluster, const Strategy &strategy,
+                   int64_t microBatches, DType type) {
+  auto peakOf = [&](const Device &device) {
+    return device.peak(computeType(device, type));
+  };
+  double slowest = peakOf(
+      cluster.slowestDevice(computeType(cluster.groups.front().device, type)));
+  auto devices = static_cast<double>(cluster.numDevices());
+  std::vector<std::pair<double, double>> ranks;
+  double mean = 0;
+  for (const NodeGroup &group : cluster.groups) {
+    double share = double(group.nodes * group.devicesPerNode) / devices;
+    double peak = peakOf(group.device);
+    mean += share * peak;
+    ranks.emplace_back(share * double(strategy.dp), slowest / peak);
+  }
+  if (strategy.pp > 1)
+    return slowest / mean;
+  bool canShare = strategy.batchShares == "auto" && strategy.zero <= 1 &&
+                  strategy.ep == 1 && strategy.dp > 1 && microBatches > 1;
+  if (!canShare)
+    return 1;
+  auto count = static_cast<double>(microBatches);
+  return std::min(1.0,
+                  secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
 /// Whether a device in [first, end) has coordinate `stage`: stages follow each

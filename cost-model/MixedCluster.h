@@ -14,6 +14,7 @@
 #define DPC_COST_MODEL_MIXEDCLUSTER_H
 
 #include "cost-model/Placement.h"
+#include "cost-model/Strategy.h"
 
 namespace dpc::cost {
 
@@ -41,6 +42,13 @@ std::vector<int64_t> placesOfDevices(const Cluster &cluster,
 
 /// FLOP/s of the fastest `ranks` devices, in their fastest types, on average.
 double meanPeak(const Cluster &cluster, int64_t ranks);
+
+/// Seconds that what all ranks compute takes, of 1 if all devices were the
+/// slowest: stages are as long as their devices are fast, and data-parallel
+/// ranks take shares of the batch (BatchShares.h), where the strategy allows
+/// these, in whole micro-batches. An estimate from the peaks alone.
+double unlikeShare(const Cluster &cluster, const Strategy &strategy,
+                   int64_t microBatches, DType type);
 
 /// Makes `cluster` that of arrangeGroups and `places` that of placesOfDevices,
 /// where `groups` names any. Once only.

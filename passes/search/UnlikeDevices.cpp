@@ -3,6 +3,7 @@
 
 #include "cost-model/ComputeCost.h"
 #include "cost-model/MixedCluster.h"
+#include "cost-model/Parallel.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -81,6 +82,14 @@ cost::Evaluation ArrangedEvaluator::evaluate(const cost::Strategy &strategy) {
   return best(strategy, [&](ProgramEvaluator &evaluator) {
     return evaluator.evaluate(strategy);
   });
+}
+
+std::vector<cost::Evaluation>
+ArrangedEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
+  std::vector<cost::Evaluation> evaluations(strategies.size());
+  cost::inParallel(strategies.size(), 1,
+                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+  return evaluations;
 }
 
 cost::Evaluation

@@ -33,6 +33,11 @@ public:
   }
   cost::Evaluation evaluate(const cost::Strategy &strategy) override;
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
+  std::vector<cost::Evaluation>
+  evaluateMany(const std::vector<cost::Strategy> &strategies) override;
+  int64_t batchSize() const override {
+    return arrangements.front()->evaluator->batchSize();
+  }
 
 private:
   struct Arrangement {

@@ -1,6 +1,7 @@
 //===- MixedClusterTest.cpp - Groups of unlike devices --------------------===//
 
 #include "cost-model/MixedCluster.h"
+#include "cost-model/Search.h"
 
 #include <gtest/gtest.h>
 
@@ -92,4 +93,48 @@ TEST(MixedCluster, MeanOfTheFastest) {
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 8), 4e12);
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 16),
                    (8 * 4e12 + 4 * 2e12 + 4 * 1e12) / 16);
+}
+
+TEST(MixedCluster, FastRanksTakeWholeMicroBatchesMore) {
+  Cluster cluster;
+  cluster.groups = {group("fast", 1, 3e12, 40), group("slow", 1, 1e12, 40)};
+  Strategy strategy;
+  strategy.dp = 8;
+  strategy.zero = 1;
+  auto share = [&](int64_t microBatches) {
+    return unlikeShare(cluster, strategy, microBatches, DType::F32);
+  };
+  // 32 micro-batches: 6 and 2 each. 16: 3 and 1. 24: 5 and 1, in 5 / 3.
+  EXPECT_NEAR(share(4), 2.0 / 4, 1e-9);
+  EXPECT_NEAR(share(2), 1.0 / 2, 1e-9);
+  EXPECT_NEAR(share(3), 5.0 / 3 / 3, 1e-9);
+  EXPECT_EQ(share(1), 1);
+  strategy.pp = 2;
+  EXPECT_NEAR(share(4), 1.0 / 2, 1e-9);
+  strategy.pp = 1;
+  strategy.zero = 3; // ranks meet in every micro-batch
+  EXPECT_EQ(share(4), 1);
+  strategy.zero = 1;
+  strategy.batchShares = "even";
+  EXPECT_EQ(share(4), 1);
+}
+
+TEST(MixedCluster, FormulasKnowOfShares) {
+  Cluster cluster = threeGroups();
+  for (NodeGroup &group : cluster.groups) {
+    group.device.memoryBytesPerSecond = 1e12;
+    group.device.gemm.peakFraction = 1;
+  }
+  cluster.levels.push_back({"wire", cluster.numDevices(), 1e12, 1e-6});
+  ModelTotals totals;
+  totals.flopsPerStep = 1e15;
+  totals.globalBatch = 64;
+  Strategy strategy;
+  strategy.dp = cluster.numDevices();
+  auto seconds = [&](int64_t microBatch) {
+    strategy.microBatch = microBatch;
+    return estimateByFormula(cluster, totals, strategy).computeSeconds;
+  };
+  // 64 samples at 8 x 4, 4 x 1 and 4 x 2: 6, 1 and 3 take 1.5 of 4.
+  EXPECT_NEAR(seconds(1) / seconds(4), 1.5 / 4, 1e-3);
 }
