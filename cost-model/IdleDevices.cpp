@@ -178,8 +178,10 @@ private:
   std::optional<PartResult> best;
   Objective objective = Objective::Throughput;
   bool isExact = true; ///< All of the whole was looked at.
-  SearchCounts counts; ///< Of all searches.
-  ParetoFront pareto;  ///< Of all searches.
+  static constexpr int64_t kFewest = 4;
+  int64_t numParts = 0; ///< That may win.
+  SearchCounts counts;  ///< Of all searches.
+  ParetoFront pareto;   ///< Of all searches.
 };
 
 } // namespace
@@ -210,9 +212,11 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   options.baselines = baselines;
   objective = options.objective;
   if (!isExact && !isThorough) {
-    // One of many, and not the one that promises most.
-    constexpr int64_t kLeast = 4, kShare = 4;
-    options.maxEvaluations = std::max(kLeast, options.maxEvaluations / kShare);
+    // One of many, and not the one that promises most: all of them together
+    // take about as long as the whole.
+    constexpr int64_t kLeast = 8;
+    options.maxEvaluations =
+        std::max(kLeast, options.maxEvaluations / std::max(kFewest, numParts));
     keepInside(options.request, best->search.candidates.front().strategy);
   }
   if (auto tell = options.progress)
@@ -279,7 +283,10 @@ void PartSearch::searchAll(const std::vector<ClusterPart> &parts) {
 void PartSearch::searchFewer() {
   SearchResult whole = best->search;
   isExact = whole.skipped == 0;
-  for (const ClusterPart &part : partsToTry(cluster)) {
+  std::vector<ClusterPart> parts = partsToTry(cluster);
+  std::erase_if(parts, [&](const ClusterPart &part) { return !mayWin(part); });
+  numParts = static_cast<int64_t>(parts.size());
+  for (const ClusterPart &part : parts) {
     if (!mayWin(part))
       continue;
     Cluster used = partOf(cluster, part);

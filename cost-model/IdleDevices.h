@@ -22,7 +22,8 @@
 //        launches or ranks have no sample, what products take at the peak;
 //   (I5) what splits a block (tp, cp, ep, sp, zero, recompute) is as the best
 //        so far has it: only dp, pp, the schedule and micro-batches are
-//        searched. All is, once more, on the part that is best.
+//        searched, in all parts together about as long as on c. All is, once
+//        more, on the part that is best.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_IDLEDEVICES_H

@@ -17,6 +17,10 @@ namespace dpc {
 /// Ops that search may compile in all, over all the strategies it evaluates.
 static constexpr int64_t kEvaluatedOps = 40000;
 
+/// Strategies that it may evaluate on a part of so many devices: not all of
+/// them are looked at anyway, and there are many parts.
+static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
+
 /// Strategies that it may evaluate of a deep model, of few layers each.
 static constexpr int64_t kFoldedEvaluations = 32;
 
@@ -94,9 +98,13 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.request = request;
   search.space = cost::spaceFor(evaluator.totals(), part);
   search.top = options.top;
-  // A strategy takes about 0.1 ms an op to evaluate, a deep one as some layers.
+  // A strategy takes about 0.1 ms an op to evaluate, in every order of unlike
+  // groups; a deep one as some layers.
   int64_t ops = findProgram(sample).getBody().front().getOperations().size();
-  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / ops);
+  int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
+  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / (ops * orders));
+  if (part.numDevices() > kManyDevices)
+    search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (family && family->isDeep())
     search.maxEvaluations = kFoldedEvaluations;
   search.confirmsWinner =
