@@ -1,7 +1,7 @@
 //===- UserShardings.h - What the model says of its layout ------*- C++ -*-===//
 //
-// A model may come with shardings (sdy.sharding of JAX). Of arguments they are
-// constraints that search keeps.
+// A model may come with shardings (sdy.sharding of JAX, ShardingSpec of ONNX).
+// Of arguments they are constraints that search keeps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_USERSHARDINGS_H
@@ -15,8 +15,8 @@ namespace dpc {
 /// them each; none of them where it is empty. Absent: as is best.
 inline constexpr llvm::StringLiteral kUserSplitAttr = "dpc.user_split";
 
-/// On the module (dictionary of i64): the degrees `dp` and `tp` of the mesh
-/// that these shardings are over.
+/// On the module (dictionary of i64): the degrees of the mesh that these
+/// shardings are over: those of `dp`, `tp`, `cp`, `pp`, `vpp` that they tell.
 inline constexpr llvm::StringLiteral kUserDegreesAttr = "dpc.user_degrees";
 
 } // namespace dpc

@@ -3,6 +3,8 @@
 #include "frontends/emit/Forward.h"
 #include "frontends/onnx/NodeContext.h"
 #include "frontends/onnx/Roles.h"
+#include "frontends/onnx/Shardings.h"
+#include "frontends/onnx/ValueNames.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -58,6 +60,9 @@ public:
         forward(file.path(), context), emit(forward.emit) {}
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();
+
+  /// The values of the main graph by name.
+  const llvm::StringMap<Val> &values() const { return scopes.front(); }
 
 private:
   using Scope = llvm::StringMap<Val>;
@@ -279,8 +284,9 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
                                  "' is a sequence, which only SequenceAt, "
                                  "SequenceLength and ConcatFromSequence take");
   }
-  emit.loc = NameLoc::get(StringAttr::get(
-      context, proto.name().empty() ? proto.op_type() : proto.name()));
+  llvm::StringRef place = proto.name().empty() ? op : proto.name();
+  emit.loc = locationOf(context, place,
+                        proto.output_size() ? proto.output(0) : std::string());
   NodeContext converted(emit, file, node, std::move(inputs));
   handler->second(converted);
   if (emit.failed())
@@ -290,7 +296,11 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
       continue;
     if (!converted.outputs[i])
       continue; // an optional output; a reader of it is told by name
-    scopes.back()[proto.output(i)] = converted.outputs[i];
+    Val &output = scopes.back()[proto.output(i)] = converted.outputs[i];
+    // Other outputs than the first are called by their own names.
+    Operation *maker = output.value ? output.value.getDefiningOp() : nullptr;
+    if (i > 0 && maker && maker->getLoc() == emit.loc)
+      maker->setLoc(locationOf(context, place, proto.output(i)));
   }
   return llvm::Error::success();
 }
@@ -503,7 +513,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;
   for (const auto &output : file.model().graph().output())
     results.push_back({output.name(), lookup(output.name())});
-  return forward.finish(results);
+  auto module = forward.finish(results);
+  if (!module)
+    return module.takeError();
+  if (llvm::Error error = keepShardings(file, values(), **module))
+    return std::move(error);
+  return module;
 }
 
 } // namespace dpc::frontend
@@ -514,11 +529,22 @@ static mlir::FailureOr<OwningOpRef<ModuleOp>>
 importModel(llvm::Expected<std::unique_ptr<frontend::ModelFile>> model,
             llvm::StringRef file, MLIRContext &context,
             const ImportOptions &options) {
-  context.loadDialect<DpcDialect, func::FuncDialect>();
   if (!model)
     return frontend::verified(model.takeError(), file, context);
-  return frontend::verified(
-      frontend::Importer(**model, &context, options).run(), file, context);
+  return importOnnx(**model, context, options);
+}
+
+mlir::FailureOr<OwningOpRef<ModuleOp>>
+dpc::importOnnx(const frontend::ModelFile &model, MLIRContext &context,
+                const ImportOptions &options, llvm::StringMap<Value> *values) {
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  frontend::Importer importer(model, &context, options);
+  auto module = frontend::verified(importer.run(), model.path(), context);
+  if (values && succeeded(module))
+    for (const auto &[name, value] : importer.values())
+      if (value.value)
+        (*values)[name] = value.value;
+  return module;
 }
 
 mlir::FailureOr<OwningOpRef<ModuleOp>>

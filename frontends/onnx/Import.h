@@ -11,11 +11,16 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <memory>
 
 namespace dpc {
+
+namespace frontend {
+class ModelFile;
+} // namespace frontend
 
 /// Reads the ONNX model `file` into a module with one function `@forward` at
 /// the graph altitude: every type is static, no type has an encoding.
@@ -38,6 +43,13 @@ importOnnx(llvm::StringRef file, mlir::MLIRContext &context,
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
            mlir::MLIRContext &context, const ImportOptions &options);
+
+/// The same for a model that was read before. `values`, if given, are those of
+/// the module that are values of the model's graph, by their names.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(const frontend::ModelFile &model, mlir::MLIRContext &context,
+           const ImportOptions &options,
+           llvm::StringMap<mlir::Value> *values = nullptr);
 
 } // namespace dpc
 

@@ -11,6 +11,7 @@
 #include "passes/shrink/Passes.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
+#include "tools/dpc-opt/Emit.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/LoadModel.h"
 #include "tools/dpc-opt/OutputFolder.h"
@@ -107,7 +108,8 @@ private:
   std::optional<cost::SearchResult> search();
   bool writePlan(const cost::SearchResult &result, const fs::path &dir);
   ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
-  std::function<void(StringRef, ModuleOp)> observerInto(const fs::path &dir);
+  std::function<void(StringRef, ModuleOp)>
+  observerInto(const cost::SearchResult &result, const fs::path &dir);
   bool writeProgram(const cost::SearchResult &result, const fs::path &dir);
   bool isSmall(const cost::SearchResult &result) const;
   bool verify(const cost::SearchResult &result, const fs::path &dir);
@@ -337,32 +339,26 @@ std::optional<cost::SearchResult> Compiler::search() {
   return std::move(found->search);
 }
 
-/// Dumps phases, and writes the local one where it is asked for.
+/// Dumps phases, and writes what is asked for of them.
 std::function<void(StringRef, ModuleOp)>
-Compiler::observerInto(const fs::path &dir) {
-  return [this, dir](StringRef phase, ModuleOp module) {
+Compiler::observerInto(const cost::SearchResult &result, const fs::path &dir) {
+  std::string strategy =
+      cost::stringifyStrategy(result.candidates.front().strategy);
+  return [this, dir, strategy](StringRef phase, ModuleOp module) {
     dump(phase, module);
-    if (phase != "local" || !options.emit.count("mlir"))
-      return;
-    std::error_code code;
-    std::string path = (dir / "program.mlir").string();
-    llvm::raw_fd_ostream file(path, code);
-    module.print(file);
-    file.flush();
-    if (!code)
-      code = file.error();
-    file.clear_error();
-    if (code)
-      fail("'" + path + "' cannot be written: " + code.message());
+    std::string error =
+        emitPhase(options, phase, module, dir, strategy, reportContext.remarks);
+    if (!error.empty())
+      fail(error);
   };
 }
 
-/// program.mlir without a plan.
+/// program.mlir and annotated.onnx without a plan.
 bool Compiler::writeProgram(const cost::SearchResult &result,
                             const fs::path &dir) {
   if (!whole() ||
       failed(lowerForStrategy(whole(), used, degreesOfWinner(result),
-                              observerInto(dir))))
+                              observerInto(result, dir))))
     return fail("the program cannot be made");
   return true;
 }
@@ -383,7 +379,7 @@ bool Compiler::writePlan(const cost::SearchResult &result,
   if (!whole())
     return fail("the program cannot be made");
   plan = PlanBuilder{options, initialValues, places}.build(
-      whole(), used, degrees, dir, observerInto(dir));
+      whole(), used, degrees, dir, observerInto(result, dir));
   if (!plan)
     return fail("the plan could not be built");
   rt::Status status = rt::writePlan(*plan, dir.string());
@@ -564,7 +560,9 @@ int Compiler::run() {
   OutputFolder folder(options.output, plans, error);
   if (!error.empty())
     return fail(error), 1;
-  bool writesProgram = !plans && isExecutable && options.emit.count("mlir");
+  bool writesProgram =
+      !plans && isExecutable &&
+      (options.emit.count("mlir") || options.emit.count("onnx"));
   if ((plans && !writePlan(*result, folder.path())) ||
       (writesProgram && !writeProgram(*result, folder.path())))
     return 1;

@@ -12,7 +12,7 @@ using namespace mlir;
 
 namespace dpc {
 
-static ImportOptions importOptions(const CompileOptions &options) {
+ImportOptions importOptions(const CompileOptions &options) {
   ImportOptions import;
   import.bind = options.bind;
   import.globalBatch = options.globalBatch;

@@ -2,12 +2,16 @@
 #ifndef DPC_TOOLS_DPC_OPT_LOADMODEL_H
 #define DPC_TOOLS_DPC_OPT_LOADMODEL_H
 
+#include "frontends/emit/Options.h"
 #include "tools/dpc-opt/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace dpc {
+
+/// What a frontend is told of `options`.
+ImportOptions importOptions(const CompileOptions &options);
 
 /// Reads `options.model`: .onnx, .pt2, or .mlir of StableHLO or of dpc,
 /// whatever it holds. Null after a diagnostic.

@@ -200,9 +200,9 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
       ->group(group);
   app.add_option("--emit", raw.emit,
-                 "What to write: plan,report,mlir (plan,report)")
+                 "What to write: plan,report,mlir,onnx (plan,report)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plan", "report", "mlir"}))
+      ->check(CLI::IsMember({"plan", "report", "mlir", "onnx"}))
       ->group(group);
   app.add_option(
          "--verify", o.verify,
@@ -334,6 +334,10 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   o.trainable = raw.trainable;
   if (!raw.emit.empty())
     o.emit = {raw.emit.begin(), raw.emit.end()};
+  if (o.emit.count("onnx") && !o.model.ends_with(".onnx"))
+    throw CLI::ValidationError("--emit=onnx annotates the model that is read: "
+                               "'" +
+                               o.model + "' is no .onnx file");
   finishLrSchedule(o, raw.lrSchedule);
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");

@@ -13,7 +13,7 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json",     "report.json",        "program.mlir",
+    "plan.json",     "report.json",        "program.mlir", "annotated.onnx",
     "constants.bin", "kernels/kernels.so", "kernels"};
 
 static bool isWritten(const fs::path &relative) {

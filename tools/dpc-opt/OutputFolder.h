@@ -12,9 +12,9 @@ namespace dpc {
 /// an existing folder there is untouched; without commit() nothing remains.
 ///
 /// Only what dpc-opt wrote is ever deleted: plan.json, report.json,
-/// program.mlir, constants.bin and kernels/kernels.so. A folder that holds
-/// anything else is refused, and a plan is replaced by a plan only: a report
-/// alone does not take its place.
+/// program.mlir, annotated.onnx, constants.bin and kernels/kernels.so. A folder
+/// that holds anything else is refused, and a plan is replaced by a plan only:
+/// a report alone does not take its place.
 class OutputFolder {
 public:
   /// Why `target` cannot be replaced, "" when it can (or does not exist).

@@ -45,28 +45,39 @@ static cost::Status keepUserDegrees(ModuleOp program,
   auto degrees = program->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
   if (!degrees)
     return cost::Status();
-  auto degreeOf = [&](StringRef name) {
-    auto degree = degrees.getAs<IntegerAttr>(name);
-    return degree ? degree.getInt() : 0;
+  struct Asked {
+    std::optional<int64_t> *degree;
+    int64_t value;
   };
-  int64_t dp = degreeOf("dp"), tp = degreeOf("tp");
-  constexpr int64_t kMost = int64_t(1) << 30;
-  if (dp < 1 || tp < 1 || dp > kMost || tp > kMost)
-    return cost::Error{
-        "the model's shardings are over a mesh of dp=" + std::to_string(dp) +
-        ", tp=" + std::to_string(tp) + "; expected whole numbers from 1 on"};
-  std::string mesh =
-      "the model's shardings are over a mesh of dp=" + std::to_string(dp) +
-      ", tp=" + std::to_string(tp);
-  if (devices % (dp * tp))
+  std::vector<Asked> all;
+  std::string mesh = "the model's shardings are over a mesh of ";
+  int64_t ranks = 1;
+  for (auto [name, degree] :
+       {std::pair("dp", &request.dp), std::pair("tp", &request.tp),
+        std::pair("cp", &request.cp), std::pair("pp", &request.pp),
+        std::pair("vpp", &request.vpp)}) {
+    auto asked = degrees.getAs<IntegerAttr>(name);
+    if (!asked)
+      continue;
+    mesh += (all.empty() ? "" : ", ") + std::string(name) + "=" +
+            std::to_string(asked.getInt());
+    all.push_back({degree, asked.getInt()});
+    // More than there are devices says as much as the number itself.
+    if (asked.getInt() >= 1 && StringRef(name) != "vpp")
+      ranks =
+          std::min(ranks * std::min(asked.getInt(), devices + 1), devices + 1);
+  }
+  for (const Asked &asked : all)
+    if (asked.value < 1)
+      return cost::Error{mesh + "; expected whole numbers from 1 on"};
+  if (devices % ranks)
     return cost::Error{mesh + ", which " + std::to_string(devices) +
                        " devices are no multiple of"};
-  for (auto [degree, asked] :
-       {std::pair(&request.dp, dp), std::pair(&request.tp, tp)}) {
-    if (*degree && **degree != asked)
+  for (const Asked &asked : all) {
+    if (*asked.degree && **asked.degree != asked.value)
       return cost::Error{"--strategy=" + strategy + ": " + mesh +
                          "; give these, or export the model without them"};
-    *degree = asked;
+    *asked.degree = asked.value;
   }
   return cost::Status();
 }
@@ -107,8 +118,9 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (family && family->isDeep())
     search.maxEvaluations = kFoldedEvaluations;
-  search.confirmsWinner =
-      options.emit.count("plan") || options.emit.count("mlir");
+  search.confirmsWinner = options.emit.count("plan") ||
+                          options.emit.count("mlir") ||
+                          options.emit.count("onnx");
   search.objective = objective();
   return search;
 }
