@@ -1,0 +1,71 @@
+//===- CudaApi.h - the CUDA runtime through pointers ------------*- C++ -*-===//
+//
+// Nothing here links CUDA: the runtime is reached through a table, which
+// loadCudaApi() fills from libcudart.so and tests fill with a fake. Include it
+// before any header of CUDA's: cuda_runtime.h overloads some of the names.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_CUDA_CUDAAPI_H
+#define DPC_RUNTIME_CUDA_CUDAAPI_H
+
+#include "runtime/base/Status.h"
+
+#include <cuda_runtime_api.h>
+
+namespace dpc::rt {
+
+#define DPC_CUDA_FUNCTIONS(X)                                                  \
+  X(cudaDeviceGetAttribute)                                                    \
+  X(cudaDriverGetVersion)                                                      \
+  X(cudaEventCreateWithFlags)                                                  \
+  X(cudaEventDestroy)                                                          \
+  X(cudaEventQuery)                                                            \
+  X(cudaEventRecord)                                                           \
+  X(cudaFree)                                                                  \
+  X(cudaFreeHost)                                                              \
+  X(cudaGetDeviceCount)                                                        \
+  X(cudaGetErrorString)                                                        \
+  X(cudaGraphDestroy)                                                          \
+  X(cudaGraphExecDestroy)                                                      \
+  X(cudaGraphInstantiate)                                                      \
+  X(cudaGraphLaunch)                                                           \
+  X(cudaHostAlloc)                                                             \
+  X(cudaKernelSetAttributeForDevice)                                           \
+  X(cudaLaunchHostFunc)                                                        \
+  X(cudaLaunchKernel)                                                          \
+  X(cudaLibraryGetKernel)                                                      \
+  X(cudaLibraryLoadData)                                                       \
+  X(cudaLibraryUnload)                                                         \
+  X(cudaMalloc)                                                                \
+  X(cudaMemGetInfo)                                                            \
+  X(cudaMemcpyAsync)                                                           \
+  X(cudaMemsetAsync)                                                           \
+  X(cudaSetDevice)                                                             \
+  X(cudaStreamBeginCapture)                                                    \
+  X(cudaStreamCreateWithFlags)                                                 \
+  X(cudaStreamDestroy)                                                         \
+  X(cudaStreamEndCapture)                                                      \
+  X(cudaStreamIsCapturing)                                                     \
+  X(cudaStreamQuery)                                                           \
+  X(cudaStreamWaitEvent)
+
+/// Members have the names of the functions.
+struct CudaApi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
+#define DPC_DECLARE(name) decltype(&::name) name = nullptr;
+  DPC_CUDA_FUNCTIONS(DPC_DECLARE)
+#undef DPC_DECLARE
+
+  /// "WHAT: CUDA's own words" for an error.
+  Status check(cudaError_t error, const char *what) const {
+    if (error == cudaSuccess)
+      return Status::success();
+    return Status(Code::Io, std::string(what) + ": " +
+                                cudaGetErrorString(error) + " (CUDA error " +
+                                std::to_string(error) + ")");
+  }
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_CUDAAPI_H

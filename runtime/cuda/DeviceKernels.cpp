@@ -1,0 +1,78 @@
+#include "runtime/cuda/DeviceKernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpc::rt {
+
+Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
+                    dim3 threads, size_t sharedBytes,
+                    const std::vector<void *> &buffers,
+                    const std::vector<int64_t> &scalars, cudaStream_t stream) {
+  std::vector<void *> arguments;
+  arguments.reserve(buffers.size() + scalars.size());
+  for (const auto &buffer : buffers) // CUDA reads and does not write them
+    arguments.push_back(static_cast<void *>(const_cast<void **>(&buffer)));
+  for (const int64_t &scalar : scalars)
+    arguments.push_back(const_cast<int64_t *>(&scalar));
+  return cuda.check(cuda.cudaLaunchKernel(kernel, blocks, threads,
+                                          arguments.data(), sharedBytes,
+                                          stream),
+                    "launching a kernel");
+}
+
+Expected<std::unique_ptr<DeviceKernels>>
+DeviceKernels::load(const CudaApi &cuda, const void *image) {
+  std::unique_ptr<DeviceKernels> self(new DeviceKernels(cuda));
+  DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&self->library, image, nullptr,
+                                              nullptr, 0, nullptr, nullptr, 0),
+                     "loading the runtime's kernels"));
+  for (auto [name, kernel] : {std::pair("dpcReduce", &self->reduceKernel),
+                              std::pair("dpcFill", &self->fillKernel)})
+    DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(kernel, self->library, name),
+                       name));
+  return self;
+}
+
+DeviceKernels::~DeviceKernels() {
+  if (library)
+    cuda.cudaLibraryUnload(library);
+}
+
+/// One thread an element, until the device is full.
+Status DeviceKernels::launch(cudaKernel_t kernel, int64_t count,
+                             std::vector<void *> buffers,
+                             std::vector<int64_t> scalars,
+                             cudaStream_t stream) const {
+  constexpr int64_t threads = 256, mostBlocks = 4096;
+  if (count == 0)
+    return Status::success();
+  auto blocks = static_cast<unsigned>(
+      std::min((count + threads - 1) / threads, mostBlocks));
+  return launchKernel(cuda, kernel, dim3(blocks), dim3(threads), 0, buffers,
+                      scalars, stream);
+}
+
+Status DeviceKernels::reduce(const std::vector<const void *> &parts, void *out,
+                             int64_t first, int64_t count, DType type,
+                             ReduceKind kind, double scale,
+                             cudaStream_t stream) const {
+  std::vector<void *> buffers = {out};
+  for (const void *part : parts)
+    buffers.push_back(const_cast<void *>(part)); // only read
+  buffers.resize(1 + kMostInProcess, nullptr);
+  int64_t scaleBits = 0;
+  std::memcpy(&scaleBits, &scale, sizeof scale);
+  return launch(reduceKernel, count, std::move(buffers),
+                {static_cast<int64_t>(parts.size()), first, count,
+                 static_cast<int64_t>(type), static_cast<int64_t>(kind),
+                 scaleBits},
+                stream);
+}
+
+Status DeviceKernels::fill(void *to, int64_t count, int64_t width, int64_t bits,
+                           cudaStream_t stream) const {
+  return launch(fillKernel, count, {to}, {count, width, bits}, stream);
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,47 @@
+//===- DeviceKernels.h - the runtime's own kernels --------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_CUDA_DEVICEKERNELS_H
+#define DPC_RUNTIME_CUDA_DEVICEKERNELS_H
+
+#include "runtime/cuda/DeviceComm.h"
+
+namespace dpc::rt {
+
+/// What no library does: sums in the order of the ranks, and fills. They have
+/// the ABI of a plan's kernels: a pointer for each buffer, then an i64 for each
+/// scalar.
+class DeviceKernels {
+public:
+  /// `image`: DeviceKernels.cu, compiled.
+  static Expected<std::unique_ptr<DeviceKernels>> load(const CudaApi &cuda,
+                                                       const void *image);
+  ~DeviceKernels();
+
+  /// out[i] = reduction of scale * parts[0][first + i], ... in this order, for
+  /// i < count; at most kMostInProcess parts.
+  Status reduce(const std::vector<const void *> &parts, void *out,
+                int64_t first, int64_t count, DType type, ReduceKind kind,
+                double scale, cudaStream_t stream) const;
+  /// `count` elements of `width` bytes (1, 2, 4, 8), each the low bytes of
+  /// `bits`.
+  Status fill(void *to, int64_t count, int64_t width, int64_t bits,
+              cudaStream_t stream) const;
+
+private:
+  explicit DeviceKernels(const CudaApi &cuda) : cuda(cuda) {}
+  Status launch(cudaKernel_t kernel, int64_t count, std::vector<void *> buffers,
+                std::vector<int64_t> scalars, cudaStream_t stream) const;
+
+  const CudaApi &cuda;
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t reduceKernel = nullptr, fillKernel = nullptr;
+};
+
+/// Launches a kernel with the ABI of a plan's.
+Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
+                    dim3 threads, size_t sharedBytes,
+                    const std::vector<void *> &buffers,
+                    const std::vector<int64_t> &scalars, cudaStream_t stream);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_DEVICEKERNELS_H

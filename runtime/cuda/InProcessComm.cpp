@@ -1,0 +1,438 @@
+//===- InProcessComm.cpp - ranks are threads that share a device ----------===//
+//
+// A collective shows the others where its data is and an event behind what
+// wrote it; each rank's stream waits for the events and takes its part from the
+// others' memory; a second event says that they may write there again. Threads
+// meet only to show and to learn that events are recorded: nothing waits for
+// the device.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/base/Wait.h"
+#include "runtime/cuda/DeviceComm.h"
+#include "runtime/cuda/DeviceKernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <unistd.h>
+
+namespace dpc::rt {
+
+namespace {
+
+/// What a member shows during a collective.
+struct Shown {
+  const char *name = "";
+  const void *in = nullptr;
+  int64_t bytes = 0;
+  cudaEvent_t written = nullptr, reduced = nullptr, read = nullptr;
+};
+
+/// The members of one cell of a group.
+struct Cell {
+  explicit Cell(std::vector<int> ranks)
+      : ranks(std::move(ranks)), shown(this->ranks.size()),
+        arrivals(this->ranks.size()) {}
+  std::vector<int> ranks;
+  std::vector<Shown> shown;
+  std::vector<uint64_t> arrivals; ///< by member: meetings it came to
+  size_t here = 0;                ///< at the next meeting
+  uint64_t meetings = 0;
+};
+
+/// A message that is sent and not yet taken.
+struct Post {
+  const void *data = nullptr;
+  int64_t bytes = 0;
+  cudaEvent_t written = nullptr, read = nullptr; ///< the sender's
+  bool isTaken = false;
+};
+
+struct World {
+  explicit World(const CudaApi &cuda) : cuda(cuda) {}
+  /// Ranks read each other's memory: it goes when all of them are done.
+  ~World() {
+    for (void *memory : allocations)
+      cuda.cudaFree(memory);
+  }
+  World(const World &) = delete;
+  World &operator=(const World &) = delete;
+
+  const CudaApi &cuda;
+  std::vector<void *> allocations;
+  std::mutex mutex; ///< guards all of it; held for moments
+  std::condition_variable changed;
+  bool aborted = false;
+  std::map<int, std::vector<std::unique_ptr<Cell>>> cells; ///< by group
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Post>>> posts;
+};
+
+struct Seat {
+  Cell *cell = nullptr;
+  int index = 0;
+  int size() const { return static_cast<int>(cell->ranks.size()); }
+  Shown &own() const { return cell->shown[index]; }
+};
+
+class InProcessComm : public DeviceComm {
+public:
+  InProcessComm(std::shared_ptr<World> world, const CudaApi &cuda,
+                const DeviceKernels &kernels, int rank, int size,
+                double timeoutSeconds)
+      : world(std::move(world)), cuda(cuda), kernels(kernels), rankIndex(rank),
+        worldSize(size), timeoutSeconds(timeoutSeconds) {
+    (void)sit(*this->world->cells[kWorldGroup].front()).ok();
+  }
+
+  ~InProcessComm() override {
+    for (cudaEvent_t event : events)
+      cuda.cudaEventDestroy(event);
+  }
+
+  int rank() const override { return rankIndex; }
+  int size() const override { return worldSize; }
+  bool capturable() const override { return worldSize == 1; }
+
+  Status makeGroups(const std::vector<Group> &groups) override {
+    for (const Group &group : groups)
+      for (size_t i = 0; i < group.members.size(); ++i) {
+        const std::vector<int> &members = group.members[i];
+        if (!std::binary_search(members.begin(), members.end(), rankIndex))
+          continue;
+        if (members.size() > kMostInProcess)
+          return Status::unsupported(
+              "a group of " + std::to_string(members.size()) +
+              " ranks on one GPU; at most " + std::to_string(kMostInProcess) +
+              " are accepted");
+        std::lock_guard lock(world->mutex);
+        auto &cells = world->cells[group.id];
+        cells.resize(group.members.size());
+        if (!cells[i])
+          cells[i] = std::make_unique<Cell>(members);
+        DPC_TRY(sit(*cells[i]));
+      }
+    return meet(seats[0], "making groups");
+  }
+
+  Expected<void *> allocate(int64_t bytes) override {
+    void *memory = nullptr;
+    DPC_TRY(cuda.check(cuda.cudaMalloc(&memory, static_cast<size_t>(bytes)),
+                       "cudaMalloc"));
+    std::lock_guard lock(world->mutex);
+    world->allocations.push_back(memory);
+    return memory;
+  }
+
+  Status allReduce(int group, const std::vector<Slice> &slices, ReduceKind kind,
+                   double scale, cudaStream_t stream) override {
+    for (const Slice &slice : slices)
+      DPC_TRY(reduceSlice(seats[group + 1], slice, kind, scale, stream));
+    return Status::success();
+  }
+
+  Status reduceScatter(int group, const void *in, void *out, int64_t count,
+                       DType type, ReduceKind kind,
+                       cudaStream_t stream) override {
+    Seat &seat = seats[group + 1];
+    return collective(
+        seat, "reduce_scatter", in, count * sizeOf(type), stream, [&] {
+          return kernels.reduce(inputs(seat), out, count * seat.index, count,
+                                type, kind, 1, stream);
+        });
+  }
+
+  Status allGather(int group, const void *in, void *out, int64_t bytes,
+                   cudaStream_t stream) override {
+    Seat &seat = seats[group + 1];
+    return collective(seat, "all_gather", in, bytes, stream, [&]() -> Status {
+      for (int i = 0; i < seat.size(); ++i)
+        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, 0, bytes, stream));
+      return Status::success();
+    });
+  }
+
+  Status allToAll(int group, const void *in, void *out, int64_t bytes,
+                  cudaStream_t stream) override {
+    Seat &seat = seats[group + 1];
+    return collective(seat, "all_to_all", in, bytes, stream, [&]() -> Status {
+      for (int i = 0; i < seat.size(); ++i)
+        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, seat.index * bytes,
+                     bytes, stream));
+      return Status::success();
+    });
+  }
+
+  Status broadcast(int group, void *data, int64_t bytes, int root,
+                   cudaStream_t stream) override {
+    Seat &seat = seats[group + 1];
+    return collective(seat, "broadcast", data, bytes, stream, [&] {
+      return seat.index == root
+                 ? Status::success()
+                 : copy(data, 0, seat.cell->shown[root].in, 0, bytes, stream);
+    });
+  }
+
+  Status exchange(const std::vector<DeviceMessage> &messages,
+                  cudaStream_t stream) override {
+    std::vector<std::pair<std::shared_ptr<Post>, int>> sent;
+    for (const DeviceMessage &m : messages)
+      if (m.isSend) {
+        auto post = std::make_shared<Post>();
+        post->data = m.data;
+        post->bytes = m.bytes;
+        for (cudaEvent_t *event : {&post->written, &post->read})
+          DPC_TRY(takeEvent(*event));
+        DPC_TRY(record(post->written, stream));
+        sent.emplace_back(post, m.peer);
+        std::lock_guard lock(world->mutex);
+        world->posts[{rankIndex, m.peer}].push_back(std::move(post));
+        world->changed.notify_all();
+      }
+    for (const DeviceMessage &m : messages)
+      if (!m.isSend)
+        DPC_TRY(receive(m, stream));
+    for (auto &[post, peer] : sent) {
+      DPC_TRY(until("send", {peer}, [&post = post] { return post->isTaken; }));
+      DPC_TRY(await(post->read, stream));
+      spare.push_back(post->written);
+      spare.push_back(post->read);
+    }
+    return Status::success();
+  }
+
+  Status wait(cudaStream_t stream) override {
+    double began = nowSeconds();
+    for (int looks = 0;; ++looks) {
+      cudaError_t state = cuda.cudaStreamQuery(stream);
+      if (state == cudaSuccess)
+        return Status::success();
+      if (state != cudaErrorNotReady)
+        return cuda.check(state, "waiting for a stream");
+      if (looks % 64 == 0) {
+        std::lock_guard lock(world->mutex);
+        if (world->aborted)
+          return cancelled();
+      }
+      if (nowSeconds() - began > timeoutSeconds)
+        return Status(Code::Timeout, "rank " + std::to_string(rankIndex) +
+                                         " waited " +
+                                         std::to_string(timeoutSeconds) +
+                                         " s for its own stream");
+      if (looks > 200)
+        usleep(20);
+    }
+  }
+
+  void abort() override {
+    std::lock_guard lock(world->mutex);
+    world->aborted = true;
+    world->changed.notify_all();
+  }
+
+private:
+  Status takeEvent(cudaEvent_t &event) {
+    if (!spare.empty()) {
+      event = spare.back();
+      spare.pop_back();
+      return Status::success();
+    }
+    DPC_TRY(cuda.check(
+        cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+        "cudaEventCreate"));
+    events.push_back(event);
+    return Status::success();
+  }
+  Status record(cudaEvent_t event, cudaStream_t stream) {
+    return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  Status await(cudaEvent_t event, cudaStream_t stream) {
+    return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
+                      "cudaStreamWaitEvent");
+  }
+  Status copy(void *to, int64_t toOffset, const void *from, int64_t fromOffset,
+              int64_t bytes, cudaStream_t stream) {
+    if (bytes == 0)
+      return Status::success();
+    return cuda.check(
+        cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
+                             static_cast<const char *>(from) + fromOffset,
+                             static_cast<size_t>(bytes),
+                             cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync");
+  }
+
+  Status sit(Cell &cell) {
+    auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
+    seats.push_back({&cell, static_cast<int>(it - cell.ranks.begin())});
+    Shown &own = seats.back().own();
+    for (cudaEvent_t *event : {&own.written, &own.reduced, &own.read})
+      DPC_TRY(takeEvent(*event));
+    return Status::success();
+  }
+
+  static Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
+
+  /// Waits on the host until `done`, which the lock guards.
+  template <typename Done>
+  Status until(const char *name, const std::vector<int> &peers, Done &&done) {
+    std::unique_lock lock(world->mutex);
+    bool came = world->changed.wait_for(
+        lock, std::chrono::duration<double>(timeoutSeconds),
+        [&] { return done() || world->aborted; });
+    if (came && done())
+      return Status::success();
+    return came ? cancelled()
+                : lateRanks(rankIndex, timeoutSeconds, name, peers);
+  }
+
+  /// Returns once all members are here.
+  Status meet(Seat &seat, const char *name) {
+    Cell &cell = *seat.cell;
+    std::unique_lock lock(world->mutex);
+    uint64_t goal = ++cell.arrivals[seat.index];
+    if (++cell.here == cell.ranks.size()) {
+      cell.here = 0;
+      ++cell.meetings;
+      world->changed.notify_all();
+      return Status::success();
+    }
+    bool came = world->changed.wait_for(
+        lock, std::chrono::duration<double>(timeoutSeconds),
+        [&] { return cell.meetings >= goal || world->aborted; });
+    if (cell.meetings >= goal)
+      return Status::success();
+    if (came)
+      return cancelled();
+    std::vector<int> late;
+    for (size_t i = 0; i < cell.ranks.size(); ++i)
+      if (cell.arrivals[i] < goal)
+        late.push_back(cell.ranks[i]);
+    return lateRanks(rankIndex, timeoutSeconds, name, late);
+  }
+
+  static std::vector<const void *> inputs(const Seat &seat) {
+    std::vector<const void *> parts;
+    parts.reserve(seat.cell->shown.size());
+    for (const Shown &shown : seat.cell->shown)
+      parts.push_back(shown.in);
+    return parts;
+  }
+
+  /// Shows the data and lets the stream wait for everyone's.
+  Status open(Seat &seat, const char *name, const void *in, int64_t bytes,
+              cudaStream_t stream) {
+    Shown &own = seat.own();
+    own.name = name;
+    own.in = in;
+    own.bytes = bytes;
+    DPC_TRY(record(own.written, stream));
+    DPC_TRY(meet(seat, name));
+    for (int i = 0; i < seat.size(); ++i) {
+      const Shown &other = seat.cell->shown[i];
+      if (std::strcmp(other.name, name) != 0 || other.bytes != bytes)
+        return Status::invalid(
+            "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
+            other.name + " of " + std::to_string(other.bytes) +
+            " bytes where rank " + std::to_string(rankIndex) + " called " +
+            name + " of " + std::to_string(bytes));
+      if (i != seat.index)
+        DPC_TRY(await(other.written, stream));
+    }
+    return Status::success();
+  }
+
+  /// Lets the stream wait for a point of everyone's.
+  Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
+              cudaStream_t stream) {
+    DPC_TRY(record(seat.own().*point, stream));
+    DPC_TRY(meet(seat, name));
+    for (int i = 0; i < seat.size(); ++i)
+      if (i != seat.index)
+        DPC_TRY(await(seat.cell->shown[i].*point, stream));
+    return Status::success();
+  }
+
+  template <typename Work>
+  Status collective(Seat &seat, const char *name, const void *in, int64_t bytes,
+                    cudaStream_t stream, Work &&work) {
+    DPC_TRY(open(seat, name, in, bytes, stream));
+    DPC_TRY(work());
+    return pass(seat, name, &Shown::read, stream);
+  }
+
+  /// Member i reduces part i in its own memory; then all fetch all parts.
+  Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
+                     double scale, cudaStream_t stream) {
+    int64_t width = sizeOf(slice.type);
+    auto first = [&](int64_t i) { return slice.count * i / seat.size(); };
+    auto bytesOf = [&](int64_t i) { return (first(i + 1) - first(i)) * width; };
+    int64_t own = first(seat.index);
+    DPC_TRY(open(seat, "all_reduce", slice.data, slice.count * width, stream));
+    DPC_TRY(kernels.reduce(
+        inputs(seat), static_cast<char *>(slice.data) + own * width, own,
+        bytesOf(seat.index) / width, slice.type, kind, scale, stream));
+    DPC_TRY(pass(seat, "all_reduce", &Shown::reduced, stream));
+    for (int i = 0; i < seat.size(); ++i)
+      if (i != seat.index)
+        DPC_TRY(copy(slice.data, first(i) * width, seat.cell->shown[i].in,
+                     first(i) * width, bytesOf(i), stream));
+    return pass(seat, "all_reduce", &Shown::read, stream);
+  }
+
+  Status receive(const DeviceMessage &m, cudaStream_t stream) {
+    std::shared_ptr<Post> post;
+    auto &box = [&]() -> auto & {
+      std::lock_guard lock(world->mutex);
+      return world->posts[{m.peer, rankIndex}];
+    }();
+    DPC_TRY(until("recv", {m.peer}, [&] { return !box.empty(); }));
+    {
+      std::lock_guard lock(world->mutex);
+      post = box.front();
+      box.pop_front();
+    }
+    if (post->bytes != m.bytes)
+      return Status::invalid("recv expects " + std::to_string(m.bytes) +
+                             " bytes, rank " + std::to_string(m.peer) +
+                             " sent " + std::to_string(post->bytes));
+    DPC_TRY(await(post->written, stream));
+    DPC_TRY(copy(m.data, 0, post->data, 0, m.bytes, stream));
+    DPC_TRY(record(post->read, stream));
+    std::lock_guard lock(world->mutex);
+    post->isTaken = true;
+    world->changed.notify_all();
+    return Status::success();
+  }
+
+  std::shared_ptr<World> world;
+  const CudaApi &cuda;
+  const DeviceKernels &kernels;
+  int rankIndex, worldSize;
+  double timeoutSeconds;
+  std::deque<Seat> seats; ///< [0] is the world's, [g + 1] group g's
+  std::vector<cudaEvent_t> events, spare; ///< all; those not in use
+};
+
+} // namespace
+
+std::vector<std::unique_ptr<DeviceComm>>
+makeInProcessComms(const CudaApi &cuda, const DeviceKernels &kernels, int ranks,
+                   double timeoutSeconds) {
+  auto world = std::make_shared<World>(cuda);
+  std::vector<int> all(ranks);
+  std::iota(all.begin(), all.end(), 0);
+  world->cells[kWorldGroup].push_back(std::make_unique<Cell>(all));
+  std::vector<std::unique_ptr<DeviceComm>> comms;
+  comms.reserve(ranks);
+  for (int rank = 0; rank < ranks; ++rank)
+    comms.push_back(std::make_unique<InProcessComm>(world, cuda, kernels, rank,
+                                                    ranks, timeoutSeconds));
+  return comms;
+}
+
+} // namespace dpc::rt

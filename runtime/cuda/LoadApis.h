@@ -1,0 +1,33 @@
+//===- LoadApis.h - finding CUDA's libraries --------------------*- C++ -*-===//
+//
+// A library is looked for in the folders of $DPC_CUDA_LIB (separated by ":"),
+// then where the system looks, then in the folders of NVIDIA's Python wheels
+// under $VIRTUAL_ENV and the system's Python.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_CUDA_LOADAPIS_H
+#define DPC_RUNTIME_CUDA_LOADAPIS_H
+
+#include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/NcclApi.h"
+
+#include <vector>
+
+namespace dpc::rt {
+
+/// Fails with the name of the library, or of the function that it lacks.
+Expected<CudaApi> loadCudaApi();
+Expected<BlasApi> loadBlasApi();
+/// Also fails when NCCL is older than the headers this was built with.
+Expected<NcclApi> loadNcclApi();
+
+/// The files to try for library `name` of wheel folder `wheel`, in order.
+std::vector<std::string> librarySearchPaths(const std::string &name,
+                                            const std::string &wheel);
+
+/// The number of GPUs; fails where there is none, or no driver, saying so.
+Expected<int> countDevices(const CudaApi &cuda);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_LOADAPIS_H

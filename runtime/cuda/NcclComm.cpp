@@ -1,0 +1,478 @@
+//===- NcclComm.cpp - ranks on GPUs, through NCCL -------------------------===//
+//
+// Every communicator is made non-blocking, which is what makes it possible to
+// give up: a call may return ncclInProgress, and is asked for until it is done
+// or the time is up. Groups are split from the world, so that they share its
+// connections. A rank that waits in vain cannot learn from NCCL for whom:
+// all ranks that wait then call the roll over `control`, where those that do
+// not answer are the missing ones.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/base/Wait.h"
+#include "runtime/cuda/DeviceComm.h"
+#include "runtime/cuda/NcclApi.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <unistd.h>
+
+namespace dpc::rt {
+
+namespace {
+
+/// The tag of the roll call: no message of a plan has it.
+constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
+/// A roll is answered at once by all that wait, or not at all.
+constexpr double kRollSeconds = 5;
+
+std::optional<ncclDataType_t> ncclTypeOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return ncclFloat32;
+  case DType::F64:
+    return ncclFloat64;
+  case DType::BF16:
+    return ncclBfloat16;
+  case DType::F16:
+    return ncclFloat16;
+  case DType::I64:
+    return ncclInt64;
+  case DType::I32:
+    return ncclInt32;
+  case DType::I8:
+    return ncclInt8;
+  case DType::U8:
+    return ncclUint8;
+  case DType::U32:
+    return ncclUint32;
+  case DType::U64:
+    return ncclUint64;
+  default:
+    return std::nullopt;
+  }
+}
+
+ncclRedOp_t ncclOpOf(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::Sum:
+    return ncclSum;
+  case ReduceKind::Max:
+    return ncclMax;
+  case ReduceKind::Min:
+    return ncclMin;
+  case ReduceKind::Prod:
+    return ncclProd;
+  }
+  return ncclSum;
+}
+
+class NcclComm : public DeviceComm {
+public:
+  NcclComm(const CudaApi &cuda, const NcclApi &nccl, Communicator &control,
+           double timeoutSeconds)
+      : cuda(cuda), nccl(nccl), control(control),
+        timeoutSeconds(timeoutSeconds) {}
+
+  ~NcclComm() override {
+    for (auto [comm, handle] : registrations)
+      if (!aborted)
+        nccl.ncclCommDeregister(comm, handle);
+    for (auto it = cells.rbegin(); it != cells.rend(); ++it)
+      if (it->comm && !aborted)
+        nccl.ncclCommDestroy(it->comm);
+    for (void *memory : allocations)
+      nccl.ncclMemFree(memory);
+    for (const Issued &each : issued)
+      cuda.cudaEventDestroy(each.done);
+    for (cudaEvent_t event : spareEvents)
+      cuda.cudaEventDestroy(event);
+  }
+
+  /// The world: rank 0's id goes to all.
+  Status start() {
+    ncclUniqueId id = {};
+    if (rank() == 0)
+      DPC_TRY(check(nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+    DPC_TRY(control.broadcast(kWorldGroup, &id, sizeof id, 0));
+    Cell world;
+    world.ranks.resize(size());
+    std::iota(world.ranks.begin(), world.ranks.end(), 0);
+    world.index = rank();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    cells.push_back(std::move(world));
+    ncclResult_t result = nccl.ncclCommInitRankConfig(
+        &cells.back().comm, size(), id, rank(), &config);
+    return settle(result, cells.back().comm, "connecting NCCL");
+  }
+
+  int rank() const override { return control.rank(); }
+  int size() const override { return control.size(); }
+
+  Status makeGroups(const std::vector<Group> &groups) override {
+    for (const Group &group : groups)
+      for (size_t color = 0; color < group.members.size(); ++color) {
+        const std::vector<int> &members = group.members[color];
+        auto it = std::find(members.begin(), members.end(), rank());
+        if (it == members.end())
+          continue;
+        Cell cell;
+        cell.ranks = members;
+        cell.index = static_cast<int>(it - members.begin());
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        config.splitShare = 1;
+        int index = cell.index;
+        cells.push_back(std::move(cell));
+        ncclResult_t result =
+            nccl.ncclCommSplit(cells[0].comm, static_cast<int>(color), index,
+                               &cells.back().comm, &config);
+        // The parent is in progress, too, until all have split.
+        DPC_TRY(settle(result, cells[0].comm, "ncclCommSplit"));
+        DPC_TRY(settle(ncclInProgress, cells.back().comm, "ncclCommSplit"));
+      }
+    return Status::success();
+  }
+
+  /// From NCCL and registered with every communicator: buffers at one offset of
+  /// every rank's arena then need no copies on the way.
+  Expected<void *> allocate(int64_t bytes) override {
+    void *memory = nullptr;
+    DPC_TRY(check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
+                  nullptr, "ncclMemAlloc"));
+    allocations.push_back(memory);
+    for (const Cell &cell : cells) {
+      void *handle = nullptr;
+      ncclResult_t result = nccl.ncclCommRegister(
+          cell.comm, memory, static_cast<size_t>(bytes), &handle);
+      DPC_TRY(settle(result, cell.comm, "ncclCommRegister"));
+      registrations.emplace_back(cell.comm, handle);
+    }
+    return memory;
+  }
+
+  bool capturable() const override { return true; }
+
+  Status allReduce(int group, const std::vector<Slice> &slices, ReduceKind kind,
+                   double scale, cudaStream_t stream) override {
+    Cell &cell = cells[group + 1];
+    return grouped("all_reduce", cell, stream, [&] {
+      for (const Slice &slice : slices) {
+        Expected<Reduction> how = reduction(cell, slice.type, kind, scale);
+        if (!how)
+          return how.status();
+        if (slice.count > 0)
+          DPC_TRY(
+              started(nccl.ncclAllReduce(slice.data, slice.data,
+                                         static_cast<size_t>(slice.count),
+                                         how->type, how->op, cell.comm, stream),
+                      cell, "all_reduce"));
+      }
+      return Status::success();
+    });
+  }
+
+  Status reduceScatter(int group, const void *in, void *out, int64_t count,
+                       DType type, ReduceKind kind,
+                       cudaStream_t stream) override {
+    Cell &cell = cells[group + 1];
+    return grouped("reduce_scatter", cell, stream, [&] {
+      Expected<Reduction> how = reduction(cell, type, kind, 1);
+      if (!how)
+        return how.status();
+      return count == 0 ? Status::success()
+                        : started(nccl.ncclReduceScatter(
+                                      in, out, static_cast<size_t>(count),
+                                      how->type, how->op, cell.comm, stream),
+                                  cell, "reduce_scatter");
+    });
+  }
+
+  Status allGather(int group, const void *in, void *out, int64_t bytes,
+                   cudaStream_t stream) override {
+    Cell &cell = cells[group + 1];
+    return grouped("all_gather", cell, stream, [&] {
+      return started(nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
+                                        ncclUint8, cell.comm, stream),
+                     cell, "all_gather");
+    });
+  }
+
+  /// As grouped messages: ncclAlltoAll is new in 2.28, and does the same.
+  Status allToAll(int group, const void *in, void *out, int64_t bytes,
+                  cudaStream_t stream) override {
+    Cell &cell = cells[group + 1];
+    return grouped("all_to_all", cell, stream, [&] {
+      for (size_t i = 0; i < cell.ranks.size(); ++i) {
+        int peer = static_cast<int>(i);
+        const char *from = static_cast<const char *>(in) + peer * bytes;
+        char *to = static_cast<char *>(out) + peer * bytes;
+        DPC_TRY(started(nccl.ncclSend(from, static_cast<size_t>(bytes),
+                                      ncclUint8, peer, cell.comm, stream),
+                        cell, "all_to_all"));
+        DPC_TRY(started(nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
+                                      peer, cell.comm, stream),
+                        cell, "all_to_all"));
+      }
+      return Status::success();
+    });
+  }
+
+  Status broadcast(int group, void *data, int64_t bytes, int root,
+                   cudaStream_t stream) override {
+    Cell &cell = cells[group + 1];
+    return grouped("broadcast", cell, stream, [&] {
+      return started(nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
+                                        ncclUint8, root, cell.comm, stream),
+                     cell, "broadcast");
+    });
+  }
+
+  /// Over the world's communicator, whatever the group: one pair of ranks has
+  /// one connection and one order.
+  Status exchange(const std::vector<DeviceMessage> &messages,
+                  cudaStream_t stream) override {
+    Cell &world = cells[0];
+    return grouped("send and recv", world, stream, [&] {
+      for (const DeviceMessage &m : messages) {
+        auto bytes = static_cast<size_t>(m.bytes);
+        ncclResult_t result = m.isSend
+                                  ? nccl.ncclSend(m.data, bytes, ncclUint8,
+                                                  m.peer, world.comm, stream)
+                                  : nccl.ncclRecv(m.data, bytes, ncclUint8,
+                                                  m.peer, world.comm, stream);
+        DPC_TRY(started(result, world, m.isSend ? "send" : "recv"));
+      }
+      return Status::success();
+    });
+  }
+
+  Status wait(cudaStream_t stream) override {
+    double began = nowSeconds();
+    for (int looks = 0;; ++looks) {
+      cudaError_t state = cuda.cudaStreamQuery(stream);
+      if (state == cudaSuccess) {
+        forgetIssued();
+        return Status::success();
+      }
+      if (state != cudaErrorNotReady)
+        return cuda.check(state, "waiting for a stream");
+      DPC_TRY(asyncErrors());
+      double waited = nowSeconds() - began;
+      if (waited > timeoutSeconds)
+        return missing(oldest());
+      if (looks > kBusyLooks)
+        usleep(waited < 0.01 ? 20 : 200);
+    }
+  }
+
+  /// NCCL's own communicators only; the others learn it over `control`.
+  void abort() override {
+    control.abort();
+    abortOwn();
+  }
+
+private:
+  static constexpr int kBusyLooks = 200;
+
+  struct Cell {
+    ncclComm_t comm = nullptr;
+    std::vector<int> ranks;
+    int index = 0; ///< of this rank
+    /// Operators that multiply first, by scale and type.
+    std::map<std::pair<double, int>, ncclRedOp_t> scaled;
+  };
+  struct Reduction {
+    ncclDataType_t type;
+    ncclRedOp_t op;
+  };
+  /// A call whose work may not be done.
+  struct Issued {
+    const char *name;
+    cudaEvent_t done;
+  };
+
+  Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
+    if (result == ncclSuccess)
+      return Status::success();
+    std::string text =
+        std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
+    if (const char *last = nccl.ncclGetLastError(comm); last && *last)
+      text += std::string(" (") + last + ")";
+    return Status::io(text);
+  }
+
+  /// Inside a group calls only take note.
+  Status started(ncclResult_t result, const Cell &cell, const char *what) {
+    return result == ncclInProgress ? Status::success()
+                                    : check(result, cell.comm, what);
+  }
+
+  Expected<Reduction> reduction(Cell &cell, DType type, ReduceKind kind,
+                                double scale) {
+    std::optional<ncclDataType_t> own = ncclTypeOf(type);
+    if (!own)
+      return Status::unsupported("NCCL reduces no " +
+                                 std::string(nameOf(type)));
+    if (scale == 1)
+      return Reduction{*own, ncclOpOf(kind)};
+    if (kind != ReduceKind::Sum || !isFloat(type))
+      return Status::unsupported("only sums of floats are multiplied first");
+    auto [it, isNew] = cell.scaled.try_emplace({scale, *own}, ncclSum);
+    if (isNew) {
+      char scalar[8] = {};
+      storeFromDouble(scalar, type, 0, scale);
+      DPC_TRY(check(nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
+                                                  ncclScalarHostImmediate,
+                                                  cell.comm),
+                    cell.comm, "ncclRedOpCreatePreMulSum"));
+    }
+    return Reduction{*own, it->second};
+  }
+
+  /// Runs `calls` as one NCCL group and marks its end on the stream.
+  template <typename Calls>
+  Status grouped(const char *name, Cell &cell, cudaStream_t stream,
+                 Calls &&calls) {
+    DPC_TRY(check(nccl.ncclGroupStart(), cell.comm, name));
+    Status status = calls();
+    ncclResult_t result = nccl.ncclGroupEnd();
+    DPC_TRY(status);
+    DPC_TRY(settle(result, cell.comm, name));
+    return mark(name, stream);
+  }
+
+  /// In a graph nothing is marked: the events would be the graph's.
+  Status mark(const char *name, cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
+    if (capture != cudaStreamCaptureStatusNone)
+      return Status::success();
+    while (!issued.empty() &&
+           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
+      forgetOldest();
+    cudaEvent_t event = nullptr;
+    if (spareEvents.empty()) {
+      DPC_TRY(cuda.check(
+          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
+    } else {
+      event = spareEvents.back();
+      spareEvents.pop_back();
+    }
+    issued.push_back({name, event});
+    return cuda.check(cuda.cudaEventRecord(event, stream), name);
+  }
+
+  void forgetOldest() {
+    spareEvents.push_back(issued.front().done);
+    issued.pop_front();
+  }
+  void forgetIssued() {
+    while (!issued.empty() &&
+           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
+      forgetOldest();
+  }
+  const char *oldest() {
+    forgetIssued();
+    return issued.empty() ? "a step" : issued.front().name;
+  }
+
+  /// Asks until the communicator is no longer in progress; it may come into
+  /// being while this waits.
+  Status settle(ncclResult_t result, const ncclComm_t &comm, const char *what) {
+    double began = nowSeconds();
+    for (int looks = 0; result == ncclSuccess || result == ncclInProgress;
+         ++looks) {
+      ncclResult_t state = result;
+      if (comm)
+        DPC_TRY(check(nccl.ncclCommGetAsyncError(comm, &state), comm, what));
+      if (state == ncclSuccess)
+        return Status::success();
+      if (state != ncclInProgress)
+        return check(state, comm, what);
+      if (control.aborted())
+        return cancelled();
+      if (nowSeconds() - began > timeoutSeconds)
+        return missing(what);
+      if (looks > kBusyLooks)
+        usleep(100);
+    }
+    return check(result, comm, what);
+  }
+
+  Status asyncErrors() {
+    for (const Cell &cell : cells) {
+      ncclResult_t state = ncclSuccess;
+      DPC_TRY(check(nccl.ncclCommGetAsyncError(cell.comm, &state), cell.comm,
+                    "NCCL"));
+      if (state != ncclSuccess && state != ncclInProgress) {
+        Status status = check(state, cell.comm, oldest());
+        // The peer's end is known sooner by its own words.
+        if (control.aborted())
+          status = cancelled();
+        abortOwn();
+        return status;
+      }
+    }
+    if (!control.aborted())
+      return Status::success();
+    abortOwn();
+    return cancelled();
+  }
+
+  Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
+
+  /// Everyone who waits tells everyone so; who does not is missing.
+  Status missing(const char *name) {
+    control.setTimeout(std::min(timeoutSeconds, kRollSeconds));
+    char here = 1;
+    std::vector<int> late;
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank())
+        (void)control.send(kWorldGroup, &here, 1, peer, kRollTag).ok();
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank() &&
+          control.recv(kWorldGroup, &here, 1, peer, kRollTag).code() ==
+              Code::Timeout)
+        late.push_back(peer);
+    abortOwn();
+    return lateRanks(rank(), timeoutSeconds, name, late);
+  }
+
+  void abortOwn() {
+    if (aborted)
+      return;
+    aborted = true;
+    for (const Cell &cell : cells)
+      if (cell.comm)
+        nccl.ncclCommAbort(cell.comm);
+  }
+
+  const CudaApi &cuda;
+  const NcclApi &nccl;
+  Communicator &control;
+  double timeoutSeconds;
+  bool aborted = false;
+  std::deque<Cell> cells; ///< NCCL writes into them later. [0] is the
+                          ///< world's, [g + 1] group g's
+  std::vector<void *> allocations;
+  std::vector<std::pair<ncclComm_t, void *>> registrations;
+  std::deque<Issued> issued;
+  std::vector<cudaEvent_t> spareEvents;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<DeviceComm>> makeNcclComm(const CudaApi &cuda,
+                                                   const NcclApi &nccl,
+                                                   Communicator &control,
+                                                   double timeoutSeconds) {
+  auto made = std::make_unique<NcclComm>(cuda, nccl, control, timeoutSeconds);
+  DPC_TRY(made->start());
+  return std::unique_ptr<DeviceComm>(std::move(made));
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,206 @@
+#include "test/unit/cuda/FakeBlas.h"
+
+#include "runtime/comm/Reduce.h"
+#include "runtime/kernels/Matmul.h"
+#include "test/unit/cuda/FakeCuda.h"
+
+#include <cstring>
+
+namespace dpc::rt::test {
+
+namespace {
+
+struct FakeLayout {
+  cudaDataType type = CUDA_R_32F;
+  uint64_t rows = 0, columns = 0;
+  int64_t ld = 0, stride = 0;
+  int32_t batch = 1;
+};
+struct FakeDesc {
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+};
+
+DType typeOf(cudaDataType type) {
+  return type == CUDA_R_64F    ? DType::F64
+         : type == CUDA_R_16BF ? DType::BF16
+         : type == CUDA_R_16F  ? DType::F16
+                               : DType::F32;
+}
+
+/// buffers: out, parts; see DeviceKernels::reduce.
+void reduceKernel(void *const *buffers, const int64_t *scalars) {
+  double scale = 1;
+  std::memcpy(&scale, scalars + 5, sizeof scale);
+  auto type = static_cast<DType>(scalars[3]);
+  auto kind = static_cast<ReduceKind>(scalars[4]);
+  std::vector<const void *> parts(buffers + 1, buffers + 1 + scalars[0]);
+  if (scale == 1)
+    return reduceParts(parts, buffers[0], scalars[1], scalars[2], type, kind);
+  std::vector<std::vector<char>> scaled;
+  for (const void *&part : parts) {
+    auto &copy = scaled.emplace_back(scalars[2] * sizeOf(type));
+    for (int64_t i = 0; i < scalars[2]; ++i)
+      storeFromDouble(copy.data(), type, i,
+                      scale * loadAsDouble(part, type, scalars[1] + i));
+    part = copy.data();
+  }
+  reduceParts(parts, buffers[0], 0, scalars[2], type, kind);
+}
+
+void fillKernel(void *const *buffers, const int64_t *scalars) {
+  auto *to = static_cast<char *>(buffers[0]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    std::memcpy(to + i * scalars[1], scalars + 2, scalars[1]);
+}
+
+} // namespace
+
+void addRuntimeKernels() {
+  addFakeKernel("dpcReduce", reduceKernel, 17, 6);
+  addFakeKernel("dpcFill", fillKernel, 1, 3);
+}
+
+BlasApi fakeBlasApi() {
+  BlasApi api;
+#define DPC_SET(name) api.name = &::name;
+  DPC_BLAS_FUNCTIONS(DPC_SET)
+#undef DPC_SET
+  return api;
+}
+
+} // namespace dpc::rt::test
+
+using namespace dpc::rt::test;
+using dpc::rt::DType;
+
+// NOLINTBEGIN(readability-identifier-naming): cuBLASLt's names
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  *handle = nullptr;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char *cublasLtGetStatusString(cublasStatus_t) {
+  return "an error of the fake";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc,
+                                        cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new FakeDesc{compute});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete reinterpret_cast<FakeDesc *>(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                               cublasLtMatmulDescAttributes_t which,
+                               const void *value, size_t) {
+  auto &own = *reinterpret_cast<FakeDesc *>(desc);
+  (which == CUBLASLT_MATMUL_DESC_TRANSA ? own.a : own.b) =
+      *static_cast<const cublasOperation_t *>(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
+                                          cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t ld) {
+  if (ld < static_cast<int64_t>(rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new FakeLayout{type, rows, columns, ld});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<FakeLayout *>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                 cublasLtMatrixLayoutAttribute_t which,
+                                 const void *value, size_t) {
+  auto &own = *reinterpret_cast<FakeLayout *>(layout);
+  if (which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+    own.batch = *static_cast<const int32_t *>(value);
+  else
+    own.stride = *static_cast<const int64_t *>(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *wishes) {
+  *wishes = nullptr;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                     cublasLtMatmulPreferenceAttributes_t,
+                                     const void *, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t found[],
+    int *count) {
+  found[0] = {};
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'.
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                              const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t aLayout, const void *b,
+                              cublasLtMatrixLayout_t bLayout, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t, void *d,
+                              cublasLtMatrixLayout_t dLayout,
+                              const cublasLtMatmulAlgo_t *, void *, size_t,
+                              cudaStream_t stream) {
+  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
+  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
+  const auto &second = *reinterpret_cast<FakeLayout *>(bLayout);
+  const auto &out = *reinterpret_cast<FakeLayout *>(dLayout);
+  bool wide = what.compute == CUBLAS_COMPUTE_64F;
+  auto scalar = [&](const void *at) {
+    return wide ? *static_cast<const double *>(at)
+                : static_cast<double>(*static_cast<const float *>(at));
+  };
+  dpc::rt::MatmulOp op;
+  op.m = static_cast<int64_t>(out.columns);
+  op.n = static_cast<int64_t>(out.rows);
+  op.transA = what.b != CUBLAS_OP_N;
+  op.transB = what.a != CUBLAS_OP_N;
+  op.k = static_cast<int64_t>(op.transB ? first.rows : first.columns);
+  if (c != d ||
+      op.k != static_cast<int64_t>(op.transA ? second.columns : second.rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  op.lda = second.ld;
+  op.ldb = first.ld;
+  op.ldc = out.ld;
+  op.batch = out.batch;
+  op.strideA = second.stride;
+  op.strideB = first.stride;
+  op.strideC = out.stride;
+  op.alpha = scalar(alpha);
+  op.beta = scalar(beta);
+  DType type = typeOf(first.type), outType = typeOf(out.type);
+  op.compute = wide                  ? DType::F64
+               : type == DType::BF16 ? DType::BF16
+                                     : DType::F32;
+  enqueueOn(stream, [=] {
+    (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType).ok();
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+}
+// NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,114 @@
+//===- FakeCuda.h - a CUDA runtime in host memory ---------------*- C++ -*-===//
+//
+// FakeCuda.cpp and FakeGraph.cpp define the functions of CudaApi.h with their C
+// names. "Device" memory is host memory; a stream is a thread that does its
+// work in order, so that two streams really race where no event orders them,
+// and ThreadSanitizer sees it. What real CUDA would refuse or get wrong without
+// a word is an error here: an asynchronous copy from or to host memory that is
+// not pinned, a pointer outside every allocation, waiting on a stream that is
+// being captured, a capture whose branches do not join. A kernel is a function
+// of this process with the ABI of the plans' kernels.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_TEST_UNIT_CUDA_FAKECUDA_H
+#define DPC_TEST_UNIT_CUDA_FAKECUDA_H
+
+#include "runtime/cuda/CudaApi.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dpc::rt::test {
+
+/// The table with the fake functions.
+CudaApi fakeCudaApi();
+
+using FakeKernelFunction = void (*)(void *const *buffers,
+                                    const int64_t *scalars);
+/// Makes `function` the kernel `name` of every library, whatever its text.
+void addFakeKernel(const std::string &name, FakeKernelFunction function,
+                   int buffers, int scalars);
+
+/// From now on every stream sleeps before each piece of work, from 0 to
+/// `microseconds`, drawn anew from `seed`: 0 stops it. Two streams without an
+/// event between them then meet in many orders.
+void setFakeDelay(int microseconds, unsigned seed);
+
+/// Memory that was allocated and not freed, device and pinned.
+size_t fakeAllocations();
+
+struct FakeCapture;
+
+/// A thread that does its work in order.
+class FakeStream {
+public:
+  FakeStream() : thread([this] { loop(); }) {}
+  ~FakeStream();
+  void push(std::function<void()> work);
+  bool idle();
+
+  std::shared_ptr<FakeCapture> capture; ///< guarded by captureMutex()
+  size_t lane = 0;                      ///< in `capture`
+
+private:
+  void loop();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  bool busy = false, stopping = false;
+  std::thread thread; ///< last: it uses the others
+};
+
+/// Counts records, and those that were reached.
+class FakeEvent {
+public:
+  uint64_t issue();
+  void reach(uint64_t record);
+  void wait(uint64_t record);
+  uint64_t issued();
+  bool reached(uint64_t record);
+
+  std::weak_ptr<FakeCapture> capture; ///< guarded by captureMutex()
+  size_t capturedRecord = 0;
+  std::map<size_t, size_t> covers; ///< by lane: work before the record
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t issuedCount = 0, reachedCount = 0;
+};
+
+/// What streams were told while they were captured.
+struct FakeCapture {
+  struct Step {
+    enum class Kind { Work, Record, Wait } kind = Kind::Work;
+    std::function<void()> work;
+    size_t record = 0;
+  };
+  struct Lane {
+    FakeStream *stream = nullptr;
+    std::vector<Step> steps;
+    std::map<size_t, size_t> covers; ///< by lane: work before its end
+  };
+  std::vector<Lane> lanes; ///< the first is the origin's
+  size_t records = 0;
+};
+
+std::mutex &captureMutex();
+FakeStream &streamOf(cudaStream_t stream);
+std::shared_ptr<FakeEvent> eventOf(cudaEvent_t event);
+
+/// Does `work` on a stream, or keeps it for the graph that is captured.
+void enqueueOn(cudaStream_t stream, std::function<void()> work);
+
+} // namespace dpc::rt::test
+
+#endif // DPC_TEST_UNIT_CUDA_FAKECUDA_H

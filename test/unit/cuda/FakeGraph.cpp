@@ -1,0 +1,191 @@
+//===- FakeGraph.cpp - events, capture and graphs of the fake runtime -----===//
+//
+// A capture keeps what each stream was told, in lanes, and the waits between
+// them. A graph plays every lane on a thread of its own, so what was
+// concurrent between streams is concurrent in the graph.
+//
+//===----------------------------------------------------------------------===//
+#include "test/unit/cuda/FakeCuda.h"
+
+namespace dpc::rt::test {
+
+std::mutex &captureMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+namespace {
+
+void cover(std::map<size_t, size_t> &all,
+           const std::map<size_t, size_t> &more) {
+  for (auto [lane, steps] : more)
+    all[lane] = std::max(all[lane], steps);
+}
+
+/// Adds a step to a stream that is captured.
+void addStep(FakeStream &stream, FakeCapture::Step step) {
+  FakeCapture::Lane &lane = stream.capture->lanes[stream.lane];
+  lane.steps.push_back(std::move(step));
+  lane.covers[stream.lane] = lane.steps.size();
+}
+
+struct Graph {
+  std::shared_ptr<FakeCapture> capture;
+};
+
+struct GraphExec {
+  std::shared_ptr<FakeCapture> capture;
+  std::vector<std::unique_ptr<FakeStream>> lanes;
+};
+
+} // namespace
+
+void enqueueOn(cudaStream_t handle, std::function<void()> work) {
+  FakeStream &stream = streamOf(handle);
+  {
+    std::lock_guard lock(captureMutex());
+    if (stream.capture)
+      return addStep(stream,
+                     {FakeCapture::Step::Kind::Work, std::move(work), 0});
+  }
+  stream.push(std::move(work));
+}
+
+} // namespace dpc::rt::test
+
+using namespace dpc::rt::test;
+using Step = FakeCapture::Step;
+
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names
+extern "C" {
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  std::shared_ptr<FakeEvent> e = eventOf(event);
+  FakeStream &stream = streamOf(handle);
+  {
+    std::lock_guard lock(captureMutex());
+    if (stream.capture) {
+      size_t record = stream.capture->records++;
+      addStep(stream, {Step::Kind::Record, nullptr, record});
+      e->capture = stream.capture;
+      e->capturedRecord = record;
+      e->covers = stream.capture->lanes[stream.lane].covers;
+      return cudaSuccess;
+    }
+    e->capture.reset();
+  }
+  uint64_t record = e->issue();
+  stream.push([e, record] { e->reach(record); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event,
+                                unsigned) {
+  std::shared_ptr<FakeEvent> e = eventOf(event);
+  FakeStream &stream = streamOf(handle);
+  {
+    std::lock_guard lock(captureMutex());
+    std::shared_ptr<FakeCapture> capture = e->capture.lock();
+    if (!capture && stream.capture)
+      return cudaErrorStreamCaptureIsolation;
+    if (capture) {
+      if (stream.capture && stream.capture != capture)
+        return cudaErrorStreamCaptureIsolation;
+      if (!stream.capture) { // the event pulls the stream into the capture
+        stream.capture = capture;
+        stream.lane = capture->lanes.size();
+        capture->lanes.push_back({&stream, {}, {}});
+      }
+      addStep(stream, {Step::Kind::Wait, nullptr, e->capturedRecord});
+      cover(capture->lanes[stream.lane].covers, e->covers);
+      return cudaSuccess;
+    }
+  }
+  uint64_t record = e->issued();
+  if (record > 0)
+    stream.push([e, record] { e->wait(record); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                  cudaStreamCaptureStatus *status) {
+  std::lock_guard lock(captureMutex());
+  *status = streamOf(stream).capture ? cudaStreamCaptureStatusActive
+                                     : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
+  FakeStream &stream = streamOf(handle);
+  std::lock_guard lock(captureMutex());
+  if (stream.capture)
+    return cudaErrorIllegalState;
+  stream.capture = std::make_shared<FakeCapture>();
+  stream.capture->lanes.push_back({&stream, {}, {}});
+  stream.lane = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
+  std::lock_guard lock(captureMutex());
+  std::shared_ptr<FakeCapture> capture = streamOf(handle).capture;
+  if (!capture || capture->lanes[0].stream != &streamOf(handle))
+    return cudaErrorStreamCaptureUnmatched;
+  bool isJoined = true;
+  for (size_t lane = 0; lane < capture->lanes.size(); ++lane) {
+    capture->lanes[lane].stream->capture = nullptr;
+    isJoined &=
+        capture->lanes[0].covers[lane] == capture->lanes[lane].steps.size();
+  }
+  *graph = nullptr;
+  if (!isJoined)
+    return cudaErrorStreamCaptureUnjoined;
+  *graph = reinterpret_cast<cudaGraph_t>(new Graph{std::move(capture)});
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<Graph *>(graph);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long) {
+  auto *made = new GraphExec{reinterpret_cast<Graph *>(graph)->capture, {}};
+  for (size_t i = 0; i < made->capture->lanes.size(); ++i)
+    made->lanes.push_back(std::make_unique<FakeStream>());
+  *exec = reinterpret_cast<cudaGraphExec_t>(made);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete reinterpret_cast<GraphExec *>(exec);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
+  auto &exec = *reinterpret_cast<GraphExec *>(handle);
+  auto begin = std::make_shared<FakeEvent>();
+  streamOf(stream).push([begin] { begin->reach(1); });
+  std::vector<std::shared_ptr<FakeEvent>> records;
+  records.reserve(exec.capture->records);
+  for (size_t i = 0; i < exec.capture->records; ++i)
+    records.push_back(std::make_shared<FakeEvent>());
+  for (size_t i = 0; i < exec.lanes.size(); ++i) {
+    FakeStream &lane = *exec.lanes[i];
+    lane.push([begin] { begin->wait(1); });
+    for (const Step &step : exec.capture->lanes[i].steps)
+      if (step.kind == Step::Kind::Work)
+        lane.push(step.work);
+      else if (step.kind == Step::Kind::Record)
+        lane.push([e = records[step.record]] { e->reach(1); });
+      else
+        lane.push([e = records[step.record]] { e->wait(1); });
+    auto end = std::make_shared<FakeEvent>();
+    lane.push([end] { end->reach(1); });
+    streamOf(stream).push([end] { end->wait(1); });
+  }
+  return cudaSuccess;
+}
+}
+// NOLINTEND(readability-identifier-naming)

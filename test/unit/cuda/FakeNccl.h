@@ -1,0 +1,24 @@
+//===- FakeNccl.h - NCCL between streams of the fake runtime ----*- C++ -*-===//
+//
+// FakeNccl.cpp defines the functions of NcclApi.h with their C names. Ranks are
+// threads; a collective occupies its stream until all ranks are there, a send
+// until its recv is, as NCCL's do. Sums are taken in the order of the ranks.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_TEST_UNIT_CUDA_FAKENCCL_H
+#define DPC_TEST_UNIT_CUDA_FAKENCCL_H
+
+#include "runtime/cuda/NcclApi.h"
+
+namespace dpc::rt::test {
+
+/// The table with the fake functions.
+NcclApi fakeNcclApi();
+
+/// From the `calls`-th call on (of all ranks, from now), communicators report
+/// ncclRemoteError: what NCCL says when a peer's process has died. 0: never.
+void breakFakeNccl(int calls);
+
+} // namespace dpc::rt::test
+
+#endif // DPC_TEST_UNIT_CUDA_FAKENCCL_H

@@ -1,0 +1,217 @@
+//===- NcclCommTest.cpp - the conformance suite through NCCL --------------===//
+//
+// The host's half of the NCCL backend, on a fake NCCL between streams of a fake
+// CUDA runtime.
+//
+//===----------------------------------------------------------------------===//
+#include "test/unit/cuda/DeviceHostComm.h"
+#include "test/unit/cuda/FakeCuda.h"
+#include "test/unit/cuda/FakeNccl.h"
+#include "test/unit/runtime/CommConformance.h"
+
+#include <algorithm>
+#include <chrono>
+#include <gtest/gtest.h>
+
+namespace dpc::rt::test {
+
+/// What CUDA and NCCL are here.
+static const CudaApi cuda = fakeCudaApi();
+static const NcclApi nccl = fakeNcclApi();
+
+std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
+
+/// Runs body(device, control) on every rank.
+static void
+onDevices(int ranks, double timeoutSeconds,
+          const std::function<void(DeviceComm &, Communicator &)> &body) {
+  auto controls = makeLocalComms(ranks, {timeoutSeconds});
+  std::vector<std::thread> threads;
+  threads.reserve(ranks);
+  for (auto &control : controls)
+    threads.emplace_back([&body, timeoutSeconds, raw = control.get()] {
+      auto made = makeNcclComm(cuda, nccl, *raw, timeoutSeconds);
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      body(**made, *raw);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+void onRanks(int ranks, double timeoutSeconds,
+             const std::function<void(Communicator &)> &body) {
+  onDevices(ranks, timeoutSeconds,
+            [&](DeviceComm &device, Communicator &control) {
+              DeviceHostComm comm(cuda, device, control);
+              body(comm);
+            });
+}
+
+namespace {
+
+/// A stream and device memory for one rank.
+struct Rank {
+  Rank() {
+    cuda.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    void *made = nullptr;
+    cuda.cudaMalloc(&made, 4096);
+    device = static_cast<float *>(made);
+    cuda.cudaHostAlloc(&made, 4096, 0);
+    host = static_cast<float *>(made);
+  }
+  ~Rank() {
+    cuda.cudaStreamDestroy(stream);
+    cuda.cudaFree(device);
+    cuda.cudaFreeHost(host);
+  }
+  Rank(const Rank &) = delete;
+  Rank &operator=(const Rank &) = delete;
+
+  void toDevice(int64_t count) const {
+    cuda.cudaMemcpyAsync(device, host, count * 4, cudaMemcpyHostToDevice,
+                         stream);
+  }
+  void toHost(int64_t count) const {
+    cuda.cudaMemcpyAsync(host, device, count * 4, cudaMemcpyDeviceToHost,
+                         stream);
+  }
+
+  cudaStream_t stream = nullptr;
+  float *device = nullptr, *host = nullptr;
+};
+
+TEST(NcclComm, MultipliesBeforeASum) {
+  onDevices(4, 30, [](DeviceComm &comm, Communicator &) {
+    Rank own;
+    for (int i = 0; i < 5; ++i)
+      own.host[i] = static_cast<float>(comm.rank() * 8 + i);
+    own.toDevice(5);
+    for (int i = 0; i < 2; ++i) { // the operator is made once
+      Status status = comm.allReduce(kWorldGroup, {{own.device, 5, DType::F32}},
+                                     ReduceKind::Sum, 0.25, own.stream);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    own.toHost(5);
+    ASSERT_TRUE(comm.wait(own.stream).ok());
+    for (int i = 0; i < 5; ++i) // the mean of the ranks, then of equal values
+      EXPECT_EQ(own.host[i], 12.f + static_cast<float>(i));
+    EXPECT_EQ(comm.allReduce(kWorldGroup, {{own.device, 5, DType::F32}},
+                             ReduceKind::Max, 0.25, own.stream)
+                  .message(),
+              "only sums of floats are multiplied first");
+  });
+}
+
+/// Calls return while the stream is held up by something else.
+TEST(NcclComm, CallsDoNotWaitForTheStream) {
+  onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {
+    Rank own;
+    std::atomic<bool> opened{false};
+    cuda.cudaLaunchHostFunc(
+        own.stream,
+        [](void *gate) {
+          while (!*static_cast<std::atomic<bool> *>(gate))
+            std::this_thread::yield();
+        },
+        &opened);
+    own.host[0] = 1;
+    own.toDevice(1);
+    for (int i = 0; i < 10; ++i)
+      ASSERT_TRUE(comm.allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
+                                 ReduceKind::Sum, 1, own.stream)
+                      .ok());
+    own.toHost(1);
+    ASSERT_TRUE(control.barrier(kWorldGroup).ok()); // nobody has begun
+    opened = true;
+    ASSERT_TRUE(comm.wait(own.stream).ok());
+    EXPECT_EQ(own.host[0], 1024);
+  });
+}
+
+/// Both directions of a ring in one call: nobody waits for anybody's turn.
+TEST(NcclComm, MessagesOfACallGoAtOnce) {
+  onDevices(3, 30, [](DeviceComm &comm, Communicator &) {
+    Rank own;
+    int next = (comm.rank() + 1) % 3, previous = (comm.rank() + 2) % 3;
+    own.host[0] = static_cast<float>(comm.rank());
+    own.toDevice(1);
+    Status status = comm.exchange(
+        {{own.device, 4, next, true}, {own.device + 16, 4, previous, false}},
+        own.stream);
+    ASSERT_TRUE(status.ok()) << status.message();
+    own.toHost(17);
+    ASSERT_TRUE(comm.wait(own.stream).ok());
+    EXPECT_EQ(own.host[16], static_cast<float>(previous));
+  });
+}
+
+TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
+  size_t before = fakeAllocations();
+  onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
+    ASSERT_TRUE(comm.makeGroups({}).ok());
+    Expected<void *> memory = comm.allocate(1 << 16);
+    ASSERT_TRUE(memory.ok()) << memory.status().message();
+  });
+  EXPECT_EQ(fakeAllocations(), before);
+}
+
+/// The process of a peer died: NCCL says so before the time is up.
+TEST(NcclComm, ADeadPeerEndsTheWait) {
+  breakFakeNccl(2);
+  onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {
+    Rank own;
+    own.host[0] = 1;
+    own.toDevice(1);
+    if (comm.rank() == 1) {
+      EXPECT_TRUE(control.barrier(kWorldGroup).ok());
+      return;
+    }
+    for (int i = 0; i < 2; ++i)
+      (void)comm
+          .allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
+                     ReduceKind::Sum, 1, own.stream)
+          .ok();
+    Status status = comm.wait(own.stream);
+    EXPECT_EQ(status.code(), Code::Io);
+    EXPECT_NE(status.message().find("a peer closed its connection"),
+              std::string::npos)
+        << status.message();
+    EXPECT_TRUE(control.barrier(kWorldGroup).ok());
+  });
+  breakFakeNccl(0);
+}
+
+TEST(NcclComm, AbortCancelsTheOthers) {
+  onDevices(3, 30, [](DeviceComm &comm, Communicator &) {
+    Rank own;
+    own.toDevice(1);
+    if (comm.rank() == 1)
+      return comm.abort();
+    (void)comm
+        .allReduce(kWorldGroup, {{own.device, 1, DType::F32}}, ReduceKind::Sum,
+                   1, own.stream)
+        .ok();
+    EXPECT_EQ(comm.wait(own.stream).code(), Code::Cancelled);
+  });
+}
+
+TEST(NcclComm, DifferentCollectivesAreNoticed) {
+  onDevices(2, 5, [](DeviceComm &comm, Communicator &) {
+    Rank own;
+    own.toDevice(1);
+    Status status =
+        comm.rank() == 0
+            ? comm.broadcast(kWorldGroup, own.device, 4, 0, own.stream)
+            : comm.allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
+                             ReduceKind::Sum, 1, own.stream);
+    if (status.ok())
+      status = comm.wait(own.stream);
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("call different collectives"),
+              std::string::npos)
+        << status.message();
+  });
+}
+
+} // namespace
+} // namespace dpc::rt::test
