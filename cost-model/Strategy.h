@@ -142,8 +142,10 @@ struct StrategySpace {
   /// Most stages times chunks to try: the layers of the model. 1 = pp is tried
   /// when it is named only.
   int64_t maxPp = 1;
-  int64_t maxVpp = 4; ///< Most chunks to try.
-  int64_t maxCp = 1;  ///< Most ranks on a sequence to try, both kinds.
+  /// Chunks to try: up to so many, and where that is more than one, whatever
+  /// gives every chunk of every stage the same number of layers.
+  int64_t maxVpp = 4;
+  int64_t maxCp = 1; ///< Most ranks on a sequence to try, both kinds.
   /// Experts of the model. ep is tried up to one rank each, and only where
   /// fewer ranks would hold more of them: of 8 experts on 5, 6 or 7 ranks some
   /// rank has 2, as on 4.

@@ -203,9 +203,13 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
   if (strategy.schedule != "interleaved")
     return {1};
   std::vector<int64_t> chunks;
-  for (int64_t vpp = 2; vpp <= space.maxVpp && strategy.pp * vpp <= space.maxPp;
-       ++vpp)
-    chunks.push_back(vpp);
+  // Past few chunks only those that are alike, whole layers in each, as long as
+  // a third of the bubble is left to gain.
+  int64_t most = std::min(space.maxVpp > 1 ? 3 * space.maxVpp : 1,
+                          space.maxPp / strategy.pp);
+  for (int64_t vpp = 2; vpp <= most; ++vpp)
+    if (vpp <= space.maxVpp || space.maxPp % (strategy.pp * vpp) == 0)
+      chunks.push_back(vpp);
   // Interleaved with one chunk is 1F1B; it is what is left when it was named.
   if (chunks.empty() && request.schedule)
     chunks.push_back(1);
@@ -262,6 +266,14 @@ static StrategyRequest requestOf(const Strategy &strategy) {
   return request;
 }
 
+/// Whether the bubble that space.maxVpp chunks leave, (pp - 1) / vpp forward
+/// and backward phases of a stage's M, is less than a hundredth: more chunks
+/// gain less than that.
+static bool gainsLittle(const Strategy &strategy, const StrategySpace &space) {
+  return 100 * (strategy.pp - 1) <
+         space.maxVpp * strategy.microBatches(space.globalBatch);
+}
+
 Strategies enumerateStrategies(const StrategyRequest &request,
                                const StrategySpace &space) {
   assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
@@ -292,6 +304,10 @@ Strategies enumerateStrategies(const StrategyRequest &request,
     return !checkCombination(requestOf(strategy));
   });
   expand(strategies, &Strategy::microBatch, with(sizesToTry));
+  if (!request.vpp)
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      return strategy.vpp > space.maxVpp && gainsLittle(strategy, space);
+    });
   return strategies;
 }
 

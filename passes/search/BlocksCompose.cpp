@@ -235,8 +235,7 @@ double Blocks::leastSeconds(const Plan &plan) const {
   for (int64_t v = 0; v < plan.stages(); ++v) {
     cost::PhaseSeconds all;
     if (plan.work[v] > 0)
-      addPhases(all,
-                alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.work[v]));
+      all = phasesAlong(plan.parts[kOne], plan.parts[kTwo], plan.work[v] - 1);
     if (v == 0)
       addPhases(all, plan.parts[kBefore]);
     if (v == plan.stages() - 1)

@@ -216,6 +216,18 @@ StageParts dpc::along(const StageParts &a, const StageParts &b, double times) {
   return result;
 }
 
+cost::PhaseSeconds dpc::phasesAlong(const StageParts &a, const StageParts &b,
+                                    double times) {
+  cost::PhaseSeconds sum;
+  for (size_t i = 0; i < a.chunks.size(); ++i) {
+    const cost::PhaseSeconds &from = a.chunks[i], &to = b.chunks[i];
+    sum.forward += along(from.forward, to.forward, times);
+    sum.backward += along(from.backward, to.backward, times);
+    sum.weight += along(from.weight, to.weight, times);
+  }
+  return sum;
+}
+
 StageParts StageLine::parts(int64_t wanted) const {
   double times = stepsTo(wanted);
   StageParts result = along(fewer.parts, more.parts, times);
@@ -278,13 +290,18 @@ MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
   MemoryBreakdown frames, peak;
   for (auto [chunk, count] : llvm::zip(chunks, slots))
     add(frames, chunk.slot, count);
+  // By phase, what every chunk keeps: asked once, for there may be many.
+  std::map<StepPhase, std::vector<MemoryBreakdown>> kept;
   for (size_t c = 0; c < chunks.size(); ++c) {
     std::map<StepPhase, MemoryBreakdown> others;
     for (const auto &[phase, bytes] : chunks[c].moments) {
+      std::vector<MemoryBreakdown> &all = kept[phase];
+      for (size_t o = all.size(); o < chunks.size(); ++o)
+        all.push_back(keptIn(chunks[o], phase));
       auto [it, isNew] = others.try_emplace(phase);
       for (size_t o = 0; isNew && o < chunks.size(); ++o)
         if (o != c)
-          add(it->second, keptIn(chunks[o], phase));
+          add(it->second, all[o]);
       MemoryBreakdown now = bytes;
       add(now, it->second);
       if (isInLoop(phase))

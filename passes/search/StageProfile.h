@@ -75,6 +75,9 @@ inline double along(double a, double b, double times) {
 }
 /// The same of all that is a number: traffic is left out.
 StageParts along(const StageParts &a, const StageParts &b, double times);
+/// Of that, the seconds of all chunks.
+cost::PhaseSeconds phasesAlong(const StageParts &a, const StageParts &b,
+                               double times);
 
 /// Adds what a part of a rank stage does to what the others do, phases apart.
 void addTo(StageParts &sum, const StageParts &part);

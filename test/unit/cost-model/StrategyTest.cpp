@@ -273,6 +273,19 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_TRUE(has("dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,micro_batch=4"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,schedule=gpipe,micro_batch=1"));
+  // Past 4 chunks those of whole layers: 12 in a stage.
+  std::vector<std::string> chunks;
+  for (int vpp : {2, 3, 4, 6, 12})
+    chunks.push_back("dp=1,tp=1,pp=8,vpp=" + std::to_string(vpp) +
+                     ",schedule=interleaved,micro_batch=1");
+  EXPECT_EQ(strategiesOf("pp=8,dp=1,schedule=interleaved,micro_batch=1",
+                         spaceOf(8, 48, 96)),
+            chunks);
+  // 7 / (4 x 256) of bubble: more chunks gain nothing.
+  chunks.resize(3);
+  EXPECT_EQ(strategiesOf("pp=8,dp=1,schedule=interleaved,micro_batch=1",
+                         spaceOf(8, 256, 96)),
+            chunks);
   // No stages without layers for them.
   for (const std::string &name : strategiesOf("auto", spaceOf(4, 4, 3)))
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
