@@ -13,7 +13,7 @@
 // one nothing was found that fits.
 //
 // DPC_TEST_LONG: 300 cases; DPC_TEST_CASES: as many; a seed, which failures
-// print, may be given in DPC_TEST_SEED.
+// print, may be given in DPC_TEST_SEED, and one case of it in DPC_TEST_CASE.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/IdleDevices.h"
@@ -30,6 +30,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <random>
 
 using namespace mlir;
@@ -172,6 +173,10 @@ protected:
       count = 300;
     if (const char *given = std::getenv("DPC_TEST_CASES"))
       count = static_cast<int>(std::strtol(given, nullptr, 10));
+    if (const char *given = std::getenv("DPC_TEST_CASE")) {
+      only = static_cast<int>(std::strtol(given, nullptr, 10));
+      count = *only + 1;
+    }
     RecordProperty("seed", std::to_string(seed));
   }
 
@@ -181,7 +186,14 @@ protected:
     const cost::NodeGroup &group = cluster.groups.front();
     return "DPC_TEST_SEED=" + std::to_string(seed) + ", case " +
            std::to_string(i) + ", " + std::to_string(group.nodes) + " x " +
-           std::to_string(group.devicesPerNode) + " devices\n" + model.text;
+           std::to_string(group.devicesPerNode) + " devices of " +
+           std::to_string(group.device.peakFlops[0]) + " FLOP/s, " +
+           std::to_string(group.device.memoryBytesPerSecond) + " B/s, " +
+           std::to_string(group.device.memoryBytes) + " B, " +
+           std::to_string(1e6 * group.device.launchSeconds) + " us, " +
+           std::to_string(cluster.levels[0].bytesPerSecond) + " B/s and " +
+           std::to_string(1e6 * cluster.levels[0].latencySeconds) +
+           " us between them\n" + model.text;
   }
 
   OwningOpRef<ModuleOp> trainStep(const Perceptron &model) {
@@ -241,6 +253,7 @@ protected:
   MLIRContext context;
   unsigned long seed = std::random_device()();
   int count = 6;
+  std::optional<int> only; ///< Case.
 };
 
 TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
@@ -249,6 +262,8 @@ TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
   for (int i = 0; i < count; ++i) {
     Perceptron model(random);
     cost::Cluster cluster = randomCluster(random);
+    if (only && i != *only)
+      continue;
     SCOPED_TRACE(titleOf(i, model, cluster));
     OwningOpRef<ModuleOp> module = trainStep(model);
     ASSERT_TRUE(module);
@@ -273,7 +288,7 @@ TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
           << cost::stringifyStrategy(result.candidates[0].strategy);
     }
   }
-  EXPECT_GT(winners, count / 2) << "DPC_TEST_SEED=" << seed;
+  EXPECT_GT(winners, only ? 0 : count / 2) << "DPC_TEST_SEED=" << seed;
 }
 
 /// Of all that fits on any part of the cluster, evaluated whole.
@@ -343,12 +358,17 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
   for (int i = 0; i < count; ++i) {
     Perceptron model(random);
     cost::Cluster cluster = randomCluster(random);
+    if (only && i != *only)
+      continue;
     SCOPED_TRACE(titleOf(i, model, cluster));
     OwningOpRef<ModuleOp> module = trainStep(model);
     ASSERT_TRUE(module);
     auto seconds = [&](const cost::Cluster &on) {
       cost::SearchResult result =
           searchAll(*module, on, cost::Objective::Throughput).search;
+      if (only && result.hasWinner())
+        std::cout << cost::stringifyStrategy(result.candidates[0].strategy)
+                  << "\n";
       return result.hasWinner() ? result.candidates[0].evaluation.stepSeconds
                                 : std::numeric_limits<double>::infinity();
     };
