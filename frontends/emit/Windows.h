@@ -8,6 +8,13 @@
 
 namespace dpc::frontend {
 
+/// Whether a tensor of `shape` with so much in front of and behind each
+/// dimension, and between its elements, has a size that can be counted and
+/// something left; notes a failure otherwise.
+bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
+                 llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
+                 llvm::ArrayRef<int64_t> interior = {});
+
 /// The windows of a node over the spatial dimensions of an input.
 struct Windows {
   llvm::SmallVector<Window, 3> dims;

@@ -231,6 +231,29 @@ void castLike(NodeContext &c) {
     c.out(castTo(c, c.in(0), like.element()));
 }
 
+/// The same bits as another type: of integers and booleans only, whose
+/// conversion keeps them.
+void bitCast(NodeContext &c) {
+  Val x = c.in(0);
+  int64_t to = c.intAttr("to", 0);
+  Type element = elementTypeOf(static_cast<int32_t>(to), c.context());
+  if (!x)
+    return;
+  auto bits = [](Type type) {
+    return type.isInteger(1) ? 8 : type.getIntOrFloatBitWidth();
+  };
+  if (x.element() != element &&
+      (!element || x.isFloat() || isa<FloatType>(element) ||
+       element.isInteger(1) || bits(x.element()) != bits(element))) {
+    c.fail("the bits of " + describe(x.type()) + " as " +
+           onnxTypeName(static_cast<int32_t>(to)) +
+           " are not supported; accepted: from one type of integers to another "
+           "of the same size");
+    return;
+  }
+  c.out(c.emit.convert(x, element));
+}
+
 void identity(NodeContext &c) { c.out(c.in(0)); }
 
 /// Identity in inference, and in training with ratio 0.
@@ -312,6 +335,7 @@ void addElementwiseOps(OpTable &table) {
   table["Where"] = where;
   table["Cast"] = cast;
   table["CastLike"] = castLike;
+  table["BitCast"] = bitCast;
   table["Identity"] = identity;
   table["Dropout"] = dropout;
   addActivations(table);

@@ -1,4 +1,5 @@
 //===- Movement.cpp - Operators that move data ----------------------------===//
+#include "frontends/emit/Windows.h"
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -311,14 +312,17 @@ std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
     int64_t d = c.axis(axes[n], x.rank());
     result.first[d] = (*pads)[n];
     result.second[d] = (*pads)[n + axes.size()];
-    if (!c.emit.failed() &&
-        x.dim(d) + std::min<int64_t>((*pads)[n], 0) +
-                std::min<int64_t>((*pads)[n + axes.size()], 0) <
-            1)
-      c.fail("padding leaves nothing of dimension " + llvm::Twine(d));
   }
-  if (c.emit.failed())
+  if (c.emit.failed() ||
+      !paddingFits(c.emit, x.shape(), result.first, result.second))
     return std::nullopt;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (x.dim(d) + std::min<int64_t>(result.first[d], 0) +
+            std::min<int64_t>(result.second[d], 0) <
+        1) {
+      c.fail("padding leaves nothing of dimension " + llvm::Twine(d));
+      return std::nullopt;
+    }
   return result;
 }
 
@@ -346,6 +350,13 @@ void pad(NodeContext &c) {
     x = e.sliceDim(x, d, cut, x.dim(d) - cut - std::max<int64_t>(-after, 0));
     before = std::max<int64_t>(before, 0);
     after = std::max<int64_t>(after, 0);
+    constexpr int64_t kMostPositions = 1 << 24;
+    if (mode != "constant" && before + after > kMostPositions) {
+      c.fail("mode '" + mode + "' pads dimension " + llvm::Twine(d) + " by " +
+             llvm::Twine(before + after) + "; accepted: up to " +
+             llvm::Twine(kMostPositions));
+      return;
+    }
     if (mode != "constant")
       x = e.take(x, d, paddedPositions(mode, x.dim(d), before, after));
     else if (!isZero(value) || x.constant)

@@ -1,4 +1,5 @@
 //===- Movement.cpp - Where elements go -----------------------------------===//
+#include "frontends/emit/Windows.h"
 #include "frontends/stablehlo/Call.h"
 
 using namespace mlir;
@@ -213,7 +214,8 @@ void pad(Call &c) {
            describe(interior) + " do not fit " + describe(x.type()));
     return;
   }
-  c.out(padded(c.emit, x, value, low, high, interior));
+  if (paddingFits(c.emit, x.shape(), low, high, interior))
+    c.out(padded(c.emit, x, value, low, high, interior));
 }
 
 void reverse(Call &c) {

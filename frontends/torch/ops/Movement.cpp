@@ -1,4 +1,5 @@
 //===- Movement.cpp - ATen operators that move data -----------------------===//
+#include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
 using namespace mlir;
@@ -458,6 +459,13 @@ void pad(Call &c) {
     c.fail("pad " + describe(pads) + " does not fit " + describe(x.type()));
     return;
   }
+  Shape low(x.rank(), 0), high(x.rank(), 0);
+  for (size_t n = 0; n < pads.size() / 2; ++n) {
+    low[x.rank() - 1 - n] = pads[2 * n];
+    high[x.rank() - 1 - n] = pads[2 * n + 1];
+  }
+  if (!paddingFits(e, x.shape(), low, high))
+    return;
   for (size_t n = 0; n < pads.size() / 2 && !e.failed(); ++n) {
     int64_t dim = x.rank() - 1 - static_cast<int64_t>(n);
     int64_t before = pads[2 * n], behind = pads[2 * n + 1];

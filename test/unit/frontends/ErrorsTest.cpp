@@ -244,4 +244,28 @@ TEST(OnnxErrors, RecursiveFunction) {
   expectError(m, {"function Loop calls itself"});
 }
 
+TEST(OnnxErrors, PadsThatCannotBeCounted) {
+  constexpr int64_t kHuge = int64_t(1) << 62;
+  for (int64_t pad : {kHuge, -kHuge, std::numeric_limits<int64_t>::min()}) {
+    ModelBuilder m;
+    m.input("x", "f32[2,3]").ints("p", {0, pad, 0, pad});
+    m.node("Pad x p -> y").output("y");
+    expectError(m, {"Pad: pads dimension 1 by ", "accepted: up to"});
+  }
+  ModelBuilder m;
+  m.input("x", "f32[2,3]").ints("p", {2000000000, 2000000000, 0, 0});
+  m.node("Pad x p -> y").output("y");
+  expectError(m, {"Pad: pads [2, 3] to more than"});
+  ModelBuilder n;
+  n.input("x", "f32[2,3]").ints("p", {0, 0, 0, 2000000000});
+  n.node("Pad x p -> y", {{"mode", "reflect"}}).output("y");
+  expectError(n, {"mode 'reflect' pads dimension 1 by 2000000000"});
+}
+
+TEST(OnnxErrors, BitsOfFloats) {
+  ModelBuilder m(26);
+  m.input("x", "f32[2]").node("BitCast x -> y", {{"to", int64_t(6)}});
+  expectError(m.output("y"), {"BitCast: the bits of [2] f32 as INT32"});
+}
+
 } // namespace
