@@ -37,6 +37,42 @@ Val oneHotMask(Emitter &e, Val indices, int64_t depth) {
   return e.compare(CompareKind::eq, e.iota(shape, indices.rank()), wanted);
 }
 
+/// Sums over `dim` of `x`, spread to [b.., k, rows, columns], where places are
+/// those of rows. `dims` says where x's dimensions go.
+static Val sumWhereHit(Emitter &e, Val x, llvm::ArrayRef<int64_t> dims,
+                       Val places, int64_t rows, int64_t dim) {
+  Val hit = oneHotMask(e, places, rows);
+  if (!x || !hit)
+    return {};
+  // There are no sums of booleans.
+  Type element = x.element();
+  if (element.isInteger(1))
+    x = e.convert(x, e.builder.getF32Type());
+  Shape shape(hit.shape());
+  shape.push_back(x.shape().back());
+  Val chosen = e.select(e.broadcast(hit, shape, iotaDims(hit.rank())),
+                        e.broadcast(x, shape, dims), e.scalar(0, x.element()));
+  return e.convert(e.reduce(ReduceKind::sum, chosen, {dim}), element);
+}
+
+Val pickRows(Emitter &e, Val tables, Val places) {
+  if (!tables || !places)
+    return {};
+  int64_t batch = places.rank() - 1;
+  Shape dims = iotaDims(batch);
+  dims.append({batch + 1, batch + 2});
+  return sumWhereHit(e, tables, dims, places, tables.dim(batch), batch + 1);
+}
+
+Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
+  if (!updates || !places)
+    return {};
+  int64_t batch = places.rank() - 1;
+  Shape dims = iotaDims(batch + 1);
+  dims.push_back(batch + 2);
+  return sumWhereHit(e, updates, dims, places, rows, batch);
+}
+
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
   // Token ids are never negative: a plain look-up is what embeddings are.
   if (indices.constant || !isWeight(x))

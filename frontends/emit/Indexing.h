@@ -20,6 +20,14 @@ Val wrapped(Emitter &e, Val indices, int64_t size);
 /// Whether each position of a new last dimension of `depth` is the index.
 Val oneHotMask(Emitter &e, Val indices, int64_t depth);
 
+/// Rows [b.., k, columns] of tables [b.., rows, columns] at places [b.., k].
+/// Every element is one of the table's or 0: what other rows hold (infinity)
+/// has no part in it.
+Val pickRows(Emitter &e, Val tables, Val places);
+
+/// Rows [b.., k, columns] added up by places [b.., k]: [b.., rows, columns].
+Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
+
 /// Dimension `axis` of `x` replaced by the dimensions of `indices`, which count
 /// in it. Negative ones are not looked for where `x` is a weight.
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis);

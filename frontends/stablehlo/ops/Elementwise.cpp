@@ -18,21 +18,6 @@ template <BinaryKind kind, BinaryKind ofBooleans = kind> void binary(Call &c) {
   c.out(c.emit.binary(isBoolean ? ofBooleans : kind, a, b));
 }
 
-/// Of booleans only; of integers they work on bits.
-template <BinaryKind kind> void logical(Call &c) {
-  Val a = c.in(0), b = c.in(1);
-  if (a && !a.element().isInteger(1) && !(a.constant && b && b.constant))
-    c.fail("of " + describe(a.type()) +
-           " works on bits, which is not supported; accepted: booleans");
-  if (c.emit.failed())
-    return;
-  if (a.element().isInteger(1))
-    return c.out(c.emit.binary(kind, a, b));
-  c.out(Val(mapElements(
-      *a.constant, *b.constant, a.element(),
-      [](Scalar x, Scalar y) { return evalBinary(kind, x, y, false); })));
-}
-
 void logicalNot(Call &c) {
   Val x = c.in(0);
   if (x && !x.element().isInteger(1)) // all bits
@@ -230,9 +215,9 @@ void addElementwise(OperatorTable &table) {
       binary<BinaryKind::minimum, BinaryKind::logical_and>;
   table["stablehlo.power"] = binary<BinaryKind::pow>;
   table["stablehlo.remainder"] = binary<BinaryKind::rem>;
-  table["stablehlo.and"] = logical<BinaryKind::logical_and>;
-  table["stablehlo.or"] = logical<BinaryKind::logical_or>;
-  table["stablehlo.xor"] = logical<BinaryKind::logical_xor>;
+  table["stablehlo.and"] = binary<BinaryKind::logical_and>;
+  table["stablehlo.or"] = binary<BinaryKind::logical_or>;
+  table["stablehlo.xor"] = binary<BinaryKind::logical_xor>;
   table["stablehlo.compare"] = compare;
   table["stablehlo.select"] = select;
   table["stablehlo.clamp"] = clamp;

@@ -23,13 +23,9 @@ Val Indexer::pick(Val table, Val places, size_t batching) const {
   }
   if (tail.empty())
     return gatherAlong(e, table, places, static_cast<int64_t>(batching));
-  // One row of ones and zeros for each index.
-  Type element = wideFloat(e, table.element());
   Shape flat(table.shape().take_front(batching + 1));
   flat.push_back(numElements(tail));
-  Val hot = e.convert(oneHotMask(e, places, table.dim(batching)), element);
-  Val picked = e.matmul(hot, e.reshape(e.convert(table, element), flat));
-  return e.reshape(e.convert(picked, table.element()), shape);
+  return e.reshape(pickRows(e, e.reshape(table, flat), places), shape);
 }
 
 /// Column `j` of the indices, moved inside.

@@ -47,6 +47,16 @@ Arg argOf(Call &c, const Val &values, const Val &positions) {
   return Arg::none;
 }
 
+/// Whether NaN beats all numbers, as in JAX.
+bool nanWins(Call &c, const Val &values, const Val &positions) {
+  if (!values.isFloat())
+    return false;
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  auto left = tryArg(c, values, positions, nan, 5, 1, 3),
+       right = tryArg(c, values, positions, 1, 3, nan, 5);
+  return left && right && left->second == 5 && right->second == 5;
+}
+
 /// reduce(values, iota) whose region keeps the greater value and its position.
 void reduceArg(Call &c, const Shape &dims) {
   Emitter &e = c.emit;
@@ -67,6 +77,9 @@ void reduceArg(Call &c, const Shape &dims) {
   ReduceKind kind = arg == Arg::max ? ReduceKind::max : ReduceKind::min;
   Val best = e.reduce(kind, values, dims);
   Val hit = e.compare(CompareKind::eq, values, e.keepDims(best, values, dims));
+  if (nanWins(c, values, positions))
+    hit = e.binary(BinaryKind::logical_or, hit,
+                   e.compare(CompareKind::ne, values, values));
   // The least of the positions that hold it.
   Val wide = e.convert(positions, e.builder.getI64Type());
   Val none = e.scalar(static_cast<double>(INT32_MAX), wide.element());

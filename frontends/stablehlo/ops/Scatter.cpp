@@ -35,10 +35,7 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
 Val Indexer::spreadRows(Val places, Val updates) const {
   if (n.batching.empty())
     return addUpRows(places, updates, rows);
-  Type element = wideFloat(e, updates.element());
-  Val values = e.convert(updates, element);
-  Val hot = e.convert(oneHotMask(e, places, rows), element);
-  return e.convert(e.matmul(hot, values, /*ta=*/true), updates.element());
+  return addRows(e, updates, places, rows);
 }
 
 /// The same where several dimensions are indexed: each update is spread along

@@ -250,11 +250,7 @@ template <BinaryKind kind> void logical(Call &c) {
 }
 
 template <BinaryKind kind> void bitwise(Call &c) {
-  for (llvm::StringRef name : {"self", "other"})
-    if (Val x = c.operand(name); x && !x.element().isInteger(1))
-      c.fail("bits of " + describe(x.type()) +
-             " are not supported; accepted: booleans");
-  logical<kind>(c);
+  c.out(c.emit.binary(kind, asResult(c, "self"), asResult(c, "other")));
 }
 
 void clamp(Call &c) {

@@ -4,6 +4,7 @@
 #include "frontends/stablehlo/Shardings.h"
 
 #include "ir/Dialect.h"
+#include "test/support/RankInterpreter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -84,6 +85,28 @@ std::vector<std::string> argumentsOf(func::FuncOp function) {
   }
   return found;
 }
+
+test::HostArray array(std::vector<int64_t> shape, std::vector<double> data) {
+  test::HostArray result(std::move(shape));
+  result.data.assign(data.begin(), data.end());
+  return result;
+}
+
+/// What a program makes of its arguments.
+std::vector<double> run(const std::string &text,
+                        const std::vector<test::HostArray> &arguments) {
+  Outcome outcome = import(text);
+  if (!outcome.module) {
+    ADD_FAILURE() << outcome.error;
+    return {};
+  }
+  func::FuncOp function = *outcome.module->getOps<func::FuncOp>().begin();
+  auto results = test::runGlobal(function, arguments);
+  return {results[0].data.begin(), results[0].data.end()};
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 constexpr const char *kModels = DPC_FIXTURES "/stablehlo/models/";
 
@@ -366,4 +389,82 @@ TEST(Stablehlo, BrokenTextsMakeOneLine) {
     ++changes;
   }
   EXPECT_GT(changes, 50u);
+}
+
+TEST(Stablehlo, BatchedRowsDoNotMix) {
+  // 0 times infinity would be NaN in the rows beside.
+  std::string gather = R"(
+  %r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1, 2>}> : (tensor<2x3x2xf32>, tensor<2x2x1xi32>) -> tensor<2x2x2xf32>
+  func.return %r : tensor<2x2x2xf32>)";
+  EXPECT_EQ(run(program("%x: tensor<2x3x2xf32>, %i: tensor<2x2x1xi32>",
+                        "tensor<2x2x2xf32>", gather),
+                {array({2, 3, 2}, {kInf, 1, 2, 3, 4, -kInf, 5, 6, 7, 8, 9, 10}),
+                 array({2, 2, 1}, {1, 2, 0, 2})}),
+            (std::vector<double>{2, 3, 4, -kInf, 5, 6, 9, 10}));
+  std::string scatter = R"(
+  %r = "stablehlo.scatter"(%x, %i, %u) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 2>, unique_indices = false}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = "stablehlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "stablehlo.return"(%s) : (tensor<f32>) -> ()
+  }) : (tensor<2x3x2xf32>, tensor<2x2x1xi32>, tensor<2x2x2xf32>) -> tensor<2x3x2xf32>
+  func.return %r : tensor<2x3x2xf32>)";
+  EXPECT_EQ(run(program("%x: tensor<2x3x2xf32>, %i: tensor<2x2x1xi32>, "
+                        "%u: tensor<2x2x2xf32>",
+                        "tensor<2x3x2xf32>", scatter),
+                {array({2, 3, 2}, std::vector<double>(12, 1)),
+                 array({2, 2, 1}, {1, 2, 0, 0}),
+                 array({2, 2, 2}, {kInf, 1, 2, 3, 4, 5, 6, 7})}),
+            (std::vector<double>{1, 1, kInf, 2, 3, 4, 11, 13, 1, 1, 1, 1}));
+}
+
+TEST(Stablehlo, NanIsTheGreatestWhereTheRegionSaysSo) {
+  std::string body = R"(
+  %p = "stablehlo.iota"() <{iota_dimension = 1 : i64}> : () -> tensor<2x4xi32>
+  %n = "stablehlo.constant"() <{value = dense<0xFF800000> : tensor<f32>}> : () -> tensor<f32>
+  %z = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+  %r:2 = "stablehlo.reduce"(%a, %p, %n, %z) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%v: tensor<f32>, %i: tensor<i32>, %w: tensor<f32>, %j: tensor<i32>):
+    %1 = "stablehlo.compare"(%v, %w) <{comparison_direction = #stablehlo<comparison_direction GT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = "stablehlo.compare"(%v, %v) <{comparison_direction = #stablehlo<comparison_direction NE>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %3 = "stablehlo.or"(%1, %2) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %4 = "stablehlo.compare"(%v, %w) <{comparison_direction = #stablehlo<comparison_direction EQ>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %5 = "stablehlo.compare"(%i, %j) <{comparison_direction = #stablehlo<comparison_direction LT>}> : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %6 = "stablehlo.and"(%4, %5) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %7 = "stablehlo.or"(%3, %6) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %8 = "stablehlo.select"(%3, %v, %w) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %9 = "stablehlo.select"(%7, %i, %j) : (tensor<i1>, tensor<i32>, tensor<i32>) -> tensor<i32>
+    "stablehlo.return"(%8, %9) : (tensor<f32>, tensor<i32>) -> ()
+  }) : (tensor<2x4xf32>, tensor<2x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+  func.return %r#1 : tensor<2xi32>)";
+  EXPECT_EQ(run(program("%a: tensor<2x4xf32>", "tensor<2xi32>", body),
+                {array({2, 4}, {1, kNan, 3, 2, 1, 2, 4, 3})}),
+            (std::vector<double>{1, 2}));
+}
+
+TEST(Stablehlo, WorksOnBitsOfIntegers) {
+  auto of = [](const std::string &op) {
+    std::string type = "tensor<3xi32>";
+    return run(program("%a: " + type + ", %b: " + type, type,
+                       "  %r = \"stablehlo." + op + "\"(%a, %b) : (" + type +
+                           ", " + type + ") -> " + type +
+                           "\n  func.return %r : " + type),
+               {array({3}, {12, -1, 5}), array({3}, {10, 7, 5})});
+  };
+  EXPECT_EQ(of("and"), (std::vector<double>{8, 7, 5}));
+  EXPECT_EQ(of("or"), (std::vector<double>{14, -1, 5}));
+  EXPECT_EQ(of("xor"), (std::vector<double>{6, -8, 0}));
+}
+
+TEST(Stablehlo, RefusesPadsThatCannotBeCounted) {
+  for (StringRef sizes : {"4611686018427387904, 0", "0, -9223372036854775808",
+                          "2000000000, 2000000000"})
+    expectRefused(
+        program("%a: tensor<4x6xf32>, %z: tensor<f32>", "tensor<4x6xf32>",
+                "  %r = \"stablehlo.pad\"(%a, %z) <{edge_padding_high = "
+                "array<i64: 0, 0>, edge_padding_low = array<i64: " +
+                    sizes.str() +
+                    ">, interior_padding = array<i64: 0, 0>}> : "
+                    "(tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>\n  "
+                    "func.return %r : tensor<4x6xf32>"),
+        {"pads "});
 }
