@@ -18,23 +18,25 @@ static int numberIn(const char *variable) {
 
 Launch detectLaunch() {
   struct Convention {
-    const char *launcher, *rank, *size, *localSize;
+    const char *launcher, *rank, *size, *localSize, *localRank;
   };
   // SLURM_PROCID is also set in an allocation's shell, outside srun; only a
   // job step has SLURM_STEP_NUM_TASKS.
   constexpr Convention conventions[] = {
-      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+      {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-       "OMPI_COMM_WORLD_LOCAL_SIZE"},
-      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-       "SLURM_NTASKS_PER_NODE"}};
+       "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+      {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE",
+       "SLURM_LOCALID"}};
   for (const Convention &c : conventions) {
     int rank = numberIn(c.rank), size = numberIn(c.size);
     if (rank < 0 || size <= rank)
       continue;
     int local = numberIn(c.localSize);
-    return {c.launcher, rank, size, local > 0 ? local : size};
+    int place = numberIn(c.localRank);
+    return {c.launcher, rank, size, local > 0 ? local : size,
+            place >= 0 ? place : rank};
   }
   return {};
 }

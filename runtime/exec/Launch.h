@@ -12,6 +12,7 @@ struct Launch {
   int rank = 0;
   int size = 1;
   int localSize = 1; ///< processes of the job on this machine
+  int localRank = 0; ///< this one among them
 };
 
 /// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*, in

@@ -58,7 +58,9 @@ private:
     if (kernels && !task.function)
       return Status::notFound("kernel " + op.symbol + " is not loaded");
     for (int id : op.buffers)
-      task.pointers.push_back(device + addressOf(plan, id, task.entry->slots));
+      if (device)
+        task.pointers.push_back(device +
+                                addressOf(plan, id, task.entry->slots));
     for (const ScalarExpr &expr : op.scalars)
       task.scalars.push_back(
           evaluate(expr, plan.mesh, rank, task.entry->microBatch));

@@ -38,7 +38,7 @@ struct RankProgram {
 
 /// Unrolls the schedule of `rank` of a valid plan over the arena at `device`.
 /// Fails when `kernels` lacks a symbol; without them Task::function stays null,
-/// and without an arena no pointer may be used.
+/// without an arena Task::pointers stays empty.
 Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
                              const KernelLibrary *kernels, bool overlap);
 

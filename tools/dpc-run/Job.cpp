@@ -17,20 +17,18 @@ namespace dpc {
 using namespace rt;
 
 Status Job::prepare() {
-  if (options.device == "cuda")
-    return Status::unsupported("--device=cuda: this build runs on CPUs only; "
-                               "--device=cpu is accepted");
-  if (options.comm == "nccl")
-    return Status::unsupported("--comm=nccl: this build lacks NCCL; local and "
-                               "mpi are accepted");
   Expected<Plan> read = readPlan(options.plan);
   if (!read)
     return read.status();
   plan = std::move(*read);
-  Expected<KernelLibrary> loaded = KernelLibrary::load(plan, options.plan);
-  if (!loaded)
-    return loaded.status();
-  kernels = std::move(*loaded);
+  if (options.device == "cuda") {
+    DPC_TRY(openDevice());
+  } else {
+    Expected<KernelLibrary> loaded = KernelLibrary::load(plan, options.plan);
+    if (!loaded)
+      return loaded.status();
+    kernels = std::move(*loaded);
+  }
   if (!options.init.empty()) {
     Expected<InitChoice> choice = InitChoice::parse(options.init);
     if (!choice)
@@ -39,6 +37,19 @@ Status Job::prepare() {
   }
   DPC_TRY(openInputs());
   return checkOutputs();
+}
+
+Status Job::openDevice() {
+  Status status;
+  if (!options.trace.empty())
+    status = Status::unsupported("--trace is for --device=cpu");
+  Expected<std::unique_ptr<Device>> opened =
+      status.ok() ? openCudaDevice() : status;
+  if (!opened)
+    return Status(opened.status().code(),
+                  "--device=cuda: " + opened.status().message());
+  device = std::move(*opened);
+  return Status::success();
 }
 
 /// Whether a file can be written at `path`: tried, so that an hour of training
@@ -102,6 +113,23 @@ Status Job::openInputs() {
   return Status::success();
 }
 
+Expected<std::unique_ptr<Session>>
+Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
+                 const SessionOptions &sessionOptions) {
+  if (!device)
+    return Session::create(plan, kernels, std::move(comms), sessionOptions);
+  DeviceRequest request;
+  request.plan = &plan;
+  request.dir = options.plan;
+  request.inProcess = !isDistributed;
+  request.index = isDistributed ? detectLaunch().localRank : 0;
+  request.timeoutSeconds = options.timeoutSeconds;
+  Expected<ExecutorFactory> executors = device->executors(request);
+  if (!executors)
+    return executors.status();
+  return Session::create(plan, *executors, std::move(comms), sessionOptions);
+}
+
 Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
   SessionOptions sessionOptions;
   sessionOptions.poison = options.poison;
@@ -112,10 +140,11 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
       options.offloadDir.empty() ? options.plan : options.offloadDir;
   // A process that fails alone must speak before it ends the job.
   if (isDistributed)
-    sessionOptions.onFailure = [](const Status &status) {
+    sessionOptions.onFailure = [this](const Status &status) {
+      hasSpoken = true;
       std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
     };
-  auto made = Session::create(plan, kernels, std::move(comms), sessionOptions);
+  auto made = makeSession(std::move(comms), sessionOptions);
   if (!made)
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());

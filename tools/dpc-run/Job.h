@@ -4,9 +4,12 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/InputSource.h"
 #include "runtime/exec/Session.h"
 #include "tools/dpc-run/Options.h"
+
+#include <atomic>
 
 namespace dpc {
 
@@ -26,8 +29,14 @@ public:
   rt::Status run();
 
   const rt::Plan &thePlan() const { return plan; }
+  /// Whether a rank's failure was printed when it happened.
+  bool spoke() const { return hasSpoken; }
 
 private:
+  rt::Status openDevice();
+  rt::Expected<std::unique_ptr<rt::Session>>
+  makeSession(std::vector<std::unique_ptr<rt::Communicator>> comms,
+              const rt::SessionOptions &sessionOptions);
   rt::Status openInputs();
   rt::Status checkOutputs();
   rt::Status runSteps();
@@ -39,8 +48,10 @@ private:
 
   RunOptions options;
   bool isDistributed;
+  std::atomic<bool> hasSpoken{false};
   rt::Plan plan;
   rt::KernelLibrary kernels;
+  std::unique_ptr<rt::Device> device; ///< with --device=cuda
   std::unique_ptr<rt::InputSource> inputs;
   rt::InitChoice init;
   std::unique_ptr<rt::Session> session;

@@ -4,7 +4,7 @@
 // when all processes of a job have the same one, rank 0 alone prints it.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/TcpComm.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
@@ -68,9 +68,35 @@ static bool agree(Communicator &comm, const Status &own) {
   return ok;
 }
 
-static int runMpi(const RunOptions &options) {
-  Expected<std::unique_ptr<Communicator>> world =
-      makeMpiComm({options.timeoutSeconds});
+/// The communicator of this process: over MPI, or for GPUs without it at
+/// MASTER_ADDR and the `offset`th port from MASTER_PORT on.
+static Expected<std::unique_ptr<Communicator>>
+makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
+            int offset) {
+  CommOptions settings{options.timeoutSeconds, ranks};
+  Launch launch = detectLaunch();
+  // srun may start processes that MPI knows nothing of.
+  bool byMpi = options.comm == "mpi" ||
+               (hasMpi() &&
+                (launch.launcher == "mpirun" ||
+                 (launch.launcher == "srun" && !std::getenv("MASTER_ADDR"))));
+  if (byMpi)
+    return makeMpiComm(settings);
+  Expected<StoreAddress> address = launch.size == 1
+                                       ? StoreAddress{"127.0.0.1", 0}
+                                       : storeAddressFromEnvironment();
+  if (!address)
+    return Status(address.status().code(),
+                  "--comm=nccl: " + address.status().message());
+  if (address->port > 0)
+    address->port += offset;
+  return makeTcpComm(*address, ranks.empty() ? launch.rank : ranks[launch.rank],
+                     launch.size, settings);
+}
+
+/// A process for each rank.
+static int runProcesses(const RunOptions &options) {
+  auto world = makeOwnComm(options, {}, 0);
   if (!world)
     return printError(world.status().message());
   Communicator &comm = **world;
@@ -84,17 +110,20 @@ static int runMpi(const RunOptions &options) {
                              std::to_string(job.thePlan().ranks()));
   if (!agree(comm, status))
     return 1;
-  auto own =
-      makeMpiComm({options.timeoutSeconds, job.thePlan().ranksOfProcesses()});
+  auto own = makeOwnComm(options, job.thePlan().ranksOfProcesses(), 1);
   if (!own)
     return printError(own.status().message());
   std::vector<std::unique_ptr<Communicator>> comms;
   comms.push_back(std::move(*own));
   status = job.start(std::move(comms));
+  if (!status.ok() && job.spoke())
+    return 1;
   if (!agree(comm, status))
     return 1;
   // A step's own failure was printed, and ended the job, where it happened.
   status = job.run();
+  if (!status.ok() && (job.spoke() || status.code() == Code::Cancelled))
+    return 1;
   return agree(comm, status) ? 0 : 1;
 }
 
@@ -115,6 +144,22 @@ static int finish(const Status &status) {
   return status.ok() ? 0 : printError(status.message());
 }
 
+/// What is wrong with --comm for this launcher and device, or "".
+static std::string wrongComm(const RunOptions &options, const Launch &launch) {
+  bool onGpu = options.device == "cuda";
+  if (options.comm == "nccl" && !onGpu)
+    return "--comm=nccl is for GPUs: add --device=cuda, or use --comm=mpi";
+  if (options.comm == "mpi" && onGpu)
+    return "--comm=mpi does not reach the memory of GPUs; --comm=nccl does";
+  if (options.comm == "local" && launch.size > 1)
+    return "--comm=local under " + launch.launcher +
+           " would run the whole job " + std::to_string(launch.size) +
+           " times; use --comm=" + (onGpu ? "nccl" : "mpi");
+  if (options.comm == "mpi" && launch.launcher == "torchrun")
+    return "--comm=mpi under torchrun: MPI needs mpirun or srun";
+  return "";
+}
+
 static int runMain(int argc, char **argv) {
   RunOptions options;
   int exitCode = 0;
@@ -124,15 +169,10 @@ static int runMain(int argc, char **argv) {
   if (!options.ledgers.empty())
     return dumpLedgers(options, launch.rank == 0);
   if (options.comm.empty())
-    options.comm = launch.size > 1 ? "mpi" : "local";
-  std::string wrong;
-  if (options.comm == "local" && launch.size > 1)
-    wrong = "--comm=local under " + launch.launcher +
-            " would run the whole "
-            "job " +
-            std::to_string(launch.size) + " times; use --comm=mpi";
-  else if (options.comm == "mpi" && launch.launcher == "torchrun")
-    wrong = "--comm=mpi under torchrun: MPI needs mpirun or srun";
+    options.comm = launch.size == 1           ? "local"
+                   : options.device == "cuda" ? "nccl"
+                                              : "mpi";
+  std::string wrong = wrongComm(options, launch);
   if (!wrong.empty())
     return launch.rank == 0 ? printError(wrong) : 1;
   if (options.threads == 0 && launch.size > 1)
@@ -141,7 +181,7 @@ static int runMain(int argc, char **argv) {
                         launch.localSize);
   if (!options.measureLinks.empty())
     return finish(measureLinks(options));
-  return options.comm == "mpi" ? runMpi(options) : runLocal(options);
+  return options.comm == "local" ? runLocal(options) : runProcesses(options);
 }
 
 /// Threads of a product wait for each other by spinning, 300,000 rounds unless

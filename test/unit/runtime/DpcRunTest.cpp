@@ -166,7 +166,9 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
 
 TEST_F(DpcRun, BadInputGetsOneLine) {
   expectError(run("nowhere"), "nowhere/plan.json");
-  expectError(run("plan --device=cuda"), "--device=cuda");
+  setenv("DPC_CUDA_PLUGIN", "/nowhere.so", 1);
+  expectError(run("plan --device=cuda"), "--device=cuda: /nowhere.so");
+  unsetenv("DPC_CUDA_PLUGIN");
   expectError(run("plan --comm=nccl"), "--comm=nccl");
   expectError(run("plan --comm=tcp"), "--comm");
   expectError(run("plan --resume"), "--resume");

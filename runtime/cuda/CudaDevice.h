@@ -1,0 +1,31 @@
+//===- CudaDevice.h - GPUs as what runs ranks -------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_CUDA_CUDADEVICE_H
+#define DPC_RUNTIME_CUDA_CUDADEVICE_H
+
+#include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/NcclApi.h"
+#include "runtime/exec/Device.h"
+
+namespace dpc::rt {
+
+/// What the device is reached through.
+struct CudaApis {
+  CudaApi cuda;
+  BlasApi blas;
+  /// Asked for when ranks are processes; elsewhere NCCL need not be there.
+  Expected<NcclApi> (*loadNccl)() = nullptr;
+  /// DeviceKernels.cu, compiled.
+  const void *kernels = nullptr;
+  bool graphs = true; ///< capture steps where that is possible
+};
+
+/// Runs plans whose kernels are PTX (Plan::targetGpu), and those without
+/// kernels of their own.
+std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
+
+/// Fails when the plan is not for a GPU of compute capability `major`.`minor`.
+Status checkTarget(const Plan &plan, int major, int minor);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_CUDADEVICE_H

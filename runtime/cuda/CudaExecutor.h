@@ -1,0 +1,140 @@
+//===- CudaExecutor.h - runs one rank's steps on a GPU ----------*- C++ -*-===//
+//
+// The plan's three queues are three streams; an event of the plan is one of
+// CUDA's for every time it is signalled. One thread gives all tasks to the
+// streams, in an order that MessagePlan.h finds; it waits once, at the end of
+// the step, for the loss and what else comes back. The first step is given task
+// by task; the second is captured as a graph, which all later ones launch.
+//
+// What a step takes from the host (inputs, scalars) and gives to it lies in
+// pinned memory with fixed places, so that a graph finds it there every time.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
+#define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
+
+#include "runtime/cuda/DeviceBlas.h"
+#include "runtime/cuda/DeviceKernels.h"
+#include "runtime/cuda/MessagePlan.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/exec/OffloadFile.h"
+
+#include <deque>
+#include <mutex>
+
+namespace dpc::rt {
+
+/// A kernel of a plan and how it is launched.
+struct DeviceKernel {
+  cudaKernel_t kernel = nullptr;
+  dim3 blocks, threads;
+  size_t sharedBytes = 0;
+};
+
+/// What all ranks of a process share; their executors hold it.
+struct CudaContext {
+  const CudaApi *cuda = nullptr;
+  const BlasApi *blas = nullptr;
+  const DeviceKernels *own = nullptr;
+  std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
+  int device = 0;
+  bool graphs = true; ///< capture steps where the communicator allows it
+};
+
+class CudaExecutor : public Executor {
+public:
+  /// `plan` outlives it.
+  static Expected<std::unique_ptr<Executor>>
+  create(const Plan &plan, std::shared_ptr<const CudaContext> context,
+         std::unique_ptr<DeviceComm> comm, const ExecutorOptions &options);
+  ~CudaExecutor() override;
+
+  Status runStep(const StepData &data) override;
+  Status fillBuffer(int id, const std::function<Status(char *)> &fill) override;
+  Expected<const char *> readBuffer(int id,
+                                    std::vector<char> &scratch) override;
+
+private:
+  /// A place in pinned memory.
+  struct Pinned {
+    char *data = nullptr;
+    int64_t bytes = 0;
+  };
+  /// A transfer between memory and disk, in the middle of a stream.
+  struct DiskMove {
+    CudaExecutor *self;
+    const Buffer *buffer;
+    bool isWrite;
+  };
+  struct OpRunner;
+
+  CudaExecutor(const Plan &plan, std::shared_ptr<const CudaContext> context,
+               std::unique_ptr<DeviceComm> comm,
+               const ExecutorOptions &options);
+
+  Status setUp();
+  Status makeMemory();
+  Status makeStreams();
+  Status bindStep();
+  Status bindTask(int id);
+  Expected<Pinned> pin(int64_t bytes);
+  Expected<cudaEvent_t> newEvent();
+  cudaStream_t streamOf(Queue queue) const {
+    return streams[static_cast<int>(queue)];
+  }
+  unsigned char fillByte() const { return options.poison ? 0xff : 0; }
+  char *device(const Buffer &buffer) const { return arena + buffer.offset; }
+
+  void fail(const Status &status);
+  Status step(const StepData &data);
+  Status launchStep();
+  Status captureStep();
+  Status issueStep();
+  Status issueOne(const DeviceStep &step);
+  Status issueTask(const Task &task, int id);
+  Status issueRound(const DeviceStep &step);
+  Status waitFor(const Task &task);
+  Status signal(const Task &task);
+  Status joinStreams();
+  Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+              cudaStream_t stream);
+  void setScalars(int64_t number);
+  void takeInputs(const StepData &data);
+  void takeOutputs(const StepData &data);
+  Status moveNow(const Buffer &buffer, char *host, bool toDevice);
+
+  std::shared_ptr<const CudaContext> held; ///< goes last
+  const CudaContext &context;
+  const CudaApi &cuda;
+  std::unique_ptr<DeviceComm> comm;
+  ExecutorOptions options;
+  std::unique_ptr<DeviceBlas> blas;
+
+  char *arena = nullptr; ///< the plan's device space, then copies of messages
+  Pinned hostArena, bounce;
+  OffloadFile disk;
+  std::vector<void *> pinned;
+  std::vector<cudaEvent_t> events;
+  cudaStream_t streams[kNumQueues] = {};
+  std::vector<cudaStream_t> ownStreams;
+  cudaEvent_t begun = nullptr, ended[kNumQueues] = {};
+
+  DeviceProgram program;
+  int64_t messages = 0; ///< offset in the arena
+  /// By the plan's event: one of CUDA's for every signal of a step.
+  std::vector<std::vector<cudaEvent_t>> signals;
+  std::vector<size_t> signalled; ///< by event, while a step is issued
+  std::map<int, Pinned> staged;  ///< by task: load_input, store_output
+  std::map<size_t, Pinned> taken, scalars, skips; ///< outputs; scalar inputs
+  std::deque<DiskMove> diskMoves;
+  std::map<int, DiskMove *> diskMoveOf; ///< by task
+
+  cudaGraphExec_t graph = nullptr;
+  int64_t stepsRun = 0;
+  std::mutex mutex; ///< guards `diskFailure`
+  Status diskFailure;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_CUDAEXECUTOR_H

@@ -1,0 +1,188 @@
+//===- CudaOps.cpp - what a task gives to its stream ----------------------===//
+#include "runtime/cuda/CudaExecutor.h"
+
+#include <cstring>
+
+namespace dpc::rt {
+
+/// Gives the op of a task to a stream.
+struct CudaExecutor::OpRunner {
+  CudaExecutor &self;
+  const Task &task;
+  int id; ///< of the task
+  cudaStream_t stream;
+
+  const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
+  char *data(int id) const {
+    return self.arena + addressOf(self.plan, id, task.entry->slots);
+  }
+  int64_t elements(int id) const { return numElements(buffer(id).shape); }
+
+  Status operator()(const KernelOp &op) const {
+    const DeviceKernel &kernel = self.context.kernels.at(op.symbol);
+    return launchKernel(self.cuda, kernel.kernel, kernel.blocks, kernel.threads,
+                        kernel.sharedBytes, task.pointers, task.scalars,
+                        stream);
+  }
+  Status operator()(const MatmulOp &op) const {
+    return self.blas->run(op, data(op.a), buffer(op.a).dtype, data(op.b),
+                          buffer(op.b).dtype, data(op.c), buffer(op.c).dtype,
+                          stream);
+  }
+  Status operator()(const ConvOp &) const {
+    return Status::unsupported("convolutions do not run on GPUs yet");
+  }
+  Status operator()(const AllReduceOp &op) const {
+    std::vector<Slice> slices;
+    slices.reserve(op.buffers.size());
+    for (int id : op.buffers)
+      slices.push_back({data(id), elements(id), buffer(id).dtype});
+    return self.comm->allReduce(op.group, slices, op.kind, 1, stream);
+  }
+  Status operator()(const AllGatherOp &op) const {
+    for (size_t i = 0; i < op.ins.size(); ++i)
+      DPC_TRY(self.comm->allGather(op.group, data(op.ins[i]), data(op.outs[i]),
+                                   buffer(op.ins[i]).bytes, stream));
+    return Status::success();
+  }
+  Status operator()(const ReduceScatterOp &op) const {
+    for (size_t i = 0; i < op.ins.size(); ++i)
+      DPC_TRY(self.comm->reduceScatter(
+          op.group, data(op.ins[i]), data(op.outs[i]), elements(op.outs[i]),
+          buffer(op.outs[i]).dtype, op.kind, stream));
+    return Status::success();
+  }
+  Status operator()(const AllToAllOp &op) const {
+    auto members =
+        static_cast<int64_t>(self.plan.groups[op.group].members.front().size());
+    return self.comm->allToAll(op.group, data(op.in), data(op.out),
+                               buffer(op.in).bytes / members, stream);
+  }
+  Status operator()(const BroadcastOp &op) const {
+    return self.comm->broadcast(op.group, data(op.buffer),
+                                buffer(op.buffer).bytes, op.root, stream);
+  }
+  /// Only those that have no other end come here.
+  Status operator()(const SendOp &) const { return Status::success(); }
+  Status operator()(const RecvOp &) const { return Status::success(); }
+  Status operator()(const CopyOp &op) const {
+    return self.copy(data(op.out) + op.outOffset, data(op.in) + op.inOffset,
+                     op.bytes, cudaMemcpyDeviceToDevice, stream);
+  }
+  Status operator()(const TransferOp &op) const {
+    bool out = buffer(op.in).space == Space::Device; // of the device
+    const Buffer &other = buffer(out ? op.out : op.in);
+    char *inside = data(out ? op.in : op.out);
+    if (other.space == Space::Host) {
+      char *host = self.hostArena.data + other.offset;
+      return out ? self.copy(host, inside, other.bytes, cudaMemcpyDeviceToHost,
+                             stream)
+                 : self.copy(inside, host, other.bytes, cudaMemcpyHostToDevice,
+                             stream);
+    }
+    // The stream calls back for the file. One stream does all of it, so one
+    // place on the way is enough.
+    char *bounce = self.bounce.data;
+    if (out)
+      DPC_TRY(self.copy(bounce, inside, other.bytes, cudaMemcpyDeviceToHost,
+                        stream));
+    DPC_TRY(self.cuda.check(self.cuda.cudaLaunchHostFunc(
+                                stream, moveOnDisk, self.diskMoveOf.at(id)),
+                            "cudaLaunchHostFunc"));
+    return out ? Status::success()
+               : self.copy(inside, bounce, other.bytes, cudaMemcpyHostToDevice,
+                           stream);
+  }
+  Status operator()(const FillOp &op) const {
+    const Buffer &target = buffer(op.buffer);
+    if (op.value == 0)
+      return self.cuda.check(
+          self.cuda.cudaMemsetAsync(data(op.buffer), 0,
+                                    static_cast<size_t>(target.bytes), stream),
+          "cudaMemsetAsync");
+    int64_t bits = 0;
+    storeFromDouble(&bits, target.dtype, 0, op.value);
+    return self.context.own->fill(data(op.buffer), elements(op.buffer),
+                                  sizeOf(target.dtype), bits, stream);
+  }
+  Status operator()(const LoadInputOp &op) const {
+    const Pinned &from = self.staged.at(id);
+    return self.copy(data(op.buffer), from.data, from.bytes,
+                     cudaMemcpyHostToDevice, stream);
+  }
+  Status operator()(const StoreOutputOp &op) const {
+    const Pinned &to = self.staged.at(id);
+    return self.copy(to.data, data(self.plan.outputs[op.output].buffer),
+                     to.bytes, cudaMemcpyDeviceToHost, stream);
+  }
+
+private:
+  /// Runs in the middle of a stream, where nothing of CUDA may be called.
+  static void moveOnDisk(void *argument) {
+    const auto &move = *static_cast<const DiskMove *>(argument);
+    CudaExecutor &self = *move.self;
+    const Buffer &buffer = *move.buffer;
+    Status status =
+        move.isWrite
+            ? self.disk.write(buffer.offset, self.bounce.data, buffer.bytes)
+            : self.disk.read(buffer.offset, self.bounce.data, buffer.bytes);
+    std::lock_guard lock(self.mutex);
+    if (!status.ok() && self.diskFailure.ok())
+      self.diskFailure = status;
+  }
+};
+
+Status CudaExecutor::issueOne(const DeviceStep &step) {
+  if (step.kind == DeviceStep::Kind::Round)
+    return issueRound(step);
+  const Task &task = program.tasks[step.task];
+  DPC_TRY(waitFor(task));
+  if (step.kind == DeviceStep::Kind::Task) {
+    DPC_TRY(issueTask(task, step.task));
+  } else {
+    int id = std::get<SendOp>(task.instruction->op).buffer;
+    DPC_TRY(copy(arena + messages + step.offset,
+                 arena + addressOf(plan, id, task.entry->slots),
+                 plan.buffers[id].bytes, cudaMemcpyDeviceToDevice,
+                 streamOf(task.instruction->queue)));
+  }
+  return signal(task);
+}
+
+/// "s1.forward of micro-batch 2, sum of squares: " before what went wrong.
+Status CudaExecutor::issueTask(const Task &task, int id) {
+  Status status =
+      std::visit(OpRunner{*this, task, id, streamOf(task.instruction->queue)},
+                 task.instruction->op);
+  if (status.ok() || status.code() == Code::Cancelled)
+    return status;
+  const Instruction &instruction = *task.instruction;
+  std::string name = instruction.name.empty()
+                         ? std::string(opName(instruction.op))
+                         : instruction.name;
+  return Status(status.code(), task.entry->phase + " of micro-batch " +
+                                   std::to_string(task.entry->microBatch) +
+                                   ", " + name + ": " + status.message());
+}
+
+Status CudaExecutor::issueRound(const DeviceStep &step) {
+  std::vector<DeviceMessage> ends;
+  for (const PlannedMessage &message : step.messages) {
+    char *at = arena + messages + message.offset;
+    if (!message.isSend) {
+      const Task &task = program.tasks[message.task];
+      DPC_TRY(waitFor(task));
+      at =
+          arena + addressOf(plan, std::get<RecvOp>(task.instruction->op).buffer,
+                            task.entry->slots);
+    }
+    ends.push_back({at, message.bytes, message.peer, message.isSend});
+  }
+  DPC_TRY(comm->exchange(ends, streamOf(Queue::Comm)));
+  for (const PlannedMessage &message : step.messages)
+    if (!message.isSend)
+      DPC_TRY(signal(program.tasks[message.task]));
+  return Status::success();
+}
+
+} // namespace dpc::rt

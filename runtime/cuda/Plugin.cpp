@@ -1,0 +1,43 @@
+//===- Plugin.cpp - libdpc_cuda.so's entry --------------------------------===//
+#include "runtime/cuda/CudaDevice.h"
+#include "runtime/cuda/LoadApis.h"
+
+// DeviceKernels.cu for all architectures, put here by the assembler.
+asm(".section .rodata\n"
+    ".balign 64\n"
+    "dpcDeviceKernelImage:\n"
+    ".incbin \"" DPC_KERNEL_IMAGE "\"\n"
+    ".byte 0\n"
+    ".previous\n");
+extern "C" const char dpcDeviceKernelImage[];
+
+namespace dpc::rt {
+
+static Expected<std::unique_ptr<Device>> openCuda() {
+  CudaApis apis;
+  Expected<CudaApi> cuda = loadCudaApi();
+  if (!cuda)
+    return cuda.status();
+  apis.cuda = *cuda;
+  if (Expected<int> devices = countDevices(apis.cuda); !devices)
+    return devices.status();
+  Expected<BlasApi> blas = loadBlasApi();
+  if (!blas)
+    return blas.status();
+  apis.blas = *blas;
+  apis.loadNccl = loadNcclApi;
+  apis.kernels = dpcDeviceKernelImage;
+  return makeCudaDevice(apis);
+}
+
+} // namespace dpc::rt
+
+extern "C" __attribute__((visibility("default"))) const dpc::rt::DevicePlugin *
+dpcDevicePlugin() {
+  static const dpc::rt::DevicePlugin plugin = [] {
+    dpc::rt::DevicePlugin made;
+    made.open = dpc::rt::openCuda;
+    return made;
+  }();
+  return &plugin;
+}

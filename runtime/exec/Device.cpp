@@ -1,0 +1,45 @@
+#include "runtime/exec/Device.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+
+namespace dpc::rt {
+
+static Status wrongBuild(const std::string &file) {
+  return Status::unsupported(file + " is of another build of dpc: install both "
+                                    "from one");
+}
+
+Expected<std::unique_ptr<Device>> openDevice(const std::string &file) {
+  void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *why = dlerror();
+    return Status::unsupported(
+        file + " cannot be loaded: " + (why ? why : "no reason given"));
+  }
+  auto entry = reinterpret_cast<const DevicePlugin *(*)()>(
+      dlsym(library, "dpcDevicePlugin"));
+  if (!entry)
+    return wrongBuild(file);
+  const DevicePlugin *plugin = entry();
+  if (plugin->version != kDevicePluginVersion ||
+      plugin->planVersion != kPlanVersion || plugin->planSize != sizeof(Plan))
+    return wrongBuild(file);
+  return plugin->open();
+}
+
+Expected<std::unique_ptr<Device>> openCudaDevice() {
+  const char *name = "libdpc_cuda.so";
+  if (const char *file = std::getenv("DPC_CUDA_PLUGIN"))
+    return openDevice(file);
+  std::error_code none;
+  auto program = std::filesystem::read_symlink("/proc/self/exe", none);
+  auto folder = program.parent_path();
+  for (const auto &path : {folder.parent_path() / "lib" / name, folder / name})
+    if (!program.empty() && std::filesystem::exists(path, none))
+      return openDevice(path);
+  return openDevice(name);
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,105 @@
+//===- CudaRunTest.cpp - dpc-run --device=cuda from outside ---------------===//
+//
+// The plugin as it is installed, with fakes in the place of CUDA's libraries.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Safetensors.h"
+#include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace dpc::rt::test {
+namespace {
+
+struct Ran {
+  int exitCode = 0;
+  std::string err;
+};
+
+class CudaRun : public testing::Test {
+protected:
+  void SetUp() override {
+    dir = std::filesystem::temp_directory_path() /
+          ("dpc-cuda-run-" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir / "batches");
+    ASSERT_TRUE(
+        writeNpy((dir / "batches/x.npy").string(), ramp({3, 8, 4}, 1.0 / 64))
+            .ok());
+    writePlanOf(leastSquares(2, 2));
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+
+  void writePlanOf(Plan plan) const {
+    HostTensor eye = HostTensor::zeros(DType::F32, {4, 4}),
+               w = ramp({4, 2}, 0.125, 0.5);
+    for (int i = 0; i < 4; ++i)
+      eye.set(i * 5, 1);
+    std::ofstream out(dir / "weights.bin", std::ios::binary);
+    out.write(reinterpret_cast<char *>(w.data.data()), 32);
+    out.write(reinterpret_cast<char *>(eye.data.data()), 64);
+    plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
+    plan.tensors[1].source = TensorSource{"../weights.bin", 32, 64, DType::F32};
+    std::filesystem::create_directories(dir / "plan");
+    ASSERT_TRUE(writePlan(plan, (dir / "plan").string()).ok());
+  }
+
+  std::string read(const std::string &name) const {
+    std::ifstream in(dir / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  Ran run(const std::string &arguments, const std::string &environment) const {
+    std::string command = "cd " + dir.string() + " && " + environment + " " +
+                          DPC_RUN + " plan --batches=batches " + arguments +
+                          " > out.txt 2> err.txt";
+    int status = std::system(command.c_str()); // NOLINT: our own words
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("err.txt")};
+  }
+  static void expectError(const Ran &ran, const std::string &start) {
+    EXPECT_EQ(ran.exitCode, 1);
+    EXPECT_EQ(ran.err.rfind("dpc-run: error: " + start, 0), 0u) << ran.err;
+    EXPECT_EQ(ran.err.find('\n'), ran.err.size() - 1) << ran.err;
+  }
+
+  const std::string fakes =
+      std::string("DPC_CUDA_PLUGIN=") + DPC_CUDA + " DPC_CUDA_LIB=" DPC_FAKES;
+  std::filesystem::path dir;
+};
+
+/// Parameters after three steps, as on the CPU to the last bit.
+TEST_F(CudaRun, TrainsAsOnTheCpu) {
+  for (const char *how : {"", "--comm=nccl", "--no-overlap", "--poison"}) {
+    writePlanOf(leastSquares(std::string(how) == "--comm=nccl" ? 1 : 2, 2));
+    ASSERT_EQ(run("--save-params=cpu.safetensors", "").exitCode, 0);
+    Ran ran =
+        run(std::string("--device=cuda --save-params=gpu.safetensors ") + how,
+            fakes);
+    ASSERT_EQ(ran.exitCode, 0) << how << ran.err;
+    EXPECT_EQ(read("gpu.safetensors"), read("cpu.safetensors")) << how;
+  }
+}
+
+TEST_F(CudaRun, WhatIsMissingIsSaid) {
+  expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
+              "--device=cuda: /nowhere.so cannot be loaded");
+  expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=libm.so.6"),
+              "--device=cuda: libm.so.6 is of another build of dpc");
+  expectError(run("--device=cuda --comm=mpi", fakes),
+              "--comm=mpi does not reach the memory of GPUs");
+  expectError(run("--comm=nccl", fakes), "--comm=nccl is for GPUs");
+  expectError(run("--device=cuda --trace=t.json", fakes),
+              "--device=cuda: --trace is for --device=cpu");
+  expectError(run("--device=cuda",
+                  fakes + " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=x"),
+              "--comm=nccl: MASTER_ADDR and MASTER_PORT");
+}
+
+} // namespace
+} // namespace dpc::rt::test

@@ -1,0 +1,8 @@
+// The fakes as a library: its kernels are there from the start.
+#include "test/unit/cuda/FakeBlas.h"
+
+namespace {
+struct Start {
+  Start() { dpc::rt::test::addRuntimeKernels(); }
+} start;
+} // namespace
