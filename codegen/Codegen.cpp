@@ -1,5 +1,6 @@
 //===- Codegen.cpp - Files of a plan, and the Lowering interface ----------===//
 #include "codegen/Codegen.h"
+#include "codegen/CompilePtx.h"
 #include "codegen/KernelEmitter.h"
 #include "ir/Dialect.h"
 #include "runtime/plan/PlanJson.h"
@@ -31,13 +32,17 @@ LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
   }
   if (module.getBody()->empty())
     return success();
-  std::string path = folder + "/kernels.so";
-  if (failed(compileToSharedObject(module, draft.cpu, path)))
+  bool isPtx = !draft.targetGpu.empty() && !draft.emulatesGpu;
+  std::string name = isPtx ? "kernels.ptx" : "kernels.so";
+  std::string path = folder + "/" + name;
+  if (failed(isPtx ? compileToPtx(module, draft.targetGpu,
+                                  draft.plan.kernelLaunches, path)
+                   : compileToSharedObject(module, draft.cpu, path)))
     return failure();
   rt::Expected<std::string> hash = rt::hashFile(path);
   if (!hash.ok())
     return module.emitError(hash.status().message());
-  draft.plan.kernelFile = "kernels.so";
+  draft.plan.kernelFile = name;
   draft.plan.kernelHash = *hash;
   return success();
 }

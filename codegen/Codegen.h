@@ -14,6 +14,10 @@ struct CodegenOptions {
   std::string model;                ///< name for the plan
   bool trains = false;              ///< the plan updates parameters
   std::string targetCpu = "native"; ///< see resolveTargetCpu
+  /// "sm_90": kernels are for GPUs; see checkTargetGpu. "": for CPUs.
+  std::string targetGpu;
+  /// Kernels for GPUs as functions for this CPU, for tests (GpuKernel.h).
+  bool emulatesGpu = false;
   rt::LrSchedule lrSchedule;
 };
 
@@ -21,6 +25,8 @@ struct CodegenOptions {
 struct PlanDraft {
   rt::Plan plan;
   TargetCpu cpu;
+  std::string targetGpu;
+  bool emulatesGpu = false;
   /// One public function per distinct kernel.
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
   /// Contents of PLAN/constants.bin; empty when there is none.
@@ -35,7 +41,7 @@ struct PlanDraft {
 mlir::FailureOr<PlanDraft> buildPlan(llvm::ArrayRef<mlir::func::FuncOp> steps,
                                      const CodegenOptions &options);
 
-/// Compiles the kernels into `dir`/kernels/kernels.so, writes
+/// Compiles the kernels into `dir`/kernels/kernels.so or kernels.ptx, writes
 /// `dir`/constants.bin and completes the plan (kernel file and hash). Does not
 /// write plan.json. Fails with a diagnostic.
 llvm::LogicalResult writeKernels(PlanDraft &draft, const std::string &dir);

@@ -1,5 +1,6 @@
 //===- CompileKernels.cpp - Kernels to a shared object --------------------===//
 #include "codegen/CompileKernels.h"
+#include "codegen/CompileStages.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -129,7 +130,7 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(const TargetCpu &cpu,
 // The stages
 //===----------------------------------------------------------------------===//
 
-static LogicalResult lowerToLLVMDialect(ModuleOp module) {
+LogicalResult lowerToLLVMDialect(ModuleOp module) {
   PassManager pm(module.getContext());
   pm.enableVerifier(false);
   pm.addPass(createSCFToControlFlowPass());
@@ -175,18 +176,12 @@ static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
   }
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
+                    const llvm::PipelineTuningOptions &tuning) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
-  // Loops are vectorized as loops; straight-line code is not worth the search.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = true;
-  tuning.LoopInterleaving = true;
-  tuning.SLPVectorization = false;
-  // The vectorizer interleaves; more unrolling triples code and compile time.
-  tuning.LoopUnrolling = false;
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
@@ -197,9 +192,21 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
       .run(module, modules);
 }
 
-static LogicalResult writeObject(llvm::Module &module,
-                                 llvm::TargetMachine &machine,
-                                 const std::string &path, std::string &error) {
+static llvm::PipelineTuningOptions tuningForCpus() {
+  // Loops are vectorized as loops; straight-line code is not worth the search.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = true;
+  tuning.LoopInterleaving = true;
+  tuning.SLPVectorization = false;
+  // The vectorizer interleaves; more unrolling triples code and compile time.
+  tuning.LoopUnrolling = false;
+  return tuning;
+}
+
+LogicalResult writeMachineCode(llvm::Module &module,
+                               llvm::TargetMachine &machine,
+                               llvm::CodeGenFileType kind,
+                               const std::string &path, std::string &error) {
   std::error_code code;
   llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
   if (code) {
@@ -207,8 +214,7 @@ static LogicalResult writeObject(llvm::Module &module,
     return failure();
   }
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, out, nullptr,
-                                  llvm::CodeGenFileType::ObjectFile)) {
+  if (machine.addPassesToEmitFile(passes, out, nullptr, kind)) {
     error = "this LLVM cannot write object files";
     return failure();
   }
@@ -233,7 +239,7 @@ static LogicalResult linkObject(const std::string &object,
   int status = llvm::sys::ExecuteAndWait(
       *linker, {*linker, "-shared", "-o", path, object}, std::nullopt, {},
       /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
-  llvm::sys::fs::remove(object);
+  (void)llvm::sys::fs::remove(object);
   if (status != 0) {
     error = *linker + " failed on " + object + " (status " +
             std::to_string(status) + ") " + message;
@@ -258,9 +264,11 @@ LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
   setFunctionAttributes(*llvmModule, cpu);
-  optimize(*llvmModule, *machine);
+  optimizeModule(*llvmModule, *machine, tuningForCpus());
   std::string object = path + ".o";
-  if (failed(writeObject(*llvmModule, *machine, object, error)) ||
+  if (failed(writeMachineCode(*llvmModule, *machine,
+                              llvm::CodeGenFileType::ObjectFile, object,
+                              error)) ||
       failed(linkObject(object, path, error)))
     return module.emitError(error);
   return success();

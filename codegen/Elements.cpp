@@ -20,9 +20,8 @@ static Type storedType(Value value) {
 // Data movement
 //===----------------------------------------------------------------------===//
 
-/// The indices at position `linear` of a row-major `shape`.
-static Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
-                           Index linear, ArrayRef<int64_t> shape) {
+Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
+                    Index linear, ArrayRef<int64_t> shape) {
   Indices indices(shape.size(), LoopSpace::constant(0));
   bool outermost = true;
   for (size_t d = 0; d < shape.size() && outermost; ++d)
@@ -114,7 +113,7 @@ KernelEmitter::range(const Index &index) const {
     return std::nullopt;
   std::pair<int64_t, int64_t> bounds{index.constant, index.constant};
   for (auto [d, c] : llvm::enumerate(index.coefs))
-    (c < 0 ? bounds.first : bounds.second) += c * (space.size(d) - 1);
+    (c < 0 ? bounds.first : bounds.second) += c * space.largest(d);
   return bounds;
 }
 
@@ -385,8 +384,7 @@ Value KernelEmitter::adamwAt(AdamWOp op, unsigned result,
   double beta1 = op.getBeta1().convertToDouble();
   double beta2 = op.getBeta2().convertToDouble();
   auto correction = [&](double beta) -> Value {
-    Value power = math::PowFOp::create(b, math.constant(f64, beta), step);
-    return math.sub(math.constant(f64, 1), power);
+    return math.sub(math.constant(f64, 1), math.power(beta, step));
   };
   Value m1 = math.add(math.mul(m, math.constant(type, beta1)),
                       math.mul(g, math.constant(type, 1 - beta1)));

@@ -1,6 +1,8 @@
 //===- Index.cpp - Affine element indices of a loop nest ------------------===//
 #include "codegen/Index.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -9,14 +11,16 @@ bool Index::isConstant() const {
   return !isOpaque && llvm::all_of(coefs, [](int64_t c) { return c == 0; });
 }
 
-int64_t LoopSpace::push(int64_t size, Value var) {
+int64_t LoopSpace::push(int64_t size, Value var, int64_t multiple) {
   sizes.push_back(size);
+  multiples.push_back(multiple);
   vars.push_back(var);
   return numLoops() - 1;
 }
 
 void LoopSpace::pop() {
   sizes.pop_back();
+  multiples.pop_back();
   vars.pop_back();
 }
 
@@ -49,6 +53,8 @@ Index LoopSpace::add(ImplicitLocOpBuilder *b, const Index &x, const Index &y) {
   for (auto [i, c] : llvm::enumerate(y.coefs))
     sum.coefs[i] += c;
   sum.constant += y.constant;
+  if (y.isOpaque)
+    sum.multiple = x.isOpaque ? std::gcd(x.multiple, y.multiple) : y.multiple;
   sum.isOpaque |= y.isOpaque;
   if (y.opaque)
     sum.opaque = x.opaque ? Value(arith::AddIOp::create(*b, x.opaque, y.opaque))
@@ -62,6 +68,8 @@ Index LoopSpace::scale(ImplicitLocOpBuilder *b, const Index &x,
   for (int64_t &c : product.coefs)
     c *= factor;
   product.constant *= factor;
+  if (x.isOpaque)
+    product.multiple = x.multiple * factor;
   if (x.opaque && factor != 1)
     product.opaque =
         arith::MulIOp::create(*b, x.opaque, constantI64(*b, factor));
@@ -93,7 +101,7 @@ LoopSpace::divide(const Index &index, int64_t divisor) const {
       quotient.coefs[d] = c / divisor;
     } else {
       remainder.coefs[d] = c;
-      largest += c * (sizes[d] - 1);
+      largest += c * this->largest(d);
     }
   }
   if (largest >= divisor)

@@ -24,6 +24,8 @@ struct Index {
   /// appears while a nest is analyzed, before anything is emitted.
   mlir::Value opaque;
   bool isOpaque = false;
+  /// The opaque part is a multiple of this.
+  int64_t multiple = 1;
 
   bool operator==(const Index &) const = default;
   bool isConstant() const;
@@ -33,12 +35,16 @@ using Indices = llvm::SmallVector<Index, 6>;
 /// The loops that are open where code is being emitted.
 class LoopSpace {
 public:
-  /// Adds a loop and returns its number. `var` is null while analyzing.
-  int64_t push(int64_t size, mlir::Value var);
+  /// Adds a loop and returns its number. `var` is null while analyzing. It may
+  /// be known to take multiples of a number only, less than `size`.
+  int64_t push(int64_t size, mlir::Value var, int64_t multiple = 1);
   void pop();
   int64_t numLoops() const { return static_cast<int64_t>(sizes.size()); }
   int64_t size(int64_t loop) const { return sizes[loop]; }
   mlir::Value var(int64_t loop) const { return vars[loop]; }
+  int64_t multiple(int64_t loop) const { return multiples[loop]; }
+  /// The greatest value of a loop.
+  int64_t largest(int64_t loop) const { return sizes[loop] - multiples[loop]; }
 
   /// The index that is loop `loop` itself.
   Index loop(int64_t loop) const;
@@ -66,7 +72,7 @@ public:
                           const Index &index) const;
 
 private:
-  llvm::SmallVector<int64_t, 6> sizes;
+  llvm::SmallVector<int64_t, 6> sizes, multiples;
   llvm::SmallVector<mlir::Value, 6> vars;
 };
 

@@ -7,14 +7,17 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace dpc::codegen {
 
 KernelEmitter::KernelEmitter(OpBuilder &builder, const KernelSpec &spec,
-                             StringRef symbol)
+                             StringRef symbol, KernelTarget target)
     : spec(spec), symbol(symbol.str()),
-      b(UnknownLoc::get(builder.getContext()), builder), math(b) {
+      b(UnknownLoc::get(builder.getContext()), builder),
+      math(b, target != KernelTarget::cpu), target(target) {
   KernelOp kernel = this->spec.op;
   Operation *yield = kernel.getBody().front().getTerminator();
   yields.assign(yield->operand_begin(), yield->operand_end());
@@ -57,48 +60,69 @@ static Type storageType(Type elementType) {
   return isa<IntegerType>(elementType) ? signless(elementType) : elementType;
 }
 
-// The code proper is in a function of its own, because only arguments can be
-// `noalias`, and without it no loop is vectorized.
-func::FuncOp KernelEmitter::emitEntry() {
+/// Pointers of all buffers, then scalars.
+func::FuncOp KernelEmitter::emitImpl(const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  unsigned numInputs = spec.inputs.size(), numOutputs = spec.outputs.size();
+  unsigned numInputs = spec.inputs.size();
+  unsigned numBuffers =
+      numInputs + spec.outputs.size() + (result.scratchBytes > 0 ? 1 : 0);
   unsigned numScalars = 0;
   for (Operation &op : spec.op.getBody().front())
     numScalars += scalarsOf(&op).size();
-  SmallVector<Type> types(numInputs + numOutputs, pointer);
+  // PTX 8.0 has 4096 bytes for the parameters of a kernel.
+  constexpr unsigned kMaxParameters = 512;
+  if (onGpu() && numBuffers + numScalars > kMaxParameters) {
+    spec.op.emitOpError() << "has " << numBuffers << " buffers and "
+                          << numScalars << " scalars; a kernel for GPUs takes "
+                          << kMaxParameters << " together";
+    failed = true;
+  }
+  SmallVector<Type> types(numBuffers, pointer);
   types.append(numScalars, b.getI64Type());
-  auto impl =
-      func::FuncOp::create(b, symbol + "_impl", b.getFunctionType(types, {}));
-  impl.setPrivate();
-  for (unsigned i = 0; i < numInputs + numOutputs; ++i) {
+  auto impl = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
+  for (unsigned i = 0; i < numBuffers; ++i) {
+    bool isOutput = i >= numInputs && i - numInputs < spec.outputs.size();
     bool shared =
-        spec.overlaps || (i >= numInputs && spec.aliases[i - numInputs] >= 0);
-    if (!shared)
+        spec.overlaps || (isOutput && spec.aliases[i - numInputs] >= 0);
+    // What other threads wrote may be read after a barrier: LLVM would take
+    // `noalias` for a promise that a barrier changes nothing.
+    bool isWrittenByThreads = onGpu() && i >= numInputs;
+    if (!shared && !isWrittenByThreads)
       impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                       b.getUnitAttr());
   }
-  auto entry = func::FuncOp::create(b, symbol,
-                                    b.getFunctionType({pointer, pointer}, {}));
+  return impl;
+}
+
+// The code proper is in a function of its own, because only arguments can be
+// `noalias`, and without it no loop is vectorized.
+void KernelEmitter::emitEntry(func::FuncOp impl, const std::string &name) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  impl.setPrivate();
+  auto entry =
+      func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer}, {}));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(entry.addEntryBlock());
   SmallVector<Value> arguments;
-  for (unsigned i = 0; i < numInputs + numOutputs; ++i)
+  int32_t numBuffers = llvm::count_if(
+      impl.getArgumentTypes(), [&](Type type) { return type == pointer; });
+  for (auto [i, type] : llvm::enumerate(impl.getArgumentTypes())) {
+    bool isScalar = type != pointer;
+    int32_t position = static_cast<int32_t>(i) - (isScalar ? numBuffers : 0);
     arguments.push_back(LLVM::LoadOp::create(
-        b, pointer,
-        LLVM::GEPOp::create(b, pointer, pointer, entry.getArgument(0),
-                            ArrayRef<LLVM::GEPArg>{int32_t(i)})));
-  for (unsigned i = 0; i < numScalars; ++i)
-    arguments.push_back(LLVM::LoadOp::create(
-        b, b.getI64Type(),
-        LLVM::GEPOp::create(b, pointer, b.getI64Type(), entry.getArgument(1),
-                            ArrayRef<LLVM::GEPArg>{int32_t(i)})));
+        b, type,
+        LLVM::GEPOp::create(b, pointer, type, entry.getArgument(isScalar),
+                            ArrayRef<LLVM::GEPArg>{position})));
+  }
   func::CallOp::create(b, impl, arguments);
   func::ReturnOp::create(b);
-  return impl;
 }
 
 void KernelEmitter::bindArguments(func::FuncOp impl) {
   unsigned next = 0;
+  inputs.clear();
+  outputs.clear();
+  scalars.clear();
   auto elementOf = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
@@ -111,28 +135,42 @@ void KernelEmitter::bindArguments(func::FuncOp impl) {
     outputs.push_back({alias >= 0 ? inputs[alias].pointer : own, view,
                        elementOf(spec.op.getOutputs()[i])});
   }
+  if (result.scratchBytes > 0)
+    scratch = impl.getArgument(next++);
   for (Operation &op : spec.op.getBody().front())
     for (unsigned i = 0, e = scalarsOf(&op).size(); i < e; ++i)
       scalars[&op].push_back(impl.getArgument(next++));
 }
 
-LogicalResult KernelEmitter::emit() {
-  func::FuncOp impl = emitEntry();
+LogicalResult KernelEmitter::emitForCpu() {
+  func::FuncOp impl = emitImpl(symbol + "_impl");
+  emitEntry(impl, symbol);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(impl.addEntryBlock());
   bindArguments(impl);
   memos.emplace_back();
-  LogicalResult result = success();
+  LogicalResult emitted = success();
   Block &body = spec.op.getBody().front();
   if (Operation *rowOp = findRowOp(spec.op))
-    result = emitRows(rowOp);
+    emitted = emitRows(rowOp);
   else if (llvm::any_of(body, [](Operation &op) { return isReduction(&op); }))
-    result = emitReductions();
+    emitted = emitReductions();
   else
-    result = emitElementwise();
+    emitted = emitElementwise();
   func::ReturnOp::create(b);
   annotateLoops(impl);
-  return failure(failed || mlir::failed(result));
+  result.stages.push_back({symbol, {}});
+  return emitted;
+}
+
+FailureOr<EmittedKernel> KernelEmitter::emit() {
+  if (onGpu())
+    emitForGpu();
+  else
+    failed |= mlir::failed(emitForCpu());
+  if (failed)
+    return failure();
+  return result;
 }
 
 /// Vectorizing a loop that jumps through memory makes much code and little
@@ -172,15 +210,29 @@ void KernelEmitter::annotateLoops(func::FuncOp function) {
   });
 }
 
-Value KernelEmitter::address(const MemoryRef &memory, Type storage,
-                             ArrayRef<Index> indices) {
+/// Buffers begin at multiples of 64 bytes; accesses of more than 16 do not pay.
+unsigned KernelEmitter::alignmentOf(const Index &linear, Type storage) const {
+  int64_t step = linear.constant;
+  if (linear.isOpaque)
+    step = std::gcd(step, linear.multiple);
+  for (auto [d, c] : llvm::enumerate(linear.coefs))
+    if (c != 0 && space.var(d))
+      step = std::gcd(step, c * space.multiple(d));
+  int64_t bytes = storage.getIntOrFloatBitWidth() / 8;
+  return std::gcd<int64_t>(16, step * bytes);
+}
+
+std::pair<Value, unsigned> KernelEmitter::address(const MemoryRef &memory,
+                                                  Type storage,
+                                                  ArrayRef<Index> indices) {
   Index linear = LoopSpace::linearize(&b, indices, memory.view.strides,
                                       memory.view.offset);
   noteStride(linear);
   Value position = space.materialize(b, linear);
-  return LLVM::GEPOp::create(b, memory.pointer.getType(), storage,
-                             memory.pointer, ValueRange{position},
-                             LLVM::GEPNoWrapFlags::inbounds);
+  Value pointer =
+      LLVM::GEPOp::create(b, memory.pointer.getType(), storage, memory.pointer,
+                          ValueRange{position}, LLVM::GEPNoWrapFlags::inbounds);
+  return {pointer, onGpu() ? alignmentOf(linear, storage) : 0};
 }
 
 /// The f32 of stored bits of `half`. bf16 is the upper half of f32; written
@@ -203,6 +255,9 @@ Value KernelEmitter::round(Value scalar, Type half) {
     return math.encodeFloat(scalar, *format);
   if (half.isF16())
     return arith::TruncFOp::create(b, half, scalar);
+  if (target == KernelTarget::ptx) // one instruction
+    return arith::BitcastOp::create(b, b.getIntegerType(16),
+                                    arith::TruncFOp::create(b, half, scalar));
   auto number = [&](int32_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
   };
@@ -224,8 +279,10 @@ Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
                           ArrayRef<Index> indices) {
   Type stored = memory.element ? memory.element : elementType;
   Type storage = storageType(stored);
-  Value element =
-      LLVM::LoadOp::create(b, storage, address(memory, storage, indices));
+  if (needsBarrier && !inPhase)
+    barrier();
+  auto [pointer, alignment] = address(memory, storage, indices);
+  Value element = LLVM::LoadOp::create(b, storage, pointer, alignment);
   if (isHalf(stored) || narrowFormat(stored))
     return widen(element, stored);
   if (storage == elementType)
@@ -236,13 +293,19 @@ Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
 
 void KernelEmitter::store(Value scalar, const MemoryRef &memory,
                           ArrayRef<Index> indices) {
+  if (deferred) {
+    deferred->push_back({scalar, memory, Indices(indices)});
+    return;
+  }
+  hasStored = true;
   Type stored = memory.element ? memory.element : scalar.getType();
   Type storage = storageType(stored);
   if (isHalf(stored) || narrowFormat(stored))
     scalar = round(scalar, stored);
   else if (storage != scalar.getType())
     scalar = arith::ExtUIOp::create(b, storage, scalar);
-  LLVM::StoreOp::create(b, scalar, address(memory, storage, indices));
+  auto [pointer, alignment] = address(memory, storage, indices);
+  LLVM::StoreOp::create(b, scalar, pointer, alignment);
 }
 
 /// A constant with elements as they are computed with.
@@ -310,11 +373,17 @@ Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
 
 SmallVector<Value> KernelEmitter::foldLoop(Value upper, ValueRange init,
                                            const FoldBody &body) {
-  Value zero = constantI64(b, 0), one = constantI64(b, 1);
+  Value zero = constantI64(b, 0);
   if (auto size = upper.getDefiningOp<arith::ConstantOp>();
       size && cast<IntegerAttr>(size.getValue()).getInt() == 1)
     return body(zero, init);
-  auto loop = scf::ForOp::create(b, zero, upper, one, init);
+  return stepLoop(zero, upper, 1, init, body);
+}
+
+SmallVector<Value> KernelEmitter::stepLoop(Value lower, Value upper,
+                                           int64_t step, ValueRange init,
+                                           const FoldBody &body) {
+  auto loop = scf::ForOp::create(b, lower, upper, constantI64(b, step), init);
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
   if (!block->empty() && block->back().hasTrait<mlir::OpTrait::IsTerminator>())

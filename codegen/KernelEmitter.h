@@ -14,10 +14,16 @@
 //     op's passes over the row, then what depends on it;
 //   * reduction, embedding gradient, sum of squares: see ReduceKernels.cpp.
 //
+// For GPUs the elements are the same; the loops around them are spread over
+// threads as GpuKernel.h says. Row ops are written once, in terms of rowFold(),
+// rowLoop() and once(): loops over a row on a CPU, the work of a team of
+// threads on a GPU.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNELEMITTER_H
 #define DPC_CODEGEN_KERNELEMITTER_H
 
+#include "codegen/GpuKernel.h"
 #include "codegen/Index.h"
 #include "codegen/ScalarMath.h"
 #include "ir/Dialect.h"
@@ -51,17 +57,25 @@ struct MemoryRef {
 /// least; and else their own type.
 mlir::Type computeTypeOf(mlir::Value value);
 
+/// A piece of scratch memory: elements of `type` from `offset` bytes on.
+struct Scratch {
+  int64_t offset = 0;
+  mlir::Type type;
+};
+
 /// Emits one kernel. Valid for one `emit`.
 class KernelEmitter {
 public:
   /// `builder` inserts in `module`, between functions.
   KernelEmitter(mlir::OpBuilder &builder, const KernelSpec &spec,
-                llvm::StringRef symbol);
+                llvm::StringRef symbol,
+                KernelTarget target = KernelTarget::cpu);
 
-  /// Emits `void symbol(void *const *buffers, const int64_t *scalars)`;
-  /// buffers are the operands, then the results. Fails with a diagnostic at
-  /// the op that has no code.
-  llvm::LogicalResult emit();
+  /// Emits, for each stage, `void SYMBOL(void *const *buffers, const int64_t
+  /// *scalars)`, or for PTX `void SYMBOL(void *buffer0, .., int64_t scalar0,
+  /// ..)`. Buffers are the operands, then the results, then scratch memory if
+  /// there is some. Fails with a diagnostic at the op that has no code.
+  llvm::FailureOr<EmittedKernel> emit();
 
 private:
   using Computed = std::function<mlir::Value(llvm::ArrayRef<Index>)>;
@@ -70,7 +84,10 @@ private:
       mlir::Value, mlir::ValueRange)>;
 
   // Functions and memory (KernelEmitter.cpp).
-  mlir::func::FuncOp emitEntry();
+  mlir::func::FuncOp emitImpl(const std::string &name);
+  void emitEntry(mlir::func::FuncOp impl, const std::string &name);
+  llvm::LogicalResult emitForCpu();
+  void emitForGpu();
   void bindArguments(mlir::func::FuncOp impl);
   mlir::Value load(const MemoryRef &memory, mlir::Type elementType,
                    llvm::ArrayRef<Index> indices);
@@ -79,14 +96,21 @@ private:
   mlir::Value widen(mlir::Value element, mlir::Type half);
   mlir::Value round(mlir::Value scalar, mlir::Type half);
   mlir::Value converted(mlir::Value x, mlir::Type from, mlir::Type to);
-  mlir::Value address(const MemoryRef &memory, mlir::Type storage,
-                      llvm::ArrayRef<Index> indices);
+  /// Where an element lies, and to how many bytes that is aligned (0: as its
+  /// type asks for).
+  std::pair<mlir::Value, unsigned> address(const MemoryRef &memory,
+                                           mlir::Type storage,
+                                           llvm::ArrayRef<Index> indices);
+  unsigned alignmentOf(const Index &linear, mlir::Type storage) const;
   void noteStride(const Index &linear);
   void annotateLoops(mlir::func::FuncOp function);
   mlir::Value loadConstant(ConstantOp op, llvm::ArrayRef<Index> indices);
 
   // Loops (KernelEmitter.cpp).
   void forLoop(int64_t size, const LoopBody &body);
+  llvm::SmallVector<mlir::Value> stepLoop(mlir::Value lower, mlir::Value upper,
+                                          int64_t step, mlir::ValueRange init,
+                                          const FoldBody &body);
   llvm::SmallVector<mlir::Value>
   foldLoop(mlir::Value upper, mlir::ValueRange init, const FoldBody &body);
   /// Opens a loop that is dimension `size` of the space; body gets its index.
@@ -98,6 +122,119 @@ private:
   spaceFold(int64_t size, mlir::ValueRange init,
             const std::function<
                 llvm::SmallVector<mlir::Value>(Index, mlir::ValueRange)> &body);
+
+  // Threads (GpuThreads.cpp); see GpuKernel.h.
+  using ColumnBody =
+      std::function<llvm::SmallVector<mlir::Value>(Index, mlir::ValueRange)>;
+  using Combine = std::function<llvm::SmallVector<mlir::Value>(
+      mlir::ValueRange, mlir::ValueRange)>;
+  using ThreadBody = std::function<llvm::SmallVector<mlir::Value>(mlir::Value)>;
+  bool onGpu() const { return target != KernelTarget::cpu; }
+  /// A stage of `teams` teams; `body` gets the number of a team.
+  void emitStage(int64_t teams, TeamShape shape, const LoopBody &body);
+  void emitTeams(int64_t teams, const LoopBody &body);
+  void phase(const LoopBody &body);
+  llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<mlir::Type> types,
+                                      const Combine &combine,
+                                      const ThreadBody &body);
+  Combine accumulation(llvm::ArrayRef<ReduceKind> kinds);
+  llvm::SmallVector<mlir::Value>
+  combineThreads(llvm::SmallVector<mlir::Value> values, const Combine &combine);
+  llvm::SmallVector<mlir::Value>
+  combineArrays(llvm::ArrayRef<mlir::Value> arrays,
+                llvm::ArrayRef<mlir::Type> types, const Combine &combine);
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
+  mlir::Value intrinsic(mlir::Type type, llvm::StringRef name,
+                        mlir::ValueRange arguments);
+  void barrier();
+  mlir::Value sharedMemory();
+  void when(mlir::Value condition, const std::function<void()> &body);
+  void whenBelow(mlir::Value number, int64_t limit,
+                 const std::function<void()> &body);
+  /// The columns of a row that are the thread's, in vectors.
+  llvm::SmallVector<mlir::Value> threadColumns(mlir::Value thread, int64_t size,
+                                               mlir::Value limit,
+                                               mlir::ValueRange init,
+                                               const ColumnBody &body);
+  /// What `body` stores, behind all that it computes.
+  void storeTogether(const std::function<void()> &body);
+  /// Elements of a vector, at most, that divide `size`.
+  int64_t vectorWidth(int64_t size) const;
+  /// Opens loops over `sizes` of which `linear` is the row-major position, a
+  /// multiple of `multiple`, which divides the last size.
+  void pushDims(mlir::Value linear, llvm::ArrayRef<int64_t> sizes,
+                Indices &indices, int64_t multiple = 1);
+  void popDims(size_t count);
+
+  // Loops over a row: those of the CPU, or the work of a team (GpuThreads.cpp).
+  /// Accumulates over the columns below `limit` (null: all of `size`), from
+  /// the neutral elements of `kinds` on.
+  llvm::SmallVector<mlir::Value> rowFold(llvm::ArrayRef<ReduceKind> kinds,
+                                         mlir::Type type, int64_t size,
+                                         mlir::Value limit,
+                                         const ColumnBody &body);
+  void rowLoop(int64_t size, mlir::Value limit,
+               const std::function<void(Index)> &body);
+  /// What one thread does; may store.
+  void once(const std::function<void()> &body);
+
+  // Elementwise stages (GpuNests.cpp).
+  using ElementsBody =
+      std::function<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<Index>)>;
+  llvm::ArrayRef<int64_t> outputShape(unsigned number) const;
+  void emitElementwiseStage(llvm::ArrayRef<unsigned> results);
+  void emitFillStage(unsigned result, double value);
+  void gridStage(int64_t elements, const std::function<void()> &body);
+  /// Gives the numbers from `begin` to `end` to the threads of all blocks.
+  void gridLoop(int64_t begin, int64_t end, const LoopBody &body);
+  void emitGpuNest(llvm::ArrayRef<mlir::Value> values,
+                   llvm::ArrayRef<MemoryRef> targets,
+                   llvm::ArrayRef<int64_t> begin, llvm::ArrayRef<int64_t> sizes,
+                   const ElementsBody &elements);
+  void emitGpuTiles(llvm::ArrayRef<int64_t> sizes, int64_t crossed,
+                    const std::function<void(llvm::ArrayRef<Index>)> &body);
+  void emitVectors(llvm::ArrayRef<int64_t> sizes,
+                   llvm::ArrayRef<bool> mergesNext, int64_t width,
+                   const std::function<void(llvm::ArrayRef<Index>)> &body);
+
+  // Reductions in stages (GpuReduce.cpp, GpuSums.cpp).
+  struct Sums;
+  void emitReductionStages();
+  void emitRowStages(mlir::Operation *rowOp);
+  std::optional<Sums> columnSums(NormGradOp op);
+  Sums sumsOf(ReduceOp op, unsigned result);
+  void emitSquareStages(SumSquaresOp op, unsigned result, int64_t offset);
+  mlir::Value squaresOf(mlir::Value input, mlir::Value part, int64_t parts);
+  void emitEmbeddingStages(EmbeddingGradOp op, unsigned result, int64_t offset);
+  std::pair<mlir::Value, mlir::Value>
+  rowOfId(EmbeddingGradOp op, mlir::Value position, Indices &indices);
+  void emitEmbeddingLinks(EmbeddingGradOp op, const Scratch &next,
+                          const Scratch &first);
+  void emitEmbeddingWalk(EmbeddingGradOp op, unsigned result,
+                         const Scratch &next, const Scratch &first);
+  mlir::Value loadScratch(const Scratch &part, mlir::Value position);
+  void storeScratch(mlir::Value value, const Scratch &part,
+                    mlir::Value position);
+
+  // GpuSums.cpp
+  void planSums(Sums &sums);
+  void emitSums(const Sums &sums);
+  void emitPartialRows(const Sums &sums);
+  void emitPartialColumns(const Sums &sums);
+  void finishSums(const Sums &sums);
+  Indices indicesOf(const Sums &sums, llvm::ArrayRef<Index> kept,
+                    llvm::ArrayRef<Index> reduced);
+  void storeSums(const Sums &sums, mlir::ValueRange values,
+                 llvm::ArrayRef<Index> kept, mlir::Value number,
+                 mlir::Value part);
+  std::pair<mlir::Value, mlir::Value> boundsOf(const Sums &sums,
+                                               mlir::Value part);
+  llvm::SmallVector<mlir::Value> neutralTerms(const Sums &sums);
+  llvm::SmallVector<mlir::Value> addTerms(const Sums &sums, mlir::ValueRange x,
+                                          mlir::ValueRange y);
+  llvm::SmallVector<mlir::Value> termsAt(const Sums &sums,
+                                         llvm::ArrayRef<Index> indices);
+  static llvm::SmallVector<mlir::Type> typesOf(const Sums &sums);
 
   // Elements (Elements.cpp).
   mlir::Value at(mlir::Value value, llvm::ArrayRef<Index> indices);
@@ -130,6 +267,7 @@ private:
 
   // Nests (Nests.cpp).
   llvm::LogicalResult emitElementwise();
+  void emitResults(llvm::ArrayRef<unsigned> results);
   void emitCut(llvm::ArrayRef<unsigned> results);
   void emitNest(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<int64_t> begin,
                 llvm::ArrayRef<int64_t> sizes);
@@ -145,6 +283,7 @@ private:
 
   // Rows (RowKernels.cpp).
   llvm::LogicalResult emitRows(mlir::Operation *rowOp);
+  void emitRowStage(mlir::Operation *rowOp);
   void emitRow(mlir::Operation *rowOp, llvm::ArrayRef<Index> row);
   void storeRowResults(mlir::Operation *rowOp, llvm::ArrayRef<Index> row,
                        bool before);
@@ -201,13 +340,41 @@ private:
   /// Bodies of loops with accesses that are not contiguous.
   llvm::SmallPtrSet<mlir::Block *, 8> strided;
   bool failed = false;
+
+  // GPU: of the stage that is being emitted.
+  KernelTarget target;
+  EmittedKernel result;
+  mlir::func::FuncOp function;
+  TeamShape team;
+  mlir::Value scratch;
+  mlir::Value threadOfTeam;          ///< PTX
+  mlir::Value gridTeam, blockThread; ///< in gridStage()
+  int64_t gridTeams = 0;             ///< in gridStage()
+  int64_t sharedBytes = 0;
+  bool inPhase = false, hasStored = false, needsBarrier = false;
+  /// Results that earlier stages stored.
+  llvm::SmallVector<unsigned> storedResults;
+  struct Deferred {
+    mlir::Value scalar;
+    MemoryRef memory;
+    Indices indices;
+  };
+  std::vector<Deferred> *deferred = nullptr;
 };
+
+/// The indices at position `linear` of a row-major `shape`.
+Indices delinearize(mlir::ImplicitLocOpBuilder *b, const LoopSpace &space,
+                    Index linear, llvm::ArrayRef<int64_t> shape);
 
 /// The indices of the operand element that a data movement op reads, or
 /// nullopt when `op` is none. Without `b` nothing is emitted.
 std::optional<Indices> movedIndices(mlir::ImplicitLocOpBuilder *b,
                                     const LoopSpace &space, mlir::Operation *op,
                                     llvm::ArrayRef<Index> indices);
+
+/// Loop indices moved to where a box begins.
+Indices shifted(mlir::ImplicitLocOpBuilder *b, llvm::ArrayRef<Index> indices,
+                llvm::ArrayRef<int64_t> begin);
 
 /// The op of a kernel body that needs whole rows, or null.
 mlir::Operation *findRowOp(KernelOp kernel);

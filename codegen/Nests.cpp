@@ -106,9 +106,8 @@ void FlattenAnalysis::visit(Value value, ArrayRef<Index> indices,
     inspect(index);
 }
 
-/// Loop indices moved to where a box begins.
-static Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
-                       ArrayRef<int64_t> begin) {
+Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
+                ArrayRef<int64_t> begin) {
   Indices result;
   for (auto [index, offset] : llvm::zip_equal(indices, begin))
     result.push_back(LoopSpace::add(b, index, LoopSpace::constant(offset)));
@@ -189,6 +188,18 @@ void KernelEmitter::emitNest(ArrayRef<unsigned> results,
   for (unsigned r : results) {
     values.push_back(yields[r]);
     targets.push_back(outputs[r].view);
+  }
+  if (onGpu()) {
+    SmallVector<MemoryRef> memories;
+    for (unsigned r : results)
+      memories.push_back(outputs[r]);
+    return emitGpuNest(values, memories, begin, sizes,
+                       [&](ArrayRef<Index> indices) {
+                         SmallVector<Value> elements;
+                         for (Value value : values)
+                           elements.push_back(at(value, indices));
+                         return elements;
+                       });
   }
   int64_t crossed = -1;
   SmallVector<bool> merges = mergeable(values, targets, begin, sizes, crossed);
@@ -306,7 +317,7 @@ void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
     }
     return;
   }
-  if (auto pad = dyn_cast_or_null<PadOp>(op)) {
+  if (auto pad = dyn_cast_or_null<PadOp>(op); pad && !onGpu()) {
     fill(target, elementOf(value), 0);
     return emitBox(
         pad.getX(),
@@ -314,28 +325,46 @@ void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
          target.view.slice(pad.getLow(), pad.getStrides(), shapeOf(pad.getX())),
          target.element});
   }
+  if (onGpu())
+    return emitGpuNest(value, target, zeros, shape,
+                       [&](ArrayRef<Index> indices) {
+                         return SmallVector<Value>{at(value, indices)};
+                       });
   Indices indices;
   spaceLoops(shape, indices,
              [&] { store(at(value, indices), target, indices); });
 }
 
-LogicalResult KernelEmitter::emitElementwise() {
+/// Boxes of a GPU's stage are written at the same time: none twice.
+static bool isWrittenByBoxes(Value value, bool onGpu) {
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<ConcatOp>(op) ||
+         (!onGpu && isa_and_nonnull<PadOp>(op));
+}
+
+void KernelEmitter::emitResults(ArrayRef<unsigned> results) {
   SmallVector<SmallVector<unsigned>> groups;
-  for (auto [i, value] : llvm::enumerate(yields)) {
-    if (isa_and_nonnull<ConcatOp, PadOp>(value.getDefiningOp())) {
+  for (unsigned i : results) {
+    Value value = yields[i];
+    if (isWrittenByBoxes(value, onGpu())) {
       emitBox(value, outputs[i]);
       continue;
     }
-    auto same = llvm::find_if(groups, [&, v = value](auto &group) {
-      return shapeOf(yields[group.front()]) == shapeOf(v);
+    auto same = llvm::find_if(groups, [&](auto &group) {
+      return shapeOf(yields[group.front()]) == shapeOf(value);
     });
     if (same == groups.end())
-      groups.push_back({unsigned(i)});
+      groups.push_back({i});
     else
       same->push_back(i);
   }
   for (ArrayRef<unsigned> group : groups)
     emitCut(group);
+}
+
+LogicalResult KernelEmitter::emitElementwise() {
+  auto all = llvm::to_vector(llvm::seq<unsigned>(0, yields.size()));
+  emitResults(all);
   return success();
 }
 

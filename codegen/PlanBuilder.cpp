@@ -1,5 +1,6 @@
 //===- PlanBuilder.cpp - Instructions and buffers of a step ---------------===//
 #include "codegen/PlanBuilder.h"
+#include "codegen/CompilePtx.h"
 #include "codegen/KernelScalars.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -356,155 +357,6 @@ LogicalResult PlanBuilder::lowerConstant(ConstantOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
-
-/// The operand whose memory result `result` takes over, or -1.
-int64_t PlanBuilder::tiedInput(KernelOp op, unsigned result) {
-  Operation *yield = op.getBody().front().getTerminator();
-  Value value = yield->getOperand(result);
-  Operation *inner = value.getDefiningOp();
-  if (!inner || !isa<AdamWOp, SgdOp>(inner))
-    return -1;
-  // p, m, v and p, buffer come first and in the order of the results.
-  Value old = inner->getOperand(cast<OpResult>(value).getResultNumber());
-  auto argument = dyn_cast<BlockArgument>(old);
-  if (!argument)
-    return -1;
-  Value operand = op.getInputs()[argument.getArgNumber()];
-  return slots[operand].view.isDense() && diesAt(operand, op)
-             ? argument.getArgNumber()
-             : -1;
-}
-
-/// Text that is equal for kernels that can share code.
-static std::string bodyText(const KernelSpec &spec) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  DenseMap<Value, unsigned> numbers;
-  Block &body = const_cast<KernelOp &>(spec.op).getBody().front();
-  for (BlockArgument argument : body.getArguments()) {
-    numbers[argument] = numbers.size();
-    out << argument.getType() << ' ';
-  }
-  for (Operation &op : body) {
-    out << '\n' << op.getName().getStringRef();
-    for (Value operand : op.getOperands())
-      out << " %" << numbers.lookup(operand);
-    for (NamedAttribute attribute : op.getAttrs())
-      if (!attribute.getName().getValue().starts_with("dpc."))
-        out << ' ' << attribute.getName().getValue() << '='
-            << attribute.getValue();
-    for (Value result : op.getResults()) {
-      numbers[result] = numbers.size();
-      out << " -> " << result.getType();
-    }
-  }
-  auto print = [&](const StridedView &view) {
-    out << "\n@" << view.offset;
-    for (int64_t stride : view.strides)
-      out << ' ' << stride;
-  };
-  llvm::for_each(spec.inputs, print);
-  llvm::for_each(spec.outputs, print);
-  for (int64_t alias : spec.aliases)
-    out << " =" << alias;
-  if (spec.overlaps)
-    out << " overlaps";
-  return text;
-}
-
-std::string PlanBuilder::kernelSymbol(const KernelSpec &spec) {
-  auto [it, isNew] = shared.symbols.try_emplace(bodyText(spec));
-  if (!isNew)
-    return it->second;
-  KernelOp op = spec.op;
-  std::string symbol =
-      "k" + std::to_string(shared.symbols.size() - 1) + "_" + nameOfOp(op);
-  for (char &c : symbol)
-    if (!llvm::isAlnum(c))
-      c = '_';
-  it->second = symbol;
-  OpBuilder builder(step.getContext());
-  builder.setInsertionPointToEnd(draft.kernels->getBody());
-  KernelEmitter emitter(builder, spec, symbol);
-  if (failed(emitter.emit()))
-    return "";
-  return symbol;
-}
-
-LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
-  KernelSpec spec;
-  spec.op = op;
-  rt::KernelOp call;
-  for (Value input : op.getInputs()) {
-    spec.inputs.push_back(slots[input].view);
-    call.buffers.push_back(slots[input].buffer);
-  }
-  for (auto [i, result] : llvm::enumerate(op.getOutputs())) {
-    int64_t tied = tiedInput(op, i);
-    spec.aliases.push_back(tied);
-    Slot slot = tied >= 0 ? slots.at(op.getInputs()[tied]) : newSlot(result);
-    slot.view = StridedView::dense(typeOf(result).getShape());
-    slots[result] = slot;
-    spec.outputs.push_back(slot.view);
-    call.writes.push_back(call.buffers.size());
-    call.buffers.push_back(slot.buffer);
-  }
-  for (int64_t tied : spec.aliases)
-    spec.overlaps |=
-        tied >= 0 && std::count(call.buffers.begin(),
-                                call.buffers.begin() + spec.inputs.size(),
-                                call.buffers[tied]) > 1;
-  for (Operation &inner : op.getBody().front())
-    for (const rt::ScalarExpr &scalar : scalarsOf(&inner))
-      call.scalars.push_back(scalar);
-  call.symbol = kernelSymbol(spec);
-  if (call.symbol.empty())
-    return failure();
-  emit(phaseOf(op), std::move(call), nameOfOp(op)).flops =
-      cast<CostOpInterface>(op.getOperation()).getFlops();
-  return success();
-}
-
-// sum += x, into a buffer that the setup phase clears.
-LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
-  if (op.getKind() != ReduceKind::sum)
-    return op.emitOpError("accumulates other than sums cannot be executed");
-  Slot sum = newSlot(op.getResult()), x = slots[op.getX()];
-  Item clear;
-  clear.phase = setupPhase();
-  clear.instruction.op = rt::FillOp{sum.buffer, 0};
-  clear.instruction.name = "zero";
-  items.insert(items.begin(), std::move(clear));
-  // The body of an addition, not part of the function.
-  OpBuilder builder(op);
-  OperationState state(op.getLoc(), KernelOp::getOperationName());
-  state.addOperands({op.getX(), op.getX()});
-  state.addTypes(op.getResult().getType());
-  Block *body = new Block;
-  state.addRegion()->push_back(body);
-  auto kernel = cast<KernelOp>(builder.create(state));
-  for (int i = 0; i < 2; ++i)
-    body->addArgument(op.getX().getType(), op.getLoc());
-  builder.setInsertionPointToEnd(body);
-  Value added = BinaryOp::create(builder, op.getLoc(), op.getResult().getType(),
-                                 BinaryKind::add, body->getArgument(0),
-                                 body->getArgument(1));
-  YieldOp::create(builder, op.getLoc(), added);
-  KernelSpec spec{kernel, {sum.view, x.view}, {sum.view}, {0}};
-  rt::KernelOp call;
-  call.symbol = kernelSymbol(spec);
-  call.buffers = {sum.buffer, x.buffer, sum.buffer};
-  call.writes = {2};
-  kernel.erase();
-  if (call.symbol.empty())
-    return failure();
-  emit(phaseOf(op), std::move(call), "accumulate");
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // All of it
 //===----------------------------------------------------------------------===//
 
@@ -536,8 +388,16 @@ static LogicalResult startDraft(SharedDraft &shared, func::FuncOp first,
   auto cpu = resolveTargetCpu(options.targetCpu, error);
   if (!cpu)
     return first.emitError(error);
+  if (!options.targetGpu.empty() && !checkTargetGpu(options.targetGpu, error))
+    return first.emitError(error);
   shared.draft.cpu = *cpu;
+  shared.draft.targetGpu = options.targetGpu;
+  shared.draft.emulatesGpu = options.emulatesGpu;
+  shared.target = options.targetGpu.empty() ? KernelTarget::cpu
+                  : options.emulatesGpu     ? KernelTarget::emulation
+                                            : KernelTarget::ptx;
   rt::Plan &plan = shared.draft.plan;
+  plan.targetGpu = options.targetGpu;
   plan.model = options.model;
   plan.trains = options.trains;
   plan.targetCpu = cpu->name;

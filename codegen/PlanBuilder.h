@@ -64,10 +64,18 @@ struct FramePlan {
   std::vector<int64_t> slots; ///< by micro-batch
 };
 
+/// Where a kernel is called, and as what it is traced.
+struct KernelCall {
+  int phase = 0;
+  std::string name;
+  double flops = 0;
+};
+
 /// What the stages of a plan have in common while it is built.
 struct SharedDraft {
   PlanDraft draft;
-  llvm::StringMap<std::string> symbols; ///< of kernels, by text
+  llvm::StringMap<EmittedKernel> kernels; ///< by text
+  KernelTarget target = KernelTarget::cpu;
   int numEvents = 0;
 };
 
@@ -92,7 +100,9 @@ private:
   llvm::LogicalResult lowerKernel(KernelOp op);
   llvm::LogicalResult lowerAccumulate(AccumulateOp op);
   int64_t tiedInput(KernelOp op, unsigned result);
-  std::string kernelSymbol(const KernelSpec &spec);
+  const EmittedKernel *kernelFor(const KernelSpec &spec);
+  llvm::LogicalResult emitCalls(const KernelSpec &spec, rt::KernelOp call,
+                                KernelCall how);
 
   // PlanCollectives.cpp
   llvm::LogicalResult lowerAllReduce(AllReduceOp op);

@@ -293,7 +293,9 @@ void PlanBuilder::emitOutputCopy(Value value, const rt::Port &port, int phase) {
   KernelSpec spec{
       kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
   rt::KernelOp call;
-  call.symbol = kernelSymbol(spec);
+  const EmittedKernel *copy = kernelFor(spec);
+  assert(copy && copy->stages.size() == 1 && "a copy is one elementwise stage");
+  call.symbol = copy->stages.front().symbol;
   call.buffers = {slot.buffer, port.buffer};
   call.writes = {1};
   kernel.erase();

@@ -55,13 +55,32 @@ LogicalResult KernelEmitter::emitRows(Operation *rowOp) {
   return success();
 }
 
+/// Whether a thread by itself does a row: the op goes through it in order.
+static bool isSerial(Operation *rowOp) { return isa<TopKOp, CumSumOp>(rowOp); }
+
+void KernelEmitter::emitRowStage(Operation *rowOp) {
+  ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back())
+    rows *= size;
+  TeamShape shapeOfTeam = teamFor(shape.back(), vectorWidth(shape.back()));
+  if (isSerial(rowOp))
+    shapeOfTeam = {1, kBlock / 2};
+  emitStage(rows, shapeOfTeam, [&](Value number) {
+    Indices row;
+    pushDims(number, shape.drop_back(), row);
+    emitRow(rowOp, row);
+    popDims(row.size());
+  });
+}
+
 void KernelEmitter::emitRow(Operation *rowOp, ArrayRef<Index> row) {
   storeRowResults(rowOp, row, /*before=*/true);
   TypeSwitch<Operation *>(rowOp)
       .Case([&](SoftmaxOp op) { softmaxRow(op, row); })
       .Case([&](SoftmaxGradOp op) { softmaxGradRow(op, row); })
-      .Case([&](TopKOp op) { topkRow(op, row); })
-      .Case([&](CumSumOp op) { cumsumRow(op, row); })
+      .Case([&](TopKOp op) { once([&] { topkRow(op, row); }); })
+      .Case([&](CumSumOp op) { once([&] { cumsumRow(op, row); }); })
       .Case([&](NormOp op) { normRow(op, row); })
       .Case([&](NormGradOp op) { normGradRow(op, row); })
       .Case([&](AttentionProbsOp op) { probsRow(op, row); })
@@ -88,11 +107,13 @@ void KernelEmitter::storeRowResults(Operation *rowOp, ArrayRef<Index> row,
     bool columns = isa_and_nonnull<NormGradOp>(value.getDefiningOp()) &&
                    cast<OpResult>(value).getResultNumber() > 0;
     if (!columns && shapeOf(value) == shape.drop_back())
-      store(at(value, row), outputs[i], row);
+      once([&, i = i, value = value] {
+        store(at(value, row), outputs[i], row);
+      });
   }
   if (wide.empty())
     return;
-  spaceLoop(shape.back(), [&](Index j) {
+  rowLoop(shape.back(), {}, [&](Index j) {
     Indices indices = append(row, j);
     SmallVector<Value> elements;
     for (unsigned i : wide)
@@ -108,49 +129,46 @@ void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = elementOf(op.getX());
   Value greatest =
-      spaceFold(size, math.neutral(ReduceKind::max, type),
-                [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                  return {math.accumulate(ReduceKind::max, carried[0],
-                                          at(op.getX(), append(row, j)))};
-                })[0];
-  const auto *result = llvm::find(yields, op.getResult());
-  bool keep = result != yields.end();
-  MemoryRef target = keep ? outputs[result - yields.begin()] : MemoryRef{};
+      rowFold(ReduceKind::max, type, size, {},
+              [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                return {math.accumulate(ReduceKind::max, carried[0],
+                                        at(op.getX(), append(row, j)))};
+              })[0];
+  const MemoryRef *target = targetOf(op.getResult());
   Value sum =
-      spaceFold(size, math.constant(type, 0),
-                [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                  Indices indices = append(row, j);
-                  Value e =
-                      math.exp(math.sub(at(op.getX(), indices), greatest));
-                  if (keep)
-                    store(e, target, indices);
-                  return {math.accumulate(ReduceKind::sum, carried[0], e)};
-                })[0];
+      rowFold(ReduceKind::sum, type, size, {},
+              [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                Indices indices = append(row, j);
+                Value e = math.exp(math.sub(at(op.getX(), indices), greatest));
+                if (target)
+                  store(e, *target, indices);
+                return {math.accumulate(ReduceKind::sum, carried[0], e)};
+              })[0];
   Value factor = math.div(math.constant(type, 1), sum);
-  if (!keep) {
+  if (!target) {
     computed[op.getResult()] = [=, this](ArrayRef<Index> indices) mutable {
       Value x = at(op.getX(), indices);
       return math.mul(math.exp(math.sub(x, greatest)), factor);
     };
     return;
   }
-  spaceLoop(size, [&](Index j) {
+  rowLoop(size, {}, [&](Index j) {
     Indices indices = append(row, j);
-    store(math.mul(load(target, type, indices), factor), target, indices);
+    store(math.mul(load(*target, type, indices), factor), *target, indices);
   });
-  stored[op.getResult()] = target;
+  stored[op.getResult()] = *target;
 }
 
 void KernelEmitter::softmaxGradRow(SoftmaxGradOp op, ArrayRef<Index> row) {
   Type type = elementOf(op.getY());
-  Value sum = spaceFold(
-      shapeOf(op.getY()).back(), math.constant(type, 0),
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        Indices indices = append(row, j);
-        Value y = at(op.getY(), indices);
-        return {math.accumulate(ReduceKind::sum, carried[0],
-                                math.mul(y, at(op.getDy(), indices)))};
-      })[0];
+  Value sum =
+      rowFold(ReduceKind::sum, type, shapeOf(op.getY()).back(), {},
+              [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                Indices indices = append(row, j);
+                Value y = at(op.getY(), indices);
+                return {math.accumulate(ReduceKind::sum, carried[0],
+                                        math.mul(y, at(op.getDy(), indices)))};
+              })[0];
   computed[op.getDx()] = [=, this](ArrayRef<Index> indices) mutable {
     Value y = at(op.getY(), indices);
     return math.mul(y, math.sub(at(op.getDy(), indices), sum));
@@ -247,18 +265,18 @@ void KernelEmitter::normRow(NormOp op, ArrayRef<Index> row) {
   Value mean = math.constant(type, 0);
   if (layer)
     mean = math.div(
-        spaceFold(size, math.constant(type, 0),
-                  [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                    return {math.accumulate(ReduceKind::sum, carried[0],
-                                            at(op.getX(), append(row, j)))};
-                  })[0],
+        rowFold(ReduceKind::sum, type, size, {},
+                [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                  return {math.accumulate(ReduceKind::sum, carried[0],
+                                          at(op.getX(), append(row, j)))};
+                })[0],
         count);
   auto centered = [=, this](ArrayRef<Index> indices) mutable {
     Value x = at(op.getX(), indices);
     return layer ? math.sub(x, mean) : x;
   };
-  Value squares = spaceFold(
-      size, math.constant(type, 0),
+  Value squares = rowFold(
+      ReduceKind::sum, type, size, {},
       [&](Index j, ValueRange carried) -> SmallVector<Value> {
         Value d = centered(append(row, j));
         return {math.accumulate(ReduceKind::sum, carried[0], math.mul(d, d))};
@@ -293,16 +311,11 @@ void KernelEmitter::normGradRow(NormGradOp op, ArrayRef<Index> row) {
     Value dy = at(op.getDy(), indices);
     return op.getScale() ? math.mul(dy, at(op.getScale(), indices.back())) : dy;
   };
-  MemoryRef *dscale = nullptr, *dbias = nullptr;
-  for (auto [value, target] : llvm::zip_equal(yields, outputs)) {
-    if (value == op.getDscale())
-      dscale = &target;
-    if (value == op.getDbias())
-      dbias = &target;
-  }
-  Value zero = math.constant(type, 0);
-  SmallVector<Value> sums = spaceFold(
-      size, ValueRange{zero, zero},
+  // On a GPU, sums over rows are another stage's (GpuReduce.cpp).
+  const MemoryRef *dscale = onGpu() ? nullptr : targetOf(op.getDscale());
+  const MemoryRef *dbias = onGpu() ? nullptr : targetOf(op.getDbias());
+  SmallVector<Value> sums = rowFold(
+      {ReduceKind::sum, ReduceKind::sum}, type, size, {},
       [&](Index j, ValueRange carried) -> SmallVector<Value> {
         Indices indices = append(row, j);
         Value h = normalized(indices), u = upstream(indices);
@@ -338,11 +351,18 @@ void KernelEmitter::zeroBeyond(Value limit, int64_t size,
                                const MemoryRef &target, Type type,
                                ArrayRef<Index> row) {
   Value zero = math.constant(type, 0);
-  Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
-  foldLoop(rest, {}, [&](Value i, ValueRange) {
-    Value column = arith::AddIOp::create(b, i, limit);
+  auto clear = [&](Value column, ValueRange) {
     store(zero, target, append(row, LoopSpace::opaque(column)));
     return SmallVector<Value>();
+  };
+  if (onGpu())
+    return phase([&](Value thread) {
+      stepLoop(arith::AddIOp::create(b, limit, thread), constantI64(b, size),
+               team.threads, {}, clear);
+    });
+  Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
+  foldLoop(rest, {}, [&](Value i, ValueRange none) {
+    return clear(arith::AddIOp::create(b, i, limit), none);
   });
 }
 
@@ -352,12 +372,9 @@ void KernelEmitter::normalizeProbs(AttentionProbsOp op, ArrayRef<Index> row,
                                    Value factor) {
   int64_t size = shapeOf(op.getScores()).back();
   Type type = elementOf(op.getScores());
-  foldLoop(limit, {}, [&](Value i, ValueRange) {
-    int64_t loop = space.push(size, i);
-    Indices indices = append(row, space.loop(loop));
+  rowLoop(size, limit, [&](Index j) {
+    Indices indices = append(row, j);
     store(math.mul(load(target, type, indices), factor), target, indices);
-    space.pop();
-    return SmallVector<Value>();
   });
   if (op.getCausal())
     zeroBeyond(limit, size, target, type, row);
@@ -383,37 +400,33 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
     Value x = math.mul(at(op.getScores(), indices), scale);
     return op.getMask() ? math.add(x, maskTerm(op.getMask(), indices)) : x;
   };
-  auto fold = [&](Value init, function_ref<Value(Indices, Value)> body) {
-    return foldLoop(limit, init, [&](Value i, ValueRange carried) {
-      int64_t loop = space.push(size, i);
-      SmallVector<Value> next{body(append(row, space.loop(loop)), carried[0])};
-      space.pop();
-      return next;
-    })[0];
+  Value columns = op.getCausal() ? limit : Value();
+  auto fold = [&](ReduceKind kind, function_ref<Value(Indices)> body) {
+    return rowFold(
+        kind, type, size, columns,
+        [&](Index j, ValueRange carried) -> SmallVector<Value> {
+          return {math.accumulate(kind, carried[0], body(append(row, j)))};
+        })[0];
   };
-  Value greatest = fold(
-      math.neutral(ReduceKind::max, type), [&](Indices indices, Value best) {
-        return math.accumulate(ReduceKind::max, best, score(indices));
-      });
+  Value greatest = fold(ReduceKind::max, score);
   Value zero = math.constant(type, 0);
   Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, greatest,
                                       math.neutral(ReduceKind::max, type));
   Value shift = arith::SelectOp::create(b, empty, zero, greatest);
   // Where a forward pass is made again, nobody may read more than lse.
-  const auto *result = llvm::find(yields, op.getProbs());
-  bool isRead = result != yields.end();
-  Value sum = fold(zero, [&](Indices indices, Value partial) {
+  const MemoryRef *target = targetOf(op.getProbs());
+  Value sum = fold(ReduceKind::sum, [&](Indices indices) {
     Value e = math.exp(math.sub(score(indices), shift));
-    if (isRead)
-      store(e, outputs[result - yields.begin()], indices);
-    return math.accumulate(ReduceKind::sum, partial, e);
+    if (target)
+      store(e, *target, indices);
+    return e;
   });
-  if (isRead) {
+  if (target) {
     Value factor = arith::SelectOp::create(
         b, empty, zero, math.div(math.constant(type, 1), sum));
-    normalizeProbs(op, row, outputs[result - yields.begin()], limit, factor);
+    normalizeProbs(op, row, *target, columns, factor);
   }
-  Value lse = math.add(math::LogOp::create(b, sum), greatest);
+  Value lse = math.add(math.log(sum), greatest);
   computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
 }
 
@@ -424,15 +437,14 @@ void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
   int64_t size = shapeOf(op.getLogits()).back();
   Type type = elementOf(op.getLogits());
   Value shift = at(op.getRowmax(), row);
-  Value valid = scalars[op].empty() ? constantI64(b, size) : scalar(op, 1);
+  Value valid = scalars[op].empty() ? Value() : scalar(op, 1);
   Value zero = math.constant(type, 0);
-  Value sum = foldLoop(valid, zero, [&](Value i, ValueRange carried) {
-    int64_t loop = space.push(size, i);
-    Value x = at(op.getLogits(), append(row, space.loop(loop)));
-    space.pop();
-    return SmallVector<Value>{math.accumulate(ReduceKind::sum, carried[0],
-                                              math.exp(math.sub(x, shift)))};
-  })[0];
+  Value sum = rowFold(ReduceKind::sum, type, size, valid,
+                      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                        Value x = at(op.getLogits(), append(row, j));
+                        return {math.accumulate(ReduceKind::sum, carried[0],
+                                                math.exp(math.sub(x, shift)))};
+                      })[0];
   auto [column, found] = lookup(op, at(op.getLabels(), row), size);
   Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));
   Value logit = at(op.getLogits(), append(row, LoopSpace::opaque(safe)));

@@ -133,6 +133,75 @@ Value ScalarMath::exp(Value x) {
                                power(rest));
 }
 
+// Cephes logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in
+// m - 1. Denormals are scaled up first.
+Value ScalarMath::log(Value x) {
+  Type type = x.getType();
+  if (!type.isF32() || !isForGpu)
+    return math::LogOp::create(b, x);
+  auto integer = [&](int64_t v) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(v));
+  };
+  auto select = [&](arith::CmpFPredicate predicate, double limit, Value yes,
+                    Value no) -> Value {
+    Value is = arith::CmpFOp::create(b, predicate, x, constant(type, limit));
+    return arith::SelectOp::create(b, is, yes, no);
+  };
+  using F = arith::CmpFPredicate;
+  constexpr double kLeastNormal = 1.1754943508222875e-38;
+  Value scaled =
+      select(F::OLT, kLeastNormal, mul(x, constant(type, 8388608)), x);
+  Value shift = select(F::OLT, kLeastNormal, integer(127 + 23), integer(127));
+  Value bits = arith::BitcastOp::create(b, b.getI32Type(), scaled);
+  // Where the fraction begins at sqrt(1/2), the exponent of m is -1 or 0.
+  Value from = arith::SubIOp::create(b, bits, integer(0x3f3504f3));
+  Value e = arith::ShRSIOp::create(b, from, integer(23));
+  Value fraction =
+      arith::SubIOp::create(b, bits, arith::ShLIOp::create(b, e, integer(23)));
+  Value r = sub(arith::BitcastOp::create(b, type, fraction), constant(type, 1));
+  Value exponent = arith::SIToFPOp::create(
+      b, type,
+      arith::AddIOp::create(b, e,
+                            arith::SubIOp::create(b, integer(127), shift)));
+  Value square = mul(r, r);
+  Value y = polynomial(r, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
+                           -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+                           2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  y = mul(mul(y, r), square);
+  y = add(y, mul(exponent, constant(type, -2.12194440e-4)));
+  y = sub(y, mul(square, constant(type, 0.5)));
+  y = add(add(r, y), mul(exponent, constant(type, 0.693359375)));
+  double infinity = std::numeric_limits<double>::infinity();
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  y = select(F::OEQ, 0, constant(type, -infinity), y);
+  y = select(F::OLT, 0, constant(type, nan), y);
+  return select(F::OLT, infinity, y, x); // inf and NaN are their own
+}
+
+// By squaring: base^(2^k) are constants.
+Value ScalarMath::power(double base, Value exponent) {
+  Type f64 = b.getF64Type(), i64 = b.getI64Type();
+  if (!isForGpu)
+    return math::PowFOp::create(b, constant(f64, base), exponent);
+  Value whole = arith::FPToSIOp::create(b, i64, exponent);
+  auto choose = [&](Value bits, Value yes, Value no) -> Value {
+    Value is = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
+                                     constant(i64, 0));
+    return arith::SelectOp::create(b, is, yes, no);
+  };
+  Value product = constant(f64, 1);
+  for (int64_t bit = 0; bit < 62; ++bit, base *= base) {
+    if (base == 0) {
+      Value rest = arith::ShRUIOp::create(b, whole, constant(i64, bit));
+      return choose(rest, constant(f64, 0), product);
+    }
+    Value mask = constant(i64, std::ldexp(1.0, int(bit)));
+    product = choose(arith::AndIOp::create(b, whole, mask),
+                     mul(product, constant(f64, base)), product);
+  }
+  return product;
+}
+
 // Cephes tanhf: a polynomial near zero, 1 - 2 / (exp(2|x|) + 1) beyond.
 Value ScalarMath::tanh(Value x) {
   Type type = x.getType();
@@ -275,7 +344,7 @@ Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   case UnaryKind::exp:
     return exp(x);
   case UnaryKind::log:
-    return math::LogOp::create(b, x);
+    return log(x);
   case UnaryKind::sqrt:
     return math::SqrtOp::create(b, x);
   case UnaryKind::rsqrt:

@@ -3,7 +3,8 @@
 // Emits one element's computation. f32 exp, tanh and erf are branch-free
 // polynomials (errors below 2 units in the last place, NaN and infinities as in
 // libm), so that LLVM vectorizes the loop around them; f64, and f32 log, sin,
-// cos, pow, call libm.
+// cos, pow, call libm. For GPUs, where libm is a library of the CUDA toolkit,
+// f32 log and powers of a constant are computed here, too.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_SCALARMATH_H
@@ -27,7 +28,9 @@ inline bool isUnsigned(mlir::Type type) {
 /// Integers are signless here: whether they count from zero is told apart.
 class ScalarMath {
 public:
-  explicit ScalarMath(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
+  explicit ScalarMath(mlir::ImplicitLocOpBuilder &builder,
+                      bool isForGpu = false)
+      : b(builder), isForGpu(isForGpu) {}
 
   mlir::Value constant(mlir::Type type, double value);
   mlir::Value add(mlir::Value x, mlir::Value y);
@@ -42,6 +45,9 @@ public:
                       bool isUnsigned = false);
 
   mlir::Value exp(mlir::Value x);
+  mlir::Value log(mlir::Value x);
+  /// base^exponent in f64, with a whole exponent >= 0 and 0 <= base < 1.
+  mlir::Value power(double base, mlir::Value exponent);
   mlir::Value tanh(mlir::Value x);
   mlir::Value erf(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
@@ -74,6 +80,7 @@ private:
   mlir::Value toInteger(mlir::Value x, mlir::Type to, bool isUnsigned);
 
   mlir::ImplicitLocOpBuilder &b;
+  bool isForGpu;
 };
 
 } // namespace dpc::codegen

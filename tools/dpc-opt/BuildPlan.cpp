@@ -39,11 +39,13 @@ std::string graphPipeline(const CompileOptions &options, bool trains) {
 }
 
 static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
-                                              bool trains) {
+                                              bool trains, bool onCpu) {
   codegen::CodegenOptions result;
   result.model = fs::path(options.model).stem().string();
   result.trains = trains;
   result.targetCpu = options.targetCpu;
+  if (!onCpu)
+    result.targetGpu = options.targetGpu;
   rt::LrSchedule &schedule = result.lrSchedule;
   schedule.lr = options.lr;
   schedule.warmup = options.warmup;
@@ -85,8 +87,8 @@ PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
   if (failed(lowered))
     return std::nullopt;
   bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));
-  auto draft =
-      codegen::buildPlan(findSteps(**lowered), codegenOptions(options, trains));
+  auto draft = codegen::buildPlan(findSteps(**lowered),
+                                  codegenOptions(options, trains, onCpu));
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);

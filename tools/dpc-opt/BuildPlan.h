@@ -33,6 +33,8 @@ struct PlanBuilder {
   const rt::InitChoice &initialValues;
   /// By device, its place in the order of cluster.json; empty: as it is.
   std::vector<int64_t> places = {};
+  /// Kernels are for this machine's CPU, whatever the plan is for: to verify.
+  bool onCpu = false;
 
   /// Lowers `program` and compiles its kernels into `dir`; does not write
   /// plan.json. Nullopt after a diagnostic.

@@ -444,7 +444,8 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
                                       const fs::path &dir) {
   // What topk leaves out is not what one device computes.
   ShardDegrees degrees = withWholeGradients(asked);
-  bool isBuilt = plan && degrees.compressGradients == asked.compressGradients;
+  bool isBuilt = plan && plan->targetGpu.empty() &&
+                 degrees.compressGradients == asked.compressGradients;
   fs::path oneDir = dir / "one-device",
            ranksDir = isBuilt ? dir : dir / "ranks";
   std::error_code code;
@@ -455,7 +456,7 @@ Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
   verdict.why = "the program cannot be compiled";
   if (!whole())
     return verdict;
-  PlanBuilder builder{options, initialValues};
+  PlanBuilder builder{options, initialValues, {}, /*onCpu=*/true};
   std::optional<rt::Plan> ranks =
       isBuilt ? plan : builder.build(whole(), used, degrees, ranksDir);
   std::optional<rt::Plan> one;
@@ -496,10 +497,10 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
                        "undifferentiated one can be shrunk (--verify=on runs "
                        "it all the same)";
   else
-    verification =
-        verifyInShrunkForm(*fused, PlanBuilder{options, initialValues}, used,
-                           strategyToShrink(result.candidates.front()),
-                           result.totals.globalBatch, dir, mismatch);
+    verification = verifyInShrunkForm(
+        *fused, PlanBuilder{options, initialValues, {}, true}, used,
+        strategyToShrink(result.candidates.front()), result.totals.globalBatch,
+        dir, mismatch);
   return mismatch.empty() || fail("verification failed: " + mismatch);
 }
 

@@ -216,6 +216,10 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "CPU kernels are compiled for: native, x86-64-v3, ...")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--target-gpu", o.targetGpu,
+                 "GPUs kernels are compiled for; without it, CPUs")
+      ->check(CLI::IsMember({"sm_80", "sm_90"}))
+      ->group(group);
   app.add_option("--dump-ir-dir", o.dumpIrDir,
                  "Write the IR after every phase into this folder")
       ->group(group);

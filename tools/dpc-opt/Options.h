@@ -45,6 +45,7 @@ struct CompileOptions {
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
+  std::string targetGpu;
   std::string init;
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";

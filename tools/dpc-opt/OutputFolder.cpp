@@ -13,8 +13,9 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json",     "report.json",        "program.mlir", "annotated.onnx",
-    "constants.bin", "kernels/kernels.so", "kernels"};
+    "plan.json",           "report.json",   "program.mlir",
+    "annotated.onnx",      "constants.bin", "kernels/kernels.so",
+    "kernels/kernels.ptx", "kernels"};
 
 static bool isWritten(const fs::path &relative) {
   return std::find(std::begin(kWritten), std::end(kWritten), relative) !=

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 #include <unistd.h>
@@ -31,6 +32,10 @@ Step::Step(const std::string &text) {
   auto function = module->lookupSymbol<func::FuncOp>("step");
   codegen::CodegenOptions options;
   options.model = "test";
+#ifdef DPC_TEST_GPU_EMULATION
+  options.targetGpu = "sm_90";
+  options.emulatesGpu = true;
+#endif
   auto draft = codegen::buildPlan({function}, options);
   if (failed(draft))
     return;
@@ -39,7 +44,13 @@ Step::Step(const std::string &text) {
   if (failed(codegen::writeKernels(*draft, folder)))
     return;
   plan = draft->plan;
+#ifdef DPC_TEST_GPU_EMULATION
+  rt::Plan checked = plan; // The file's name says that it is for a CPU.
+  checked.kernelFile = plan.kernelFile.empty() ? "" : "kernels.ptx";
+  rt::Status status = rt::validatePlan(checked, "test");
+#else
   rt::Status status = rt::validatePlan(plan, "test");
+#endif
   if (!status.ok())
     error = status.message();
   if (!plan.kernelFile.empty()) {
@@ -164,6 +175,29 @@ void Step::run(int64_t rank) {
   for (const rt::ScheduleEntry &entry : plan.schedule[rank])
     for (const rt::Instruction &instruction : plan.phases[entry.phase])
       execute(instruction, rank, entry.microBatch);
+}
+
+std::string ptxOf(const std::string &text, const std::string &targetGpu) {
+  MLIRContext context;
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  if (!module)
+    return "";
+  codegen::CodegenOptions options;
+  options.model = "test";
+  options.targetGpu = targetGpu;
+  auto draft =
+      codegen::buildPlan({module->lookupSymbol<func::FuncOp>("step")}, options);
+  char name[] = "/tmp/dpc-codegen-XXXXXX";
+  std::string folder = mkdtemp(name);
+  std::string ptx;
+  if (succeeded(draft) && succeeded(codegen::writeKernels(*draft, folder))) {
+    EXPECT_EQ(rt::validatePlan(draft->plan, "test").message(), "");
+    std::ifstream in(folder + "/kernels/" + draft->plan.kernelFile);
+    ptx.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::filesystem::remove_all(folder);
+  return ptx;
 }
 
 Array randomArray(int64_t count, int seed, double low, double high) {

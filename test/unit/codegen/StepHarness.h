@@ -1,7 +1,9 @@
 //===- StepHarness.h - Compile a @step and run its plan ---------*- C++ -*-===//
 //
 // The real path (buildPlan, LLVM, dlopen) with a simple serial executor of one
-// rank, so that code generation is tested without the runtime.
+// rank, so that code generation is tested without the runtime. Compiled with
+// DPC_TEST_GPU_EMULATION, kernels are those for GPUs, block by block and thread
+// by thread on the CPU: the same tests hold for both.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H
@@ -44,6 +46,9 @@ private:
   std::vector<char> arena;
   std::map<std::string, Array> inputs;
 };
+
+/// The kernels of @step as PTX for `targetGpu`, or "" after a failure.
+std::string ptxOf(const std::string &text, const std::string &targetGpu);
 
 /// `count` values between low and high, the same for equal seeds.
 Array randomArray(int64_t count, int seed, double low = -2, double high = 2);
