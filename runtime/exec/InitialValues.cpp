@@ -143,7 +143,7 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
 }
 
 /// Without a source: states are zero, weights are what --init says.
-Status InitialValues::checkNames(const Plan &plan) const {
+Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
   for (const Tensor &tensor : plan.tensors)

@@ -4,6 +4,7 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/exec/Safetensors.h"
+#include "runtime/exec/ValueSource.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -24,20 +25,19 @@ struct InitChoice {
   static Expected<InitChoice> parse(const std::string &text);
 };
 
-/// Values of a plan's tensors. Safe to use from several threads.
-class InitialValues {
+/// What the model file, --init and the plan say.
+class InitialValues : public ValueSource {
 public:
   /// Sources are relative to `planDir`. `given` tensors come before all else.
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
   /// Refuses an --init file that has no tensor of the plan at all.
-  Status checkNames(const Plan &plan) const;
-  /// Copies the shard of `rank` to `local`, whose padding keeps its contents.
+  Status check(const Plan &plan) const override;
   /// The order is: given values; an --init file that has the name; the model's
   /// data; another --init; the plan's own init.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
-              void *local) const;
+              void *local) const override;
 
   /// Unmaps the files that were opened.
   void closeFiles();

@@ -1,8 +1,11 @@
 #include "runtime/exec/Safetensors.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace dpc::rt {
 
@@ -73,9 +76,15 @@ Status readHeader(SafetensorsFile &out) {
   if (!header.is_object())
     return Status::invalid("header is not JSON");
   int64_t dataStart = 8 + static_cast<int64_t>(length);
+  out.headerBytes = dataStart;
   for (auto it = header.begin(); it != header.end(); ++it) {
-    if (it.key() == "__metadata__")
+    if (it.key() == "__metadata__") {
+      for (auto text = it->begin(); it->is_object() && text != it->end();
+           ++text)
+        if (text->is_string())
+          out.metadata[text.key()] = text->get<std::string>();
       continue;
+    }
     SafetensorsEntry entry;
     Status status = readEntry(*it, file.size() - dataStart, entry);
     if (!status.ok())
@@ -99,12 +108,26 @@ Expected<SafetensorsFile> openSafetensors(const std::string &path) {
   return out;
 }
 
-Status SafetensorsWriter::start(const std::string &to,
-                                const std::vector<Entry> &entries) {
-  path = to;
+SafetensorsWriter::~SafetensorsWriter() {
+  if (fd < 0)
+    return;
+  close(fd);
+  unlink((path + ".new").c_str());
+}
+
+Status SafetensorsWriter::refuse(int error) const {
+  return Status::io(path + ": cannot be written: " + std::strerror(error));
+}
+
+/// The header's text, padded so that data begins at a multiple of 8.
+static std::string
+headerText(const std::vector<SafetensorsWriter::Entry> &entries,
+           const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const Entry &entry : entries) {
+  for (const SafetensorsWriter::Entry &entry : entries) {
     int64_t bytes = numElements(entry.shape) * sizeOf(entry.dtype);
     const char *type = "F32";
     for (const TypeName &known : kTypeNames)
@@ -118,23 +141,53 @@ Status SafetensorsWriter::start(const std::string &to,
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  uint64_t length = text.size();
-  out.open(path + ".new", std::ios::binary);
-  out.write(reinterpret_cast<const char *>(&length), 8);
-  out << text;
-  return out ? Status::success() : Status::io(path + ": cannot be written");
+  return text;
 }
 
-void SafetensorsWriter::append(const HostTensor &tensor) {
-  out.write(reinterpret_cast<const char *>(tensor.data.data()),
-            static_cast<std::streamsize>(tensor.data.size()));
+Status
+SafetensorsWriter::start(const std::string &to,
+                         const std::vector<Entry> &entries,
+                         const std::map<std::string, std::string> &metadata) {
+  path = to;
+  std::string text = headerText(entries, metadata);
+  if (text.size() > kMaxHeaderBytes)
+    return Status::unsupported(path + ": a header of " +
+                               std::to_string(text.size()) +
+                               " bytes is more than the format allows");
+  fd = open((path + ".new").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+            0644);
+  if (fd < 0)
+    return refuse(errno);
+  uint64_t length = text.size();
+  DPC_TRY(append(&length, sizeof length));
+  return append(text.data(), static_cast<int64_t>(text.size()));
+}
+
+Status SafetensorsWriter::append(const void *bytes, int64_t count) {
+  const auto *from = static_cast<const char *>(bytes);
+  while (count > 0) {
+    ssize_t now = write(fd, from, count);
+    if (now < 0 && errno == EINTR)
+      continue;
+    if (now < 0)
+      return refuse(errno);
+    from += now;
+    count -= now;
+  }
+  return Status::success();
 }
 
 Status SafetensorsWriter::finish() {
-  out.close();
-  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io(path + ": cannot be written");
-  return Status::success();
+  bool isSafe = fsync(fd) == 0;
+  int error = errno;
+  close(fd);
+  fd = -1;
+  std::string written = path + ".new";
+  if (isSafe && std::rename(written.c_str(), path.c_str()) == 0)
+    return Status::success();
+  error = isSafe ? errno : error;
+  unlink(written.c_str());
+  return refuse(error);
 }
 
 } // namespace dpc::rt

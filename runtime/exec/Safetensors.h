@@ -11,7 +11,6 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/exec/MappedFile.h"
 
-#include <fstream>
 #include <map>
 
 namespace dpc::rt {
@@ -27,6 +26,8 @@ struct SafetensorsEntry {
 struct SafetensorsFile {
   MappedFile file;
   std::map<std::string, SafetensorsEntry> entries;
+  std::map<std::string, std::string> metadata; ///< texts of "__metadata__"
+  int64_t headerBytes = 0; ///< up to the data, the length in front included
 };
 
 /// Opens a file and checks every entry against its size. The file may come
@@ -36,21 +37,33 @@ Expected<SafetensorsFile> openSafetensors(const std::string &path);
 /// Writes a file tensor by tensor, so that only one is in memory at a time.
 class SafetensorsWriter {
 public:
+  SafetensorsWriter() = default;
+  SafetensorsWriter(const SafetensorsWriter &) = delete;
+  SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
+  /// Removes what is not finished.
+  ~SafetensorsWriter();
+
   struct Entry {
     std::string name;
     DType dtype;
     std::vector<int64_t> shape;
   };
   /// Starts `path` (beside it, until finish()).
-  Status start(const std::string &path, const std::vector<Entry> &entries);
+  Status start(const std::string &path, const std::vector<Entry> &entries,
+               const std::map<std::string, std::string> &metadata = {});
   /// The next tensor's elements, in the order of start().
-  void append(const HostTensor &tensor);
-  /// Moves the file into place.
+  Status append(const HostTensor &tensor) {
+    return append(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
+  }
+  Status append(const void *bytes, int64_t count);
+  /// Moves the file into place once it is on the disk.
   Status finish();
 
 private:
+  Status refuse(int error) const;
+
   std::string path;
-  std::ofstream out;
+  int fd = -1;
 };
 
 } // namespace dpc::rt

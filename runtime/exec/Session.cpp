@@ -144,8 +144,8 @@ Status Session::onAllRanks(const std::function<Status(size_t)> &job) {
   return first;
 }
 
-Status Session::initialize(const InitialValues &values) {
-  DPC_TRY(values.checkNames(plan));
+Status Session::initialize(const ValueSource &values) {
+  DPC_TRY(values.check(plan));
   return onAllRanks([&](size_t i) -> Status {
     Executor &executor = *executors[i];
     for (const Tensor &tensor : plan.tensors) {
@@ -264,6 +264,39 @@ Session::collectTexts(const std::string &text) {
   }
   DPC_TRY(comm.barrier(kWorldGroup));
   return texts;
+}
+
+Expected<std::string>
+Session::fromRankZero(const std::function<Expected<std::string>()> &make) {
+  if (comms.size() == static_cast<size_t>(plan.ranks()))
+    return make();
+  Communicator &comm = *comms.front();
+  // The text, or the message of an error, with its code in front.
+  std::string text;
+  if (comm.rank() == 0) {
+    Expected<std::string> made = make();
+    Status status = made.status();
+    text = char('0' + static_cast<int>(status.code())) +
+           (made ? *made : status.message());
+  }
+  int64_t length = static_cast<int64_t>(text.size());
+  DPC_TRY(comm.broadcast(kWorldGroup, &length, sizeof length, 0));
+  text.resize(length);
+  DPC_TRY(comm.broadcast(kWorldGroup, text.data(), length, 0));
+  auto code = static_cast<Code>(text.front() - '0');
+  text.erase(0, 1);
+  if (code != Code::Ok)
+    return Status(code, text);
+  return text;
+}
+
+Expected<bool> Session::anywhere(bool mine) {
+  if (comms.size() == static_cast<size_t>(plan.ranks()))
+    return mine;
+  int32_t any = mine ? 1 : 0;
+  DPC_TRY(comms.front()->allReduce(kWorldGroup, &any, 1, DType::I32,
+                                   ReduceKind::Max));
+  return any != 0;
 }
 
 } // namespace dpc::rt

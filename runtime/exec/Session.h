@@ -15,7 +15,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Executor.h"
-#include "runtime/exec/InitialValues.h"
+#include "runtime/exec/ValueSource.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <functional>
@@ -51,7 +51,7 @@ public:
   ~Session();
 
   /// Fills all tensors.
-  Status initialize(const InitialValues &values);
+  Status initialize(const ValueSource &values);
 
   /// Runs step `number` (1-based) on dense global inputs.
   Status step(int64_t number, const std::vector<const void *> &inputs);
@@ -66,6 +66,20 @@ public:
   /// holds rank 0.
   Expected<HostTensor> gather(const Tensor &tensor);
 
+  /// The ranks of this process.
+  const std::vector<std::unique_ptr<Executor>> &ranksHere() const {
+    return executors;
+  }
+  /// Runs job(i) for rank i of this process on that rank's thread, all at
+  /// once; the first failure that is not Cancelled.
+  Status onAllRanks(const std::function<Status(size_t)> &job);
+  /// What `make` gives in the process that holds rank 0, or why it failed
+  /// there, in all of them.
+  Expected<std::string>
+  fromRankZero(const std::function<Expected<std::string>()> &make);
+  /// Whether `mine` holds in any process.
+  Expected<bool> anywhere(bool mine);
+
   /// Whether this process holds rank 0.
   bool holdsRankZero() const { return executors.front()->rank() == 0; }
   /// Chrome trace events of this process's ranks.
@@ -78,9 +92,6 @@ private:
   class Worker;
   Session(const Plan &plan, const SessionOptions &options);
 
-  /// Runs job(i) for rank i of this process on that rank's thread, all at
-  /// once; the first failure that is not Cancelled.
-  Status onAllRanks(const std::function<Status(size_t)> &job);
   /// The part of an array that (rank, micro-batch) holds.
   struct Shard {
     int rank;

@@ -4,10 +4,11 @@
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/plan/PlanJson.h"
-#include "tools/dpc-run/Progress.h"
+#include "tools/dpc-run/StopSignal.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -149,6 +150,13 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());
   session = std::move(*made);
+  checkpoints = std::make_unique<Checkpoints>(options, plan, *session);
+  Expected<int64_t> resumed = checkpoints->begin();
+  if (!resumed)
+    return resumed.status();
+  done = std::max<int64_t>(*resumed, 0);
+  if (*resumed >= 0)
+    return Status::success();
   InitialValues values(options.plan, init);
   return session->initialize(values);
 }
@@ -178,26 +186,49 @@ Status Job::runSteps() {
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
     if (!options.metrics.empty())
-      DPC_TRY(progress->openMetrics(options.metrics));
+      DPC_TRY(progress->openMetrics(options.metrics, done));
+    if (options.resume)
+      std::printf("%s\n",
+                  done > 0
+                      ? ("going on after step " + std::to_string(done)).c_str()
+                      : "no checkpoint yet: starting at step 1");
   }
-  for (int64_t step = 1; step <= options.steps; ++step) {
-    Expected<std::vector<const void *>> arrays = inputs->load(step);
-    if (!arrays)
-      return arrays.status();
-    double begin = nowSeconds();
-    DPC_TRY(session->step(step, *arrays));
-    StepReport report;
-    report.step = step;
-    report.loss = scalarOf(session->output("loss"));
-    report.gradNorm = scalarOf(session->output("grad_norm"));
-    report.lossScale = scalarOf(session->output("loss_scale"));
-    report.skipped = scalarOf(session->output("skipped"));
-    report.seconds = nowSeconds() - begin;
-    report.tokens = tokensPerStep();
+  for (int64_t step = done + 1; step <= options.steps; ++step) {
+    Expected<StepReport> report = runStep(step);
+    if (!report)
+      return report.status();
     if (progress)
-      progress->report(report);
+      progress->report(*report);
+    Expected<bool> stopped = checkpoints->isStopped();
+    if (!stopped)
+      return stopped.status();
+    DPC_TRY(checkpoints->afterStep(step, *stopped || step == options.steps));
+    if (!*stopped || step == options.steps)
+      continue;
+    endedBySignal = stopSignal() ? stopSignal() : SIGTERM;
+    if (progress)
+      std::printf("stopped by a signal after step %lld; --resume goes on\n",
+                  static_cast<long long>(step));
+    break;
   }
   return Status::success();
+}
+
+Expected<StepReport> Job::runStep(int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  if (!arrays)
+    return arrays.status();
+  double begin = nowSeconds();
+  DPC_TRY(session->step(step, *arrays));
+  StepReport report;
+  report.step = step;
+  report.loss = scalarOf(session->output("loss"));
+  report.gradNorm = scalarOf(session->output("grad_norm"));
+  report.lossScale = scalarOf(session->output("loss_scale"));
+  report.skipped = scalarOf(session->output("skipped"));
+  report.seconds = nowSeconds() - begin;
+  report.tokens = tokensPerStep();
+  return report;
 }
 
 /// Whether some instruction writes the tensor: parameters, and buffers that a
@@ -239,7 +270,7 @@ Status Job::saveParams() {
         HostTensor::zeros(entries[i].dtype, parameters[i]->globalShape);
     convertElements(value->data.data(), value->dtype, full.data.data(),
                     full.dtype, full.elements());
-    writer.append(full);
+    DPC_TRY(writer.append(full));
   }
   return writes ? writer.finish() : Status::success();
 }

@@ -5,9 +5,12 @@
 #include "runtime/base/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Device.h"
+#include "runtime/exec/InitialValues.h"
 #include "runtime/exec/InputSource.h"
 #include "runtime/exec/Session.h"
+#include "tools/dpc-run/Checkpoints.h"
 #include "tools/dpc-run/Options.h"
+#include "tools/dpc-run/Progress.h"
 
 #include <atomic>
 
@@ -31,6 +34,8 @@ public:
   const rt::Plan &thePlan() const { return plan; }
   /// Whether a rank's failure was printed when it happened.
   bool spoke() const { return hasSpoken; }
+  /// After run(): what the process exits with.
+  int exitCode() const { return endedBySignal ? 128 + endedBySignal : 0; }
 
 private:
   rt::Status openDevice();
@@ -40,6 +45,7 @@ private:
   rt::Status openInputs();
   rt::Status checkOutputs();
   rt::Status runSteps();
+  rt::Expected<StepReport> runStep(int64_t step);
   rt::Status saveParams();
   bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
@@ -55,6 +61,9 @@ private:
   std::unique_ptr<rt::InputSource> inputs;
   rt::InitChoice init;
   std::unique_ptr<rt::Session> session;
+  std::unique_ptr<Checkpoints> checkpoints;
+  int64_t done = 0;      ///< steps before this run
+  int endedBySignal = 0; ///< the signal that ended the run early
 };
 
 } // namespace dpc

@@ -91,6 +91,35 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("FILE");
 }
 
+static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
+  auto *folder = app.add_option(
+      "--checkpoint", o.checkpoint,
+      "DIR for checkpoints (DIR/step-N): of the last step, and on SIGTERM");
+  folder->type_name("DIR");
+  app.add_option("--checkpoint-every", o.checkpointEvery,
+                 "N: and after every N steps")
+      ->check(positive())
+      ->needs(folder);
+  app.add_option("--checkpoint-keep", o.checkpointKeep,
+                 "how many of the newest stay (default 2)")
+      ->check(positive())
+      ->needs(folder);
+  app.add_flag("--checkpoint-sync", o.checkpointSync,
+               "write before the next step instead of beside it: needs no "
+               "second copy of the state")
+      ->needs(folder);
+  app.add_option_function<std::vector<std::string>>(
+         "--resume",
+         [&o](const std::vector<std::string> &words) {
+           o.resume = words.empty() ? "" : words.front();
+         },
+         "go on from the newest checkpoint in --checkpoint's DIR, or at step 1 "
+         "while there is none; =DIR/step-N: from that one. The plan may be "
+         "another one of the same model")
+      ->type_name("DIR/step-N")
+      ->expected(0, 1);
+}
+
 static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
   auto *links =
       app.add_option("--measure-links", o.measureLinks,
@@ -113,11 +142,16 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addDataOptions(app, o);
   addRunOptions(app, o);
   addOutputOptions(app, o);
+  addCheckpointOptions(app, o);
   addMeasureOptions(app, o, plan);
   try {
     app.parse(argc, argv);
     if (o.plan.empty() && o.measureLinks.empty())
       throw CLI::RequiredError("PLAN");
+    if (o.resume && o.resume->empty() && o.checkpoint.empty())
+      throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");
+    if (o.resume && !o.init.empty())
+      throw CLI::ExcludesError("--resume", "--init");
     if (app.count("--dump-ledger") > 0 && o.ledgers.empty())
       o.ledgers = o.plan + "/ledger";
     return true;

@@ -3,6 +3,7 @@
 #define DPC_TOOLS_DPC_RUN_OPTIONS_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace dpc {
@@ -14,6 +15,12 @@ struct RunOptions {
   std::string comm;  ///< "": mpi under a launcher, else local
   std::string device = "cpu";
   std::string metrics, saveParams, trace, init;
+  std::string checkpoint;      ///< folder, "" without checkpoints
+  int64_t checkpointEvery = 0; ///< steps; 0: at the end alone
+  int64_t checkpointKeep = 2;
+  bool checkpointSync = false;
+  /// --resume: a checkpoint's folder; "": the newest in `checkpoint`.
+  std::optional<std::string> resume;
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;

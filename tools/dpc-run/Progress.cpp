@@ -13,8 +13,25 @@ Progress::Progress(int64_t steps)
 
 Progress::~Progress() { clearBar(); }
 
-rt::Status Progress::openMetrics(const std::string &path) {
+/// The lines of a metrics file that a run which goes on after `done` keeps.
+static std::string linesUpTo(const std::string &path, int64_t done) {
+  std::ifstream file(path);
+  std::string kept, line;
+  while (done > 0 && std::getline(file, line)) {
+    auto record = nlohmann::json::parse(line, nullptr, false);
+    bool isBefore = record.is_object() && record.contains("step") &&
+                    record["step"].is_number_integer() &&
+                    record["step"].get<int64_t>() <= done;
+    if (isBefore)
+      kept += line + "\n";
+  }
+  return kept;
+}
+
+rt::Status Progress::openMetrics(const std::string &path, int64_t done) {
+  std::string kept = linesUpTo(path, done);
   metrics.open(path);
+  metrics << kept << std::flush;
   return metrics ? rt::Status::success()
                  : rt::Status::io("--metrics: " + path + " cannot be written");
 }

@@ -26,7 +26,8 @@ class Progress {
 public:
   explicit Progress(int64_t steps);
   ~Progress();
-  rt::Status openMetrics(const std::string &path);
+  /// Lines of steps up to `done` that are there already stay.
+  rt::Status openMetrics(const std::string &path, int64_t done = 0);
   void report(const StepReport &step);
 
 private:

@@ -37,7 +37,7 @@ static int runLocal(const RunOptions &options) {
                                       {options.timeoutSeconds}));
   if (status.ok())
     status = job.run();
-  return status.ok() ? 0 : printError(status.message());
+  return status.ok() ? job.exitCode() : printError(status.message());
 }
 
 /// Whether all processes succeeded so far. If not, rank 0 prints what the
@@ -124,7 +124,7 @@ static int runProcesses(const RunOptions &options) {
   status = job.run();
   if (!status.ok() && (job.spoke() || status.code() == Code::Cancelled))
     return 1;
-  return agree(comm, status) ? 0 : 1;
+  return agree(comm, status) ? job.exitCode() : 1;
 }
 
 /// The plan says it all: nothing is run, and one process is enough.

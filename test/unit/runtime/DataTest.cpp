@@ -130,8 +130,8 @@ TEST_F(Data, SafetensorsRoundTrip) {
                   .start(at("p.safetensors"),
                          {{"a.b", DType::F32, {2, 3}}, {"c", DType::F32, {}}})
                   .ok());
-  writer.append(ramp({2, 3}));
-  writer.append(ramp({}, 1, -9));
+  ASSERT_TRUE(writer.append(ramp({2, 3})).ok());
+  ASSERT_TRUE(writer.append(ramp({}, 1, -9)).ok());
   ASSERT_TRUE(writer.finish().ok());
   Expected<SafetensorsFile> file = openSafetensors(at("p.safetensors"));
   ASSERT_TRUE(file.ok()) << file.status().message();

@@ -1,0 +1,175 @@
+#include "runtime/checkpoint/CheckpointFolder.h"
+
+#include "runtime/exec/MappedFile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace dpc::rt {
+
+namespace fs = std::filesystem;
+
+static constexpr const char *kManifest = "manifest.json";
+static constexpr const char *kPrefix = "step-";
+static constexpr const char *kUnfinished = ".tmp-";
+/// More than the manifest of any cluster.
+static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
+
+static Status cannot(const std::string &path, const char *what,
+                     const std::string &why) {
+  return Status::io(path + ": cannot be " + what + ": " + why);
+}
+
+/// N of "step-N", and nullopt for any other name.
+static std::optional<int64_t> stepOf(const std::string &name) {
+  std::string_view digits(name);
+  if (digits.rfind(kPrefix, 0) != 0)
+    return std::nullopt;
+  digits.remove_prefix(std::strlen(kPrefix));
+  int64_t step = 0;
+  auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  bool isAll = error == std::errc() && end == digits.data() + digits.size();
+  if (!isAll || step < 0 || std::to_string(step) != digits)
+    return std::nullopt;
+  return step;
+}
+
+std::string CheckpointFolder::checkpoint(int64_t step) const {
+  return dir + "/" + kPrefix + std::to_string(step);
+}
+
+std::string CheckpointFolder::unfinished(int64_t step,
+                                         const std::string &tag) const {
+  return checkpoint(step) + kUnfinished + tag;
+}
+
+Status syncFolder(const std::string &path) {
+  int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return cannot(path, "opened", std::strerror(errno));
+  bool isSafe = fsync(fd) == 0;
+  int error = errno;
+  close(fd);
+  return isSafe ? Status::success()
+                : cannot(path, "synced", std::strerror(error));
+}
+
+Status CheckpointFolder::prepare() const {
+  std::error_code code;
+  fs::create_directories(dir, code);
+  if (code)
+    return cannot(dir, "made", code.message());
+  std::string probe = dir + "/.probe-" + std::to_string(getpid());
+  int fd = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return cannot(dir, "written", std::strerror(errno));
+  close(fd);
+  unlink(probe.c_str());
+  return Status::success();
+}
+
+/// Names in `dir`; none when it is not there.
+static std::vector<std::string> namesIn(const std::string &dir) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator it(dir, code), end; !code && it != end;
+       it.increment(code))
+    names.push_back(it->path().filename().string());
+  return names;
+}
+
+Status CheckpointFolder::removeUnfinished() const {
+  for (const std::string &name : namesIn(dir)) {
+    size_t at = name.find(kUnfinished);
+    if (at == std::string::npos || !stepOf(name.substr(0, at)))
+      continue;
+    std::error_code code;
+    fs::remove_all(fs::path(dir) / name, code);
+    if (code)
+      return cannot(dir + "/" + name, "removed", code.message());
+  }
+  return Status::success();
+}
+
+std::vector<int64_t> CheckpointFolder::steps() const {
+  std::vector<int64_t> found;
+  for (const std::string &name : namesIn(dir))
+    if (std::optional<int64_t> step = stepOf(name)) {
+      std::error_code code;
+      if (fs::is_regular_file(checkpoint(*step) + "/" + kManifest, code))
+        found.push_back(*step);
+    }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// Writes and syncs a whole file.
+static Status writeDurably(const std::string &path, const std::string &text) {
+  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return cannot(path, "written", std::strerror(errno));
+  size_t done = 0;
+  bool isFine = true;
+  while (isFine && done < text.size()) {
+    ssize_t now = write(fd, text.data() + done, text.size() - done);
+    isFine = now >= 0 || errno == EINTR;
+    done += now > 0 ? now : 0;
+  }
+  isFine = isFine && fsync(fd) == 0;
+  int error = errno;
+  close(fd);
+  return isFine ? Status::success()
+                : cannot(path, "written", std::strerror(error));
+}
+
+/// Of a folder without a manifest nothing is lost when its removal is cut off.
+static Status removeCheckpoint(const std::string &path) {
+  std::error_code code;
+  fs::remove(path + "/" + kManifest, code);
+  if (!code)
+    DPC_TRY(syncFolder(path));
+  fs::remove_all(path, code);
+  return code ? cannot(path, "removed", code.message()) : Status::success();
+}
+
+Status CheckpointFolder::publish(const Manifest &manifest,
+                                 const std::string &tag) const {
+  std::string from = unfinished(manifest.step, tag);
+  std::string to = checkpoint(manifest.step);
+  DPC_TRY(writeDurably(from + "/" + kManifest, manifestText(manifest)));
+  DPC_TRY(syncFolder(from));
+  std::error_code code;
+  if (fs::exists(to, code))
+    DPC_TRY(removeCheckpoint(to));
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    return cannot(to, "made", std::strerror(errno));
+  return syncFolder(dir);
+}
+
+Status CheckpointFolder::prune(int64_t keep) const {
+  std::vector<int64_t> found = steps();
+  for (size_t i = 0; i + keep < found.size(); ++i)
+    DPC_TRY(removeCheckpoint(checkpoint(found[i])));
+  return Status::success();
+}
+
+Expected<Manifest> readManifest(const std::string &path) {
+  std::string file = path + "/" + kManifest;
+  Expected<MappedFile> mapped = MappedFile::open(file);
+  if (!mapped)
+    return Status(mapped.status().code(), mapped.status().message() + "; " +
+                                              path +
+                                              " is no complete checkpoint");
+  if (mapped->size() > kMaxManifestBytes)
+    return Status::invalid(file + ": is no manifest of a checkpoint");
+  return parseManifest(
+      std::string(mapped->data(), static_cast<size_t>(mapped->size())), file);
+}
+
+} // namespace dpc::rt

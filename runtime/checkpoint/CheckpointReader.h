@@ -1,0 +1,52 @@
+//===- CheckpointReader.h - tensors out of a checkpoint ---------*- C++ -*-===//
+//
+// Ranks of any plan of the same model take their shards out of those that the
+// ranks of another one wrote: each reads only the parts that it needs, from the
+// files that have them (base/Reshard.h). What was written and what is read by
+// the same plan is copied as it is.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
+#define DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
+
+#include "runtime/checkpoint/ShardFile.h"
+#include "runtime/exec/InitialValues.h"
+
+#include <map>
+#include <memory>
+
+namespace dpc::rt {
+
+/// The values of a checkpoint. Safe to use from several threads.
+class CheckpointReader : public ValueSource {
+public:
+  /// Opens folder `path` (DIR/step-N).
+  static Expected<std::unique_ptr<CheckpointReader>>
+  open(const std::string &path);
+
+  const Manifest &manifest() const { return saved; }
+
+  /// Every tensor of `plan` must be here, with its type and shape, and the
+  /// plan must take as many samples a step.
+  Status check(const Plan &plan) const override;
+  Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
+              void *local) const override;
+
+private:
+  CheckpointReader(std::string path, Manifest manifest);
+
+  const SavedTensor *find(const Tensor &tensor) const;
+  Expected<std::shared_ptr<ShardFile>> fileOf(int64_t rank) const;
+  Status take(const SavedTensor &from, int64_t owner, const Tensor &tensor,
+              const Mesh &mesh, int rank, char *local) const;
+
+  std::string path;
+  Manifest saved;
+  std::map<std::string, const SavedTensor *> byName;
+  mutable std::mutex mutex; ///< guards `files`
+  mutable std::map<int64_t, std::shared_ptr<ShardFile>> files;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H

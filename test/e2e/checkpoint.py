@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Checkpoints: a run that goes on is the run that was not interrupted, on the same plan and on any other one.
+
+On the plan that wrote the checkpoint losses, gradient norms and parameters are equal bit for bit. Another plan first
+holds the same parameters bit for bit, and then follows the recorded PyTorch curve from the middle. Processes are killed
+and told to stop; files are cut, changed and taken away: what is complete is never lost, what is damaged is named.
+"""
+import itertools
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import e2e
+
+LONG = bool(os.environ.get("DPC_TEST_LONG"))
+OPTIMIZER = ["--global-batch=8", "--train=adamw", "--verify=off"]
+# Name: ranks, strategy.
+LAYOUTS = {
+    "one": (1, "dp=1"), "dp2": (2, "dp=2"), "tp2": (2, "tp=2"), "tp3": (3, "tp=3"), "pp2": (2, "pp=2,micro_batch=2"),
+    "zero1": (4, "dp=4,zero=1"), "zero3": (4, "dp=4,zero=3"), "dp2tp2": (4, "dp=2,tp=2,zero=1"), "tp2pp2": (4, "tp=2,pp=2,micro_batch=4"),
+    "zero2": (3, "dp=3,zero=2"), "all": (8, "dp=2,tp=2,pp=2,zero=1,micro_batch=2"), "offload": (2, "dp=2,zero=3,offload=optimizer"),
+}
+# What the default run takes of the 144 pairs: each layout once on either side.
+SAMPLE = [("one", "all"), ("all", "tp3"), ("tp3", "zero3"), ("zero3", "pp2"), ("pp2", "dp2tp2"), ("dp2tp2", "offload"), ("offload", "zero2"),
+          ("zero2", "tp2pp2"), ("tp2pp2", "one")]
+
+
+def optimizer_of(oracle):
+    words = list(OPTIMIZER)
+    names = {"lr": "lr", "beta2": "beta2", "weight_decay": "weight-decay", "clip_grad_norm": "clip-grad-norm"}
+    return words + [f"--{option}={oracle['optimizer'][key]}" for key, option in names.items() if key in oracle["optimizer"]]
+
+
+class Run:
+    """One model and its plans, in a folder."""
+
+    def __init__(self, folder, model):
+        self.folder, self.model = folder, model
+        self.oracle = e2e.read_json(os.path.join(e2e.MODELS, model, "oracle.json"))
+        self.batches = os.path.join(e2e.MODELS, model, "batches")
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def plan(self, layout):
+        folder = self.path("plan-" + layout)
+        if not os.path.exists(folder):
+            ranks, strategy = LAYOUTS[layout]
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(self.model), f"--cluster=local:{ranks}", f"--strategy={strategy}", *optimizer_of(self.oracle), "-o",
+                      folder])
+        return folder
+
+    def words(self, layout, *words):
+        return [e2e.tool("dpc-run"), self.plan(layout), "--batches=" + self.batches, *words]
+
+    def run(self, layout, *words, before=()):
+        e2e.must([*before, *self.words(layout, *words)])
+
+    def metrics(self, name):
+        return [(line["step"], line["loss"], line["grad_norm"]) for line in e2e.read_metrics(self.path(name))]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def saved(self, run, layout, steps, *words):
+        """Trains; returns the checkpoint's folder and the parameters in it."""
+        folder, parameters = run.path("from-" + layout), run.path(f"from-{layout}.safetensors")
+        if not os.path.exists(folder):
+            run.run(layout, f"--steps={steps}", "--checkpoint=" + folder, "--save-params=" + parameters, *words)
+        return os.path.join(folder, f"step-{steps}"), parameters
+
+    def test_the_same_plan_goes_on_bit_for_bit(self):
+        run = Run(self.folder, "gpt2-tiny")
+        for layout, words in (("dp2tp2", ["--checkpoint-sync"]), ("zero3", []), ("offload", ["--checkpoint-every=3"])):
+            whole, rest, folder = run.path("whole"), run.path("rest"), run.path("go-" + layout)
+            run.run(layout, "--steps=8", "--metrics=" + whole, "--save-params=" + whole + ".safetensors")
+            run.run(layout, "--steps=5", "--metrics=" + rest, "--checkpoint=" + folder, *words)
+            run.run(layout, "--steps=8", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", "--save-params=" + rest + ".safetensors")
+            self.assertEqual(run.metrics("rest"), run.metrics("whole"), layout)
+            self.assertEqual(read(rest + ".safetensors"), read(whole + ".safetensors"), layout)
+
+    def check_pair(self, run, source, target, steps=10):
+        checkpoint, parameters = self.saved(run, source, steps)
+        taken, metrics = run.path("taken.safetensors"), run.path("after")
+        run.run(target, f"--steps={steps}", "--resume=" + checkpoint, "--save-params=" + taken)
+        # As bytes: NaN would equal nothing. Plans list the tensors in orders of their own.
+        found, expected = ({name: (kind, shape, values.tobytes()) for name, (kind, shape, values) in e2e.read_safetensors(path).items()}
+                           for path in (taken, parameters))
+        self.assertTrue(found == expected, f"{run.model}: {source} -> {target}: not the same parameters")
+        run.run(target, "--resume=" + checkpoint, "--metrics=" + metrics)
+        losses = run.oracle["losses"]
+        found = run.metrics("after")
+        self.assertEqual([step for step, _, _ in found], list(range(steps + 1, len(losses) + 1)))
+        for step, loss, _ in found:
+            self.assertAlmostEqual(loss, losses[step - 1], delta=2e-3 * abs(losses[step - 1]), msg=f"{run.model}: {source} -> {target}")
+
+    def test_any_other_plan_goes_on(self):
+        run = Run(self.path("gpt2"), "gpt2-tiny")
+        for source, target in itertools.product(LAYOUTS, LAYOUTS) if LONG else SAMPLE:
+            self.check_pair(run, source, target)
+
+    def test_experts_go_on(self):
+        run = Run(self.path("moe"), "moe-tiny")
+        for source, target in itertools.product(LAYOUTS, LAYOUTS) if LONG else (("dp2", "tp3"), ("zero3", "dp2tp2")):
+            self.check_pair(run, source, target)
+
+    def path(self, name):
+        folder = os.path.join(self.folder, name)
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def test_processes_go_on(self):
+        launcher = e2e.mpirun(4)
+        if not launcher:
+            self.skipTest("no mpirun")
+        run = Run(self.folder, "gpt2-tiny")
+        whole, rest, folder = run.path("whole"), run.path("rest"), run.path("go")
+        run.run("dp2tp2", "--steps=7", "--metrics=" + whole)
+        run.run("dp2tp2", "--steps=4", "--metrics=" + rest, "--checkpoint=" + folder, before=launcher)
+        run.run("dp2tp2", "--steps=7", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", before=launcher)
+        self.assertEqual(run.metrics("rest"), run.metrics("whole"))
+
+    def test_sigterm_saves_and_leaves(self):
+        run = Run(self.folder, "gpt2-tiny")
+        folder, metrics = run.path("go"), run.path("metrics")
+        words = run.words("dp2", "--steps=100000", "--checkpoint=" + folder, "--metrics=" + metrics)
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child.stdout.readline()
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
+        self.assertEqual((child.returncode, err), (128 + signal.SIGTERM, ""))
+        self.assertIn("stopped by a signal after step", out)
+        last = run.metrics("metrics")[-1][0]
+        self.assertEqual(os.listdir(folder), [f"step-{last}"])
+        run.run("dp2", f"--steps={last + 2}", "--checkpoint=" + folder, "--resume", "--metrics=" + metrics)
+        self.assertEqual([step for step, _, _ in run.metrics("metrics")], list(range(1, last + 3)))
+
+    def test_killed_at_any_time(self):
+        """The run ends with the curve of the undisturbed one, and no accepted checkpoint is incomplete."""
+        run = Run(self.folder, "gpt2-tiny")
+        whole, metrics, folder = run.path("whole"), run.path("metrics"), run.path("go")
+        run.run("dp2tp2", "--steps=40", "--metrics=" + whole)
+        words = run.words("dp2tp2", "--steps=40", "--checkpoint=" + folder, "--checkpoint-every=1", "--resume", "--metrics=" + metrics)
+        begin = time.monotonic()
+        e2e.must([*words])
+        seconds = time.monotonic() - begin
+        self.assertEqual(run.metrics("metrics"), run.metrics("whole"))
+        shutil.rmtree(folder)
+        draw = random.Random(5)
+        for _ in range(200 if LONG else 12):
+            child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            try:
+                _, err = child.communicate(timeout=draw.uniform(0, seconds))
+                self.assertEqual((child.returncode, err), (0, ""))
+                shutil.rmtree(folder)  # it was done: from the start again
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.communicate()
+        e2e.must(words)
+        self.assertEqual(run.metrics("metrics"), run.metrics("whole"))
+
+    def refused(self, words, *expected):
+        done = e2e.call(words)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for text in expected:
+            self.assertIn(text, done.stderr)
+
+    def test_damage_is_named(self):
+        run = Run(self.folder, "gpt2-tiny")
+        checkpoint, _ = self.saved(run, "dp2tp2", 2)
+        words = run.words("dp2tp2", "--steps=3", "--resume=" + checkpoint)
+        for name in sorted(os.listdir(checkpoint)):
+            path = os.path.join(checkpoint, name)
+            good = read(path)
+            for at in (0, 40, len(good) // 2, len(good) - 5):
+                self.overwrite(path, good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+                self.refused(words, name, "--resume")
+            self.overwrite(path, good[:len(good) // 2])
+            self.refused(words, name, "--resume")
+            os.remove(path)
+            self.refused(words, name, "--resume")
+            self.overwrite(path, good)
+        e2e.must(words)
+
+    def overwrite(self, path, data):
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def test_what_does_not_fit_is_refused(self):
+        run = Run(self.folder, "gpt2-tiny")
+        checkpoint, _ = self.saved(run, "dp2", 2)
+        other = run.path("other")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("llama-tiny"), "--cluster=local:1", *OPTIMIZER, "-o", other])
+        resume = "--resume=" + checkpoint
+        self.refused([e2e.tool("dpc-run"), other, resume], "has no parameter", "the same model and optimizer")
+        batch = run.path("batch")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=4", "--train=adamw", "--verify=off", "-o", batch])
+        self.refused([e2e.tool("dpc-run"), batch, resume], "8 samples a step", "--global-batch=8")
+        sgd = run.path("sgd")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=8", "--train=sgd", "--momentum=0.9", "--verify=off", "-o", sgd])
+        self.refused([e2e.tool("dpc-run"), sgd, resume], "has no state")
+        self.refused(run.words("dp2", "--resume=" + run.path("nowhere")), "nowhere", "is no complete checkpoint")
+        self.refused(run.words("dp2", "--resume"), "--checkpoint=DIR")
+        self.refused(run.words("dp2", resume, "--init=zeros"), "--init")
+        blocked = run.path("file")
+        self.overwrite(blocked, b"")
+        self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + blocked), "--checkpoint", blocked)
+
+    def test_a_full_disk_loses_nothing(self):
+        """A folder of limited size, in a mount namespace of our own."""
+        if os.geteuid() != 0 or not shutil.which("unshare"):
+            self.skipTest("needs root to mount a small file system")
+        run = Run(self.folder, "gpt2-tiny")
+        full = self.path("full")
+        words = run.words("dp2", "--checkpoint-every=1", "--checkpoint-keep=9", "--checkpoint=" + full)
+        inner = " ".join(words)
+        script = (f"mount -t tmpfs -o size=5m none {full} && {inner} --steps=9; echo exit $?; ls {full}; "
+                  f"{run.words('dp2')[0]} {run.plan('dp2')} --batches={run.batches} --steps=3 --resume={full}/step-1")
+        done = e2e.call(["unshare", "-m", "sh", "-c", script])
+        if "mount:" in done.stderr:
+            self.skipTest("cannot mount here")
+        self.assertIn("exit 1", done.stdout)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertIn("step-1\n", done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

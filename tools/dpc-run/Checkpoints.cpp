@@ -1,0 +1,84 @@
+#include "tools/dpc-run/Checkpoints.h"
+
+#include "runtime/checkpoint/CheckpointReader.h"
+#include "tools/dpc-run/StopSignal.h"
+
+#include <chrono>
+#include <unistd.h>
+
+namespace dpc {
+
+using namespace rt;
+
+/// What tells the unfinished folders of this run from those of others.
+static std::string makeTag() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::to_string(now.count()) + "-" + std::to_string(getpid());
+}
+
+/// Rank 0's part, before any other process writes: the tag of this run.
+Expected<std::string> Checkpoints::prepare() const {
+  CheckpointFolder folder(options.checkpoint);
+  Status status = folder.prepare();
+  if (status.ok())
+    status = folder.removeUnfinished();
+  if (!status.ok())
+    return Status(status.code(), "--checkpoint: " + status.message());
+  return makeTag();
+}
+
+/// The folder to go on from; "": from none.
+Expected<std::string> Checkpoints::chooseFolder() const {
+  if (!options.resume)
+    return std::string();
+  if (!options.resume->empty())
+    return *options.resume;
+  CheckpointFolder folder(options.checkpoint);
+  std::vector<int64_t> steps = folder.steps();
+  return steps.empty() ? std::string() : folder.checkpoint(steps.back());
+}
+
+Expected<int64_t> Checkpoints::begin() {
+  if (!options.checkpoint.empty()) {
+    Expected<std::string> tag = session.fromRankZero([&] { return prepare(); });
+    if (!tag)
+      return tag.status();
+    CheckpointOptions own;
+    own.folder = CheckpointFolder(options.checkpoint);
+    own.tag = *tag;
+    own.keep = options.checkpointKeep;
+    own.isBackground = !options.checkpointSync;
+    own.timeoutSeconds = options.timeoutSeconds;
+    writer = std::make_unique<CheckpointWriter>(plan, session, own);
+    catchStopSignals();
+  }
+  Expected<std::string> path =
+      session.fromRankZero([&] { return chooseFolder(); });
+  if (!path)
+    return path.status();
+  if (path->empty())
+    return int64_t(-1);
+  auto reader = CheckpointReader::open(*path);
+  Status status = reader ? session.initialize(**reader) : reader.status();
+  if (!status.ok())
+    return Status(status.code(), "--resume: " + status.message());
+  return (*reader)->manifest().step;
+}
+
+Status Checkpoints::afterStep(int64_t step, bool isLast) {
+  if (!writer)
+    return Status::success();
+  DPC_TRY(writer->check());
+  int64_t every = options.checkpointEvery;
+  if (isLast || (every > 0 && step % every == 0))
+    DPC_TRY(writer->save(step));
+  return isLast ? writer->finish() : Status::success();
+}
+
+Expected<bool> Checkpoints::isStopped() {
+  if (!writer)
+    return false;
+  return session.anywhere(stopSignal() != 0);
+}
+
+} // namespace dpc

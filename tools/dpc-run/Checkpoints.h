@@ -1,0 +1,41 @@
+//===- Checkpoints.h - --checkpoint and --resume ----------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_CHECKPOINTS_H
+#define DPC_TOOLS_DPC_RUN_CHECKPOINTS_H
+
+#include "runtime/checkpoint/CheckpointWriter.h"
+#include "runtime/exec/Session.h"
+#include "tools/dpc-run/Options.h"
+
+#include <memory>
+
+namespace dpc {
+
+/// What a run saves and where it goes on. All calls are made by all processes.
+class Checkpoints {
+public:
+  Checkpoints(const RunOptions &options, const rt::Plan &plan,
+              rt::Session &session)
+      : options(options), plan(plan), session(session) {}
+
+  /// Makes the folder, and fills the session's tensors from the checkpoint that
+  /// is asked for. Returns the steps that are done; -1: there is none, and the
+  /// tensors are not filled.
+  rt::Expected<int64_t> begin();
+  /// After each step: saves when it is time. `isLast`: the run ends here.
+  rt::Status afterStep(int64_t step, bool isLast);
+  /// Whether a signal came, here or to another process.
+  rt::Expected<bool> isStopped();
+
+private:
+  rt::Expected<std::string> chooseFolder() const;
+  rt::Expected<std::string> prepare() const;
+
+  const RunOptions &options;
+  const rt::Plan &plan;
+  rt::Session &session;
+  std::unique_ptr<rt::CheckpointWriter> writer;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_CHECKPOINTS_H

@@ -1,0 +1,20 @@
+#include "tools/dpc-run/StopSignal.h"
+
+#include <csignal>
+#include <initializer_list>
+
+namespace dpc {
+
+static volatile std::sig_atomic_t came = 0;
+
+void catchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int signal) { came = signal; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  for (int signal : {SIGTERM, SIGINT})
+    sigaction(signal, &action, nullptr);
+}
+
+int stopSignal() { return came; }
+
+} // namespace dpc

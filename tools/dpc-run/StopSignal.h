@@ -1,0 +1,16 @@
+//===- StopSignal.h - asked to leave ----------------------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_STOPSIGNAL_H
+#define DPC_TOOLS_DPC_RUN_STOPSIGNAL_H
+
+namespace dpc {
+
+/// From now on SIGTERM and SIGINT do not end the process but are remembered; a
+/// second one ends it.
+void catchStopSignals();
+
+/// The signal that came, or 0.
+int stopSignal();
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_STOPSIGNAL_H
