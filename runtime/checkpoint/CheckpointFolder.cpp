@@ -152,6 +152,16 @@ Status CheckpointFolder::publish(const Manifest &manifest,
   return syncFolder(dir);
 }
 
+Status CheckpointFolder::setAside(int64_t step) const {
+  std::string from = checkpoint(step), to = from + ".damaged";
+  std::error_code code;
+  for (int64_t i = 2; fs::exists(to, code); ++i)
+    to = from + ".damaged-" + std::to_string(i);
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    return cannot(from, "renamed", std::strerror(errno));
+  return syncFolder(dir);
+}
+
 Status CheckpointFolder::prune(int64_t keep) const {
   std::vector<int64_t> found = steps();
   for (size_t i = 0; i + keep < found.size(); ++i)

@@ -3,6 +3,7 @@
 //   DIR/step-200          a checkpoint; it has a manifest
 //   DIR/step-300.tmp-TAG  one that is being written, or that a run which died
 //                         left behind; never read
+//   DIR/step-100.damaged  what was a checkpoint and cannot be read
 //
 // A folder is renamed from the one to the other when all it holds is on the
 // disk, so a checkpoint is complete whenever the machine stops. Old ones lose
@@ -39,6 +40,8 @@ public:
   /// Writes the manifest into an unfinished folder that holds all else, and
   /// makes it a checkpoint. One of the same step is replaced.
   Status publish(const Manifest &manifest, const std::string &tag) const;
+  /// Renames a damaged checkpoint, so that it is none any more.
+  Status setAside(int64_t step) const;
   /// Removes all but the newest `keep`.
   Status prune(int64_t keep) const;
 

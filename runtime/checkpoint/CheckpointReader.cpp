@@ -50,6 +50,22 @@ Status CheckpointReader::check(const Plan &plan) const {
   return Status::success();
 }
 
+Status CheckpointReader::verify() const {
+  for (const SavedTensor &tensor : saved.tensors) {
+    int64_t bytes = numElements(localShape(tensor.layout, saved.mesh)) *
+                    sizeOf(tensor.dtype);
+    for (int64_t rank = 0; rank < saved.mesh.ranks(); ++rank) {
+      if (!saved.owns(rank, tensor))
+        continue;
+      Expected<std::shared_ptr<ShardFile>> file = fileOf(rank);
+      if (!file)
+        return file.status();
+      DPC_TRY((*file)->read(tensor.name, bytes, 0, bytes).status());
+    }
+  }
+  return Status::success();
+}
+
 Expected<std::shared_ptr<ShardFile>>
 CheckpointReader::fileOf(int64_t rank) const {
   std::lock_guard lock(mutex);

@@ -26,6 +26,8 @@ public:
 
   const Manifest &manifest() const { return saved; }
 
+  /// Reads all there is: the first thing that is damaged or missing.
+  Status verify() const;
   /// Every tensor of `plan` must be here, with its type and shape, and the
   /// plan must take as many samples a step.
   Status check(const Plan &plan) const override;

@@ -216,6 +216,8 @@ class Checkpoints(unittest.TestCase):
         self.refused(run.words("dp2", "--resume=" + run.path("nowhere")), "nowhere", "is no complete checkpoint")
         self.refused(run.words("dp2", "--resume"), "--checkpoint=DIR")
         self.refused(run.words("dp2", resume, "--init=zeros"), "--init")
+        folder = os.path.dirname(checkpoint)
+        self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + folder), "step-2 is of another run")
         blocked = run.path("file")
         self.overwrite(blocked, b"")
         self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + blocked), "--checkpoint", blocked)

@@ -16,12 +16,34 @@ static std::string makeTag() {
   return std::to_string(now.count()) + "-" + std::to_string(getpid());
 }
 
+/// Checkpoints newer than where this run begins are another run's: they would
+/// be taken for its own, and its own be pruned before them.
+Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
+  std::vector<int64_t> steps = folder.steps();
+  if (steps.empty() || (options.resume && options.resume->empty()))
+    return Status::success();
+  int64_t begin = -1;
+  if (options.resume) {
+    Expected<Manifest> manifest = readManifest(*options.resume);
+    if (!manifest)
+      return Status::success(); // said where it is read
+    begin = manifest->step;
+  }
+  if (steps.back() <= begin)
+    return Status::success();
+  return Status::invalid(folder.checkpoint(steps.back()) +
+                         " is of another run; go on from it with --resume, "
+                         "remove it, or take another folder");
+}
+
 /// Rank 0's part, before any other process writes: the tag of this run.
 Expected<std::string> Checkpoints::prepare() const {
   CheckpointFolder folder(options.checkpoint);
   Status status = folder.prepare();
   if (status.ok())
     status = folder.removeUnfinished();
+  if (status.ok())
+    status = checkNewest(folder);
   if (!status.ok())
     return Status(status.code(), "--checkpoint: " + status.message());
   return makeTag();

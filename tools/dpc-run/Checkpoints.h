@@ -28,6 +28,7 @@ public:
 
 private:
   rt::Expected<std::string> chooseFolder() const;
+  rt::Status checkNewest(const rt::CheckpointFolder &folder) const;
   rt::Expected<std::string> prepare() const;
 
   const RunOptions &options;

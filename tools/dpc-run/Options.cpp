@@ -120,6 +120,25 @@ static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
       ->expected(0, 1);
 }
 
+static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
+  auto *restarts =
+      app.add_option("--max-restarts", o.maxRestarts,
+                     "K: start again from the newest checkpoint when the run "
+                     "dies or hangs, K times at most")
+          ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
+          ->needs("--checkpoint");
+  app.add_option("--hang-seconds", o.hangSeconds,
+                 "of --max-restarts: a run in which no step ends for so long "
+                 "hangs (default 600)")
+      ->check(positive())
+      ->needs(restarts);
+  app.add_option("--launcher", o.launcher,
+                 "of --max-restarts: words that start the ranks, such as "
+                 "\"mpirun -np 4\"")
+      ->type_name("WORDS")
+      ->needs(restarts);
+}
+
 static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
   auto *links =
       app.add_option("--measure-links", o.measureLinks,
@@ -143,6 +162,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addRunOptions(app, o);
   addOutputOptions(app, o);
   addCheckpointOptions(app, o);
+  addSupervisorOptions(app, o);
   addMeasureOptions(app, o, plan);
   try {
     app.parse(argc, argv);

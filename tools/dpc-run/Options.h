@@ -21,6 +21,9 @@ struct RunOptions {
   bool checkpointSync = false;
   /// --resume: a checkpoint's folder; "": the newest in `checkpoint`.
   std::optional<std::string> resume;
+  int64_t maxRestarts = -1; ///< -1: not supervised
+  double hangSeconds = 600;
+  std::string launcher; ///< words before the command, "" for none
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;

@@ -11,6 +11,7 @@
 #include "tools/dpc-run/Job.h"
 #include "tools/dpc-run/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
+#include "tools/dpc-run/Supervisor.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -166,6 +167,14 @@ static int runMain(int argc, char **argv) {
   if (!parseOptions(argc, argv, options, exitCode))
     return exitCode;
   Launch launch = detectLaunch();
+  if (options.maxRestarts >= 0 && launch.size > 1)
+    return launch.rank == 0
+               ? printError("--max-restarts under " + launch.launcher +
+                            ": start one process, with --launcher=\"" +
+                            launch.launcher + " ...\"")
+               : 1;
+  if (options.maxRestarts >= 0)
+    return supervise(options, wordsOfRun(options, argc, argv));
   if (!options.ledgers.empty())
     return dumpLedgers(options, launch.rank == 0);
   if (options.comm.empty())
