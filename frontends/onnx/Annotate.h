@@ -4,15 +4,16 @@
 // outputs of a node lie and how they are split (ShardingSpecProto). This writes
 // the source model again, each node with what the plan does there:
 //
-//   a value that the plan has      as it is made; inputs as the node reads them
-//   one that was fused away        as the rules of the ops make it of the
-//   others a factor of a dimension        several simple_shardings, one a
-//   factor copies on several devices      groups of devices stages of a
-//   pipeline           pipeline_stage, and the devices of that stage partial
-//   sums                   no spec, which cannot say it; the node's
-//                                  metadata dpc.partial.NAME says over what
-//   uneven shards                  the number of shards (ONNX leaves it open);
-//                                  the model's metadata says ceil(n/k)
+// - A value that the plan has is written as it is made; inputs as the node
+//   reads them. One that was fused away is what the rules of the ops make of
+//   the others.
+// - A factor of a dimension is several simple_shardings, one a factor.
+// - Copies on several devices are groups of devices.
+// - Stages of a pipeline are pipeline_stage, and the devices of that stage.
+// - Partial sums get no spec, which cannot say it; the node's metadata
+//   dpc.partial.NAME says over what.
+// - Uneven shards are given by their number (ONNX leaves the rest open); the
+//   model's metadata says ceil(n/k).
 //
 // Device i is rank i of the plan. Micro-batches are points in time, which specs
 // do not have; the model's metadata has the strategy. Values known when the
