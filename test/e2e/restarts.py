@@ -86,18 +86,18 @@ class Restarts(unittest.TestCase):
 
     def test_killed_threads(self):
         err = self.disturbed("killed", [], lambda pid: os.kill(pid, signal.SIGKILL), 20 if LONG else 5)
-        self.assertRegex(err, r"restart 1 of 20: the run was ended by signal 9 \(Killed\) after step \d+; going on after step \d+\n")
+        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; going on after step \d+\n")
 
     def test_stopped_threads(self):
         err = self.disturbed("hung", ["--hang-seconds=2"], lambda pid: os.kill(pid, signal.SIGSTOP), 4 if LONG else 1)
-        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; going on after step \d+\n")
+        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|starting again)\n")
 
     def test_killed_processes(self):
         launcher = e2e.mpirun(4)
         if not launcher:
             self.skipTest("no mpirun")
         err = self.disturbed("mpi", ["--launcher=" + " ".join(launcher)], lambda pid: os.kill(pid, signal.SIGKILL), 5 if LONG else 2)
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; going on after step \d+\n")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         folder = os.path.join(self.folder, "ck")
