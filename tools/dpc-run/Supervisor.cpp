@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -95,6 +97,7 @@ bool Child::start(const std::vector<std::string> &words) {
     close(ends[0]);
     close(ends[1]);
     std::vector<char *> argv;
+    argv.reserve(words.size() + 1);
     for (const std::string &word : words)
       argv.push_back(const_cast<char *>(word.c_str()));
     argv.push_back(nullptr);
@@ -110,10 +113,16 @@ bool Child::start(const std::vector<std::string> &words) {
 }
 
 void Child::takeLine(const std::string &line) {
-  long long step = 0;
-  if (std::sscanf(line.c_str(), "step %lld/", &step) == 1) {
-    lastStep = step;
-    lastSign = Clock::now();
+  constexpr std::string_view kStep = "step "; // as Progress prints it
+  int64_t step = 0;
+  std::string_view text(line);
+  if (text.substr(0, kStep.size()) == kStep) {
+    const char *end = text.data() + text.size();
+    auto number = std::from_chars(text.data() + kStep.size(), end, step);
+    if (number.ec == std::errc() && number.ptr != end && *number.ptr == '/') {
+      lastStep = step;
+      lastSign = Clock::now();
+    }
   }
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
@@ -253,9 +262,8 @@ int supervise(const RunOptions &options,
       return ending.code();
     std::string why = ending.text(options.hangSeconds);
     if (restarts == options.maxRestarts) {
-      std::fprintf(stderr,
-                   "dpc-run: error: %s, and %lld restarts are used up\n",
-                   why.c_str(), static_cast<long long>(restarts));
+      std::fprintf(stderr, "dpc-run: error: %s, and %s restarts are used up\n",
+                   why.c_str(), std::to_string(restarts).c_str());
       return 1;
     }
     std::optional<int64_t> newest = newestWhole(folder, isUseless);
@@ -263,9 +271,9 @@ int supervise(const RunOptions &options,
       resume = ""; // the newest one
     std::string next = newest ? "going on after step " + std::to_string(*newest)
                               : "starting again";
-    std::fprintf(stderr, "dpc-run: restart %lld of %lld: %s; %s\n",
-                 static_cast<long long>(restarts + 1),
-                 static_cast<long long>(options.maxRestarts), why.c_str(),
+    std::fprintf(stderr, "dpc-run: restart %s of %s: %s; %s\n",
+                 std::to_string(restarts + 1).c_str(),
+                 std::to_string(options.maxRestarts).c_str(), why.c_str(),
                  next.c_str());
   }
 }
