@@ -2,6 +2,7 @@
 
 #include "cost-model/Cluster.h"
 #include "frontends/onnx/Import.h"
+#include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
 #include "ir/Dialect.h"
 #include "runtime/plan/PlanJson.h"
@@ -57,6 +58,12 @@ static std::string readTorch(const std::string &bytes) {
   });
 }
 
+static std::string readStableHlo(const std::string &bytes) {
+  return readModel(bytes, "damaged.mlir", [](auto &&...words) {
+    return importStableHlo(std::forward<decltype(words)>(words)...);
+  });
+}
+
 static std::string readCluster(const std::string &bytes) {
   cost::Result<cost::Cluster> cluster =
       cost::parseCluster(bytes, "damaged.json");
@@ -99,8 +106,10 @@ static bool isProgram(const char *name) {
 static std::string record(zip_t *archive, zip_int64_t index) {
   zip_stat_t facts;
   zip_stat_index(archive, index, 0, &facts);
-  std::string bytes(facts.size, '\0');
   zip_file_t *file = zip_fopen_index(archive, index, 0);
+  if (!file)
+    return "";
+  std::string bytes(facts.size, '\0');
   zip_fread(file, bytes.data(), bytes.size());
   zip_fclose(file);
   return bytes;
@@ -108,6 +117,8 @@ static std::string record(zip_t *archive, zip_int64_t index) {
 
 static std::string programOf(const std::string &file) {
   Zip archive = openZip(file);
+  if (!archive)
+    return "";
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i)
     if (isProgram(zip_get_name(archive.get(), i, 0)))
       return record(archive.get(), i);
@@ -117,6 +128,8 @@ static std::string programOf(const std::string &file) {
 static std::string withProgram(const std::string &file,
                                const std::string &program) {
   Zip archive = openZip(file);
+  if (!archive)
+    return file;
   std::vector<std::string> kept; // libzip reads them when it closes.
   zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   kept.reserve(count);
@@ -149,6 +162,7 @@ std::vector<Reader> allReaders(const std::string &scratch) {
   return {{"onnx", readOnnx, false, {}, {}},
           {"pt2", readTorch, false, {}, {}},
           {"pt2-program", readTorch, true, programOf, withProgram},
+          {"stablehlo", readStableHlo, true, {}, {}},
           {"cluster", readCluster, true, {}, {}},
           {"plan",
            [scratch](const std::string &bytes) {

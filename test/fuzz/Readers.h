@@ -24,8 +24,8 @@ struct Reader {
       embed;
 };
 
-/// onnx, pt2, pt2-program (the JSON of a .pt2), cluster and plan. Readers of
-/// folders use `scratch`, which exists.
+/// onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster and plan.
+/// Readers of folders use `scratch`, which exists.
 std::vector<Reader> allReaders(const std::string &scratch);
 
 } // namespace dpc::fuzz

@@ -108,7 +108,8 @@ int main(int argc, char **argv) {
   std::string name, kept = "dpc-fuzz.bin";
   std::vector<std::string> paths, files;
   uint64_t runs = 1000, seed = 1;
-  app.add_option("reader", name, "onnx, pt2, pt2-program, cluster or plan")
+  app.add_option("reader", name,
+                 "onnx, pt2, pt2-program, stablehlo, cluster or plan")
       ->required();
   app.add_option("files", paths, "Good files")->required();
   app.add_option("--runs", runs, "Damaged files to read")

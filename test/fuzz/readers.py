@@ -46,6 +46,9 @@ class Readers(unittest.TestCase):
     def test_program_of_pt2(self):
         self.damage("pt2-program", small("test/fixtures/**/*.pt2"), 400)
 
+    def test_stablehlo(self):
+        self.damage("stablehlo", small("test/fixtures/stablehlo/**/*.mlir"), 1500)
+
     def test_cluster(self):
         self.damage("cluster", small("examples/clusters/*.json"), 5000)
 
