@@ -53,17 +53,15 @@ Expected<SavedFile> describeShardFile(const std::string &path) {
 
 Expected<std::shared_ptr<ShardFile>>
 ShardFile::open(const std::string &path, const SavedFile &expected) {
-  Expected<MappedFile> mapped = MappedFile::open(path);
-  if (!mapped)
-    return mapped.status();
-  if (mapped->size() != expected.bytes)
-    return Status::invalid(path + ": has " + std::to_string(mapped->size()) +
-                           " bytes, the manifest says " +
-                           std::to_string(expected.bytes));
   Expected<SafetensorsFile> file = openSafetensors(path);
   if (!file)
     return file.status();
-  if (describeOpen(*file).headerHash != expected.headerHash)
+  SavedFile found = describeOpen(*file);
+  if (found.bytes != expected.bytes)
+    return Status::invalid(path + ": has " + std::to_string(found.bytes) +
+                           " bytes, the manifest says " +
+                           std::to_string(expected.bytes));
+  if (found.headerHash != expected.headerHash)
     return Status::invalid(path + ": its header is not the one that was "
                                   "written: the file was changed");
   auto self = std::make_shared<ShardFile>();

@@ -1,7 +1,7 @@
 #include "runtime/cuda/CudaDevice.h"
 
 #include "runtime/cuda/CudaExecutor.h"
-#include "runtime/plan/PlanJson.h"
+#include "runtime/kernels/KernelLibrary.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -12,16 +12,16 @@ namespace dpc::rt {
 namespace {
 
 /// What the ranks of this process share; the factory and they hold it.
-struct Shared {
-  explicit Shared(const CudaApis &apis) : apis(apis) {}
-  ~Shared() {
+struct ProcessRanks {
+  explicit ProcessRanks(const CudaApis &apis) : apis(apis) {}
+  ~ProcessRanks() {
     comms.clear();
     own = nullptr;
     if (library)
       apis.cuda.cudaLibraryUnload(library);
   }
-  Shared(const Shared &) = delete;
-  Shared &operator=(const Shared &) = delete;
+  ProcessRanks(const ProcessRanks &) = delete;
+  ProcessRanks &operator=(const ProcessRanks &) = delete;
 
   CudaApis apis;
   NcclApi nccl;
@@ -37,32 +37,26 @@ struct Shared {
 Status readKernels(const DeviceRequest &request, std::string &ptx) {
   const Plan &plan = *request.plan;
   std::string path = request.dir + "/kernels/" + plan.kernelFile;
-  Expected<std::string> hash = hashFile(path);
-  if (!hash)
-    return hash.status();
-  if (*hash != plan.kernelHash)
-    return Status::invalid(path + ": has hash " + *hash + ", plan.json says " +
-                           plan.kernelHash +
-                           ": it is not the file this plan was written with");
+  DPC_TRY(checkKernelFile(plan, path));
   std::ifstream in(path, std::ios::binary);
   ptx.assign(std::istreambuf_iterator<char>(in), {});
   return Status::success();
 }
 
 /// The plan's PTX, which the driver translates for the device that is there.
-Status loadKernels(Shared &shared) {
-  const Plan &plan = *shared.request.plan;
-  const CudaApi &cuda = shared.apis.cuda;
+Status loadKernels(ProcessRanks &ranks) {
+  const Plan &plan = *ranks.request.plan;
+  const CudaApi &cuda = ranks.apis.cuda;
   if (plan.kernelFile.empty())
     return Status::success();
-  DPC_TRY(readKernels(shared.request, shared.ptx));
-  DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&shared.library,
-                                              shared.ptx.c_str(), nullptr,
-                                              nullptr, 0, nullptr, nullptr, 0),
+  DPC_TRY(readKernels(ranks.request, ranks.ptx));
+  DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&ranks.library, ranks.ptx.c_str(),
+                                              nullptr, nullptr, 0, nullptr,
+                                              nullptr, 0),
                      plan.kernelFile.c_str()));
   for (const auto &[symbol, launch] : plan.kernelLaunches) {
     DeviceKernel kernel;
-    DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(&kernel.kernel, shared.library,
+    DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(&kernel.kernel, ranks.library,
                                                  symbol.c_str()),
                        symbol.c_str()));
     kernel.blocks = dim3(static_cast<unsigned>(launch.blocks));
@@ -73,9 +67,9 @@ Status loadKernels(Shared &shared) {
       DPC_TRY(cuda.check(
           cuda.cudaKernelSetAttributeForDevice(
               kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-              static_cast<int>(launch.sharedBytes), shared.request.index),
+              static_cast<int>(launch.sharedBytes), ranks.request.index),
           symbol.c_str()));
-    shared.context.kernels[symbol] = kernel;
+    ranks.context.kernels[symbol] = kernel;
   }
   return Status::success();
 }
@@ -85,26 +79,26 @@ public:
   explicit CudaDevice(const CudaApis &apis) : apis(apis) {}
 
   Expected<ExecutorFactory> executors(const DeviceRequest &request) override {
-    auto shared = std::make_shared<Shared>(apis);
-    shared->request = request;
-    DPC_TRY(prepare(*shared));
+    auto ranks = std::make_shared<ProcessRanks>(apis);
+    ranks->request = request;
+    DPC_TRY(prepare(*ranks));
     return ExecutorFactory(
-        [shared](Communicator &control, const ExecutorOptions &options)
+        [ranks](Communicator &control, const ExecutorOptions &options)
             -> Expected<std::unique_ptr<Executor>> {
-          Expected<std::unique_ptr<DeviceComm>> comm = commOf(*shared, control);
+          Expected<std::unique_ptr<DeviceComm>> comm = commOf(*ranks, control);
           if (!comm)
             return comm.status();
           return CudaExecutor::create(
-              *shared->request.plan,
-              std::shared_ptr<const CudaContext>(shared, &shared->context),
+              *ranks->request.plan,
+              std::shared_ptr<const CudaContext>(ranks, &ranks->context),
               std::move(*comm), options);
         });
   }
 
 private:
-  Status prepare(Shared &shared) const {
-    const CudaApi &cuda = shared.apis.cuda;
-    const DeviceRequest &request = shared.request;
+  Status prepare(ProcessRanks &ranks) const {
+    const CudaApi &cuda = ranks.apis.cuda;
+    const DeviceRequest &request = ranks.request;
     int devices = 0, major = 0, minor = 0;
     DPC_TRY(cuda.check(cuda.cudaGetDeviceCount(&devices), "counting GPUs"));
     if (request.index >= devices)
@@ -121,35 +115,35 @@ private:
                      "compute capability"));
     DPC_TRY(checkTarget(*request.plan, major, minor));
     if (!request.inProcess) {
-      Expected<NcclApi> nccl = shared.apis.loadNccl();
+      Expected<NcclApi> nccl = ranks.apis.loadNccl();
       if (!nccl)
         return nccl.status();
-      shared.nccl = *nccl;
+      ranks.nccl = *nccl;
     }
-    auto own = DeviceKernels::load(cuda, shared.apis.kernels);
+    auto own = DeviceKernels::load(cuda, ranks.apis.kernels);
     if (!own)
       return own.status();
-    shared.own = std::move(*own);
-    shared.context.cuda = &shared.apis.cuda;
-    shared.context.blas = &shared.apis.blas;
-    shared.context.own = shared.own.get();
-    shared.context.device = request.index;
-    shared.context.graphs = shared.apis.graphs;
+    ranks.own = std::move(*own);
+    ranks.context.cuda = &ranks.apis.cuda;
+    ranks.context.blas = &ranks.apis.blas;
+    ranks.context.own = ranks.own.get();
+    ranks.context.device = request.index;
+    ranks.context.graphs = ranks.apis.graphs;
     if (request.inProcess)
-      shared.comms = makeInProcessComms(cuda, *shared.own,
-                                        static_cast<int>(request.plan->ranks()),
-                                        request.timeoutSeconds);
-    return loadKernels(shared);
+      ranks.comms = makeInProcessComms(cuda, *ranks.own,
+                                       static_cast<int>(request.plan->ranks()),
+                                       request.timeoutSeconds);
+    return loadKernels(ranks);
   }
 
-  static Expected<std::unique_ptr<DeviceComm>> commOf(Shared &shared,
+  static Expected<std::unique_ptr<DeviceComm>> commOf(ProcessRanks &ranks,
                                                       Communicator &control) {
-    if (shared.request.inProcess)
-      return std::move(shared.comms[control.rank()]);
-    DPC_TRY(shared.apis.cuda.check(
-        shared.apis.cuda.cudaSetDevice(shared.request.index), "cudaSetDevice"));
-    return makeNcclComm(shared.apis.cuda, shared.nccl, control,
-                        shared.request.timeoutSeconds);
+    if (ranks.request.inProcess)
+      return std::move(ranks.comms[control.rank()]);
+    DPC_TRY(ranks.apis.cuda.check(
+        ranks.apis.cuda.cudaSetDevice(ranks.request.index), "cudaSetDevice"));
+    return makeNcclComm(ranks.apis.cuda, ranks.nccl, control,
+                        ranks.request.timeoutSeconds);
   }
 
   CudaApis apis;

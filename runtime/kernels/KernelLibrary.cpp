@@ -79,6 +79,17 @@ Status checkCpu(const Plan &plan) {
   return Status::success();
 }
 
+Status checkKernelFile(const Plan &plan, const std::string &path) {
+  Expected<std::string> hash = hashFile(path);
+  if (!hash)
+    return hash.status();
+  if (*hash != plan.kernelHash)
+    return Status::invalid(path + ": has hash " + *hash + ", plan.json says " +
+                           plan.kernelHash +
+                           ": it is not the file this plan was written with");
+  return Status::success();
+}
+
 Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
                                             const std::string &dir) {
   KernelLibrary library;
@@ -93,13 +104,7 @@ Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
   std::error_code ignored;
   std::string path =
       std::filesystem::absolute(dir + "/kernels/" + plan.kernelFile, ignored);
-  Expected<std::string> hash = hashFile(path);
-  if (!hash)
-    return hash.status();
-  if (*hash != plan.kernelHash)
-    return Status::invalid(path + ": has hash " + *hash + ", plan.json says " +
-                           plan.kernelHash +
-                           ": it is not the file this plan was written with");
+  DPC_TRY(checkKernelFile(plan, path));
   void *opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!opened)
     return Status::invalid(path + ": cannot be loaded: " + dlerror());

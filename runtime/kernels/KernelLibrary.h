@@ -34,6 +34,9 @@ private:
   std::map<std::string, KernelFunction> functions;
 };
 
+/// Whether `path` is the file of kernels that the plan was written with.
+Status checkKernelFile(const Plan &plan, const std::string &path);
+
 /// Whether this machine has `feature` (LLVM's name). `cpuFlags` are the flags
 /// of /proc/cpuinfo, separated by spaces.
 bool hasCpuFeature(const std::string &feature, const std::string &cpuFlags);
