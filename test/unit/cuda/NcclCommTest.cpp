@@ -32,6 +32,8 @@ onDevices(int ranks, double timeoutSeconds,
     threads.emplace_back([&body, timeoutSeconds, raw = control.get()] {
       auto made = makeNcclComm(cuda, nccl, *raw, timeoutSeconds);
       ASSERT_TRUE(made.ok()) << made.status().message();
+      // A body may break the communicator: not while another rank connects.
+      ASSERT_TRUE(raw->barrier(kWorldGroup).ok());
       body(**made, *raw);
     });
   for (std::thread &thread : threads)
