@@ -86,6 +86,13 @@ bool isFloat(DType type) {
          type == DType::F16 || narrowFloatOf(type);
 }
 
+bool isInteger(DType type) { return !isFloat(type) && type != DType::Bool; }
+
+bool widens(DType from, DType to) {
+  return isInteger(from) && isInteger(to) && sizeOf(from) <= sizeOf(to) &&
+         !(from == DType::U8 && to == DType::I8);
+}
+
 std::optional<NarrowFloat> narrowFloatOf(DType type) {
   switch (type) {
   case DType::F8E4M3FN:

@@ -43,6 +43,11 @@ std::string_view nameOf(DType type);
 /// Inverse of nameOf.
 std::optional<DType> parseDType(std::string_view name);
 bool isFloat(DType type);
+/// Neither a float nor bool.
+bool isInteger(DType type);
+/// Whether integers stored as `from` may be given where `to` is taken: labels
+/// as i32 for i64, say.
+bool widens(DType from, DType to);
 
 /// Product of the extents (1 for a scalar).
 int64_t numElements(const std::vector<int64_t> &shape);

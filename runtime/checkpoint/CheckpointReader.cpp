@@ -41,12 +41,6 @@ Status CheckpointReader::check(const Plan &plan) const {
           path + ": " + name + " is " + describe(from->dtype, from->shape) +
           ", the plan has " + describe(tensor.dtype, tensor.globalShape));
   }
-  if (int64_t batch = globalBatchOf(plan); batch != saved.globalBatch)
-    return Status::invalid(
-        path + ": was written by a plan of " +
-        std::to_string(saved.globalBatch) + " samples a step, this one has " +
-        std::to_string(batch) +
-        "; plan with --global-batch=" + std::to_string(saved.globalBatch));
   return Status::success();
 }
 

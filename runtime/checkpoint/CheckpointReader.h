@@ -28,8 +28,7 @@ public:
 
   /// Reads all there is: the first thing that is damaged or missing.
   Status verify() const;
-  /// Every tensor of `plan` must be here, with its type and shape, and the
-  /// plan must take as many samples a step.
+  /// Every tensor of `plan` must be here, with its type and shape.
   Status check(const Plan &plan) const override;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;

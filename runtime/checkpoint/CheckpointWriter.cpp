@@ -58,8 +58,9 @@ Status CheckpointWriter::collect() {
       [&](size_t i) { return collectRank(*executors[i], ranks[i]); });
 }
 
-Status CheckpointWriter::save(int64_t step) {
+Status CheckpointWriter::save(int64_t step, const DataPosition &position) {
   DPC_TRY(finish());
+  data = position;
   DPC_TRY(collect());
   if (!options.isBackground) {
     DPC_TRY(write(step));
@@ -119,6 +120,7 @@ Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
 Status CheckpointWriter::publish(int64_t step) {
   Manifest manifest = manifestOf(plan);
   manifest.step = step;
+  manifest.data = data;
   std::string folder = options.folder.unfinished(step, options.tag);
   for (int64_t rank = 0; rank < plan.ranks(); ++rank) {
     bool owns = false;

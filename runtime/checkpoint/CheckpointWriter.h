@@ -37,9 +37,9 @@ public:
   /// Stops; what is being written is left unfinished.
   ~CheckpointWriter();
 
-  /// Saves the state after `step` steps. Waits for the one before. Called by
-  /// all processes.
-  Status save(int64_t step);
+  /// Saves the state after `step` steps, where the data stands at `position`.
+  /// Waits for the one before. Called by all processes.
+  Status save(int64_t step, const DataPosition &position = {});
   /// Waits until the last one is complete, as far as this process knows.
   Status finish();
   /// The failure of the one that is being written, if it has failed.
@@ -64,6 +64,7 @@ private:
   Session &session;
   CheckpointOptions options;
   std::vector<RankShards> ranks; ///< of this process, reused
+  DataPosition data;             ///< of the one that is being written
   std::thread thread;
   std::atomic<bool> stopping{false}, isDone{true};
   Status result; ///< of the thread; read after isDone

@@ -71,6 +71,11 @@ std::string manifestText(const Manifest &manifest) {
                {"model", manifest.model},
                {"step", manifest.step},
                {"global_batch", manifest.globalBatch},
+               {"data",
+                {{"epoch", manifest.data.epoch},
+                 {"position", manifest.data.position},
+                 {"samples", manifest.data.samples},
+                 {"order", manifest.data.order}}},
                {"mesh", axes},
                {"tensors", tensors},
                {"files", files}};
@@ -107,6 +112,7 @@ private:
   Layout readLayout(const Json &json);
   Factor readFactor(const Json &json);
   SavedFile readFile(const Json &json);
+  void readData(const Json &json);
 
   Manifest manifest;
 };
@@ -235,6 +241,19 @@ SavedFile ManifestReader::readFile(const Json &json) {
              : SavedFile();
 }
 
+void ManifestReader::readData(const Json &json) {
+  if (!expect(json.is_object(), "data is no object"))
+    return;
+  DataPosition &data = manifest.data;
+  // Steps and samples multiply: room is left for that.
+  constexpr int64_t kMost = int64_t(1) << 48;
+  data.epoch = number(json, "epoch", 0, kMost);
+  data.samples = number(json, "samples", 0, kMost);
+  data.position =
+      number(json, "position", 0, std::max<int64_t>(data.samples - 1, 0));
+  data.order = text(json, "order");
+}
+
 Manifest ManifestReader::read(const Json &body) {
   int64_t version = number(body, "version", 0, INT64_MAX);
   if (!expect(version == kCheckpointVersion,
@@ -244,6 +263,8 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.model = text(body, "model");
   manifest.step = number(body, "step", 0, INT64_MAX);
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
+  if (body.contains("data")) // not in the first checkpoints
+    readData(body["data"]);
   readMesh(list(body, "mesh"));
   for (const Json &tensor : list(body, "tensors"))
     if (error.empty())

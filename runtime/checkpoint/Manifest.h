@@ -18,6 +18,7 @@
 #ifndef DPC_RUNTIME_CHECKPOINT_MANIFEST_H
 #define DPC_RUNTIME_CHECKPOINT_MANIFEST_H
 
+#include "runtime/exec/InputSource.h"
 #include "runtime/plan/Plan.h"
 
 #include <string>
@@ -50,6 +51,7 @@ struct Manifest {
   int64_t step = 0; ///< steps that are done
   /// Samples of a step over all ranks; 0 when the plan has no input.
   int64_t globalBatch = 0;
+  DataPosition data; ///< where the data stands after `step`
   Mesh mesh;
   std::vector<SavedTensor> tensors;
   std::vector<SavedFile> files; ///< by rank

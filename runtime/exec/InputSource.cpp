@@ -10,14 +10,6 @@ namespace dpc::rt {
 
 namespace {
 
-bool isInteger(DType type) { return !isFloat(type) && type != DType::Bool; }
-
-/// Integers may be stored narrower than the input: labels as i32, say.
-bool widens(DType from, DType to) {
-  return isInteger(from) && isInteger(to) && sizeOf(from) <= sizeOf(to) &&
-         !(from == DType::U8 && to == DType::I8);
-}
-
 /// "[*, 8, 64]" when there is a step extent in front.
 std::string expectedShape(const Port &port, bool perStep) {
   std::string text = describe(port.dtype, port.globalShape);
@@ -117,111 +109,6 @@ private:
   int64_t stepCount = 0;
 };
 
-class TokenInputs : public InputSource {
-public:
-  Status open(const Plan &plan, const std::string &path) {
-    DPC_TRY(takePorts(plan, path));
-    Expected<MappedFile> opened = MappedFile::open(path);
-    if (!opened)
-      return opened.status();
-    file = *opened;
-    DPC_TRY(readHeader(ports.front().limit));
-    perStep = numElements(ports.front().globalShape);
-    tokens = (file.size() - begin) / width;
-    if (tokens < perStep + 1)
-      return Status::invalid(path + ": has " + std::to_string(tokens) +
-                             " tokens, a step needs " +
-                             std::to_string(perStep + 1));
-    for (const Port &port : ports)
-      arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
-    return Status::success();
-  }
-
-  int64_t steps() const override { return (tokens - 1) / perStep; }
-
-  Expected<std::vector<const void *>> load(int64_t step) override {
-    int64_t first = (step - 1) % steps() * perStep;
-    std::vector<const void *> pointers;
-    for (size_t p = 0; p < arrays.size(); ++p) {
-      for (int64_t i = 0; i < perStep; ++i) {
-        int64_t at = first + i + static_cast<int64_t>(p);
-        uint32_t token = 0;
-        std::memcpy(&token, file.data() + begin + at * width, width);
-        if (ports[p].limit > 0 && token >= ports[p].limit)
-          return Status::invalid(file.path() + ": token " + std::to_string(at) +
-                                 " is " + std::to_string(token) +
-                                 ", expected less than " +
-                                 std::to_string(ports[p].limit));
-        arrays[p].set(i, token);
-      }
-      pointers.push_back(arrays[p].data.data());
-    }
-    return pointers;
-  }
-
-private:
-  Status takePorts(const Plan &plan, const std::string &path) {
-    ports = plan.inputs;
-    bool fits = ports.size() == 1 || ports.size() == 2;
-    for (const Port &port : ports)
-      fits = fits && isInteger(port.dtype) &&
-             port.globalShape == ports.front().globalShape;
-    // What indexes nothing is a mask, say, and no labels.
-    if (ports.size() == 2)
-      fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
-    if (fits)
-      return Status::success();
-    std::string inputs;
-    for (const Port &port : ports)
-      inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
-                describe(port.dtype, port.globalShape);
-    return Status::invalid(
-        "--data=" + path +
-        ": tokens fit a model with one integer input, or "
-        "two of one shape that index (tokens, labels); this one takes " +
-        inputs + ": use --batches");
-  }
-
-  /// Whether the tokens are uint32 with nothing in their upper halves, as far
-  /// as one looks.
-  bool looksWide() const {
-    constexpr int64_t kLooked = 1 << 20;
-    int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
-    bool isZero = true;
-    for (int64_t i = 0; i < pairs; ++i) {
-      uint16_t halves[2];
-      std::memcpy(halves, file.data() + i * 4, 4);
-      if (halves[1] != 0)
-        return false;
-      isZero &= halves[0] == 0;
-    }
-    return file.size() % 4 == 0 && pairs > 1 && !isZero;
-  }
-
-  Status readHeader(int64_t vocabulary) {
-    struct {
-      int32_t magic, version, count;
-    } header = {};
-    if (file.size() >= 1024)
-      std::memcpy(&header, file.data(), sizeof header);
-    bool isGpt2 = header.magic == 20240520, isLlama = header.magic == 20240801;
-    width = isLlama || (!isGpt2 && vocabulary > 65536) ? 4 : 2;
-    begin = isGpt2 || isLlama ? 1024 : 0;
-    if (width == 2 && begin == 0 && looksWide())
-      return Status::invalid(
-          file.path() +
-          ": every second uint16 is 0: these look like uint32 tokens, but a "
-          "vocabulary of " +
-          std::to_string(vocabulary) + " is read as uint16");
-    return Status::success();
-  }
-
-  MappedFile file;
-  std::vector<Port> ports;
-  std::vector<HostTensor> arrays;
-  int64_t begin = 0, width = 2, tokens = 0, perStep = 0;
-};
-
 class RandomInputs : public InputSource {
 public:
   RandomInputs(const Plan &plan, uint64_t seed)
@@ -264,17 +151,14 @@ public:
 
 } // namespace
 
+Status InputSource::goOn(int64_t /*step*/, const DataPosition & /*position*/) {
+  return Status::success();
+}
+
 Expected<std::unique_ptr<InputSource>>
 openNpyInputs(const Plan &plan, const std::string &dir, bool perStep) {
   auto source = std::make_unique<NpyInputs>();
   DPC_TRY(source->open(plan, dir, perStep));
-  return std::unique_ptr<InputSource>(std::move(source));
-}
-
-Expected<std::unique_ptr<InputSource>> openTokenFile(const Plan &plan,
-                                                     const std::string &path) {
-  auto source = std::make_unique<TokenInputs>();
-  DPC_TRY(source->open(plan, path));
   return std::unique_ptr<InputSource>(std::move(source));
 }
 

@@ -10,6 +10,14 @@
 
 namespace dpc::rt {
 
+/// How far a run has come in its data.
+struct DataPosition {
+  int64_t epoch = 0;    ///< 0-based
+  int64_t position = 0; ///< in its order: that of the next sample
+  int64_t samples = 0;  ///< of an epoch; 0: the data has no samples, but steps
+  std::string order;    ///< "as they lie", "shuffled by seed 7"
+};
+
 /// Gives the global arrays of a plan's inputs, step by step.
 class InputSource {
 public:
@@ -21,18 +29,23 @@ public:
   /// Dense arrays of step `step` (1-based), one for each of Plan::inputs,
   /// valid until the next call.
   virtual Expected<std::vector<const void *>> load(int64_t step) = 0;
+
+  /// How many of a step's samples count; the others, at its end, only fill it
+  /// up. -1: all.
+  virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
+  /// The step that ends `epochs` times all of the data.
+  virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
+  /// Where the data stands after a step, for a checkpoint.
+  virtual DataPosition positionAfter(int64_t /*step*/) const { return {}; }
+  /// Before the first load: the run goes on at `step`, after another one that
+  /// came as far as `position`.
+  virtual Status goOn(int64_t step, const DataPosition &position);
 };
 
 /// DIR/NAME.npy for every input, `[steps, ...global shape]`; a "/" in a name
 /// is "_" in the file's. With `perStep` false the first extent is absent.
 Expected<std::unique_ptr<InputSource>>
 openNpyInputs(const Plan &plan, const std::string &dir, bool perStep = true);
-
-/// Token ids: raw uint16 (uint32 when the plan's vocabulary needs it), or with
-/// the headers of llm.c. The plan has one integer input [batch, length], the
-/// tokens, and perhaps a second one, which gets them shifted by one (labels).
-Expected<std::unique_ptr<InputSource>> openTokenFile(const Plan &plan,
-                                                     const std::string &path);
 
 /// Random data (Random.h), different in each step.
 std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed);

@@ -132,37 +132,59 @@ static DType heldAs(DType type) {
   }
 }
 
-Status writeNpy(const std::string &path, const HostTensor &tensor) {
-  if (DType type = heldAs(tensor.dtype); type != tensor.dtype) {
-    HostTensor wide = HostTensor::zeros(type, tensor.shape);
-    convertElements(tensor.data.data(), tensor.dtype, wide.data.data(), type,
-                    tensor.elements());
-    return writeNpy(path, wide);
-  }
+Status NpyWriter::start(const std::string &to, DType type,
+                        const std::vector<int64_t> &shape) {
+  path = to;
+  dtype = heldAs(type);
+  missing = numElements(shape);
   std::string descr;
   for (const DescrName &entry : kDescrs)
-    if (entry.type == tensor.dtype)
+    if (entry.type == dtype)
       descr = entry.descr;
   std::string header =
       "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
-  for (int64_t extent : tensor.shape)
+  for (int64_t extent : shape)
     header += std::to_string(extent) + ", ";
   header += "), }";
   // Data starts at a multiple of 64 bytes.
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
-  std::string beside = path + ".new";
-  std::ofstream out(beside, std::ios::binary);
+  out.open(path + ".new", std::ios::binary);
   auto length = static_cast<uint16_t>(header.size());
   out.write("\x93NUMPY\x01\x00", 8);
   out.write(reinterpret_cast<const char *>(&length), 2);
   out << header;
-  out.write(reinterpret_cast<const char *>(tensor.data.data()),
-            static_cast<std::streamsize>(tensor.data.size()));
+  return out ? Status::success() : Status::io(path + ": cannot be written");
+}
+
+Status NpyWriter::append(const HostTensor &tensor, int64_t count) {
+  const std::byte *bytes = tensor.data.data();
+  HostTensor wide;
+  if (tensor.dtype != dtype) {
+    wide = HostTensor::zeros(dtype, tensor.shape);
+    convertElements(bytes, tensor.dtype, wide.data.data(), dtype, count);
+    bytes = wide.data.data();
+  }
+  out.write(reinterpret_cast<const char *>(bytes), count * sizeOf(dtype));
+  missing -= count;
+  return out ? Status::success() : Status::io(path + ": cannot be written");
+}
+
+Status NpyWriter::finish() {
+  if (missing != 0)
+    return Status::io(path + ": " + std::to_string(missing) +
+                      " elements are missing");
   out.close();
-  if (!out || std::rename(beside.c_str(), path.c_str()) != 0)
+  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
     return Status::io(path + ": cannot be written");
   return Status::success();
+}
+
+Status writeNpy(const std::string &path, const HostTensor &tensor) {
+  NpyWriter writer;
+  DPC_TRY(writer.start(path, tensor.dtype, tensor.shape));
+  DPC_TRY(writer.append(tensor, tensor.elements()));
+  return writer.finish();
 }
 
 } // namespace dpc::rt

@@ -5,6 +5,8 @@
 #include "runtime/base/HostTensor.h"
 #include "runtime/exec/MappedFile.h"
 
+#include <fstream>
+
 namespace dpc::rt {
 
 /// An array in a .npy file: little-endian, row-major.
@@ -19,8 +21,26 @@ struct NpyArray {
 /// Fortran order, big-endian and other element types are refused by name.
 Expected<NpyArray> openNpy(const std::string &path);
 
-/// Writes `tensor`; bf16 and narrower floats become
-/// f32, integers of less than 8 bits take a byte. Replaces the file at once.
+/// Writes a file in pieces, so that only one is in memory at a time. bf16 and
+/// narrower floats become f32, integers of less than 8 bits take a byte.
+class NpyWriter {
+public:
+  /// Starts `path` (beside it, until finish()).
+  Status start(const std::string &path, DType dtype,
+               const std::vector<int64_t> &shape);
+  /// The next elements: the first `count` of a tensor.
+  Status append(const HostTensor &tensor, int64_t count);
+  /// Moves the file into place; all elements of the shape must be there.
+  Status finish();
+
+private:
+  std::string path;
+  DType dtype = DType::F32; ///< in the file
+  int64_t missing = 0;      ///< elements
+  std::ofstream out;
+};
+
+/// Writes `tensor` as NpyWriter does. Replaces the file at once.
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt

@@ -82,9 +82,27 @@ Expected<int64_t> Checkpoints::begin() {
     return int64_t(-1);
   auto reader = CheckpointReader::open(*path);
   Status status = reader ? session.initialize(**reader) : reader.status();
+  if (status.ok())
+    status = goOnInData((*reader)->manifest());
   if (!status.ok())
     return Status(status.code(), "--resume: " + status.message());
   return (*reader)->manifest().step;
+}
+
+/// Data in steps goes on with the next step, which must take what the steps
+/// before took; data in samples with the next sample.
+Status Checkpoints::goOnInData(const Manifest &manifest) {
+  int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
+  bool hasSamples = inputs.positionAfter(0).samples > 0;
+  if (!hasSamples && batch != before)
+    return Status::invalid(
+        "the checkpoint was written by a plan of " + std::to_string(before) +
+        " samples a step, this one has " + std::to_string(batch) +
+        "; plan with --global-batch=" + std::to_string(before) +
+        ", or give the data as "
+        "samples (--data)");
+  return inputs.goOn(manifest.step + 1,
+                     options.newData ? DataPosition() : manifest.data);
 }
 
 Status Checkpoints::afterStep(int64_t step, bool isLast) {
@@ -93,7 +111,7 @@ Status Checkpoints::afterStep(int64_t step, bool isLast) {
   DPC_TRY(writer->check());
   int64_t every = options.checkpointEvery;
   if (isLast || (every > 0 && step % every == 0))
-    DPC_TRY(writer->save(step));
+    DPC_TRY(writer->save(step, inputs.positionAfter(step)));
   return isLast ? writer->finish() : Status::success();
 }
 

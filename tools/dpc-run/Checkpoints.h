@@ -14,12 +14,12 @@ namespace dpc {
 class Checkpoints {
 public:
   Checkpoints(const RunOptions &options, const rt::Plan &plan,
-              rt::Session &session)
-      : options(options), plan(plan), session(session) {}
+              rt::Session &session, rt::InputSource &inputs)
+      : options(options), plan(plan), session(session), inputs(inputs) {}
 
-  /// Makes the folder, and fills the session's tensors from the checkpoint that
-  /// is asked for. Returns the steps that are done; -1: there is none, and the
-  /// tensors are not filled.
+  /// Makes the folder, fills the session's tensors from the checkpoint that is
+  /// asked for, and lets the data go on from it. Returns the steps that are
+  /// done; -1: there is none, and the tensors are not filled.
   rt::Expected<int64_t> begin();
   /// After each step: saves when it is time. `isLast`: the run ends here.
   rt::Status afterStep(int64_t step, bool isLast);
@@ -30,10 +30,12 @@ private:
   rt::Expected<std::string> chooseFolder() const;
   rt::Status checkNewest(const rt::CheckpointFolder &folder) const;
   rt::Expected<std::string> prepare() const;
+  rt::Status goOnInData(const rt::Manifest &manifest);
 
   const RunOptions &options;
   const rt::Plan &plan;
   rt::Session &session;
+  rt::InputSource &inputs;
   std::unique_ptr<rt::CheckpointWriter> writer;
 };
 

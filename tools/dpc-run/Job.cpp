@@ -1,6 +1,7 @@
 #include "tools/dpc-run/Job.h"
 
 #include "runtime/base/Wait.h"
+#include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/plan/PlanJson.h"
@@ -98,20 +99,45 @@ Status Job::checkOutputs() {
   return checkWritable("--outputs", options.outputs + "/loss.npy.new");
 }
 
+Expected<std::unique_ptr<InputSource>> Job::openSamples() const {
+  DataOptions order;
+  order.shuffle = options.shuffle;
+  order.last = options.lastBatch == "drop" ? LastBatch::Drop
+               : plan.trains               ? LastBatch::Wrap
+                                           : LastBatch::Pad;
+  Expected<std::unique_ptr<Dataset>> dataset = openDataset(plan, options.data);
+  Status status = dataset.status();
+  if (status.ok() && order.last == LastBatch::Pad)
+    status = checkEvaluation(plan, (*dataset)->samples());
+  if (status.ok()) {
+    auto made = DatasetInputs::open(plan, std::move(*dataset), order);
+    if (made)
+      return made;
+    status = made.status();
+  }
+  return Status(status.code(),
+                "--data=" + options.data + ": " + status.message());
+}
+
 Status Job::openInputs() {
   Expected<std::unique_ptr<InputSource>> source =
       !options.batches.empty()  ? openNpyInputs(plan, options.batches)
       : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
-      : !options.data.empty()   ? openTokenFile(plan, options.data)
+      : !options.data.empty()   ? openSamples()
                                 : randomInputs(plan, 0);
   if (!source)
     return source.status();
   inputs = std::move(*source);
-  if (options.steps == 0)
-    options.steps = inputs->steps() > 0 ? inputs->steps()
-                    : plan.trains       ? 10
-                                        : 1;
   return Status::success();
+}
+
+/// How far the run goes; known once it is where it goes on.
+int64_t Job::lastStep() const {
+  if (options.steps > 0)
+    return options.steps;
+  if (inputs->steps() > 0)
+    return inputs->lastStepOf(std::max<int64_t>(options.epochs, 1));
+  return plan.trains ? 10 : 1;
 }
 
 Expected<std::unique_ptr<Session>>
@@ -150,11 +176,12 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());
   session = std::move(*made);
-  checkpoints = std::make_unique<Checkpoints>(options, plan, *session);
+  checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
   Expected<int64_t> resumed = checkpoints->begin();
   if (!resumed)
     return resumed.status();
   done = std::max<int64_t>(*resumed, 0);
+  options.steps = lastStep();
   if (*resumed >= 0)
     return Status::success();
   InitialValues values(options.plan, init);
@@ -193,12 +220,15 @@ Status Job::runSteps() {
                       ? ("going on after step " + std::to_string(done)).c_str()
                       : "no checkpoint yet: starting at step 1");
   }
+  DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
     Expected<StepReport> report = runStep(step);
     if (!report)
       return report.status();
     if (progress)
       progress->report(*report);
+    if (evaluation)
+      DPC_TRY(evaluation->add(session->outputs(), inputs->samplesIn(step)));
     Expected<bool> stopped = checkpoints->isStopped();
     if (!stopped)
       return stopped.status();
@@ -211,6 +241,25 @@ Status Job::runSteps() {
                   static_cast<long long>(step));
     break;
   }
+  return Status::success();
+}
+
+/// Inference over samples gives each sample's outputs.
+Status Job::startEvaluation() {
+  if (plan.trains || options.data.empty() || !session->holdsRankZero())
+    return Status::success();
+  int64_t samples = 0;
+  for (int64_t step = done + 1; step <= options.steps; ++step)
+    samples += inputs->samplesIn(step);
+  evaluation.emplace(plan);
+  return evaluation->start(options.outputs, samples, options.steps - done);
+}
+
+Status Job::finishEvaluation() {
+  DPC_TRY(evaluation->finish());
+  if (std::optional<double> loss = evaluation->meanLoss())
+    std::printf("loss %.6g over %lld samples\n", *loss,
+                static_cast<long long>(evaluation->samples()));
   return Status::success();
 }
 
@@ -276,6 +325,8 @@ Status Job::saveParams() {
 }
 
 Status Job::saveOutputs() {
+  if (evaluation)
+    return finishEvaluation();
   if (options.outputs.empty() || !session->holdsRankZero())
     return Status::success();
   std::error_code error;

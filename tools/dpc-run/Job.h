@@ -9,6 +9,7 @@
 #include "runtime/exec/InputSource.h"
 #include "runtime/exec/Session.h"
 #include "tools/dpc-run/Checkpoints.h"
+#include "tools/dpc-run/Evaluation.h"
 #include "tools/dpc-run/Options.h"
 #include "tools/dpc-run/Progress.h"
 
@@ -43,12 +44,16 @@ private:
   makeSession(std::vector<std::unique_ptr<rt::Communicator>> comms,
               const rt::SessionOptions &sessionOptions);
   rt::Status openInputs();
+  rt::Expected<std::unique_ptr<rt::InputSource>> openSamples() const;
+  int64_t lastStep() const;
   rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Expected<StepReport> runStep(int64_t step);
   rt::Status saveParams();
   bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
+  rt::Status startEvaluation();
+  rt::Status finishEvaluation();
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
 
@@ -62,6 +67,7 @@ private:
   rt::InitChoice init;
   std::unique_ptr<rt::Session> session;
   std::unique_ptr<Checkpoints> checkpoints;
+  std::optional<Evaluation> evaluation;
   int64_t done = 0;      ///< steps before this run
   int endedBySignal = 0; ///< the signal that ended the run early
 };

@@ -17,6 +17,31 @@ static CLI::Validator positive() {
   return CLI::Validator(check, "POSITIVE");
 }
 
+/// How the samples of --data are taken.
+static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
+                             CLI::Option *steps) {
+  app.add_option("--epochs", o.epochs, "times to go through --data")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
+      ->needs(data)
+      ->excludes(steps);
+  app.add_option_function<std::vector<uint64_t>>(
+         "--shuffle",
+         [&o](const std::vector<uint64_t> &seed) {
+           o.shuffle = seed.empty() ? 0 : seed.front();
+         },
+         "take the samples of --data in a random order, another one in each "
+         "epoch; the same for the same SEED (default 0), on any plan")
+      ->type_name("SEED")
+      ->expected(0, 1)
+      ->needs(data);
+  app.add_option("--last-batch", o.lastBatch,
+                 "what becomes of the samples at the end of an epoch that fill "
+                 "no step, in training: wrap (default) takes the next epoch's "
+                 "first with them, drop leaves them out")
+      ->check(CLI::IsMember({"wrap", "drop"}))
+      ->needs(data);
+}
+
 static void addDataOptions(CLI::App &app, RunOptions &o) {
   auto *batches = app.add_option(
       "--batches", o.batches,
@@ -24,20 +49,24 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
       "again from the start when --steps asks for more");
   auto *data = app.add_option(
       "--data", o.data,
-      "FILE of token ids: raw uint16 (vocabularies up to 65536), raw uint32 "
-      "(larger ones), or llm.c's .bin");
+      "samples: DIR with one NAME.npy per model input, or FILE.safetensors "
+      "with one NAME each, [samples, ...]; any other FILE holds token ids: raw "
+      "uint16 (vocabularies up to 65536), raw uint32 (larger ones), or llm.c's "
+      ".bin");
   auto *inputs =
       app.add_option("--inputs", o.inputs,
                      "DIR with one NAME.npy per model input, for one step");
   batches->type_name("DIR");
-  data->type_name("FILE");
+  data->type_name("PATH");
   inputs->type_name("DIR");
   batches->excludes(data)->excludes(inputs);
   data->excludes(inputs);
-  app.add_option("--steps", o.steps,
-                 "steps to run (default: all batches, 10 without --batches "
-                 "and --data, 1 with --inputs)")
-      ->check(positive());
+  auto *steps = app.add_option(
+      "--steps", o.steps,
+      "steps to run (default: all batches, one epoch of --data, 10 without "
+      "either, 1 with --inputs)");
+  steps->check(positive());
+  addSampleOptions(app, o, data, steps);
   app.add_option("--init", o.init,
                  "FILE.safetensors: start from these values; random:SEED or "
                  "zeros: values for weights that the model file lacks")
@@ -118,6 +147,10 @@ static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
          "another one of the same model")
       ->type_name("DIR/step-N")
       ->expected(0, 1);
+  app.add_flag("--new-data", o.newData,
+               "of --resume: begin --data at its first sample, where it is not "
+               "what the checkpoint's run had")
+      ->needs("--resume");
 }
 
 static void addSupervisorOptions(CLI::App &app, RunOptions &o) {

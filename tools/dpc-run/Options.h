@@ -11,8 +11,12 @@ namespace dpc {
 struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
-  int64_t steps = 0; ///< 0: as many as there are batches, else 10
-  std::string comm;  ///< "": mpi under a launcher, else local
+  int64_t steps = 0;               ///< 0: `epochs`, else all batches, else 10
+  int64_t epochs = 0;              ///< of --data; 0: not given
+  std::optional<uint64_t> shuffle; ///< seed
+  std::string lastBatch = "wrap";
+  bool newData = false;
+  std::string comm; ///< "": mpi under a launcher, else local
   std::string device = "cpu";
   std::string metrics, saveParams, trace, init;
   std::string checkpoint;      ///< folder, "" without checkpoints

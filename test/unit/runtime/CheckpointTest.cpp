@@ -43,6 +43,7 @@ Manifest sample() {
   manifest.model = "toy";
   manifest.step = 7;
   manifest.globalBatch = 8;
+  manifest.data = {2, 5, 9, "shuffled by seed 3"};
   manifest.mesh = {{{"dp", 2}, {"tp", 3}}, 1};
   manifest.tensors = {
       {"w",
@@ -66,6 +67,10 @@ TEST_F(Checkpoint, ManifestsAreReadAsTheyWereWritten) {
   EXPECT_EQ(read->model, "toy");
   EXPECT_EQ(read->step, 7);
   EXPECT_EQ(read->globalBatch, 8);
+  EXPECT_EQ(read->data.epoch, 2);
+  EXPECT_EQ(read->data.position, 5);
+  EXPECT_EQ(read->data.samples, 9);
+  EXPECT_EQ(read->data.order, "shuffled by seed 3");
   EXPECT_EQ(read->mesh, manifest.mesh);
   ASSERT_EQ(read->tensors.size(), 2u);
   EXPECT_EQ(read->tensors[0].layout, manifest.tensors[0].layout);
@@ -118,6 +123,10 @@ TEST_F(Checkpoint, NothingInAManifestIsTrusted) {
            {"\"parameter\"", "\"weights\"", "role 'weights'"},
            {"\"f32\"", "\"f31\"", "dtype 'f31'"},
            {"\"stage\":0", "\"stage\":1", "'stage' is missing or no size"},
+           {"\"epoch\":2", "\"epoch\":-2", "'epoch' is missing or no size"},
+           {"\"position\":5", "\"position\":9", "'position' is missing or"},
+           {"\"samples\":9", "\"samples\":9223372036854775807",
+            "'samples' is missing or no size"},
            {"[1234,", "[-1,", "file [-1"},
            {",[0,\"\"]]", "]", "there are 5 files of 6 ranks"}}) {
     auto read = parseManifest(forged(c.from, c.to), "m");

@@ -263,68 +263,12 @@ TEST_F(Data, BatchesAreCheckedAndRepeat) {
 
 Plan tokenPlan() {
   Plan plan;
-  plan.inputs = {{"tokens", 0, DType::I64, {2, 3}, {}, 100},
-                 {"labels", 0, DType::I64, {2, 3}, {}, 100}};
+  plan.inputs = {{"tokens", 0, DType::I64, {2, 3}, {}, 100}};
   return plan;
-}
-
-TEST_F(Data, TokensAreShiftedIntoLabels) {
-  std::string bytes;
-  for (uint16_t t = 0; t < 14; ++t)
-    bytes.append(reinterpret_cast<char *>(&t), 2);
-  write("t.bin", bytes);
-  auto source = openTokenFile(tokenPlan(), at("t.bin"));
-  ASSERT_TRUE(source.ok()) << source.status().message();
-  EXPECT_EQ((*source)->steps(), 2);
-  auto arrays = *(*source)->load(2);
-  EXPECT_EQ(loadAsDouble(arrays[0], DType::I64, 0), 6);
-  EXPECT_EQ(loadAsDouble(arrays[1], DType::I64, 5), 12);
-  Plan small = tokenPlan();
-  small.inputs[0].limit = 5;
-  EXPECT_NE((*openTokenFile(small, at("t.bin")))
-                ->load(1)
-                .status()
-                .message()
-                .find("token 5 is 5, expected less than 5"),
-            std::string::npos);
-  write("t.bin", bytes.substr(0, 12));
-  EXPECT_NE(openTokenFile(tokenPlan(), at("t.bin"))
-                .status()
-                .message()
-                .find("has 6 tokens"),
-            std::string::npos);
-  EXPECT_NE(openTokenFile(leastSquares(1, 1), at("t.bin"))
-                .status()
-                .message()
-                .find("x f32[8, 4]"),
-            std::string::npos);
-}
-
-TEST_F(Data, TokensAreNotGuessed) {
-  std::string wide;
-  for (uint32_t t = 0; t < 14; ++t)
-    wide.append(reinterpret_cast<char *>(&t), 4);
-  write("t.bin", wide);
-  EXPECT_NE(openTokenFile(tokenPlan(), at("t.bin"))
-                .status()
-                .message()
-                .find("look like uint32"),
-            std::string::npos);
-  Plan large = tokenPlan();
-  large.inputs[0].limit = large.inputs[1].limit = 100000;
-  EXPECT_TRUE(openTokenFile(large, at("t.bin")).ok());
-  Plan masked = tokenPlan();
-  masked.inputs[1] = {"attention_mask", 0, DType::I64, {2, 3}, {}, 0};
-  EXPECT_NE(openTokenFile(masked, at("t.bin"))
-                .status()
-                .message()
-                .find("attention_mask"),
-            std::string::npos);
 }
 
 TEST_F(Data, IntegersWidenAndAreBounded) {
   Plan plan = tokenPlan();
-  plan.inputs.pop_back();
   HostTensor ids = HostTensor::zeros(DType::I32, {1, 2, 3});
   ids.set(4, 99);
   ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());

@@ -1,0 +1,152 @@
+//===- ArrayDataset.cpp - samples in arrays, one for each input -----------===//
+#include "runtime/data/DatasetKinds.h"
+
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Safetensors.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+namespace {
+
+/// An input's samples in a mapped file.
+struct Column {
+  MappedFile file;
+  std::string place; ///< for messages: path, or path and name
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  const char *data = nullptr;
+};
+
+class ArrayDataset : public Dataset {
+public:
+  Status add(const Port &port, Column column) {
+    std::vector<int64_t> sample(port.globalShape.begin() + 1,
+                                port.globalShape.end());
+    bool fits =
+        !column.shape.empty() && column.shape.front() > 0 &&
+        std::equal(column.shape.begin() + 1, column.shape.end(), sample.begin(),
+                   sample.end()) &&
+        (column.dtype == port.dtype || widens(column.dtype, port.dtype));
+    if (!fits)
+      return Status::invalid(column.place + ": found " +
+                             describe(column.dtype, column.shape) +
+                             ", expected " + expected(port));
+    if (!columns.empty() && column.shape.front() != count)
+      return Status::invalid(
+          column.place + ": holds " + std::to_string(column.shape.front()) +
+          " samples, the other inputs " + std::to_string(count));
+    count = column.shape.front();
+    columns.push_back(std::move(column));
+    ports.push_back(port);
+    sizes.push_back(numElements(sample));
+    return Status::success();
+  }
+
+  int64_t samples() const override { return count; }
+
+  Status read(int64_t index,
+              const std::vector<std::byte *> &to) const override {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const Column &column = columns[i];
+      convertElements(column.data + index * sizes[i] * sizeOf(column.dtype),
+                      column.dtype, to[i], ports[i].dtype, sizes[i]);
+      int64_t bad = firstBeyond(ports[i], to[i], sizes[i]);
+      if (bad >= 0)
+        return Status::invalid(
+            column.place + ": element " + std::to_string(bad) + " of sample " +
+            std::to_string(index) + " is " +
+            std::to_string(static_cast<int64_t>(
+                loadAsDouble(to[i], ports[i].dtype, bad))) +
+            ", expected less than " + std::to_string(ports[i].limit));
+    }
+    return Status::success();
+  }
+
+private:
+  /// "f32[samples, 64]"
+  static std::string expected(const Port &port) {
+    std::string text = describe(port.dtype, port.globalShape);
+    size_t begin = text.find('[') + 1;
+    return text.replace(begin, text.find_first_of(",]", begin) - begin,
+                        "samples");
+  }
+
+  std::vector<Column> columns; ///< one for each input, as all below
+  std::vector<Port> ports;
+  std::vector<int64_t> sizes; ///< elements of a sample
+  int64_t count = 0;
+};
+
+std::string fileName(const Port &port) {
+  std::string name = port.name;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+} // namespace
+
+int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
+  // Labels may be negative (ignored positions); ids past the end never are.
+  auto find = [&](auto zero) {
+    auto value = reinterpret_cast<const decltype(zero) *>(data);
+    const auto *end = value + count;
+    const auto *bad = std::find_if(value, end, [&](auto v) {
+      return v > 0 &&
+             static_cast<uint64_t>(v) >= static_cast<uint64_t>(port.limit);
+    });
+    return bad == end ? int64_t(-1) : static_cast<int64_t>(bad - value);
+  };
+  if (port.limit == 0 || !isInteger(port.dtype))
+    return -1;
+  switch (port.dtype) {
+  case DType::I64:
+    return find(int64_t());
+  case DType::I32:
+    return find(int32_t());
+  default:
+    for (int64_t i = 0; i < count; ++i)
+      if (loadAsDouble(data, port.dtype, i) >= static_cast<double>(port.limit))
+        return i;
+    return -1;
+  }
+}
+
+Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
+                                                  const std::string &dir) {
+  auto dataset = std::make_unique<ArrayDataset>();
+  for (const Port &port : plan.inputs) {
+    std::string path = dir + "/" + fileName(port) + ".npy";
+    Expected<NpyArray> array = openNpy(path);
+    if (!array)
+      return Status(array.status().code(),
+                    "input '" + port.name + "': " + array.status().message());
+    DPC_TRY(dataset->add(
+        port, {array->file, path, array->dtype, array->shape, array->data}));
+  }
+  return std::unique_ptr<Dataset>(std::move(dataset));
+}
+
+Expected<std::unique_ptr<Dataset>>
+openSafetensorsDataset(const Plan &plan, const std::string &path) {
+  Expected<SafetensorsFile> file = openSafetensors(path);
+  if (!file)
+    return file.status();
+  auto dataset = std::make_unique<ArrayDataset>();
+  for (const Port &port : plan.inputs) {
+    auto it = file->entries.find(port.name);
+    if (it == file->entries.end())
+      it = file->entries.find(fileName(port));
+    if (it == file->entries.end())
+      return Status::notFound(path + ": has no tensor '" + port.name +
+                              "', an input of the plan");
+    const SafetensorsEntry &entry = it->second;
+    DPC_TRY(dataset->add(port, {file->file, path + ": '" + it->first + "'",
+                                entry.dtype, entry.shape,
+                                file->file.data() + entry.offset}));
+  }
+  return std::unique_ptr<Dataset>(std::move(dataset));
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,50 @@
+#include "runtime/data/Dataset.h"
+
+#include "runtime/data/DatasetKinds.h"
+
+#include <filesystem>
+
+namespace dpc::rt {
+
+int64_t samplesPerStep(const Plan &plan) {
+  int64_t count = 0;
+  for (const Port &port : plan.inputs) {
+    int64_t first = port.globalShape.empty() ? 0 : port.globalShape.front();
+    if (first == 0 || (count > 0 && first != count))
+      return 0;
+    count = first;
+  }
+  return count;
+}
+
+/// Every input must have samples.
+static Status checkInputs(const Plan &plan) {
+  if (plan.inputs.empty())
+    return Status::invalid("the plan takes no input");
+  if (samplesPerStep(plan) > 0)
+    return Status::success();
+  std::string inputs;
+  for (const Port &port : plan.inputs)
+    inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
+              describe(port.dtype, port.globalShape);
+  return Status::invalid("the plan's inputs have no number of samples in "
+                         "common as their first extent: " +
+                         inputs + "; use --batches");
+}
+
+Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
+                                               const std::string &path) {
+  DPC_TRY(checkInputs(plan));
+  std::filesystem::path file(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    return openNpyDataset(plan, path);
+  if (file.extension() == ".safetensors")
+    return openSafetensorsDataset(plan, path);
+  if (file.extension() == ".npy")
+    return Status::invalid(path + ": is one array; give the folder, with one "
+                                  "NAME.npy for every input");
+  return openTokenDataset(plan, path);
+}
+
+} // namespace dpc::rt

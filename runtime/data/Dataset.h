@@ -1,0 +1,47 @@
+//===- Dataset.h - samples in files -----------------------------*- C++ -*-===//
+//
+// A dataset is a number of samples, each with one array for each input of a
+// plan. Files are mapped and may come from anywhere: shapes and types are
+// checked when they are opened, values when they are read.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_DATA_DATASET_H
+#define DPC_RUNTIME_DATA_DATASET_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/plan/Plan.h"
+
+#include <memory>
+
+namespace dpc::rt {
+
+class Dataset {
+public:
+  virtual ~Dataset() = default;
+
+  /// How many there are, at least 1.
+  virtual int64_t samples() const = 0;
+  /// Copies sample `index` of 0 .. samples() - 1: for each of Plan::inputs an
+  /// array of its type, of its global shape without the first extent, to
+  /// `to[input]`. Safe to call from several threads.
+  virtual Status read(int64_t index,
+                      const std::vector<std::byte *> &to) const = 0;
+};
+
+/// `path` is one of
+///   a folder with one NAME.npy, or a .safetensors file with one NAME, for
+///   every input, [samples, ...]; a "/" in a name is "_" in the file's;
+///   any other file: token ids, raw uint16 (uint32 when the plan's vocabulary
+///   needs it) or with the headers of llm.c. Sample i is the tokens from
+///   i * length on, for a plan with one integer input [batch, length], or with
+///   a second one, which gets them shifted by one (labels).
+Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
+                                               const std::string &path);
+
+/// Samples of a step: the first extent that all of the plan's inputs have in
+/// common; 0 when they have none.
+int64_t samplesPerStep(const Plan &plan);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_DATA_DATASET_H

@@ -1,0 +1,162 @@
+#include "runtime/data/DatasetInputs.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+Expected<std::unique_ptr<InputSource>>
+DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
+                    const DataOptions &options) {
+  int64_t samples = dataset->samples(), perStep = samplesPerStep(plan);
+  if (options.last == LastBatch::Drop && samples < perStep)
+    return Status::invalid("there are " + std::to_string(samples) +
+                           " samples, a step takes " + std::to_string(perStep) +
+                           ": without the last batch nothing is left");
+  if (options.shuffle && samples > SampleOrder::kMostShuffled)
+    return Status::unsupported(
+        "there are " + std::to_string(samples) + " samples, at most " +
+        std::to_string(SampleOrder::kMostShuffled) + " are shuffled");
+  return std::unique_ptr<InputSource>(
+      new DatasetInputs(plan, std::move(dataset), options));
+}
+
+DatasetInputs::DatasetInputs(const Plan &plan, std::unique_ptr<Dataset> data,
+                             const DataOptions &options)
+    : dataset(std::move(data)), options(options), samples(dataset->samples()),
+      perStep(samplesPerStep(plan)), order(samples, options.shuffle) {
+  for (const Port &port : plan.inputs) {
+    current.arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
+    next.arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
+    sampleBytes.push_back(
+        static_cast<int64_t>(current.arrays.back().data.size()) / perStep);
+  }
+  thread = std::thread([this] { prefetch(); });
+}
+
+DatasetInputs::~DatasetInputs() {
+  {
+    std::lock_guard lock(mutex);
+    stops = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+/// Steps that `count` samples at the end of an epoch make.
+int64_t DatasetInputs::stepsFor(int64_t count) const {
+  int64_t whole = count / perStep;
+  bool isUneven = count % perStep != 0 && options.last != LastBatch::Drop;
+  return whole + (isUneven ? 1 : 0);
+}
+
+/// Where the samples of a step begin.
+DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
+  int64_t ahead = step - firstStep;
+  if (options.last == LastBatch::Wrap) {
+    // Whole epochs are taken out first, lest the product of steps and samples
+    // be too large.
+    int64_t position = firstPlace.position + ahead % samples * perStep;
+    return {firstPlace.epoch + ahead / samples * perStep + position / samples,
+            position % samples};
+  }
+  int64_t left = stepsFor(samples - firstPlace.position);
+  if (ahead < left)
+    return {firstPlace.epoch, firstPlace.position + ahead * perStep};
+  ahead -= left;
+  return {firstPlace.epoch + 1 + ahead / steps(), ahead % steps() * perStep};
+}
+
+int64_t DatasetInputs::samplesIn(int64_t step) const {
+  if (options.last != LastBatch::Pad)
+    return perStep;
+  return std::min(perStep, samples - placeOf(step).position);
+}
+
+int64_t DatasetInputs::lastStepOf(int64_t epochs) const {
+  int64_t before = firstStep - 1, whole = epochs - firstPlace.epoch - 1;
+  if (whole < 0)
+    return before;
+  int64_t left = samples - firstPlace.position;
+  return before + (options.last == LastBatch::Wrap
+                       ? stepsFor(left + whole * samples)
+                       : stepsFor(left) + whole * steps());
+}
+
+std::string DatasetInputs::orderName() const {
+  return options.shuffle
+             ? "shuffled by seed " + std::to_string(*options.shuffle)
+             : "as they lie";
+}
+
+DataPosition DatasetInputs::positionAfter(int64_t step) const {
+  Place place = placeOf(step + 1);
+  return {place.epoch, place.position, samples, orderName()};
+}
+
+Status DatasetInputs::goOn(int64_t step, const DataPosition &position) {
+  firstStep = step;
+  if (position.samples == 0) // the run before had another kind of data
+    return Status::success();
+  if (position.samples != samples || position.order != orderName())
+    return Status::invalid("the run had taken its data from " +
+                           std::to_string(position.samples) + " samples, " +
+                           position.order + "; these are " +
+                           std::to_string(samples) + ", " + orderName() +
+                           ": --new-data begins them at the first");
+  firstPlace = {position.epoch, position.position};
+  return Status::success();
+}
+
+void DatasetInputs::fill(Batch &batch) {
+  Place place = placeOf(batch.step);
+  std::vector<std::byte *> to(batch.arrays.size());
+  for (int64_t i = 0; i < perStep; ++i) {
+    for (size_t input = 0; input < to.size(); ++input)
+      to[input] = batch.arrays[input].data.data() + i * sampleBytes[input];
+    int64_t position = place.position + i;
+    if (options.last == LastBatch::Pad)
+      position = std::min(position, samples - 1);
+    batch.status = dataset->read(
+        order.at(place.epoch + position / samples, position % samples), to);
+    if (!batch.status.ok())
+      return;
+  }
+}
+
+Expected<std::vector<const void *>> DatasetInputs::load(int64_t step) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return wanted == 0; });
+  if (next.step != step) {
+    next.step = step;
+    fill(next);
+  }
+  std::swap(current, next);
+  if (!current.status.ok()) {
+    next.step = -1;
+    return current.status;
+  }
+  wanted = step + 1;
+  changed.notify_all();
+  std::vector<const void *> arrays;
+  arrays.reserve(current.arrays.size());
+  for (const HostTensor &array : current.arrays)
+    arrays.push_back(array.data.data());
+  return arrays;
+}
+
+void DatasetInputs::prefetch() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [&] { return stops || wanted > 0; });
+    if (stops)
+      return;
+    next.step = wanted;
+    lock.unlock();
+    fill(next);
+    lock.lock();
+    wanted = 0;
+    changed.notify_all();
+  }
+}
+
+} // namespace dpc::rt

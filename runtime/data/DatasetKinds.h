@@ -1,0 +1,26 @@
+//===- DatasetKinds.h - the kinds of files of a dataset ---------*- C++ -*-===//
+//
+// What openDataset() chooses from.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_DATA_DATASETKINDS_H
+#define DPC_RUNTIME_DATA_DATASETKINDS_H
+
+#include "runtime/data/Dataset.h"
+
+namespace dpc::rt {
+
+Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
+                                                  const std::string &dir);
+Expected<std::unique_ptr<Dataset>>
+openSafetensorsDataset(const Plan &plan, const std::string &path);
+Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
+                                                    const std::string &path);
+
+/// The first of `count` aligned elements of the input that is not below its
+/// limit; -1 when all are.
+int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_DATA_DATASETKINDS_H

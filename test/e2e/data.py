@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Data in samples: --data, --shuffle, --epochs, what a run that goes on takes next, and inference over every sample once."""
+import os
+import shutil
+import unittest
+
+import e2e
+
+MODEL = "gpt2-tiny"
+SAMPLES = 160  # of its 20 recorded batches
+ABSTRACT = os.path.join(e2e.ONNX, "abstract.onnx")
+
+
+class Data(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+        self.batches = os.path.join(e2e.MODELS, MODEL, "batches")
+        os.mkdir(self.path("samples"))
+        for file in os.listdir(self.batches):
+            dtype, shape, values = e2e.read_npy(os.path.join(self.batches, file))
+            e2e.write_npy(self.path("samples", file), dtype, (shape[0] * shape[1], *shape[2:]), values)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def plan(self, ranks, strategy, batch=8):
+        folder = self.path(f"plan-{strategy}-{batch}")
+        if not os.path.exists(folder):
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), f"--cluster=local:{ranks}", f"--strategy={strategy}", f"--global-batch={batch}", "--train=adamw",
+                      "--lr=1e-3", "--verify=off", "-o", folder])
+        return folder
+
+    def losses(self, plan, *words):
+        """[(step, loss)] of a run."""
+        metrics = self.path("metrics.jsonl")
+        if os.path.exists(metrics):
+            os.remove(metrics)
+        e2e.must([e2e.tool("dpc-run"), plan, *words, "--metrics=" + metrics])
+        return [(line["step"], line["loss"]) for line in e2e.read_metrics(metrics)]
+
+    def samples(self, *words):
+        return ["--data=" + self.path("samples"), *words]
+
+    def test_samples_in_order_are_the_batches(self):
+        plan = self.plan(2, "dp=2")
+        want = self.losses(plan, "--batches=" + self.batches)
+        self.assertEqual(len(want), 20)
+        self.assertEqual(self.losses(plan, *self.samples()), want)
+        self.assertNotEqual(self.losses(plan, *self.samples("--shuffle")), want)
+
+    def test_any_plan_takes_the_same_samples(self):
+        want = self.losses(self.plan(1, "dp=1"), *self.samples("--shuffle=3", "--steps=6"))
+        for ranks, strategy in ((3, "dp=3"), (4, "dp=2,pp=2,micro_batch=1")):
+            got = self.losses(self.plan(ranks, strategy), *self.samples("--shuffle=3", "--steps=6"))
+            self.assertLess(e2e.largest_difference([loss for _, loss in got], [loss for _, loss in want]), 1e-4, strategy)
+
+    def test_a_run_goes_on_in_the_middle_of_an_epoch(self):
+        words = self.samples("--shuffle=3", "--epochs=2")
+        dp2 = self.plan(2, "dp=2")
+        want = self.losses(dp2, *words)
+        self.assertEqual(len(want), 40)
+        saved = self.path("saved")
+        self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), "--checkpoint=" + saved)
+        resume = "--resume=" + os.path.join(saved, "step-23")
+        self.assertEqual(self.losses(dp2, *words, resume), want[23:])
+        other = self.losses(self.plan(2, "tp=2"), *words, resume)
+        self.assertLess(e2e.largest_difference([loss for _, loss in other], [loss for _, loss in want[23:]]), 1e-3)
+
+    def test_another_global_batch_goes_on_with_the_next_sample(self):
+        saved = self.path("saved")
+        shuffled = self.samples("--shuffle=3")
+        self.losses(self.plan(2, "dp=2"), *shuffled, "--steps=13", "--checkpoint=" + saved)
+        resume = "--resume=" + os.path.join(saved, "step-13")
+        half = self.plan(1, "dp=1", 4)
+        steps = [step for step, _ in self.losses(half, *shuffled, "--epochs=2", resume)]
+        self.assertEqual(steps, list(range(14, 14 + (2 * SAMPLES - 13 * 8) // 4)))
+        for words, part in (([], "8 samples a step"), (self.samples("--shuffle=4"), "shuffled by seed 3"),
+                            (self.samples(), "these are 160, as they lie")):
+            ran = e2e.call([e2e.tool("dpc-run"), half, *words, resume])
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn(part, ran.stderr)
+        self.assertEqual(len(self.losses(half, *self.samples("--steps=14"), resume, "--new-data")), 1)
+
+    def test_inference_gives_every_sample_once(self):
+        model, count = self.path("abstract.onnx"), 19
+        shutil.copy(ABSTRACT, model)
+        plan = self.path("plan")
+        e2e.must([e2e.tool("dpc-opt"), model, "--infer", "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "-o", plan])
+        port = e2e.read_plan(plan)["inputs"][0]
+        x = [((i * 37) % 101) / 50 - 1 for i in range(count * 6)]
+        os.mkdir(self.path("x"))
+        e2e.write_npy(self.path("x", port["name"] + ".npy"), "f4", (count, 6), x)
+        e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.path("x"), "--outputs=" + self.path("y"), "--init=random:1"])
+        dtype, shape, y = e2e.read_npy(self.path("y", "y.npy"))
+        self.assertEqual((dtype, shape), ("f4", (count, 4)))
+        for sample in range(count):  # one by one, filled up with zeros
+            os.makedirs(self.path("one"), exist_ok=True)
+            e2e.write_npy(self.path("one", port["name"] + ".npy"), "f4", (8, 6), x[sample * 6:sample * 6 + 6] + [0.0] * 42)
+            if sample % 6 == 0:
+                e2e.must([e2e.tool("dpc-run"), plan, "--inputs=" + self.path("one"), "--outputs=" + self.path("z"), "--init=random:1"])
+                z = e2e.read_npy(self.path("z", "y.npy"))[2]
+                self.assertLess(e2e.largest_difference(z[:4], y[sample * 4:sample * 4 + 4]), 1e-6)
+
+    def test_a_mean_over_samples_is_of_full_steps(self):
+        for batch, done in ((8, True), (7, False)):
+            plan = self.path(f"infer-{batch}")
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--infer", "--cluster=local:1", f"--global-batch={batch}", "-o", plan])
+            ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples()])
+            if done:
+                self.assertIn("over 160 samples", ran.stdout)
+            else:
+                self.assertEqual(ran.returncode, 1)
+                self.assertIn("160 samples do not fill whole steps", ran.stderr)
+        ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])
+        self.assertIn("over 154 samples", ran)
+
+
+if __name__ == "__main__":
+    unittest.main()

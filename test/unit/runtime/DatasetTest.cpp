@@ -1,0 +1,330 @@
+//===- DatasetTest.cpp - samples, their order, and batches of them --------===//
+#include "runtime/data/DatasetInputs.h"
+#include "runtime/exec/Npy.h"
+#include "runtime/exec/Safetensors.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+#include <unistd.h>
+
+namespace dpc::rt {
+namespace {
+
+class Datasets : public testing::Test {
+protected:
+  void SetUp() override {
+    dir = std::filesystem::temp_directory_path() /
+          ("dpc-dataset-" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+
+  std::string at(const std::string &name) const {
+    return (dir / name).string();
+  }
+  void write(const std::string &name, const std::string &bytes) const {
+    std::ofstream(dir / name, std::ios::binary) << bytes;
+  }
+
+  /// `count` samples of input x; all elements of a sample are its number.
+  void writeNumbered(int64_t count) const {
+    HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
+    for (int64_t i = 0; i < 2 * count; ++i)
+      x.set(i, static_cast<double>(i / 2));
+    ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
+  }
+  static Plan numberedPlan(int64_t batch) {
+    Plan plan;
+    plan.inputs = {{"x", 0, DType::F32, {batch, 2}, {}, 0}};
+    return plan;
+  }
+  std::unique_ptr<InputSource> numbered(int64_t count, int64_t batch,
+                                        const DataOptions &options = {}) const {
+    writeNumbered(count);
+    Plan plan = numberedPlan(batch);
+    auto dataset = openDataset(plan, dir);
+    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+    auto source = DatasetInputs::open(plan, std::move(*dataset), options);
+    EXPECT_TRUE(source.ok()) << source.status().message();
+    return std::move(*source);
+  }
+  /// The samples of a step.
+  static std::vector<int64_t> take(InputSource &source, int64_t step,
+                                   int64_t batch) {
+    auto arrays = source.load(step);
+    EXPECT_TRUE(arrays.ok()) << arrays.status().message();
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < batch; ++i) {
+      double first = loadAsDouble((*arrays)[0], DType::F32, 2 * i);
+      EXPECT_EQ(loadAsDouble((*arrays)[0], DType::F32, 2 * i + 1), first);
+      samples.push_back(static_cast<int64_t>(first));
+    }
+    return samples;
+  }
+
+  std::string errorOf(const Plan &plan, const std::string &path) const {
+    return openDataset(plan, path).status().message();
+  }
+  std::filesystem::path dir;
+};
+
+TEST(SampleOrder, EveryEpochHasAllSamplesInItsOwnOrder) {
+  SampleOrder order(100, 7), same(100, 7), other(100, 8);
+  std::set<std::vector<int64_t>> orders;
+  for (int64_t epoch : {0, 1, 2, 0}) {
+    std::vector<int64_t> drawn;
+    for (int64_t i = 0; i < 100; ++i)
+      drawn.push_back(order.at(epoch, i));
+    for (int64_t i = 99; i >= 0; --i)
+      EXPECT_EQ(same.at(epoch, i), drawn[i]);
+    EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 100u);
+    orders.insert(drawn);
+  }
+  std::vector<int64_t> drawn;
+  for (int64_t i = 0; i < 100; ++i)
+    drawn.push_back(other.at(0, i));
+  orders.insert(drawn);
+  EXPECT_EQ(orders.size(), 4u);
+  EXPECT_EQ(SampleOrder(100, std::nullopt).at(5, 42), 42);
+}
+
+TEST(SampleOrder, AllOrdersAreAsProbable) {
+  SampleOrder order(4, 3);
+  std::map<std::vector<int64_t>, int> seen;
+  for (int64_t epoch = 0; epoch < 24000; ++epoch)
+    ++seen[{order.at(epoch, 0), order.at(epoch, 1), order.at(epoch, 2),
+            order.at(epoch, 3)}];
+  EXPECT_EQ(seen.size(), 24u);
+  for (const auto &[drawn, count] : seen)
+    EXPECT_NEAR(count, 1000, 150); // about five standard deviations
+}
+
+TEST_F(Datasets, BatchesWrapIntoTheNextEpoch) {
+  auto source = numbered(10, 4);
+  EXPECT_EQ(source->steps(), 3);
+  EXPECT_EQ(source->lastStepOf(2), 5);
+  EXPECT_EQ(take(*source, 1, 4), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(take(*source, 2, 4), (std::vector<int64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(take(*source, 3, 4), (std::vector<int64_t>{8, 9, 0, 1}));
+  EXPECT_EQ(take(*source, 5, 4), (std::vector<int64_t>{6, 7, 8, 9})); // no 4
+  EXPECT_EQ(take(*source, 1, 4), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(source->samplesIn(3), 4);
+  EXPECT_EQ(source->positionAfter(3).epoch, 1);
+  EXPECT_EQ(source->positionAfter(3).position, 2);
+}
+
+TEST_F(Datasets, AStepMayTakeSeveralEpochs) {
+  auto source = numbered(3, 8);
+  EXPECT_EQ(take(*source, 1, 8),
+            (std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(take(*source, 2, 8),
+            (std::vector<int64_t>{2, 0, 1, 2, 0, 1, 2, 0}));
+}
+
+TEST_F(Datasets, TheLastBatchIsDroppedOrPadded) {
+  auto drops = numbered(10, 4, {.last = LastBatch::Drop});
+  EXPECT_EQ(drops->steps(), 2);
+  EXPECT_EQ(take(*drops, 3, 4), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(drops->positionAfter(2).epoch, 1);
+  EXPECT_EQ(drops->lastStepOf(3), 6);
+  auto pads = numbered(10, 4, {.last = LastBatch::Pad});
+  EXPECT_EQ(pads->steps(), 3);
+  EXPECT_EQ(take(*pads, 3, 4), (std::vector<int64_t>{8, 9, 9, 9}));
+  EXPECT_EQ(pads->samplesIn(2), 4);
+  EXPECT_EQ(pads->samplesIn(3), 2);
+  EXPECT_EQ(take(*pads, 4, 4), (std::vector<int64_t>{0, 1, 2, 3}));
+
+  Plan plan = numberedPlan(11);
+  EXPECT_NE(DatasetInputs::open(plan, std::move(*openDataset(plan, dir)),
+                                {.last = LastBatch::Drop})
+                .status()
+                .message()
+                .find("10 samples, a step takes 11"),
+            std::string::npos);
+}
+
+TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
+  auto source = numbered(10, 4, {.shuffle = 5});
+  std::vector<int64_t> all;
+  for (int64_t step = 1; step <= 5; ++step)
+    for (int64_t sample : take(*source, step, 4))
+      all.push_back(sample);
+  EXPECT_EQ(std::set<int64_t>(all.begin(), all.begin() + 10).size(), 10u);
+  EXPECT_EQ(std::set<int64_t>(all.begin() + 10, all.end()).size(), 10u);
+  SampleOrder order(10, 5);
+  for (int64_t i = 0; i < 20; ++i)
+    EXPECT_EQ(all[i], order.at(i / 10, i % 10));
+}
+
+TEST_F(Datasets, ARunGoesOnWithTheNextSampleInBatchesOfAnySize) {
+  for (LastBatch last : {LastBatch::Wrap, LastBatch::Drop}) {
+    DataOptions options{.shuffle = 5, .last = last};
+    auto before = numbered(20, 3, options);
+    for (int64_t done : {0, 1, 4, 6, 9}) {
+      DataPosition position = before->positionAfter(done);
+      auto after = numbered(20, 4, options);
+      ASSERT_TRUE(after->goOn(done + 1, position).ok());
+      EXPECT_EQ(after->positionAfter(done).epoch, position.epoch);
+      EXPECT_EQ(after->positionAfter(done).position, position.position);
+      SampleOrder order(20, 5);
+      std::vector<int64_t> taken = take(*after, done + 1, 4);
+      for (int64_t i = 0; i < 4 && position.position + i < 20; ++i)
+        EXPECT_EQ(taken[i], order.at(position.epoch, position.position + i));
+      int64_t end = after->lastStepOf(3);
+      EXPECT_LT(after->positionAfter(end - 1).epoch, 3);
+      EXPECT_EQ(after->positionAfter(end).epoch, 3);
+    }
+  }
+}
+
+TEST_F(Datasets, AnotherOrderIsRefused) {
+  auto shuffled = numbered(10, 4, {.shuffle = 5});
+  DataPosition position = shuffled->positionAfter(1);
+  auto plain = numbered(10, 4);
+  EXPECT_NE(plain->goOn(2, position).message().find("shuffled by seed 5"),
+            std::string::npos);
+  auto longer = numbered(11, 4, {.shuffle = 5});
+  EXPECT_NE(longer->goOn(2, position).message().find("these are 11"),
+            std::string::npos);
+  EXPECT_TRUE(plain->goOn(2, {}).ok()); // the run before had none
+  EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
+TEST_F(Datasets, SafetensorsHoldTheSame) {
+  Plan plan;
+  plan.inputs = {{"in/ids", 0, DType::I64, {2, 3}, {}, 10},
+                 {"w", 0, DType::F32, {2}, {}, 0}};
+  HostTensor ids = HostTensor::zeros(DType::I32, {5, 3});
+  for (int i = 0; i < 15; ++i)
+    ids.set(i, i % 10);
+  HostTensor w = HostTensor::zeros(DType::F32, {5});
+  w.set(3, 0.5);
+  SafetensorsWriter writer;
+  ASSERT_TRUE(writer
+                  .start(at("d.safetensors"), {{"in/ids", DType::I32, {5, 3}},
+                                               {"w", DType::F32, {5}}})
+                  .ok());
+  ASSERT_TRUE(writer.append(ids).ok() && writer.append(w).ok() &&
+              writer.finish().ok());
+  ASSERT_TRUE(writeNpy(at("in_ids.npy"), ids).ok());
+  ASSERT_TRUE(writeNpy(at("w.npy"), w).ok());
+  for (const std::string &path : {at("d.safetensors"), dir.string()}) {
+    auto dataset = openDataset(plan, path);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    EXPECT_EQ((*dataset)->samples(), 5);
+    int64_t row[3];
+    float weight = 0;
+    ASSERT_TRUE((*dataset)
+                    ->read(3, {reinterpret_cast<std::byte *>(row),
+                               reinterpret_cast<std::byte *>(&weight)})
+                    .ok());
+    EXPECT_EQ(row[0], 9);
+    EXPECT_EQ(row[1], 0);
+    EXPECT_EQ(weight, 0.5f);
+  }
+}
+
+TEST_F(Datasets, BadDatasetsAreNamed) {
+  writeNumbered(4);
+  Plan plan = numberedPlan(2);
+  plan.inputs[0].globalShape = {2, 3};
+  EXPECT_EQ(errorOf(plan, dir), at("x.npy") + ": found f32[4, 2], expected "
+                                              "f32[samples, 3]");
+  EXPECT_NE(errorOf(plan, at("x.npy")).find("give the folder"),
+            std::string::npos);
+  plan = numberedPlan(2);
+  plan.inputs.push_back({"y", 0, DType::F32, {2}, {}, 0});
+  EXPECT_NE(errorOf(plan, dir).find("input 'y'"), std::string::npos);
+  ASSERT_TRUE(writeNpy(at("y.npy"), HostTensor::zeros(DType::F32, {5})).ok());
+  EXPECT_EQ(errorOf(plan, dir),
+            at("y.npy") + ": holds 5 samples, the other inputs 4");
+  plan.inputs[1].globalShape = {};
+  EXPECT_NE(errorOf(plan, dir).find("y f32[]; use --batches"),
+            std::string::npos);
+  ASSERT_TRUE(
+      writeNpy(at("x.npy"), HostTensor::zeros(DType::F32, {0, 2})).ok());
+  EXPECT_NE(errorOf(numberedPlan(2), dir).find("found f32[0, 2]"),
+            std::string::npos);
+  write("d.safetensors", "no header");
+  EXPECT_NE(errorOf(numberedPlan(2), at("d.safetensors")), "");
+}
+
+TEST_F(Datasets, ABadValueEndsItsStepAlone) {
+  Plan plan;
+  plan.inputs = {{"x", 0, DType::I64, {2}, {}, 10}};
+  HostTensor x = HostTensor::zeros(DType::I64, {6});
+  x.set(3, 10);
+  x.set(0, -100); // a label that is ignored
+  ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
+  auto source =
+      DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), {});
+  ASSERT_TRUE((*source)->load(1).ok());
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ((*source)->load(2).status().message(),
+              at("x.npy") +
+                  ": element 0 of sample 3 is 10, expected less than 10");
+  EXPECT_TRUE((*source)->load(3).ok());
+}
+
+Plan tokenPlan() {
+  Plan plan;
+  plan.inputs = {{"tokens", 0, DType::I64, {2, 3}, {}, 100},
+                 {"labels", 0, DType::I64, {2, 3}, {}, 100}};
+  return plan;
+}
+
+TEST_F(Datasets, TokensAreShiftedIntoLabels) {
+  std::string bytes;
+  for (uint16_t t = 0; t < 14; ++t)
+    bytes.append(reinterpret_cast<char *>(&t), 2);
+  write("t.bin", bytes);
+  auto dataset = openDataset(tokenPlan(), at("t.bin"));
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  EXPECT_EQ((*dataset)->samples(), 4); // the last two tokens are labels
+  int64_t tokens[3], labels[3];
+  std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(tokens),
+                                 reinterpret_cast<std::byte *>(labels)};
+  ASSERT_TRUE((*dataset)->read(3, to).ok());
+  EXPECT_EQ(tokens[0], 9);
+  EXPECT_EQ(labels[2], 12);
+  Plan small = tokenPlan();
+  small.inputs[0].limit = 5;
+  dataset = openDataset(small, at("t.bin"));
+  EXPECT_TRUE((*dataset)->read(0, to).ok());
+  EXPECT_NE((*dataset)->read(1, to).message().find(
+                "token 5 is 5, expected less than 5"),
+            std::string::npos);
+  write("t.bin", bytes.substr(0, 6));
+  EXPECT_NE(errorOf(tokenPlan(), at("t.bin")).find("has 3 tokens"),
+            std::string::npos);
+  EXPECT_NE(errorOf(numberedPlan(8), at("t.bin")).find("x f32[8, 2]"),
+            std::string::npos);
+}
+
+TEST_F(Datasets, TokensAreNotGuessed) {
+  std::string wide;
+  for (uint32_t t = 0; t < 14; ++t)
+    wide.append(reinterpret_cast<char *>(&t), 4);
+  write("t.bin", wide);
+  EXPECT_NE(openDataset(tokenPlan(), at("t.bin"))
+                .status()
+                .message()
+                .find("look like uint32"),
+            std::string::npos);
+  Plan large = tokenPlan();
+  large.inputs[0].limit = large.inputs[1].limit = 100000;
+  EXPECT_TRUE(openDataset(large, at("t.bin")).ok());
+  Plan masked = tokenPlan();
+  masked.inputs[1] = {"attention_mask", 0, DType::I64, {2, 3}, {}, 0};
+  EXPECT_NE(openDataset(masked, at("t.bin"))
+                .status()
+                .message()
+                .find("attention_mask"),
+            std::string::npos);
+}
+
+} // namespace
+} // namespace dpc::rt
