@@ -4,10 +4,12 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/exec/NumberCheck.h"
 #include "runtime/exec/Trace.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace dpc::rt {
 
@@ -25,6 +27,8 @@ struct ExecutorOptions {
   /// Fill arena and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
+  /// Look for NaN in what every instruction wrote.
+  bool checkNumbers = false;
   /// Communicate and transfer beside computation; else one after the other, in
   /// the order of the plan.
   bool overlap = true;
@@ -53,6 +57,8 @@ public:
                                             std::vector<char> &scratch) = 0;
   /// What ran when, with ExecutorOptions::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
+  /// The last step's first, with ExecutorOptions::checkNumbers.
+  virtual std::optional<NumberFault> numberFault() const { return {}; }
 
   /// Whether a buffer is of this rank's stage.
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }

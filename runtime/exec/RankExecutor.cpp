@@ -177,6 +177,7 @@ RankExecutor::~RankExecutor() {
 
 Status RankExecutor::runStep(const StepData &data) {
   step = &data;
+  fault.reset();
   for (WaitWord &event : events)
     event.reset();
   setScalars(data.step);
@@ -217,6 +218,8 @@ void RankExecutor::runQueue(Queue queue) {
     double begin = options.trace ? nowSeconds() : 0;
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
+    if (options.checkNumbers)
+      checkNumbers(task);
     if (options.trace)
       lanes[static_cast<int>(task.instruction->queue)].events.push_back(
           {task.instruction, task.entry, step->step, begin, nowSeconds()});
@@ -234,6 +237,29 @@ std::string RankExecutor::placeIn(const Task &task) const {
          std::to_string(task.entry->microBatch) + ", ";
 }
 
+static std::string nameOf(const Instruction &instruction) {
+  return instruction.name.empty() ? std::string(opName(instruction.op))
+                                  : instruction.name;
+}
+
+void RankExecutor::checkNumbers(const Task &task) {
+  for (int id : accessesOf(*task.instruction, plan).writes) {
+    const Buffer &buffer = plan.buffers[id];
+    if (buffer.space != Space::Device)
+      continue;
+    const char *data =
+        memory.device().at(addressOf(plan, id, task.entry->slots));
+    if (firstNan(data, buffer.dtype, numElements(buffer.shape)) < 0)
+      continue;
+    std::lock_guard lock(mutex);
+    if (!fault)
+      fault =
+          NumberFault{nowSeconds(), placeIn(task) + nameOf(*task.instruction) +
+                                        ": buffer '" + buffer.name + "'"};
+    return;
+  }
+}
+
 static std::string lineOf(const Task &task) {
   if (task.ledgerLine < 0)
     return "";
@@ -244,9 +270,7 @@ Status RankExecutor::runTask(const Task &task) {
   Status status = std::visit(OpRunner{*this, task}, task.instruction->op);
   if (status.ok() || status.code() == Code::Cancelled)
     return status;
-  std::string what = task.instruction->name.empty()
-                         ? std::string(opName(task.instruction->op))
-                         : task.instruction->name;
+  std::string what = nameOf(*task.instruction);
   return Status(status.code(), "step " + std::to_string(step->step) + ", " +
                                    placeIn(task) + what + lineOf(task) + ": " +
                                    status.message());

@@ -27,6 +27,7 @@ public:
   Expected<const char *> readBuffer(int id,
                                     std::vector<char> &scratch) override;
   std::vector<TraceLane> traceLanes() const override { return lanes; }
+  std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
@@ -41,6 +42,7 @@ private:
   void runQueue(Queue queue);
   Status runTask(const Task &task);
   std::string placeIn(const Task &task) const;
+  void checkNumbers(const Task &task);
   bool waitFor(const EventWait &wait);
   void fail(Status status);
   void setScalars(int64_t step);
@@ -58,8 +60,9 @@ private:
   const StepData *step = nullptr;
 
   std::atomic<bool> failed{false};
-  std::mutex mutex; ///< guards `failure`
+  std::mutex mutex; ///< guards `failure` and `fault`
   Status failure;
+  std::optional<NumberFault> fault;
   WaitWord started, finished; ///< steps, as the side threads see them
   std::atomic<bool> stopping{false};
   std::vector<std::thread> sideThreads; ///< of other queues with tasks

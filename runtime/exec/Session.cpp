@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 namespace dpc::rt {
@@ -106,6 +107,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   each.poison = options.poison;
   each.overlap = options.overlap;
   each.trace = options.trace;
+  each.checkNumbers = options.checkNumbers;
   each.offloadDir = options.offloadDir;
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   each.threads = options.threadsPerRank > 0
@@ -264,6 +266,27 @@ Session::collectTexts(const std::string &text) {
   }
   DPC_TRY(comm.barrier(kWorldGroup));
   return texts;
+}
+
+Expected<std::string> Session::numberFault() {
+  // Clocks of several machines differ: between those the order is a guess.
+  std::string mine;
+  for (const auto &executor : executors)
+    if (std::optional<NumberFault> fault = executor->numberFault())
+      mine += std::to_string(fault->seconds) + " rank " +
+              std::to_string(executor->rank()) + ": " + fault->place + "\n";
+  Expected<std::vector<std::string>> texts = collectTexts(mine);
+  if (!texts)
+    return texts.status();
+  std::pair<double, std::string> first;
+  for (const std::string &text : *texts) {
+    std::istringstream lines(text);
+    double seconds = 0;
+    for (std::string line; lines >> seconds && std::getline(lines, line);)
+      if (first.second.empty() || seconds < first.first)
+        first = {seconds, line.substr(1)};
+  }
+  return first.second;
 }
 
 Expected<std::string>

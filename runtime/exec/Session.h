@@ -26,7 +26,8 @@ namespace dpc::rt {
 struct SessionOptions {
   bool poison = false; ///< see ExecutorOptions
   bool trace = false;
-  bool overlap = true; ///< see ExecutorOptions
+  bool checkNumbers = false; ///< see ExecutorOptions
+  bool overlap = true;       ///< see ExecutorOptions
   /// Threads of a rank for matrix products; 0: cores / ranks of this process,
   /// at least 1.
   int threadsPerRank = 0;
@@ -79,6 +80,10 @@ public:
   fromRankZero(const std::function<Expected<std::string>()> &make);
   /// Whether `mine` holds in any process.
   Expected<bool> anywhere(bool mine);
+
+  /// Where the last step's first NaN was written, on any rank: "rank 2: ..";
+  /// "" without one, and in processes that do not hold rank 0.
+  Expected<std::string> numberFault();
 
   /// Whether this process holds rank 0.
   bool holdsRankZero() const { return executors.front()->rank() == 0; }

@@ -4,6 +4,7 @@
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
+#include "runtime/guard/ReplicaCheck.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/StopSignal.h"
 
@@ -45,6 +46,8 @@ Status Job::openDevice() {
   Status status;
   if (!options.trace.empty())
     status = Status::unsupported("--trace is for --device=cpu");
+  if (options.checkNumbers)
+    status = Status::unsupported("--check-numbers is for --device=cpu");
   Expected<std::unique_ptr<Device>> opened =
       status.ok() ? openCudaDevice() : status;
   if (!opened)
@@ -162,6 +165,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
   sessionOptions.poison = options.poison;
   sessionOptions.overlap = !options.noOverlap;
   sessionOptions.trace = !options.trace.empty();
+  sessionOptions.checkNumbers = options.checkNumbers;
   sessionOptions.threadsPerRank = options.threads;
   sessionOptions.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
@@ -227,6 +231,7 @@ Status Job::runSteps() {
       return report.status();
     if (progress)
       progress->report(*report);
+    DPC_TRY(guard(*report));
     if (evaluation)
       DPC_TRY(evaluation->add(session->outputs(), inputs->samplesIn(step)));
     Expected<bool> stopped = checkpoints->isStopped();
@@ -242,6 +247,45 @@ Status Job::runSteps() {
     break;
   }
   return Status::success();
+}
+
+/// What all processes must hear of is said by rank 0's.
+Status Job::guard(const StepReport &report) {
+  if (options.onNan == "stop") {
+    std::string why = session->holdsRankZero() ? notFinite(report) : "";
+    Expected<bool> isBad = session->anywhere(!why.empty());
+    if (!isBad)
+      return isBad.status();
+    if (*isBad)
+      return stopAtNan(report.step, why);
+  }
+  if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
+    return Status::success();
+  Status same = checkReplicas(plan, *session);
+  return session
+      ->fromRankZero([&]() -> Expected<std::string> {
+        if (same.ok())
+          return std::string();
+        return Status(same.code(), "step " + std::to_string(report.step) +
+                                       ": " + same.message());
+      })
+      .status();
+}
+
+Status Job::stopAtNan(int64_t step, const std::string &why) {
+  Expected<std::string> fault = session->numberFault();
+  if (!fault)
+    return fault.status();
+  return session
+      ->fromRankZero([&]() -> Expected<std::string> {
+        return Status::invalid(
+            "step " + std::to_string(step) + ": " + why +
+            (!fault->empty()        ? "; the first NaN is of " + *fault
+             : options.checkNumbers ? "; no instruction wrote NaN"
+                                    : "; --check-numbers names the instruction "
+                                      "that made it, --on-nan=go-on goes on"));
+      })
+      .status();
 }
 
 /// Inference over samples gives each sample's outputs.
@@ -276,6 +320,14 @@ Expected<StepReport> Job::runStep(int64_t step) {
   report.lossScale = scalarOf(session->output("loss_scale"));
   report.skipped = scalarOf(session->output("skipped"));
   report.seconds = nowSeconds() - begin;
+  auto look = [&](SpikeAlarm &alarm, const char *name,
+                  std::optional<double> value) {
+    std::string text = value ? alarm.look(name, *value) : "";
+    if (!text.empty())
+      report.alarms.push_back(text);
+  };
+  look(lossAlarm, "the loss", report.loss);
+  look(normAlarm, "the gradient norm", report.gradNorm);
   report.tokens = tokensPerStep();
   return report;
 }

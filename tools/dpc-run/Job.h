@@ -10,6 +10,7 @@
 #include "runtime/exec/Session.h"
 #include "tools/dpc-run/Checkpoints.h"
 #include "tools/dpc-run/Evaluation.h"
+#include "tools/dpc-run/NumberGuard.h"
 #include "tools/dpc-run/Options.h"
 #include "tools/dpc-run/Progress.h"
 
@@ -22,7 +23,8 @@ namespace dpc {
 class Job {
 public:
   Job(const RunOptions &options, bool isDistributed)
-      : options(options), isDistributed(isDistributed) {}
+      : options(options), isDistributed(isDistributed),
+        lossAlarm(options.spike), normAlarm(options.spike) {}
 
   /// Reads and checks the plan, kernels, data and initial values, and whether
   /// the files that are asked for can be written.
@@ -49,6 +51,8 @@ private:
   rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Expected<StepReport> runStep(int64_t step);
+  rt::Status guard(const StepReport &report);
+  rt::Status stopAtNan(int64_t step, const std::string &why);
   rt::Status saveParams();
   bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
@@ -68,6 +72,7 @@ private:
   std::unique_ptr<rt::Session> session;
   std::unique_ptr<Checkpoints> checkpoints;
   std::optional<Evaluation> evaluation;
+  SpikeAlarm lossAlarm, normAlarm;
   int64_t done = 0;      ///< steps before this run
   int endedBySignal = 0; ///< the signal that ended the run early
 };

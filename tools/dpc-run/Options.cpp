@@ -120,6 +120,24 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
       ->type_name("FILE");
 }
 
+static void addGuardOptions(CLI::App &app, RunOptions &o) {
+  app.add_option("--on-nan", o.onNan,
+                 "what a loss or gradient norm that is not finite does: stop "
+                 "(default; a checkpoint of that step is not written) or go-on")
+      ->check(CLI::IsMember({"stop", "go-on"}));
+  app.add_flag("--check-numbers", o.checkNumbers,
+               "debugging: look for NaN in all that instructions write, and "
+               "name the first in a step whose loss is not finite");
+  app.add_option("--check-replicas", o.checkReplicas,
+                 "N: compare, after every N steps, the copies of parameters "
+                 "and optimizer state that several ranks hold")
+      ->check(positive());
+  app.add_option("--spike", o.spike,
+                 "X: say when the loss or the gradient norm is above X times "
+                 "its median of the last 50 steps")
+      ->check(CLI::Range(1.0, 1e9));
+}
+
 static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
   auto *folder = app.add_option(
       "--checkpoint", o.checkpoint,
@@ -194,6 +212,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addDataOptions(app, o);
   addRunOptions(app, o);
   addOutputOptions(app, o);
+  addGuardOptions(app, o);
   addCheckpointOptions(app, o);
   addSupervisorOptions(app, o);
   addMeasureOptions(app, o, plan);

@@ -31,6 +31,10 @@ struct RunOptions {
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;
+  std::string onNan = "stop";
+  bool checkNumbers = false;
+  int64_t checkReplicas = 0; ///< steps between checks; 0: none
+  double spike = 0;          ///< factor of alarms; 0: none
   bool noOverlap = false;
   std::string offloadDir;   ///< "": the plan's folder
   std::string ledgers;      ///< folder for --dump-ledger, "" without it

@@ -61,6 +61,9 @@ void Progress::report(const StepReport &step) {
     add("  %.0f tokens/s", rate);
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
+  for (const std::string &alarm : step.alarms)
+    std::fprintf(stderr, "dpc-run: step %lld: %s\n",
+                 static_cast<long long>(step.step), alarm.c_str());
   drawBar(step.step);
   if (!metrics.is_open())
     return;
@@ -74,6 +77,8 @@ void Progress::report(const StepReport &step) {
     record["loss_scale"] = *step.lossScale;
   if (step.skipped)
     record["skipped"] = static_cast<int>(*step.skipped);
+  if (!step.alarms.empty())
+    record["alarms"] = step.alarms;
   record["step_seconds"] = step.seconds;
   record["tokens_per_second"] = rate;
   metrics << record.dump() << std::endl; // a follower sees each step at once

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -16,6 +17,7 @@ struct StepReport {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
   std::optional<double> lossScale, skipped; ///< of fp16; 1 for a skipped step
+  std::vector<std::string> alarms;
   double seconds = 0;
   int64_t tokens = 0; ///< 0: the model has no integer input
 };

@@ -7,6 +7,7 @@
 #include "test/unit/runtime/TestPlans.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -178,6 +179,26 @@ TEST_F(DpcRun, BadInputGetsOneLine) {
   ASSERT_TRUE(writeNpy(at("batches/x.npy"), ramp({3, 7, 4})).ok());
   expectError(run("plan --batches=batches"),
               "found f32[3, 7, 4], expected f32[steps, 8, 4]");
+}
+
+TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
+  HostTensor bad = x();
+  bad.set(32 + 30, std::nan("")); // step 2, of rank 1
+  ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
+  std::string words = "plan --batches=batches --checkpoint=c "
+                      "--checkpoint-every=1 --check-replicas=1";
+  Ran ran = run(words);
+  expectError(ran, "step 2: the loss is nan; --check-numbers names");
+  EXPECT_TRUE(std::filesystem::exists(at("c/step-1")));
+  EXPECT_FALSE(std::filesystem::exists(at("c/step-2")));
+  const char *place = "step 2: the loss is nan; the first NaN is of rank 1: ";
+  expectError(run("plan --batches=batches --check-numbers"), place);
+  ran = run("plan --batches=batches --on-nan=go-on");
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  if (hasMpi())
+    expectError(run("plan --batches=batches --comm=mpi --check-numbers",
+                    "mpirun --oversubscribe -np 2"),
+                place);
 }
 
 // Not after the last step, when the training would be lost.

@@ -1,0 +1,27 @@
+#include "runtime/exec/NumberCheck.h"
+
+#include <cmath>
+
+namespace dpc::rt {
+
+template <typename T> static int64_t firstNanOf(const T *data, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (std::isnan(data[i]))
+      return i;
+  return -1;
+}
+
+int64_t firstNan(const void *data, DType dtype, int64_t count) {
+  if (dtype == DType::F32)
+    return firstNanOf(static_cast<const float *>(data), count);
+  if (dtype == DType::F64)
+    return firstNanOf(static_cast<const double *>(data), count);
+  if (!isFloat(dtype))
+    return -1;
+  for (int64_t i = 0; i < count; ++i)
+    if (std::isnan(loadAsDouble(data, dtype, i)))
+      return i;
+  return -1;
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,108 @@
+#include "runtime/guard/ReplicaCheck.h"
+
+#include "runtime/plan/PlanJson.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace dpc::rt {
+
+int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank) {
+  int64_t first = 0;
+  for (const MeshAxis &axis : mesh.axes) {
+    bool isTold = axis.name == kPipelineAxis || layout.mentions(axis.name);
+    first =
+        first * axis.size + (isTold ? mesh.coordinate(axis.name, rank, 0) : 0);
+  }
+  return first;
+}
+
+/// "TENSOR FIRST RANK HASH" for every tensor of a rank; padding is left out.
+static Expected<std::string> hashesOf(const Plan &plan, Executor &executor) {
+  std::string lines;
+  std::vector<char> scratch, shard;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor &tensor = plan.tensors[i];
+    if (!executor.holds(tensor.buffer))
+      continue;
+    Expected<const char *> data = executor.readBuffer(tensor.buffer, scratch);
+    if (!data)
+      return data.status();
+    shard.clear();
+    int64_t size = sizeOf(tensor.dtype);
+    forEachRun(tensor.layout, plan.mesh, executor.rank(), 0,
+               [&](int64_t /*global*/, int64_t local, int64_t count) {
+                 const char *begin = *data + local * size;
+                 shard.insert(shard.end(), begin, begin + count * size);
+               });
+    lines +=
+        std::to_string(i) + " " +
+        std::to_string(firstHolder(tensor.layout, plan.mesh, executor.rank())) +
+        " " + std::to_string(executor.rank()) + " " +
+        hashText({shard.data(), shard.size()}) + "\n";
+  }
+  return lines;
+}
+
+using Copies = std::map<std::string, std::vector<int64_t>>; ///< ranks by hash
+
+/// "rank 3", "ranks 1, 3"
+static std::string ranksText(const std::vector<int64_t> &ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+static Status compare(const std::string &name, const Copies &copies) {
+  if (copies.size() <= 1)
+    return Status::success();
+  size_t all = 0, most = 0;
+  const std::string *common = nullptr;
+  for (const auto &[hash, ranks] : copies) {
+    all += ranks.size();
+    if (ranks.size() > most) {
+      most = ranks.size();
+      common = &hash;
+    }
+  }
+  std::vector<int64_t> drifted;
+  for (const auto &[hash, ranks] : copies)
+    if (2 * most <= all || hash != *common) // without a majority: all
+      drifted.insert(drifted.end(), ranks.begin(), ranks.end());
+  std::sort(drifted.begin(), drifted.end());
+  std::string text = "'" + name + "' differs on " + ranksText(drifted);
+  if (2 * most > all)
+    text += " from the " + std::to_string(most) + " other copies";
+  return Status::io(text);
+}
+
+Status checkReplicas(const Plan &plan, Session &session) {
+  const auto &executors = session.ranksHere();
+  std::vector<std::string> lines(executors.size());
+  DPC_TRY(session.onAllRanks([&](size_t i) -> Status {
+    Expected<std::string> own = hashesOf(plan, *executors[i]);
+    if (own)
+      lines[i] = std::move(*own);
+    return own.status();
+  }));
+  std::string mine;
+  for (const std::string &line : lines)
+    mine += line;
+  Expected<std::vector<std::string>> texts = session.collectTexts(mine);
+  if (!texts)
+    return texts.status();
+  std::map<std::pair<int64_t, int64_t>, Copies> shards; // by tensor, holder
+  for (const std::string &text : *texts) {
+    std::istringstream in(text);
+    int64_t tensor = 0, first = 0, rank = 0;
+    for (std::string hash; in >> tensor >> first >> rank >> hash;)
+      shards[{tensor, first}][hash].push_back(rank);
+  }
+  for (const auto &[key, copies] : shards)
+    DPC_TRY(compare(plan.tensors[key.first].name, copies));
+  return Status::success();
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,145 @@
+//===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
+#include "runtime/exec/RankExecutor.h"
+#include "runtime/guard/ReplicaCheck.h"
+#include "test/unit/runtime/TestPlans.h"
+#include "tools/dpc-run/NumberGuard.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace dpc::rt {
+namespace {
+
+using test::leastSquares;
+
+TEST(ReplicaCheck, TheFirstHolderOwnsTheShard) {
+  Mesh mesh{{{"pp", 2}, {"dp", 3}, {"tp", 2}}};
+  for (const std::vector<std::string> &axes :
+       std::vector<std::vector<std::string>>{
+           {}, {"dp"}, {"tp"}, {"tp", "dp"}}) {
+    Layout layout;
+    layout.dims = {{Factor{12, axes}}};
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      int64_t first = firstHolder(layout, mesh, rank),
+              stage = mesh.stageOf(rank);
+      EXPECT_EQ(ownsShard(layout, mesh, rank, 0, stage), first == rank);
+      EXPECT_TRUE(ownsShard(layout, mesh, first, 0, stage));
+      EXPECT_EQ(shardOf(12, axes, mesh, rank, 0).offset,
+                shardOf(12, axes, mesh, first, 0).offset);
+    }
+  }
+}
+
+class Guarded : public testing::Test {
+protected:
+  void start(int ranks, bool checkNumbers = false) {
+    plan = leastSquares(ranks, 1);
+    SessionOptions options;
+    options.checkNumbers = checkNumbers;
+    auto made =
+        Session::create(plan, kernels, makeLocalComms(ranks, {}), options);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    session = std::move(*made);
+    for (size_t i = 0; i < session->ranksHere().size(); ++i)
+      fill(i, 0.5f);
+  }
+  /// All of rank i's copy of w, its buffer 0.
+  void fill(size_t i, float value) {
+    ASSERT_TRUE(session->ranksHere()[i]
+                    ->fillBuffer(0,
+                                 [&](char *bytes) {
+                                   std::vector<float> w(8, value);
+                                   std::memcpy(bytes, w.data(), 32);
+                                   return Status::success();
+                                 })
+                    .ok());
+  }
+  std::string replicas() { return checkReplicas(plan, *session).message(); }
+
+  Plan plan;
+  KernelLibrary kernels;
+  std::unique_ptr<Session> session;
+};
+
+TEST_F(Guarded, TheRankThatDriftedIsNamed) {
+  start(4);
+  EXPECT_EQ(replicas(), "");
+  fill(2, std::nextafter(0.5f, 1.f));
+  EXPECT_EQ(replicas(), "'w' differs on rank 2 from the 3 other copies");
+  fill(0, 1);
+  fill(2, 1);
+  EXPECT_EQ(replicas(), "'w' differs on ranks 0, 1, 2, 3");
+}
+
+TEST_F(Guarded, TheFirstNanIsNamed) {
+  start(3, /*checkNumbers=*/true);
+  std::vector<float> x(32, 1);
+  ASSERT_TRUE(session->step(1, {x.data()}).ok());
+  EXPECT_EQ(*session->numberFault(), "");
+  fill(1, std::numeric_limits<float>::infinity()); // inf - inf, later
+  x[14] = -1;                                      // a row of rank 1
+  ASSERT_TRUE(session->step(2, {x.data()}).ok());
+  std::string place = *session->numberFault();
+  EXPECT_EQ(place.rfind("rank 1: ", 0), 0u) << place;
+  EXPECT_NE(place.find("buffer 'y'"), std::string::npos) << place;
+  start(3);
+  ASSERT_TRUE(session->step(1, {x.data()}).ok());
+  EXPECT_EQ(*session->numberFault(), "");
+}
+
+TEST(NumberCheck, EveryFloatTypeHasNan) {
+  for (DType type :
+       {DType::F32, DType::F64, DType::BF16, DType::F16, DType::F8E5M2}) {
+    HostTensor values = HostTensor::zeros(type, {5});
+    values.set(1, std::numeric_limits<double>::infinity());
+    EXPECT_EQ(firstNan(values.data.data(), type, 5), -1) << nameOf(type);
+    values.set(3, std::numeric_limits<double>::quiet_NaN());
+    EXPECT_EQ(firstNan(values.data.data(), type, 5), 3) << nameOf(type);
+    EXPECT_EQ(firstNan(values.data.data(), type, 3), -1) << nameOf(type);
+  }
+  HostTensor ones = HostTensor::zeros(DType::I32, {4});
+  std::memset(ones.data.data(), 0xff, 16);
+  EXPECT_EQ(firstNan(ones.data.data(), DType::I32, 4), -1);
+}
+
+} // namespace
+} // namespace dpc::rt
+
+namespace dpc {
+namespace {
+
+TEST(NumberGuard, SkippedStepsMayOverflow) {
+  StepReport step;
+  EXPECT_EQ(notFinite(step), "");
+  step.loss = 1;
+  step.gradNorm = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(notFinite(step), "the gradient norm is inf");
+  step.skipped = 1;
+  EXPECT_EQ(notFinite(step), "");
+  step.skipped = 0;
+  step.loss = -std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(notFinite(step), "the loss is nan");
+}
+
+TEST(NumberGuard, SpikesAreAboveTheMedian) {
+  SpikeAlarm alarm(2);
+  for (int step = 0; step < 9; ++step)
+    EXPECT_EQ(alarm.look("the loss", step == 5 ? 100 : 4), ""); // too few
+  EXPECT_EQ(alarm.look("the loss", 4), "");
+  EXPECT_EQ(alarm.look("the loss", 7.9), "");
+  EXPECT_EQ(alarm.look("the loss", 10),
+            "the loss is 10, 2.5 times the median of the last 11 steps");
+  EXPECT_EQ(alarm.look("the loss", std::numeric_limits<double>::infinity()),
+            "");
+  for (int step = 0; step < 50; ++step)
+    (void)alarm.look("the loss", 10);
+  EXPECT_EQ(alarm.look("the loss", 19), ""); // the window went on
+  SpikeAlarm off(0);
+  for (int step = 0; step < 20; ++step)
+    EXPECT_EQ(off.look("the loss", step * step), "");
+}
+
+} // namespace
+} // namespace dpc
