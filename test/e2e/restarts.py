@@ -38,6 +38,14 @@ def is_rank(pid):
         return False
 
 
+def send(pid, number):
+    """What ended by itself meanwhile needs no signal."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
 def damage(path):
     """Flips a bit; the second time, back."""
     with open(path, "r+b") as file:
@@ -85,18 +93,18 @@ class Restarts(unittest.TestCase):
         return err
 
     def test_killed_threads(self):
-        err = self.disturbed("killed", [], lambda pid: os.kill(pid, signal.SIGKILL), 20 if LONG else 5)
+        err = self.disturbed("killed", [], lambda pid: send(pid, signal.SIGKILL), 20 if LONG else 5)
         self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; going on after step \d+\n")
 
     def test_stopped_threads(self):
-        err = self.disturbed("hung", ["--hang-seconds=2"], lambda pid: os.kill(pid, signal.SIGSTOP), 4 if LONG else 1)
+        err = self.disturbed("hung", ["--hang-seconds=2"], lambda pid: send(pid, signal.SIGSTOP), 4 if LONG else 1)
         self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|starting again)\n")
 
     def test_killed_processes(self):
         launcher = e2e.mpirun(4)
         if not launcher:
             self.skipTest("no mpirun")
-        err = self.disturbed("mpi", ["--launcher=" + " ".join(launcher)], lambda pid: os.kill(pid, signal.SIGKILL), 5 if LONG else 2)
+        err = self.disturbed("mpi", ["--launcher=" + " ".join(launcher)], lambda pid: send(pid, signal.SIGKILL), 5 if LONG else 2)
         self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
 
     def test_a_damaged_checkpoint_is_passed_over(self):
@@ -117,7 +125,7 @@ class Restarts(unittest.TestCase):
             pass
         damage(whole)
         for pid in children_of(run.pid):
-            os.kill(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 0, err)
         self.assertIn("do not have their checksum: the file was changed; it is renamed\n", err)
@@ -129,11 +137,15 @@ class Restarts(unittest.TestCase):
         folder = os.path.join(self.folder, "ck")
         run = subprocess.Popen(self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=1"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True)
+        killed = []
         for _ in range(2):
-            while not run.stdout.readline().startswith("step "):
-                pass
-            for pid in children_of(run.pid):
-                os.kill(pid, signal.SIGKILL)
+            started = []
+            while not started and run.poll() is None:  # what was killed is a child until it is waited for
+                started = [pid for pid in children_of(run.pid) if pid not in killed]
+                time.sleep(0.01)
+            for pid in started:
+                send(pid, signal.SIGKILL)
+            killed += started
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 1)
         self.assertRegex(err, r"error: the run was ended by signal 9 .* and 1 restarts are used up\n$")
