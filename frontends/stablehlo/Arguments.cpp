@@ -58,11 +58,14 @@ private:
   llvm::Error readTypes();
   void readNames();
   std::string unique(std::string name);
-  bool isDonated(unsigned i) {
-    return function.getArgAttr(i, kAliasing) || function.getArgAttr(i, kDonor);
-  }
-  llvm::Error tie();
-  std::optional<unsigned> resultFor(unsigned argument);
+  bool fits(unsigned argument, unsigned result);
+  void tie(unsigned argument, unsigned result);
+  SmallVector<unsigned> donatedLike(unsigned argument, bool isByPath);
+  SmallVector<unsigned> resultsLike(unsigned argument, bool isByPath);
+  void tieByPath();
+  void tieByAttribute();
+  llvm::Error tieByOrder();
+  void adoptPaths();
   void assignStep();
   void assignForward();
   llvm::Error filter();
@@ -74,7 +77,8 @@ private:
   std::vector<Path> paths, resultPaths;
   std::vector<std::string> texts; ///< that paths point into
   llvm::StringSet<> used;
-  std::vector<bool> taken; ///< by result
+  std::vector<bool> donated; ///< by argument
+  std::vector<bool> taken;   ///< by result
 };
 
 } // namespace
@@ -154,51 +158,114 @@ void SignatureReader::readNames() {
 // Training steps
 //===----------------------------------------------------------------------===//
 
-/// The result that is the next value of a donated argument.
-std::optional<unsigned> SignatureReader::resultFor(unsigned argument) {
-  Type type = function.getArgumentTypes()[argument];
-  auto fits = [&](unsigned result) {
-    return result < function.getNumResults() && !taken[result] &&
-           function.getResultTypes()[result] == type;
-  };
-  const Path &path = paths[argument];
-  std::optional<unsigned> samePath;
-  unsigned count = 0;
-  for (unsigned i = 0; path.isContainer() && i < resultPaths.size(); ++i)
-    if (fits(i) && resultPaths[i].inner() == path.inner()) {
-      ++count;
-      samePath = samePath ? samePath : i;
-    }
-  auto named = function.getArgAttrOfType<IntegerAttr>(argument, kAliasing);
-  // Several containers of one form: the attribute tells, then the order.
-  if (named && fits(named.getInt()) &&
-      (count != 1 || resultPaths[named.getInt()].inner() == path.inner()))
-    return named.getInt();
-  if (samePath)
-    return samePath;
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (fits(i))
-      return i;
-  return std::nullopt;
+bool SignatureReader::fits(unsigned argument, unsigned result) {
+  return result < taken.size() && !taken[result] &&
+         function.getResultTypes()[result] ==
+             function.getArgumentTypes()[argument];
 }
 
-llvm::Error SignatureReader::tie() {
-  taken.assign(function.getNumResults(), false);
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (!isDonated(i))
+void SignatureReader::tie(unsigned argument, unsigned result) {
+  signature.arguments[argument].next = result;
+  taken[result] = true;
+}
+
+/// Of the donated arguments, those that are not tied yet and have this one's
+/// type and, if `isByPath`, its path.
+SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
+                                                   bool isByPath) {
+  SmallVector<unsigned> found;
+  for (unsigned i = 0; i < paths.size(); ++i)
+    if (donated[i] && !signature.arguments[i].next &&
+        function.getArgumentTypes()[i] ==
+            function.getArgumentTypes()[argument] &&
+        (!isByPath || (paths[i].isContainer() &&
+                       paths[i].inner() == paths[argument].inner())))
+      found.push_back(i);
+  return found;
+}
+
+/// As above, of the results that are left.
+SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
+                                                   bool isByPath) {
+  SmallVector<unsigned> found;
+  for (unsigned i = 0; i < resultPaths.size(); ++i)
+    if (fits(argument, i) &&
+        (!isByPath || resultPaths[i].inner() == paths[argument].inner()))
+      found.push_back(i);
+  return found;
+}
+
+/// Ties what has a path, in order where several have it. Of more results than
+/// arguments, those that the attribute names, else the first ones.
+void SignatureReader::tieByPath() {
+  std::string guessed;
+  for (unsigned i = 0; i < paths.size(); ++i) {
+    if (!donated[i] || signature.arguments[i].next || !paths[i].isContainer())
       continue;
-    std::optional<unsigned> result = resultFor(i);
-    Argument &argument = signature.arguments[i];
-    if (!result)
-      return makeError(file + ": argument '" + argument.name +
-                       "' is donated, but no result of type " +
-                       describe(argument.type) +
+    SmallVector<unsigned> arguments = donatedLike(i, true),
+                          results = resultsLike(i, true);
+    if (results.size() > arguments.size()) {
+      auto named = function.getArgAttrOfType<IntegerAttr>(i, kAliasing);
+      auto *at = named ? llvm::find(results, named.getInt()) : results.end();
+      if (guessed.empty())
+        guessed = signature.arguments[i].name;
+      tie(i, at == results.end() ? results.front() : *at);
+    } else {
+      for (auto [argument, result] : llvm::zip(arguments, results))
+        tie(argument, result);
+    }
+  }
+  if (!guessed.empty())
+    signature.remarks.push_back(
+        "donated argument '" + guessed + "' has the path of several results: " +
+        "tf.aliasing_output, or their order, decides which is its next value");
+}
+
+void SignatureReader::tieByAttribute() {
+  for (unsigned i = 0; i < paths.size(); ++i) {
+    auto named = function.getArgAttrOfType<IntegerAttr>(i, kAliasing);
+    if (named && !signature.arguments[i].next && named.getInt() >= 0 &&
+        fits(i, static_cast<unsigned>(named.getInt())))
+      tie(i, static_cast<unsigned>(named.getInt()));
+  }
+}
+
+/// Ties what is left, or says why not.
+llvm::Error SignatureReader::tieByOrder() {
+  for (unsigned i = 0; i < paths.size(); ++i) {
+    if (!donated[i] || signature.arguments[i].next)
+      continue;
+    const Argument &argument = signature.arguments[i];
+    SmallVector<unsigned> arguments = donatedLike(i, false),
+                          results = resultsLike(i, false);
+    std::string what =
+        (file + ": argument '" + argument.name + "' is donated, but ").str();
+    if (results.size() < arguments.size())
+      return makeError(what + "no result of type " + describe(argument.type) +
                        " is left to be its next value; donate what the step "
                        "returns again (parameters and states), not the batch");
-    taken[*result] = true;
-    argument.next = *result;
+    if (results.size() > arguments.size())
+      return makeError(what + llvm::Twine(results.size()) +
+                       " results of type " + describe(argument.type) +
+                       " may be its next value; accepted: names "
+                       "(enable_debug_info=True), or tf.aliasing_output");
+    if (arguments.size() > 1)
+      signature.remarks.push_back(
+          std::to_string(arguments.size()) + " donated arguments of type " +
+          describe(argument.type) + ", '" + argument.name +
+          "' first, are tied to the results of this type in their order: "
+          "neither names nor tf.aliasing_output tell them apart");
+    for (auto [of, result] : llvm::zip(arguments, results))
+      tie(of, result);
   }
   return llvm::Error::success();
+}
+
+/// A path for arguments without a name, which is that of their result.
+void SignatureReader::adoptPaths() {
+  for (auto [path, argument] : llvm::zip(paths, signature.arguments))
+    if (path.components.empty() && argument.next)
+      path = resultPaths[*argument.next];
 }
 
 void SignatureReader::assignStep() {
@@ -281,10 +348,16 @@ llvm::Expected<Signature> SignatureReader::run() {
     return std::move(error);
   readNames();
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    signature.isStep |= isDonated(i);
+    donated.push_back(function.getArgAttr(i, kAliasing) ||
+                      function.getArgAttr(i, kDonor));
+  signature.isStep = llvm::is_contained(donated, true);
   if (signature.isStep) {
-    if (llvm::Error error = tie())
+    taken.assign(function.getNumResults(), false);
+    tieByPath();
+    tieByAttribute();
+    if (llvm::Error error = tieByOrder())
       return std::move(error);
+    adoptPaths();
     assignStep();
   } else {
     assignForward();

@@ -7,8 +7,15 @@
 //             it "arg3"
 //   donation  tf.aliasing_output, jax.buffer_donor: a training step. A donated
 //             argument is a state whose next value is a result of the same
-//             type: that with the same path ("[0].mu['w']"), else the one that
-//             the attribute names, else the next in order.
+//             type: that with the same path ("[0].mu['w']"), if there is one
+//             for each such argument; else the one that the attribute names;
+//             else, if there are as many as donated arguments are left, the
+//             next in order, which a remark says. More of them are refused: one
+//             may be as good as another.
+//
+// The attribute tells what shares memory, which JAX decides by type and order;
+// so paths come first. An argument without a name has the path of its result
+// ("result[0]['w']"), if that has one.
 //
 // Of a training step, the floats of the container that the first donated
 // argument is of are parameters, other donated arguments states. A state
@@ -38,6 +45,7 @@ struct Signature {
   std::vector<Argument> arguments;
   std::vector<std::string> results; ///< names, unique
   bool isStep = false;              ///< some arguments are donated
+  std::vector<std::string> remarks; ///< what was guessed
 
   bool isTied(unsigned result) const {
     return llvm::any_of(arguments, [&](const Argument &argument) {

@@ -242,6 +242,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(func::FuncOp main,
   auto made = forward.finish(named);
   if (!made)
     return made;
+  for (const std::string &remark : signature.remarks)
+    emitRemark((*made)->getLoc()) << remark;
   if (llvm::Error failure =
           keepShardings(module, main, signature, file, **made))
     return std::move(failure);

@@ -2,9 +2,12 @@
 #include "frontends/stablehlo/Shardings.h"
 
 #include "frontends/stablehlo/AttrText.h"
+#include "frontends/stablehlo/HloSharding.h"
 #include "ir/UserShardings.h"
 
 #include "llvm/ADT/StringSet.h"
+
+#include <set>
 
 using namespace mlir;
 
@@ -13,6 +16,9 @@ namespace dpc::frontend::hlo {
 //===----------------------------------------------------------------------===//
 // Texts
 //===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kSdySharding = "sdy.sharding",
+                                     kHloSharding = "mhlo.sharding";
 
 static bool eat(llvm::StringRef &text, llvm::StringRef token) {
   text = text.ltrim();
@@ -106,7 +112,10 @@ public:
   void remarkOthers(ModuleOp made);
 
 private:
+  llvm::Error readMeshes();
   llvm::Error readOne(unsigned argument);
+  llvm::Error readHlo(unsigned argument);
+  llvm::Error checkGrid() const;
   int64_t sizeOf(const llvm::StringSet<> &names) const;
 
   ModuleOp module;
@@ -114,7 +123,10 @@ private:
   const Signature &signature;
   llvm::StringRef file;
   llvm::StringMap<std::vector<UserAxis>> meshes;
-  llvm::StringMap<int64_t> sizes;                     ///< by axis
+  llvm::StringMap<int64_t> sizes; ///< by axis
+  /// Axes of mhlo.shardings: which part each device holds. Their names count
+  /// them.
+  std::vector<std::vector<int64_t>> hloAxes;
   std::vector<std::optional<UserSharding>> shardings; ///< by argument
   llvm::StringSet<> data, tensor;
 };
@@ -122,7 +134,7 @@ private:
 } // namespace
 
 llvm::Error Keeper::readOne(unsigned argument) {
-  Attribute given = main.getArgAttr(argument, "sdy.sharding");
+  Attribute given = main.getArgAttr(argument, kSdySharding);
   shardings.emplace_back();
   if (!given)
     return llvm::Error::success();
@@ -154,7 +166,64 @@ llvm::Error Keeper::readOne(unsigned argument) {
   return llvm::Error::success();
 }
 
-llvm::Error Keeper::read() {
+/// An mhlo.sharding in terms of axes: what splits two dimensions alike is one.
+llvm::Error Keeper::readHlo(unsigned argument) {
+  auto given = main.getArgAttrOfType<StringAttr>(argument, kHloSharding);
+  shardings.emplace_back();
+  if (!given)
+    return llvm::Error::success();
+  const Argument &of = signature.arguments[argument];
+  auto read = parseHloSharding(given.getValue());
+  auto rank = static_cast<size_t>(of.type.getRank());
+  if (!read || (!read->tiles.empty() && read->tiles.size() != rank))
+    return makeError(file + ": the sharding of argument '" + of.name +
+                     "' is not understood: '" + given.getValue() +
+                     "'; accepted: '{replicated}', '{devices=[2,1]0,1}' and "
+                     "'{devices=[2,1]<=[2]}' with a tile count for each "
+                     "dimension");
+  UserSharding sharding;
+  sharding.isOpen = read->isOpen;
+  sharding.dims.resize(rank);
+  for (auto [d, held] : llvm::enumerate(read->tileOf)) {
+    if (held.empty())
+      continue;
+    if (!hloAxes.empty() && hloAxes[0].size() != held.size())
+      return makeError(file + ": the sharding of argument '" + of.name +
+                       "' is over " + llvm::Twine(held.size()) +
+                       " devices, others are over " +
+                       llvm::Twine(hloAxes[0].size()));
+    auto known = llvm::find(hloAxes, held);
+    std::string name = "axis" + std::to_string(known - hloAxes.begin());
+    if (known == hloAxes.end())
+      hloAxes.push_back(held);
+    sizes[name] = read->tiles[d];
+    sharding.dims[d].push_back(std::move(name));
+  }
+  shardings.back() = std::move(sharding);
+  return llvm::Error::success();
+}
+
+/// Axes of a mesh: devices hold every combination of their parts.
+llvm::Error Keeper::checkGrid() const {
+  std::set<std::vector<int64_t>> held;
+  size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
+  for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
+    parts *= sizes.lookup("axis" + std::to_string(axis));
+  for (size_t device = 0; device < devices; ++device) {
+    std::vector<int64_t> own;
+    for (const auto &axis : hloAxes)
+      own.push_back(axis[device]);
+    held.insert(std::move(own));
+  }
+  if (held.size() == parts)
+    return llvm::Error::success();
+  return makeError(file + ": the shardings of its arguments split " +
+                   llvm::Twine(devices) +
+                   " devices in ways that are no axes of one mesh; accepted: "
+                   "one split of the batch, and one of parameters across it");
+}
+
+llvm::Error Keeper::readMeshes() {
   for (Operation &op : module.getBody()->getOperations()) {
     if (op.getName().getStringRef() != "sdy.mesh")
       continue;
@@ -169,6 +238,23 @@ llvm::Error Keeper::read() {
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     if (llvm::Error error = readOne(i))
       return error;
+  return llvm::Error::success();
+}
+
+llvm::Error Keeper::read() {
+  bool isSdy = false;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    isSdy |= static_cast<bool>(main.getArgAttr(i, kSdySharding));
+  if (isSdy) {
+    if (llvm::Error error = readMeshes())
+      return error;
+  } else {
+    for (unsigned i = 0; i < main.getNumArguments(); ++i)
+      if (llvm::Error error = readHlo(i))
+        return error;
+    if (llvm::Error error = checkGrid())
+      return error;
+  }
   for (auto [argument, sharding] : llvm::zip(signature.arguments, shardings))
     if (sharding && argument.role == Argument::Role::input &&
         !sharding->dims.empty())
@@ -230,23 +316,25 @@ llvm::Error Keeper::put(ModuleOp made) {
   return llvm::Error::success();
 }
 
+static bool isConstraint(Operation *op) {
+  llvm::StringRef name = op->getName().getStringRef();
+  if (name != "stablehlo.custom_call")
+    return name == "sdy.sharding_constraint";
+  auto properties =
+      dyn_cast_if_present<DictionaryAttr>(op->getPropertiesAsAttribute());
+  auto target = properties ? properties.getAs<StringAttr>("call_target_name")
+                           : op->getAttrOfType<StringAttr>("call_target_name");
+  return target && target.getValue() == "Sharding";
+}
+
 void Keeper::remarkOthers(ModuleOp made) {
-  int64_t inside = 0, old = 0;
-  module.walk([&](Operation *op) {
-    inside += op->getName().getStringRef() == "sdy.sharding_constraint";
-  });
-  for (unsigned i = 0; i < main.getNumArguments(); ++i)
-    old += static_cast<bool>(main.getArgAttr(i, "mhlo.sharding"));
+  int64_t inside = 0;
+  module.walk([&](Operation *op) { inside += isConstraint(op); });
   if (inside)
     emitRemark(made.getLoc())
         << inside
         << " sharding constraints inside of the model are left to "
            "the search; those of arguments are kept";
-  if (old)
-    emitRemark(made.getLoc())
-        << old
-        << " arguments have an mhlo.sharding, which is not read; "
-           "shardings of sdy are";
 }
 
 llvm::Error keepShardings(ModuleOp module, func::FuncOp main,

@@ -5,6 +5,9 @@
 // means tp. Shardings of parameters and inputs are constraints; of values
 // inside, and of results, they are left to search, which a remark says.
 //
+// Modules of before sdy have no mesh, but an mhlo.sharding for each argument,
+// which counts where none has an sdy.sharding: HloSharding.h reads it.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_SHARDINGS_H
 #define DPC_FRONTENDS_STABLEHLO_SHARDINGS_H

@@ -1,90 +1,19 @@
 //===- StablehloTest.cpp - What StableHLO becomes, and may not hold -------===//
 #include "frontends/stablehlo/AttrText.h"
-#include "frontends/stablehlo/Import.h"
-#include "frontends/stablehlo/Shardings.h"
 
-#include "ir/Dialect.h"
 #include "test/support/RankInterpreter.h"
+#include "test/unit/frontends/StablehloText.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <fstream>
 #include <gtest/gtest.h>
-#include <sstream>
 
 using namespace dpc;
 using namespace dpc::frontend;
+using namespace dpc::test;
 using namespace mlir;
 
 namespace {
-
-std::string contents(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-struct Outcome {
-  OwningOpRef<ModuleOp> module;
-  std::string error;
-};
-
-Outcome import(const std::string &text, const ImportOptions &options = {}) {
-  static MLIRContext context;
-  Outcome outcome;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-      EXPECT_EQ(outcome.error, "") << "a second message: " << diagnostic.str();
-      outcome.error = diagnostic.str();
-    }
-    return success();
-  });
-  auto module = importStableHlo(llvm::MemoryBuffer::getMemBufferCopy(text),
-                                "m.mlir", context, options);
-  EXPECT_EQ(failed(module), !outcome.error.empty());
-  EXPECT_EQ(outcome.error.find('\n'), std::string::npos) << outcome.error;
-  EXPECT_FALSE(context.allowsUnregisteredDialects());
-  if (succeeded(module))
-    outcome.module = std::move(*module);
-  return outcome;
-}
-
-/// A module with @main of `arguments` ("%a: tensor<4xf32>"), whose body, in
-/// generic form, ends with its return.
-std::string program(const std::string &arguments, const std::string &results,
-                    const std::string &body) {
-  return "module {\n func.func public @main(" + arguments + ") -> (" + results +
-         ") {\n" + body + "\n }\n}\n";
-}
-
-/// One op on `%a`, an argument of type tensor<4x6xf32>, and its result `%r`.
-std::string one(const std::string &op, const std::string &result) {
-  return program("%a: tensor<4x6xf32>", result,
-                 "  %r = " + op + "\n  func.return %r : " + result);
-}
-
-void expectRefused(const std::string &text,
-                   const std::vector<std::string> &parts,
-                   const ImportOptions &options = {}) {
-  std::string error = import(text, options).error;
-  for (const std::string &part : parts)
-    EXPECT_NE(error.find(part), std::string::npos)
-        << "'" << part << "' is not in: " << error;
-}
-
-/// `{name} role of` of every argument, in their order.
-std::vector<std::string> argumentsOf(func::FuncOp function) {
-  std::vector<std::string> found;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::string text;
-    for (StringRef name : {attr::kName, attr::kRole, attr::kOf})
-      if (auto value = function.getArgAttrOfType<StringAttr>(i, name))
-        text += (text.empty() ? "" : " ") + value.getValue().str();
-    found.push_back(text);
-  }
-  return found;
-}
 
 test::HostArray array(std::vector<int64_t> shape, std::vector<double> data) {
   test::HostArray result(std::move(shape));
@@ -136,26 +65,6 @@ TEST(AttrText, ReadsConvolutions) {
     EXPECT_FALSE(hlo::parseConv(bad)) << bad.str();
 }
 
-TEST(Shardings, AreRead) {
-  auto mesh = hlo::parseMesh("mesh<[\"data\"=2, \"model\"=4]>");
-  ASSERT_TRUE(mesh);
-  ASSERT_EQ(mesh->size(), 2u);
-  EXPECT_EQ((*mesh)[1].name, "model");
-  EXPECT_EQ((*mesh)[1].size, 4);
-  auto sharding =
-      hlo::parseSharding("sharding<@mesh, [{\"data\", \"x\"}, {?}, {}]>");
-  ASSERT_TRUE(sharding);
-  EXPECT_EQ(sharding->mesh, "mesh");
-  ASSERT_EQ(sharding->dims.size(), 3u);
-  EXPECT_EQ(sharding->dims[0], (std::vector<std::string>{"data", "x"}));
-  EXPECT_TRUE(sharding->isOpen);
-  for (StringRef bad : {"", "sharding<@m>", "sharding<@m, [{\"x\":(1)2}]>",
-                        "sharding<@m, [{\"x\"}", "sharding<mesh, []>"})
-    EXPECT_FALSE(hlo::parseSharding(bad)) << bad.str();
-  for (StringRef bad : {"mesh<>", "mesh<[\"x\"=0]>", "mesh<[\"x\"]>"})
-    EXPECT_FALSE(hlo::parseMesh(bad)) << bad.str();
-}
-
 TEST(Stablehlo, IsKnownByItsContent) {
   EXPECT_TRUE(isStableHlo("  %0 = \"stablehlo.add\"(%a, %a) : ()"));
   EXPECT_TRUE(isStableHlo("  %0 = stablehlo.add %a, %a : tensor<f32>"));
@@ -184,25 +93,6 @@ TEST(Stablehlo, StepHasParametersStatesAndInputs) {
     }
   EXPECT_EQ(ties, step.getNumArguments() - 2);
   EXPECT_TRUE(step.getResultAttr(0, attr::kLoss));
-}
-
-TEST(Stablehlo, DonatedArgumentsFindTheirResultsByPath) {
-  // Memory is shared between b and the new a; the paths say otherwise.
-  std::string text = R"("builtin.module"() ({
-  "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {tf.aliasing_output = 1 : i32}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['b']"}, {jax.result_info = "result[0]['a']"}], sym_name = "main"}> ({
-  ^bb0(%a: tensor<4xf32> loc("p['a']"), %b: tensor<4xf32> loc("p['b']")):
-    %0 = "stablehlo.negate"(%a) : (tensor<4xf32>) -> tensor<4xf32>
-    "func.return"(%b, %0) : (tensor<4xf32>, tensor<4xf32>) -> ()
-  }) : () -> ()
-}) : () -> ())";
-  Outcome outcome = import(text);
-  ASSERT_EQ(outcome.error, "");
-  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
-  Operation *ret = step.front().getTerminator();
-  for (unsigned i = 0; i < 2; ++i) {
-    auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt();
-    EXPECT_EQ(isa<BlockArgument>(ret->getOperand(i)), tied == 1);
-  }
 }
 
 TEST(Stablehlo, FirstContainerOfALossIsParameters) {

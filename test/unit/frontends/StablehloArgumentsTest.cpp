@@ -1,0 +1,189 @@
+//===- StablehloArgumentsTest.cpp - What arguments are, and how they lie --===//
+#include "frontends/stablehlo/HloSharding.h"
+#include "frontends/stablehlo/Shardings.h"
+#include "ir/UserShardings.h"
+#include "test/unit/frontends/StablehloText.h"
+
+using namespace dpc;
+using namespace dpc::frontend;
+using namespace dpc::test;
+using namespace mlir;
+
+TEST(Shardings, AreRead) {
+  auto mesh = hlo::parseMesh("mesh<[\"data\"=2, \"model\"=4]>");
+  ASSERT_TRUE(mesh);
+  ASSERT_EQ(mesh->size(), 2u);
+  EXPECT_EQ((*mesh)[1].name, "model");
+  EXPECT_EQ((*mesh)[1].size, 4);
+  auto sharding =
+      hlo::parseSharding("sharding<@mesh, [{\"data\", \"x\"}, {?}, {}]>");
+  ASSERT_TRUE(sharding);
+  EXPECT_EQ(sharding->mesh, "mesh");
+  ASSERT_EQ(sharding->dims.size(), 3u);
+  EXPECT_EQ(sharding->dims[0], (std::vector<std::string>{"data", "x"}));
+  EXPECT_TRUE(sharding->isOpen);
+  for (StringRef bad : {"", "sharding<@m>", "sharding<@m, [{\"x\":(1)2}]>",
+                        "sharding<@m, [{\"x\"}", "sharding<mesh, []>"})
+    EXPECT_FALSE(hlo::parseSharding(bad)) << bad.str();
+  for (StringRef bad : {"mesh<>", "mesh<[\"x\"=0]>", "mesh<[\"x\"]>"})
+    EXPECT_FALSE(hlo::parseMesh(bad)) << bad.str();
+}
+
+TEST(Shardings, OfHloAreRead) {
+  auto tiles = hlo::parseHloSharding("{devices=[2,1]0,1}");
+  ASSERT_TRUE(tiles);
+  EXPECT_EQ(tiles->tiles, (Shape{2, 1}));
+  EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 1}));
+  EXPECT_TRUE(tiles->tileOf[1].empty());
+  tiles = hlo::parseHloSharding("{devices=[4,2]<=[8]}");
+  ASSERT_TRUE(tiles);
+  EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(tiles->tileOf[1], (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  // Columns of a 2 x 2 mesh, copied over its rows: in both spellings.
+  for (StringRef text :
+       {"{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+        "{devices=[2,1,2]0,2,1,3 last_tile_dims={replicated}}"}) {
+    tiles = hlo::parseHloSharding(text);
+    ASSERT_TRUE(tiles) << text.str();
+    EXPECT_EQ(tiles->tiles, (Shape{2, 1}));
+    EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 1, 0, 1}));
+  }
+  auto whole = hlo::parseHloSharding("{replicated}");
+  ASSERT_TRUE(whole);
+  EXPECT_TRUE(whole->tiles.empty() && !whole->isOpen);
+  EXPECT_TRUE(hlo::parseHloSharding("{maximal device=0}")->isOpen);
+  for (StringRef bad :
+       {"", "replicated", "{devices=[2,1]0}", "{devices=[2]0,0}",
+        "{devices=[2]0,7}", "{devices=[2,2]<=[2,2]T(0,0)}",
+        "{devices=[2,2]<=[3]}", "{devices=[0]<=[0]}", "{manual}",
+        "{devices=[1048576,1048576]<=[2]}", "{devices=[2]<=[2] later}",
+        "{devices=[2]<=[2] last_tile_dims={manual}}", "{devices=[2]<=[2]"})
+    EXPECT_FALSE(hlo::parseHloSharding(bad)) << bad.str();
+}
+
+namespace {
+
+/// A loss of w [8, 16], v [16, 4] and x [12, 8] with these mhlo.shardings.
+std::string sharded(const std::string &w, const std::string &v,
+                    const std::string &x) {
+  auto of = [](const std::string &text) {
+    return text.empty() ? "" : " {mhlo.sharding = \"" + text + "\"}";
+  };
+  std::string text = R"(
+  %h = "stablehlo.dot"(%x, %w) : (tensor<12x8xf32>, tensor<8x16xf32>) -> tensor<12x16xf32>
+  %o = "stablehlo.dot"(%h, %v) : (tensor<12x16xf32>, tensor<16x4xf32>) -> tensor<12x4xf32>
+  func.return %o : tensor<12x4xf32>)";
+  return program("%w: tensor<8x16xf32>" + of(w) + ", %v: tensor<16x4xf32>" +
+                     of(v) + ", %x: tensor<12x8xf32>" + of(x),
+                 "tensor<12x4xf32>", text);
+}
+
+} // namespace
+
+TEST(Shardings, OfHloAreConstraints) {
+  ImportOptions options;
+  options.trainable = {"arg0", "arg1"};
+  Outcome outcome = import(
+      sharded("{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+              "{replicated}", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
+      options);
+  ASSERT_EQ(outcome.error, "");
+  auto degrees =
+      (*outcome.module)->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+  ASSERT_TRUE(degrees);
+  EXPECT_EQ(degrees.getAs<IntegerAttr>("dp").getInt(), 2);
+  EXPECT_EQ(degrees.getAs<IntegerAttr>("tp").getInt(), 2);
+  auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
+  auto split = [&](unsigned i) {
+    return forward.getArgAttrOfType<DenseI64ArrayAttr>(i, kUserSplitAttr);
+  };
+  EXPECT_EQ(split(0).asArrayRef(), ArrayRef<int64_t>{1});
+  EXPECT_TRUE(split(1).empty());
+  std::string batch = "{devices=[2,1]0,1}";
+  expectRefused(sharded(batch, "", batch),
+                {"'arg0' is split over 'axis0'", "--strategy=zero=3"}, options);
+  expectRefused(sharded("{devices=[4,1]<=[4]}", "",
+                        "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
+                {"4 devices in ways that are no axes of one mesh"}, options);
+  expectRefused(sharded("{devices=[4,1]<=[4]}", "", batch),
+                {"over 2 devices, others are over 4"}, options);
+  expectRefused(sharded("{devices=[2]<=[2]}", "", ""),
+                {"'arg0' is not understood", "{devices=[2]<=[2]}"}, options);
+}
+
+TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
+  // Memory is shared between b and the new a; the paths say otherwise.
+  std::string text = R"("builtin.module"() ({
+  "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {tf.aliasing_output = 1 : i32}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['b']"}, {jax.result_info = "result[0]['a']"}], sym_name = "main"}> ({
+  ^bb0(%a: tensor<4xf32> loc("p['a']"), %b: tensor<4xf32> loc("p['b']")):
+    %0 = "stablehlo.negate"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%b, %0) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ())";
+  Outcome outcome = import(text);
+  ASSERT_EQ(outcome.error, "");
+  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+  Operation *ret = step.front().getTerminator();
+  for (unsigned i = 0; i < 2; ++i) {
+    auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt();
+    EXPECT_EQ(isa<BlockArgument>(ret->getOperand(i)), tied == 1);
+  }
+}
+
+namespace {
+
+/// A step whose donated arguments, of 4 numbers each, have no names; its
+/// results are (b, -a), called `first` and `second`.
+std::string nameless(const std::string &ofA, const std::string &ofB,
+                     const std::string &first, const std::string &second) {
+  auto info = [](const std::string &text) {
+    return text.empty() ? "" : " {jax.result_info = \"" + text + "\"}";
+  };
+  return program(
+      "%a: tensor<4xf32> {" + ofA + "}, %b: tensor<4xf32> {" + ofB + "}",
+      "tensor<4xf32>" + info(first) + ", tensor<4xf32>" + info(second),
+      "  %n = \"stablehlo.negate\"(%a) : (tensor<4xf32>) -> "
+      "tensor<4xf32>\n  func.return %b, %n : tensor<4xf32>, "
+      "tensor<4xf32>");
+}
+
+/// Whether the next value of the first argument is -a.
+bool isNegatedNext(Outcome &outcome) {
+  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+  for (unsigned i = 0; i < step.getNumResults(); ++i)
+    if (step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt() == 0)
+      return !isa<BlockArgument>(step.front().getTerminator()->getOperand(i));
+  return false;
+}
+
+} // namespace
+
+TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
+  // The attribute decides, and paths of results tell parameters from states.
+  Outcome outcome = import(nameless("tf.aliasing_output = 1 : i32",
+                                    "tf.aliasing_output = 0 : i32",
+                                    "result[1].mu['w']", "result[0]['w']"));
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_TRUE(isNegatedNext(outcome));
+  EXPECT_TRUE(outcome.remarks.empty());
+  EXPECT_EQ(
+      argumentsOf(outcome.module->lookupSymbol<func::FuncOp>("train_step")),
+      (std::vector<std::string>{"arg0 parameter", "arg1 state arg0"}));
+  // Nothing decides: the order, which is said.
+  std::string donor = "jax.buffer_donor = true";
+  outcome = import(nameless(donor, donor, "", ""));
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_FALSE(isNegatedNext(outcome));
+  ASSERT_EQ(outcome.remarks.size(), 1u);
+  EXPECT_NE(
+      outcome.remarks[0].find("2 donated arguments of type [4] f32, 'arg0' "
+                              "first, are tied"),
+      std::string::npos)
+      << outcome.remarks[0];
+  // Either result may be meant.
+  expectRefused(
+      nameless(donor, "", "", ""),
+      {"'arg0' is donated", "2 results of type [4] f32", "tf.aliasing_output"});
+  EXPECT_EQ(import(nameless("tf.aliasing_output = 1 : i32", "", "", "")).error,
+            "");
+}

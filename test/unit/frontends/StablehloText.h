@@ -1,0 +1,93 @@
+//===- StablehloText.h - StableHLO in tests ---------------------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H
+#define DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H
+
+#include "frontends/stablehlo/Import.h"
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace dpc::test {
+
+inline std::string contents(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+struct Outcome {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string error;
+  std::vector<std::string> remarks;
+};
+
+inline Outcome import(const std::string &text,
+                      const ImportOptions &options = {}) {
+  static mlir::MLIRContext context;
+  Outcome outcome;
+  mlir::ScopedDiagnosticHandler handler(
+      &context, [&](mlir::Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
+          EXPECT_EQ(outcome.error, "")
+              << "a second message: " << diagnostic.str();
+          outcome.error = diagnostic.str();
+        } else {
+          outcome.remarks.push_back(diagnostic.str());
+        }
+        return mlir::success();
+      });
+  auto module = importStableHlo(llvm::MemoryBuffer::getMemBufferCopy(text),
+                                "m.mlir", context, options);
+  EXPECT_EQ(mlir::failed(module), !outcome.error.empty());
+  EXPECT_EQ(outcome.error.find('\n'), std::string::npos) << outcome.error;
+  EXPECT_FALSE(context.allowsUnregisteredDialects());
+  if (mlir::succeeded(module))
+    outcome.module = std::move(*module);
+  return outcome;
+}
+
+/// A module with @main of `arguments` ("%a: tensor<4xf32>"), whose body, in
+/// generic form, ends with its return.
+inline std::string program(const std::string &arguments,
+                           const std::string &results,
+                           const std::string &body) {
+  return "module {\n func.func public @main(" + arguments + ") -> (" + results +
+         ") {\n" + body + "\n }\n}\n";
+}
+
+/// One op on `%a`, an argument of type tensor<4x6xf32>, and its result `%r`.
+inline std::string one(const std::string &op, const std::string &result) {
+  return program("%a: tensor<4x6xf32>", result,
+                 "  %r = " + op + "\n  func.return %r : " + result);
+}
+
+inline void expectRefused(const std::string &text,
+                          const std::vector<std::string> &parts,
+                          const ImportOptions &options = {}) {
+  std::string error = import(text, options).error;
+  for (const std::string &part : parts)
+    EXPECT_NE(error.find(part), std::string::npos)
+        << "'" << part << "' is not in: " << error;
+}
+
+/// `{name} role of` of every argument, in their order.
+inline std::vector<std::string> argumentsOf(mlir::func::FuncOp function) {
+  std::vector<std::string> found;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    std::string text;
+    for (llvm::StringRef name : {attr::kName, attr::kRole, attr::kOf})
+      if (auto value = function.getArgAttrOfType<mlir::StringAttr>(i, name))
+        text += (text.empty() ? "" : " ") + value.getValue().str();
+    found.push_back(text);
+  }
+  return found;
+}
+
+} // namespace dpc::test
+
+#endif // DPC_TEST_UNIT_FRONTENDS_STABLEHLOTEXT_H
