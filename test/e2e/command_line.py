@@ -58,6 +58,31 @@ class Emit(unittest.TestCase):
         self.assertEqual(len(set(programs)), 1)
 
 
+STOPPED = """func.func @forward(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "parameter"}) -> (tensor<f32> {dpc.loss, dpc.name = "loss"}) {
+  %0 = dpc.convert %x {dpc.stop_gradient} : tensor<4xf32> -> tensor<4xf32>
+  %1 = dpc.binary mul %x, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = dpc.reduce sum %1 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %2 : tensor<f32>
+}
+"""
+
+
+class Infer(unittest.TestCase):
+    def test_stops_of_gradients_are_for_training(self):
+        with e2e.scratch() as scratch:
+            with open(f"{scratch}/stopped.mlir", "w", encoding="utf-8") as file:
+                file.write(STOPPED)
+            e2e.must([e2e.tool("dpc-opt"), f"{scratch}/stopped.mlir", "--cluster=local:1", "--infer", "--emit=report", f"--dump-ir-dir={scratch}/ir",
+                      "-o", f"{scratch}/plan"])
+            texts = {}
+            for name in os.listdir(f"{scratch}/ir"):
+                with open(f"{scratch}/ir/{name}", encoding="utf-8") as file:
+                    texts[name.split("-", 1)[-1]] = file.read()
+        self.assertIn("dpc.convert", texts["import.mlir"])
+        self.assertNotIn("dpc.convert", texts["fused.mlir"])
+        self.assertIn("dpc.reduce", texts["fused.mlir"])
+
+
 class PlansAreEqual(unittest.TestCase):
     def test_wherever_the_model_lies(self):
         """But for the places of the weights."""

@@ -231,10 +231,10 @@ bool Compiler::runPasses(StringRef pipeline) {
 
 bool Compiler::hasLoss() {
   auto forward = program->lookupSymbol<func::FuncOp>(kForwardFunction);
-  for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, attr::kLoss))
-      return true;
-  return false;
+  return forward &&
+         llvm::any_of(llvm::seq(forward.getNumResults()), [&](auto i) {
+           return forward.getResultAttr(i, attr::kLoss);
+         });
 }
 
 bool Compiler::prepareProgram() {
@@ -257,6 +257,8 @@ bool Compiler::prepareProgram() {
     return fail(options.model + ": --train=" + options.train +
                 " needs a loss, a scalar float output; add one with --loss="
                 "cross_entropy or mse");
+  if (std::string why; !trains && failed(prepareInference(*program, why)))
+    return fail(options.model + " " + why);
   if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
     return false;
   dump("fused", *program);

@@ -2,6 +2,7 @@
 #include "tools/dpc-opt/Parameters.h"
 
 #include "ir/Dialect.h"
+#include "ir/StopGradient.h"
 #include "passes/graph/Passes.h"
 
 using namespace mlir;
@@ -42,6 +43,19 @@ void listParameters(func::FuncOp program, bool trains,
     else if (isParameter)
       trained.push_back(name.getValue().str());
   }
+}
+
+LogicalResult prepareInference(ModuleOp module, std::string &message) {
+  auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
+  removeGradientStops(forward);
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (roleOf(forward, i) == role::kScalar) {
+      message = "leaves elements out at random, which only training does; "
+                "accepted: a loss to train, or a model without dropout in "
+                "training mode, as .eval() makes it";
+      return failure();
+    }
+  return success();
 }
 
 } // namespace dpc

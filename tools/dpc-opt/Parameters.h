@@ -20,6 +20,11 @@ void listParameters(mlir::func::FuncOp program, bool trains,
                     std::vector<std::string> &trained,
                     std::vector<std::string> &frozen);
 
+/// Makes @forward of `module`, which is not trained, ready for inference:
+/// removes stops of gradients. `message` says what only training does.
+mlir::LogicalResult prepareInference(mlir::ModuleOp module,
+                                     std::string &message);
+
 } // namespace dpc
 
 #endif // DPC_TOOLS_DPC_OPT_PARAMETERS_H
