@@ -67,6 +67,11 @@ public:
   /// What buffers (arguments) hold after a training step.
   llvm::MapVector<mlir::BlockArgument, mlir::Value> updates;
 
+  /// Of what dropout leaves out (Dropout.h): the seed, and the key of the last
+  /// one; null before the first one.
+  int64_t dropoutSeed = 0;
+  mlir::Value dropoutKey;
+
   /// `v` as an SSA value; constants become `dpc.constant`, triangular ones
   /// iota, compare and select.
   mlir::Value materialize(Val v);

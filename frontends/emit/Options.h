@@ -27,6 +27,8 @@ struct ImportOptions {
   std::vector<std::string> trainable;
   /// Whether the caller appends a loss to what is imported (`--loss`).
   bool appendsLoss = false;
+  /// Of what dropout leaves out (`--seed=N`): 0 to 2^32 - 1.
+  int64_t seed = 0;
 };
 
 namespace frontend {

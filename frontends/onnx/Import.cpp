@@ -57,7 +57,9 @@ public:
   Importer(const ModelFile &file, MLIRContext *context,
            const ImportOptions &options)
       : file(file), context(context), options(options),
-        forward(file.path(), context), emit(forward.emit) {}
+        forward(file.path(), context), emit(forward.emit) {
+    emit.dropoutSeed = options.seed;
+  }
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();
 

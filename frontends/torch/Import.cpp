@@ -63,7 +63,9 @@ public:
            const ImportOptions &options)
       : archive(archive), program(program), context(context), options(options),
         forward(archive.path(), context), emit(forward.emit),
-        live(findLive(program)) {}
+        live(findLive(program)) {
+    emit.dropoutSeed = options.seed;
+  }
 
   llvm::Expected<OwningOpRef<ModuleOp>> run();
 

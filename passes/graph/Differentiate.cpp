@@ -70,6 +70,7 @@ private:
   void removeStops();
   void markPhase(StringRef phase, Operation *after);
   StringAttr unusedName(unsigned argument);
+  bool isStep(unsigned argument);
   StringAttr argName(unsigned argument) {
     return argumentAttrs[argument].getAs<StringAttr>(attr::kName);
   }
@@ -114,6 +115,13 @@ private:
 static StringRef roleOf(func::FuncOp func, unsigned argument) {
   auto attr = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
   return attr ? attr.getValue() : StringRef(role::kInput);
+}
+
+/// Whether an argument of @forward is the number of the step.
+bool TrainStepBuilder::isStep(unsigned argument) {
+  auto name = forward.getArgAttrOfType<StringAttr>(argument, attr::kName);
+  return roleOf(forward, argument) == role::kScalar && name &&
+         name.getValue() == "step";
 }
 
 LogicalResult TrainStepBuilder::findLoss() {
@@ -208,6 +216,10 @@ void TrainStepBuilder::addScalars() {
   addArgument(type,
               {named(attr::kName, "step"), named(attr::kRole, role::kScalar)});
   stepCount = step.getArguments().back();
+  // What the model draws at random depends on the step (emit/Dropout.h).
+  for (BlockArgument argument : forward.getArguments())
+    if (roles[argument.getArgNumber()] == role::kScalar)
+      mapping.map(argument, stepCount);
   lr = step.getArgument(step.front().getNumArguments() - 2);
 }
 
@@ -445,10 +457,10 @@ LogicalResult TrainStepBuilder::findTrained() {
     unsigned index = argument.getArgNumber();
     StringRef role = roleOf(forward, index);
     if (role != role::kParameter && role != role::kBuffer &&
-        role != role::kInput)
+        role != role::kInput && !isStep(index))
       return emitError(forward.getLoc(), "argument ")
              << index << " of @forward has role '" << role
-             << "': expected parameter, buffer or input";
+             << "': expected parameter, buffer or input, or scalar of 'step'";
     if (role == role::kParameter && !reached.contains(argument) &&
         !forward.getArgAttr(index, kZeroGradientAttr))
       unused.insert(index);

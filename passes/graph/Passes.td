@@ -122,7 +122,8 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     outputs are dropped, with a remark: a training step does not return them.
     Parameters that the loss does not depend on are returned as they are, so that
     they are saved with the others; one remark names them.
-    Arguments without a name get one, for states name their parameter.
+    Arguments without a name get one, for states name their parameter. An argument
+    `step` of role `scalar`, by which dropout draws, becomes the optimizer's.
     Every op gets `dpc.phase`.
   }];
   let options = [

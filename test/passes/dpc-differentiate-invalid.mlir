@@ -42,7 +42,7 @@ func.func @forward(%w: tensor<4xf32> {dpc.role = "parameter"}) -> (tensor<f32> {
 
 // -----
 
-// expected-error@+1 {{argument 1 of @forward has role 'weight': expected parameter, buffer or input}}
+// expected-error@+1 {{argument 1 of @forward has role 'weight': expected parameter, buffer or input, or scalar of 'step'}}
 func.func @forward(%w: tensor<f32> {dpc.role = "parameter"}, %x: tensor<f32> {dpc.role = "weight"}) -> (tensor<f32> {dpc.loss}) {
   return %w : tensor<f32>
 }

@@ -195,3 +195,19 @@ func.func @forward(
   %l = dpc.reduce sum %f dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// What the model draws by the number of the step draws by the optimizer's.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: %[[STEP:[^:]*]]: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}) ->
+// CHECK: dpc.compare gt %[[STEP]], %{{.*}} {dpc.phase = "forward"}
+// CHECK: dpc.adamw {{.*}}%[[STEP]]
+func.func @forward(
+    %w: tensor<f32> {dpc.name = "w", dpc.role = "parameter"},
+    %x: tensor<f32> {dpc.name = "x", dpc.role = "input"},
+    %step: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}) -> (tensor<f32> {dpc.loss}) {
+  %g = dpc.compare gt %step, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %0 = dpc.select %g, %w, %x : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}

@@ -19,6 +19,7 @@ ImportOptions importOptions(const CompileOptions &options) {
   import.frozen = options.frozen;
   import.trainable = options.trainable;
   import.appendsLoss = !options.loss.empty();
+  import.seed = options.seed;
   return import;
 }
 

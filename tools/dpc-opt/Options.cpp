@@ -65,6 +65,8 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Weights trained although they look like tables or masks")
       ->delimiter(',')
       ->group("Model");
+  app.add_option("--seed", o.seed, "Of what dropout leaves out in training (0)")
+      ->group("Model");
   app.add_option("--loss", o.loss,
                  "Append a loss: cross_entropy[:output] or mse[:output]")
       ->group("Model");
@@ -334,6 +336,9 @@ void finish(CompileOptions &o, const RawOptions &raw) {
       throw CLI::ValidationError("--bind=" + word + ": '" + it->first +
                                  "' is bound twice");
   }
+  if (o.seed < 0 || o.seed >> 32)
+    throw CLI::ValidationError("--seed=" + std::to_string(o.seed) +
+                               ": accepted: 0 to 4294967295");
   o.frozen = raw.frozen;
   o.trainable = raw.trainable;
   if (!raw.emit.empty())

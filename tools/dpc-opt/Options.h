@@ -25,6 +25,7 @@ struct CompileOptions {
   std::string compressGradients; ///< "", "int8" or "topk:SHARE".
   std::string compressWeights;   ///< "" or "int8".
   std::vector<std::string> frozen, trainable;
+  int64_t seed = 0; ///< Of dropout.
 
   std::string train; ///< "", "adamw" or "sgd".
   bool infer = false;

@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Elementwise ONNX operators -----------------------===//
+#include "frontends/emit/Dropout.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -256,7 +257,7 @@ void bitCast(NodeContext &c) {
 
 void identity(NodeContext &c) { c.out(c.in(0)); }
 
-/// Identity in inference, and in training with ratio 0.
+/// Identity in inference.
 void dropout(NodeContext &c) {
   bool training = false;
   double ratio = 0.5;
@@ -266,16 +267,14 @@ void dropout(NodeContext &c) {
     if (training && c.has(1))
       ratio = c.numberIn(1);
   }
-  if (training && ratio != 0.0) {
-    c.fail(llvm::formatv("ratio {0}", ratio).str() +
-           " in training mode is not supported; accepted: ratio 0, or a model "
-           "exported in inference mode");
-    return;
-  }
   Val x = c.in(0);
-  c.out(0, x);
-  if (x && c.wants(1))
-    c.out(1, c.emit.splat(1, c.emit.builder.getI1Type(), x.shape()));
+  if (!x || c.emit.failed())
+    return;
+  double p = training ? ratio : 0;
+  Val kept = keptAtRandom(c.emit, x.shape(), p);
+  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  if (c.wants(1))
+    c.out(1, kept);
 }
 
 } // namespace

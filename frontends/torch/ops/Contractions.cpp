@@ -1,5 +1,6 @@
 //===- Contractions.cpp - Products and attention --------------------------===//
 #include "frontends/emit/Contraction.h"
+#include "frontends/emit/Dropout.h"
 #include "frontends/torch/Call.h"
 
 #include <cmath>
@@ -162,14 +163,37 @@ Val fused(Call &c, Val q, Val k, Val v, Val mask, double scale, bool causal) {
   return Val(op.getOut());
 }
 
+/// x [B, H, T, D] with every head as often as `heads` asks for.
+Val repeatedHeads(Emitter &e, Val x, int64_t heads) {
+  if (x.dim(1) == heads)
+    return x;
+  int64_t times = heads / x.dim(1);
+  Val wide = e.broadcast(x, {x.dim(0), x.dim(1), times, x.dim(2), x.dim(3)},
+                         {0, 1, 3, 4});
+  return e.reshape(wide, {x.dim(0), heads, x.dim(2), x.dim(3)});
+}
+
+/// Attention that leaves out probabilities at random.
+Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
+             double p) {
+  k = repeatedHeads(e, k, q.dim(1));
+  v = repeatedHeads(e, v, q.dim(1));
+  Val scores = e.binary(BinaryKind::mul, e.matmul(q, k, false, true), scale);
+  if (mask)
+    scores = e.binary(BinaryKind::add, scores, mask);
+  Val weights = e.softmax(scores);
+  if (!weights)
+    return {};
+  return e.matmul(dropped(e, weights, keptAtRandom(e, weights.shape(), p), p),
+                  v);
+}
+
 /// ATen's causal mask forbids keys behind the query, both counted from 0; that
 /// of dpc counts from the ends, which is the same for as many of each.
 void attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");
-  if (c.number("dropout_p") != 0.0)
-    c.fail("dropout_p above 0 is not supported; accepted: 0, or a model "
-           "exported in .eval()");
+  double p = c.number("dropout_p");
   if (!q || !k || !v || e.failed() || !attentionFits(c, q, k, v))
     return;
   Mask given;
@@ -179,7 +203,7 @@ void attention(Call &c) {
     given = knownMask(*given.additive.constant, q.dim(2), k.dim(2));
   Val mask = additiveMask(c, given.additive, q.element());
   bool causal = given.causal || c.flag("is_causal");
-  if (causal && q.dim(2) != k.dim(2)) {
+  if (causal && (p != 0 || q.dim(2) != k.dim(2))) {
     Val ahead(ConstTensor::triangle(q.element(), {1, 1, q.dim(2), k.dim(2)},
                                     makeScalar(0, q.element()),
                                     makeScalar(-kInfinity, q.element()), 1));
@@ -191,7 +215,8 @@ void attention(Call &c) {
   double scale = c.has("scale")
                      ? c.number("scale")
                      : 1.0 / std::sqrt(static_cast<double>(q.dim(3)));
-  Val y = fused(c, q, k, v, mask, scale, causal);
+  Val y = p != 0 ? dropping(e, q, k, v, mask, scale, p)
+                 : fused(c, q, k, v, mask, scale, causal);
   Shape shape = {q.dim(0), q.dim(1), q.dim(2), v.dim(3)};
   if (c.tensor("query").rank() == 3)
     shape.erase(shape.begin());

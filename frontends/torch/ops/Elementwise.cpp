@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Elementwise ATen operators -----------------------===//
+#include "frontends/emit/Dropout.h"
 #include "frontends/torch/Call.h"
 
 using namespace mlir;
@@ -327,21 +328,19 @@ void zero(Call &c) {
     c.out(c.emit.splat(0, self.element(), self.shape()));
 }
 
-void dropout(Call &c) {
-  double p = c.number("p");
-  if (c.flag("train") && p != 0.0) {
-    c.fail("p=" + llvm::Twine(std::to_string(p)) +
-           " in training mode is not supported; accepted: p=0, or a model "
-           "exported in .eval()");
+/// Identity in inference. `ofChannels`: samples lose whole channels.
+template <bool ofChannels> void dropout(Call &c) {
+  double p = c.flag("train") ? c.number("p") : 0;
+  Val x = c.tensor("input");
+  if (!x || c.emit.failed())
     return;
-  }
-  c.out(c.tensor("input"));
-}
-
-void nativeDropout(Call &c) {
-  dropout(c);
-  if (Val x = c.tensor("input"); x && c.wants(1))
-    c.out(1, c.emit.splat(1, c.emit.builder.getI1Type(), x.shape()));
+  Shape shape(x.shape());
+  for (size_t d = 2; ofChannels && d < shape.size(); ++d)
+    shape[d] = 1;
+  Val kept = keptAtRandom(c.emit, shape, p);
+  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  if (c.wants(1))
+    c.out(1, kept);
 }
 
 } // namespace
@@ -443,9 +442,9 @@ static void addCopies(OperatorTable &t) {
   t["fill.Scalar"] = {"self, value", overwrite<true>};
   t["fill.Tensor"] = {"self, value", overwrite<true>};
   t["zero.default"] = {"self", zero};
-  t["dropout.default"] = {"input, p, train", dropout};
-  t["feature_dropout.default"] = {"input, p, train", dropout};
-  t["native_dropout.default"] = {"input, p, train", nativeDropout};
+  t["dropout.default"] = {"input, p, train", dropout<false>};
+  t["feature_dropout.default"] = {"input, p, train", dropout<true>};
+  t["native_dropout.default"] = {"input, p, train", dropout<false>};
 }
 
 void addElementwise(OperatorTable &t) {

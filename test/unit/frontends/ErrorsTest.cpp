@@ -203,13 +203,12 @@ TEST(OnnxErrors, SequencesAreNoTensors) {
   expectError(n, {"output 's' is a sequence; accepted: tensors"});
 }
 
-TEST(OnnxErrors, TrainingDropout) {
+TEST(OnnxErrors, DropoutOfNoProbability) {
   ModelBuilder m;
-  m.input("x", "f32[2]").floats("ratio", {}, {0.1f}).scalar("on", 1);
+  m.input("x", "f32[2]").floats("ratio", {}, {1.5f}).scalar("on", 1);
   m.node("Cast on -> t", {{"to", int64_t(9)}});
   expectError(m.node("Dropout x ratio t -> y").output("y"),
-              {"Dropout: ratio 0.10 in training mode is not supported",
-               "accepted: ratio 0"});
+              {"Dropout: leaves out 1.5", "accepted: 0 to 1"});
 }
 
 TEST(OnnxErrors, Initializers) {

@@ -1,0 +1,108 @@
+//===- Dropout.cpp - Elements left out at random --------------------------===//
+#include "frontends/emit/Dropout.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace dpc::frontend {
+
+static constexpr uint64_t kGolden = 0x9E3779B97F4A7C15,
+                          kFirst = 0xBF58476D1CE4E5B9,
+                          kSecond = 0x94D049BB133111EB;
+
+/// The argument of the function being made that holds the step's number.
+static Value stepOf(Emitter &emit) {
+  auto function =
+      cast<func::FuncOp>(emit.builder.getInsertionBlock()->getParentOp());
+  Builder &b = emit.builder;
+  unsigned index = function.getNumArguments();
+  auto attrs = b.getDictionaryAttr(
+      {b.getNamedAttr(attr::kName, b.getStringAttr("step")),
+       b.getNamedAttr(attr::kRole, b.getStringAttr(role::kScalar))});
+  LogicalResult inserted =
+      function.insertArgument(index, RankedTensorType::get({}, b.getF32Type()),
+                              attrs, function.getLoc());
+  assert(succeeded(inserted) && "an argument behind all others");
+  (void)inserted;
+  return function.getArgument(index);
+}
+
+namespace {
+
+/// Arithmetic on unsigned numbers of 64 bits.
+class Unsigned {
+public:
+  explicit Unsigned(Emitter &emit)
+      : emit(emit), type(IntegerType::get(emit.builder.getContext(), 64,
+                                          IntegerType::Unsigned)) {}
+
+  Val of(Val x) { return emit.convert(x, type); }
+  Val number(uint64_t value) {
+    Scalar scalar;
+    scalar.i = static_cast<int64_t>(value);
+    return Val(ConstTensor::splat(type, {}, scalar));
+  }
+  Val add(Val x, Val y) { return emit.binary(BinaryKind::add, x, y); }
+  Val mul(Val x, uint64_t y) {
+    return emit.binary(BinaryKind::mul, x, number(y));
+  }
+  /// x ^ x >> bits
+  Val folded(Val x, unsigned bits) {
+    return emit.binary(
+        BinaryKind::logical_xor, x,
+        emit.binary(BinaryKind::div, x, number(uint64_t(1) << bits)));
+  }
+  /// Of `mix`, all but the last shift.
+  Val mixedHigh(Val z) {
+    return mul(folded(mul(folded(z, 30), kFirst), 27), kSecond);
+  }
+  Val mixed(Val z) { return folded(mixedHigh(z), 31); }
+
+private:
+  Emitter &emit;
+  Type type;
+};
+
+} // namespace
+
+static Val nextKey(Emitter &emit) {
+  Unsigned u(emit);
+  Val from = emit.dropoutKey
+                 ? u.add(Val(emit.dropoutKey), u.number(kGolden))
+                 : u.add(u.mul(u.of(Val(stepOf(emit))), uint64_t(1) << 32),
+                         u.number(static_cast<uint64_t>(emit.dropoutSeed)));
+  Val key = u.mixed(from);
+  emit.dropoutKey = key.value;
+  return key;
+}
+
+Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
+  if (!(p >= 0 && p <= 1))
+    return emit.fail("leaves out " + llvm::Twine(std::to_string(p)) +
+                     " of its elements; accepted: 0 to 1");
+  int64_t count = numElements(shape);
+  auto limit = static_cast<uint64_t>(std::ldexp(std::min(p, 0.5), 64));
+  if (p > 0.5)
+    limit += static_cast<uint64_t>(std::ldexp(p - 0.5, 64));
+  if (p == 0 || p == 1 || count == 0)
+    return emit.splat(p < 1, emit.builder.getI1Type(), shape);
+  Unsigned u(emit);
+  Val key = nextKey(emit);
+  Val place = emit.reshape(u.of(emit.iota({count}, 0)), shape);
+  Val from = u.add(u.mul(place, kGolden), u.add(key, u.number(kGolden)));
+  return emit.compare(CompareKind::ge, u.mixedHigh(from), u.number(limit));
+}
+
+Val dropped(Emitter &emit, Val x, Val kept, double p) {
+  if (!x || !kept)
+    return {};
+  if (p >= 1)
+    return emit.splat(0, x.element(), x.shape());
+  return emit.select(kept, emit.binary(BinaryKind::mul, x, 1 / (1 - p)),
+                     emit.scalar(0, x.element()));
+}
+
+} // namespace dpc::frontend
