@@ -232,4 +232,18 @@ Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
   return result;
 }
 
+Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last) {
+  Val best = e.keepDims(e.reduce(kind, x, {axis}), x, {axis});
+  Val hit = e.compare(CompareKind::eq, x, best);
+  if (x.isFloat())
+    hit =
+        e.binary(BinaryKind::logical_or, hit, e.compare(CompareKind::ne, x, x));
+  Type i64 = e.builder.getI64Type();
+  double none = last ? -1 : static_cast<double>(x.dim(axis));
+  Val place = e.select(hit, e.iota(x.shape(), axis), e.scalar(none, i64));
+  return e.keepDims(
+      e.reduce(last ? ReduceKind::max : ReduceKind::min, place, {axis}), x,
+      {axis});
+}
+
 } // namespace dpc::frontend

@@ -41,6 +41,10 @@ Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis);
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
                  llvm::StringRef reduction);
 
+/// The position of the greatest (or least) element along `axis`, which stays
+/// with size 1; the first of equals, or the `last`. NaN beats all.
+Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last);
+
 } // namespace dpc::frontend
 
 #endif // DPC_FRONTENDS_EMIT_INDEXING_H

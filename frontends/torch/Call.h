@@ -115,6 +115,9 @@ private:
 /// widens the other only to another kind (boolean, integer, float).
 mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 
+/// Whether gradients would flow from `x` into a parameter.
+bool reachesParameter(const Val &x);
+
 /// `x`, through which no gradient passes; `x` itself where none would come.
 Val withoutGradient(Emitter &emit, Val x);
 

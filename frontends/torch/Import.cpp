@@ -2,6 +2,7 @@
 #include "frontends/torch/Import.h"
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
+#include "frontends/torch/Inline.h"
 #include "frontends/torch/Liveness.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
@@ -49,8 +50,7 @@ struct Body {
   const Graph &graph;
   Values &values;
   Views views;
-  llvm::StringMap<size_t> lastUse;
-  bool isMain;
+  const llvm::StringMap<size_t> &lastUse;
 };
 
 constexpr llvm::StringLiteral kPureAdvice =
@@ -72,10 +72,8 @@ public:
 private:
   llvm::Expected<std::vector<DeclaredInput>> declaredInputs();
   llvm::Error begin();
-  llvm::Error convert(const Graph &graph, Values &values, bool isMain);
+  llvm::Error convertNodes();
   llvm::Error convertNode(Body &body, const Node &node, size_t index);
-  llvm::Error inlineGraph(const Graph &graph, const Node &node, size_t index,
-                          Values &values);
   llvm::Error checkResults(const Graph &graph, const Node &node,
                            llvm::ArrayRef<Val> results);
   static const Operator *operatorOf(const Node &node);
@@ -222,11 +220,11 @@ bool Importer::hasLoss() const {
   return false;
 }
 
-llvm::Error Importer::convert(const Graph &graph, Values &values, bool isMain) {
-  Body body{graph, values, Views(graph),
-            isMain ? live.lastUse : lastUses(graph), isMain};
+llvm::Error Importer::convertNodes() {
+  const Graph &graph = program.graph;
+  Body body{graph, main, Views(graph), live.lastUse};
   for (const auto &[index, node] : llvm::enumerate(graph.nodes))
-    if (!isMain || live.nodes[index])
+    if (live.nodes[index])
       if (llvm::Error error = convertNode(body, node, index))
         return error;
   return llvm::Error::success();
@@ -292,10 +290,6 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
                             Val value) {
   llvm::StringRef target = node.inputs[0].second.names[0];
   const Views &views = body.views;
-  llvm::StringRef root = views.rootOf(target);
-  if (!body.isMain && llvm::is_contained(body.graph.inputs, root))
-    return makeError("writes to '" + target +
-                     "', which comes from outside of its graph" + kPureAdvice);
   body.values[target] = std::move(value);
   llvm::SmallVector<llvm::StringRef> others;
   for (const std::string &name : views.sharing(target)) {
@@ -342,7 +336,7 @@ llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
     return error;
   llvm::StringRef root = body.views.rootOf(node.inputs[0].second.names[0]);
   auto buffer = buffers.find(root);
-  if (body.isMain && buffer != buffers.end() &&
+  if (buffer != buffers.end() &&
       isa<FloatType>(getElementTypeOrSelf(buffer->second)))
     emit.updates[buffer->second] = emit.materialize(body.values[root]);
   return llvm::Error::success();
@@ -374,8 +368,6 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   const Graph &graph = body.graph;
-  if (llvm::StringRef(node.target).starts_with("higher_order."))
-    return inlineGraph(graph, node, index, body.values);
   for (const std::string &name : node.outputs)
     if (auto meta = graph.tensors.find(name); meta != graph.tensors.end())
       for (const Size &size : meta->second.sizes)
@@ -400,6 +392,8 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   if (writes)
     call.results[0] = emit.convert(
         call.results[0], body.values[node.inputs[0].second.names[0]].element());
+  if (writes && node.stopsGradients && call.trains)
+    call.results[0] = withoutGradient(emit, call.results[0]);
   if (llvm::Error error = checkResults(graph, node, call.results))
     return nodeError(node, index, llvm::toString(std::move(error)));
   if (writes)
@@ -408,52 +402,6 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   for (const auto &[name, result] : llvm::zip(node.outputs, call.results))
     if (!name.empty() && result)
       body.values[name] = result;
-  return llvm::Error::success();
-}
-
-/// Graphs that only set a mode around their nodes take their place.
-llvm::Error Importer::inlineGraph(const Graph &graph, const Node &node,
-                                  size_t index, Values &values) {
-  llvm::StringRef target = node.target;
-  bool stopsGradients = target == "higher_order.wrap_with_set_grad_enabled";
-  if (!stopsGradients && target != "higher_order.wrap_with_autocast")
-    return nodeError(node, index,
-                     "is not supported; accepted of its kind: "
-                     "wrap_with_set_grad_enabled, wrap_with_autocast");
-  const Graph *body = nullptr;
-  llvm::SmallVector<std::string> operands;
-  bool enabled = false;
-  for (const auto &[name, argument] : node.inputs) {
-    if (argument.kind == Argument::Kind::Graph && !body)
-      body = argument.graph.get();
-    else if (argument.kind == Argument::Kind::Tensor && body)
-      operands.push_back(argument.names[0]);
-    else if (argument.kind == Argument::Kind::Bool && !body)
-      enabled |= argument.ints[0].value != 0;
-    else if (body)
-      return nodeError(node, index, "an operand is no tensor");
-  }
-  if (!body || body->inputs.size() != operands.size())
-    return nodeError(node, index, "its graph does not fit its operands");
-  Values inner;
-  for (const auto &[name, operand] : llvm::zip(body->inputs, operands)) {
-    auto value = values.find(operand);
-    if (value == values.end() || !value->second)
-      return nodeError(node, index,
-                       "value '" + operand + "' is made by no earlier node");
-    inner[name] = value->second;
-  }
-  if (llvm::Error error = convert(*body, inner, /*isMain=*/false))
-    return error;
-  size_t count = std::min(node.outputs.size(), body->outputs.size());
-  for (size_t n = 0; n < count; ++n) {
-    if (body->outputs[n].names.empty())
-      continue;
-    Val result = inner[body->outputs[n].names[0]];
-    if (stopsGradients && !enabled && hasLoss())
-      result = withoutGradient(emit, result);
-    values[node.outputs[n]] = result;
-  }
   return llvm::Error::success();
 }
 
@@ -492,7 +440,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
   if (llvm::Error error = begin())
     return std::move(error);
-  if (llvm::Error error = convert(program.graph, main, /*isMain=*/true))
+  if (llvm::Error error = convertNodes())
     return std::move(error);
   return finish();
 }
@@ -506,6 +454,8 @@ importArchive(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
   auto program = readProgram(**archive);
   if (!program)
     return program.takeError();
+  if (llvm::Error error = inlineCalls(program->graph, (*archive)->path()))
+    return std::move(error);
   return Importer(**archive, *program, context, options).run();
 }
 

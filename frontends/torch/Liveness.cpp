@@ -38,18 +38,6 @@ bool writesFirst(const Node &node) {
          node.inputs[0].second.kind == Argument::Kind::Tensor;
 }
 
-llvm::StringMap<size_t> lastUses(const Graph &graph) {
-  llvm::StringMap<size_t> last;
-  for (const Argument &output : graph.outputs)
-    forEachName(output,
-                [&](llvm::StringRef name) { last[name] = graph.nodes.size(); });
-  for (size_t n = graph.nodes.size(); n-- > 0;)
-    for (const auto &[name, argument] : graph.nodes[n].inputs)
-      forEachName(argument,
-                  [&](llvm::StringRef value) { last.try_emplace(value, n); });
-  return last;
-}
-
 Liveness findLive(const Program &program) {
   const Graph &graph = program.graph;
   Views views(graph);

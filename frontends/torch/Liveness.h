@@ -29,10 +29,6 @@ struct Liveness {
   llvm::StringMap<size_t> lastUse; ///< of these nodes
 };
 
-/// Position of the last node of a graph that reads a value; behind all of them
-/// for what the graph returns.
-llvm::StringMap<size_t> lastUses(const Graph &graph);
-
 Liveness findLive(const Program &program);
 
 } // namespace dpc::frontend::pt2

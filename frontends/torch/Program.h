@@ -74,6 +74,8 @@ struct Node {
   std::vector<std::string> outputs;
   /// Whether the outputs are the parts of one list.
   bool makesList = false;
+  /// Whether it comes from a graph that runs without gradients.
+  bool stopsGradients = false;
 };
 
 struct Graph {

@@ -182,9 +182,12 @@ Val writtenBack(Call &maker, Val base, Val part) {
   if (!pureForm(maker.node.target).empty())
     return part;
   llvm::StringRef op = maker.target().split('.').first;
-  if (op == "detach" && maker.trains)
-    return maker.fail("writes to what detach returns, whose gradient stops "
-                      "where that of the tensor behind it goes on");
+  if (op == "detach" && maker.trains) {
+    if (reachesParameter(base))
+      return maker.fail("writes to what detach returns, whose gradient stops "
+                        "where that of the tensor behind it goes on");
+    part = withoutGradient(e, part);
+  }
   if (reshapes.contains(op) &&
       numElements(base.shape()) == numElements(part.shape()))
     return e.reshape(part, base.shape());

@@ -4,6 +4,7 @@
 // looked up in a table whose rows are what the indices name.
 //
 //===----------------------------------------------------------------------===//
+#include "frontends/emit/Indexing.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include <limits>
@@ -248,22 +249,6 @@ void reverseSequence(NodeContext &c) {
 //===----------------------------------------------------------------------===//
 // Positions of the greatest
 //===----------------------------------------------------------------------===//
-
-/// The position of the greatest (or least) element along `axis`, which stays
-/// with size 1; the first of equals, or the `last`. NaN beats all.
-Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last) {
-  Val best = e.keepDims(e.reduce(kind, x, {axis}), x, {axis});
-  Val hit = e.compare(CompareKind::eq, x, best);
-  if (x.isFloat())
-    hit =
-        e.binary(BinaryKind::logical_or, hit, e.compare(CompareKind::ne, x, x));
-  Type i64 = e.builder.getI64Type();
-  double none = last ? -1 : static_cast<double>(x.dim(axis));
-  Val place = e.select(hit, e.iota(x.shape(), axis), e.scalar(none, i64));
-  return e.keepDims(
-      e.reduce(last ? ReduceKind::max : ReduceKind::min, place, {axis}), x,
-      {axis});
-}
 
 template <ReduceKind kind> void argBest(NodeContext &c) {
   Emitter &e = c.emit;

@@ -1,4 +1,5 @@
 //===- Rows.cpp - Softmax, norms, reductions ------------------------------===//
+#include "frontends/emit/Indexing.h"
 #include "frontends/torch/Call.h"
 
 #include <limits>
@@ -319,7 +320,8 @@ void sort(Call &c) {
   c.out(1, swappedToLast(e, indices, dim));
 }
 
-/// The greatest (least) element along one dimension, and where it is.
+/// The greatest (least) element along one dimension, and where it is: the first
+/// of equals, or the first NaN. The gradient goes to that one alone.
 template <bool isMax, bool withValue> void extreme(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -333,7 +335,12 @@ template <bool isMax, bool withValue> void extreme(Call &c) {
   int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
   if (e.failed())
     return;
-  auto [values, indices] = e.topk(swappedToLast(e, x, dim), 1, isMax);
+  if (numElements(x.shape()) == 0) {
+    c.fail("has no element to find among " + describe(x.type()));
+    return;
+  }
+  constexpr ReduceKind kind = isMax ? ReduceKind::max : ReduceKind::min;
+  Val place = argReduce(e, kind, x, dim, /*last=*/false);
   if (c.has("dim"))
     result[dim] = 1;
   if (!c.flag("keepdim")) {
@@ -342,11 +349,12 @@ template <bool isMax, bool withValue> void extreme(Call &c) {
     else
       result.clear();
   }
-  Val best = e.reshape(swappedToLast(e, values, dim), result);
-  Val where = e.reshape(swappedToLast(e, indices, dim), result);
-  if (withValue)
-    c.out(0, best);
-  c.out(withValue ? 1 : 0, where);
+  if (withValue) {
+    Val here = e.compare(CompareKind::eq, e.iota(x.shape(), dim), place);
+    Val alone = e.select(here, x, e.scalar(0, x.element()));
+    c.out(0, e.reshape(e.reduce(ReduceKind::sum, alone, {dim}), result));
+  }
+  c.out(withValue ? 1 : 0, e.reshape(place, result));
 }
 
 } // namespace

@@ -13,9 +13,10 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-/// Whether gradients would flow from `value` into a parameter.
-static bool reachesParameter(Value value) {
-  llvm::SmallVector<Value> work = {value};
+bool reachesParameter(const Val &x) {
+  if (!x || !x.value || !x.isFloat())
+    return false;
+  llvm::SmallVector<Value> work = {x.value};
   llvm::DenseSet<Value> seen;
   while (!work.empty()) {
     Value v = work.pop_back_val();
@@ -39,7 +40,7 @@ static bool reachesParameter(Value value) {
 }
 
 Val withoutGradient(Emitter &emit, Val x) {
-  if (!x || !x.value || !x.isFloat() || !reachesParameter(x.value))
+  if (!reachesParameter(x))
     return x;
   auto stop = ConvertOp::create(emit.builder, emit.loc, x.type(), x.value);
   stop->setAttr(kStopGradientAttr, emit.builder.getUnitAttr());

@@ -270,15 +270,18 @@ TEST(TorchErrors, WriteToWhatMayBeACopy) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
-/// The gradient of what detach returns stops, that of the tensor does not.
+/// The gradient of what detach returns stops, that of the tensor does not: that
+/// of an input has none.
 TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   ImportOptions options;
   options.globalBatch = 3;
-  EXPECT_EQ(import(contents(DPC_FIXTURES "/torch/writes.pt2"), options).error,
-            "");
-  options.appendsLoss = true;
+  for (bool appendsLoss : {false, true}) {
+    options.appendsLoss = appendsLoss;
+    EXPECT_EQ(import(contents(DPC_FIXTURES "/torch/writes.pt2"), options).error,
+              "");
+  }
   std::string error =
-      import(contents(DPC_FIXTURES "/torch/writes.pt2"), options).error;
+      import(contents(DPC_FIXTURES "/torch/detached.pt2"), options).error;
   EXPECT_NE(error.find("writes to what detach returns"), std::string::npos)
       << error;
 }

@@ -28,6 +28,7 @@ HostArray arrayOf(const nlohmann::json &json) {
     array.data.push_back(
         value == "inf"    ? std::numeric_limits<double>::infinity()
         : value == "-inf" ? -std::numeric_limits<double>::infinity()
+        : value == "nan"  ? std::numeric_limits<double>::quiet_NaN()
                           : value.get<double>());
   return array;
 }
@@ -35,7 +36,9 @@ HostArray arrayOf(const nlohmann::json &json) {
 void expectAlike(const HostArray &got, const HostArray &want) {
   ASSERT_EQ(got.shape, want.shape);
   for (int64_t n = 0; n < got.size(); ++n) {
-    if (std::isinf(want[n]))
+    if (std::isnan(want[n]))
+      EXPECT_TRUE(std::isnan(got[n])) << "element " << n;
+    else if (std::isinf(want[n]))
       EXPECT_EQ(got[n], want[n]) << "element " << n;
     else
       EXPECT_NEAR(got[n], want[n],
@@ -83,6 +86,7 @@ TEST_P(TorchOps, EveryResultIsTorchs) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchOps,
                          testing::Values("elementwise", "integers", "labels",
-                                         "movement", "products", "rows",
-                                         "spatial", "writes"),
+                                         "modes", "movement", "nans",
+                                         "products", "rows", "spatial",
+                                         "writes"),
                          [](const auto &info) { return info.param; });

@@ -1,0 +1,156 @@
+//===- Inline.cpp - Graphs within a program -------------------------------===//
+#include "frontends/torch/Inline.h"
+
+#include "frontends/emit/Options.h"
+
+namespace dpc::frontend::pt2 {
+
+namespace {
+
+/// A call of a graph.
+struct GraphCall {
+  const Graph *body = nullptr;
+  std::vector<std::string> operands;
+  bool stopsGradients = false;
+};
+
+class Inliner {
+public:
+  Inliner(Graph &made, llvm::StringRef file) : made(made), file(file) {}
+
+  llvm::Error add(const Graph &graph, const llvm::StringMap<std::string> &names,
+                  llvm::StringRef prefix, bool stopsGradients);
+
+private:
+  llvm::Expected<GraphCall> read(const Node &node, size_t index) const;
+  llvm::Error addCall(const Node &node, const GraphCall &call,
+                      const llvm::StringMap<std::string> &names,
+                      llvm::StringRef prefix);
+
+  Graph &made;
+  llvm::StringRef file;
+};
+
+} // namespace
+
+static bool callsGraph(const Node &node) {
+  return llvm::StringRef(node.target).starts_with("higher_order.");
+}
+
+llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index) const {
+  auto error = [&](const llvm::Twine &why) {
+    return makeError(file + ": node " + llvm::Twine(index) + " '" + node.name +
+                     "': " + node.target + ": " + why);
+  };
+  llvm::StringRef target = node.target;
+  bool setsGradients = target == "higher_order.wrap_with_set_grad_enabled";
+  if (!setsGradients && target != "higher_order.wrap_with_autocast")
+    return error("is not supported; accepted of its kind: "
+                 "wrap_with_set_grad_enabled, wrap_with_autocast");
+  GraphCall call;
+  bool enabled = false;
+  for (const auto &[name, argument] : node.inputs) {
+    if (argument.kind == Argument::Kind::Graph && !call.body)
+      call.body = argument.graph.get();
+    else if (argument.kind == Argument::Kind::Tensor && call.body)
+      call.operands.push_back(argument.names[0]);
+    else if (argument.kind == Argument::Kind::Bool && !call.body)
+      enabled |= argument.ints[0].value != 0;
+    else if (call.body)
+      return error("an operand is no tensor");
+  }
+  if (!call.body || call.body->inputs.size() != call.operands.size())
+    return error("its graph does not fit its operands");
+  call.stopsGradients = setsGradients && !enabled;
+  return call;
+}
+
+/// `name` of an inner graph as the whole knows it.
+static std::string renamed(const std::string &name,
+                           const llvm::StringMap<std::string> &names,
+                           llvm::StringRef prefix) {
+  if (name.empty())
+    return name;
+  auto known = names.find(name);
+  return known == names.end() ? (prefix + name).str() : known->second;
+}
+
+static Argument renamed(Argument argument,
+                        const llvm::StringMap<std::string> &names,
+                        llvm::StringRef prefix) {
+  for (std::string &name : argument.names)
+    name = renamed(name, names, prefix);
+  for (SymInt &integer : argument.ints)
+    integer.name = renamed(integer.name, names, prefix);
+  return argument;
+}
+
+llvm::Error Inliner::addCall(const Node &node, const GraphCall &call,
+                             const llvm::StringMap<std::string> &names,
+                             llvm::StringRef prefix) {
+  const Graph &body = *call.body;
+  std::string inside = renamed(node.name, {}, prefix) + "/";
+  llvm::StringMap<std::string> inner;
+  for (const auto &[name, operand] : llvm::zip(body.inputs, call.operands))
+    if (!name.empty())
+      inner[name] = renamed(operand, names, prefix);
+  if (llvm::Error error = add(body, inner, inside, call.stopsGradients))
+    return error;
+  size_t count = std::min(node.outputs.size(), body.outputs.size());
+  for (size_t n = 0; n < count; ++n) {
+    if (body.outputs[n].names.empty() || node.outputs[n].empty())
+      continue;
+    Node result;
+    result.target =
+        call.stopsGradients ? "aten.detach.default" : "aten.alias.default";
+    result.name = renamed(node.outputs[n], {}, prefix);
+    Argument self;
+    self.kind = Argument::Kind::Tensor;
+    self.names = {renamed(body.outputs[n].names[0], inner, inside)};
+    result.inputs.emplace_back("self", std::move(self));
+    result.outputs = {result.name};
+    made.nodes.push_back(std::move(result));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Inliner::add(const Graph &graph,
+                         const llvm::StringMap<std::string> &names,
+                         llvm::StringRef prefix, bool stopsGradients) {
+  for (const auto &entry : graph.tensors)
+    made.tensors.try_emplace(renamed(entry.getKey().str(), names, prefix),
+                             entry.getValue());
+  for (const auto &[index, node] : llvm::enumerate(graph.nodes)) {
+    if (callsGraph(node)) {
+      auto call = read(node, index);
+      if (!call)
+        return call.takeError();
+      if (llvm::Error error = addCall(node, *call, names, prefix))
+        return error;
+      continue;
+    }
+    Node copy = node;
+    copy.name = renamed(node.name, {}, prefix);
+    copy.stopsGradients = stopsGradients;
+    for (auto &[name, argument] : copy.inputs)
+      argument = renamed(std::move(argument), names, prefix);
+    for (std::string &output : copy.outputs)
+      output = renamed(output, names, prefix);
+    made.nodes.push_back(std::move(copy));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error inlineCalls(Graph &graph, llvm::StringRef file) {
+  if (llvm::none_of(graph.nodes, callsGraph))
+    return llvm::Error::success();
+  Graph made;
+  made.inputs = graph.inputs;
+  made.outputs = graph.outputs;
+  if (llvm::Error error = Inliner(made, file).add(graph, {}, "", false))
+    return error;
+  graph = std::move(made);
+  return llvm::Error::success();
+}
+
+} // namespace dpc::frontend::pt2
