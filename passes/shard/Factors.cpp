@@ -255,17 +255,33 @@ int64_t FactorAnalysis::classOf(Operation *op, IterFactor factor) const {
   return find(of(op).firstAtom[factor.dim] + factor.factor);
 }
 
+/// The iteration dimension in which `op` looks places up, or -1. Ranks look up
+/// in a range of places: in a dimension of several factors, as a table has that
+/// was a grid, a shard may be none.
+static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
+  const DimMap *map = nullptr;
+  if (isa<EmbeddingOp>(op))
+    map = &rule.operands[0][0];
+  else if (isa<EmbeddingGradOp>(op))
+    map = &rule.results[0][0];
+  else if (isa<CrossEntropySumsOp, CrossEntropyGradOp>(op))
+    map = &rule.operands[0][1];
+  return map && map->size() == 1 ? map->front() : -1;
+}
+
 bool FactorAnalysis::canSplit(Operation *op, IterFactor factor) const {
   const OpInfo &info = of(op);
-  return !info.rule.dims[factor.dim].whole && !info.blocked[factor.dim];
+  return !info.rule.dims[factor.dim].whole && !info.blocked[factor.dim] &&
+         (info.dims[factor.dim].size() == 1 ||
+          factor.dim != lookupDim(op, info.rule));
 }
 
 SmallVector<IterFactor> FactorAnalysis::splittable(Operation *op) const {
   SmallVector<IterFactor> result;
   const OpInfo &info = of(op);
   for (int64_t dim = 0, e = info.dims.size(); dim < e; ++dim)
-    if (!info.rule.dims[dim].whole && !info.blocked[dim])
-      for (int64_t i = 0, n = info.dims[dim].size(); i < n; ++i)
+    for (int64_t i = 0, n = info.dims[dim].size(); i < n; ++i)
+      if (canSplit(op, {dim, i}))
         result.push_back({dim, i});
   return result;
 }
