@@ -70,8 +70,16 @@ Shape Call::ints(llvm::StringRef name) {
     return Shape(array.asArrayRef());
   if (auto array = dyn_cast_if_present<DenseBoolArrayAttr>(found))
     return Shape(array.asArrayRef().begin(), array.asArrayRef().end());
+  // Lists have a few numbers for a dimension; a splat may claim any number.
+  constexpr int64_t kMost = 1 << 12;
   Shape values;
   if (auto elements = dyn_cast_if_present<DenseIntElementsAttr>(found)) {
+    if (elements.getNumElements() > kMost) {
+      fail("'" + name.str() + "' has " +
+           std::to_string(elements.getNumElements()) +
+           " numbers; accepted: up to " + std::to_string(kMost));
+      return values;
+    }
     bool isBoolean = elements.getElementType().isInteger(1);
     for (const APInt &value : elements.getValues<APInt>())
       values.push_back(isBoolean ? value.getZExtValue() : value.getSExtValue());
