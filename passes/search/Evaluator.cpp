@@ -167,6 +167,8 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
 std::vector<cost::Evaluation>
 ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   std::vector<cost::Evaluation> evaluations(strategies.size());
+  if (folder)
+    folder->beginRound();
   cost::inParallel(strategies.size(), 1,
                    [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
@@ -187,6 +189,7 @@ ProgramEvaluator::compose(
     const std::vector<std::vector<cost::Strategy>> &blocks, double limit) {
   if (!folder)
     return Evaluator::compose(blocks, limit);
+  folder->beginRound();
   std::vector<std::vector<std::optional<cost::Composition>>> result(
       blocks.size());
   const cost::ModelTotals &sums = totalsOfProgram.sums;

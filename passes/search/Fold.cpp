@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <array>
+#include <atomic>
 #include <tuple>
 
 using namespace mlir;
@@ -56,6 +57,11 @@ struct Folder::State {
     Pair pair;
   };
   std::map<std::string, std::unique_ptr<Entry>> kept;
+  /// Programs of one stage that grow along a line, layer by layer, and that do
+  /// not. Where none has so far, two small ones tell nothing that pieces do
+  /// not.
+  std::atomic<int64_t> lines = 0, others = 0;
+  bool hasNoLines = false; ///< As of the round.
 
   const HomeRun *findHomes() {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
@@ -169,6 +175,8 @@ Folder::State::evaluateOne(const ShardDegrees &degrees) {
   if (!pair.failed.empty())
     return rejection(pair.failed);
   StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0], step);
+  if (!isFull)
+    ++(line.isLine() ? lines : others);
   if (!isFull && !line.isLine())
     return std::nullopt;
   double times = static_cast<double>(layers - least) / step;
@@ -501,6 +509,10 @@ Folder::~Folder() = default;
 
 bool Folder::canFold() const { return state->family.isDeep(); }
 
+void Folder::beginRound() {
+  state->hasNoLines = state->lines == 0 && state->others > 0;
+}
+
 std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
   bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
@@ -538,9 +550,10 @@ std::vector<std::optional<cost::Composition>>
 Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
-  // Nothing to share: the same effort tells more.
-  if (block.size() == 1 && block.front().stages() == 1) {
-    bool hasBlocks = block.front().recompute == "full";
+  // Nothing to share: the same effort tells more, unless it has told nothing.
+  bool hasBlocks = block.front().recompute == "full";
+  bool isAlone = block.size() == 1 && block.front().stages() == 1;
+  if (isAlone && (hasBlocks || !state->hasNoLines)) {
     auto alone =
         hasBlocks ? state->evaluateOne(block.front()) : evaluate(block.front());
     if (alone) {

@@ -30,6 +30,10 @@ public:
   /// Whether there are layers enough.
   bool canFold() const;
 
+  /// Before several threads ask: what was learned until now counts for all that
+  /// they ask, in whatever order.
+  void beginRound();
+
   /// Time and memory of the whole model, or why it cannot be compiled; `flops`
   /// is left to the caller. Nothing where this strategy cannot be folded.
   /// `degrees` are those of the whole model. May be called by several threads.
