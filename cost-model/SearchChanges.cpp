@@ -60,6 +60,8 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
     next.microBatch = std::min(next.microBatch, local);
     if (next.pp == 1)
       next.vpp = 1;
+    if (next.tp == 1)
+      next.sp = false;
     if (next != path.back())
       path.push_back(next);
   };
