@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <deque>
+
 using namespace dpc::cost;
 
 /// Nodes joined by a slower net; one device holds a GiB.
@@ -231,4 +234,58 @@ TEST(IdleDevices, TheReportSaysWhy) {
   nlohmann::ordered_json json = reportToJson(cluster, found->search, {});
   EXPECT_EQ(json["chosen"]["devices"], 3);
   EXPECT_EQ(json["chosen"]["idle"], found->search.idle);
+}
+
+namespace {
+
+/// Finds something better with every call, so that no search gives up early,
+/// and counts them.
+class Improving : public Talkative {
+public:
+  Improving(int64_t &calls, int64_t &all)
+      : Talkative(1), calls(calls), all(all) {}
+  ModelTotals totals() override {
+    ModelTotals totals = Talkative::totals();
+    totals.globalBatch = 1 << 20;
+    return totals;
+  }
+  Evaluation evaluate(const Strategy &strategy) override {
+    ++calls;
+    Evaluation evaluation = Talkative::evaluate(strategy);
+    evaluation.stepSeconds = std::pow(0.99, ++all);
+    return evaluation;
+  }
+
+private:
+  int64_t &calls, &all;
+};
+
+} // namespace
+
+TEST(IdleDevices, PartsShareTheEffort) {
+  // Every part has more micro-batch sizes than are looked at.
+  constexpr int64_t kMost = 100, kLeast = 8;
+  Cluster cluster = nodesOf(128, 8);
+  std::deque<int64_t> calls; // by search
+  int64_t all = 0;
+  PartProblem problem;
+  problem.evaluator = [&](const Cluster &) {
+    return std::make_unique<Improving>(calls.emplace_back(0), all);
+  };
+  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
+    SearchOptions options;
+    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.maxEvaluations = kMost;
+    return options;
+  };
+  auto found = searchParts(cluster, {}, problem);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_GE(calls.front(), kMost);
+  // The last search looks once more at the part that is best.
+  auto parts = static_cast<int64_t>(calls.size()) - 2;
+  EXPECT_EQ(parts, static_cast<int64_t>(partsToTry(cluster).size()));
+  EXPECT_EQ(calls[1], std::max(kLeast, kMost / parts));
+  for (int64_t i = 1; i <= parts; ++i)
+    EXPECT_LE(calls[i], calls[1]) << i;
+  EXPECT_GT(calls.back(), calls[1]);
 }
