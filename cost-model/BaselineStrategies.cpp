@@ -161,39 +161,46 @@ void StrategySearch::addPlain(std::vector<Pending> &pending) {
   }
 }
 
-void StrategySearch::addMegatron() {
-  Baseline baseline{"megatron-3d", {}};
-  std::vector<Strategy> strategies;
-  if (!megatron)
-    strategies = megatronStrategies(cluster, result.totals, options);
-  if (megatron) {
-    baseline.candidate = *megatron;
-  } else if (!strategies.empty()) {
-    baseline.candidate = bestFormula(strategies);
-    if (mayFit(baseline.candidate))
-      baseline.candidate = byGraph({baseline.candidate}).front();
-  } else {
-    baseline.candidate.method = "formula";
-    baseline.candidate.evaluation.rejected =
-        "no tp x pp x dp with tp inside a node, at most " +
-        std::to_string(result.totals.layers) + " stages and dp at most " +
-        std::to_string(result.totals.globalBatch) + " samples gives " +
-        std::to_string(options.space.ranks) + " ranks";
-  }
-  result.baselines.push_back(std::move(baseline));
+/// Megatron's layout where pieces have not told it.
+Candidate StrategySearch::megatronByFormula() const {
+  std::vector<Strategy> strategies =
+      megatronStrategies(cluster, result.totals, options);
+  if (!strategies.empty())
+    return bestFormula(strategies);
+  Candidate none;
+  none.method = "formula";
+  none.evaluation.rejected =
+      "no tp x pp x dp with tp inside a node, at most " +
+      std::to_string(result.totals.layers) + " stages and dp at most " +
+      std::to_string(result.totals.globalBatch) + " samples gives " +
+      std::to_string(options.space.ranks) + " ranks";
+  return none;
 }
 
-/// What one of the devices does alone. Known last: it is there to compare with,
-/// not one of the plans that are searched (IdleDevices.h has those).
+/// Megatron's layout and what one of the devices does alone, both at once. The
+/// latter is there to compare with, not one of the plans that are searched
+/// (IdleDevices.h has those), and joins the others at the end.
+void StrategySearch::addMegatron() {
+  Candidate layout = megatron ? *megatron : megatronByFormula();
+  std::vector<Candidate *> asked;
+  if (!megatron && mayFit(layout))
+    asked.push_back(&layout);
+  single = bestFormula(dataParallelStrategies(cluster, options, 1, 0));
+  if (options.space.ranks > 1 && mayFit(single))
+    asked.push_back(&single);
+  std::vector<Candidate> estimates;
+  estimates.reserve(asked.size());
+  for (const Candidate *candidate : asked)
+    estimates.push_back(*candidate);
+  std::vector<Candidate> found = byGraph(std::move(estimates));
+  for (size_t i = 0; i < asked.size(); ++i)
+    *asked[i] = std::move(found[i]);
+  result.baselines.push_back({"megatron-3d", std::move(layout)});
+}
+
 void StrategySearch::addSingle() {
-  Candidate single;
-  if (options.space.ranks == 1) {
+  if (options.space.ranks == 1)
     single = result.baselines.front().candidate; // ddp of one rank
-  } else {
-    single = bestFormula(dataParallelStrategies(cluster, options, 1, 0));
-    if (mayFit(single))
-      single = byGraph({single}).front();
-  }
   result.baselines.insert(result.baselines.begin(), {"single", single});
 }
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <string_view>
 #include <unordered_map>
 
 namespace dpc::cost {
@@ -40,39 +40,55 @@ void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   });
 }
 
-/// Blocks in the order of their first strategies.
+/// Blocks in the order of their first strategies: those of neighbours are found
+/// at the same time, part by part, and put together in order.
 void BlockSearch::findBlocks() {
-  std::unordered_map<std::string, size_t> numbers;
-  std::map<Features, size_t> placeNumbers;
-  auto numberOf = [&](std::string key, const Strategy &strategy) {
-    auto [it, isNew] = numbers.try_emplace(std::move(key), blocks.size());
-    if (isNew) {
-      Features features = featuresOf(strategy);
-      auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
-      if (isFirst)
-        places.push_back({features, {}, {}});
-      blocks.emplace_back();
-      blocks.back().place = place->second;
-    }
-    return it->second;
+  struct Part {
+    std::unordered_map<std::string, size_t> numbers;
+    std::vector<const std::string *> keys; ///< In the order they were found.
+    std::vector<std::vector<size_t>> members;
   };
-  // Many strategies have one key: few are kept at a time.
-  constexpr size_t kKeys = 64 * kPendingAtOnce;
-  std::vector<std::string> keys(std::min(kKeys, pending.size()));
-  for (size_t begin = 0; begin < pending.size(); begin += kKeys) {
-    size_t count = std::min(kKeys, pending.size() - begin);
-    inParallel(count, kPendingAtOnce, [&](size_t k) {
-      const Pending &entry = pending[begin + k];
-      bool mayFit = entry.bounds.memoryBytes <= memoryLimitBytes;
-      keys[k] = mayFit ? evaluator.blockOf(*entry.strategy) : "";
-    });
-    for (size_t k = 0; k < count; ++k)
-      if (!keys[k].empty()) {
-        const Strategy &strategy = *pending[begin + k].strategy;
-        size_t number = numberOf(std::move(keys[k]), strategy);
-        blocks[number].members.push_back(begin + k);
+  constexpr size_t kPart = 16 * kPendingAtOnce;
+  std::vector<Part> parts((pending.size() + kPart - 1) / kPart);
+  inParallel(parts.size(), 1, [&](size_t p) {
+    Part &part = parts[p];
+    size_t end = std::min(pending.size(), (p + 1) * kPart);
+    for (size_t i = p * kPart; i < end; ++i) {
+      std::string key;
+      if (pending[i].bounds.memoryBytes <= memoryLimitBytes)
+        key = evaluator.blockOf(*pending[i].strategy);
+      if (key.empty())
+        continue;
+      auto [it, isNew] =
+          part.numbers.try_emplace(std::move(key), part.keys.size());
+      if (isNew) {
+        part.keys.push_back(&it->first);
+        part.members.emplace_back();
       }
-  }
+      part.members[it->second].push_back(i);
+    }
+  });
+  std::unordered_map<std::string_view, size_t> numbers;
+  std::map<Features, size_t> placeNumbers;
+  for (Part &part : parts)
+    for (size_t k = 0; k < part.keys.size(); ++k) {
+      auto [it, isNew] = numbers.try_emplace(*part.keys[k], blocks.size());
+      if (isNew)
+        addBlock(part.members[k].front(), placeNumbers);
+      std::vector<size_t> &members = blocks[it->second].members;
+      members.insert(members.end(), part.members[k].begin(),
+                     part.members[k].end());
+    }
+}
+
+/// A block of strategies like the one of `first`, at its place.
+void BlockSearch::addBlock(size_t first,
+                           std::map<Features, size_t> &placeNumbers) {
+  Features features = featuresOf(*pending[first].strategy);
+  auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
+  if (isFirst)
+    places.push_back({features, {}, {}});
+  blocks.emplace_back().place = place->second;
 }
 
 /// Distances: 1 for what changes a formula's error most.

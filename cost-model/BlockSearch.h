@@ -21,6 +21,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 
 namespace dpc::cost {
 
@@ -67,6 +68,7 @@ private:
   enum class Turn { Near, Any, Plain };
 
   void findBlocks();
+  void addBlock(size_t first, std::map<Features, size_t> &placeNumbers);
   void takeSamples(const std::function<void(Pending &)> &estimate);
   static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,

@@ -538,9 +538,15 @@ SearchResult StrategySearch::run() {
   auto start = std::chrono::steady_clock::now();
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.mostUsableBytes();
-  if (options.baselines)
-    addDataParallel();
-  searchAll(options.request);
+  std::vector<Pending> pending;
+  inParallel(2, 1, [&](size_t i) {
+    if (i == 1)
+      pending = boundAll(options.request);
+    else if (options.baselines)
+      addDataParallel();
+  });
+  searchPending(std::move(pending));
+  listed.clear();
   offload();
   if (options.baselines) {
     addMegatron();

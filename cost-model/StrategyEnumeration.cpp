@@ -1,9 +1,11 @@
 //===- StrategyEnumeration.cpp - All strategies of a request --------------===//
 
+#include "cost-model/Parallel.h"
 #include "cost-model/Strategy.h"
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 
 namespace dpc::cost {
 
@@ -23,17 +25,22 @@ static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
 /// `values`: the wanted one, or those to try.
 template <typename T, typename Values>
 static void expand(Strategies &strategies, T Strategy::*key, Values values) {
+  std::vector<decltype(values(strategies.front()))> lists;
+  lists.reserve(strategies.size());
+  size_t count = 0;
+  for (const Strategy &strategy : strategies)
+    count += lists.emplace_back(values(strategy)).size();
   Strategies expanded;
-  expanded.reserve(strategies.size());
-  for (Strategy &strategy : strategies) {
-    auto list = values(strategy);
+  expanded.reserve(count);
+  for (size_t k = 0; k < strategies.size(); ++k) {
+    auto &list = lists[k];
     for (size_t i = 0; i + 1 < list.size(); ++i) {
-      expanded.push_back(strategy);
+      expanded.push_back(strategies[k]);
       expanded.back().*key = list[i];
     }
     if (list.empty())
       continue;
-    expanded.push_back(std::move(strategy));
+    expanded.push_back(std::move(strategies[k]));
     expanded.back().*key = list.back();
   }
   strategies = std::move(expanded);
@@ -274,10 +281,9 @@ static bool gainsLittle(const Strategy &strategy, const StrategySpace &space) {
          space.maxVpp * strategy.microBatches(space.globalBatch);
 }
 
-Strategies enumerateStrategies(const StrategyRequest &request,
-                               const StrategySpace &space) {
-  assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
-  Strategies strategies = enumerateDegrees(request, space);
+/// All strategies with the degrees of `strategies`.
+static void expandKeys(const StrategyRequest &request,
+                       const StrategySpace &space, Strategies &strategies) {
   auto with = [&](auto valuesToTry) {
     return [&request, &space, valuesToTry](const Strategy &strategy) {
       return valuesToTry(request, space, strategy);
@@ -308,6 +314,24 @@ Strategies enumerateStrategies(const StrategyRequest &request,
     std::erase_if(strategies, [&](const Strategy &strategy) {
       return strategy.vpp > space.maxVpp && gainsLittle(strategy, space);
     });
+}
+
+Strategies enumerateStrategies(const StrategyRequest &request,
+                               const StrategySpace &space) {
+  assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
+  Strategies degrees = enumerateDegrees(request, space);
+  std::vector<Strategies> parts(degrees.size());
+  inParallel(parts.size(), 1, [&](size_t i) {
+    parts[i].push_back(std::move(degrees[i]));
+    expandKeys(request, space, parts[i]);
+  });
+  size_t count = 0;
+  for (const Strategies &part : parts)
+    count += part.size();
+  Strategies strategies;
+  strategies.reserve(count);
+  for (Strategies &part : parts)
+    std::move(part.begin(), part.end(), std::back_inserter(strategies));
   return strategies;
 }
 

@@ -71,6 +71,7 @@ private:
   void explainAll();
   std::string explain(const Candidate &candidate) const;
   void addDataParallel();
+  Candidate megatronByFormula() const;
   void addMegatron();
   void addSingle();
   bool isSame(const Candidate &a, const Candidate &b) const;
@@ -108,6 +109,7 @@ private:
   std::deque<std::vector<Strategy>> listed;
   /// The best of Megatron's layouts that were made of measured pieces.
   std::optional<Candidate> megatron;
+  Candidate single; ///< One of the devices alone.
 };
 
 } // namespace dpc::cost

@@ -25,6 +25,8 @@
 #include "passes/shard/Degrees.h"
 
 #include <map>
+#include <memory>
+#include <mutex>
 #include <tuple>
 
 namespace dpc {
@@ -55,10 +57,10 @@ public:
   measure(ProgramFamily &family, const cost::Cluster &cluster,
           const HomeRun &homes, const ShardDegrees &like, int64_t globalBatch);
 
-  /// Degrees with the same key; one thread at a time. Nothing where there are
-  /// more stages than layers, or the schedule does not exist. Where the step
-  /// takes longer than `limit` seconds for sure, a bound of its seconds is all
-  /// there is.
+  /// Degrees with the same key; several threads may ask. Nothing where there
+  /// are more stages than layers, or the schedule does not exist. Where the
+  /// step takes longer than `limit` seconds for sure, a bound of its seconds is
+  /// all there is.
   std::optional<cost::Composition> compose(const ShardDegrees &degrees,
                                            double limit) const;
 
@@ -113,6 +115,8 @@ private:
   /// Once a step, between the two ends: of parameters that both hold.
   std::vector<StageMessage> endMessages;
   std::optional<StageLine> before, layer, after;
+  /// Of what is kept below.
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
   /// By data ranks, stages and micro-batches.
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>,
                    std::vector<StageParts>>

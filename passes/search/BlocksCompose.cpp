@@ -115,6 +115,7 @@ StageParts Blocks::price(const Piece &piece,
 /// Chunks and schedules do not change prices.
 const std::vector<StageParts> &
 Blocks::pricesFor(const ShardDegrees &degrees) const {
+  std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] =
       prices.try_emplace({degrees.dp, degrees.pp, degrees.microBatches});
   if (isNew)

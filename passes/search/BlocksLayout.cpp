@@ -117,6 +117,7 @@ double Blocks::mostOfRanks(const std::vector<double> &work, int64_t pp) const {
 }
 
 const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
+  std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] = layouts.try_emplace({pp, vpp});
   Layout &layout = it->second;
   if (!isNew)

@@ -568,13 +568,14 @@ Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
   auto pieces =
       Blocks::measure(state->family, state->cluster, *state->findHomes(),
                       block.front(), globalBatch);
-  for (size_t i = 0; i < block.size(); ++i) {
+  constexpr size_t kAtOnce = 32;
+  cost::inParallel(block.size(), kAtOnce, [&](size_t i) {
     if (succeeded(pieces)) {
       result[i] = pieces->compose(block[i], limit);
     } else {
       result[i].emplace();
       result[i]->evaluation = rejection(error.text());
     }
-  }
+  });
   return result;
 }

@@ -1,6 +1,7 @@
 //===- SmallProgram.cpp - A few layers, lowered and measured --------------===//
 #include "passes/search/SmallProgram.h"
 
+#include "cost-model/Parallel.h"
 #include "passes/search/Pipeline.h"
 #include "passes/search/SoftwareMemory.h"
 
@@ -47,11 +48,12 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
     result.time = *time;
   }
   MemoryOwner owner = memoryOwner(cluster, degrees);
-  for (auto [step, stage] : llvm::zip(steps, result.stages)) {
+  cost::inParallel(steps.size(), 1, [&](size_t i) {
     // Pieces are put together with frames only.
-    stage.memory = profileMemory(step, /*inLine=*/!look, hasStages, owner);
-    stage.away = offloadedBytes(step);
-  }
+    StageProfile &stage = result.stages[i];
+    stage.memory = profileMemory(steps[i], /*inLine=*/!look, hasStages, owner);
+    stage.away = offloadedBytes(steps[i]);
+  });
   if (look)
     look(steps);
   return result;

@@ -1,0 +1,62 @@
+#include "cost-model/Parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <vector>
+
+using namespace dpc::cost;
+
+TEST(Parallel, EverythingRunsOnce) {
+  for (size_t count : {0, 1, 7, 1000})
+    for (size_t grain : {1, 3, 2000}) {
+      std::vector<std::atomic<int>> runs(count);
+      inParallel(count, grain, [&](size_t i) { ++runs[i]; });
+      for (const std::atomic<int> &times : runs)
+        EXPECT_EQ(times, 1) << count << " by " << grain;
+    }
+}
+
+TEST(Parallel, CallsWithinCalls) {
+  // Three deep: whoever waits takes part in what is below.
+  std::atomic<int64_t> sum = 0;
+  inParallel(5, 1, [&](size_t i) {
+    inParallel(7, 2, [&](size_t j) {
+      std::vector<int64_t> parts(11);
+      inParallel(parts.size(), 1,
+                 [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
+      sum += std::accumulate(parts.begin(), parts.end(), int64_t(0));
+    });
+  });
+  int64_t expected = 0;
+  for (int64_t i = 0; i < 5; ++i)
+    for (int64_t j = 0; j < 7; ++j)
+      for (int64_t k = 0; k < 11; ++k)
+        expected += 100 * i + 10 * j + k;
+  EXPECT_EQ(sum, expected);
+}
+
+TEST(Parallel, WaitingForWhatAnotherBegan) {
+  // As Fold.cpp does: the first who needs something makes it, with help, and
+  // the others wait for it, so that nobody may be handed what waits for him.
+  for (int round = 0; round < 50; ++round) {
+    std::map<size_t, std::once_flag> flags;
+    std::vector<int64_t> made(3, 0);
+    for (size_t k = 0; k < made.size(); ++k)
+      flags[k];
+    std::atomic<int64_t> sum = 0;
+    inParallel(24, 1, [&](size_t i) {
+      size_t key = i % made.size();
+      std::call_once(flags[key], [&] {
+        std::atomic<int64_t> parts = 0;
+        inParallel(4, 1, [&](size_t j) { parts += int64_t(j + key); });
+        made[key] = parts;
+      });
+      sum += made[key];
+    });
+    EXPECT_EQ(sum, 8 * (6 + 10 + 14));
+  }
+}
