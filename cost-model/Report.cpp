@@ -270,6 +270,12 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   ordered_json report = {{"version", reportVersion},
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
+  const ModelTotals &totals = result.totals;
+  report["step"] = {
+      {"global_batch", totals.globalBatch},
+      {"tokens", totals.tokensPerSample * double(totals.globalBatch)},
+      {"compute_type", std::string(stringifyDType(totals.computeType))},
+      {"trains", totals.training}};
   // A fixed strategy that does not fit is still what was asked for.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&
@@ -282,6 +288,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
       report["chosen"]["changes"] = changesToJson(result);
     if (!result.idle.empty())
       report["chosen"]["idle"] = result.idle;
+    if (!context.detail.empty())
+      report["chosen"]["detail"] = detailToJson(context.detail, cluster);
   }
   report["candidates"] = ordered_json::array();
   for (const Candidate &candidate : result.candidates)

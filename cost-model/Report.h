@@ -3,6 +3,7 @@
 #define DPC_COST_MODEL_REPORT_H
 
 #include "cost-model/Search.h"
+#include "cost-model/StepDetail.h"
 
 #include <map>
 #include <set>
@@ -41,6 +42,7 @@ struct ReportContext {
   std::vector<std::string> frozen;  ///< Parameter names.
   std::vector<std::string> remarks; ///< Warnings worth reading.
   Verification verification;
+  StepDetail detail = {}; ///< Of the chosen plan; may be empty.
 };
 
 /// Version of report.json.
@@ -58,6 +60,8 @@ inline constexpr int reportVersion = 1;
 /// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds
 /// of each phase for one micro-batch, idle seconds of a step, memory. Unlike
 /// shares of the batch have "batch_shares": {"even_step_seconds", "ranks"}.
+/// "chosen" also has "detail" (StepDetail.h), and all is described in
+/// tools/dpc-opt/report/README.md.
 nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);

@@ -86,11 +86,11 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   return bounds;
 }
 
-/// Attention stays one op where the software has kernels for it, fused ones in
-/// 16 bits only; a ring of attentions is a schedule of its own.
-static ShardDegrees keepAttention(ShardDegrees degrees,
-                                  const cost::Software &software,
-                                  cost::DType type) {
+/// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
+/// its own.
+ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
+                                const cost::Software &software,
+                                cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   degrees.checkpoints = software.checkpoints;
@@ -103,7 +103,7 @@ static ShardDegrees keepAttention(ShardDegrees degrees,
 
 ShardDegrees
 ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
-  return keepAttention(
+  return pricedDegrees(
       degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
       cluster.software, totalsOfProgram.sums.computeType);
 }

@@ -8,6 +8,11 @@
 
 namespace dpc {
 
+/// `degrees` as estimates take them: attention stays one op where the cluster's
+/// software has kernels for it in `type`.
+ShardDegrees pricedDegrees(ShardDegrees degrees, const cost::Software &software,
+                           cost::DType type);
+
 /// Evaluates a strategy by compiling the program for it down to the local
 /// altitude and estimating that (StepEstimate.h), or a few layers of it where
 /// there are many (Fold.h).

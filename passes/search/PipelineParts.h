@@ -9,7 +9,7 @@
 #ifndef DPC_PASSES_SEARCH_PIPELINEPARTS_H
 #define DPC_PASSES_SEARCH_PIPELINEPARTS_H
 
-#include "passes/search/StepEstimate.h"
+#include "passes/search/StepRecord.h"
 
 namespace dpc {
 
@@ -41,6 +41,7 @@ struct StageMessage {
   MessageEnd from, to;
   double bytes = 0;         ///< One rank's.
   double gatherSeconds = 0; ///< Of the receivers, to have all of it.
+  int64_t tag = -1;         ///< Of the ops, where it was measured.
 };
 
 struct PipelineParts {
@@ -61,16 +62,18 @@ struct PipelineReplica {
 };
 
 /// Runs the phases of every step function alone: on the slowest devices of
-/// each, or on those of `replica`.
+/// each, or on those of `replica`. Fills the phases of `record`.
 PipelineParts measurePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
                               const cost::Cluster &cluster,
-                              const PipelineReplica *replica = nullptr);
+                              const PipelineReplica *replica = nullptr,
+                              StepRecord *record = nullptr);
 
 /// Runs the tables. An error where the stages would wait for each other for
-/// ever.
+/// ever. Fills the entries of `record`, whose phases are those of `parts`.
 cost::Result<StepTime> runPipeline(PipelineParts parts,
                                    const ScheduleTables &tables,
-                                   const cost::Cluster &cluster);
+                                   const cost::Cluster &cluster,
+                                   StepRecord *record = nullptr);
 
 } // namespace dpc
 

@@ -19,14 +19,15 @@ namespace {
 class Measurement {
 public:
   Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
-              const PipelineReplica *replica)
-      : steps(steps), cluster(cluster), replica(replica) {}
+              const PipelineReplica *replica, StepRecord *record)
+      : steps(steps), cluster(cluster), replica(replica), record(record) {}
   PipelineParts run();
 
 private:
   ArrayRef<func::FuncOp> steps;
   const cost::Cluster &cluster;
   const PipelineReplica *replica;
+  StepRecord *record;
   PipelineParts parts;
   struct Sent {
     MessageEnd end;
@@ -73,6 +74,11 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
   StepPhase phase = phaseOf(ops.front());
   int64_t chunk = chunkOf(ops.front());
   double times = isInLoop(phase) ? parts.microBatches : 1;
+  if (record) {
+    std::vector<RecordedPhase> &phases = record->stages[index].phases;
+    phases.push_back({phase, chunk, 0, {}});
+    queues.log = &phases.back().ops;
+  }
   double alone = -1;
   for (Operation *op : ops) {
     if (alone < 0 && meetsOtherStages(op))
@@ -84,6 +90,9 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
     } else if (auto recv = dyn_cast<RecvOp>(op)) {
       received[recv.getTag()] = end;
     }
+    if (record && isa<SendOp, RecvOp>(op))
+      queues.log->push_back(
+          {op, StepQueue::communication, end.at, end.at, 0, {}});
     queues.run(op, times);
   }
   bool isLast = phase == StepPhase::setup || phase == StepPhase::update;
@@ -127,7 +136,7 @@ void Measurement::pairMessages() {
     if (auto to = received.find(tag); to != received.end())
       parts.messages.push_back({sent[tag].end, to->second,
                                 sent[tag].message.bytes,
-                                sent[tag].message.gather.seconds});
+                                sent[tag].message.gather.seconds, tag});
 }
 
 PipelineParts Measurement::run() {
@@ -143,8 +152,9 @@ PipelineParts Measurement::run() {
 
 PipelineParts dpc::measurePipeline(ArrayRef<func::FuncOp> steps,
                                    const cost::Cluster &cluster,
-                                   const PipelineReplica *replica) {
-  return Measurement(steps, cluster, replica).run();
+                                   const PipelineReplica *replica,
+                                   StepRecord *record) {
+  return Measurement(steps, cluster, replica, record).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -157,10 +167,10 @@ namespace {
 class Pipeline {
 public:
   Pipeline(PipelineParts parts, const ScheduleTables &tables,
-           const cost::Cluster &cluster)
+           const cost::Cluster &cluster, StepRecord *record)
       : stages(std::move(parts.stages)), messages(std::move(parts.messages)),
         order(std::move(parts.order)), microBatches(parts.microBatches),
-        tables(tables), cluster(cluster) {}
+        tables(tables), cluster(cluster), record(record) {}
   cost::Result<StepTime> run();
 
 private:
@@ -170,7 +180,9 @@ private:
   int64_t microBatches;
   const ScheduleTables &tables;
   const cost::Cluster &cluster;
+  StepRecord *record;
   std::map<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
+  std::map<int64_t, RecordedOp> wires; ///< Of messages, by tag; for `record`.
   TrafficSums sentMessages;
   std::map<int64_t, double> updateWire; ///< Seconds of messages, by sender.
 
@@ -181,7 +193,16 @@ private:
   const cost::GroupPlacement &pairOf(int64_t from, int64_t to);
   double messageSeconds(const StageMessage &message);
   cost::ScheduleCosts scheduleCosts();
+  /// When the stages meet in update, and go on from; what then is left at
+  /// most; when the last would have ended without meeting.
+  struct Meeting {
+    double at = 0, rest = 0, end = 0;
+    bool waits = false;
+  };
+  double updateStart(const cost::ScheduleTimeline &timeline, size_t i) const;
+  Meeting meetingOf(const cost::ScheduleTimeline &timeline) const;
   double updateEnd(const cost::ScheduleTimeline &timeline) const;
+  void recordStage(const cost::ScheduleTimeline &timeline, size_t i);
   StepTime sumUp(const cost::ScheduleTimeline &timeline);
 };
 
@@ -240,7 +261,12 @@ double Pipeline::messageSeconds(const StageMessage &message) {
   sentMessages[{
       cost::Collective::SendRecv, {kPipelineAxis.str()}, message.bytes}] +=
       times;
-  return estimate.seconds + message.gatherSeconds;
+  double wire = estimate.seconds + message.gatherSeconds;
+  if (record)
+    wires[message.tag] = {
+        nullptr,       StepQueue::communication,         0, wire,
+        message.bytes, std::move(estimate.bytesPerLevel)};
+  return wire;
 }
 
 cost::ScheduleCosts Pipeline::scheduleCosts() {
@@ -286,19 +312,80 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
 /// waits for others, if they have one; those go on together, when the messages
 /// that they wait for are there.
 double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
-  double meeting = 0, rest = 0, end = 0;
+  Meeting meeting = meetingOf(timeline);
+  return meeting.waits ? std::max(meeting.end, meeting.at + meeting.rest)
+                       : meeting.end;
+}
+
+double Pipeline::updateStart(const cost::ScheduleTimeline &timeline,
+                             size_t i) const {
+  const std::vector<double> &ends = timeline.ends[i];
+  return ends.empty() ? stages[i].setup : ends.back();
+}
+
+Pipeline::Meeting
+Pipeline::meetingOf(const cost::ScheduleTimeline &timeline) const {
+  Meeting meeting;
   for (auto [i, stage] : llvm::enumerate(stages)) {
-    const std::vector<double> &ends = timeline.ends[i];
-    double start = ends.empty() ? stage.setup : ends.back();
+    double start = updateStart(timeline, i);
     if (stage.update > stage.updateAlone)
-      meeting = std::max(meeting, start + stage.updateAlone);
-    rest = std::max(rest, stage.update - stage.updateAlone);
-    end = std::max(end, start + stage.update);
+      meeting.at = std::max(meeting.at, start + stage.updateAlone);
+    meeting.rest = std::max(meeting.rest, stage.update - stage.updateAlone);
+    meeting.end = std::max(meeting.end, start + stage.update);
   }
   double wire = 0;
   for (auto [stage, seconds] : updateWire)
     wire = std::max(wire, seconds);
-  return rest > 0 || wire > 0 ? std::max(end, meeting + wire + rest) : end;
+  meeting.at += wire;
+  meeting.waits = meeting.rest > 0 || wire > 0;
+  return meeting;
+}
+
+static StepPhase stepPhase(SchedulePhase phase) {
+  return phase == SchedulePhase::Forward    ? StepPhase::forward
+         : phase == SchedulePhase::Backward ? StepPhase::backward
+                                            : StepPhase::weight;
+}
+
+/// When the phases of a stage run, and how long its messages take.
+void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
+  StageRecord &stage = record->stages[i];
+  std::map<std::pair<StepPhase, int64_t>, size_t> numbers;
+  for (auto [number, phase] : llvm::enumerate(stage.phases)) {
+    bool isInTable = isInLoop(phase.phase);
+    numbers[{phase.phase, isInTable ? phase.chunk : 0}] = number;
+    phase.seconds = stages[i].secondsOf(phase.phase, phase.chunk);
+    for (RecordedOp &op : phase.ops)
+      if (auto send = dyn_cast<SendOp>(op.op))
+        if (auto wire = wires.find(send.getTag()); wire != wires.end()) {
+          op.end = op.begin + wire->second.end;
+          op.bytes = wire->second.bytes;
+          op.bytesPerLevel = wire->second.bytesPerLevel;
+        }
+  }
+  auto add = [&](StepPhase phase, int64_t chunk, int64_t microBatch,
+                 double begin) {
+    if (auto it = numbers.find({phase, chunk}); it != numbers.end())
+      stage.entries.push_back({it->second, microBatch, begin});
+  };
+  add(StepPhase::setup, 0, 0, 0);
+  for (auto [entry, start] : llvm::zip_equal(tables[i], timeline.starts[i]))
+    add(stepPhase(entry.phase), entry.chunk, entry.microBatch, start);
+  double start = updateStart(timeline, i);
+  add(StepPhase::update, 0, 0, start);
+  Meeting meeting = meetingOf(timeline);
+  double alone = stages[i].updateAlone;
+  double late = meeting.at - (start + alone);
+  auto update = numbers.find({StepPhase::update, 0});
+  if (!meeting.waits || late <= 0 || stages[i].update <= alone ||
+      update == numbers.end())
+    return;
+  stage.phases[update->second].seconds += late;
+  for (RecordedOp &op : stage.phases[update->second].ops)
+    if (op.begin >= alone) {
+      op.begin += late;
+      op.end += late;
+    }
 }
 
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
@@ -342,6 +429,8 @@ cost::Result<StepTime> Pipeline::run() {
       cost::simulateSchedule(tables, costs);
   if (!timeline)
     return cost::Error{timeline.error()};
+  for (size_t i = 0; record && i < stages.size(); ++i)
+    recordStage(*timeline, i);
   return sumUp(*timeline);
 }
 
@@ -358,8 +447,9 @@ std::vector<cost::ScheduleStep> dpc::scheduleOf(func::FuncOp step) {
 
 cost::Result<StepTime> dpc::runPipeline(PipelineParts parts,
                                         const ScheduleTables &tables,
-                                        const cost::Cluster &cluster) {
-  return Pipeline(std::move(parts), tables, cluster).run();
+                                        const cost::Cluster &cluster,
+                                        StepRecord *record) {
+  return Pipeline(std::move(parts), tables, cluster, record).run();
 }
 
 /// The kinds of data-parallel ranks that there are, each once.
@@ -386,7 +476,8 @@ static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
 static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
                                                const ScheduleTables &tables,
                                                const cost::Cluster &cluster,
-                                               ArrayRef<int64_t> shares) {
+                                               ArrayRef<int64_t> shares,
+                                               StepRecord *record) {
   cost::Result<StepTime> slowest = StepTime();
   for (const PipelineReplica &replica : replicasOf(steps, cluster, shares)) {
     ScheduleTables own = tables;
@@ -394,10 +485,16 @@ static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
       llvm::erase_if(table, [&](const cost::ScheduleStep &entry) {
         return entry.microBatch >= replica.microBatches;
       });
-    auto time =
-        runPipeline(measurePipeline(steps, cluster, &replica), own, cluster);
-    if (!time || time->seconds > slowest->seconds)
+    StepRecord recorded;
+    recorded.stages.resize(steps.size());
+    StepRecord *its = record ? &recorded : nullptr;
+    auto time = runPipeline(measurePipeline(steps, cluster, &replica, its), own,
+                            cluster, its);
+    if (!time || time->seconds > slowest->seconds) {
       slowest = std::move(time);
+      if (record)
+        *record = std::move(recorded);
+    }
     if (!slowest)
       break;
   }
@@ -405,12 +502,14 @@ static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
 }
 
 cost::Result<StepTime> dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
-                                             const cost::Cluster &cluster) {
+                                             const cost::Cluster &cluster,
+                                             StepRecord *record) {
   ScheduleTables tables;
   for (func::FuncOp step : steps)
     tables.push_back(scheduleOf(step));
   std::vector<int64_t> shares = sharesOf(steps.front());
   if (!shares.empty())
-    return estimateReplicas(steps, tables, cluster, shares);
-  return runPipeline(measurePipeline(steps, cluster), tables, cluster);
+    return estimateReplicas(steps, tables, cluster, shares, record);
+  return runPipeline(measurePipeline(steps, cluster, nullptr, record), tables,
+                     cluster, record);
 }

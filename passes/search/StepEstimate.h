@@ -97,15 +97,18 @@ struct StepTime {
 /// Copies what is predicted of time.
 void setTime(cost::Evaluation &evaluation, const StepTime &time);
 
+struct StepRecord;
+
 /// Simulates the step functions of all stages on `cluster`. An error where the
-/// stages would wait for each other for ever.
+/// stages would wait for each other for ever. Fills `record` (StepRecord.h).
 cost::Result<StepTime> estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                                    const cost::Cluster &cluster);
+                                    const cost::Cluster &cluster,
+                                    StepRecord *record = nullptr);
 
 /// The same where there are several stages.
 cost::Result<StepTime>
 estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                 const cost::Cluster &cluster);
+                 const cost::Cluster &cluster, StepRecord *record = nullptr);
 
 /// Whose buffers are counted.
 struct MemoryOwner {
@@ -121,6 +124,11 @@ cost::DType productType(mlir::func::FuncOp step);
 /// what software holds besides is not in it (cost::heldMemory).
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step,
                                 const MemoryOwner &owner = {});
+
+/// Live bytes by op of opsInOrder(step), and behind them all: the largest sum
+/// is the peak.
+std::vector<cost::MemoryBreakdown>
+memoryOverStep(mlir::func::FuncOp step, const MemoryOwner &owner = {});
 
 /// Live bytes of a step function of one chunk over its ops.
 struct MemoryProfile {

@@ -52,11 +52,14 @@ public:
       countAsSoftware(live, owner);
   }
   cost::MemoryPeak run();
+  std::vector<cost::MemoryBreakdown> overStep();
   MemoryProfiles profiles(bool inLine, bool isFramed);
 
 private:
   MemoryProfile profileInLine();
   MemoryProfile profileFramed();
+  void findBlocks();
+  std::vector<cost::MemoryBreakdown> sums() const;
   void addMoments(MemoryProfile &profile) const;
   void findFrames();
   void countAllSlots();
@@ -257,13 +260,23 @@ void StepMemory::placeFrames() {
       blocks.push_back(life);
 }
 
-cost::MemoryPeak StepMemory::run() {
+void StepMemory::findBlocks() {
   findFrames();
   countAllSlots();
   if (frames.empty())
-    return cost::peakMemory(live.inOneLine());
-  placeFrames();
+    blocks = live.inOneLine();
+  else
+    placeFrames();
+}
+
+cost::MemoryPeak StepMemory::run() {
+  findBlocks();
   return cost::peakMemory(blocks);
+}
+
+std::vector<cost::MemoryBreakdown> StepMemory::overStep() {
+  findBlocks();
+  return sums();
 }
 
 /// Ops that do the same on values of the same types.
@@ -307,26 +320,36 @@ MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
   return result;
 }
 
-/// What `blocks` hold at every op.
-void StepMemory::addMoments(MemoryProfile &profile) const {
+/// What `blocks` hold at every op, and behind the last.
+std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
   std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
   for (const cost::Buffer &block : blocks) {
     changes[block.first][block.category] += alignedBytes(block);
     changes[block.last + 1][block.category] -= alignedBytes(block);
   }
-  cost::MemoryBreakdown now;
-  for (auto [i, op] : llvm::enumerate(live.ops)) {
+  changes.pop_back();
+  for (size_t i = 1; i < changes.size(); ++i)
     for (int c = 0; c < cost::numMemoryCategories; ++c)
-      now.bytes[c] += changes[i].bytes[c];
-    // Buckets stand where they may; what they hold, the next op meets as well.
+      changes[i].bytes[c] += changes[i - 1].bytes[c];
+  return changes;
+}
+
+void StepMemory::addMoments(MemoryProfile &profile) const {
+  std::vector<cost::MemoryBreakdown> bytes = sums();
+  // Buckets stand where they may; what they hold, the next op meets as well.
+  for (auto [i, op] : llvm::enumerate(live.ops))
     if (!isCommunication(op))
-      profile.moments.push_back({phaseOf(op), kindOf(op), now});
-  }
+      profile.moments.push_back({phaseOf(op), kindOf(op), bytes[i]});
 }
 
 cost::MemoryPeak dpc::estimateMemory(func::FuncOp step,
                                      const MemoryOwner &owner) {
   return StepMemory(step, owner).run();
+}
+
+std::vector<cost::MemoryBreakdown>
+dpc::memoryOverStep(func::FuncOp step, const MemoryOwner &owner) {
+  return StepMemory(step, owner).overStep();
 }
 
 MemoryProfiles dpc::profileMemory(func::FuncOp step, bool inLine, bool framed,

@@ -7,7 +7,7 @@
 #define DPC_PASSES_SEARCH_STEPQUEUES_H
 
 #include "cost-model/Placement.h"
-#include "passes/search/StepEstimate.h"
+#include "passes/search/StepRecord.h"
 
 namespace dpc {
 
@@ -30,10 +30,11 @@ public:
   /// queues still do reaches into the new time.
   void rebase();
 
-  double computeSeconds = 0;         ///< Of all ops that ran.
-  double transferSeconds = 0;        ///< The same of the copy queue.
-  std::vector<double> bytesPerLevel; ///< Sent.
-  TrafficSums traffic;               ///< The same, by axes.
+  double computeSeconds = 0;              ///< Of all ops that ran.
+  double transferSeconds = 0;             ///< The same of the copy queue.
+  std::vector<double> bytesPerLevel;      ///< Sent.
+  TrafficSums traffic;                    ///< The same, by axes.
+  std::vector<RecordedOp> *log = nullptr; ///< Where ops go, where wanted.
 
   /// What one rank sends of a message between stages, and what the receivers
   /// do to have all of it (see Software::scatteredMessages).
@@ -79,6 +80,7 @@ private:
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
   void transfer(mlir::Operation *op, double times);
+  void record(mlir::Operation *op, StepQueue queue, double begin, double end);
   double hostLink(mlir::Value argument) const;
 };
 

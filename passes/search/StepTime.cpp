@@ -249,6 +249,11 @@ void StepQueues::communicate(Operation *op, double times) {
   if (estimate.seconds > 0)
     start += software.collectiveStartSeconds;
   commFree = start + estimate.seconds;
+  record(op, StepQueue::communication, start, commFree);
+  if (log) {
+    log->back().bytes = moved.bytes;
+    log->back().bytesPerLevel = std::move(estimate.bytesPerLevel);
+  }
   if (!software.overlap)
     computeFree = commFree;
   for (Value value : op->getResults())
@@ -273,6 +278,7 @@ void StepQueues::transfer(Operation *op, double times) {
     copyFree = std::max(copyFree, written.lookup(bufferRoot(moved)));
   double seconds =
       bytesOf(moved) / hostLink(store ? Value(store.getTarget()) : moved);
+  record(op, StepQueue::copy, copyFree, copyFree + seconds);
   copyFree += seconds;
   transferSeconds += seconds * times;
   if (!store)
@@ -296,6 +302,8 @@ void StepQueues::compute(Operation *op, double times) {
   double both = std::min(seconds, std::max(0.0, commFree - start));
   seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
+  if (!isBufferView(op) && !isa<ConstantOp>(op))
+    record(op, StepQueue::compute, start, computeFree);
   for (Value value : op->getResults())
     made[value] = computeFree;
   computeSeconds += seconds * times;
@@ -316,6 +324,12 @@ void StepQueues::run(Operation *op, double times) {
   }
 }
 
+void StepQueues::record(Operation *op, StepQueue queue, double begin,
+                        double end) {
+  if (log)
+    log->push_back({op, queue, begin, end, 0, {}});
+}
+
 void StepQueues::rebase() {
   for (auto *times : {&written, &made})
     for (auto &entry : *times)
@@ -332,7 +346,13 @@ void StepQueues::rebase() {
 /// One run of `step` on `device`, with `microBatches` of them.
 static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
                            const cost::Device &device, double microBatches,
-                           cost::LoopSeconds &parts) {
+                           cost::LoopSeconds &parts,
+                           StageRecord *record = nullptr) {
+  if (record)
+    *record = StageRecord();
+  std::optional<PhaseLog> log;
+  if (record)
+    log.emplace(*record);
   StepQueues queues(step, cluster, device);
   double loopStart = -1, loopEnd = 0, computeBefore = 0;
   for (Operation *op : opsInOrder(step)) {
@@ -340,6 +360,10 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
     if (inLoop && loopStart < 0)
       loopStart = queues.end();
     computeBefore = queues.computeSeconds;
+    if (log)
+      queues.log =
+          &log->enter(phaseOf(op),
+                      loopEnd == 0 && inLoop ? loopStart : queues.computeEnd());
     queues.run(op, inLoop ? microBatches : 1);
     if (!inLoop)
       continue;
@@ -349,6 +373,8 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
   }
   if (loopStart >= 0)
     parts.microBatch = std::max(0.0, loopEnd - loopStart);
+  if (log)
+    log->finish(queues.end(), std::llround(microBatches), parts.microBatch);
   StepTime result;
   result.seconds = queues.end() + cluster.software.hostStepSeconds +
                    (microBatches - 1) * parts.microBatch;
@@ -364,12 +390,34 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
   return result;
 }
 
-static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
+/// Records the rank that takes longest for its share.
+static void recordShares(func::FuncOp step, const cost::Cluster &cluster,
+                         ArrayRef<cost::LoopSeconds> groupSeconds,
+                         ArrayRef<int64_t> shares, StageRecord &record) {
+  std::vector<cost::StageDevices> devices =
+      cost::devicesOfDataRanks(cluster, rankOrderOf(step), 0, cost::DType::F32);
+  double longest = -1;
+  size_t slowest = 0;
+  for (auto [rank, share] : llvm::enumerate(shares)) {
+    double seconds = groupSeconds[devices[rank].group].microBatch *
+                     static_cast<double>(share);
+    if (seconds > longest) {
+      longest = seconds;
+      slowest = rank;
+    }
+  }
+  cost::LoopSeconds parts;
+  estimateOn(step, cluster, cluster.groups[devices[slowest].group].device,
+             static_cast<double>(shares[slowest]), parts, &record);
+}
+
+static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster,
+                            StageRecord *record) {
   cost::RankOrder order = rankOrderOf(step);
   auto microBatches = static_cast<double>(microBatchesOf(step));
   cost::LoopSeconds parts;
   StepTime result = estimateOn(step, cluster, deviceOf(step, order, cluster),
-                               microBatches, parts);
+                               microBatches, parts, record);
   std::vector<int64_t> shares = sharesOf(step);
   bool isMixed = cost::isMixed(cluster);
   bool mayShare = isMixed && microBatches > 1 && whyEvenShares(step).empty();
@@ -386,6 +434,8 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
   SharedSeconds shared = secondsOfShares(
       result.groupSeconds,
       cost::devicesOfDataRanks(cluster, order, 0, cost::DType::F32), shares);
+  if (record)
+    recordShares(step, cluster, result.groupSeconds, shares, *record);
   result.groupSeconds.clear(); // decided
   result.seconds = shared.step;
   result.computeSeconds = shared.compute;
@@ -395,11 +445,21 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster) {
 }
 
 cost::Result<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
-                                         const cost::Cluster &cluster) {
+                                         const cost::Cluster &cluster,
+                                         StepRecord *record) {
   assert(!steps.empty() && "a program has a step");
-  if (steps.size() > 1)
-    return estimatePipeline(steps, cluster);
-  return estimateOne(steps.front(), cluster);
+  if (record)
+    record->stages.resize(steps.size());
+  cost::Result<StepTime> time =
+      steps.size() > 1
+          ? estimatePipeline(steps, cluster, record)
+          : estimateOne(steps.front(), cluster,
+                        record ? &record->stages.front() : nullptr);
+  if (record && time) {
+    record->seconds = time->seconds;
+    record->hostSeconds = cluster.software.hostStepSeconds;
+  }
+  return time;
 }
 
 void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {

@@ -44,8 +44,8 @@ class Emit(unittest.TestCase):
     def test_what_is_asked_for_is_written(self):
         """The program, too, where no plan is; and nothing else."""
         programs = []
-        for emit, files in (("mlir", {"program.mlir"}), ("report", {"report.json"}), ("mlir,report", {"program.mlir", "report.json"}),
-                            ("plan,mlir", {"program.mlir", "report.json", "plan.json", "kernels"})):
+        for emit, files in (("mlir", {"program.mlir"}), ("report", {"report.json", "report.html"}), ("mlir,report", {"program.mlir", "report.json", "report.html"}),
+                            ("plan,mlir", {"program.mlir", "report.json", "report.html", "plan.json", "kernels"})):
             with self.subTest(emit=emit), e2e.scratch() as scratch:
                 e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--verify=off", f"--emit={emit}",
                           "--strategy=dp=2", "-o", f"{scratch}/out"])

@@ -1,9 +1,9 @@
 //===- Compiler.cpp - dpc-opt's pipeline ----------------------------------===//
 #include "tools/dpc-opt/Compiler.h"
+#include "tools/dpc-opt/CompilerSteps.h"
 
 #include "codegen/Codegen.h"
 #include "cost-model/MixedCluster.h"
-#include "cost-model/Report.h"
 #include "ir/StepMarks.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
@@ -18,7 +18,6 @@
 #include "tools/dpc-opt/Parameters.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/Remarks.h"
-#include "tools/dpc-opt/ShrunkVerify.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
@@ -26,14 +25,10 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <nlohmann/json.hpp>
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 
 using namespace mlir;
 
@@ -53,73 +48,12 @@ void registerEverything(DialectRegistry &registry) {
   registerTransformsPasses();
 }
 
-namespace {
-
-/// Plans larger than this are verified in shrunk form unless asked for:
-/// elements of all parameters times ranks, operations per step, and ranks.
-constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
-constexpr int64_t kVerifyRankLimit = 64;
-
 /// Columns of the terminal; enough for whole sentences where there is none.
-int terminalWidth() {
+static int terminalWidth() {
   winsize size{};
   bool isTerminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return isTerminal && size.ws_col >= 60 ? size.ws_col : 160;
 }
-
-class Compiler {
-public:
-  explicit Compiler(const CompileOptions &options) : options(options) {}
-  int run();
-
-private:
-  const CompileOptions &options;
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  /// What was loaded: ready to be sharded, unless there is a family.
-  OwningOpRef<ModuleOp> program;
-  OwningOpRef<ModuleOp> fused; ///< The program before gradients, or null.
-  std::unique_ptr<ProgramFamily>
-      family;                   ///< Made of `fused`, where there is one.
-  std::optional<rt::Plan> plan; ///< What was written.
-  cost::Cluster cluster;
-  cost::Cluster used;          ///< What of it the plan uses.
-  std::vector<int64_t> places; ///< Of its devices; see PlanBuilder.
-  cost::ReportContext reportContext;
-  rt::InitChoice initialValues; ///< --init
-  bool reported = false;        ///< An error line was printed.
-  int dumps = 0;
-
-  bool fail(const std::string &message);
-  void installDiagnostics();
-  void addRemark(const std::string &text);
-  bool loadCluster();
-  bool loadInitialValues();
-  bool loadProgram();
-  bool runPasses(StringRef pipeline);
-  bool prepareProgram();
-  bool makeFamily(bool trains);
-  ModuleOp whole();
-  ModuleOp sample();
-  bool hasLoss();
-  void listParameters();
-  void dump(StringRef phase, ModuleOp module);
-
-  std::optional<cost::SearchResult> search();
-  bool writePlan(const cost::SearchResult &result, const fs::path &dir);
-  ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
-  std::function<void(StringRef, ModuleOp)>
-  observerInto(const cost::SearchResult &result, const fs::path &dir);
-  bool writeProgram(const cost::SearchResult &result, const fs::path &dir);
-  bool isSmall(const cost::SearchResult &result) const;
-  bool verify(const cost::SearchResult &result, const fs::path &dir);
-  cost::Verification verifyWhole(const cost::SearchResult &result,
-                                 const fs::path &dir, std::string &mismatch);
-  Verdict runAgainstOneDevice(const ShardDegrees &degrees, const fs::path &dir);
-  bool writeReport(const cost::SearchResult &result, const fs::path &dir);
-};
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Messages
@@ -393,130 +327,6 @@ bool Compiler::writePlan(const cost::SearchResult &result,
   return true;
 }
 
-//===----------------------------------------------------------------------===//
-// Verification
-//===----------------------------------------------------------------------===//
-
-bool Compiler::isSmall(const cost::SearchResult &result) const {
-  double elements = result.totals.parameters * used.numDevices();
-  return used.numDevices() <= kVerifyRankLimit &&
-         elements <= kVerifyParameterLimit &&
-         result.totals.flopsPerStep <= kVerifyFlopLimit;
-}
-
-/// Runs the plan as it is against one device, in folders inside `dir`. A report
-/// alone is also worth having where that cannot be done.
-cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
-                                         const fs::path &dir,
-                                         std::string &mismatch) {
-  auto begin = std::chrono::steady_clock::now();
-  std::string error;
-  std::optional<ScopedDiagnosticHandler> handler;
-  if (!plan)
-    handler.emplace(context.get(), [&](Diagnostic &diagnostic) {
-      if (error.empty() &&
-          diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        error = diagnostic.str();
-      return success();
-    });
-  cost::Verification verification;
-  Verdict verdict = runAgainstOneDevice(degreesOfWinner(result), dir);
-  if (!verdict.ok() && (plan || !verdict.cannotBeChecked)) {
-    mismatch = verdict.why;
-    return verification;
-  }
-  if (!verdict.ok()) {
-    verification.why = verdict.why + (error.empty() ? "" : ": " + error);
-    return verification;
-  }
-  verification.scope = cost::Verification::Scope::full;
-  verification.strategy = result.candidates.front().strategy;
-  verification.ranks = used.numDevices();
-  verification.globalBatch = result.totals.globalBatch;
-  setVerdict(verification, verdict);
-  verification.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-          .count();
-  return verification;
-}
-
-/// Builds what there is not yet: the plan of a report alone, and that for one
-/// device.
-Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
-                                      const fs::path &dir) {
-  // What topk leaves out is not what one device computes.
-  ShardDegrees degrees = withWholeGradients(asked);
-  bool isBuilt = plan && plan->targetGpu.empty() &&
-                 degrees.compressGradients == asked.compressGradients;
-  fs::path oneDir = dir / "one-device",
-           ranksDir = isBuilt ? dir : dir / "ranks";
-  std::error_code code;
-  fs::create_directories(oneDir, code);
-  fs::create_directories(ranksDir, code);
-  Verdict verdict;
-  verdict.cannotBeChecked = true;
-  verdict.why = "the program cannot be compiled";
-  if (!whole())
-    return verdict;
-  PlanBuilder builder{options, initialValues, {}, /*onCpu=*/true};
-  std::optional<rt::Plan> ranks =
-      isBuilt ? plan : builder.build(whole(), used, degrees, ranksDir);
-  std::optional<rt::Plan> one;
-  if (ranks)
-    one = builder.buildReference(whole(), degrees, oneDir);
-  if (one)
-    verdict = verifyAgainstOneDevice(
-        {*ranks, ranksDir.string(), compressionOf(degrees)},
-        {*one, oneDir.string()}, options.init);
-  fs::remove_all(oneDir, code);
-  if (!isBuilt)
-    fs::remove_all(ranksDir, code);
-  return verdict;
-}
-
-/// With the shares of the batch that were found: they are part of what ranks
-/// do.
-static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
-  cost::Strategy strategy = winner.strategy;
-  strategy.batchShares =
-      cost::placedStrategy(strategy, winner.evaluation).batchShares;
-  return strategy;
-}
-
-bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
-  cost::Verification &verification = reportContext.verification;
-  std::string mismatch;
-  if (options.verify == "off")
-    verification.why = "--verify=off";
-  else if (result.candidates.empty() ||
-           !result.candidates.front().evaluation.rejected.empty())
-    verification.why = "there is no strategy that could run";
-  else if (options.verify == "on" ||
-           (options.verify == "auto" && isSmall(result)))
-    verification = verifyWhole(result, dir, mismatch);
-  else if (!fused)
-    verification.why = "the model is too large to run here, and only an "
-                       "undifferentiated one can be shrunk (--verify=on runs "
-                       "it all the same)";
-  else
-    verification = verifyInShrunkForm(
-        *fused, PlanBuilder{options, initialValues, {}, true}, used,
-        strategyToShrink(result.candidates.front()), result.totals.globalBatch,
-        dir, mismatch);
-  return mismatch.empty() || fail("verification failed: " + mismatch);
-}
-
-bool Compiler::writeReport(const cost::SearchResult &result,
-                           const fs::path &dir) {
-  std::ofstream file(dir / "report.json");
-  file << cost::reportToJson(cluster, result, reportContext)
-              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-       << "\n";
-  file.close();
-  return file ? true
-              : fail((dir / "report.json").string() + ": cannot be written");
-}
-
 /// Why there is nothing to write a plan of.
 static std::string whyNoPlan(const cost::SearchResult &result) {
   if (result.candidates.empty())
@@ -572,6 +382,8 @@ int Compiler::run() {
   if (reported || !verify(*result, folder.path()))
     return 1;
   bool reports = plans || options.emit.count("report");
+  if (reports && isExecutable)
+    describe(*result);
   if (reports && !writeReport(*result, folder.path()))
     return 1;
   error = folder.commit();

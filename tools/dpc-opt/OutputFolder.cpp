@@ -13,9 +13,9 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json",           "report.json",   "program.mlir",
-    "annotated.onnx",      "constants.bin", "kernels/kernels.so",
-    "kernels/kernels.ptx", "kernels"};
+    "plan.json",          "report.json",         "report.html",
+    "program.mlir",       "annotated.onnx",      "constants.bin",
+    "kernels/kernels.so", "kernels/kernels.ptx", "kernels"};
 
 static bool isWritten(const fs::path &relative) {
   return std::find(std::begin(kWritten), std::end(kWritten), relative) !=
@@ -46,6 +46,15 @@ static fs::path placeOf(fs::path target) {
   return target;
 }
 
+/// Whether `file` begins as report/page.html does.
+static bool isReportPage(const fs::path &file) {
+  std::ifstream in(file);
+  std::string head(200, ' ');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find("name=\"generator\" content=\"dpc-opt\"") !=
+         std::string::npos;
+}
+
 /// Whether `file` is JSON with `fields`: other programs call files like ours.
 static bool hasFields(const fs::path &file,
                       std::initializer_list<const char *> fields) {
@@ -68,6 +77,8 @@ static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
       isOurs &= hasFields(entries->path(), {"version", "checksum"});
     if (name == "report.json")
       isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
+    if (name == "report.html")
+      isOurs &= isReportPage(entries->path());
     if (!isOurs)
       return name.string();
     entries.increment(code);

@@ -91,7 +91,7 @@ TEST(Report, JsonHasTheContractsKeys) {
       reportToJson(someCluster(), someResult(), context);
   for (const char *key :
        {"version", "model", "cluster", "chosen", "candidates", "baselines",
-        "search", "parameters", "remarks", "verification"})
+        "search", "parameters", "remarks", "verification", "step"})
     EXPECT_TRUE(report.contains(key)) << key;
   const auto &predicted = report["chosen"]["predicted"];
   for (const char *key :

@@ -1,6 +1,6 @@
 //===- PipelineTest.cpp - Time and memory of several stages ---------------===//
 #include "passes/search/Pipeline.h"
-#include "passes/search/StepEstimate.h"
+#include "passes/search/StepRecord.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -164,4 +164,58 @@ TEST_F(TwoStages, StepsInOrderOrOne) {
   EXPECT_EQ(findSteps(*single).size(), 1u);
   auto none = parseSourceString<ModuleOp>("module {}", &context);
   EXPECT_TRUE(findSteps(*none).empty());
+}
+
+/// When the last op of any entry ends.
+static double lastEnd(const StepRecord &record) {
+  double last = 0;
+  for (const StageRecord &stage : record.stages)
+    last = std::max(last, stage.end());
+  return last;
+}
+
+TEST_F(TwoStages, RecordEndsWithTheStep) {
+  for (cost::ScheduleKind kind :
+       {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe}) {
+    build(1, kind);
+    StepRecord record;
+    StepTime time = *estimateTime(steps, secondsPerOp(), &record);
+    EXPECT_EQ(record.seconds, time.seconds);
+    EXPECT_DOUBLE_EQ(lastEnd(record) + record.hostSeconds, time.seconds);
+    ASSERT_EQ(record.stages.size(), 2u);
+    // Three micro-batches forward and backward, and the update.
+    EXPECT_EQ(record.stages[0].entries.size(), 7u);
+    double free = 0;
+    for (const RecordedEntry &entry : record.stages[1].entries) {
+      EXPECT_GE(entry.begin, free);
+      free = entry.begin + record.stages[1].phases[entry.phase].seconds;
+    }
+  }
+}
+
+TEST_F(TwoStages, RecordSaysWhatIsSent) {
+  build(1, cost::ScheduleKind::OneFOneB);
+  StepRecord record;
+  StepTime time = *estimateTime(steps, secondsPerOp(), &record);
+  const RecordedPhase &forward = record.stages[0].phases.front();
+  ASSERT_EQ(forward.ops.size(), 2u); // exp, send
+  const RecordedOp &sent = forward.ops[1];
+  EXPECT_TRUE(isa<SendOp>(sent.op));
+  EXPECT_NEAR(sent.begin, 1, 1e-6);
+  EXPECT_NEAR(sent.end - sent.begin, 0.5, 1e-6);
+  ASSERT_EQ(sent.bytesPerLevel.size(), 1u);
+  EXPECT_EQ(3 * sent.bytesPerLevel[0], time.bytesPerLevel[0]);
+}
+
+TEST_F(TwoStages, MostOfTheMemoryIsThePeak) {
+  for (cost::ScheduleKind kind :
+       {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe}) {
+    build(1, kind);
+    for (func::FuncOp step : steps) {
+      double most = 0;
+      for (const cost::MemoryBreakdown &bytes : memoryOverStep(step))
+        most = std::max(most, bytes.total());
+      EXPECT_EQ(most, estimateMemory(step).categories.total());
+    }
+  }
 }

@@ -1,0 +1,31 @@
+//===- DescribeStep.h - A strategy's step for the report --------*- C++ -*-===//
+#ifndef DPC_PASSES_SEARCH_DESCRIBESTEP_H
+#define DPC_PASSES_SEARCH_DESCRIBESTEP_H
+
+#include "cost-model/StepDetail.h"
+#include "passes/search/StepRecord.h"
+#include "passes/shard/Degrees.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace dpc {
+
+/// Compiles all of `program` as evaluating a strategy whole does (`degrees`:
+/// see pricedDegrees), and describes the step that is simulated. Fails with one
+/// diagnostic.
+mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
+                                               const cost::Cluster &cluster,
+                                               const ShardDegrees &degrees);
+
+/// What `record` says, by plain numbers; without memory and operators.
+cost::StepDetail detailOf(const StepRecord &record,
+                          const cost::Cluster &cluster);
+
+/// How the operators of a sharded function's forward are split: those with a
+/// weight, and attentions. Rows of layers that are alike are one.
+std::vector<cost::OperatorSharding>
+describeOperators(mlir::func::FuncOp sharded);
+
+} // namespace dpc
+
+#endif // DPC_PASSES_SEARCH_DESCRIBESTEP_H

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What report.json shows of the simulated step is what its predicted numbers were summed up from."""
+import os
+import unittest
+
+import e2e
+
+TENSORS = "dp=2,tp=2"
+STRATEGIES = [
+    ("gpt2-tiny", 1, "dp=1"),
+    ("gpt2-tiny", 4, "dp=2,tp=2,zero=2,micro_batch=2"),
+    ("gpt2-tiny", 4, "dp=4,zero=3,micro_batch=1,recompute=full"),
+    ("gpt2-tiny", 2, "dp=2,zero=1,offload=optimizer"),
+    ("bert-tiny", 8, "dp=2,tp=2,pp=2,micro_batch=1"),
+    ("bert-tiny", 4, "pp=4,micro_batch=1,schedule=zb-h1"),
+    ("llama-tiny", 4, "dp=2,pp=2,vpp=2,micro_batch=1"),
+    ("llama-tiny", 4, "dp=2,pp=2,micro_batch=1,batch_shares=5:3"),
+    ("llama-tiny", 2, "dp=2,micro_batch=1,batch_shares=5:3"),
+]
+
+
+def report_of(folder, name, ranks, strategy, *more):
+    plan = os.path.join(folder, "plan")
+    e2e.must([e2e.tool("dpc-opt"), e2e.model(name), f"--cluster=local:{ranks}", "--global-batch=8", f"--strategy={strategy}",
+              "--emit=report", "--verify=off", "-o", plan, *more])
+    return e2e.read_json(os.path.join(plan, "report.json"))
+
+
+def last_end(timeline):
+    """Seconds from the step's begin to the end of its last phase, and what the host takes behind it."""
+    ends = [begin + stage["phases"][phase]["ticks"] for stage in timeline["stages"] for phase, _, begin in stage["entries"]]
+    return (max(ends) + timeline["host_ticks"]) * timeline["tick_seconds"]
+
+
+class Report(unittest.TestCase):
+    def check_agreement(self, report):
+        predicted, detail = report["chosen"]["predicted"], report["chosen"]["detail"]
+        seconds = predicted["step_seconds"]
+        timeline = detail["timeline"]
+        self.assertAlmostEqual(timeline["step_ticks"] * timeline["tick_seconds"] / seconds, 1, delta=1e-6)
+        self.assertAlmostEqual(last_end(timeline) / seconds, 1, delta=1e-6)
+        held = [sum(values) for values in zip(*detail["memory"]["bytes"].values())]
+        self.assertAlmostEqual(max(held) / predicted["memory_bytes"]["peak"], 1, delta=1e-6)
+        for level, expected in predicted["bytes_per_level"].items():
+            sent = {}
+            for row in detail["traffic"]:
+                sent[row["stage"]] = sent.get(row["stage"], 0) + row["bytes_per_level"][level]
+            self.assertAlmostEqual(max(sent.values(), default=0), expected, delta=1e-6 * expected + 16)
+
+    def check_order(self, timeline):
+        """A stage does one thing at a time, and each micro-batch goes forward before backward."""
+        for stage in timeline["stages"]:
+            free, forwards = 0, set()
+            for phase, micro_batch, begin in stage["entries"]:
+                entry = stage["phases"][phase]
+                self.assertGreaterEqual(begin, free - 2)
+                free = begin + entry["ticks"]
+                kind, _, chunk = entry["name"].partition(".")
+                if kind == "forward":
+                    forwards.add((chunk, micro_batch))
+                if kind == "backward":
+                    self.assertIn((chunk, micro_batch), forwards)
+
+    def test_details_agree_with_what_is_predicted(self):
+        for name, ranks, strategy in STRATEGIES:
+            with self.subTest(f"{name} {strategy}"), e2e.scratch() as folder:
+                report = report_of(folder, name, ranks, strategy)
+                self.check_agreement(report)
+                self.check_order(report["chosen"]["detail"]["timeline"])
+
+    def test_operators_of_megatron(self):
+        with e2e.scratch() as folder:
+            rows = report_of(folder, "gpt2-tiny", 4, TENSORS)["chosen"]["detail"]["operators"]
+        kinds = {row["kind"].split(" (")[0] for row in rows if row["op"] == "matmul"}
+        self.assertIn("column parallel", kinds)
+        self.assertIn("row parallel", kinds)
+        summed = [row for row in rows if row["kind"].startswith("row parallel")]
+        self.assertTrue(all("partial over tp" in row["result"] for row in summed), summed)
+
+    def test_page_holds_the_report(self):
+        with e2e.scratch() as folder:
+            report_of(folder, "gpt2-tiny", 4, TENSORS)
+            with open(os.path.join(folder, "plan", "report.html"), encoding="utf-8") as file:
+                page = file.read()
+        self.assertLess(len(page.encode()), 2_000_000)
+        self.assertEqual(page.count('id="report"'), 1)
+        for word in ("src=", "href=\"http", "@import", "url(http"):
+            self.assertNotIn(word, page.split("<script type", 1)[0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""report.html in a browser: it draws without an error, light and dark, its tables sort, its charts have tooltips.
+
+Needs Chromium (Debian's package chromium, which tools/test installs); skipped where there is none. The page is opened
+from a copy with two scripts more: one that collects errors, and one that uses the page and writes what it saw into it.
+"""
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import e2e
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+WATCH = """<script>
+const problems = [];
+addEventListener('error', (event) => problems.push(String(event.message)));
+for (const kind of ['error', 'warn'])
+  console[kind] = (...words) => problems.push(words.join(' '));
+const report = (seen) =>
+  document.body.append(Object.assign(document.createElement('pre'), {id: 'outcome', textContent: JSON.stringify(seen)}));
+</script>"""
+
+# Sorts every column of the candidates, and shows a tooltip of every chart.
+USE = """
+const outcome = {problems, columns: {}, tips: 0, charts: []};
+const table = document.querySelector('#candidates table');
+for (const button of table.querySelectorAll('th button')) {
+  button.click();
+  const at = [...table.querySelectorAll('th')].indexOf(button.parentElement);
+  const cells = () => [...table.tBodies[0].rows].map((row) => row.cells[at].textContent);
+  const rising = cells();
+  button.click();
+  outcome.columns[button.textContent] = [rising, cells()];
+}
+for (const box of document.querySelectorAll('.chart')) {
+  const chart = echarts.getInstanceByDom(box);
+  const drawn = box.querySelector('svg, canvas').getBoundingClientRect();
+  outcome.charts.push({label: box.ariaLabel, width: drawn.width, height: drawn.height});
+  const series = chart.getOption().series;
+  const seriesIndex = series.length - 1;
+  chart.dispatchAction({type: 'showTip', seriesIndex, dataIndex: 0});
+  outcome.tips += [...box.children].some((child) => /\\d/.test(child.textContent) && child.tagName === 'DIV' && child.style.position === 'absolute');
+}
+outcome.width = document.documentElement.scrollWidth;
+outcome.window = innerWidth;
+outcome.sections = [...document.querySelectorAll('section')].map((section) => section.id);
+outcome.ground = getComputedStyle(document.body).backgroundColor;
+outcome.ready = document.documentElement.dataset.ready;
+outcome.text = document.body.innerText;
+report(outcome);
+"""
+
+SECTIONS = {"why", "mesh", "timeline", "phases", "memory", "traffic", "operators", "candidates", "baselines", "verification", "notes"}
+
+
+def seconds_of(text):
+    """'1.23 ms' in seconds; None for a dash."""
+    match = re.fullmatch(r"([\d.]+) (s|ms|µs)", text)
+    return float(match[1]) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[match[2]] if match else None
+
+
+class ReportPage(unittest.TestCase):
+    def visit(self, folder, *flags):
+        with open(os.path.join(folder, "plan", "report.html"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertLess(len(page.encode()), 2_000_000)
+        copy = os.path.join(folder, "copy.html")
+        with open(copy, "w", encoding="utf-8") as file:
+            head, body = page.split("<title>", 1)
+            body, end = body.rsplit("</body>", 1)  # the library's texts may have some, too
+            file.write(head + WATCH + "<title>" + body + "<script>try {" + USE + "} catch (error) { report(String(error.stack)); }</script></body>" + end)
+        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", f"--user-data-dir={folder}/profile",
+                               *flags, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
+        found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.S)
+        self.assertTrue(found, done.stderr[-2000:])
+        seen = json.loads(html.unescape(found[1]))
+        self.assertIsInstance(seen, dict, seen)  # else what went wrong
+        return seen
+
+    def check(self, seen, sections):
+        self.assertEqual(seen["problems"], [])
+        self.assertEqual(seen["ready"], "true")
+        self.assertEqual(set(seen["sections"]), sections)
+        self.assertLessEqual(seen["width"], seen["window"])
+        for chart in seen["charts"]:
+            self.assertGreater(min(chart["width"], chart["height"]), 50, chart)
+        self.assertEqual(len(seen["charts"]), 5)
+        self.assertGreaterEqual(seen["tips"], 4)
+        rising, falling = ([seconds_of(text) for text in cells] for cells in seen["columns"]["Step"])
+        known = [value for value in rising if value is not None]
+        self.assertGreaterEqual(len(known), 1)
+        self.assertEqual(known, sorted(known))
+        self.assertEqual([value for value in falling if value is not None], sorted(known, reverse=True))
+
+    def test_small_model_light_and_dark(self):
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--emit=report",
+                      "-o", f"{folder}/plan"])
+            report = e2e.read_json(f"{folder}/plan/report.json")
+            light, dark = self.visit(folder), self.visit(folder, "--blink-settings=preferredColorScheme=0")
+        for seen in (light, dark):
+            self.check(seen, SECTIONS if report["chosen"]["devices"] > 1 else SECTIONS - {"mesh"})
+        self.assertNotEqual(light["ground"], dark["ground"])
+        self.assertGreater(len(light["columns"]["Step"][0]), 3)
+        self.assertIn("Verified", light["text"])
+
+    def test_large_model(self):
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-model"), "llama", "--layers=80", "--hidden=8192", "--ffn=28672", "--heads=64", "--kv-heads=8", "-o", f"{folder}/llama.onnx"])
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/llama.onnx", "--precision=bf16", "--global-batch=1024", "--emit=report", "--verify=off",
+                      "--strategy=dp=16,tp=8,pp=8,micro_batch=1,sp=true,zero=1,recompute=selective",
+                      f"--cluster={os.path.join(e2e.SOURCE, 'examples', 'clusters', 'dgx-h100-128.json')}", "-o", f"{folder}/plan"])
+            seen = self.visit(folder)
+        self.check(seen, SECTIONS)
+        self.assertIn("column parallel (tp)", seen["text"])
+
+
+if __name__ == "__main__":
+    if not BROWSER:
+        print("skipped: there is no Chromium (apt-get install chromium)")
+        sys.exit(e2e.SKIPPED)
+    unittest.main(verbosity=2)

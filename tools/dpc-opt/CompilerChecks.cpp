@@ -1,0 +1,159 @@
+//===- CompilerChecks.cpp - What is verified, and what is reported --------===//
+#include "passes/search/DescribeStep.h"
+#include "passes/search/Evaluator.h"
+#include "tools/dpc-opt/CompilerSteps.h"
+#include "tools/dpc-opt/ShrunkVerify.h"
+#include "tools/dpc-opt/WriteReport.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+/// Plans larger than this are verified in shrunk form unless asked for:
+/// elements of all parameters times ranks, operations per step, and ranks.
+static constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
+static constexpr int64_t kVerifyRankLimit = 64;
+
+bool Compiler::isSmall(const cost::SearchResult &result) const {
+  double elements = result.totals.parameters * used.numDevices();
+  return used.numDevices() <= kVerifyRankLimit &&
+         elements <= kVerifyParameterLimit &&
+         result.totals.flopsPerStep <= kVerifyFlopLimit;
+}
+
+/// Runs the plan as it is against one device, in folders inside `dir`. A report
+/// alone is also worth having where that cannot be done.
+cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
+                                         const fs::path &dir,
+                                         std::string &mismatch) {
+  auto begin = std::chrono::steady_clock::now();
+  std::string error;
+  std::optional<ScopedDiagnosticHandler> handler;
+  if (!plan)
+    handler.emplace(context.get(), [&](Diagnostic &diagnostic) {
+      if (error.empty() &&
+          diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        error = diagnostic.str();
+      return success();
+    });
+  cost::Verification verification;
+  Verdict verdict = runAgainstOneDevice(degreesOfWinner(result), dir);
+  if (!verdict.ok() && (plan || !verdict.cannotBeChecked)) {
+    mismatch = verdict.why;
+    return verification;
+  }
+  if (!verdict.ok()) {
+    verification.why = verdict.why + (error.empty() ? "" : ": " + error);
+    return verification;
+  }
+  verification.scope = cost::Verification::Scope::full;
+  verification.strategy = result.candidates.front().strategy;
+  verification.ranks = used.numDevices();
+  verification.globalBatch = result.totals.globalBatch;
+  setVerdict(verification, verdict);
+  verification.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  return verification;
+}
+
+/// Builds what there is not yet: the plan of a report alone, and that for one
+/// device.
+Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
+                                      const fs::path &dir) {
+  // What topk leaves out is not what one device computes.
+  ShardDegrees degrees = withWholeGradients(asked);
+  bool isBuilt = plan && plan->targetGpu.empty() &&
+                 degrees.compressGradients == asked.compressGradients;
+  fs::path oneDir = dir / "one-device",
+           ranksDir = isBuilt ? dir : dir / "ranks";
+  std::error_code code;
+  fs::create_directories(oneDir, code);
+  fs::create_directories(ranksDir, code);
+  Verdict verdict;
+  verdict.cannotBeChecked = true;
+  verdict.why = "the program cannot be compiled";
+  if (!whole())
+    return verdict;
+  PlanBuilder builder{options, initialValues, {}, /*onCpu=*/true};
+  std::optional<rt::Plan> ranks =
+      isBuilt ? plan : builder.build(whole(), used, degrees, ranksDir);
+  std::optional<rt::Plan> one;
+  if (ranks)
+    one = builder.buildReference(whole(), degrees, oneDir);
+  if (one)
+    verdict = verifyAgainstOneDevice(
+        {*ranks, ranksDir.string(), compressionOf(degrees)},
+        {*one, oneDir.string()}, options.init);
+  fs::remove_all(oneDir, code);
+  if (!isBuilt)
+    fs::remove_all(ranksDir, code);
+  return verdict;
+}
+
+/// With the shares of the batch that were found: they are part of what ranks
+/// do.
+static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
+  cost::Strategy strategy = winner.strategy;
+  strategy.batchShares =
+      cost::placedStrategy(strategy, winner.evaluation).batchShares;
+  return strategy;
+}
+
+bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
+  cost::Verification &verification = reportContext.verification;
+  std::string mismatch;
+  if (options.verify == "off")
+    verification.why = "--verify=off";
+  else if (result.candidates.empty() ||
+           !result.candidates.front().evaluation.rejected.empty())
+    verification.why = "there is no strategy that could run";
+  else if (options.verify == "on" ||
+           (options.verify == "auto" && isSmall(result)))
+    verification = verifyWhole(result, dir, mismatch);
+  else if (!fused)
+    verification.why = "the model is too large to run here, and only an "
+                       "undifferentiated one can be shrunk (--verify=on runs "
+                       "it all the same)";
+  else
+    verification = verifyInShrunkForm(
+        *fused, PlanBuilder{options, initialValues, {}, true}, used,
+        strategyToShrink(result.candidates.front()), result.totals.globalBatch,
+        dir, mismatch);
+  return mismatch.empty() || fail("verification failed: " + mismatch);
+}
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+/// Simulates the chosen plan's step once more, for all that there is to see of
+/// it. Leaves the report without where that cannot be done.
+void Compiler::describe(const cost::SearchResult &result) {
+  ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &) {
+    return success(); // Search has said it.
+  });
+  if (!whole())
+    return;
+  auto detail =
+      describeStep(whole(), used,
+                   pricedDegrees(degreesOfWinner(result), used.software,
+                                 result.totals.computeType));
+  if (succeeded(detail))
+    reportContext.detail = std::move(*detail);
+}
+
+bool Compiler::writeReport(const cost::SearchResult &result,
+                           const fs::path &dir) {
+  std::string error =
+      writeReportFiles(cost::reportToJson(cluster, result, reportContext), dir);
+  return error.empty() ? true : fail(error);
+}
+
+} // namespace dpc

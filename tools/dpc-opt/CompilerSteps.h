@@ -1,0 +1,82 @@
+//===- CompilerSteps.h - The steps of dpc-opt's pipeline --------*- C++ -*-===//
+//
+// Private to Compiler.cpp and CompilerChecks.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_TOOLS_DPC_OPT_COMPILERSTEPS_H
+#define DPC_TOOLS_DPC_OPT_COMPILERSTEPS_H
+
+#include "cost-model/Report.h"
+#include "passes/search/ProgramFamily.h"
+#include "runtime/plan/Plan.h"
+#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-opt/Options.h"
+#include "tools/dpc-opt/Verify.h"
+
+namespace dpc {
+
+/// One run of the compiler.
+class Compiler {
+public:
+  explicit Compiler(const CompileOptions &options) : options(options) {}
+  int run();
+
+private:
+  const CompileOptions &options;
+  mlir::DialectRegistry registry;
+  std::unique_ptr<mlir::MLIRContext> context;
+  /// What was loaded: ready to be sharded, unless there is a family.
+  mlir::OwningOpRef<mlir::ModuleOp> program;
+  mlir::OwningOpRef<mlir::ModuleOp>
+      fused; ///< The program before gradients, or null.
+  std::unique_ptr<ProgramFamily>
+      family;                   ///< Made of `fused`, where there is one.
+  std::optional<rt::Plan> plan; ///< What was written.
+  cost::Cluster cluster;
+  cost::Cluster used;          ///< What of it the plan uses.
+  std::vector<int64_t> places; ///< Of its devices; see PlanBuilder.
+  cost::ReportContext reportContext;
+  rt::InitChoice initialValues; ///< --init
+  bool reported = false;        ///< An error line was printed.
+  int dumps = 0;
+
+  bool fail(const std::string &message);
+  void installDiagnostics();
+  void addRemark(const std::string &text);
+  bool loadCluster();
+  bool loadInitialValues();
+  bool loadProgram();
+  bool runPasses(llvm::StringRef pipeline);
+  bool prepareProgram();
+  bool makeFamily(bool trains);
+  mlir::ModuleOp whole();
+  mlir::ModuleOp sample();
+  bool hasLoss();
+  void listParameters();
+  void dump(llvm::StringRef phase, mlir::ModuleOp module);
+
+  std::optional<cost::SearchResult> search();
+  bool writePlan(const cost::SearchResult &result,
+                 const std::filesystem::path &dir);
+  ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
+  std::function<void(llvm::StringRef, mlir::ModuleOp)>
+  observerInto(const cost::SearchResult &result,
+               const std::filesystem::path &dir);
+  bool writeProgram(const cost::SearchResult &result,
+                    const std::filesystem::path &dir);
+  bool isSmall(const cost::SearchResult &result) const;
+  bool verify(const cost::SearchResult &result,
+              const std::filesystem::path &dir);
+  cost::Verification verifyWhole(const cost::SearchResult &result,
+                                 const std::filesystem::path &dir,
+                                 std::string &mismatch);
+  Verdict runAgainstOneDevice(const ShardDegrees &degrees,
+                              const std::filesystem::path &dir);
+  void describe(const cost::SearchResult &result);
+  bool writeReport(const cost::SearchResult &result,
+                   const std::filesystem::path &dir);
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_OPT_COMPILERSTEPS_H
