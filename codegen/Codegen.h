@@ -31,6 +31,9 @@ struct PlanDraft {
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
   /// Contents of PLAN/constants.bin; empty when there is none.
   std::vector<char> constants;
+  /// By phase of the plan, for each instruction: the place among the ops of its
+  /// stage's function of the one that it is of; -1: it is of none.
+  std::map<std::string, std::vector<int64_t>> sources;
 };
 
 /// Plans `steps`, the functions of the local altitude: one for each pipeline

@@ -268,6 +268,7 @@ rt::Instruction &PlanBuilder::emit(int phase, rt::OpVariant op,
   item.instruction.queue = queue;
   item.instruction.op = std::move(op);
   item.instruction.name = std::move(name);
+  item.source = lowering;
   items.push_back(std::move(item));
   return items.back().instruction;
 }
@@ -367,9 +368,15 @@ LogicalResult PlanBuilder::build() {
   wrapLooseOps();
   if (failed(orderOps()) || failed(bindArguments()))
     return failure();
-  for (Operation *op : ops)
+  DenseMap<Operation *, int64_t> places;
+  for (auto [i, op] : llvm::enumerate(step.getBody().front()))
+    places[&op] = i;
+  for (Operation *op : ops) {
+    lowering = places.lookup(op);
     if (failed(lower(op)))
       return failure();
+  }
+  lowering = -1;
   if (failed(bindResults()))
     return failure();
   orderItems();

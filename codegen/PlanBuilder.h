@@ -51,6 +51,7 @@ struct Slot {
 struct Item {
   int phase = 0; ///< index in PlanBuilder::phases
   rt::Instruction instruction;
+  int64_t source = -1; ///< see PlanDraft::sources
 };
 
 /// What a micro-batch keeps between the phases of a chunk.
@@ -198,6 +199,7 @@ private:
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
   int64_t ringShifts = 0; ///< each has a tag of its own
+  int64_t lowering = -1;  ///< Item::source of what is emitted
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step

@@ -190,8 +190,11 @@ scheduleOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
 
 void PlanBuilder::fillSchedule() {
   rt::Plan &plan = draft.plan;
-  for (Item &item : items)
-    plan.phases[phaseText(item.phase)].push_back(std::move(item.instruction));
+  for (Item &item : items) {
+    std::string phase = phaseText(item.phase);
+    draft.sources[phase].push_back(item.source);
+    plan.phases[phase].push_back(std::move(item.instruction));
+  }
   items.clear();
   std::vector<rt::ScheduleEntry> entries;
   auto add = [&](const LoopEntry &entry) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What report.json shows of the simulated step is what its predicted numbers were summed up from."""
+import json
 import os
 import unittest
 
@@ -86,6 +87,29 @@ class Report(unittest.TestCase):
         self.assertEqual(page.count('id="report"'), 1)
         for word in ("src=", "href=\"http", "@import", "url(http"):
             self.assertNotIn(word, page.split("<script type", 1)[0])
+
+
+class WhatIf(unittest.TestCase):
+    def test_changed_clusters_and_sequences(self):
+        with e2e.scratch() as folder:
+            cluster = e2e.write_two_machines(folder, 2)
+            words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={cluster}", "--global-batch=8", "--emit=report", "--verify=off",
+                     "--what-if", "--strategy=dp=4,micro_batch=2", "-o", f"{folder}/plan"]
+            printed = json.loads(e2e.must(words + ["--report=json"]))
+            report = e2e.read_json(f"{folder}/plan/report.json")
+        self.assertEqual(printed["what_if"], report["what_if"])
+        rows = {row["change"]: row for row in report["what_if"]}
+        self.assertEqual(list(rows), ["one more node", "twice the memory", "half the bandwidth of ethernet", "sequences twice as long"])
+        step = report["chosen"]["predicted"]["step_seconds"]
+        self.assertAlmostEqual(rows["twice the memory"]["step_seconds"] / step, 1, delta=1e-6)
+        self.assertGreater(rows["half the bandwidth of ethernet"]["step_seconds"], step)
+        # dp=4 was asked for; a search has what to do with the others.
+        self.assertIn("6 ranks", rows["one more node"]["why"])
+        self.assertIn("--bind=seq=N", rows["sequences twice as long"]["why"])
+
+    def test_only_when_asked(self):
+        with e2e.scratch() as folder:
+            self.assertNotIn("what_if", report_of(folder, "mlp", 2, "dp=2"))
 
 
 if __name__ == "__main__":

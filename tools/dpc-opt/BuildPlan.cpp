@@ -38,8 +38,8 @@ std::string graphPipeline(const CompileOptions &options, bool trains) {
   return text;
 }
 
-static codegen::CodegenOptions codegenOptions(const CompileOptions &options,
-                                              bool trains, bool onCpu) {
+codegen::CodegenOptions codegenOptions(const CompileOptions &options,
+                                       bool trains, bool onCpu) {
   codegen::CodegenOptions result;
   result.model = fs::path(options.model).stem().string();
   result.trains = trains;

@@ -3,6 +3,7 @@
 #ifndef DPC_TOOLS_DPC_OPT_BUILDPLAN_H
 #define DPC_TOOLS_DPC_OPT_BUILDPLAN_H
 
+#include "codegen/Codegen.h"
 #include "passes/search/Pipeline.h"
 #include "runtime/exec/InitialValues.h"
 #include "runtime/plan/Plan.h"
@@ -26,6 +27,10 @@ ShardDegrees withWholeGradients(ShardDegrees degrees);
 
 /// What compressed collectives round, for PlanInFolder.
 double compressionOf(const ShardDegrees &degrees);
+
+/// What codegen is told; `onCpu`: see PlanBuilder.
+codegen::CodegenOptions codegenOptions(const CompileOptions &options,
+                                       bool trains, bool onCpu = false);
 
 /// What plans of one command have in common.
 struct PlanBuilder {

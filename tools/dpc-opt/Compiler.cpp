@@ -18,6 +18,7 @@
 #include "tools/dpc-opt/Parameters.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/Remarks.h"
+#include "tools/dpc-opt/WriteReport.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
@@ -339,6 +340,15 @@ static std::string whyNoPlan(const cost::SearchResult &result) {
          "); no plan is written, --emit=report tells more";
 }
 
+void Compiler::print(const cost::SearchResult &result) const {
+  if (options.report == "json")
+    llvm::outs() << reportText(reportOf(result));
+  else
+    llvm::outs() << cost::reportToText(cluster, result, reportContext,
+                                       terminalWidth())
+                 << "\nwrote " << options.output << "\n";
+}
+
 int Compiler::run() {
   registerEverything(registry);
   context = std::make_unique<MLIRContext>(registry);
@@ -379,19 +389,18 @@ int Compiler::run() {
   if ((plans && !writePlan(*result, folder.path())) ||
       (writesProgram && !writeProgram(*result, folder.path())))
     return 1;
+  if (isExecutable && options.emit.count("trace") &&
+      !writeTrace(*result, folder.path()))
+    return 1;
   if (reported || !verify(*result, folder.path()))
     return 1;
   bool reports = plans || options.emit.count("report");
-  if (reports && isExecutable)
-    describe(*result);
   if (reports && !writeReport(*result, folder.path()))
     return 1;
   error = folder.commit();
   if (!error.empty())
     return fail(error), 1;
-  llvm::outs() << cost::reportToText(cluster, *result, reportContext,
-                                     terminalWidth());
-  llvm::outs() << "\nwrote " << options.output << "\n";
+  print(*result);
   if (!isExecutable)
     return fail("no strategy can be executed; the report says why"), 1;
   return 0;

@@ -1,11 +1,13 @@
 //===- CompilerChecks.cpp - What is verified, and what is reported --------===//
+#include "cost-model/WhatIf.h"
 #include "passes/search/DescribeStep.h"
 #include "passes/search/Evaluator.h"
+#include "tools/dpc-opt/Compiler.h"
 #include "tools/dpc-opt/CompilerSteps.h"
+#include "tools/dpc-opt/EmitTrace.h"
+#include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 #include "tools/dpc-opt/WriteReport.h"
-
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 
@@ -149,10 +151,92 @@ void Compiler::describe(const cost::SearchResult &result) {
     reportContext.detail = std::move(*detail);
 }
 
+nlohmann::ordered_json
+Compiler::reportOf(const cost::SearchResult &result) const {
+  auto json = cost::reportToJson(cluster, result, reportContext);
+  if (!whatIf.empty())
+    json["what_if"] = whatIf;
+  return json;
+}
+
+bool Compiler::writeTrace(const cost::SearchResult &result,
+                          const fs::path &dir) {
+  if (!whole())
+    return fail("the program cannot be made");
+  std::string error = emitTrace(options, whole(), used, degreesOfWinner(result),
+                                dir / "trace.json");
+  return error.empty() ? true : fail("trace.json: " + error);
+}
+
+/// What is chosen for the command line alone; nothing is written or printed.
+std::optional<cost::SearchResult> Compiler::searchAlone() {
+  reported = true; // in silence
+  registerEverything(registry);
+  context = std::make_unique<MLIRContext>(registry);
+  context->loadAllAvailableDialects();
+  installDiagnostics();
+  if (!loadCluster() || !loadProgram() || !prepareProgram())
+    return std::nullopt;
+  return search();
+}
+
+/// The same command with all sequences twice as long; none where no dimension
+/// of that name was bound.
+static std::optional<CompileOptions>
+withLongerSequence(const CompileOptions &options) {
+  CompileOptions longer = options;
+  longer.calibrate.clear();
+  longer.dumpIrDir.clear();
+  bool isLonger = false;
+  for (auto &[name, size] : longer.bind)
+    if (StringRef(name).contains_insensitive("seq")) {
+      size *= 2;
+      isLonger = true;
+    }
+  return isLonger ? std::optional(std::move(longer)) : std::nullopt;
+}
+
+/// Searches changed clusters, and a longer sequence.
+void Compiler::askWhatIf() {
+  whatIf = nlohmann::ordered_json::array();
+  for (const cost::ChangedCluster &changed : cost::changedClusters(cluster)) {
+    std::vector<std::string> remarks;
+    PlanSearch search{options,
+                      changed.cluster,
+                      family.get(),
+                      family ? ModuleOp() : *program,
+                      sample(),
+                      /*isArranged=*/!places.empty()};
+    if (!changed.why.empty())
+      whatIf.push_back(cost::whatIfToJson(changed.change, changed.why));
+    else if (auto found = search.run(remarks); !found)
+      whatIf.push_back(cost::whatIfToJson(changed.change, found.error()));
+    else
+      whatIf.push_back(cost::whatIfToJson(changed.change, found->search));
+  }
+  std::string change = "sequences twice as long";
+  auto longer = withLongerSequence(options);
+  if (!longer) {
+    whatIf.push_back(cost::whatIfToJson(
+        change, std::string("the model's sequence is fixed: it has no "
+                            "dimension that --bind=seq=N sets")));
+    return;
+  }
+  auto found = Compiler(*longer).searchAlone();
+  whatIf.push_back(
+      found ? cost::whatIfToJson(change, *found)
+            : cost::whatIfToJson(change, std::string("cannot be searched")));
+}
+
 bool Compiler::writeReport(const cost::SearchResult &result,
                            const fs::path &dir) {
-  std::string error =
-      writeReportFiles(cost::reportToJson(cluster, result, reportContext), dir);
+  bool isExecutable = !result.candidates.empty() &&
+                      result.candidates.front().evaluation.rejected.empty();
+  if (isExecutable)
+    describe(result);
+  if (isExecutable && options.whatIf)
+    askWhatIf();
+  std::string error = writeReportFiles(reportOf(result), dir);
   return error.empty() ? true : fail(error);
 }
 

@@ -13,6 +13,8 @@
 #include "tools/dpc-opt/Options.h"
 #include "tools/dpc-opt/Verify.h"
 
+#include <nlohmann/json.hpp>
+
 namespace dpc {
 
 /// One run of the compiler.
@@ -39,6 +41,7 @@ private:
   rt::InitChoice initialValues; ///< --init
   bool reported = false;        ///< An error line was printed.
   int dumps = 0;
+  nlohmann::ordered_json whatIf; ///< For the report.
 
   bool fail(const std::string &message);
   void installDiagnostics();
@@ -73,6 +76,12 @@ private:
   Verdict runAgainstOneDevice(const ShardDegrees &degrees,
                               const std::filesystem::path &dir);
   void describe(const cost::SearchResult &result);
+  bool writeTrace(const cost::SearchResult &result,
+                  const std::filesystem::path &dir);
+  std::optional<cost::SearchResult> searchAlone();
+  void askWhatIf();
+  void print(const cost::SearchResult &result) const;
+  nlohmann::ordered_json reportOf(const cost::SearchResult &result) const;
   bool writeReport(const cost::SearchResult &result,
                    const std::filesystem::path &dir);
 };

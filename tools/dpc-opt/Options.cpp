@@ -202,9 +202,18 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
       ->group(group);
   app.add_option("--emit", raw.emit,
-                 "What to write: plan,report,mlir,onnx (plan,report)")
+                 "What to write: plan,report,mlir,onnx,trace (plan,report)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plan", "report", "mlir", "onnx"}))
+      ->check(CLI::IsMember({"plan", "report", "mlir", "onnx", "trace"}))
+      ->group(group);
+  app.add_option("--report", o.report,
+                 "What to print: text, or json (report.json)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--what-if", o.whatIf,
+               "Search again with a node more, twice the memory, half the "
+               "bandwidth between nodes, twice the sequence, for the report")
       ->group(group);
   app.add_option(
          "--verify", o.verify,

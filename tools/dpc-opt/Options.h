@@ -50,6 +50,8 @@ struct CompileOptions {
   std::string init;
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";
+  std::string report = "text"; ///< What is printed: "text" or "json".
+  bool whatIf = false;
   std::string dumpIrDir;
   std::string calibrate; ///< Write a measured device file (cluster) here.
   std::vector<std::string> links; ///< Tables of measured collectives.

@@ -13,9 +13,10 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json",          "report.json",         "report.html",
-    "program.mlir",       "annotated.onnx",      "constants.bin",
-    "kernels/kernels.so", "kernels/kernels.ptx", "kernels"};
+    "plan.json",     "report.json",        "report.html",
+    "program.mlir",  "trace.json",         "annotated.onnx",
+    "constants.bin", "kernels/kernels.so", "kernels/kernels.ptx",
+    "kernels"};
 
 static bool isWritten(const fs::path &relative) {
   return std::find(std::begin(kWritten), std::end(kWritten), relative) !=
@@ -77,6 +78,8 @@ static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
       isOurs &= hasFields(entries->path(), {"version", "checksum"});
     if (name == "report.json")
       isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
+    if (name == "trace.json")
+      isOurs &= hasFields(entries->path(), {"traceEvents"});
     if (name == "report.html")
       isOurs &= isReportPage(entries->path());
     if (!isOurs)

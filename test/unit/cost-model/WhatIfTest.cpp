@@ -1,0 +1,60 @@
+#include "cost-model/WhatIf.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace dpc::cost;
+
+static Cluster nodesOf(int64_t nodes) {
+  Cluster cluster;
+  Device device;
+  device.memoryBytes = 100;
+  cluster.groups.push_back(NodeGroup{nodes, 4, device});
+  for (const char *name : {"inner", "outer"}) {
+    Level level;
+    level.name = name;
+    level.span = cluster.levels.empty() ? 4 : 4 * nodes;
+    level.bytesPerSecond = 80;
+    cluster.levels.push_back(level);
+  }
+  return cluster;
+}
+
+TEST(WhatIf, ChangesOneThingEach) {
+  std::vector<ChangedCluster> all = changedClusters(nodesOf(2));
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].cluster.numDevices(), 12);
+  EXPECT_EQ(all[0].cluster.levels.back().span, 12);
+  EXPECT_EQ(all[1].cluster.groups[0].device.memoryBytes, 200);
+  EXPECT_EQ(all[1].cluster.numDevices(), 8);
+  EXPECT_EQ(all[2].change, "half the bandwidth of outer");
+  EXPECT_EQ(all[2].cluster.levels[0].bytesPerSecond, 80);
+  EXPECT_EQ(all[2].cluster.levels[1].bytesPerSecond, 40);
+  for (const ChangedCluster &changed : all)
+    EXPECT_EQ(changed.why, "");
+}
+
+TEST(WhatIf, OneNodeHasNoLinkToOthers) {
+  std::vector<ChangedCluster> all = changedClusters(nodesOf(1));
+  EXPECT_EQ(all[0].why, "no level of the cluster joins nodes");
+  EXPECT_EQ(all[1].why, "");
+  EXPECT_EQ(all[2].why, "no level of the cluster joins nodes");
+}
+
+TEST(WhatIf, SaysWhatIsChosenThen) {
+  SearchResult result;
+  EXPECT_EQ(whatIfToJson("x", result)["why"], "nothing fits");
+  result.totals.globalBatch = 8;
+  result.totals.tokensPerSample = 100;
+  result.bindingConstraint = "memory";
+  Candidate winner;
+  winner.fits = true;
+  winner.strategy.dp = 4;
+  winner.evaluation.stepSeconds = 2;
+  result.candidates = {winner};
+  auto json = whatIfToJson("x", result);
+  EXPECT_EQ(json["change"], "x");
+  EXPECT_EQ(json["strategy"]["dp"], 4);
+  EXPECT_EQ(json["tokens_per_second"], 400);
+  EXPECT_EQ(json["binding_constraint"], "memory");
+}
