@@ -211,6 +211,7 @@ llvm::Error Keeper::checkGrid() const {
     parts *= sizes.lookup("axis" + std::to_string(axis));
   for (size_t device = 0; device < devices; ++device) {
     std::vector<int64_t> own;
+    own.reserve(hloAxes.size());
     for (const auto &axis : hloAxes)
       own.push_back(axis[device]);
     held.insert(std::move(own));
