@@ -1,0 +1,31 @@
+//===- NoOneDnn.cpp - a runtime whose products are the GPU's --------------===//
+//
+// Built with -DDPC_ENABLE_ONEDNN=OFF, on machines that have a GPU and no
+// oneDNN. Plans for CPUs are refused where they would need it.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/kernels/Convolution.h"
+#include "runtime/kernels/Matmul.h"
+
+namespace dpc::rt {
+
+static Status refuse(const char *what) {
+  return Status::unsupported(std::string(what) +
+                             " on CPUs need oneDNN, without which this dpc-run "
+                             "was built; --device=cuda runs plans for GPUs");
+}
+
+Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
+                 const void * /*b*/, DType /*bType*/, void * /*c*/,
+                 DType /*cType*/) {
+  return refuse("matrix products");
+}
+
+void setMatmulThreads(int /*threads*/) {}
+
+Status runConv(const ConvOp & /*op*/, void * /*x*/, void * /*w*/,
+               void * /*y*/) {
+  return refuse("convolutions");
+}
+
+} // namespace dpc::rt
