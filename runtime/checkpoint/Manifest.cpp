@@ -91,6 +91,9 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
+/// Of steps, epochs and samples: they are added to, and leave room for that.
+constexpr int64_t kMost = int64_t(1) << 48;
+
 /// Takes values out of a manifest; the first that is wrong is remembered.
 class ManifestReader {
 public:
@@ -245,8 +248,6 @@ void ManifestReader::readData(const Json &json) {
   if (!expect(json.is_object(), "data is no object"))
     return;
   DataPosition &data = manifest.data;
-  // Steps and samples multiply: room is left for that.
-  constexpr int64_t kMost = int64_t(1) << 48;
   data.epoch = number(json, "epoch", 0, kMost);
   data.samples = number(json, "samples", 0, kMost);
   data.position =
@@ -261,7 +262,7 @@ Manifest ManifestReader::read(const Json &body) {
                   std::to_string(kCheckpointVersion)))
     return manifest;
   manifest.model = text(body, "model");
-  manifest.step = number(body, "step", 0, INT64_MAX);
+  manifest.step = number(body, "step", 0, kMost);
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
   if (body.contains("data")) // not in the first checkpoints
     readData(body["data"]);

@@ -22,15 +22,14 @@ public:
     const std::vector<int64_t> &shape = ports.front().globalShape;
     length = numElements(shape) / shape.front();
     tokens = (file.size() - begin) / width;
-    if (tokens < length + 1)
+    if (samples() < 1)
       return Status::invalid(path + ": has " + std::to_string(tokens) +
                              " tokens, a sample takes " +
-                             std::to_string(length + 1));
+                             std::to_string(length + labels()));
     return Status::success();
   }
 
-  /// The last token is a label alone.
-  int64_t samples() const override { return (tokens - 1) / length; }
+  int64_t samples() const override { return (tokens - labels()) / length; }
 
   Status read(int64_t index,
               const std::vector<std::byte *> &to) const override {
@@ -50,6 +49,9 @@ public:
   }
 
 private:
+  /// Tokens behind a sample's that are labels alone.
+  int64_t labels() const { return static_cast<int64_t>(ports.size()) - 1; }
+
   Status takePorts(const Plan &plan, const std::string &path) {
     ports = plan.inputs;
     bool fits = ports.size() == 1 || ports.size() == 2;

@@ -12,9 +12,10 @@
 
 namespace dpc::rt {
 
-/// The first of the ranks that hold the same shard of a value of pipeline
-/// stage `stage` as `rank`, which is of that stage.
-int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank);
+/// The first of the ranks that hold the same shard as `rank` of a value that
+/// its pipeline stage has, or with `inStages` several stages.
+int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
+                    bool inStages = false);
 
 /// Compares all copies of all tensors between two steps. Called by all
 /// processes; in the one that holds rank 0 it fails for copies that differ, and

@@ -65,8 +65,18 @@ class Data(unittest.TestCase):
         self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), "--checkpoint=" + saved)
         resume = "--resume=" + os.path.join(saved, "step-23")
         self.assertEqual(self.losses(dp2, *words, resume), want[23:])
+        outputs = self.path("outputs")
+        self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), resume, "--outputs=" + outputs)  # had ended: nothing to write
+        self.assertEqual(os.listdir(outputs), [])
         other = self.losses(self.plan(2, "tp=2"), *words, resume)
         self.assertLess(e2e.largest_difference([loss for _, loss in other], [loss for _, loss in want[23:]]), 1e-3)
+
+    def test_inference_takes_its_values_from_a_checkpoint(self):
+        saved, infer = self.path("saved"), self.path("infer")
+        trained = self.losses(self.plan(2, "dp=2"), *self.samples("--steps=4"), "--checkpoint=" + saved, "--checkpoint-every=3", "--checkpoint-keep=9")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--infer", "--cluster=local:2", "--strategy=tp=2", "--global-batch=8", "-o", infer])
+        loss = self.losses(infer, *self.samples("--steps=4"), "--resume=" + os.path.join(saved, "step-3"))[3][1]
+        self.assertLess(abs(loss - trained[3][1]), 1e-4)
 
     def test_another_global_batch_goes_on_with_the_next_sample(self):
         saved = self.path("saved")
@@ -113,6 +123,8 @@ class Data(unittest.TestCase):
             else:
                 self.assertEqual(ran.returncode, 1)
                 self.assertIn("160 samples do not fill whole steps", ran.stderr)
+        ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--checkpoint=" + self.path("c"))])
+        self.assertIn("--checkpoint is for training", ran.stderr)
         ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])
         self.assertIn("over 154 samples", ran)
 

@@ -23,6 +23,8 @@ public:
   rt::Expected<int64_t> begin();
   /// After each step: saves when it is time. `isLast`: the run ends here.
   rt::Status afterStep(int64_t step, bool isLast);
+  /// Waits for what is being written.
+  rt::Status finish();
   /// Whether a signal came, here or to another process.
   rt::Expected<bool> isStopped();
 

@@ -38,6 +38,10 @@ Status Job::prepare() {
       return choice.status();
     init = *choice;
   }
+  if (!plan.trains && !options.checkpoint.empty())
+    return Status::invalid("--checkpoint is for training, and " + options.plan +
+                           " infers; --resume=DIR/step-N takes its values "
+                           "from a checkpoint");
   DPC_TRY(openInputs());
   return checkOutputs();
 }
@@ -232,8 +236,7 @@ Status Job::runSteps() {
     if (progress)
       progress->report(*report);
     DPC_TRY(guard(*report));
-    if (evaluation)
-      DPC_TRY(evaluation->add(session->outputs(), inputs->samplesIn(step)));
+    DPC_TRY(evaluate(step));
     Expected<bool> stopped = checkpoints->isStopped();
     if (!stopped)
       return stopped.status();
@@ -262,44 +265,62 @@ Status Job::guard(const StepReport &report) {
   if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
     return Status::success();
   Status same = checkReplicas(plan, *session);
-  return session
-      ->fromRankZero([&]() -> Expected<std::string> {
-        if (same.ok())
-          return std::string();
-        return Status(same.code(), "step " + std::to_string(report.step) +
-                                       ": " + same.message());
-      })
-      .status();
+  return statusOfRankZero(
+      same.ok() ? same
+                : Status(same.code(), "step " + std::to_string(report.step) +
+                                          ": " + same.message()));
 }
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   Expected<std::string> fault = session->numberFault();
   if (!fault)
     return fault.status();
+  // The checkpoint before is good, and may still be on its way.
+  DPC_TRY(checkpoints->finish());
+  failureCode = kExitNotFinite;
+  return statusOfRankZero(Status::invalid(
+      "step " + std::to_string(step) + ": " + why +
+      (!fault->empty()        ? "; the first NaN is of " + *fault
+       : options.checkNumbers ? "; no instruction wrote NaN"
+                              : "; --check-numbers names the instruction that "
+                                "made it, --on-nan=go-on goes on")));
+}
+
+/// The same status everywhere: that of the process that holds rank 0.
+Status Job::statusOfRankZero(const Status &mine) {
   return session
       ->fromRankZero([&]() -> Expected<std::string> {
-        return Status::invalid(
-            "step " + std::to_string(step) + ": " + why +
-            (!fault->empty()        ? "; the first NaN is of " + *fault
-             : options.checkNumbers ? "; no instruction wrote NaN"
-                                    : "; --check-numbers names the instruction "
-                                      "that made it, --on-nan=go-on goes on"));
+        return mine.ok() ? Expected<std::string>(std::string()) : mine;
       })
       .status();
 }
 
-/// Inference over samples gives each sample's outputs.
+/// Inference over samples gives each sample's outputs; rank 0 writes them.
 Status Job::startEvaluation() {
-  if (plan.trains || options.data.empty() || !session->holdsRankZero())
+  if (plan.trains || options.data.empty())
     return Status::success();
+  evaluation.emplace(plan);
   int64_t samples = 0;
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
-  evaluation.emplace(plan);
-  return evaluation->start(options.outputs, samples, options.steps - done);
+  return statusOfRankZero(
+      session->holdsRankZero()
+          ? evaluation->start(options.outputs, samples, options.steps - done)
+          : Status::success());
+}
+
+Status Job::evaluate(int64_t step) {
+  if (!evaluation)
+    return Status::success();
+  return statusOfRankZero(
+      session->holdsRankZero()
+          ? evaluation->add(session->outputs(), inputs->samplesIn(step))
+          : Status::success());
 }
 
 Status Job::finishEvaluation() {
+  if (!session->holdsRankZero())
+    return Status::success();
   DPC_TRY(evaluation->finish());
   if (std::optional<double> loss = evaluation->meanLoss())
     std::printf("loss %.6g over %lld samples\n", *loss,
@@ -379,7 +400,9 @@ Status Job::saveParams() {
 Status Job::saveOutputs() {
   if (evaluation)
     return finishEvaluation();
-  if (options.outputs.empty() || !session->holdsRankZero())
+  // A run that had ended before has no outputs.
+  if (options.outputs.empty() || !session->holdsRankZero() ||
+      done >= options.steps)
     return Status::success();
   std::error_code error;
   std::filesystem::create_directories(options.outputs, error);

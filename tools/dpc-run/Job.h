@@ -37,8 +37,9 @@ public:
   const rt::Plan &thePlan() const { return plan; }
   /// Whether a rank's failure was printed when it happened.
   bool spoke() const { return hasSpoken; }
-  /// After run(): what the process exits with.
+  /// What the process exits with when run() was well, and when it failed.
   int exitCode() const { return endedBySignal ? 128 + endedBySignal : 0; }
+  int exitCodeOfFailure() const { return failureCode; }
 
 private:
   rt::Status openDevice();
@@ -56,7 +57,9 @@ private:
   rt::Status saveParams();
   bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
+  rt::Status statusOfRankZero(const rt::Status &mine);
   rt::Status startEvaluation();
+  rt::Status evaluate(int64_t step);
   rt::Status finishEvaluation();
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
@@ -75,6 +78,7 @@ private:
   SpikeAlarm lossAlarm, normAlarm;
   int64_t done = 0;      ///< steps before this run
   int endedBySignal = 0; ///< the signal that ended the run early
+  int failureCode = 1;
 };
 
 } // namespace dpc

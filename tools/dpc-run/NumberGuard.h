@@ -9,6 +9,10 @@
 
 namespace dpc {
 
+/// What a run exits with that ended at such a loss: the same steps would come
+/// to it again.
+inline constexpr int kExitNotFinite = 3;
+
 /// "the loss is nan" when a step's loss or gradient norm is not finite; ""
 /// else, and for steps that were skipped because of that (dynamic loss
 /// scaling).

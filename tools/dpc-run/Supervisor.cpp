@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/CheckpointReader.h"
+#include "tools/dpc-run/NumberGuard.h"
 #include "tools/dpc-run/StopSignal.h"
 
 #include <algorithm>
@@ -258,7 +259,9 @@ int supervise(const RunOptions &options,
     // A wrong option or plan is wrong again the next time.
     bool isRefused = isUseless && restarts == 0 && WIFEXITED(ending.status) &&
                      !ending.isHung;
-    if (ending.isSuccess() || stopSignal() || isRefused)
+    bool isNotFinite = WIFEXITED(ending.status) && !ending.isHung &&
+                       WEXITSTATUS(ending.status) == kExitNotFinite;
+    if (ending.isSuccess() || stopSignal() || isRefused || isNotFinite)
       return ending.code();
     std::string why = ending.text(options.hangSeconds);
     if (restarts == options.maxRestarts) {

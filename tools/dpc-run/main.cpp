@@ -38,7 +38,10 @@ static int runLocal(const RunOptions &options) {
                                       {options.timeoutSeconds}));
   if (status.ok())
     status = job.run();
-  return status.ok() ? job.exitCode() : printError(status.message());
+  if (status.ok())
+    return job.exitCode();
+  printError(status.message());
+  return job.exitCodeOfFailure();
 }
 
 /// Whether all processes succeeded so far. If not, rank 0 prints what the
@@ -125,7 +128,7 @@ static int runProcesses(const RunOptions &options) {
   status = job.run();
   if (!status.ok() && (job.spoke() || status.code() == Code::Cancelled))
     return 1;
-  return agree(comm, status) ? job.exitCode() : 1;
+  return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }
 
 /// The plan says it all: nothing is run, and one process is enough.

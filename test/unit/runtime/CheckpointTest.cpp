@@ -123,6 +123,8 @@ TEST_F(Checkpoint, NothingInAManifestIsTrusted) {
            {"\"parameter\"", "\"weights\"", "role 'weights'"},
            {"\"f32\"", "\"f31\"", "dtype 'f31'"},
            {"\"stage\":0", "\"stage\":1", "'stage' is missing or no size"},
+           {"\"step\":7", "\"step\":9223372036854775807",
+            "'step' is missing or no size"},
            {"\"epoch\":2", "\"epoch\":-2", "'epoch' is missing or no size"},
            {"\"position\":5", "\"position\":9", "'position' is missing or"},
            {"\"samples\":9", "\"samples\":9223372036854775807",

@@ -290,6 +290,11 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   ASSERT_TRUE((*dataset)->read(3, to).ok());
   EXPECT_EQ(tokens[0], 9);
   EXPECT_EQ(labels[2], 12);
+  Plan unlabeled = tokenPlan();
+  unlabeled.inputs.pop_back();
+  write("u.bin", bytes.substr(0, 24));
+  EXPECT_EQ((*openDataset(unlabeled, at("u.bin")))->samples(), 4);
+  EXPECT_EQ((*openDataset(tokenPlan(), at("u.bin")))->samples(), 3);
   Plan small = tokenPlan();
   small.inputs[0].limit = 5;
   dataset = openDataset(small, at("t.bin"));

@@ -73,6 +73,14 @@ TEST_F(Guarded, TheRankThatDriftedIsNamed) {
   EXPECT_EQ(replicas(), "'w' differs on ranks 0, 1, 2, 3");
 }
 
+TEST(ReplicaCheck, CopiesInOtherStagesCountAsWell) {
+  Mesh mesh{{{"pp", 2}, {"dp", 3}, {"tp", 2}}};
+  Layout layout;
+  layout.dims = {{Factor{12, {"tp"}}}};
+  EXPECT_EQ(firstHolder(layout, mesh, 11), 7); // pp 1, dp 0, tp 1
+  EXPECT_EQ(firstHolder(layout, mesh, 11, /*inStages=*/true), 1);
+}
+
 TEST_F(Guarded, TheFirstNanIsNamed) {
   start(3, /*checkNumbers=*/true);
   std::vector<float> x(32, 1);
