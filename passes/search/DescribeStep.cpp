@@ -186,12 +186,13 @@ FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
                                               const cost::Cluster &cluster,
                                               const ShardDegrees &degrees) {
   std::vector<cost::OperatorSharding> operators;
-  // An observer has the lowering verified as well.
   auto module = lowerForStrategy(
-      program, cluster, degrees, [&](StringRef phase, ModuleOp lowered) {
+      program, cluster, degrees,
+      [&](StringRef phase, ModuleOp lowered) {
         if (phase == "sharded")
           operators = describeOperators(findProgram(lowered));
-      });
+      },
+      /*layouts=*/nullptr, /*verifies=*/false);
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);

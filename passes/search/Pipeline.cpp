@@ -218,7 +218,7 @@ static cost::Result<ShardChoices> choose(const ProgramFacts &facts,
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
                       const ShardDegrees &asked, PhaseObserver observer,
-                      LayoutModel *layouts) {
+                      LayoutModel *layouts, bool verifies) {
   if (auto shares = sharesOf(asked); !shares)
     return program.emitError("--strategy: " + shares.error());
   ShardDegrees degrees = asked;
@@ -246,19 +246,20 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
   if (degrees.recompute != "none")
     func->setAttr(kRecomputeAttr,
                   StringAttr::get(program->getContext(), degrees.recompute));
-  if (observer && failed(verify(*module)))
+  verifies = verifies && observer;
+  if (verifies && failed(verify(*module)))
     return failure();
   if (observer)
     observer("sharded", *module);
   PassManager pm(program->getContext());
   // Estimates are many; what is built is verified (an observer is watching).
-  pm.enableVerifier(static_cast<bool>(observer));
+  pm.enableVerifier(verifies);
   PassManager collectives(program->getContext());
-  collectives.enableVerifier(static_cast<bool>(observer));
+  collectives.enableVerifier(verifies);
   if (failed(parsePassPipeline(localPipeline(degrees), pm, llvm::errs())) ||
       failed(
           parsePassPipeline(kCollectivePipeline, collectives, llvm::errs())) ||
-      (observer && failed(parsePassPipeline("dpc-verify-local", collectives,
+      (verifies && failed(parsePassPipeline("dpc-verify-local", collectives,
                                             llvm::errs()))) ||
       failed(pm.run(*module)))
     return failure();

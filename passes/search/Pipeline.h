@@ -47,7 +47,7 @@ struct LayoutModel {
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
                  const ShardDegrees &degrees, PhaseObserver observer = nullptr,
-                 LayoutModel *layouts = nullptr);
+                 LayoutModel *layouts = nullptr, bool verifies = true);
 
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);

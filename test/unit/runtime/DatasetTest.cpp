@@ -32,8 +32,9 @@ protected:
   /// `count` samples of input x; all elements of a sample are its number.
   void writeNumbered(int64_t count) const {
     HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
-    for (int64_t i = 0; i < 2 * count; ++i)
-      x.set(i, static_cast<double>(i / 2));
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = 0; j < 2; ++j)
+        x.set(2 * i + j, static_cast<double>(i));
     ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
   }
   static Plan numberedPlan(int64_t batch) {
@@ -57,6 +58,7 @@ protected:
     auto arrays = source.load(step);
     EXPECT_TRUE(arrays.ok()) << arrays.status().message();
     std::vector<int64_t> samples;
+    samples.reserve(batch);
     for (int64_t i = 0; i < batch; ++i) {
       double first = loadAsDouble((*arrays)[0], DType::F32, 2 * i);
       EXPECT_EQ(loadAsDouble((*arrays)[0], DType::F32, 2 * i + 1), first);
@@ -75,17 +77,17 @@ TEST(SampleOrder, EveryEpochHasAllSamplesInItsOwnOrder) {
   SampleOrder order(100, 7), same(100, 7), other(100, 8);
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch : {0, 1, 2, 0}) {
-    std::vector<int64_t> drawn;
+    std::vector<int64_t> drawn(100);
     for (int64_t i = 0; i < 100; ++i)
-      drawn.push_back(order.at(epoch, i));
+      drawn[i] = order.at(epoch, i);
     for (int64_t i = 99; i >= 0; --i)
       EXPECT_EQ(same.at(epoch, i), drawn[i]);
     EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.end()).size(), 100u);
     orders.insert(drawn);
   }
-  std::vector<int64_t> drawn;
+  std::vector<int64_t> drawn(100);
   for (int64_t i = 0; i < 100; ++i)
-    drawn.push_back(other.at(0, i));
+    drawn[i] = other.at(0, i);
   orders.insert(drawn);
   EXPECT_EQ(orders.size(), 4u);
   EXPECT_EQ(SampleOrder(100, std::nullopt).at(5, 42), 42);
