@@ -392,8 +392,15 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
   if (writes)
     call.results[0] = emit.convert(
         call.results[0], body.values[node.inputs[0].second.names[0]].element());
-  if (writes && node.stopsGradients && call.trains)
+  if (writes && node.stopsGradients && call.trains) {
+    // PyTorch keeps the gradient of what was there before the write.
+    if (reachesParameter(body.values[node.inputs[0].second.names[0]]))
+      return nodeError(node, index,
+                       "writes, under torch.no_grad(), to a tensor that "
+                       "gradients reach; write outside of it, or make a new "
+                       "tensor");
     call.results[0] = withoutGradient(emit, call.results[0]);
+  }
   if (llvm::Error error = checkResults(graph, node, call.results))
     return nodeError(node, index, llvm::toString(std::move(error)));
   if (writes)

@@ -286,6 +286,18 @@ TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
       << error;
 }
 
+/// PyTorch keeps the gradient of what was there before: nothing of it must be
+/// lost without a word.
+TEST(TorchErrors, WriteWithoutGradientsToWhatHasOne) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  std::string error =
+      import(contents(DPC_FIXTURES "/torch/ungraded.pt2"), options).error;
+  EXPECT_NE(error.find("under torch.no_grad(), to a tensor that gradients"),
+            std::string::npos)
+      << error;
+}
+
 TEST(TorchErrors, UnboundSymbol) {
   ImportOptions options;
   options.bind["nothing"] = 3;
