@@ -17,8 +17,8 @@ struct ProcessRanks {
   ~ProcessRanks() {
     comms.clear();
     own = nullptr;
-    if (library)
-      apis.cuda.cudaLibraryUnload(library);
+    if (loaded)
+      apis.cuda.cudaLibraryUnload(loaded);
   }
   ProcessRanks(const ProcessRanks &) = delete;
   ProcessRanks &operator=(const ProcessRanks &) = delete;
@@ -27,7 +27,7 @@ struct ProcessRanks {
   NcclApi nccl;
   DeviceRequest request;
   std::unique_ptr<DeviceKernels> own;
-  cudaLibrary_t library = nullptr;
+  cudaLibrary_t loaded = nullptr; ///< kernels of the plan
   std::string ptx;
   CudaContext context;
   /// By rank, when all are in this process.
@@ -50,15 +50,15 @@ Status loadKernels(ProcessRanks &ranks) {
   if (plan.kernelFile.empty())
     return Status::success();
   DPC_TRY(readKernels(ranks.request, ranks.ptx));
-  DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&ranks.library, ranks.ptx.c_str(),
+  DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&ranks.loaded, ranks.ptx.c_str(),
                                               nullptr, nullptr, 0, nullptr,
                                               nullptr, 0),
                      plan.kernelFile.c_str()));
   for (const auto &[symbol, launch] : plan.kernelLaunches) {
     DeviceKernel kernel;
-    DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(&kernel.kernel, ranks.library,
-                                                 symbol.c_str()),
-                       symbol.c_str()));
+    DPC_TRY(cuda.check(
+        cuda.cudaLibraryGetKernel(&kernel.kernel, ranks.loaded, symbol.c_str()),
+        symbol.c_str()));
     kernel.blocks = dim3(static_cast<unsigned>(launch.blocks));
     kernel.threads = dim3(static_cast<unsigned>(launch.threads));
     kernel.sharedBytes = static_cast<size_t>(launch.sharedBytes);

@@ -4,7 +4,6 @@
 Needs the onnx package, which the build folder's environment has.
 """
 import os
-import sys
 import unittest
 
 import e2e
@@ -14,11 +13,7 @@ try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
-    python = os.path.join(os.path.dirname(e2e.BIN), "venv", "bin", "python")
-    if sys.executable == python or not os.path.exists(python):
-        print("skipped: the Python package onnx is not installed")
-        sys.exit(e2e.SKIPPED)
-    os.execv(python, [python, *sys.argv])
+    e2e.run_in_build_environment("onnx")
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TORCH = os.path.join(e2e.SOURCE, "test", "fixtures", "torch")

@@ -88,6 +88,14 @@ def skip(why):
     sys.exit(SKIPPED)
 
 
+def run_in_build_environment(package):
+    """Starts the test again in the Python of the build folder, which has what tools/build installs; skips it where there is none."""
+    python = os.path.join(os.path.dirname(BIN), "venv", "bin", "python")
+    if sys.executable == python or not os.path.exists(python):
+        skip(f"the Python package {package} is not installed")
+    os.execv(python, [python, *sys.argv])
+
+
 def read_json(path):
     with open(path) as file:
         return json.load(file)

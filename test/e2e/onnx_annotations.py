@@ -5,7 +5,6 @@ Needs the onnx package, which the build folder's environment has.
 """
 import json
 import os
-import sys
 import unittest
 
 import e2e
@@ -13,11 +12,7 @@ import e2e
 try:
     import onnx
 except ImportError:
-    python = os.path.join(os.path.dirname(e2e.BIN), "venv", "bin", "python")
-    if sys.executable == python or not os.path.exists(python):
-        print("skipped: the Python package onnx is not installed")
-        sys.exit(e2e.SKIPPED)
-    os.execv(python, [python, *sys.argv])
+    e2e.run_in_build_environment("onnx")
 
 
 def emit(source, folder, devices, strategy):

@@ -48,7 +48,7 @@ std::string reportPage(const ordered_json &report) {
   report::PageParts parts = report::pageParts();
   std::string page(parts.page);
   fill(page, "/*STYLE*/", parts.style);
-  fill(page, "/*LIBRARY*/", parts.library);
+  fill(page, "/*LIBRARY*/", parts.charts);
   fill(page, "/*SCRIPT*/", parts.script);
   // Last: nothing in it is to be filled.
   fill(page, "@REPORT@", embeddable(textOf(report, -1)));

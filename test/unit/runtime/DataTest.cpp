@@ -3,6 +3,7 @@
 #include "runtime/exec/InputSource.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Safetensors.h"
+#include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <cmath>
@@ -19,26 +20,12 @@ namespace {
 using test::leastSquares;
 using test::ramp;
 
-class Data : public testing::Test {
+class Data : public test::ScratchFolder {
 protected:
-  void SetUp() override {
-    dir = std::filesystem::temp_directory_path() /
-          ("dpc-data-" + std::to_string(getpid()));
-    std::filesystem::create_directories(dir);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir); }
-
-  std::string at(const std::string &name) const {
-    return (dir / name).string();
-  }
-  void write(const std::string &name, const std::string &bytes) const {
-    std::ofstream(dir / name, std::ios::binary) << bytes;
-  }
   std::string read(const std::string &name) const {
     std::ifstream in(dir / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  std::filesystem::path dir;
 };
 
 TEST_F(Data, NpyRoundTripsEveryType) {

@@ -2,33 +2,17 @@
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Safetensors.h"
+#include "test/unit/runtime/ScratchFolder.h"
 
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
-#include <unistd.h>
 
 namespace dpc::rt {
 namespace {
 
-class Datasets : public testing::Test {
+class Datasets : public test::ScratchFolder {
 protected:
-  void SetUp() override {
-    dir = std::filesystem::temp_directory_path() /
-          ("dpc-dataset-" + std::to_string(getpid()));
-    std::filesystem::create_directories(dir);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir); }
-
-  std::string at(const std::string &name) const {
-    return (dir / name).string();
-  }
-  void write(const std::string &name, const std::string &bytes) const {
-    std::ofstream(dir / name, std::ios::binary) << bytes;
-  }
-
   /// `count` samples of input x; all elements of a sample are its number.
   void writeNumbered(int64_t count) const {
     HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
@@ -70,7 +54,6 @@ protected:
   std::string errorOf(const Plan &plan, const std::string &path) const {
     return openDataset(plan, path).status().message();
   }
-  std::filesystem::path dir;
 };
 
 TEST(SampleOrder, EveryEpochHasAllSamplesInItsOwnOrder) {

@@ -8,10 +8,10 @@ namespace dpc::report {
 
 /// The files of this folder, and the chart library.
 struct PageParts {
-  std::string_view page;    ///< page.html
-  std::string_view style;   ///< style.css
-  std::string_view script;  ///< The scripts, one after the other.
-  std::string_view library; ///< Empty where there was none when this was built.
+  std::string_view page;   ///< page.html
+  std::string_view style;  ///< style.css
+  std::string_view script; ///< The scripts, one after the other.
+  std::string_view charts; ///< Empty where there was none when this was built.
 };
 PageParts pageParts();
 

@@ -1,0 +1,35 @@
+//===- ScratchFolder.h - files of one test ----------------------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
+#define DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+
+namespace dpc::rt::test {
+
+/// A fixture with a folder of its own, gone after the test.
+class ScratchFolder : public testing::Test {
+protected:
+  void SetUp() override {
+    dir = std::filesystem::temp_directory_path() /
+          ("dpc-runtime-tests-" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+
+  std::string at(const std::string &name) const {
+    return (dir / name).string();
+  }
+  void write(const std::string &name, const std::string &bytes) const {
+    std::ofstream(dir / name, std::ios::binary) << bytes;
+  }
+
+  std::filesystem::path dir;
+};
+
+} // namespace dpc::rt::test
+
+#endif // DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H

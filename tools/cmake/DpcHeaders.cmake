@@ -1,0 +1,12 @@
+# The header libraries of the runtime and dpc-run: the installed ones, or those
+# in the folder DPC_HEADERS (nlohmann/ and CLI/), where none are installed.
+set(DPC_HEADERS "" CACHE PATH "Folder with nlohmann/ and CLI/")
+if(NOT DPC_HEADERS)
+  find_package(nlohmann_json REQUIRED)
+  find_package(CLI11 REQUIRED)
+  return()
+endif()
+add_library(dpc_headers INTERFACE)
+target_include_directories(dpc_headers SYSTEM INTERFACE "${DPC_HEADERS}")
+add_library(nlohmann_json::nlohmann_json ALIAS dpc_headers)
+add_library(CLI11::CLI11 ALIAS dpc_headers)
