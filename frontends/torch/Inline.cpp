@@ -11,7 +11,8 @@ namespace {
 struct GraphCall {
   const Graph *body = nullptr;
   std::vector<std::string> operands;
-  bool stopsGradients = false;
+  /// Whether it turns gradients on or off; else they are as around the call.
+  std::optional<bool> setsGradients;
 };
 
 class Inliner {
@@ -22,10 +23,11 @@ public:
                   llvm::StringRef prefix, bool stopsGradients);
 
 private:
-  llvm::Expected<GraphCall> read(const Node &node, size_t index) const;
+  llvm::Expected<GraphCall> read(const Node &node, size_t index,
+                                 bool stopsGradients) const;
   llvm::Error addCall(const Node &node, const GraphCall &call,
                       const llvm::StringMap<std::string> &names,
-                      llvm::StringRef prefix);
+                      llvm::StringRef prefix, bool stopsGradients);
 
   Graph &made;
   llvm::StringRef file;
@@ -37,7 +39,9 @@ static bool callsGraph(const Node &node) {
   return llvm::StringRef(node.target).starts_with("higher_order.");
 }
 
-llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index) const {
+/// `stopsGradients`: whether it is called from a graph without gradients.
+llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
+                                        bool stopsGradients) const {
   auto error = [&](const llvm::Twine &why) {
     return makeError(file + ": node " + llvm::Twine(index) + " '" + node.name +
                      "': " + node.target + ": " + why);
@@ -61,7 +65,13 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index) const {
   }
   if (!call.body || call.body->inputs.size() != call.operands.size())
     return error("its graph does not fit its operands");
-  call.stopsGradients = setsGradients && !enabled;
+  if (setsGradients)
+    call.setsGradients = enabled;
+  // What was made before without gradients has none, other values keep theirs:
+  // torch.export writes such graphs one after the other.
+  if (setsGradients && enabled && stopsGradients)
+    return error("turns gradients on inside of a graph that runs without them, "
+                 "which is not supported; accepted: one after the other");
   return call;
 }
 
@@ -87,22 +97,23 @@ static Argument renamed(Argument argument,
 
 llvm::Error Inliner::addCall(const Node &node, const GraphCall &call,
                              const llvm::StringMap<std::string> &names,
-                             llvm::StringRef prefix) {
+                             llvm::StringRef prefix, bool stopsGradients) {
   const Graph &body = *call.body;
+  bool stopsInside = stopsGradients || call.setsGradients == false;
   std::string inside = renamed(node.name, {}, prefix) + "/";
   llvm::StringMap<std::string> inner;
   for (const auto &[name, operand] : llvm::zip(body.inputs, call.operands))
     if (!name.empty())
       inner[name] = renamed(operand, names, prefix);
-  if (llvm::Error error = add(body, inner, inside, call.stopsGradients))
+  if (llvm::Error error = add(body, inner, inside, stopsInside))
     return error;
   size_t count = std::min(node.outputs.size(), body.outputs.size());
   for (size_t n = 0; n < count; ++n) {
     if (body.outputs[n].names.empty() || node.outputs[n].empty())
       continue;
     Node result;
-    result.target =
-        call.stopsGradients ? "aten.detach.default" : "aten.alias.default";
+    result.target = stopsInside && !stopsGradients ? "aten.detach.default"
+                                                   : "aten.alias.default";
     result.name = renamed(node.outputs[n], {}, prefix);
     Argument self;
     self.kind = Argument::Kind::Tensor;
@@ -122,10 +133,11 @@ llvm::Error Inliner::add(const Graph &graph,
                              entry.getValue());
   for (const auto &[index, node] : llvm::enumerate(graph.nodes)) {
     if (callsGraph(node)) {
-      auto call = read(node, index);
+      auto call = read(node, index, stopsGradients);
       if (!call)
         return call.takeError();
-      if (llvm::Error error = addCall(node, *call, names, prefix))
+      if (llvm::Error error =
+              addCall(node, *call, names, prefix, stopsGradients))
         return error;
       continue;
     }

@@ -291,11 +291,31 @@ TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
 TEST(TorchErrors, WriteWithoutGradientsToWhatHasOne) {
   ImportOptions options;
   options.globalBatch = 3;
-  std::string error =
-      import(contents(DPC_FIXTURES "/torch/ungraded.pt2"), options).error;
-  EXPECT_NE(error.find("under torch.no_grad(), to a tensor that gradients"),
-            std::string::npos)
-      << error;
+  for (const char *file :
+       {DPC_FIXTURES "/torch/ungraded.pt2", DPC_FIXTURES "/torch/nested.pt2"}) {
+    std::string error = import(contents(file), options).error;
+    EXPECT_NE(error.find("under torch.no_grad(), to a tensor that gradients"),
+              std::string::npos)
+        << file << ": " << error;
+  }
+}
+
+/// Of a graph inside of one without gradients, those made before have none.
+TEST(TorchErrors, GradientsOnInsideOfNone) {
+  ImportOptions options;
+  options.globalBatch = 3;
+  std::string bytes =
+      altered(DPC_FIXTURES "/torch/nested.pt2", kModel, [](std::string text) {
+        std::string from = "wrap_with_autocast",
+                    to = "wrap_with_set_grad_enabled";
+        size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos);
+        return text.replace(at, from.size(), to);
+      });
+  EXPECT_NE(import(bytes, options)
+                .error.find("turns gradients on inside of a "
+                            "graph that runs without them"),
+            std::string::npos);
 }
 
 TEST(TorchErrors, UnboundSymbol) {
