@@ -3,6 +3,7 @@
 
 #include "frontends/stablehlo/Call.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -55,13 +56,19 @@ public:
   llvm::Expected<Signature> run();
 
 private:
+  /// An argument and the result that is its next value.
+  using Tie = std::pair<unsigned, unsigned>;
+
   llvm::Error readTypes();
+  llvm::Error readDonations();
   void readNames();
   std::string unique(std::string name);
   bool fits(unsigned argument, unsigned result);
   void tie(unsigned argument, unsigned result);
   SmallVector<unsigned> donatedLike(unsigned argument, bool isByPath);
   SmallVector<unsigned> resultsLike(unsigned argument, bool isByPath);
+  SmallVector<Tie> namedAmong(ArrayRef<unsigned> arguments,
+                              ArrayRef<unsigned> results);
   void tieByPath();
   void tieByAttribute();
   llvm::Error tieByOrder();
@@ -79,6 +86,8 @@ private:
   llvm::StringSet<> used;
   std::vector<bool> donated; ///< by argument
   std::vector<bool> taken;   ///< by result
+  /// By argument: the result that shares its memory, if the attribute says so.
+  std::vector<std::optional<unsigned>> aliases;
 };
 
 } // namespace
@@ -121,6 +130,31 @@ llvm::Error SignatureReader::readTypes() {
     argument.type = tensor;
     signature.arguments.push_back(std::move(argument));
   }
+  return llvm::Error::success();
+}
+
+/// Which arguments are donated, and what shares their memory.
+llvm::Error SignatureReader::readDonations() {
+  unsigned results = function.getNumResults();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    Attribute aliasing = function.getArgAttr(i, kAliasing);
+    donated.push_back(aliasing || function.getArgAttr(i, kDonor));
+    aliases.emplace_back();
+    if (!aliasing)
+      continue;
+    auto number = dyn_cast<IntegerAttr>(aliasing);
+    if (!number || number.getValue().isNegative() ||
+        number.getValue().uge(results)) {
+      std::string text;
+      llvm::raw_string_ostream(text) << aliasing;
+      return makeError(file + ": " + kAliasing + " of argument '" +
+                       signature.arguments[i].name + "' is " + text +
+                       "; accepted: the number of a result, less than " +
+                       llvm::Twine(results));
+    }
+    aliases.back() = static_cast<unsigned>(number.getValue().getZExtValue());
+  }
+  signature.isStep = llvm::is_contained(donated, true);
   return llvm::Error::success();
 }
 
@@ -195,8 +229,23 @@ SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
   return found;
 }
 
-/// Ties what has a path, in order where several have it. Of more results than
-/// arguments, those that the attribute names, else the first ones.
+/// Arguments and results, of those, that the attributes tie.
+SmallVector<SignatureReader::Tie>
+SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
+                            ArrayRef<unsigned> results) {
+  SmallVector<Tie> named;
+  llvm::SmallDenseSet<unsigned, 8> found;
+  for (unsigned argument : arguments)
+    if (auto result = aliases[argument]; result &&
+                                         llvm::is_contained(results, *result) &&
+                                         found.insert(*result).second)
+      named.emplace_back(argument, *result);
+  return named;
+}
+
+/// Ties what has a path. Where several have one, the attributes decide if all
+/// of them stay among those, else the order. Results that are left over make it
+/// a guess, which each attribute betters.
 void SignatureReader::tieByPath() {
   std::string guessed;
   for (unsigned i = 0; i < paths.size(); ++i) {
@@ -204,16 +253,18 @@ void SignatureReader::tieByPath() {
       continue;
     SmallVector<unsigned> arguments = donatedLike(i, true),
                           results = resultsLike(i, true);
-    if (results.size() > arguments.size()) {
-      auto named = function.getArgAttrOfType<IntegerAttr>(i, kAliasing);
-      auto *at = named ? llvm::find(results, named.getInt()) : results.end();
-      if (guessed.empty())
-        guessed = signature.arguments[i].name;
-      tie(i, at == results.end() ? results.front() : *at);
-    } else {
-      for (auto [argument, result] : llvm::zip(arguments, results))
+    bool isGuess = results.size() > arguments.size();
+    if (isGuess && guessed.empty())
+      guessed = signature.arguments[i].name;
+    SmallVector<Tie> named = namedAmong(arguments, results);
+    if (isGuess || named.size() == results.size())
+      for (auto [argument, result] : named)
         tie(argument, result);
-    }
+    llvm::erase_if(arguments,
+                   [&](unsigned a) { return signature.arguments[a].next; });
+    llvm::erase_if(results, [&](unsigned r) { return taken[r]; });
+    for (auto [argument, result] : llvm::zip(arguments, results))
+      tie(argument, result);
   }
   if (!guessed.empty())
     signature.remarks.push_back(
@@ -222,12 +273,9 @@ void SignatureReader::tieByPath() {
 }
 
 void SignatureReader::tieByAttribute() {
-  for (unsigned i = 0; i < paths.size(); ++i) {
-    auto named = function.getArgAttrOfType<IntegerAttr>(i, kAliasing);
-    if (named && !signature.arguments[i].next && named.getInt() >= 0 &&
-        fits(i, static_cast<unsigned>(named.getInt())))
-      tie(i, static_cast<unsigned>(named.getInt()));
-  }
+  for (unsigned i = 0; i < paths.size(); ++i)
+    if (aliases[i] && !signature.arguments[i].next && fits(i, *aliases[i]))
+      tie(i, *aliases[i]);
 }
 
 /// Ties what is left, or says why not.
@@ -347,10 +395,8 @@ llvm::Expected<Signature> SignatureReader::run() {
   if (llvm::Error error = readTypes())
     return std::move(error);
   readNames();
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    donated.push_back(function.getArgAttr(i, kAliasing) ||
-                      function.getArgAttr(i, kDonor));
-  signature.isStep = llvm::is_contained(donated, true);
+  if (llvm::Error error = readDonations())
+    return std::move(error);
   if (signature.isStep) {
     taken.assign(function.getNumResults(), false);
     tieByPath();

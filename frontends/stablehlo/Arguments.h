@@ -7,11 +7,12 @@
 //             it "arg3"
 //   donation  tf.aliasing_output, jax.buffer_donor: a training step. A donated
 //             argument is a state whose next value is a result of the same
-//             type: that with the same path ("[0].mu['w']"), if there is one
-//             for each such argument; else the one that the attribute names;
-//             else, if there are as many as donated arguments are left, the
-//             next in order, which a remark says. More of them are refused: one
-//             may be as good as another.
+//             type: one with the same path ("[0].mu['w']"); of several, those
+//             that the attributes name, or else the next in order. Where no
+//             path is left: the one that the attribute names; else, if there
+//             are as many as donated arguments are left, the next in order,
+//             which a remark says. More of them are refused: one may be as good
+//             as another.
 //
 // The attribute tells what shares memory, which JAX decides by type and order;
 // so paths come first. An argument without a name has the path of its result

@@ -132,6 +132,55 @@ TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
 
 namespace {
 
+/// Whether the next value of the first argument is its negative.
+bool isNegatedNext(Outcome &outcome) {
+  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
+  for (unsigned i = 0; i < step.getNumResults(); ++i)
+    if (step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt() == 0)
+      return !isa<BlockArgument>(step.front().getTerminator()->getOperand(i));
+  return false;
+}
+
+} // namespace
+
+/// Both are 'w' of something: the attributes tell which. Of order they say
+/// nothing where they lead elsewhere.
+TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
+  auto step = [](const std::string &ofFirst, const std::string &ofSecond) {
+    return R"("builtin.module"() ({
+  "func.func"() <{arg_attrs = [{)" +
+           ofFirst + "}, {" + ofSecond +
+           R"(}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['w']"}, {jax.result_info = "result[1]['w']"}, {jax.result_info = "result[2]['other']"}], sym_name = "main"}> ({
+  ^bb0(%p: tensor<4xf32> loc("p['w']"), %s: tensor<4xf32> loc("s['w']")):
+    %0 = "stablehlo.negate"(%p) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stablehlo.abs"(%p) : (tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%s, %0, %1) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ())";
+  };
+  auto alias = [](const std::string &result) {
+    return "tf.aliasing_output = " + result;
+  };
+  Outcome outcome = import(step(alias("1 : i32"), alias("0 : i32")));
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_TRUE(isNegatedNext(outcome));
+  EXPECT_EQ(outcome.remarks.size(), 1u); // on the result that is no state
+  for (const auto &[first, second] :
+       {std::pair(alias("0 : i32"), alias("1 : i32")),
+        std::pair(alias("1 : i32"), alias("2 : i32"))}) {
+    outcome = import(step(first, second));
+    ASSERT_EQ(outcome.error, "");
+    EXPECT_FALSE(isNegatedNext(outcome)) << first << ", " << second;
+  }
+  for (const char *bad : {"4294967296 : i64", "3 : i32", "-1 : i32", "true",
+                          "\"1\"", "36893488147419103232 : i128"})
+    expectRefused(step(alias(bad), alias("0 : i32")),
+                  {"tf.aliasing_output of argument 'p.w' is ", bad,
+                   "accepted: the number of a result, less than 3"});
+}
+
+namespace {
+
 /// A step whose donated arguments, of 4 numbers each, have no names; its
 /// results are (b, -a), called `first` and `second`.
 std::string nameless(const std::string &ofA, const std::string &ofB,
@@ -145,15 +194,6 @@ std::string nameless(const std::string &ofA, const std::string &ofB,
       "  %n = \"stablehlo.negate\"(%a) : (tensor<4xf32>) -> "
       "tensor<4xf32>\n  func.return %b, %n : tensor<4xf32>, "
       "tensor<4xf32>");
-}
-
-/// Whether the next value of the first argument is -a.
-bool isNegatedNext(Outcome &outcome) {
-  auto step = outcome.module->lookupSymbol<func::FuncOp>("train_step");
-  for (unsigned i = 0; i < step.getNumResults(); ++i)
-    if (step.getResultAttrOfType<IntegerAttr>(i, attr::kTies).getInt() == 0)
-      return !isa<BlockArgument>(step.front().getTerminator()->getOperand(i));
-  return false;
 }
 
 } // namespace
