@@ -7,8 +7,8 @@
 
 namespace dpc::frontend::hlo {
 
-/// A list as long is made for every dimension that is split.
 static constexpr int64_t kMostDevices = int64_t(1) << 20;
+static constexpr size_t kMostDims = 64;
 
 static bool eat(llvm::StringRef &text, llvm::StringRef token) {
   text = text.ltrim();
@@ -30,7 +30,8 @@ static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
 
 /// "[2,1,4]", sizes of a grid of devices.
 static bool parseGrid(llvm::StringRef &text, Shape &grid) {
-  if (!eat(text, "[") || !parseNumbers(text, grid, 1) || !eat(text, "]"))
+  if (!eat(text, "[") || !parseNumbers(text, grid, 1) || !eat(text, "]") ||
+      grid.size() > kMostDims)
     return false;
   int64_t product = 1;
   return llvm::all_of(
@@ -38,12 +39,12 @@ static bool parseGrid(llvm::StringRef &text, Shape &grid) {
 }
 
 /// The devices 0, 1, .. of a grid in the order of the transposed grid.
-static std::vector<int64_t> transposed(const Shape &grid, const Shape &order) {
+static Shape transposed(const Shape &grid, const Shape &order) {
   int64_t count = numElements(grid);
   Shape strides(grid.size(), 1);
   for (size_t d = grid.size(); d-- > 1;)
     strides[d - 1] = strides[d] * grid[d];
-  std::vector<int64_t> devices(count);
+  Shape devices(count);
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i;
     for (size_t k = order.size(); k-- > 0;) {
@@ -55,22 +56,17 @@ static std::vector<int64_t> transposed(const Shape &grid, const Shape &order) {
 }
 
 /// "0,1,2,3" or "<=[4]" or "<=[2,2]T(1,0)".
-static bool parseDevices(llvm::StringRef &text, std::vector<int64_t> &devices) {
-  if (!eat(text, "<=")) {
-    Shape listed;
-    if (!parseNumbers(text, listed, 0))
-      return false;
-    devices.assign(listed.begin(), listed.end());
-    return true;
-  }
-  Shape grid, order;
-  if (!parseGrid(text, grid))
+static bool parseDevices(llvm::StringRef &text, HloSharding &sharding) {
+  if (!eat(text, "<="))
+    return parseNumbers(text, sharding.listed, 0);
+  Shape &order = sharding.order;
+  if (!parseGrid(text, sharding.grid))
     return false;
   if (eat(text, "T(")) {
     if (!parseNumbers(text, order, 0) || !eat(text, ")"))
       return false;
   } else {
-    order.resize(grid.size());
+    order.resize(sharding.grid.size());
     std::iota(order.begin(), order.end(), 0);
   }
   Shape sorted(order);
@@ -78,10 +74,7 @@ static bool parseDevices(llvm::StringRef &text, std::vector<int64_t> &devices) {
   for (auto [i, d] : llvm::enumerate(sorted))
     if (d != static_cast<int64_t>(i))
       return false;
-  if (order.size() != grid.size())
-    return false;
-  devices = transposed(grid, order);
-  return true;
+  return order.size() == sharding.grid.size();
 }
 
 /// How many of the last lists of tiles hold copies.
@@ -115,31 +108,47 @@ std::optional<HloSharding> parseHloSharding(llvm::StringRef text) {
     sharding.isOpen = true;
     return sharding;
   }
-  Shape grid;
-  std::vector<int64_t> devices;
-  if (!eat(text, "devices=") || !parseGrid(text, grid) ||
-      !parseDevices(text, devices))
+  Shape tiles;
+  if (!eat(text, "devices=") || !parseGrid(text, tiles) ||
+      !parseDevices(text, sharding))
     return std::nullopt;
   auto copies = parseCopies(text);
-  if (!copies || *copies > grid.size() || !atEnd(text) ||
-      numElements(grid) != static_cast<int64_t>(devices.size()))
+  if (!copies || *copies > tiles.size() || !atEnd(text) ||
+      numElements(tiles) != sharding.deviceCount())
     return std::nullopt;
-  sharding.tiles.assign(grid.begin(), grid.end() - *copies);
-  sharding.tileOf.resize(sharding.tiles.size());
-  int64_t behind = numElements(grid);
-  for (auto [d, tiles] : llvm::enumerate(sharding.tiles)) {
-    behind /= tiles;
-    if (tiles == 1)
-      continue;
-    sharding.tileOf[d].assign(devices.size(), -1);
-    for (auto [place, device] : llvm::enumerate(devices)) {
-      if (device >= static_cast<int64_t>(devices.size()) ||
-          sharding.tileOf[d][device] >= 0)
-        return std::nullopt; // no device twice
-      sharding.tileOf[d][device] = static_cast<int64_t>(place) / behind % tiles;
-    }
-  }
+  sharding.tiles.assign(tiles.begin(), tiles.end() - *copies);
   return sharding;
+}
+
+int64_t HloSharding::listingSteps() const {
+  return deviceCount() * static_cast<int64_t>(1 + order.size() + tiles.size());
+}
+
+int64_t HloSharding::deviceCount() const {
+  return listed.empty() ? numElements(grid)
+                        : static_cast<int64_t>(listed.size());
+}
+
+std::optional<std::vector<std::vector<int32_t>>> HloSharding::tileOf() const {
+  int64_t count = deviceCount(), behind = count;
+  std::vector<std::vector<int32_t>> lists(tiles.size());
+  Shape devices = listed.empty() ? transposed(grid, order) : listed;
+  std::vector<bool> seen(count);
+  for (int64_t device : devices) {
+    if (device >= count || seen[device])
+      return std::nullopt;
+    seen[device] = true;
+  }
+  for (auto [d, parts] : llvm::enumerate(tiles)) {
+    behind /= parts;
+    if (parts == 1)
+      continue;
+    lists[d].resize(count);
+    for (auto [place, device] : llvm::enumerate(devices))
+      lists[d][device] =
+          static_cast<int32_t>(static_cast<int64_t>(place) / behind % parts);
+  }
+  return lists;
 }
 
 } // namespace dpc::frontend::hlo

@@ -27,9 +27,17 @@ namespace dpc::frontend::hlo {
 struct HloSharding {
   /// Of the tensor's dimensions; none: it is whole everywhere.
   Shape tiles;
-  /// By dimension that is split: which of its tiles each device holds.
-  std::vector<std::vector<int64_t>> tileOf;
   bool isOpen = false; ///< left to search
+  /// Devices in the order of their tiles: those listed, or those of a grid
+  /// whose dimensions come in this order.
+  Shape listed, grid, order;
+
+  int64_t deviceCount() const;
+  /// By dimension that is split: which of its tiles each device holds. Nullopt
+  /// if a device is listed twice, or is none of so many. A short text may stand
+  /// for long lists, which take so many steps.
+  std::optional<std::vector<std::vector<int32_t>>> tileOf() const;
+  int64_t listingSteps() const;
 };
 
 /// Nullopt for what is none of the above.

@@ -7,8 +7,6 @@
 
 #include "llvm/ADT/StringSet.h"
 
-#include <set>
-
 using namespace mlir;
 
 namespace dpc::frontend::hlo {
@@ -34,8 +32,12 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
   return !name.empty();
 }
 
-/// Of an axis: the product of two is no overflow.
+/// Of a mesh: the product of two is no overflow.
 static constexpr int64_t kMostDevices = int64_t(1) << 24;
+
+/// In all shardings of a module: a fraction of a second. 50 different ones of
+/// 100,000 devices take less.
+static constexpr int64_t kMostSteps = int64_t(1) << 26;
 
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   std::vector<UserAxis> axes;
@@ -43,12 +45,14 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
     return std::nullopt;
   if (eat(text, "]"))
     return axes;
+  int64_t devices = 1;
   do {
     UserAxis axis;
     if (!eatName(text, axis.name) || !eat(text, "=") ||
         text.consumeInteger(10, axis.size) || axis.size < 1 ||
-        axis.size > kMostDevices)
+        axis.size > kMostDevices / devices)
       return std::nullopt;
+    devices *= axis.size;
     axes.push_back(std::move(axis));
   } while (eat(text, ","));
   return eat(text, "]") ? std::optional(axes) : std::nullopt;
@@ -114,7 +118,12 @@ public:
 private:
   llvm::Error readMeshes();
   llvm::Error readOne(unsigned argument);
+  llvm::Error enter(llvm::StringRef mesh, const std::vector<UserAxis> &axes);
   llvm::Error readHlo(unsigned argument);
+  llvm::Expected<UserSharding> axesOf(const HloSharding &read,
+                                      const Argument &of);
+  llvm::Error noGrid() const;
+  size_t partCount() const;
   llvm::Error checkGrid() const;
   int64_t sizeOf(const llvm::StringSet<> &names) const;
 
@@ -123,15 +132,34 @@ private:
   const Signature &signature;
   llvm::StringRef file;
   llvm::StringMap<std::vector<UserAxis>> meshes;
-  llvm::StringMap<int64_t> sizes; ///< by axis
+  llvm::StringMap<llvm::StringSet<>> entered; ///< axes, by mesh that is used
+  llvm::StringMap<int64_t> sizes;             ///< by axis
   /// Axes of mhlo.shardings: which part each device holds. Their names count
   /// them.
-  std::vector<std::vector<int64_t>> hloAxes;
+  std::vector<std::vector<int32_t>> hloAxes;
+  /// mhlo.shardings that were read: many arguments share one.
+  llvm::StringMap<UserSharding> known;
+  int64_t steps = 0;                                  ///< taken for those
   std::vector<std::optional<UserSharding>> shardings; ///< by argument
   llvm::StringSet<> data, tensor;
 };
 
 } // namespace
+
+/// Its axes, which have the same sizes in all meshes.
+llvm::Error Keeper::enter(llvm::StringRef mesh,
+                          const std::vector<UserAxis> &axes) {
+  for (const UserAxis &axis : axes) {
+    entered[mesh].insert(axis.name);
+    auto [entry, isNew] = sizes.try_emplace(axis.name, axis.size);
+    if (entry->second != axis.size)
+      return makeError(file + ": axis '" + axis.name + "' has " +
+                       llvm::Twine(entry->second) +
+                       " devices in one mesh and " + llvm::Twine(axis.size) +
+                       " in @" + mesh);
+  }
+  return llvm::Error::success();
+}
 
 llvm::Error Keeper::readOne(unsigned argument) {
   Attribute given = main.getArgAttr(argument, kSdySharding);
@@ -146,16 +174,10 @@ llvm::Error Keeper::readOne(unsigned argument) {
     return makeError(file + ": the sharding of argument '" + of.name +
                      "' is not understood: '" + opaqueText(given) +
                      "'; accepted: whole axes of an sdy.mesh of the module");
-  llvm::StringSet<> own;
-  for (const UserAxis &axis : mesh->second) {
-    own.insert(axis.name);
-    auto [entry, isNew] = sizes.try_emplace(axis.name, axis.size);
-    if (entry->second != axis.size)
-      return makeError(file + ": axis '" + axis.name + "' has " +
-                       llvm::Twine(entry->second) +
-                       " devices in one mesh and " + llvm::Twine(axis.size) +
-                       " in @" + sharding->mesh);
-  }
+  if (!entered.contains(sharding->mesh))
+    if (llvm::Error error = enter(sharding->mesh, mesh->second))
+      return error;
+  const llvm::StringSet<> &own = entered[sharding->mesh];
   for (const auto &dim : sharding->dims)
     for (const std::string &axis : dim)
       if (!own.contains(axis))
@@ -166,62 +188,106 @@ llvm::Error Keeper::readOne(unsigned argument) {
   return llvm::Error::success();
 }
 
-/// An mhlo.sharding in terms of axes: what splits two dimensions alike is one.
+/// In terms of axes: what splits two dimensions alike is one.
+llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
+                                            const Argument &of) {
+  UserSharding sharding;
+  sharding.isOpen = read.isOpen;
+  sharding.dims.resize(of.type.getRank());
+  if (llvm::all_of(read.tiles, [](int64_t parts) { return parts == 1; }))
+    return sharding;
+  auto devices = static_cast<size_t>(read.deviceCount());
+  if (!hloAxes.empty() && hloAxes[0].size() != devices)
+    return makeError(file + ": the sharding of argument '" + of.name +
+                     "' is over " + llvm::Twine(devices) +
+                     " devices, others are over " +
+                     llvm::Twine(hloAxes[0].size()));
+  steps += read.listingSteps();
+  if (steps > kMostSteps)
+    return makeError(file + ": up to argument '" + of.name +
+                     "', its shardings tell in too many ways which part each "
+                     "of " +
+                     llvm::Twine(devices) +
+                     " devices holds; accepted: one split of the batch, and "
+                     "one of parameters across it");
+  auto tileOf = read.tileOf();
+  if (!tileOf)
+    return makeError(file + ": the sharding of argument '" + of.name +
+                     "' does not name each of " + llvm::Twine(devices) +
+                     " devices once");
+  for (auto [d, held] : llvm::enumerate(*tileOf)) {
+    if (held.empty())
+      continue;
+    auto axis = llvm::find(hloAxes, held);
+    std::string name = "axis" + std::to_string(axis - hloAxes.begin());
+    if (axis == hloAxes.end())
+      hloAxes.push_back(std::move(held));
+    sizes[name] = read.tiles[d];
+    sharding.dims[d].push_back(std::move(name));
+    if (partCount() > devices)
+      return noGrid();
+  }
+  return sharding;
+}
+
 llvm::Error Keeper::readHlo(unsigned argument) {
   auto given = main.getArgAttrOfType<StringAttr>(argument, kHloSharding);
   shardings.emplace_back();
   if (!given)
     return llvm::Error::success();
   const Argument &of = signature.arguments[argument];
-  auto read = parseHloSharding(given.getValue());
   auto rank = static_cast<size_t>(of.type.getRank());
+  if (auto found = known.find(given.getValue());
+      found != known.end() && found->second.dims.size() == rank) {
+    shardings.back() = found->second;
+    return llvm::Error::success();
+  }
+  auto read = parseHloSharding(given.getValue());
   if (!read || (!read->tiles.empty() && read->tiles.size() != rank))
     return makeError(file + ": the sharding of argument '" + of.name +
                      "' is not understood: '" + given.getValue() +
                      "'; accepted: '{replicated}', '{devices=[2,1]0,1}' and "
                      "'{devices=[2,1]<=[2]}' with a tile count for each "
                      "dimension");
-  UserSharding sharding;
-  sharding.isOpen = read->isOpen;
-  sharding.dims.resize(rank);
-  for (auto [d, held] : llvm::enumerate(read->tileOf)) {
-    if (held.empty())
-      continue;
-    if (!hloAxes.empty() && hloAxes[0].size() != held.size())
-      return makeError(file + ": the sharding of argument '" + of.name +
-                       "' is over " + llvm::Twine(held.size()) +
-                       " devices, others are over " +
-                       llvm::Twine(hloAxes[0].size()));
-    auto known = llvm::find(hloAxes, held);
-    std::string name = "axis" + std::to_string(known - hloAxes.begin());
-    if (known == hloAxes.end())
-      hloAxes.push_back(held);
-    sizes[name] = read->tiles[d];
-    sharding.dims[d].push_back(std::move(name));
-  }
-  shardings.back() = std::move(sharding);
+  auto sharding = axesOf(*read, of);
+  if (!sharding)
+    return sharding.takeError();
+  known[given.getValue()] = *sharding;
+  shardings.back() = std::move(*sharding);
   return llvm::Error::success();
+}
+
+llvm::Error Keeper::noGrid() const {
+  return makeError(file + ": the shardings of its arguments split " +
+                   llvm::Twine(hloAxes[0].size()) +
+                   " devices in ways that are no axes of one mesh; accepted: "
+                   "one split of the batch, and one of parameters across it");
+}
+
+/// Of all axes together: at most the square of the number of devices.
+size_t Keeper::partCount() const {
+  size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
+  for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
+    parts *= sizes.lookup("axis" + std::to_string(axis));
+  return parts;
 }
 
 /// Axes of a mesh: devices hold every combination of their parts.
 llvm::Error Keeper::checkGrid() const {
-  std::set<std::vector<int64_t>> held;
-  size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
-  for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
-    parts *= sizes.lookup("axis" + std::to_string(axis));
-  for (size_t device = 0; device < devices; ++device) {
-    std::vector<int64_t> own;
-    own.reserve(hloAxes.size());
-    for (const auto &axis : hloAxes)
-      own.push_back(axis[device]);
-    held.insert(std::move(own));
+  size_t parts = partCount(), held = 0,
+         devices = hloAxes.empty() ? 1 : hloAxes[0].size();
+  std::vector<size_t> combinations(devices);
+  for (const auto &[axis, of] : llvm::enumerate(hloAxes)) {
+    size_t size = sizes.lookup("axis" + std::to_string(axis));
+    for (size_t device = 0; device < devices; ++device)
+      combinations[device] = combinations[device] * size + of[device];
   }
-  if (held.size() == parts)
-    return llvm::Error::success();
-  return makeError(file + ": the shardings of its arguments split " +
-                   llvm::Twine(devices) +
-                   " devices in ways that are no axes of one mesh; accepted: "
-                   "one split of the batch, and one of parameters across it");
+  std::vector<bool> isHeld(parts);
+  for (size_t combination : combinations) {
+    held += !isHeld[combination];
+    isHeld[combination] = true;
+  }
+  return held == parts ? llvm::Error::success() : noGrid();
 }
 
 llvm::Error Keeper::readMeshes() {
@@ -267,7 +333,8 @@ llvm::Error Keeper::read() {
 int64_t Keeper::sizeOf(const llvm::StringSet<> &names) const {
   int64_t product = 1;
   for (const auto &name : names)
-    product *= sizes.lookup(name.getKey());
+    if (product <= kMostDevices) // of one mesh, else of several
+      product *= sizes.lookup(name.getKey());
   return product;
 }
 
@@ -308,6 +375,11 @@ llvm::Error Keeper::put(ModuleOp made) {
   if (tensor.size() > 1)
     return makeError(file + ": shardings over several axes beside those of the "
                             "batch are not supported; accepted: one");
+  if (sizeOf(data) > kMostDevices || sizeOf(tensor) > kMostDevices)
+    return makeError(file +
+                     ": the axes that split its arguments have more "
+                     "than " +
+                     llvm::Twine(kMostDevices) + " devices together");
   if (any)
     made->setAttr(
         kUserDegreesAttr,

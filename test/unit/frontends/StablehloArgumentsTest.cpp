@@ -29,16 +29,29 @@ TEST(Shardings, AreRead) {
     EXPECT_FALSE(hlo::parseMesh(bad)) << bad.str();
 }
 
+namespace {
+
+using List = std::vector<int32_t>;
+
+/// Which tile each device holds, by dimension.
+std::vector<List> listsOf(const std::optional<hlo::HloSharding> &sharding) {
+  auto lists = sharding ? sharding->tileOf() : std::nullopt;
+  EXPECT_TRUE(lists);
+  return lists.value_or(std::vector<List>(8));
+}
+
+} // namespace
+
 TEST(Shardings, OfHloAreRead) {
   auto tiles = hlo::parseHloSharding("{devices=[2,1]0,1}");
   ASSERT_TRUE(tiles);
   EXPECT_EQ(tiles->tiles, (Shape{2, 1}));
-  EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 1}));
-  EXPECT_TRUE(tiles->tileOf[1].empty());
+  EXPECT_EQ(listsOf(tiles)[0], (List{0, 1}));
+  EXPECT_TRUE(listsOf(tiles)[1].empty());
   tiles = hlo::parseHloSharding("{devices=[4,2]<=[8]}");
   ASSERT_TRUE(tiles);
-  EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
-  EXPECT_EQ(tiles->tileOf[1], (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(listsOf(tiles)[0], (List{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(listsOf(tiles)[1], (List{0, 1, 0, 1, 0, 1, 0, 1}));
   // Columns of a 2 x 2 mesh, copied over its rows: in both spellings.
   for (StringRef text :
        {"{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
@@ -46,19 +59,25 @@ TEST(Shardings, OfHloAreRead) {
     tiles = hlo::parseHloSharding(text);
     ASSERT_TRUE(tiles) << text.str();
     EXPECT_EQ(tiles->tiles, (Shape{2, 1}));
-    EXPECT_EQ(tiles->tileOf[0], (std::vector<int64_t>{0, 1, 0, 1}));
+    EXPECT_EQ(listsOf(tiles)[0], (List{0, 1, 0, 1}));
   }
   auto whole = hlo::parseHloSharding("{replicated}");
   ASSERT_TRUE(whole);
   EXPECT_TRUE(whole->tiles.empty() && !whole->isOpen);
   EXPECT_TRUE(hlo::parseHloSharding("{maximal device=0}")->isOpen);
   for (StringRef bad :
-       {"", "replicated", "{devices=[2,1]0}", "{devices=[2]0,0}",
-        "{devices=[2]0,7}", "{devices=[2,2]<=[2,2]T(0,0)}",
+       {"", "replicated", "{devices=[2,1]0}", "{devices=[2,2]<=[2,2]T(0,0)}",
         "{devices=[2,2]<=[3]}", "{devices=[0]<=[0]}", "{manual}",
         "{devices=[1048576,1048576]<=[2]}", "{devices=[2]<=[2] later}",
         "{devices=[2]<=[2] last_tile_dims={manual}}", "{devices=[2]<=[2]"})
     EXPECT_FALSE(hlo::parseHloSharding(bad)) << bad.str();
+  for (StringRef bad : {"{devices=[2]0,0}", "{devices=[2]0,7}"})
+    EXPECT_FALSE(hlo::parseHloSharding(bad)->tileOf()) << bad.str();
+  std::string ones = "1";
+  for (int n = 0; n < 100000; ++n)
+    ones += ",1";
+  EXPECT_FALSE(
+      hlo::parseHloSharding("{devices=[1048576]<=[1048576," + ones + "]}"));
 }
 
 namespace {
@@ -109,6 +128,34 @@ TEST(Shardings, OfHloAreConstraints) {
                 {"over 2 devices, others are over 4"}, options);
   expectRefused(sharded("{devices=[2]<=[2]}", "", ""),
                 {"'arg0' is not understood", "{devices=[2]<=[2]}"}, options);
+}
+
+/// A text of some bytes may stand for a million devices.
+TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
+  auto argument = [](size_t number, const std::string &sharding) {
+    return (number ? ", %a" : "%a") + std::to_string(number) +
+           ": tensor<8x8x8xf32> {mhlo.sharding = \"" + sharding + "\"}";
+  };
+  auto of = [](const std::string &arguments) {
+    return program(arguments, "tensor<8x8x8xf32>",
+                   "  func.return %a0 : tensor<8x8x8xf32>");
+  };
+  // Every argument splits other bits of the numbers of devices.
+  std::string grids, alike;
+  for (size_t bit = 0; bit < 200; ++bit) {
+    std::string low = std::to_string(1 << bit % 20),
+                high = std::to_string(1 << (19 - bit % 20));
+    grids += argument(bit, "{devices=[2,1,1,524288]<=[" + high + ",2," + low +
+                               "]T(1,0,2) last_tile_dim_replicate}");
+    alike += argument(bit, bit % 2 ? "{devices=[1024,1024,1]<=[1048576]}"
+                                   : "{devices=[1024,1,1024]<=[1048576]}");
+  }
+  expectRefused(of(grids),
+                {"'arg9'", "in too many ways", "1048576 devices", "accepted"});
+  EXPECT_EQ(import(of(alike)).error, "");
+  expectRefused(of(argument(0, "{devices=[2,2,1]<=[4]}") +
+                   argument(1, "{devices=[1,1,4]<=[2,2]T(1,0)}")),
+                {"4 devices in ways that are no axes of one mesh"});
 }
 
 TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
