@@ -338,7 +338,7 @@ void StrategySearch::confirmWinner() {
                                                kRough * result.memoryLimitBytes;
     if (!evaluation.isFolded || !(options.confirmsWinner || mayNotFit))
       return;
-    take(winner, evaluator.evaluateWhole(winner.strategy));
+    take(winner, evaluator.describe(winner.strategy));
     for (Baseline &baseline : result.baselines)
       if (baseline.candidate.strategy == winner.strategy &&
           baseline.candidate.method != "formula")

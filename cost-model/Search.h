@@ -26,8 +26,11 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 
 namespace dpc::cost {
+
+struct StepDetail;
 
 /// What one pipeline stage costs. Seconds of phases are those of one
 /// micro-batch.
@@ -100,6 +103,7 @@ struct Evaluation {
   bool isRough = false;
   /// Made of pieces that other strategies share: not to be chosen unseen.
   bool isComposed = false;
+  std::shared_ptr<const StepDetail> detail; ///< Of Evaluator::describe.
 };
 
 /// What the pieces that strategies share say about one of them.
@@ -162,6 +166,10 @@ public:
   /// As exact as can be, whatever it takes.
   virtual Evaluation evaluateWhole(const Strategy &strategy) {
     return evaluate(strategy);
+  }
+  /// The same, with what there is to see of the step.
+  virtual Evaluation describe(const Strategy &strategy) {
+    return evaluateWhole(strategy);
   }
 };
 

@@ -182,29 +182,41 @@ static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
   return fullest;
 }
 
+void StepDescription::observe(StringRef phase, ModuleOp lowered) {
+  if (phase == "sharded")
+    operators = describeOperators(findProgram(lowered));
+}
+
+cost::StepDetail StepDescription::finish(ArrayRef<func::FuncOp> steps,
+                                         int64_t fullest,
+                                         const cost::Cluster &cluster,
+                                         const ShardDegrees &degrees) {
+  cost::StepDetail detail = detailOf(record, cluster);
+  detail.operators = std::move(operators);
+  detail.fullestStage = fullest;
+  detail.memory =
+      memoryOf(steps[fullest], cluster, memoryOwner(cluster, degrees),
+               record.stages[fullest]);
+  return detail;
+}
+
 FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
                                               const cost::Cluster &cluster,
                                               const ShardDegrees &degrees) {
-  std::vector<cost::OperatorSharding> operators;
+  StepDescription description;
   auto module = lowerForStrategy(
       program, cluster, degrees,
       [&](StringRef phase, ModuleOp lowered) {
-        if (phase == "sharded")
-          operators = describeOperators(findProgram(lowered));
+        description.observe(phase, lowered);
       },
       /*layouts=*/nullptr, /*verifies=*/false);
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);
-  StepRecord record;
-  cost::Result<StepTime> time = estimateTime(steps, cluster, &record);
+  cost::Result<StepTime> time =
+      estimateTime(steps, cluster, &description.record);
   if (!time)
     return program.emitError(time.error());
-  cost::StepDetail detail = detailOf(record, cluster);
-  detail.operators = std::move(operators);
-  detail.fullestStage = fullestOf(steps, cluster, degrees);
-  detail.memory = memoryOf(steps[detail.fullestStage], cluster,
-                           memoryOwner(cluster, degrees),
-                           record.stages[detail.fullestStage]);
-  return detail;
+  return description.finish(steps, fullestOf(steps, cluster, degrees), cluster,
+                            degrees);
 }

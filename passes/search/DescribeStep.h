@@ -10,6 +10,20 @@
 
 namespace dpc {
 
+/// Collects what there is to see of a step while it is compiled and simulated.
+struct StepDescription {
+  StepRecord record; ///< Filled by estimateTime.
+  std::vector<cost::OperatorSharding> operators;
+
+  /// A PhaseObserver of lowerForStrategy.
+  void observe(llvm::StringRef phase, mlir::ModuleOp lowered);
+  /// Of the stages that were lowered, of which `fullest` is the nearest to its
+  /// limit of memory; once.
+  cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                          int64_t fullest, const cost::Cluster &cluster,
+                          const ShardDegrees &degrees);
+};
+
 /// Compiles all of `program` as evaluating a strategy whole does (`degrees`:
 /// see pricedDegrees), and describes the step that is simulated. Fails with one
 /// diagnostic.

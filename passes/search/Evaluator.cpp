@@ -5,6 +5,7 @@
 #include "cost-model/Parallel.h"
 #include "cost-model/SoftwareMemory.h"
 #include "passes/search/BatchShares.h"
+#include "passes/search/DescribeStep.h"
 #include "passes/search/Diagnostics.h"
 #include "passes/search/SoftwareMemory.h"
 #include "passes/search/StepEstimate.h"
@@ -150,7 +151,7 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
         if (folder && !isUnlike)
           folded = folder->evaluate(degrees);
         if (!folded)
-          return evaluateWhole(degrees);
+          return evaluateWhole(degrees, /*describes=*/false);
         if (cost::isMixed(cluster))
           folded->memoryLimitBytes =
               cost::devicesOfStage(cluster, rankOrder(degrees), 0,
@@ -207,9 +208,18 @@ ProgramEvaluator::compose(
 
 cost::Evaluation
 ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
+  return evaluateWhole(strategy, /*describes=*/false);
+}
+
+cost::Evaluation ProgramEvaluator::describe(const cost::Strategy &strategy) {
+  return evaluateWhole(strategy, /*describes=*/true);
+}
+
+cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
+                                                 bool describes) {
   cost::Evaluation evaluation =
       placed(degreesFor(strategy), [&](const ShardDegrees &degrees) {
-        return evaluateWhole(degrees);
+        return evaluateWhole(degrees, describes);
       });
   if (strategy.batchShares == "auto")
     shareBatch(evaluation, cluster, degreesFor(strategy));
@@ -219,8 +229,9 @@ ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
 
 /// Cuts stages again, with less for those that are too full, where their
 /// devices are unlike.
-cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked) {
-  cost::Evaluation evaluation = evaluateCut(asked);
+cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
+                                                 bool describes) {
+  cost::Evaluation evaluation = evaluateCut(asked, describes);
   if (!cost::isMixed(cluster) || asked.pp == 1)
     return evaluation;
   constexpr int kTries = 3;
@@ -231,13 +242,14 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked) {
     if (!room)
       break;
     degrees.stageRoom = std::move(*room);
-    evaluation = evaluateCut(degrees);
+    evaluation = evaluateCut(degrees, describes);
     evaluation.stageRoom = degrees.stageRoom;
   }
   return evaluation;
 }
 
-cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
+cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
+                                               bool describes) {
   cost::Evaluation evaluation;
   FailureOr<ModuleOp> whole = program;
   if (family)
@@ -247,18 +259,27 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
     return evaluation;
   }
   FirstError error(*whole->getContext());
-  auto module = lowerForStrategy(*whole, cluster, degrees);
+  StepDescription description;
+  auto observe = [&](StringRef phase, ModuleOp lowered) {
+    description.observe(phase, lowered);
+  };
+  auto module =
+      lowerForStrategy(*whole, cluster, degrees,
+                       describes ? PhaseObserver(observe) : PhaseObserver(),
+                       /*layouts=*/nullptr, /*verifies=*/false);
   if (failed(module)) {
     evaluation.rejected = error.text();
     return evaluation;
   }
   SmallVector<func::FuncOp> steps = findSteps(**module);
-  cost::Result<StepTime> estimate = estimateTime(steps, cluster);
+  cost::Result<StepTime> estimate =
+      estimateTime(steps, cluster, describes ? &description.record : nullptr);
   if (!estimate) {
     evaluation.rejected = estimate.error();
     return evaluation;
   }
   setTime(evaluation, *estimate);
+  int64_t fullest = 0;
   for (auto [i, step] : llvm::enumerate(steps)) {
     cost::MemoryBreakdown memory = cost::heldMemory(
         cluster,
@@ -282,6 +303,7 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
     if (i == 0 || full > most) {
       evaluation.memory = memory;
       evaluation.memoryLimitBytes = limit;
+      fullest = i;
     }
     OffloadedBytes away = offloadedBytes(step);
     evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
@@ -289,5 +311,8 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees) {
     if (!evaluation.stages.empty())
       evaluation.stages[i].memoryBytes = memory.total();
   }
+  if (describes)
+    evaluation.detail = std::make_shared<cost::StepDetail>(
+        description.finish(steps, fullest, cluster, degrees));
   return evaluation;
 }

@@ -41,6 +41,7 @@ public:
           double limit) override;
   /// Without folding.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
+  cost::Evaluation describe(const cost::Strategy &strategy) override;
 
 private:
   ProgramFamily *family = nullptr; ///< Or a program:
@@ -51,8 +52,10 @@ private:
   std::unique_ptr<Folder> folder; ///< Where layers are folded.
 
   ShardDegrees degreesFor(const cost::Strategy &strategy) const;
-  cost::Evaluation evaluateWhole(const ShardDegrees &asked);
-  cost::Evaluation evaluateCut(const ShardDegrees &degrees);
+  cost::Evaluation evaluateWhole(const cost::Strategy &strategy,
+                                 bool describes);
+  cost::Evaluation evaluateWhole(const ShardDegrees &asked, bool describes);
+  cost::Evaluation evaluateCut(const ShardDegrees &degrees, bool describes);
   cost::Evaluation placed(
       ShardDegrees degrees,
       llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);

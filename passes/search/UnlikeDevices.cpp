@@ -99,6 +99,12 @@ ArrangedEvaluator::evaluateWhole(const cost::Strategy &strategy) {
   });
 }
 
+cost::Evaluation ArrangedEvaluator::describe(const cost::Strategy &strategy) {
+  return best(strategy, [&](ProgramEvaluator &evaluator) {
+    return evaluator.describe(strategy);
+  });
+}
+
 std::unique_ptr<cost::Evaluator>
 dpc::makeEvaluator(ProgramFamily *family, ModuleOp program,
                    const cost::Cluster &cluster, bool isArranged,

@@ -135,9 +135,13 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
 // Report
 //===----------------------------------------------------------------------===//
 
-/// Simulates the chosen plan's step once more, for all that there is to see of
-/// it. Leaves the report without where that cannot be done.
+/// What the winner's evaluation saw of its step, or one more that sees it.
+/// Leaves the report without where that cannot be done.
 void Compiler::describe(const cost::SearchResult &result) {
+  if (auto seen = result.candidates.front().evaluation.detail) {
+    reportContext.detail = *seen;
+    return;
+  }
   ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &) {
     return success(); // Search has said it.
   });
