@@ -190,10 +190,11 @@ static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
 }
 
 FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
-                                  const cost::Cluster &cluster,
+                                  SharedLowering &lowering,
                                   const HomeRun &homes,
                                   const ShardDegrees &like,
                                   int64_t globalBatch) {
+  const cost::Cluster &cluster = lowering.cluster();
   Blocks blocks(cluster, homes);
   const LayerRun &run = homes.run;
   int64_t place = cheapestPlace(homes), begin = run.before + place;
@@ -221,7 +222,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
            copiesIn(step)});
   };
   FailureOr<SmallProgram> small =
-      measureLayers(family, layers, cluster, degrees, kPieces, look);
+      measureLayers(family, layers, lowering, degrees, kPieces, look);
   if (failed(small))
     return failure();
   for (auto [piece, stage] : llvm::zip_equal(blocks.pieces, small->stages))

@@ -21,6 +21,7 @@
 
 #include "cost-model/Search.h"
 #include "passes/search/HomeRun.h"
+#include "passes/search/SharedLowering.h"
 #include "passes/search/StageProfile.h"
 #include "passes/shard/Degrees.h"
 
@@ -54,8 +55,8 @@ public:
   /// Measures the pieces for degrees with the key of `like`. Fails with a
   /// diagnostic.
   static mlir::FailureOr<Blocks>
-  measure(ProgramFamily &family, const cost::Cluster &cluster,
-          const HomeRun &homes, const ShardDegrees &like, int64_t globalBatch);
+  measure(ProgramFamily &family, SharedLowering &lowering, const HomeRun &homes,
+          const ShardDegrees &like, int64_t globalBatch);
 
   /// Degrees with the same key; several threads may ask. Nothing where there
   /// are more stages than layers, or the schedule does not exist. Where the

@@ -18,14 +18,14 @@ using namespace dpc;
 ProgramEvaluator::ProgramEvaluator(ModuleOp program,
                                    const cost::Cluster &cluster,
                                    const ShardDegrees &common)
-    : program(program), cluster(cluster), common(common),
+    : program(program), cluster(cluster), common(common), lowering(cluster),
       totalsOfProgram(sumUp(findProgram(program))) {}
 
 ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
                                    const cost::Cluster &cluster,
                                    const ShardDegrees &common)
-    : family(&family), cluster(cluster), common(common),
-      folder(std::make_unique<Folder>(family, cluster)) {
+    : family(&family), cluster(cluster), common(common), lowering(cluster),
+      folder(std::make_unique<Folder>(family, lowering)) {
   constexpr int64_t kLayers = 2;
   if (folder->canFold()) {
     FailureOr<ModuleOp> fewer = family.program(kLayers);
@@ -263,10 +263,10 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
   auto observe = [&](StringRef phase, ModuleOp lowered) {
     description.observe(phase, lowered);
   };
-  auto module =
-      lowerForStrategy(*whole, cluster, degrees,
-                       describes ? PhaseObserver(observe) : PhaseObserver(),
-                       /*layouts=*/nullptr, /*verifies=*/false);
+  auto module = describes
+                    ? lowerForStrategy(*whole, cluster, degrees, observe,
+                                       /*layouts=*/nullptr, /*verifies=*/false)
+                    : lowering.lower(*whole, degrees);
   if (failed(module)) {
     evaluation.rejected = error.text();
     return evaluation;

@@ -48,6 +48,7 @@ private:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
   ShardDegrees common; ///< What no strategy says.
+  SharedLowering lowering;
   ProgramTotals totalsOfProgram;
   std::unique_ptr<Folder> folder; ///< Where layers are folded.
 

@@ -44,9 +44,10 @@ struct Pair {
 } // namespace
 
 struct Folder::State {
-  State(ProgramFamily &family, const cost::Cluster &cluster)
-      : family(family), cluster(cluster) {}
+  State(ProgramFamily &family, SharedLowering &lowering)
+      : family(family), lowering(lowering), cluster(lowering.cluster()) {}
   ProgramFamily &family;
+  SharedLowering &lowering;
   const cost::Cluster &cluster;
 
   std::mutex mutex;
@@ -69,7 +70,7 @@ struct Folder::State {
   }
   FailureOr<SmallProgram> measure(int64_t layers, const ShardDegrees &degrees,
                                   int64_t stages) {
-    return measureLayers(family, layers, cluster, degrees, stages);
+    return measureLayers(family, layers, lowering, degrees, stages);
   }
   using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
   const Pair &measured(const std::string &key, Measurement fewer,
@@ -502,8 +503,8 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
 // Folder
 //===----------------------------------------------------------------------===//
 
-Folder::Folder(ProgramFamily &family, const cost::Cluster &cluster)
-    : state(std::make_unique<State>(family, cluster)) {}
+Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
+    : state(std::make_unique<State>(family, lowering)) {}
 
 Folder::~Folder() = default;
 
@@ -566,7 +567,7 @@ Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
   }
   FirstError error(*state->family.context());
   auto pieces =
-      Blocks::measure(state->family, state->cluster, *state->findHomes(),
+      Blocks::measure(state->family, state->lowering, *state->findHomes(),
                       block.front(), globalBatch);
   constexpr size_t kAtOnce = 32;
   cost::inParallel(block.size(), kAtOnce, [&](size_t i) {

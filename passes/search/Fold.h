@@ -18,13 +18,14 @@
 #include "cost-model/Search.h"
 #include "passes/search/Pipeline.h"
 #include "passes/search/ProgramFamily.h"
+#include "passes/search/SharedLowering.h"
 
 namespace dpc {
 
 class Folder {
 public:
   /// Both must outlive this.
-  Folder(ProgramFamily &family, const cost::Cluster &cluster);
+  Folder(ProgramFamily &family, SharedLowering &lowering);
   ~Folder();
 
   /// Whether there are layers enough.

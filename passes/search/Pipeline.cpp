@@ -68,7 +68,8 @@ static std::string checkpointOptions(cost::Checkpoints checkpoints) {
   llvm_unreachable("all kinds are handled");
 }
 
-std::string dpc::localPipeline(const ShardDegrees &degrees) {
+/// What all strategies share that differ by what backward makes again.
+static std::string sharedPipeline(const ShardDegrees &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
   if (degrees.pp > 1) {
     auto shares = sharesOf(degrees);
@@ -78,13 +79,15 @@ std::string dpc::localPipeline(const ShardDegrees &degrees) {
             " chunks=" + std::to_string(degrees.vpp) +
             " micro-batches=" + std::to_string(most) + "},";
   }
-  std::string depth = " depth=" + std::to_string(degrees.depth);
   if (!degrees.keepAttention)
     text += "dpc-expand-attention,";
   // Functions of one block have no regions to simplify.
-  return text +
-         "canonicalize{region-simplify=disabled},cse,dpc-recompute{alive=" +
-         std::to_string(degrees.alive) + depth +
+  return text + "canonicalize{region-simplify=disabled},cse";
+}
+
+static std::string recomputePipeline(const ShardDegrees &degrees) {
+  std::string depth = " depth=" + std::to_string(degrees.depth);
+  return "dpc-recompute{alive=" + std::to_string(degrees.alive) + depth +
          " gather=" + std::to_string(degrees.gatherCost) +
          checkpointOptions(degrees.checkpoints) +
          "},dpc-bucket-collectives{bucket-bytes=" +
@@ -215,15 +218,24 @@ static cost::Result<ShardChoices> choose(const ProgramFacts &facts,
   return std::move(*given);
 }
 
+/// Runs passes over all of `module`.
+static LogicalResult runPasses(ModuleOp module, StringRef pipeline,
+                               bool verifies) {
+  PassManager pm(module.getContext());
+  // Estimates are many; what is built is verified.
+  pm.enableVerifier(verifies);
+  return failure(failed(parsePassPipeline(pipeline, pm, llvm::errs())) ||
+                 failed(pm.run(module)));
+}
+
 FailureOr<OwningOpRef<ModuleOp>>
-dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
-                      const ShardDegrees &asked, PhaseObserver observer,
-                      LayoutModel *layouts, bool verifies) {
+dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
+                   const ShardDegrees &asked, PhaseObserver observer,
+                   LayoutModel *layouts, bool verifies) {
   if (auto shares = sharesOf(asked); !shares)
     return program.emitError("--strategy: " + shares.error());
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
-  degrees.gatherCost = gatherCost(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*module);
   if (!func)
@@ -243,35 +255,48 @@ dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
     return func.emitError(choices.error());
   if (failed(assignShardings(facts, *choices, degrees)))
     return failure();
-  if (degrees.recompute != "none")
-    func->setAttr(kRecomputeAttr,
-                  StringAttr::get(program->getContext(), degrees.recompute));
-  verifies = verifies && observer;
   if (verifies && failed(verify(*module)))
     return failure();
   if (observer)
     observer("sharded", *module);
-  PassManager pm(program->getContext());
-  // Estimates are many; what is built is verified (an observer is watching).
-  pm.enableVerifier(verifies);
-  PassManager collectives(program->getContext());
-  collectives.enableVerifier(verifies);
-  if (failed(parsePassPipeline(localPipeline(degrees), pm, llvm::errs())) ||
-      failed(
-          parsePassPipeline(kCollectivePipeline, collectives, llvm::errs())) ||
-      (verifies && failed(parsePassPipeline("dpc-verify-local", collectives,
-                                            llvm::errs()))) ||
-      failed(pm.run(*module)))
+  if (failed(runPasses(*module, sharedPipeline(degrees), verifies)))
     return failure();
-  for (func::FuncOp step : findSteps(*module)) {
+  return module;
+}
+
+LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
+                             const ShardDegrees &asked, bool verifies) {
+  ShardDegrees degrees = asked;
+  degrees.dataInside = dataRanksInside(cluster, asked);
+  degrees.gatherCost = gatherCost(cluster, asked);
+  for (func::FuncOp step : findSteps(module))
+    if (degrees.recompute != "none")
+      step->setAttr(kRecomputeAttr,
+                    StringAttr::get(module.getContext(), degrees.recompute));
+  if (failed(runPasses(module, recomputePipeline(degrees), verifies)))
+    return failure();
+  for (func::FuncOp step : findSteps(module)) {
     markPlacement(step, degrees);
     markHierarchies(step, cluster);
   }
-  if (failed(setShares(*module, degrees)))
+  if (failed(setShares(module, degrees)))
     return failure();
-  if (failed(collectives.run(*module)))
+  std::string collectives = kCollectivePipeline.str();
+  if (verifies)
+    collectives += ",dpc-verify-local";
+  return runPasses(module, collectives, verifies);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
+                      const ShardDegrees &degrees, PhaseObserver observer,
+                      LayoutModel *layouts, bool verifies) {
+  verifies = verifies && observer;
+  auto module =
+      lowerToShared(program, cluster, degrees, observer, layouts, verifies);
+  if (failed(module) || failed(lowerRest(**module, cluster, degrees, verifies)))
     return failure();
   if (observer)
-    observer("local", *module);
+    observer("local", **module);
   return module;
 }

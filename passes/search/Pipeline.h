@@ -10,10 +10,6 @@
 
 namespace dpc {
 
-/// The passes that turn a sharded function into `@step` (or `@step.0`, ..) with
-/// kernels.
-std::string localPipeline(const ShardDegrees &degrees);
-
 /// Called with the module after every phase: "sharded", "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
@@ -48,6 +44,16 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
                  const ShardDegrees &degrees, PhaseObserver observer = nullptr,
                  LayoutModel *layouts = nullptr, bool verifies = true);
+
+/// The part of it that does not depend on what backward makes again
+/// (`recompute`, `depth` and `alive` of `degrees`), and the rest, in place.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+lowerToShared(mlir::ModuleOp program, const cost::Cluster &cluster,
+              const ShardDegrees &degrees, PhaseObserver observer = nullptr,
+              LayoutModel *layouts = nullptr, bool verifies = false);
+mlir::LogicalResult lowerRest(mlir::ModuleOp module,
+                              const cost::Cluster &cluster,
+                              const ShardDegrees &degrees, bool verifies);
 
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);

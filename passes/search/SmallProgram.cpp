@@ -21,13 +21,14 @@ static void setStages(func::FuncOp step, int64_t stages) {
 
 FailureOr<SmallProgram>
 dpc::measureLayers(ProgramFamily &family, int64_t layers,
-                   const cost::Cluster &cluster, const ShardDegrees &degrees,
+                   SharedLowering &lowering, const ShardDegrees &degrees,
                    int64_t stages,
                    llvm::function_ref<void(ArrayRef<func::FuncOp>)> look) {
   FailureOr<ModuleOp> program = family.program(layers);
   if (failed(program))
     return failure();
-  auto module = lowerForStrategy(*program, cluster, degrees);
+  const cost::Cluster &cluster = lowering.cluster();
+  auto module = lowering.lower(*program, degrees);
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);

@@ -7,6 +7,7 @@
 #define DPC_PASSES_SEARCH_SMALLPROGRAM_H
 
 #include "passes/search/ProgramFamily.h"
+#include "passes/search/SharedLowering.h"
 #include "passes/search/StageProfile.h"
 #include "passes/shard/Degrees.h"
 
@@ -23,7 +24,7 @@ struct SmallProgram {
 /// truth, and measures it. Where its stages are pieces, `look` sees its step
 /// functions, and memory is profiled in frames only. Fails with a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
-    ProgramFamily &family, int64_t layers, const cost::Cluster &cluster,
+    ProgramFamily &family, int64_t layers, SharedLowering &lowering,
     const ShardDegrees &degrees, int64_t stages,
     llvm::function_ref<void(llvm::ArrayRef<mlir::func::FuncOp>)> look =
         nullptr);

@@ -122,6 +122,8 @@ struct ShardDegrees {
 
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
+
+  bool operator==(const ShardDegrees &) const = default;
 };
 
 /// What an axis is for; see the file comment.

@@ -9,6 +9,8 @@
 #include "frontends/onnx/Import.h"
 #include "passes/search/Evaluator.h"
 #include "passes/search/FoldStages.h"
+#include "passes/search/SharedLowering.h"
+#include "passes/search/StepEstimate.h"
 #include "tools/dpc-model/ModelBuilder.h"
 #include "tools/dpc-opt/BuildPlan.h"
 #include "tools/dpc-opt/Compiler.h"
@@ -333,6 +335,42 @@ TEST(FoldStages, LeavesDetoursOut) {
   EXPECT_EQ(folded.fewer.layers, 3);
   EXPECT_TRUE(folded.isExact);
   EXPECT_EQ(folded.stages[5].shape, folded.stages[6].shape);
+}
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream(text) << module;
+  return text;
+}
+
+/// What strategies share changes nothing of them, whichever comes first.
+TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
+  ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 8, 256, 512));
+  FailureOr<ModuleOp> program = family->program(3);
+  ASSERT_TRUE(succeeded(program));
+  SharedLowering shared(cluster);
+  std::set<std::string> texts;
+  for (const char *text :
+       {"dp=8,tp=2,micro_batch=2",
+        "dp=4,tp=2,pp=2,micro_batch=2,schedule=zb-h1",
+        "dp=4,pp=4,vpp=2,zero=1,schedule=interleaved,micro_batch=1",
+        "dp=16,zero=3,micro_batch=2"})
+    for (const char *recompute : {"selective", "none", "full"}) {
+      ShardDegrees degrees =
+          degreesOf(strategyOf(std::string(text) + ",recompute=" + recompute),
+                    kBatch, {});
+      ASSERT_EQ(degrees.recompute, recompute);
+      degrees.depth = degrees.recompute == "full" ? 2 : 1;
+      auto alone = lowerForStrategy(*program, cluster, degrees);
+      auto together = shared.lower(*program, degrees);
+      ASSERT_TRUE(succeeded(alone) && succeeded(together)) << text;
+      EXPECT_EQ(textOf(**alone), textOf(**together)) << text << recompute;
+      SmallVector<func::FuncOp> a = findSteps(**alone),
+                                b = findSteps(**together);
+      auto one = estimateTime(a, cluster), two = estimateTime(b, cluster);
+      EXPECT_EQ(one->seconds, two->seconds) << text << recompute;
+      EXPECT_TRUE(texts.insert(textOf(**together)).second) << text << recompute;
+    }
 }
 
 } // namespace
