@@ -27,7 +27,7 @@ struct Region {
         return true;
     return false;
   }
-  void run();
+  void run() noexcept;
 };
 
 /// Threads that last as long as the process: what they keep between calls, of
@@ -57,7 +57,7 @@ thread_local const Region *current = nullptr;
 
 } // namespace
 
-void Region::run() {
+void Region::run() noexcept {
   const Region *before = current;
   current = this;
   for (size_t i = next.fetch_add(grain); i < count; i = next.fetch_add(grain))
