@@ -317,7 +317,7 @@ Value KernelEmitter::crossEntropyGradAt(CrossEntropyGradOp op,
   Value j = space.materialize(b, indices[1]);
   Value isLabel = arith::AndIOp::create(
       b, found, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, j));
-  Value prob = math.exp(math.sub(logit, at(op.getLse(), row)));
+  Value prob = math.expOfDifference(logit, at(op.getLse(), row));
   Value one = arith::SelectOp::create(b, isLabel, math.constant(type, 1),
                                       math.constant(type, 0));
   Value dloss = at(op.getDloss(), row);
@@ -352,7 +352,7 @@ Value KernelEmitter::scoresGradAt(AttentionScoresGradOp op, unsigned result,
         b, visible, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, s, t));
   }
   Value p = arith::SelectOp::create(b, visible,
-                                    math.exp(math.sub(exponent, lse)), zero);
+                                    math.expOfDifference(exponent, lse), zero);
   if (result == 0)
     return p;
   Value inner = math.sub(at(op.getDprobs(), indices), at(op.getDelta(), row));

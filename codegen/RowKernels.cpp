@@ -139,7 +139,8 @@ void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
       rowFold(ReduceKind::sum, type, size, {},
               [&](Index j, ValueRange carried) -> SmallVector<Value> {
                 Indices indices = append(row, j);
-                Value e = math.exp(math.sub(at(op.getX(), indices), greatest));
+                Value e =
+                    math.expOfDifference(at(op.getX(), indices), greatest);
                 if (target)
                   store(e, *target, indices);
                 return {math.accumulate(ReduceKind::sum, carried[0], e)};
@@ -148,7 +149,7 @@ void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
   if (!target) {
     computed[op.getResult()] = [=, this](ArrayRef<Index> indices) mutable {
       Value x = at(op.getX(), indices);
-      return math.mul(math.exp(math.sub(x, greatest)), factor);
+      return math.mul(math.expOfDifference(x, greatest), factor);
     };
     return;
   }
@@ -416,7 +417,7 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
   // Where a forward pass is made again, nobody may read more than lse.
   const MemoryRef *target = targetOf(op.getProbs());
   Value sum = fold(ReduceKind::sum, [&](Indices indices) {
-    Value e = math.exp(math.sub(score(indices), shift));
+    Value e = math.expOfDifference(score(indices), shift);
     if (target)
       store(e, *target, indices);
     return e;
@@ -439,12 +440,13 @@ void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
   Value shift = at(op.getRowmax(), row);
   Value valid = scalars[op].empty() ? Value() : scalar(op, 1);
   Value zero = math.constant(type, 0);
-  Value sum = rowFold(ReduceKind::sum, type, size, valid,
-                      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                        Value x = at(op.getLogits(), append(row, j));
-                        return {math.accumulate(ReduceKind::sum, carried[0],
-                                                math.exp(math.sub(x, shift)))};
-                      })[0];
+  Value sum =
+      rowFold(ReduceKind::sum, type, size, valid,
+              [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                Value x = at(op.getLogits(), append(row, j));
+                return {math.accumulate(ReduceKind::sum, carried[0],
+                                        math.expOfDifference(x, shift))};
+              })[0];
   auto [column, found] = lookup(op, at(op.getLabels(), row), size);
   Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));
   Value logit = at(op.getLogits(), append(row, LoopSpace::opaque(safe)));

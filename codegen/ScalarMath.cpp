@@ -133,6 +133,12 @@ Value ScalarMath::exp(Value x) {
                                power(rest));
 }
 
+// The difference is not fused with a product that makes x: shift was rounded,
+// and of 1e10 the rest of half a unit in the last place is 512.
+Value ScalarMath::expOfDifference(Value x, Value shift) {
+  return exp(arith::SubFOp::create(b, x, shift));
+}
+
 // Cephes logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in
 // m - 1. Denormals are scaled up first.
 Value ScalarMath::log(Value x) {

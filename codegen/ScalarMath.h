@@ -45,6 +45,8 @@ public:
                       bool isUnsigned = false);
 
   mlir::Value exp(mlir::Value x);
+  /// e^(x - shift), where shift is the greatest of some x, or near it.
+  mlir::Value expOfDifference(mlir::Value x, mlir::Value shift);
   mlir::Value log(mlir::Value x);
   /// base^exponent in f64, with a whole exponent >= 0 and 0 <= base < 1.
   mlir::Value power(double base, mlir::Value exponent);

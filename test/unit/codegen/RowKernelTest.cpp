@@ -42,6 +42,25 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
   expectClose(step.get("dx"), dx);
 }
 
+// Elements are products made in the kernel; what was rounded when the greatest
+// was found must be rounded when it is subtracted.
+TEST(Row, SoftmaxOfHugeProducts) {
+  Step step(R"(
+func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<8x37xf32> {dpc.name = "y"}) {
+  %c = dpc.constant dense<0.00591715984> : tensor<8x37xf32> -> tensor<8x37xf32>
+  %p = dpc.binary mul %x, %c : (tensor<8x37xf32>, tensor<8x37xf32>) -> tensor<8x37xf32>
+  %y = dpc.softmax %p : tensor<8x37xf32> -> tensor<8x37xf32>
+  return %y : tensor<8x37xf32>
+})");
+  Array x(296);
+  for (int i = 0; i < 8; ++i)
+    std::fill_n(x.begin() + i * 37, 37, 1.6e12 + 3e9 * i);
+  step.set("x", x);
+  step.run();
+  expectClose(step.get("y"), Array(296, 1.0 / 37));
+}
+
 // Rows with equal elements, infinities and NaN, which is never picked.
 TEST(Row, TopKBreaksTiesByPosition) {
   Step step(R"(
