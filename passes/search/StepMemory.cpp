@@ -62,7 +62,8 @@ void Liveness::addArguments() {
     // Inputs are loaded when forward begins, on a stage the phase of the first
     // reader.
     buffers[id].first = buffers[id].last = firstOfPhase(firstReader(arg));
-    touches[id].push_back(buffers[id].first);
+    if (!ops.empty()) // a step may return what it is given
+      touches[id].push_back(buffers[id].first);
   }
 }
 

@@ -67,6 +67,18 @@ class Inference(unittest.TestCase):
                 self.assertEqual(got["y.npy"][:2], ("f4", (8, 4)))
                 self.assertLess(e2e.largest_difference(got["y.npy"][2], want), 1e-6)
 
+    def test_a_model_that_returns_its_input(self):
+        """Nothing is left to compute."""
+        with open(self.path("model.mlir"), "w", encoding="utf-8") as file:
+            file.write("func.func @forward(%x: tensor<8x6xf32> {dpc.name = \"x\", dpc.role = \"input\"}) -> (tensor<8x6xf32> {dpc.name = \"y\"}) {\n"
+                       "  return %x : tensor<8x6xf32>\n}\n")
+        os.mkdir(self.path("in"))
+        x = [float(i) for i in range(48)]
+        e2e.write_npy(self.path("in", "x.npy"), "f4", (8, 6), x)
+        for strategy, ranks in (("dp=1", 1), ("dp=3", 3), ("auto", 2)):
+            with self.subTest(strategy=strategy):
+                self.assertEqual(list(self.outputs(self.path("model.mlir"), strategy, ranks)["y.npy"][2]), x)
+
     def external_model(self):
         """The model of abstract.onnx with its weights beside it: w [6, 4], then b [4]."""
         import array
