@@ -349,6 +349,18 @@ void Compiler::print(const cost::SearchResult &result) const {
                  << "\nwrote " << options.output << "\n";
 }
 
+/// The plan and what --emit names beside plan and report.
+bool Compiler::writeEmitted(const cost::SearchResult &result,
+                            const fs::path &dir) {
+  bool plans = options.emit.count("plan");
+  bool writesProgram =
+      !plans && (options.emit.count("mlir") || options.emit.count("onnx"));
+  return (!plans || writePlan(result, dir)) &&
+         (!writesProgram || writeProgram(result, dir)) &&
+         (!options.emit.count("trace") || writeTrace(result, dir)) &&
+         (!job || writeExports(result, dir));
+}
+
 int Compiler::run() {
   registerEverything(registry);
   context = std::make_unique<MLIRContext>(registry);
@@ -375,22 +387,18 @@ int Compiler::run() {
     return 1;
   bool isExecutable = !result->candidates.empty() &&
                       result->candidates.front().evaluation.rejected.empty();
-  if (plans && !(isExecutable && result->hasWinner()))
+  bool needsWinner = plans || exportsAny(options);
+  if (needsWinner && !(isExecutable && result->hasWinner()))
     return fail(whyNoPlan(*result)), 1;
+  if (!checkExports(*result))
+    return 1;
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
         used, result->candidates.front().evaluation.groups, places);
   OutputFolder folder(options.output, plans, error);
   if (!error.empty())
     return fail(error), 1;
-  bool writesProgram =
-      !plans && isExecutable &&
-      (options.emit.count("mlir") || options.emit.count("onnx"));
-  if ((plans && !writePlan(*result, folder.path())) ||
-      (writesProgram && !writeProgram(*result, folder.path())))
-    return 1;
-  if (isExecutable && options.emit.count("trace") &&
-      !writeTrace(*result, folder.path()))
+  if (isExecutable && !writeEmitted(*result, folder.path()))
     return 1;
   if (reported || !verify(*result, folder.path()))
     return 1;

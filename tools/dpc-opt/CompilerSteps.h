@@ -1,6 +1,6 @@
 //===- CompilerSteps.h - The steps of dpc-opt's pipeline --------*- C++ -*-===//
 //
-// Private to Compiler.cpp and CompilerChecks.cpp.
+// Private to Compiler.cpp, CompilerChecks.cpp and CompilerExports.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DPC_OPT_COMPILERSTEPS_H
@@ -12,10 +12,18 @@
 #include "tools/dpc-opt/BuildPlan.h"
 #include "tools/dpc-opt/Options.h"
 #include "tools/dpc-opt/Verify.h"
+#include "tools/dpc-opt/export/Targets.h"
 
 #include <nlohmann/json.hpp>
 
 namespace dpc {
+
+/// The targets of exports that --emit names.
+std::vector<const exports::Target *>
+namedTargets(const CompileOptions &options);
+
+/// Whether it names any export.
+bool exportsAny(const CompileOptions &options);
 
 /// One run of the compiler.
 class Compiler {
@@ -41,7 +49,8 @@ private:
   rt::InitChoice initialValues; ///< --init
   bool reported = false;        ///< An error line was printed.
   int dumps = 0;
-  nlohmann::ordered_json whatIf; ///< For the report.
+  nlohmann::ordered_json whatIf;   ///< For the report.
+  std::optional<exports::Job> job; ///< Where --emit names an export.
 
   bool fail(const std::string &message);
   void installDiagnostics();
@@ -67,6 +76,8 @@ private:
                const std::filesystem::path &dir);
   bool writeProgram(const cost::SearchResult &result,
                     const std::filesystem::path &dir);
+  bool writeEmitted(const cost::SearchResult &result,
+                    const std::filesystem::path &dir);
   bool isSmall(const cost::SearchResult &result) const;
   bool verify(const cost::SearchResult &result,
               const std::filesystem::path &dir);
@@ -80,6 +91,16 @@ private:
                   const std::filesystem::path &dir);
   std::optional<cost::SearchResult> searchAlone();
   void askWhatIf();
+  exports::Job jobOf(const cost::SearchResult &result,
+                     const cost::Candidate &candidate);
+  std::string nearestFor(const exports::Target &target, const exports::Job &job,
+                         const exports::Legality &legality,
+                         const cost::SearchResult &result);
+  bool checkExports(const cost::SearchResult &result);
+  bool simulateForChakra(const cost::SearchResult &result,
+                         exports::Exported &written);
+  bool writeExports(const cost::SearchResult &result,
+                    const std::filesystem::path &dir);
   void print(const cost::SearchResult &result) const;
   nlohmann::ordered_json reportOf(const cost::SearchResult &result) const;
   bool writeReport(const cost::SearchResult &result,

@@ -40,13 +40,14 @@ class TraceOfPlan {
 public:
   TraceOfPlan(const codegen::PlanDraft &draft, ArrayRef<func::FuncOp> steps,
               const StepRecord &record);
-  std::vector<rt::TraceLane> lanes() const;
+  /// Of all ranks; past `mostEvents` of the first of each stage.
+  std::vector<rt::TraceLane> lanes(int64_t mostEvents) const;
 
 private:
   const codegen::PlanDraft &draft;
   std::vector<StageTimes> stages;
 
-  std::vector<int64_t> ranksToShow() const;
+  std::vector<int64_t> ranksToShow(int64_t mostEvents) const;
   std::vector<rt::TraceLane> lanesOf(int64_t rank) const;
   void addEntry(std::vector<rt::TraceLane> &lanes, std::vector<double> &free,
                 int64_t rank, const rt::ScheduleEntry &entry) const;
@@ -107,9 +108,7 @@ TraceOfPlan::TraceOfPlan(const codegen::PlanDraft &draft,
     stages.emplace_back(step, stage);
 }
 
-/// All, or where that would be too much to load the first of each stage.
-std::vector<int64_t> TraceOfPlan::ranksToShow() const {
-  constexpr int64_t kMostEvents = 200000;
+std::vector<int64_t> TraceOfPlan::ranksToShow(int64_t mostEvents) const {
   const rt::Plan &plan = draft.plan;
   std::vector<int64_t> all, firsts;
   std::set<int64_t> seen;
@@ -121,7 +120,7 @@ std::vector<int64_t> TraceOfPlan::ranksToShow() const {
     for (const rt::ScheduleEntry &entry : plan.schedule[rank])
       events += plan.phases.at(entry.phase).size();
   }
-  return events <= kMostEvents ? all : firsts;
+  return events <= mostEvents ? all : firsts;
 }
 
 /// Adds the events of one entry; `free` says when each queue's last one ends.
@@ -165,16 +164,20 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
   return lanes;
 }
 
-std::vector<rt::TraceLane> TraceOfPlan::lanes() const {
+std::vector<rt::TraceLane> TraceOfPlan::lanes(int64_t mostEvents) const {
   std::vector<rt::TraceLane> all;
-  for (int64_t rank : ranksToShow())
+  for (int64_t rank : ranksToShow(mostEvents))
     llvm::append_range(all, lanesOf(rank));
   return all;
 }
 
-std::string emitTrace(const CompileOptions &options, ModuleOp program,
-                      const cost::Cluster &cluster, const ShardDegrees &degrees,
-                      const std::filesystem::path &path) {
+std::string
+simulateStep(const CompileOptions &options, ModuleOp program,
+             const cost::Cluster &cluster, const ShardDegrees &degrees,
+             int64_t mostEvents,
+             llvm::function_ref<std::string(const rt::Plan &,
+                                            const std::vector<rt::TraceLane> &)>
+                 use) {
   auto lowered = lowerForStrategy(program, cluster, degrees);
   if (failed(lowered))
     return "the program cannot be made";
@@ -187,10 +190,21 @@ std::string emitTrace(const CompileOptions &options, ModuleOp program,
   auto draft = codegen::buildPlan(steps, codegenOptions(options, trains));
   if (failed(draft))
     return "the plan could not be built";
-  rt::Status written = rt::writeTrace(
-      path.string(),
-      rt::traceEventsJson(TraceOfPlan(*draft, steps, record).lanes(), 0));
-  return written.ok() ? "" : written.message();
+  return use(draft->plan, TraceOfPlan(*draft, steps, record).lanes(mostEvents));
+}
+
+std::string emitTrace(const CompileOptions &options, ModuleOp program,
+                      const cost::Cluster &cluster, const ShardDegrees &degrees,
+                      const std::filesystem::path &path) {
+  // More is too much for a browser to load.
+  constexpr int64_t kMostEvents = 200000;
+  return simulateStep(
+      options, program, cluster, degrees, kMostEvents,
+      [&](const rt::Plan &, const std::vector<rt::TraceLane> &lanes) {
+        rt::Status written =
+            rt::writeTrace(path.string(), rt::traceEventsJson(lanes, 0));
+        return written.ok() ? std::string() : written.message();
+      });
 }
 
 } // namespace dpc

@@ -2,6 +2,7 @@
 #include "tools/dpc-opt/Options.h"
 
 #include "passes/local/CompressTopK.h"
+#include "tools/dpc-opt/export/Targets.h"
 
 #include <CLI/CLI.hpp>
 
@@ -197,14 +198,26 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
       ->group(group);
 }
 
+/// What --emit may name.
+Strings emitNames() {
+  Strings names = {"plan", "report", "mlir", "onnx", "trace"};
+  for (const exports::Target &target : exports::targets())
+    names.emplace_back(target.name);
+  names.emplace_back("chakra");
+  return names;
+}
+
 void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
   const char *group = "Output";
   app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
       ->group(group);
-  app.add_option("--emit", raw.emit,
-                 "What to write: plan,report,mlir,onnx,trace (plan,report)")
+  Strings emits = emitNames();
+  app.add_option(
+         "--emit", raw.emit,
+         "What to write (plan,report): " + CLI::detail::join(emits, ",") +
+             "; the last ones are configurations of other programs")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plan", "report", "mlir", "onnx", "trace"}))
+      ->check(CLI::IsMember(emits))
       ->group(group);
   app.add_option("--report", o.report,
                  "What to print: text, or json (report.json)")
@@ -356,6 +369,11 @@ void finish(CompileOptions &o, const RawOptions &raw) {
     throw CLI::ValidationError("--emit=onnx annotates the model that is read: "
                                "'" +
                                o.model + "' is no .onnx file");
+  bool hasReport = o.emit.count("plan") || o.emit.count("report");
+  if (!hasReport && (o.whatIf || o.report == "json"))
+    throw CLI::ValidationError(
+        std::string(o.whatIf ? "--what-if" : "--report=json") +
+        " is for the report: it is accepted with plan or report in --emit");
   finishLrSchedule(o, raw.lrSchedule);
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");

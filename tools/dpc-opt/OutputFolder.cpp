@@ -13,14 +13,40 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json",     "report.json",        "report.html",
-    "program.mlir",  "trace.json",         "annotated.onnx",
-    "constants.bin", "kernels/kernels.so", "kernels/kernels.ptx",
-    "kernels"};
+    "plan.json", "report.json", "report.html", "program.mlir", "trace.json",
+    "annotated.onnx", "constants.bin", "kernels/kernels.so",
+    "kernels/kernels.ptx", "kernels",
+    // Exports.
+    "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
+    "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
+    "opensora.py", "torchtitan.py", "torchtitan.toml"};
 
-static bool isWritten(const fs::path &relative) {
-  return std::find(std::begin(kWritten), std::end(kWritten), relative) !=
-         std::end(kWritten);
+/// Files of exports have names of other programs: an index says which are ours.
+static constexpr const char *kExports = "exports",
+                            *kExportIndex = "exports/index.json";
+
+/// What the index of exports in `folder` lists, itself and the folder behind
+/// it; nothing without an index of ours.
+static std::vector<fs::path> exportsIn(const fs::path &folder) {
+  std::ifstream in(folder / kExportIndex);
+  auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("generator", "") != "dpc-opt" ||
+      !json.contains("files") || !json["files"].is_array())
+    return {};
+  std::vector<fs::path> paths;
+  for (const nlohmann::json &name : json["files"])
+    if (name.is_string())
+      paths.push_back(fs::path(kExports) / name.get<std::string>());
+  paths.emplace_back(kExportIndex);
+  paths.emplace_back(kExports);
+  return paths;
+}
+
+/// All that may lie in `folder`, files before the folder they lie in.
+static std::vector<fs::path> writtenIn(const fs::path &folder) {
+  std::vector<fs::path> paths = exportsIn(folder);
+  paths.insert(paths.end(), std::begin(kWritten), std::end(kWritten));
+  return paths;
 }
 
 /// A path beside `target` at which there is nothing.
@@ -68,12 +94,15 @@ static bool hasFields(const fs::path &file,
 
 /// The first entry of a folder that dpc-opt did not write, or "".
 static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
+  const std::vector<fs::path> written = writtenIn(folder);
   fs::recursive_directory_iterator entries(folder, code), end;
   while (!code && entries != end) {
     fs::path name = entries->path().lexically_relative(folder);
     std::error_code ignored;
     bool isFolder = fs::is_directory(entries->symlink_status(ignored));
-    bool isOurs = isWritten(name) && isFolder == (name == "kernels");
+    bool isOurs =
+        std::find(written.begin(), written.end(), name) != written.end() &&
+        isFolder == (name == "kernels" || name == kExports);
     if (name == "plan.json")
       isOurs &= hasFields(entries->path(), {"version", "checksum"});
     if (name == "report.json")
@@ -156,9 +185,34 @@ std::string OutputFolder::commit() {
   temporary.clear();
   if (!replaces)
     return "";
-  for (const char *name : kWritten)
+  for (const fs::path &name : writtenIn(old))
     fs::remove(old / name, code);
   fs::remove(old, code);
+  return "";
+}
+
+std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                               const std::string &strategy,
+                               const fs::path &dir) {
+  nlohmann::ordered_json index = {{"generator", "dpc-opt"},
+                                  {"strategy", strategy},
+                                  {"files", nlohmann::json::array()}};
+  std::vector<exports::ExportedFile> all = files;
+  for (const exports::ExportedFile &file : files)
+    index["files"].push_back(file.name);
+  all.push_back({"index.json", index.dump(2) + "\n"});
+  std::error_code code;
+  fs::create_directories(dir / kExports, code);
+  for (const exports::ExportedFile &file : all) {
+    fs::path path = dir / kExports / file.name;
+    std::ofstream out(path, std::ios::binary);
+    out << file.text;
+    out.close();
+    if (!out)
+      return path.string() + ": cannot be written";
+    if (path.extension() == ".sh")
+      fs::permissions(path, fs::perms::owner_exec, fs::perm_options::add, code);
+  }
   return "";
 }
 

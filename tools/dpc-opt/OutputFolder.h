@@ -3,6 +3,8 @@
 #ifndef DPC_TOOLS_DPC_OPT_OUTPUTFOLDER_H
 #define DPC_TOOLS_DPC_OPT_OUTPUTFOLDER_H
 
+#include "tools/dpc-opt/export/Job.h"
+
 #include <filesystem>
 #include <string>
 
@@ -12,9 +14,9 @@ namespace dpc {
 /// an existing folder there is untouched; without commit() nothing remains.
 ///
 /// Only what dpc-opt wrote is ever deleted: plan.json, report.json,
-/// program.mlir, annotated.onnx, constants.bin and kernels/kernels.so. A folder
-/// that holds anything else is refused, and a plan is replaced by a plan only:
-/// a report alone does not take its place.
+/// program.mlir, annotated.onnx, constants.bin, kernels/kernels.so, and what
+/// exports/index.json lists. A folder that holds anything else is refused, and
+/// a plan is replaced by a plan only: a report alone does not take its place.
 class OutputFolder {
 public:
   /// Why `target` cannot be replaced, "" when it can (or does not exist).
@@ -38,6 +40,12 @@ private:
   std::filesystem::path target, temporary;
   bool writesPlan;
 };
+
+/// Writes `files` into DIR/exports, with an index of them there. Returns "" or
+/// a one-line error.
+std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                               const std::string &strategy,
+                               const std::filesystem::path &dir);
 
 } // namespace dpc
 

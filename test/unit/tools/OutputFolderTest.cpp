@@ -87,6 +87,19 @@ TEST_F(Output, RefusesWhatOthersWrote) {
   expectRefusal(true, "'kernels/notes.txt'");
 }
 
+TEST_F(Output, ReplacesExportsThatItsIndexLists) {
+  EXPECT_EQ(writeExportedFiles({{"ds_config.json", "{}"}}, "dp=2", plan), "");
+  EXPECT_EQ(replace(plan, true, "plan.json"), "");
+  EXPECT_FALSE(fs::exists(plan / "exports"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(root), {}), 1);
+}
+
+TEST_F(Output, RefusesExportsOfOthers) {
+  EXPECT_EQ(writeExportedFiles({{"ds_config.json", "{}"}}, "dp=2", plan), "");
+  write("exports/mine.json", "precious");
+  expectRefusal(true, "'exports/mine.json'");
+}
+
 TEST_F(Output, RefusesFilesThatOnlyHaveOurNames) {
   fs::remove(plan / "plan.json");
   write("report.json", R"({"experiment": 7})");

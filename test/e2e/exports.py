@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""--emit=TARGET writes what the target reads, or says which of its rules the strategy breaks and what is near.
+
+By default a sample of the plans, checked against what was recorded of the targets' sources (test/fixtures/exports).
+With DPC_TEST_LONG set all plans, and each file also by its target's own code, where PyPI has it.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import unittest
+
+import e2e
+
+LONG = bool(os.environ.get("DPC_TEST_LONG"))
+FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
+TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
+PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types")
+
+# Model, ranks, strategy.
+PLANS = [
+    ("gpt2-tiny", 1, "dp=1"),
+    ("gpt2-tiny", 4, "dp=4"),
+    ("gpt2-tiny", 4, "dp=4,zero=1,micro_batch=1"),
+    ("gpt2-tiny", 4, "dp=4,zero=2,micro_batch=2"),
+    ("gpt2-tiny", 4, "dp=4,zero=3,recompute=full"),
+    ("gpt2-tiny", 8, "dp=8,zero=3,hybrid_shard=4"),
+    ("gpt2-tiny", 4, "dp=4,zero=3,offload=all"),
+    ("gpt2-tiny", 2, "dp=2,zero=1,offload=optimizer"),
+    ("gpt2-tiny", 4, "tp=4,sp=true"),
+    ("gpt2-tiny", 4, "dp=2,tp=2"),
+    ("gpt2-tiny", 4, "dp=2,tp=2,zero=3"),
+    ("gpt2-tiny", 4, "dp=2,tp=2,sp=true,zero=1"),
+    ("gpt2-tiny", 8, "dp=2,tp=2,pp=2,sp=true,zero=1,micro_batch=2"),
+    ("gpt2-tiny", 4, "pp=4,micro_batch=1"),
+    ("gpt2-tiny", 4, "dp=2,pp=2,micro_batch=1,schedule=gpipe"),
+    ("gpt2-tiny", 4, "dp=2,pp=2,vpp=2,micro_batch=1"),
+    ("gpt2-tiny", 4, "dp=2,pp=2,zero=1,micro_batch=1,recompute=full"),
+    ("llama-tiny", 4, "dp=2,cp=2,zero=3"),
+    ("llama-tiny", 4, "dp=2,cp=2,cp_kind=ulysses,zero=2"),
+    ("llama-tiny", 4, "dp=2,cp=2,cp_kind=ulysses"),
+    ("llama-tiny", 3, "pp=3,micro_batch=1"),
+    ("llama-tiny", 4, "dp=4,zero=2,recompute=selective"),
+    ("llama-tiny", 4, "dp=2,tp=2,recompute=selective,micro_batch=2"),
+    ("moe-tiny", 4, "dp=4,ep=4,zero=2"),
+    ("moe-tiny", 4, "dp=2,tp=2,ep=4,sp=true"),
+    ("bert-tiny", 4, "dp=4,zero=2"),
+]
+
+
+def emit(folder, plan, target, *more):
+    name, ranks, strategy = plan
+    return e2e.call([e2e.tool("dpc-opt"), e2e.model(name), f"--cluster=local:{ranks}", "--global-batch=8", "--precision=bf16", "--verify=off",
+                     "--clip-grad-norm=1", f"--emit={target}", f"--strategy={strategy}", "-o", os.path.join(folder, "out"), *more])
+
+
+def read(folder, name):
+    with open(os.path.join(folder, "out", "exports", name), encoding="utf-8") as file:
+        return file.read()
+
+
+def scalar(text):
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
+
+
+def read_yaml(text):
+    """Two levels of `key: value`, which is all that is written."""
+    result, section = {}, None
+    for line in text.splitlines():
+        if line.startswith("#") or not line:
+            continue
+        key, _, value = line.strip().partition(":")
+        if line.startswith(" "):
+            result[section][key] = scalar(value.strip())
+        elif value:
+            result[key] = scalar(value.strip())
+        else:
+            section = key
+            result[section] = {}
+    return result
+
+
+class Recorded(unittest.TestCase):
+    """Keys and types are those that the targets' sources name."""
+
+    def check_keys(self, values, facts):
+        for key, value in values.items():
+            self.assertIn(key, facts)
+            kinds = facts[key] if isinstance(facts, dict) else ["any"]
+            if not set(kinds) <= {"any", "int", "float", "bool", "str", "list", "dict"}:
+                self.assertIn(value, kinds, key)
+            elif "any" not in kinds:
+                kind = type(value).__name__
+                self.assertTrue(kind in kinds or (kind == "int" and "float" in kinds), f"{key}: {value!r} is no {kinds}")
+
+    def accelerate(self, folder):
+        facts = FACTS["accelerate"]
+        config = read_yaml(read(folder, "accelerate.yaml"))
+        self.check_keys(config, facts["top"])
+        for section in ("fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config"):
+            self.check_keys(config.get(section, {}), facts["options"])
+
+    def calculon(self, folder):
+        execution = json.loads(read(folder, "calculon-execution.json"))
+        self.assertEqual(set(execution), set(FACTS["calculon"]["execution"]))
+        self.assertEqual(execution["num_procs"], execution["tensor_par"] * execution["pipeline_par"] * execution["data_par"])
+        self.assertEqual(set(json.loads(read(folder, "calculon-application.json"))), set(FACTS["calculon"]["application"]))
+
+    def colossalai(self, folder):
+        config = json.loads(read(folder, "colossalai.json"))
+        self.check_keys(config["kwargs"], FACTS["colossalai"][config["plugin"]])
+
+    def deepspeed(self, folder):
+        facts = FACTS["deepspeed"]
+        config = json.loads(read(folder, "ds_config.json"))
+        for key, value in config.items():
+            self.assertIn(key, facts["top"])
+            if key in facts:
+                self.check_keys(value, facts[key])
+        for part in ("offload_optimizer", "offload_param"):
+            self.check_keys(config["zero_optimization"].get(part, {}), facts[part])
+
+    def galvatron(self, folder):
+        config = json.loads(read(folder, "galvatron.json"))
+        self.check_keys(config, FACTS["galvatron"]["keys"])
+        layers = len(config["tp_sizes_enc"].split(","))
+        self.assertEqual(sum(int(number) for number in config["pp_division"].split(",")), layers)
+        for key in ("tp_consecutive_flags", "dp_types_enc", "use_sp", "checkpoint"):
+            self.assertEqual(len(config[key].split(",")), layers)
+
+    def megatron(self, folder):
+        text = read(folder, "megatron.sh")
+        self.assertEqual(subprocess.run(["bash", "-n"], input=text, text=True).returncode, 0)
+        self.assertTrue(os.access(os.path.join(folder, "out", "exports", "megatron.sh"), os.X_OK))
+        flags = re.findall(r"^  --([\w-]+)", text, re.M)
+        self.assertEqual(len(flags), len(set(flags)))
+        self.assertEqual(set(flags) - set(FACTS["megatron"]["flags"]), set())
+
+    def torchtitan(self, folder):
+        recipe = read(folder, "torchtitan.py")
+        compile(recipe, "torchtitan.py", "exec")
+        arguments = dict(re.findall(r"^            (\w+)=(.*),$", recipe, re.M))
+        facts = FACTS["torchtitan-0.3.0"]
+        for key in arguments:
+            self.assertTrue(key in facts["parallelism"] or key in facts["training"], key)
+        if not os.path.exists(os.path.join(folder, "out", "exports", "torchtitan.toml")):
+            return
+        for section, values in tomllib.loads(read(folder, "torchtitan.toml")).items():
+            self.check_keys(values, FACTS["torchtitan-0.2.2"][section])
+
+    def check_refusal(self, plan, target, done, folder):
+        """One line: the rule, and what the target takes when it is passed back. False where nothing is near."""
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        found = re.fullmatch(rf"dpc-opt: error: --emit={target}: \S+ cannot be expressed: (.*?)(?:; nearest: --strategy=(\S+) \(.*)?\n", done.stderr)
+        self.assertTrue(found, done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(folder, "out")))
+        if found[2]:
+            nearest = emit(folder, (*plan[:2], found[2]), target)
+            self.assertEqual(nearest.returncode, 0, nearest.stderr)
+        return bool(found[2])
+
+    def test_every_target(self):
+        written = dict.fromkeys(TARGETS, 0)
+        for i, plan in enumerate(PLANS):
+            for j, target in enumerate(TARGETS):
+                if not LONG and (i + j) % 8:
+                    continue
+                with self.subTest(f"{plan} {target}"), e2e.scratch() as folder:
+                    done = emit(folder, plan, target)
+                    if done.returncode and not self.check_refusal(plan, target, done, folder):
+                        continue
+                    getattr(self, target)(folder)
+                    written[target] += 1
+        self.assertGreaterEqual(min(written.values()), 20 if LONG else 3, written)
+
+
+def fields(data):
+    """(number, value) of a protobuf message: numbers, and bytes of what has a length."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                return value
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            assert key & 7 == 2, key
+            length = varint()
+            at += length
+            yield key >> 3, data[at - length:at]
+
+
+def chakra_nodes(path):
+    """The nodes of a trace, by the names that Chakra's schema has for the numbers."""
+    with open(path, "rb") as file:
+        data = file.read()
+    names, values = ({number: name for name, number in FACTS["chakra"][message].items()} for message in ("Node", "AttributeProto"))
+    # Each message lies behind its length, as a field does behind a key.
+    framed, at = [], 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            size |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                break
+        framed.append(data[at:at + size])
+        at += size
+    for message in framed[1:]:
+        node = {"id": 0, "deps": [], "duration_micros": 0}
+        for number, value in fields(message):
+            name = names[number]
+            if name == "attr":
+                attribute = {values[key]: each for key, each in fields(value)}
+                key = attribute.pop("name").decode()
+                node[key] = next(iter(attribute.values()), 0)
+            elif name.endswith("_deps"):  # packed
+                packed = b"".join(b"\x08" + part for part in re.findall(rb"[\x80-\xff]*[\x00-\x7f]", value))
+                node["deps"] += [each for _, each in fields(packed)]
+            else:
+                node[name] = value
+        yield node
+
+
+class Chakra(unittest.TestCase):
+    PLANS = [("gpt2-tiny", 4, "dp=2,pp=2,zero=1,micro_batch=2"), ("gpt2-tiny", 4, "dp=2,tp=2,zero=3"), ("llama-tiny", 4, "dp=2,cp=2,cp_kind=ring"),
+             ("moe-tiny", 4, "dp=4,ep=4"), ("gpt2-tiny", 2, "dp=2,zero=1,offload=optimizer")]
+
+    def test_schema(self):
+        with open(os.path.join(e2e.SOURCE, "tools", "dpc-opt", "export", "chakra.proto"), encoding="utf-8") as file:
+            text = file.read()
+        for name, body in re.findall(r"(?:message|enum) (\w+) \{(.*?)\n\}", text, re.S):
+            for field, number in re.findall(r"(\w+) = (\d+);", body):
+                self.assertEqual(FACTS["chakra"][name][field], int(number))
+
+    def check_ranks(self, folder, ranks):
+        kinds = FACTS["chakra"]["NodeType"]
+        with open(f"{folder}/out/exports/chakra-groups.json") as file:
+            groups = json.load(file)
+        met, messages = {}, {}
+        for rank in range(ranks):
+            order = {}
+            for i, node in enumerate(chakra_nodes(f"{folder}/out/exports/chakra.{rank}.et")):
+                self.assertEqual(node["id"], i)
+                self.assertTrue(all(before < i for before in node["deps"]), node)
+                if node["type"] == kinds["COMM_COLL_NODE"]:
+                    self.assertIn(rank, groups[node["pg_name"].decode()])
+                    order.setdefault(node["pg_name"], []).append((node.get("comm_type", 0), node["comm_size"]))
+                if node["type"] in (kinds["COMM_SEND_NODE"], kinds["COMM_RECV_NODE"]):
+                    key = tuple(node.get(name, 0) for name in ("comm_src", "comm_dst", "comm_tag", "comm_size"))
+                    messages[key] = messages.get(key, 0) + (1 if node["type"] == kinds["COMM_SEND_NODE"] else -1)
+            for name, each in order.items():
+                self.assertEqual(met.setdefault(name, each), each)
+        self.assertEqual(set(messages.values()) - {0}, set())
+        return met, messages
+
+    def test_ranks_meet(self):
+        for plan in self.PLANS:
+            with self.subTest(str(plan)), e2e.scratch() as folder:
+                done = emit(folder, plan, "chakra")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                met, messages = self.check_ranks(folder, plan[1])
+                self.assertTrue(met)
+                self.assertEqual(bool(messages), "pp=" in plan[2] or "ring" in plan[2])
+
+
+class Command(unittest.TestCase):
+    def test_several_at_once_beside_a_plan(self):
+        with e2e.scratch() as folder:
+            done = emit(folder, ("gpt2-tiny", 2, "dp=2,zero=2"), "plan,megatron,deepspeed", "--init=random:1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            index = json.loads(read(folder, "index.json"))
+            self.assertEqual(index["files"], ["ds_config.json", "megatron.sh"])
+            self.assertTrue(os.path.exists(f"{folder}/out/plan.json"))
+            again = emit(folder, ("gpt2-tiny", 2, "dp=2"), "plan,report", "--init=random:1")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertFalse(os.path.exists(f"{folder}/out/exports"))
+
+    def test_exports_of_others_stay(self):
+        with e2e.scratch() as folder:
+            os.makedirs(f"{folder}/out/exports")
+            with open(f"{folder}/out/exports/ds_config.json", "w") as file:
+                file.write("{}")
+            done = emit(folder, ("gpt2-tiny", 2, "dp=2"), "deepspeed")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn("dpc-opt did not write 'exports", done.stderr)
+
+    def test_a_search_names_the_best_plan_that_the_target_takes(self):
+        with e2e.scratch() as folder:
+            done = emit(folder, ("gpt2-tiny", 4, "pp=2,zero=3"), "deepspeed")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("schedule=zb-h1,micro_batch=2 cannot be expressed: DeepSpeed has these schedules", done.stderr)
+            self.assertRegex(done.stderr, r"nearest: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ MiB\)")
+
+    def test_options_without_a_report_are_refused(self):
+        for option in ("--what-if", "--report=json"):
+            with e2e.scratch() as folder:
+                done = emit(folder, ("gpt2-tiny", 2, "dp=2"), "megatron", option)
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+                self.assertIn(f"{option} is for the report", done.stderr)
+
+
+@unittest.skipUnless(LONG, "installs the targets: runs with --long")
+class Targets(unittest.TestCase):
+    """Each file by the code of its target."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = os.environ.get("DPC_EXPORTS_VENV") or os.path.join(os.path.dirname(e2e.BIN), "export-targets")
+        cls.python = os.path.join(cls.folder, "bin", "python")
+        complete = os.path.join(cls.folder, "complete")
+        if not os.path.exists(complete):
+            subprocess.run([sys.executable, "-m", "venv", cls.folder], check=True)
+            pip = [cls.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, *PACKAGES], check=True, env=dict(os.environ, DS_BUILD_OPS="0"))
+            for version in ("0.2.2", "0.3.0"):
+                subprocess.run([*pip, "--no-deps", "--target", os.path.join(cls.folder, f"torchtitan-{version}"), f"torchtitan=={version}"], check=True)
+            open(complete, "w").close()
+
+    def check(self, target, count=20):
+        """Writes all plans that the target takes, and has them read by it."""
+        with e2e.scratch() as folder:
+            written = []
+            for i, plan in enumerate(PLANS):
+                sub = os.path.join(folder, str(i))
+                os.makedirs(sub)
+                done = emit(sub, plan, target)
+                nearest = re.search(r"nearest: --strategy=(\S+)", done.stderr)
+                if done.returncode and nearest:
+                    done = emit(sub, (*plan[:2], nearest[1]), target)
+                if done.returncode == 0:
+                    written.append((plan[1], os.path.join(sub, "out", "exports")))
+            self.assertGreaterEqual(len(written), count)
+            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports_targets.py")
+            done = subprocess.run([self.python, script, self.folder, target, *(f"{ranks}:{path}" for ranks, path in written)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+            self.assertIn(f"{len(written)} read", done.stdout)
+
+    def test_accelerate(self):
+        self.check("accelerate")
+
+    def test_deepspeed(self):
+        self.check("deepspeed")
+
+    def test_torchtitan(self):
+        self.check("torchtitan")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

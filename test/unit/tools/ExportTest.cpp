@@ -1,0 +1,282 @@
+//===- ExportTest.cpp - what other programs take, and are given -----------===//
+#include "tools/dpc-opt/export/Targets.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <toml++/toml.h>
+#include <yaml-cpp/yaml.h>
+
+using namespace dpc;
+using namespace dpc::exports;
+
+namespace {
+
+Job jobOf(const std::string &strategy, int64_t ranks, int64_t batch = 64) {
+  Job job;
+  auto request = cost::parseStrategy(strategy, ranks);
+  EXPECT_TRUE(request) << strategy;
+  cost::StrategySpace space;
+  space.ranks = ranks;
+  space.globalBatch = batch;
+  job.strategy = cost::enumerateStrategies(*request, space).at(0);
+  job.devicesPerNode = 8;
+  job.globalBatch = batch;
+  job.precision = "bf16";
+  job.optimizer = {"adamw", 1e-3, 0.9, 0.95, 1e-8, 0.1, 0, 1.0};
+  job.model = {24, 2048, 1024, 16, 4, 64, 4096, 50257};
+  job.levels = {{"tp", 0}, {"dp", 1}, {"pp", 1}};
+  return job;
+}
+
+const Target &target(const char *name) {
+  const Target *found = findTarget(name);
+  EXPECT_NE(found, nullptr) << name;
+  return *found;
+}
+
+Legality legalityOf(const char *name, const Job &job) {
+  return checkLegality(job, target(name).rules());
+}
+
+std::string textOf(const Exported &exported, const std::string &file) {
+  for (const ExportedFile &written : exported.files)
+    if (written.name == file)
+      return written.text;
+  ADD_FAILURE() << "no file " << file;
+  return "";
+}
+
+nlohmann::json jsonOf(const char *name, const Job &job, const char *file) {
+  EXPECT_EQ(legalityOf(name, job).rule, "");
+  return nlohmann::json::parse(textOf(target(name).write(job), file));
+}
+
+struct Refused {
+  const char *target, *strategy;
+  int64_t ranks;
+  const char *mention; ///< In the rule.
+  const char *nearest;
+};
+
+} // namespace
+
+TEST(Export, RefusesWhatATargetCannotExpress) {
+  const Refused cases[] = {
+      {"deepspeed", "dp=2,pp=2,zero=2,micro_batch=1", 4, "pipelines run with",
+       "dp=2,tp=1,pp=2,zero=1,micro_batch=1"},
+      {"deepspeed", "dp=2,cp=2,micro_batch=1", 4, "cp_kind=ulysses",
+       "dp=2,tp=1,cp=2,cp_kind=ulysses,micro_batch=1"},
+      {"deepspeed", "dp=2,tp=2,sp=true,micro_batch=1", 4, "sp=false",
+       "dp=2,tp=2,micro_batch=1"},
+      {"deepspeed", "dp=4,zero=1,offload=parameters,micro_batch=1", 4,
+       "with ZeRO 3", "dp=4,tp=1,zero=3,micro_batch=1,offload=parameters"},
+      {"megatron", "pp=2,dp=2,zero=3,micro_batch=1", 4, "pipeline stages",
+       "dp=2,tp=1,pp=2,zero=1,micro_batch=1"},
+      {"megatron", "tp=2x2,micro_batch=1", 4, "one axis",
+       "dp=1,tp=4,micro_batch=1"},
+      {"megatron", "pp=4,micro_batch=1,schedule=zb-h1", 4, "schedules",
+       "dp=1,tp=1,pp=4,micro_batch=1"},
+      {"megatron", "pp=16,micro_batch=1", 16, "same number",
+       "dp=2,tp=1,pp=8,micro_batch=1"},
+      {"torchtitan", "dp=4,zero=1,micro_batch=1", 4, "ZeRO stages: 0, 2, 3",
+       "dp=4,tp=1,zero=2,micro_batch=1"},
+      {"torchtitan", "dp=2,cp=2,micro_batch=1", 4, "zero=2 or 3",
+       "dp=2,tp=1,cp=2,zero=3,micro_batch=1"},
+      {"accelerate", "dp=4,zero=3,recompute=selective,micro_batch=1", 4,
+       "kinds of recomputation",
+       "dp=4,tp=1,zero=3,recompute=full,micro_batch=1"},
+      {"colossalai", "pp=2,dp=2,zero=2,micro_batch=1", 4, "ZeRO 0 or 1",
+       "dp=2,tp=1,pp=2,zero=1,micro_batch=1"},
+      {"galvatron", "dp=4,zero=2,offload=optimizer,micro_batch=1", 4,
+       "offloads", "dp=4,tp=1,zero=2,micro_batch=1"},
+      {"calculon", "dp=2,cp=2,micro_batch=1", 4, "does not split the sequence",
+       "dp=4,tp=1,micro_batch=1"},
+      {"calculon", "tp=3,dp=2,micro_batch=1", 6, "heads evenly", nullptr},
+  };
+  for (const Refused &each : cases) {
+    SCOPED_TRACE(std::string(each.target) + " " + each.strategy);
+    Legality legality =
+        legalityOf(each.target, jobOf(each.strategy, each.ranks));
+    EXPECT_NE(legality.rule.find(each.mention), std::string::npos)
+        << legality.rule;
+    ASSERT_EQ(legality.nearest.has_value(), each.nearest != nullptr);
+    if (each.nearest) {
+      EXPECT_EQ(cost::stringifyStrategy(*legality.nearest), each.nearest);
+    }
+  }
+}
+
+/// Of every kind of strategy: what is written parses, and what is near is
+/// legal.
+TEST(Export, EveryStrategyIsWrittenOrMended) {
+  cost::StrategySpace space;
+  space.ranks = 8;
+  space.globalBatch = 8;
+  space.maxPp = 8;
+  space.maxCp = 4;
+  space.experts = 4;
+  space.grids = true;
+  space.nodeRanks = 2;
+  space.zeros = {0, 1, 2, 3};
+  space.schedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+  space.recomputes = {"none", "selective", "full"};
+  std::vector<cost::Strategy> all = cost::enumerateStrategies({}, space);
+  ASSERT_GT(all.size(), 1000u);
+  for (const Target &each : targets()) {
+    std::vector<Rule> rules = each.rules();
+    int64_t written = 0, mended = 0;
+    for (const cost::Strategy &strategy : all) {
+      Job job = jobOf("dp=8", 8, 8);
+      job.strategy = strategy;
+      Legality legality = checkLegality(job, rules);
+      if (legality.ok()) {
+        ++written;
+        ASSERT_FALSE(each.write(job).files.empty());
+        continue;
+      }
+      if (!legality.nearest)
+        continue;
+      ++mended;
+      job.strategy = *legality.nearest;
+      ASSERT_EQ(checkLegality(job, rules).rule, "")
+          << each.name << " " << cost::stringifyStrategy(strategy);
+      ASSERT_EQ(job.ranks(), 8);
+      ASSERT_NE(job.strategy, strategy);
+    }
+    EXPECT_GT(written, 20) << each.name;
+    EXPECT_GT(mended, 200) << each.name;
+  }
+}
+
+TEST(Export, StrategiesCanBePassedBack) {
+  EXPECT_EQ(strategyText(jobOf("dp=2,tp=2,micro_batch=4", 4).strategy, 4),
+            "dp=2,tp=2,micro_batch=4");
+  EXPECT_EQ(strategyText(jobOf("dp=2,tp=2,micro_batch=4", 4).strategy, 8),
+            "dp=2,tp=2,micro_batch=4,ranks=4");
+  EXPECT_EQ(strategyText(jobOf("dp=2,cp=2,micro_batch=4", 4).strategy, 4),
+            "dp=2,tp=1,cp=2,micro_batch=4,cp_kind=ring");
+}
+
+TEST(Export, MegatronFlags) {
+  Job job = jobOf("dp=2,tp=4,pp=4,vpp=2,sp=true,zero=1,micro_batch=2,"
+                  "recompute=full",
+                  32);
+  std::string text = textOf(target("megatron").write(job), "megatron.sh");
+  for (const char *flag :
+       {"--nnodes 4 --nproc-per-node 8", "--tensor-model-parallel-size 4",
+        "--pipeline-model-parallel-size 4",
+        "--num-virtual-stages-per-pipeline-rank 2", "--sequence-parallel",
+        "--use-distributed-optimizer", "--micro-batch-size 2",
+        "--global-batch-size 64", "--recompute-granularity full",
+        "--recompute-method uniform", "--recompute-num-layers 1",
+        "--num-layers 24", "--num-query-groups 4", "--bf16"})
+    EXPECT_NE(text.find(flag), std::string::npos) << flag << "\n" << text;
+  EXPECT_EQ(text.find("--use-megatron-fsdp"), std::string::npos);
+  job.stageLayers = {2, 3, 3, 4, 3, 3, 3, 3};
+  text = textOf(target("megatron").write(job), "megatron.sh");
+  EXPECT_NE(text.find("--pipeline-model-parallel-layout "
+                      "\"Et*2|t*3|t*3|t*4|t*3|t*3|t*3|t*3L\""),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("--num-virtual-stages"), std::string::npos);
+}
+
+TEST(Export, MegatronFsdpHasNoConnectionLimit) {
+  std::string text =
+      textOf(target("megatron").write(jobOf("dp=8,zero=3,hybrid_shard=4", 8)),
+             "megatron.sh");
+  EXPECT_NE(text.find("--data-parallel-sharding-strategy optim_grads_params"),
+            std::string::npos);
+  EXPECT_NE(text.find("--num-distributed-optimizer-instances 2"),
+            std::string::npos);
+  EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1"), std::string::npos);
+}
+
+TEST(Export, DeepSpeedConfig) {
+  auto config =
+      jsonOf("deepspeed", jobOf("dp=8,zero=3,offload=all,micro_batch=2", 8),
+             "ds_config.json");
+  EXPECT_EQ(config["train_batch_size"], 64);
+  EXPECT_EQ(config["train_micro_batch_size_per_gpu"], 2);
+  EXPECT_EQ(config["gradient_accumulation_steps"], 4);
+  EXPECT_EQ(config["zero_optimization"]["stage"], 3);
+  EXPECT_EQ(config["zero_optimization"]["offload_param"]["device"], "cpu");
+  EXPECT_EQ(config["bf16"]["enabled"], true);
+}
+
+TEST(Export, TorchtitanHasTwoDialects) {
+  Job job = jobOf("dp=4,tp=2,sp=true,zero=3,hybrid_shard=2,micro_batch=4", 8);
+  Exported exported = target("torchtitan").write(job);
+  toml::table config = toml::parse(textOf(exported, "torchtitan.toml"));
+  toml::table &parallelism = *config["parallelism"].as_table();
+  EXPECT_EQ(parallelism["data_parallel_replicate_degree"].value<int>(), 2);
+  EXPECT_EQ(parallelism["data_parallel_shard_degree"].value<int>(), 2);
+  EXPECT_EQ(parallelism["tensor_parallel_degree"].value<int>(), 2);
+  EXPECT_EQ(config["training"]["local_batch_size"].value<int>(), 4);
+  EXPECT_NE(textOf(exported, "torchtitan.py")
+                .find("data_parallel_replicate_degree=2,"),
+            std::string::npos);
+  job.strategy.sp = false;
+  exported = target("torchtitan").write(job);
+  EXPECT_EQ(exported.files.size(), 1u);
+  EXPECT_NE(exported.remarks.at(0).find("sp=true"), std::string::npos);
+}
+
+TEST(Export, AccelerateChoosesAnEngine) {
+  auto config = [](const char *strategy, int64_t ranks) {
+    return YAML::Load(textOf(target("accelerate").write(jobOf(strategy, ranks)),
+                             "accelerate.yaml"));
+  };
+  EXPECT_EQ(config("dp=4", 4)["distributed_type"].as<std::string>(),
+            "MULTI_GPU");
+  EXPECT_EQ(config("dp=4,zero=1", 4)["distributed_type"].as<std::string>(),
+            "DEEPSPEED");
+  YAML::Node fsdp = config("dp=2,tp=2,zero=3", 4);
+  EXPECT_EQ(fsdp["distributed_type"].as<std::string>(), "FSDP");
+  EXPECT_EQ(fsdp["parallelism_config"]["parallelism_config_tp_size"].as<int>(),
+            2);
+  YAML::Node megatron = config("dp=2,pp=2,tp=2,zero=1,micro_batch=4", 8);
+  EXPECT_EQ(megatron["megatron_lm_config"]["megatron_lm_pp_degree"].as<int>(),
+            2);
+  EXPECT_EQ(
+      megatron["megatron_lm_config"]["megatron_lm_num_micro_batches"].as<int>(),
+      8);
+}
+
+TEST(Export, ColossalAiChoosesAPlugin) {
+  auto config = [](const char *strategy, int64_t ranks) {
+    return jsonOf("colossalai", jobOf(strategy, ranks), "colossalai.json");
+  };
+  EXPECT_EQ(config("dp=4,zero=2", 4)["plugin"], "LowLevelZeroPlugin");
+  EXPECT_EQ(config("dp=2,tp=2,zero=3", 4)["plugin"], "GeminiPlugin");
+  auto hybrid = config("dp=2,tp=2,pp=2,sp=true,zero=1,micro_batch=4", 8);
+  EXPECT_EQ(hybrid["plugin"], "HybridParallelPlugin");
+  EXPECT_EQ(hybrid["kwargs"]["sequence_parallelism_mode"], "split_gather");
+  EXPECT_EQ(hybrid["kwargs"]["microbatch_size"], 4);
+  EXPECT_EQ(hybrid["kwargs"]["dp_outside"], false);
+}
+
+TEST(Export, GalvatronSaysItOfEveryLayer) {
+  Job job = jobOf("dp=2,tp=2,pp=2,zero=3,micro_batch=4", 8);
+  job.model.layers = 5;
+  job.stageLayers = {2, 3};
+  auto config = jsonOf("galvatron", job, "galvatron.json");
+  EXPECT_EQ(config["tp_sizes_enc"], "2,2,2,2,2");
+  EXPECT_EQ(config["dp_types_enc"], "1,1,1,1,1");
+  EXPECT_EQ(config["pp_division"], "2,3");
+  EXPECT_EQ(config["chunks"], 8);
+  EXPECT_EQ(config["pipeline_type"], "pipedream_flush");
+}
+
+TEST(Export, CalculonExecution) {
+  Job job = jobOf("dp=2,tp=4,pp=2,vpp=3,sp=true,zero=1,micro_batch=2", 16);
+  auto execution = jsonOf("calculon", job, "calculon-execution.json");
+  EXPECT_EQ(execution["num_procs"], 16);
+  EXPECT_EQ(execution["pipeline_interleaving"], 3);
+  EXPECT_EQ(execution["tensor_par_comm_type"], "rs_ag");
+  EXPECT_EQ(execution["data_par_net"], 1);
+  EXPECT_EQ(execution["optimizer_sharding"], true);
+  job.model = {};
+  EXPECT_NE(legalityOf("calculon", job).rule.find("transformers"),
+            std::string::npos);
+}

@@ -1,0 +1,183 @@
+//===- CompilerExports.cpp - The plan for other programs ------------------===//
+#include "passes/graph/Passes.h"
+#include "passes/shard/Passes.h"
+#include "tools/dpc-opt/CompilerSteps.h"
+#include "tools/dpc-opt/EmitTrace.h"
+#include "tools/dpc-opt/ModelShape.h"
+#include "tools/dpc-opt/OutputFolder.h"
+#include "tools/dpc-opt/PlanSearch.h"
+#include "tools/dpc-opt/export/Chakra.h"
+
+#include <fstream>
+
+using namespace mlir;
+
+namespace dpc {
+
+std::vector<const exports::Target *>
+namedTargets(const CompileOptions &options) {
+  std::vector<const exports::Target *> named;
+  for (const exports::Target &target : exports::targets())
+    if (options.emit.count(std::string(target.name)))
+      named.push_back(&target);
+  return named;
+}
+
+bool exportsAny(const CompileOptions &options) {
+  return options.emit.count("chakra") || !namedTargets(options).empty();
+}
+
+/// The outermost level that ranks along each axis reach.
+static std::map<std::string, int64_t>
+levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
+  std::map<std::string, int64_t> levels;
+  for (const cost::RankAxis &axis : evaluation.order) {
+    std::string name = axis.name;
+    if (StringRef(name).starts_with("tp"))
+      name = "tp";
+    else if (name == "dpi" || name == "ep")
+      name = "dp";
+    cost::GroupPlacement group =
+        cost::placeGroup(cluster, evaluation.order, {axis.name});
+    for (auto [i, ranks] : llvm::enumerate(group.ranksPerLevel))
+      if (ranks > 1)
+        levels[name] = std::max<int64_t>(levels[name], i);
+  }
+  return levels;
+}
+
+exports::Job Compiler::jobOf(const cost::SearchResult &result,
+                             const cost::Candidate &candidate) {
+  bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
+  exports::Job job;
+  job.strategy = cost::placedStrategy(candidate.strategy, candidate.evaluation);
+  job.devicesPerNode = used.devicesPerNode();
+  job.globalBatch = result.totals.globalBatch;
+  job.precision = options.precision;
+  job.trains = trains;
+  bool isSgd = options.train == "sgd";
+  job.optimizer = {isSgd ? "sgd" : "adamw",
+                   options.lr,
+                   options.beta1,
+                   options.beta2,
+                   options.eps,
+                   options.weightDecay.value_or(isSgd ? 0 : 0.01),
+                   options.momentum,
+                   options.clipGradNorm};
+  job.model = fused ? modelShapeOf(findProgram(*fused))
+                    : modelShapeOf(findProgram(*program));
+  if (job.model.sequence == 0)
+    job.model.sequence = static_cast<int64_t>(result.totals.tokensPerSample);
+  job.levels = levelsOf(used, candidate.evaluation);
+  return job;
+}
+
+/// "--strategy=... (19.9 s a step, 57.2 GiB)": a strategy that was evaluated
+/// and fits, the first one, or else what mends the rules, evaluated now.
+std::string Compiler::nearestFor(const exports::Target &target,
+                                 const exports::Job &job,
+                                 const exports::Legality &legality,
+                                 const cost::SearchResult &result) {
+  auto priced = [&](const cost::Strategy &strategy,
+                    const cost::Evaluation &evaluation) {
+    return "--strategy=" +
+           exports::strategyText(strategy, cluster.numDevices()) + " (" +
+           cost::formatSeconds(evaluation.stepSeconds) + " a step, " +
+           cost::formatBytes(evaluation.memory.total()) + ")";
+  };
+  for (const cost::Candidate &candidate : result.candidates) {
+    if (!candidate.fits || !candidate.skipped.empty())
+      continue;
+    exports::Job other = job;
+    other.strategy =
+        cost::placedStrategy(candidate.strategy, candidate.evaluation);
+    other.stageLayers.clear();
+    if (exports::checkLegality(other, target.rules()).ok())
+      return priced(other.strategy, candidate.evaluation);
+  }
+  if (!legality.nearest)
+    return "";
+  CompileOptions changed = options;
+  changed.microBatch = 0;
+  changed.strategy =
+      exports::strategyText(*legality.nearest, cluster.numDevices());
+  PlanSearch search{changed,
+                    cluster,
+                    family.get(),
+                    family ? ModuleOp() : *program,
+                    sample(),
+                    /*isArranged=*/!places.empty()};
+  std::vector<std::string> remarks;
+  auto found = search.run(remarks);
+  if (!found || found->search.candidates.empty())
+    return "";
+  const cost::Candidate &nearest = found->search.candidates.front();
+  if (!nearest.evaluation.rejected.empty())
+    return "";
+  return priced(nearest.strategy, nearest.evaluation) +
+         (nearest.fits ? "" : ", which does not fit");
+}
+
+/// Fails where --emit names a target that cannot express the winner, before
+/// anything is written.
+bool Compiler::checkExports(const cost::SearchResult &result) {
+  if (!exportsAny(options))
+    return true;
+  const cost::Candidate &winner = result.candidates.front();
+  job = jobOf(result, winner);
+  if (winner.strategy.pp > 1 && whole())
+    job->stageLayers = layersByStage(whole(), used, degreesOfWinner(result));
+  for (const exports::Target *target : namedTargets(options)) {
+    exports::Legality legality = exports::checkLegality(*job, target->rules());
+    if (legality.ok())
+      continue;
+    std::string nearest = nearestFor(*target, *job, legality, result);
+    return fail("--emit=" + std::string(target->name) + ": " +
+                exports::strategyText(job->strategy, cluster.numDevices()) +
+                " cannot be expressed: " + legality.rule +
+                (nearest.empty() ? "" : "; nearest: " + nearest));
+  }
+  return true;
+}
+
+/// The simulated step of every rank.
+bool Compiler::simulateForChakra(const cost::SearchResult &result,
+                                 exports::Exported &written) {
+  if (!whole())
+    return fail("the program cannot be made");
+  std::string error = simulateStep(
+      options, whole(), used, degreesOfWinner(result),
+      exports::kMostChakraNodes,
+      [&](const rt::Plan &plan, const std::vector<rt::TraceLane> &lanes) {
+        int64_t ranks = static_cast<int64_t>(lanes.size()) / rt::kNumQueues;
+        if (ranks < plan.ranks())
+          return "the steps of " + std::to_string(plan.ranks()) +
+                 " ranks are too long; at most " +
+                 std::to_string(exports::kMostChakraNodes) +
+                 " nodes are written";
+        written = exports::writeChakra(plan, lanes);
+        return std::string();
+      });
+  return error.empty() ? true : fail("--emit=chakra: " + error);
+}
+
+bool Compiler::writeExports(const cost::SearchResult &result,
+                            const std::filesystem::path &dir) {
+  std::vector<exports::ExportedFile> files;
+  if (exports::Exported traces; options.emit.count("chakra")) {
+    if (!simulateForChakra(result, traces))
+      return false;
+    llvm::append_range(files, traces.files);
+  }
+  for (const exports::Target *target : namedTargets(options)) {
+    exports::Exported written = target->write(*job);
+    llvm::append_range(files, written.files);
+    for (const std::string &remark : written.remarks)
+      addRemark(remark);
+  }
+  std::string error =
+      writeExportedFiles(files, cost::stringifyStrategy(job->strategy), dir);
+  return error.empty() ? true : fail(error);
+}
+
+} // namespace dpc

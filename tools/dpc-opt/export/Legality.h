@@ -1,0 +1,38 @@
+//===- Legality.h - What a target cannot express ----------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_OPT_EXPORT_LEGALITY_H
+#define DPC_TOOLS_DPC_OPT_EXPORT_LEGALITY_H
+
+#include "tools/dpc-opt/export/Job.h"
+
+#include <functional>
+#include <optional>
+
+namespace dpc::exports {
+
+/// One thing that a target demands of a strategy.
+struct Rule {
+  /// In the target's words: "pipelines run with ZeRO 0 or 1".
+  std::string text;
+  std::function<bool(const Job &)> holds;
+  /// Changes the strategy, as little as it takes, so that the rule holds.
+  /// Returns false where no strategy of so many ranks does.
+  std::function<bool(Job &)> mend;
+};
+
+struct Legality {
+  std::string rule; ///< The first that is broken; empty where there is none.
+  /// What the target takes, of as many ranks; none where nothing near is.
+  std::optional<cost::Strategy> nearest;
+
+  bool ok() const { return rule.empty(); }
+};
+
+/// Tries `rules` in their order, then mends what is broken until all hold.
+Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
+
+/// As --strategy takes it on a cluster of `devices`.
+std::string strategyText(const cost::Strategy &strategy, int64_t devices);
+
+} // namespace dpc::exports
+
+#endif // DPC_TOOLS_DPC_OPT_EXPORT_LEGALITY_H

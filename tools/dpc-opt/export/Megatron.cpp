@@ -1,0 +1,218 @@
+//===- Megatron.cpp - Flags of Megatron-LM --------------------------------===//
+//
+// Of megatron/training/arguments.py and megatron/core/transformer/
+// transformer_config.py of August 2026. ReadMegatron.cpp reads them back.
+//
+//===----------------------------------------------------------------------===//
+#include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Targets.h"
+
+#include <sstream>
+
+namespace dpc::exports {
+
+static const char *const kWhose = "Megatron-LM";
+
+std::vector<Rule> megatronRules() {
+  auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
+  auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
+  auto cannotLayOut = [](const Job &job) { return job.stageLayers.empty(); };
+  return {
+      trainingOnly(kWhose),
+      noGrid(kWhose),
+      evenShares(kWhose),
+      evenBatch(kWhose),
+      usualPlacement(kWhose, {"tp.cp.pp.dp"}),
+      schedules(kWhose, {"1f1b", "interleaved"}),
+      saying(onlyIf(zeros("", {0, 1}),
+                    [](const Job &job) { return job.strategy.pp > 1; }),
+             "Megatron-LM splits gradients and parameters (Megatron-FSDP) in "
+             "programs without pipeline stages only: zero=0 or 1 with pp > 1"),
+      onlyIf(evenLayers(kWhose), cannotLayOut),
+      wholeRounds(kWhose),
+      saying(onlyIf({"",
+                     [](const Job &job) {
+                       return job.strategy.tp == 1 || job.strategy.sp;
+                     },
+                     [](Job &job) { return job.strategy.sp = true; }},
+                    hasExperts),
+             "Megatron-LM needs sequence parallelism (sp=true) where experts "
+             "are spread and tp > 1"),
+      saying(onlyIf(noHybrid(""),
+                    [](const Job &job) {
+                      return job.strategy.ep > 1 && job.strategy.zero >= 2;
+                    }),
+             "Megatron-FSDP with experts splits over all data-parallel ranks "
+             "(hybrid_shard=1)"),
+      hostOnly(kWhose),
+      offloads(kWhose, {"none", "optimizer"}),
+      saying(onlyIf(offloads("", {"none"}), hasFsdp),
+             "Megatron-FSDP offloads nothing: zero=0 or 1 with "
+             "offload=optimizer, or offload=none"),
+  };
+}
+
+namespace {
+
+/// Lines of a command, each flag with its values.
+class Command {
+public:
+  void add(const std::string &flag) { text << " \\\n  --" << flag; }
+  template <typename T> void add(const std::string &flag, const T &value) {
+    text << " \\\n  --" << flag << " " << value;
+  }
+  /// Where it is known.
+  void addSize(const std::string &flag, int64_t size) {
+    if (size > 0)
+      add(flag, size);
+  }
+  std::string str() const { return text.str(); }
+
+private:
+  std::ostringstream text;
+};
+
+} // namespace
+
+/// "Ettt|tttt|...|tttL": E the embedding, t a layer, L the loss.
+static std::string layoutOf(const std::vector<int64_t> &stageLayers) {
+  std::string text = "E";
+  for (size_t stage = 0; stage < stageLayers.size(); ++stage) {
+    if (stage > 0)
+      text += "|";
+    if (int64_t layers = stageLayers[stage]; layers > 0)
+      text += "t*" + std::to_string(layers);
+  }
+  return "\"" + text + "L\"";
+}
+
+static void addStages(Command &command, const Job &job) {
+  if (job.strategy.pp == 1)
+    return;
+  if (job.hasUnevenStages())
+    command.add("pipeline-model-parallel-layout", layoutOf(job.stageLayers));
+  else if (job.strategy.vpp > 1)
+    command.add("num-virtual-stages-per-pipeline-rank", job.strategy.vpp);
+}
+
+static void addData(Command &command, const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  if (strategy.zero >= 1) {
+    command.add("use-distributed-optimizer");
+    command.add("overlap-grad-reduce");
+    command.add("overlap-param-gather");
+  }
+  if (strategy.zero >= 2) {
+    command.add("use-megatron-fsdp");
+    command.add("data-parallel-sharding-strategy",
+                strategy.zero == 2 ? "optim_grads" : "optim_grads_params");
+    command.add("ckpt-format", "fsdp_dtensor");
+  }
+  if (strategy.hybridShard > 1)
+    command.add("num-distributed-optimizer-instances",
+                strategy.dp / strategy.hybridShard);
+  if (strategy.offload == "optimizer") {
+    command.add("optimizer-cpu-offload");
+    command.add("use-precision-aware-optimizer");
+  }
+}
+
+static void addParallelism(Command &command, const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  command.add("tensor-model-parallel-size", strategy.tp);
+  command.add("pipeline-model-parallel-size", strategy.pp);
+  if (strategy.sp)
+    command.add("sequence-parallel");
+  if (strategy.cp > 1) {
+    command.add("context-parallel-size", strategy.cp);
+    command.add("cp-comm-type", strategy.cpKind == "ring" ? "p2p" : "a2a");
+  }
+  if (strategy.ep > 1) {
+    command.add("expert-model-parallel-size", strategy.ep);
+    command.add("expert-tensor-parallel-size",
+                job.splitsEachExpert() ? strategy.tp : 1);
+  }
+  addStages(command, job);
+  addData(command, job);
+  if (!isPlacedAs(job, "auto"))
+    command.add("use-tp-pp-dp-mapping");
+  command.add("micro-batch-size", job.microBatch());
+  command.add("global-batch-size", job.globalBatch);
+  if (strategy.recompute != "none")
+    command.add("recompute-granularity", strategy.recompute);
+  if (strategy.recompute == "full") {
+    command.add("recompute-method", "uniform");
+    command.add("recompute-num-layers", 1);
+  }
+}
+
+static void addModel(Command &command, const ModelShape &model) {
+  command.addSize("num-layers", model.layers);
+  command.addSize("hidden-size", model.hidden);
+  command.addSize("ffn-hidden-size", model.feedForward);
+  command.addSize("num-attention-heads", model.heads);
+  if (model.heads > 0 && model.headSize * model.heads != model.hidden)
+    command.addSize("kv-channels", model.headSize);
+  if (model.kvHeads != model.heads) {
+    command.add("group-query-attention");
+    command.addSize("num-query-groups", model.kvHeads);
+  }
+  command.addSize("seq-length", model.sequence);
+  command.addSize("max-position-embeddings", model.sequence);
+}
+
+static void addOptimizer(Command &command, const Job &job) {
+  const OptimizerChoice &optimizer = job.optimizer;
+  bool isSgd = optimizer.name == "sgd";
+  command.add("optimizer", isSgd ? "sgd" : "adam");
+  command.add("lr", optimizer.lr);
+  command.add("weight-decay", optimizer.weightDecay);
+  if (isSgd) {
+    command.add("sgd-momentum", optimizer.momentum);
+  } else {
+    command.add("adam-beta1", optimizer.beta1);
+    command.add("adam-beta2", optimizer.beta2);
+    command.add("adam-eps", optimizer.eps);
+  }
+  command.add("clip-grad", optimizer.clipGradNorm);
+  if (job.precision != "fp32")
+    command.add(job.precision);
+}
+
+Exported writeMegatron(const Job &job) {
+  Command command;
+  addParallelism(command, job);
+  addModel(command, job.model);
+  addOptimizer(command, job);
+  bool hasFsdp = job.strategy.zero >= 2;
+  int64_t processes = std::min(job.devicesPerNode, job.ranks());
+  std::ostringstream text;
+  text << "#!/usr/bin/env bash\n"
+       << "# Megatron-LM for the strategy "
+       << cost::stringifyStrategy(job.strategy) << "\n"
+       << "# Written by dpc-opt. Data, tokenizer, checkpoints and iterations "
+          "are added on the command line.\n"
+       << "set -euo pipefail\n"
+       << (hasFsdp ? "unset CUDA_DEVICE_MAX_CONNECTIONS # FSDP overlaps\n"
+                   : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n")
+       << "exec torchrun --nnodes " << job.nodes() << " --nproc-per-node "
+       << processes
+       << " --node-rank \"${NODE_RANK:-0}\" --master-addr "
+          "\"${MASTER_ADDR:-localhost}\" --master-port "
+          "\"${MASTER_PORT:-29500}\" \\\n"
+       << "  \"${MEGATRON:-.}/pretrain_gpt.py\"" << command.str()
+       << " \\\n  \"$@\"\n";
+  Exported result;
+  result.files.push_back({"megatron.sh", text.str()});
+  if (job.strategy.recompute == "selective")
+    result.remarks.emplace_back(
+        "megatron.sh: Megatron's selective recomputation is that of attention "
+        "alone; what dpc makes again besides, it keeps");
+  if (!job.model.isTransformer())
+    result.remarks.emplace_back(
+        "megatron.sh: sizes of the model that its graph does not show are left "
+        "to you (--num-layers, --hidden-size, ...)");
+  return result;
+}
+
+} // namespace dpc::exports
