@@ -107,6 +107,15 @@ class WhatIf(unittest.TestCase):
         self.assertIn("6 ranks", rows["one more node"]["why"])
         self.assertIn("--bind=seq=N", rows["sequences twice as long"]["why"])
 
+    def test_longer_sequences(self):
+        model = os.path.join(e2e.ONNX, "two-symbols.onnx")
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "--bind=seq=4096", "--infer", "--emit=report",
+                      "--verify=off", "--what-if", "-o", f"{folder}/plan"])
+            report = e2e.read_json(f"{folder}/plan/report.json")
+        rows = {row["change"]: row for row in report["what_if"]}
+        self.assertGreater(rows["sequences twice as long"]["step_seconds"], report["chosen"]["predicted"]["step_seconds"])
+
     def test_only_when_asked(self):
         with e2e.scratch() as folder:
             self.assertNotIn("what_if", report_of(folder, "mlp", 2, "dp=2"))

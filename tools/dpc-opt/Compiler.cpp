@@ -62,6 +62,8 @@ static int terminalWidth() {
 
 bool Compiler::fail(const std::string &message) {
   if (!reported)
+    firstError = message;
+  if (!reported && !isSilent)
     llvm::errs() << "dpc-opt: error: " << message << "\n";
   reported = true;
   return false;
@@ -129,6 +131,7 @@ bool Compiler::loadCluster() {
   cluster = *loaded;
   cost::Status arranged = cost::arrangeInPlace(
       cluster, cost::groupsNamedIn(options.strategy), places);
+  isArranged = !places.empty();
   return arranged ? true : fail(arranged.error());
 }
 
@@ -261,12 +264,9 @@ void Compiler::listParameters() {
 //===----------------------------------------------------------------------===//
 
 std::optional<cost::SearchResult> Compiler::search() {
-  PlanSearch search{options,
-                    cluster,
-                    family.get(),
-                    family ? ModuleOp() : *program,
-                    sample(),
-                    /*isArranged=*/!places.empty()};
+  PlanSearch search{options,      cluster,
+                    family.get(), family ? ModuleOp() : *program,
+                    sample(),     isArranged};
   auto found = search.run(reportContext.remarks);
   if (!found) {
     fail(found.error());

@@ -173,15 +173,29 @@ bool Compiler::writeTrace(const cost::SearchResult &result,
 }
 
 /// What is chosen for the command line alone; nothing is written or printed.
-std::optional<cost::SearchResult> Compiler::searchAlone() {
-  reported = true; // in silence
+cost::Result<cost::SearchResult> Compiler::searchAlone() {
+  isSilent = true;
   registerEverything(registry);
   context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
   installDiagnostics();
-  if (!loadCluster() || !loadProgram() || !prepareProgram())
-    return std::nullopt;
-  return search();
+  std::optional<cost::SearchResult> found;
+  if (loadCluster() && loadProgram() && prepareProgram())
+    found = search();
+  if (!found)
+    return cost::Error{firstError};
+  return std::move(*found);
+}
+
+/// seq, seq_len, sequence_length, src_seq, but not num_seqs.
+static bool isSequenceLength(StringRef name) {
+  SmallVector<StringRef> words;
+  name.split(words, '_');
+  return llvm::any_of(words, [](StringRef word) {
+    return word.equals_insensitive("seq") ||
+           word.equals_insensitive("sequence") ||
+           word.equals_insensitive("seqlen");
+  });
 }
 
 /// The same command with all sequences twice as long; none where no dimension
@@ -189,11 +203,15 @@ std::optional<cost::SearchResult> Compiler::searchAlone() {
 static std::optional<CompileOptions>
 withLongerSequence(const CompileOptions &options) {
   CompileOptions longer = options;
+  if (!options.calibrate.empty()) // What was measured is what was written.
+    (options.links.empty() ? longer.device : longer.cluster) =
+        options.calibrate;
   longer.calibrate.clear();
+  longer.links.clear();
   longer.dumpIrDir.clear();
   bool isLonger = false;
   for (auto &[name, size] : longer.bind)
-    if (StringRef(name).contains_insensitive("seq")) {
+    if (isSequenceLength(name)) {
       size *= 2;
       isLonger = true;
     }
@@ -205,12 +223,9 @@ void Compiler::askWhatIf() {
   whatIf = nlohmann::ordered_json::array();
   for (const cost::ChangedCluster &changed : cost::changedClusters(cluster)) {
     std::vector<std::string> remarks;
-    PlanSearch search{options,
-                      changed.cluster,
-                      family.get(),
-                      family ? ModuleOp() : *program,
-                      sample(),
-                      /*isArranged=*/!places.empty()};
+    PlanSearch search{options,      changed.cluster,
+                      family.get(), family ? ModuleOp() : *program,
+                      sample(),     isArranged};
     if (!changed.why.empty())
       whatIf.push_back(cost::whatIfToJson(changed.change, changed.why));
     else if (auto found = search.run(remarks); !found)
@@ -227,9 +242,8 @@ void Compiler::askWhatIf() {
     return;
   }
   auto found = Compiler(*longer).searchAlone();
-  whatIf.push_back(
-      found ? cost::whatIfToJson(change, *found)
-            : cost::whatIfToJson(change, std::string("cannot be searched")));
+  whatIf.push_back(found ? cost::whatIfToJson(change, *found)
+                         : cost::whatIfToJson(change, found.error()));
 }
 
 bool Compiler::writeReport(const cost::SearchResult &result,

@@ -45,9 +45,13 @@ private:
   cost::Cluster cluster;
   cost::Cluster used;          ///< What of it the plan uses.
   std::vector<int64_t> places; ///< Of its devices; see PlanBuilder.
+  /// The strategy asked for says which groups of nodes are filled first.
+  bool isArranged = false;
   cost::ReportContext reportContext;
   rt::InitChoice initialValues; ///< --init
-  bool reported = false;        ///< An error line was printed.
+  bool reported = false;        ///< An error was met, and printed unless
+  bool isSilent = false;        ///< someone else tells it.
+  std::string firstError;
   int dumps = 0;
   nlohmann::ordered_json whatIf;   ///< For the report.
   std::optional<exports::Job> job; ///< Where --emit names an export.
@@ -89,7 +93,7 @@ private:
   void describe(const cost::SearchResult &result);
   bool writeTrace(const cost::SearchResult &result,
                   const std::filesystem::path &dir);
-  std::optional<cost::SearchResult> searchAlone();
+  cost::Result<cost::SearchResult> searchAlone();
   void askWhatIf();
   exports::Job jobOf(const cost::SearchResult &result,
                      const cost::Candidate &candidate);
