@@ -18,12 +18,14 @@
 //        below it that has none;
 //   (I4) parts are left out in which computation alone takes longer than the
 //        best step so far: on r devices n / r times as long as on n, where it
-//        keeps those busy; else, as where kernels are shorter than their
-//        launches or ranks have no sample, what products take at the peak;
+//        keeps those busy (on few devices half of that: larger kernels are
+//        faster); else, as where kernels are shorter than their launches or
+//        ranks have no sample, what products take at the peak;
 //   (I5) what splits a block (tp, cp, ep, sp, zero, recompute) is as the best
 //        so far has it: only dp, pp, the schedule and micro-batches are
 //        searched, in all parts together about as long as on c. All is, once
-//        more, on the part that is best.
+//        more, on the parts that come within a tenth of the best, three at
+//        most.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_IDLEDEVICES_H

@@ -281,11 +281,56 @@ TEST(IdleDevices, PartsShareTheEffort) {
   auto found = searchParts(cluster, {}, problem);
   ASSERT_TRUE(found) << found.error();
   EXPECT_GE(calls.front(), kMost);
-  // The last search looks once more at the part that is best.
-  auto parts = static_cast<int64_t>(calls.size()) - 2;
-  EXPECT_EQ(parts, static_cast<int64_t>(partsToTry(cluster).size()));
+  // The last searches look once more at the parts that came near the best.
+  auto parts = static_cast<int64_t>(partsToTry(cluster).size());
+  auto again = static_cast<int64_t>(calls.size()) - 1 - parts;
+  EXPECT_GE(again, 1);
+  EXPECT_LE(again, 3);
   EXPECT_EQ(calls[1], std::max(kLeast, kMost / parts));
   for (int64_t i = 1; i <= parts; ++i)
     EXPECT_LE(calls[i], calls[1]) << i;
-  EXPECT_GT(calls.back(), calls[1]);
+  for (int64_t i = parts + 1; i <= parts + again; ++i)
+    EXPECT_GT(calls[i], calls[1]) << i;
+}
+
+namespace {
+
+/// All devices are best without tensor parallelism, half of them with it.
+class HalfWithTensors : public Talkative {
+public:
+  HalfWithTensors() : Talkative(1) {}
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation evaluation = Talkative::evaluate(strategy);
+    double seconds = 20;
+    if (strategy.ranks() == 8 && strategy.tp == 1)
+      seconds = 10;
+    if (strategy.ranks() == 4)
+      seconds = strategy.tp == 1 ? 10.5 : 9;
+    evaluation.computeSeconds = 1;
+    evaluation.stepSeconds = seconds;
+    return evaluation;
+  }
+};
+
+} // namespace
+
+TEST(IdleDevices, PartsThatComeNearAreSearchedWhole) {
+  StrategyRequest request;
+  request.zero = 0;
+  PartProblem problem;
+  problem.evaluator = [&](const Cluster &) {
+    return std::make_unique<HalfWithTensors>();
+  };
+  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
+    SearchOptions options;
+    options.request = request;
+    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.maxEvaluations = 16; // Not all, or nothing were left out.
+    return options;
+  };
+  auto found = searchParts(nodesOf(1, 8), request, problem);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_GT(found->search.skipped, 0);
+  EXPECT_EQ(found->used.numDevices(), 4);
+  EXPECT_GT(found->search.candidates.front().strategy.tp, 1);
 }
