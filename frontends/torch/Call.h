@@ -122,12 +122,14 @@ bool reachesParameter(const Val &x);
 Val withoutGradient(Emitter &emit, Val x);
 
 // One per file of ops/.
+void addComposed(OperatorTable &table);
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);
 void addElementwise(OperatorTable &table);
 void addIndexing(OperatorTable &table);
 void addLosses(OperatorTable &table);
 void addMovement(OperatorTable &table);
+void addResample(OperatorTable &table);
 void addRows(OperatorTable &table);
 void addSpatial(OperatorTable &table);
 void addSymbolic(OperatorTable &table);

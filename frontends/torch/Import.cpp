@@ -17,12 +17,14 @@ static constexpr int64_t kMaxElements = int64_t(1) << 48;
 static const OperatorTable &operatorTable() {
   static const OperatorTable table = [] {
     OperatorTable t;
+    addComposed(t);
     addConstructors(t);
     addContractions(t);
     addElementwise(t);
     addIndexing(t);
     addLosses(t);
     addMovement(t);
+    addResample(t);
     addRows(t);
     addSpatial(t);
     addSymbolic(t);

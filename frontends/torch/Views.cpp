@@ -60,6 +60,10 @@ static Kind kindOf(const Graph &graph, const Node &node,
                                           "expand_as",
                                           "T",
                                           "swapdims",
+                                          "swapaxes",
+                                          "moveaxis",
+                                          "adjoint",
+                                          "mH",
                                           "unfold",
                                           "diagonal",
                                           "split_with_sizes",
@@ -67,9 +71,11 @@ static Kind kindOf(const Graph &graph, const Node &node,
                                           "lift_fresh",
                                           "broadcast_tensors",
                                           "tensor_split"};
-  static const llvm::StringSet<> self = {"to", "type_as", "contiguous",
-                                         "dropout", "float"};
-  static const llvm::StringSet<> either = {"reshape", "flatten", "reshape_as"};
+  static const llvm::StringSet<> self = {
+      "to",   "type_as",  "contiguous", "dropout", "float", "double",
+      "half", "bfloat16", "long",       "int",     "bool"};
+  static const llvm::StringSet<> either = {"reshape", "flatten", "reshape_as",
+                                           "ravel"};
   llvm::StringRef target = node.target;
   if (!pureForm(target).empty())
     return result == node.outputs[0] ? Kind::View : Kind::None;
@@ -175,9 +181,10 @@ static Val permutedBack(Call &maker, Val part) {
 
 Val writtenBack(Call &maker, Val base, Val part) {
   static const llvm::StringSet<> reshapes = {
-      "view",    "unsqueeze",  "squeeze", "alias",     "detach", "view_as",
-      "flatten", "lift_fresh", "to",      "unflatten", "float",  "type_as",
-      "reshape", "contiguous", "dropout", "reshape_as"};
+      "view",     "unsqueeze",  "squeeze", "alias",      "detach", "view_as",
+      "flatten",  "lift_fresh", "to",      "unflatten",  "float",  "type_as",
+      "reshape",  "contiguous", "dropout", "reshape_as", "double", "half",
+      "bfloat16", "long",       "int",     "bool"};
   Emitter &e = maker.emit;
   if (!pureForm(maker.node.target).empty())
     return part;

@@ -1,11 +1,6 @@
 //===- Resize.cpp - Resampling along dimensions ---------------------------===//
-//
-// Sizes and scales are known while importing, so that resampling a dimension is
-// a product with a constant matrix [in, out] (nearest: a choice of positions),
-// one dimension after the other. Matmuls have gradients, sharding rules and
-// kernels already.
-//
 //===----------------------------------------------------------------------===//
+#include "frontends/emit/Resample.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include <cmath>
@@ -16,141 +11,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// How one dimension is resampled.
-struct Axis {
-  int64_t dim;
-  int64_t in, out;
-  double scale;
-  double begin = 0, end = 1; ///< of the region (tf_crop_and_resize)
-};
-
-/// Attributes, with the defaults of the node's operator set.
-struct Mode {
-  llvm::StringRef kind, coordinates, nearest;
-  double cubicA;
-  double outside;
-  bool excludeOutside, antialias;
-};
-
-/// Where in the input output position `i` lies.
-double sourceOf(const Axis &axis, const Mode &mode, int64_t i) {
-  auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
-  auto at = static_cast<double>(i);
-  double halfPixel = (at + 0.5) / axis.scale - 0.5;
-  if (mode.coordinates == "asymmetric")
-    return at / axis.scale;
-  if (mode.coordinates == "align_corners") {
-    double width = axis.scale * in;
-    return width == 1 ? 0 : at * (in - 1) / (width - 1);
-  }
-  if (mode.coordinates == "pytorch_half_pixel")
-    return axis.out == 1 ? 0 : halfPixel;
-  if (mode.coordinates == "half_pixel_symmetric")
-    return in / 2 * (1 - out / (axis.scale * in)) + halfPixel;
-  if (mode.coordinates == "tf_crop_and_resize") {
-    if (axis.out == 1)
-      return 0.5 * (axis.begin + axis.end) * (in - 1);
-    return axis.begin * (in - 1) +
-           at * (axis.end - axis.begin) * (in - 1) / (out - 1);
-  }
-  return halfPixel;
-}
-
-int64_t nearestOf(double x, llvm::StringRef mode) {
-  if (mode == "floor")
-    return static_cast<int64_t>(std::floor(x));
-  if (mode == "ceil")
-    return static_cast<int64_t>(std::ceil(x));
-  return static_cast<int64_t>(mode == "round_prefer_ceil" ? std::floor(x + 0.5)
-                                                          : std::ceil(x - 0.5));
-}
-
-/// The interpolation kernel at distance `x`; Keys' cubic convolution with
-/// parameter `a`.
-double kernelAt(double x, bool cubic, double a) {
-  x = std::abs(x);
-  if (!cubic)
-    return std::max(0.0, 1 - x);
-  if (x <= 1)
-    return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? a * (((x - 5) * x + 8) * x - 4) : 0;
-}
-
-/// Column `i` of the matrix: what output position `i` takes of each input.
-std::vector<double> weightsOf(const Axis &axis, const Mode &mode, int64_t i) {
-  std::vector<double> weights(axis.in, 0);
-  double x = sourceOf(axis, mode, i);
-  bool cubic = mode.kind == "cubic";
-  double squeeze = mode.antialias ? std::min(axis.scale, 1.0) : 1.0;
-  double reach = (cubic ? 2 : 1) / squeeze, sum = 0;
-  for (auto n = static_cast<int64_t>(std::ceil(x - reach)),
-            last = static_cast<int64_t>(std::floor(x + reach));
-       n <= last; ++n) {
-    bool inside = n >= 0 && n < axis.in;
-    if (!inside && mode.excludeOutside)
-      continue;
-    double weight =
-        kernelAt((static_cast<double>(n) - x) * squeeze, cubic, mode.cubicA);
-    weights[std::clamp<int64_t>(n, 0, axis.in - 1)] += weight;
-    sum += weight;
-  }
-  if (mode.antialias || mode.excludeOutside)
-    for (double &weight : weights)
-      weight /= sum;
-  return weights;
-}
-
-/// `x` times the matrix of `axis`.
-Val interpolated(Emitter &e, Val x, const Axis &axis, const Mode &mode) {
-  std::vector<Scalar> values(axis.in * axis.out);
-  for (int64_t i = 0; i < axis.out; ++i)
-    for (auto [n, weight] : llvm::enumerate(weightsOf(axis, mode, i)))
-      values[n * axis.out + i] = makeScalar(weight, x.element());
-  Val matrix(ConstTensor::dense(x.element(), {axis.in, axis.out}, values));
-  Val last = e.swapDims(x, axis.dim, x.rank() - 1);
-  Shape shape(last.shape());
-  Val rows = e.reshape(last, {numElements(shape) / axis.in, axis.in});
-  shape.back() = axis.out;
-  return e.swapDims(e.reshape(e.matmul(rows, matrix), shape), axis.dim,
-                    x.rank() - 1);
-}
-
-Val picked(Emitter &e, Val x, const Axis &axis, const Mode &mode) {
-  Shape positions;
-  for (int64_t i = 0; i < axis.out; ++i)
-    positions.push_back(std::clamp<int64_t>(
-        nearestOf(sourceOf(axis, mode, i), mode.nearest), 0, axis.in - 1));
-  return e.take(x, axis.dim, positions);
-}
-
-/// `mode.outside` where a region reaches beyond the input.
-Val filledOutside(Emitter &e, Val x, const Axis &axis, const Mode &mode) {
-  std::vector<Scalar> inside(axis.out);
-  for (int64_t i = 0; i < axis.out; ++i) {
-    double at = sourceOf(axis, mode, i);
-    inside[i].i = at >= 0 && at <= static_cast<double>(axis.in - 1);
-  }
-  Shape shape(x.rank(), 1);
-  shape[axis.dim] = axis.out;
-  Val keep(ConstTensor::dense(e.builder.getI1Type(), shape, inside));
-  return e.select(keep, x, e.scalar(mode.outside, x.element()));
-}
-
-Val resampled(Emitter &e, Val x, llvm::ArrayRef<Axis> axes, const Mode &mode) {
-  for (const Axis &axis : axes) {
-    bool crops = mode.coordinates == "tf_crop_and_resize";
-    if (axis.in == axis.out && axis.scale == 1 && !crops)
-      continue;
-    Val from = x;
-    x = mode.kind == "nearest" ? picked(e, x, axis, mode)
-                               : interpolated(e, x, axis, mode);
-    if (x && crops)
-      x = filledOutside(e, x, axis, mode);
-    if (!x)
-      return {};
-  }
-  return x;
-}
+using Axis = ResampledAxis;
+using Mode = ResampleMode;
 
 //===----------------------------------------------------------------------===//
 // Operators

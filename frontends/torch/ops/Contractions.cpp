@@ -69,6 +69,20 @@ void outer(Call &c) {
   c.fail("operands must be vectors");
 }
 
+/// Of a matrix, or a vector, and a vector.
+template <int64_t rank> void timesVector(Call &c, llvm::StringRef other) {
+  Val a = c.tensor("self"), b = c.tensor(other);
+  if (a && b && (a.rank() != rank || b.rank() != 1)) {
+    c.fail("operands " + describe(a.type()) + " and " + describe(b.type()) +
+           " are of other ranks");
+    return;
+  }
+  c.out(stackedMatmul(c.emit, a, b));
+}
+
+void dot(Call &c) { timesVector<1>(c, "tensor"); }
+void matrixTimesVector(Call &c) { timesVector<2>(c, "vec"); }
+
 void einsumOf(Call &c) {
   llvm::SmallVector<Val> operands = c.tensors("tensors");
   if (!c.emit.failed())
@@ -232,6 +246,8 @@ void addContractions(OperatorTable &t) {
   t["bmm.default"] = {"self, mat2", product};
   t["addmm.default"] = {"self, mat1, mat2, beta=1, alpha=1", addmm};
   t["baddbmm.default"] = {"self, batch1, batch2, beta=1, alpha=1", baddbmm};
+  t["dot.default"] = {"self, tensor", dot};
+  t["mv.default"] = {"self, vec", matrixTimesVector};
   t["outer.default"] = {"self, vec2", outer};
   t["einsum.default"] = {"equation, tensors, path=None", einsumOf};
   t["scaled_dot_product_attention.default"] = {

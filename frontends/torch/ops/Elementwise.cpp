@@ -451,8 +451,9 @@ void addElementwise(OperatorTable &t) {
   addUnary(t);
   addBinary(t);
   addCopies(t);
-  t["clamp.default"] = {"self, min=None, max=None", clamp};
-  t["clamp.Tensor"] = {"self, min=None, max=None", clamp};
+  for (const char *name :
+       {"clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor"})
+    t[name] = {"self, min=None, max=None", clamp};
   t["clamp_min.default"] = {"self, min, max=None", clamp};
   t["clamp_max.default"] = {"self, max, min=None", clamp};
   for (const char *form : {"self", "ScalarOther", "ScalarSelf", "Scalar"})

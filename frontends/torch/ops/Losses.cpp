@@ -216,6 +216,34 @@ void logisticLoss(Call &c) {
   reduceLoss(c, loss);
 }
 
+/// Of probabilities, whose logarithms are at least -100. What is not taken has
+/// a finite gradient.
+void binaryCrossEntropy(Call &c) {
+  Emitter &e = c.emit;
+  Val p = c.tensor("self"), y = c.tensor("target");
+  if (!p || !y)
+    return;
+  Val one = e.scalar(1, p.element());
+  auto term = [&](Val probability, Val share) {
+    if (!probability)
+      return Val();
+    Val isPositive =
+        e.compare(CompareKind::gt, probability, e.scalar(1e-38, p.element()));
+    Val log = e.select(
+        isPositive,
+        e.unary(UnaryKind::log, e.select(isPositive, probability, one)),
+        e.scalar(-100, p.element()));
+    return e.binary(BinaryKind::mul, share, log);
+  };
+  Val loss = e.unary(UnaryKind::neg,
+                     e.binary(BinaryKind::add, term(p, y),
+                              term(e.binary(BinaryKind::sub, one, p),
+                                   e.binary(BinaryKind::sub, one, y))));
+  if (c.has("weight"))
+    loss = e.binary(BinaryKind::mul, loss, c.tensor("weight"));
+  reduceLoss(c, loss);
+}
+
 } // namespace
 
 void addLosses(OperatorTable &t) {
@@ -228,6 +256,8 @@ void addLosses(OperatorTable &t) {
   for (const char *name : {"nll_loss_nd.default", "nll_loss.default",
                            "nll_loss2d.default", "nll_loss_forward.default"})
     t[name] = {nll, negativeLogLikelihood};
+  t["binary_cross_entropy.default"] = {"self, target, weight=None, reduction=1",
+                                       binaryCrossEntropy};
   t["mse_loss.default"] = {"self, target, reduction=1", meanSquaredError};
   t["l1_loss.default"] = {"self, target, reduction=1", absoluteError};
   t["smooth_l1_loss.default"] = {"self, target, reduction=1, beta=1.0",

@@ -123,8 +123,10 @@ Val swapped(Call &c, Val x, int64_t a, int64_t b) {
 }
 
 void transpose(Call &c) {
+  bool isAxes = c.target().starts_with("swapaxes");
   if (Val x = c.tensor("self"))
-    c.out(swapped(c, x, c.dimOf("dim0", x.rank()), c.dimOf("dim1", x.rank())));
+    c.out(swapped(c, x, c.dimOf(isAxes ? "axis0" : "dim0", x.rank()),
+                  c.dimOf(isAxes ? "axis1" : "dim1", x.rank())));
 }
 
 /// The last two dimensions exchanged.
@@ -132,6 +134,15 @@ void transposeMatrix(Call &c) {
   Val x = c.tensor("self");
   if (x)
     c.out(x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1));
+}
+
+void reverseDims(Call &c) {
+  Val x = c.tensor("self");
+  if (!x)
+    return;
+  Shape perm = iotaDims(x.rank());
+  std::reverse(perm.begin(), perm.end());
+  c.out(c.emit.transpose(x, perm));
 }
 
 void movedim(Call &c) {
@@ -222,6 +233,20 @@ void repeat(Call &c) {
     c.out(repeated(c, deep, counts, /*each=*/false));
 }
 
+/// As repeat, with counts for the last dimensions alone if they are fewer.
+void tile(Call &c) {
+  Val x = c.tensor("self");
+  Shape counts = c.ints("dims");
+  if (!x || c.emit.failed())
+    return;
+  while (static_cast<int64_t>(counts.size()) < x.rank())
+    counts.insert(counts.begin(), 1);
+  Shape shape(counts.size() - x.rank(), 1);
+  shape.append(x.shape().begin(), x.shape().end());
+  if (Val deep = c.emit.reshape(x, shape))
+    c.out(repeated(c, deep, counts, /*each=*/false));
+}
+
 void repeatInterleave(Call &c) {
   Val x = c.tensor("self");
   if (!x)
@@ -235,6 +260,22 @@ void repeatInterleave(Call &c) {
     counts[dim] = count;
     c.out(repeated(c, x, counts, /*each=*/true));
   }
+}
+
+void flip(Call &c) {
+  Val x = c.tensor("self");
+  Shape asked = c.ints("dims");
+  for (int64_t d : asked) {
+    if (!x)
+      return;
+    int64_t dim = c.dim(d, x.rank());
+    if (c.emit.failed())
+      return;
+    Shape positions = iotaDims(x.dim(dim));
+    std::reverse(positions.begin(), positions.end());
+    x = c.emit.take(x, dim, positions);
+  }
+  c.out(x);
 }
 
 //===----------------------------------------------------------------------===//
@@ -378,6 +419,26 @@ void cat(Call &c) {
     c.out(c.emit.concat(parts, dim));
 }
 
+/// Rows or columns of matrices; vectors are rows, or joined to one.
+template <int64_t along> void stackAlong(Call &c) {
+  llvm::SmallVector<Val> parts;
+  Type element = c.resultElement();
+  for (const Val &x : c.tensors("tensors")) {
+    if (!x || !element)
+      return;
+    Shape shape(x.shape());
+    while (shape.size() < (along == 0 ? 2 : 1))
+      shape.insert(shape.begin(), 1);
+    parts.push_back(c.emit.reshape(c.emit.convert(x, element), shape));
+    if (!parts.back() || parts.back().rank() != parts[0].rank()) {
+      c.fail("operands differ in rank");
+      return;
+    }
+  }
+  if (!parts.empty())
+    c.out(c.emit.concat(parts, parts[0].rank() == 1 ? 0 : along));
+}
+
 void stack(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
@@ -491,6 +552,7 @@ void addMovement(OperatorTable &t) {
   t["reshape.default"] = {"self, shape", reshape<'r'>};
   t["view_as.default"] = {"self, other", reshape<'a'>};
   t["reshape_as.default"] = {"self, other", reshape<'a'>};
+  t["ravel.default"] = {"self, start_dim=0, end_dim=-1", flatten};
   t["flatten.using_ints"] = {"self, start_dim=0, end_dim=-1", flatten};
   t["unflatten.int"] = {"self, dim, sizes", unflatten};
   t["unsqueeze.default"] = {"self, dim", unsqueeze};
@@ -498,13 +560,20 @@ void addMovement(OperatorTable &t) {
   t["squeeze.dim"] = {"self, dim", squeeze};
   t["squeeze.dims"] = {"self, dim", squeeze};
   t["permute.default"] = {"self, dims", permute};
+  t["swapaxes.default"] = {"self, axis0, axis1", transpose};
   t["transpose.int"] = {"self, dim0, dim1", transpose};
   for (const char *name : {"t.default", "mT.default"})
     t[name] = {"self", transposeMatrix};
-  t["movedim.int"] = {"self, source, destination", movedim};
+  for (const char *name : {"adjoint.default", "mH.default"}) // real numbers
+    t[name] = {"self", transposeMatrix};
+  t["numpy_T.default"] = {"self", reverseDims};
+  for (const char *name : {"movedim.int", "moveaxis.int"})
+    t[name] = {"self, source, destination", movedim};
   t["expand.default"] = {"self, size, implicit=False", expand};
   t["expand_as.default"] = {"self, other", expandAs};
   t["broadcast_tensors.default"] = {"tensors", broadcastTensors};
+  t["tile.default"] = {"self, dims", tile};
+  t["flip.default"] = {"self, dims", flip};
   t["repeat.default"] = {"self, repeats", repeat};
   t["repeat_interleave.self_int"] = {
       "self, repeats, dim=None, output_size=None", repeatInterleave};
@@ -517,6 +586,8 @@ void addMovement(OperatorTable &t) {
   t["split_with_sizes.default"] = {"self, split_sizes, dim=0", splitWithSizes};
   t["chunk.default"] = {"self, chunks, dim=0", chunk};
   t["cat.default"] = {"tensors, dim=0", cat};
+  t["hstack.default"] = {"tensors", stackAlong<1>};
+  t["vstack.default"] = {"tensors", stackAlong<0>};
   t["concat.default"] = {"tensors, dim=0", cat};
   t["stack.default"] = {"tensors, dim=0", stack};
   t["diff.default"] = {"self, n=1, dim=-1, prepend=None, append=None", diff};
