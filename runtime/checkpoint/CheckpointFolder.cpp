@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/CheckpointFolder.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/exec/MappedFile.h"
 
 #include <algorithm>
@@ -107,25 +108,6 @@ std::vector<int64_t> CheckpointFolder::steps() const {
     }
   std::sort(found.begin(), found.end());
   return found;
-}
-
-/// Writes and syncs a whole file.
-static Status writeDurably(const std::string &path, const std::string &text) {
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0)
-    return cannot(path, "written", std::strerror(errno));
-  size_t done = 0;
-  bool isFine = true;
-  while (isFine && done < text.size()) {
-    ssize_t now = write(fd, text.data() + done, text.size() - done);
-    isFine = now >= 0 || errno == EINTR;
-    done += now > 0 ? now : 0;
-  }
-  isFine = isFine && fsync(fd) == 0;
-  int error = errno;
-  close(fd);
-  return isFine ? Status::success()
-                : cannot(path, "written", std::strerror(error));
 }
 
 /// Of a folder without a manifest nothing is lost when its removal is cut off.

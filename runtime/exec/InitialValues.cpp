@@ -44,12 +44,12 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
     choice.seed = std::stoull(seed);
     return choice;
   }
-  if (text.size() < 12 || text.substr(text.size() - 12) != ".safetensors")
+  if (!namesWeightFiles(text))
     return Status::invalid("--init=" + text +
-                           ": expected random:SEED, zeros or a "
-                           ".safetensors file");
+                           ": expected random:SEED, zeros, a .safetensors "
+                           "file, or a folder of such with its index");
   choice.kind = Kind::File;
-  Expected<SafetensorsFile> file = openSafetensors(text);
+  Expected<WeightFiles> file = WeightFiles::open(text);
   if (!file)
     return Status(file.status().code(), "--init: " + file.status().message());
   choice.file = *file;
@@ -73,8 +73,8 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
     packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
     return Status::success();
   }
-  bool isInFile = choice.kind == InitChoice::Kind::File &&
-                  choice.file->entries.count(tensor.name);
+  bool isInFile =
+      choice.kind == InitChoice::Kind::File && choice.file->find(tensor.name);
   if (tensor.source && !isInFile)
     return fillFromSource(tensor, mesh, rank, local);
   return fillFromChoice(tensor, mesh, rank, local);
@@ -147,13 +147,13 @@ Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();
   for (const Tensor &tensor : plan.tensors)
-    if (choice.file->entries.count(tensor.name))
+    if (choice.file->find(tensor.name))
       return Status::success();
   std::string example;
   for (const Tensor &tensor : plan.tensors)
     if (tensor.role == TensorRole::Parameter && example.empty())
       example = ", such as '" + tensor.name + "'";
-  return Status::notFound("--init: " + choice.file->file.path() +
+  return Status::notFound("--init: " + choice.file->path() +
                           " has no tensor of the plan" + example);
 }
 
@@ -162,19 +162,18 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
   bool isWeight =
       tensor.init != InitKind::Zeros && tensor.init != InitKind::Value;
   if (isWeight && choice.kind == InitChoice::Kind::File) {
-    auto it = choice.file->entries.find(tensor.name);
-    if (it == choice.file->entries.end())
+    const WeightFiles::Weight *weight = choice.file->find(tensor.name);
+    if (!weight)
       return Status::notFound(nameWithRole(tensor) + ": " +
-                              choice.file->file.path() +
+                              choice.file->path() +
                               " has no tensor of this name");
-    const SafetensorsEntry &entry = it->second;
+    const SafetensorsEntry &entry = weight->entry;
     if (entry.shape != tensor.globalShape)
-      return Status::invalid(
-          nameWithRole(tensor) + ": " + choice.file->file.path() + " has " +
-          describe(entry.dtype, entry.shape) + ", expected " +
-          describe(tensor.dtype, tensor.globalShape));
-    packConverted(choice.file->file.data() + entry.offset, entry.dtype, tensor,
-                  mesh, rank, local);
+      return Status::invalid(nameWithRole(tensor) + ": " + weight->file.path() +
+                             " has " + describe(entry.dtype, entry.shape) +
+                             ", expected " +
+                             describe(tensor.dtype, tensor.globalShape));
+    packConverted(weight->data(), entry.dtype, tensor, mesh, rank, local);
     return Status::success();
   }
   if (isWeight && choice.kind == InitChoice::Kind::None &&

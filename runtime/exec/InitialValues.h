@@ -3,8 +3,8 @@
 #define DPC_RUNTIME_EXEC_INITIALVALUES_H
 
 #include "runtime/base/HostTensor.h"
-#include "runtime/exec/Safetensors.h"
 #include "runtime/exec/ValueSource.h"
+#include "runtime/exec/WeightFiles.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -18,10 +18,10 @@ namespace dpc::rt {
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
-  uint64_t seed = 0;                   ///< Random
-  std::optional<SafetensorsFile> file; ///< File
+  uint64_t seed = 0;               ///< Random
+  std::optional<WeightFiles> file; ///< File
 
-  /// "random:SEED", "random", "zeros" or a .safetensors path.
+  /// "random:SEED", "random", "zeros", or what WeightFiles::open() takes.
   static Expected<InitChoice> parse(const std::string &text);
 };
 

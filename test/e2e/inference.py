@@ -126,6 +126,29 @@ class Weights(unittest.TestCase):
         zero = self.saved(self.path("one"), "--init=zeros")
         self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
 
+    def test_an_export_in_several_files_is_read_again(self):
+        """The same tensors as --save-params has; an index says where."""
+        plan, folder = self.compile(e2e.model("gpt2-tiny"), "gpt2", 2, "--strategy=tp=2", "--train=adamw"), self.path("export")
+        saved = self.saved(plan, "--export=" + folder, "--max-shard-size=100KB")
+        index = e2e.read_json(os.path.join(folder, "model.safetensors.index.json"))
+        files = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+        self.assertGreater(len(files), 3)
+        self.assertEqual(files, [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))])
+        tensors = {}
+        for name in files:
+            held = e2e.read_safetensors(os.path.join(folder, name))
+            self.assertTrue(len(held) == 1 or sum(4 * len(values) for _, _, values in held.values()) <= 100_000, name)
+            self.assertEqual([index["weight_map"][tensor] for tensor in held], [name] * len(held))
+            tensors.update(held)
+        self.assertEqual(tensors, saved)
+        self.assertEqual(index["metadata"]["total_size"], sum(4 * len(values) for _, _, values in saved.values()))
+        infer = self.compile(e2e.model("gpt2-tiny"), "infer", 1, "--infer")
+        self.assertNotEqual(self.saved(infer), saved)
+        self.assertEqual(self.saved(infer, "--init=" + folder), saved)
+        self.assertEqual(self.saved(infer, "--init=" + os.path.join(folder, "model.safetensors.index.json")), saved)
+        done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", "--export=" + folder, "--max-shard-size=lots"])
+        self.assertEqual((done.returncode, "is not a size such as 5GB" in done.stderr), (1, True), done.stderr)
+
     def test_init_file_comes_before_the_weights_of_the_model(self):
         """Training goes on from saved parameters, although the model file has its own."""
         with e2e.scratch() as folder:

@@ -75,13 +75,13 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
 }
 
 /// The entry's bytes become the tensor's source, when the file has them.
-static void takeFrom(const rt::SafetensorsFile &file, rt::Tensor &tensor) {
-  auto entry = file.entries.find(tensor.name);
-  if (entry == file.entries.end() || entry->second.shape != tensor.globalShape)
+static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
+  const rt::WeightFiles::Weight *weight = files.find(tensor.name);
+  if (!weight || weight->entry.shape != tensor.globalShape)
     return; // dpc-run says what is missing.
-  tensor.source = rt::TensorSource{absolute(file.file.path()).string(),
-                                   entry->second.offset, entry->second.bytes,
-                                   entry->second.dtype};
+  tensor.source = rt::TensorSource{absolute(weight->file.path()).string(),
+                                   weight->entry.offset, weight->entry.bytes,
+                                   weight->entry.dtype};
 }
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {

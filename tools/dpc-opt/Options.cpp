@@ -72,8 +72,8 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "Append a loss: cross_entropy[:output] or mse[:output]")
       ->group("Model");
   app.add_option("--init", o.init,
-                 "Values for weights the file lacks: random:SEED, zeros or a "
-                 ".safetensors file")
+                 "Values for weights the file lacks: random:SEED, zeros, a "
+                 ".safetensors file or a folder of them with its index")
       ->group("Model");
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/exec/Npy.h"
 #include "runtime/guard/ReplicaCheck.h"
 #include "runtime/plan/PlanJson.h"
+#include "tools/dpc-run/SaveWeights.h"
 #include "tools/dpc-run/StopSignal.h"
 
 #include <algorithm>
@@ -83,6 +84,19 @@ static Status checkWritable(const char *option, const std::string &path) {
   return Status::success();
 }
 
+/// Makes the folder; `name` is of a file that will be written there.
+static Status checkFolder(const char *option, const std::string &folder,
+                          const char *name) {
+  if (folder.empty())
+    return Status::success();
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code)
+    return Status::io(std::string(option) + ": " + folder + ": " +
+                      code.message());
+  return checkWritable(option, folder + "/" + name);
+}
+
 /// Rank 0 writes.
 Status Job::checkOutputs() {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
@@ -97,13 +111,8 @@ Status Job::checkOutputs() {
     if (!path.empty())
       DPC_TRY(checkWritable(option, path + ".new"));
   }
-  if (options.outputs.empty())
-    return Status::success();
-  std::error_code code;
-  std::filesystem::create_directories(options.outputs, code);
-  if (code)
-    return Status::io("--outputs: " + options.outputs + ": " + code.message());
-  return checkWritable("--outputs", options.outputs + "/loss.npy.new");
+  DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
+  return checkFolder("--export", options.exportDir, "model.safetensors.new");
 }
 
 Expected<std::unique_ptr<InputSource>> Job::openSamples() const {
@@ -198,7 +207,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
 
 Status Job::run() {
   DPC_TRY(runSteps());
-  DPC_TRY(saveParams());
+  DPC_TRY(saveWeights(options, plan, *session));
   DPC_TRY(saveOutputs());
   return saveTrace();
 }
@@ -351,50 +360,6 @@ Expected<StepReport> Job::runStep(int64_t step) {
   look(normAlarm, "the gradient norm", report.gradNorm);
   report.tokens = tokensPerStep();
   return report;
-}
-
-/// Whether some instruction writes the tensor: parameters, and buffers that a
-/// step moves (running statistics).
-bool Job::isMoved(const Tensor &tensor) const {
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
-      for (int id : accessesOf(instruction, plan).writes)
-        if (id == tensor.buffer || plan.buffers[id].viewOf == tensor.buffer)
-          return true;
-  return false;
-}
-
-/// Parameters and moved buffers in fp32, by the names of the model file.
-Status Job::saveParams() {
-  if (options.saveParams.empty())
-    return Status::success();
-  std::vector<const Tensor *> parameters;
-  std::vector<SafetensorsWriter::Entry> entries;
-  for (const Tensor &tensor : plan.tensors)
-    if (tensor.role == TensorRole::Parameter ||
-        (tensor.role == TensorRole::Buffer && isMoved(tensor))) {
-      parameters.push_back(&tensor);
-      entries.push_back({tensor.name,
-                         isFloat(tensor.dtype) ? DType::F32 : tensor.dtype,
-                         tensor.globalShape});
-    }
-  SafetensorsWriter writer;
-  bool writes = session->holdsRankZero();
-  if (writes)
-    DPC_TRY(writer.start(options.saveParams, entries));
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    Expected<HostTensor> value = session->gather(*parameters[i]);
-    if (!value)
-      return value.status();
-    if (!writes)
-      continue;
-    HostTensor full =
-        HostTensor::zeros(entries[i].dtype, parameters[i]->globalShape);
-    convertElements(value->data.data(), value->dtype, full.data.data(),
-                    full.dtype, full.elements());
-    DPC_TRY(writer.append(full));
-  }
-  return writes ? writer.finish() : Status::success();
 }
 
 Status Job::saveOutputs() {

@@ -54,8 +54,6 @@ private:
   rt::Expected<StepReport> runStep(int64_t step);
   rt::Status guard(const StepReport &report);
   rt::Status stopAtNan(int64_t step, const std::string &why);
-  rt::Status saveParams();
-  bool isMoved(const rt::Tensor &tensor) const;
   rt::Status saveOutputs();
   rt::Status statusOfRankZero(const rt::Status &mine);
   rt::Status startEvaluation();

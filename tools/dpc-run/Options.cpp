@@ -1,6 +1,7 @@
 #include "tools/dpc-run/Options.h"
 
 #include "runtime/exec/Launch.h"
+#include "runtime/exec/WeightFiles.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +16,15 @@ static CLI::Validator positive() {
     return "'" + word + "' is not a number above 0";
   };
   return CLI::Validator(check, "POSITIVE");
+}
+
+static CLI::Validator size() {
+  auto check = [](const std::string &word) -> std::string {
+    if (rt::parseSize(word))
+      return "";
+    return "'" + word + "' is not a size such as 5GB, 200MiB or 1000";
+  };
+  return CLI::Validator(check, "SIZE");
 }
 
 /// How the samples of --data are taken.
@@ -68,8 +78,9 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   steps->check(positive());
   addSampleOptions(app, o, data, steps);
   app.add_option("--init", o.init,
-                 "FILE.safetensors: start from these values; random:SEED or "
-                 "zeros: values for weights that the model file lacks")
+                 "FILE.safetensors, or DIR as --export writes it: start from "
+                 "these values; random:SEED or zeros: values for weights that "
+                 "the model file lacks")
       ->type_name("INIT");
 }
 
@@ -106,6 +117,16 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "FILE.safetensors: all parameters after the last step, and\n"
                  "buffers that training moves (running statistics)")
       ->type_name("FILE");
+  auto *folder = app.add_option(
+      "--export", o.exportDir,
+      "DIR: the same as Hugging Face lays out a model: model.safetensors, or "
+      "model-N-of-M.safetensors with model.safetensors.index.json");
+  folder->type_name("DIR");
+  app.add_option("--max-shard-size", o.maxShardSize,
+                 "of --export: the most bytes of a file, as 5GB, 200MiB "
+                 "(default 5GB)")
+      ->check(size())
+      ->needs(folder);
   app.add_option("--outputs", o.outputs,
                  "DIR for the last step's outputs, one NAME.npy each")
       ->type_name("DIR");

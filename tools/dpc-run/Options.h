@@ -19,6 +19,8 @@ struct RunOptions {
   std::string comm; ///< "": mpi under a launcher, else local
   std::string device = "cpu";
   std::string metrics, saveParams, trace, init;
+  std::string exportDir;            ///< "": none
+  std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;      ///< folder, "" without checkpoints
   int64_t checkpointEvery = 0; ///< steps; 0: at the end alone
   int64_t checkpointKeep = 2;
