@@ -4,6 +4,7 @@
 #include "tools/dpc-run/StopSignal.h"
 
 #include <chrono>
+#include <csignal>
 #include <unistd.h>
 
 namespace dpc {
@@ -121,10 +122,19 @@ Status Checkpoints::finish() {
   return writer ? writer->finish() : Status::success();
 }
 
-Expected<bool> Checkpoints::isStopped() {
+Expected<int> Checkpoints::stoppedBy() {
   if (!writer)
-    return false;
-  return session.anywhere(stopSignal() != 0);
+    return 0;
+  int own = stopSignal();
+  Expected<bool> any = session.anywhere(own != 0);
+  if (!any || !*any)
+    return any ? Expected<int>(0) : any.status();
+  for (int signal : {SIGTERM, SIGINT}) {
+    Expected<bool> came = session.anywhere(own == signal);
+    if (!came || *came)
+      return came ? Expected<int>(signal) : came.status();
+  }
+  return SIGUSR1;
 }
 
 } // namespace dpc

@@ -25,8 +25,9 @@ public:
   rt::Status afterStep(int64_t step, bool isLast);
   /// Waits for what is being written.
   rt::Status finish();
-  /// Whether a signal came, here or to another process.
-  rt::Expected<bool> isStopped();
+  /// The signal that came, here or to another process; 0: none. The same
+  /// everywhere.
+  rt::Expected<int> stoppedBy();
 
 private:
   rt::Expected<std::string> chooseFolder() const;

@@ -246,13 +246,14 @@ Status Job::runSteps() {
       progress->report(*report);
     DPC_TRY(guard(*report));
     DPC_TRY(evaluate(step));
-    Expected<bool> stopped = checkpoints->isStopped();
+    Expected<int> stopped = checkpoints->stoppedBy();
     if (!stopped)
       return stopped.status();
-    DPC_TRY(checkpoints->afterStep(step, *stopped || step == options.steps));
-    if (!*stopped || step == options.steps)
+    bool isLast = *stopped != 0 || step == options.steps;
+    DPC_TRY(checkpoints->afterStep(step, isLast));
+    if (*stopped == 0 || step == options.steps)
       continue;
-    endedBySignal = stopSignal() ? stopSignal() : SIGTERM;
+    endedBySignal = *stopped;
     if (progress)
       std::printf("stopped by a signal after step %lld; --resume goes on\n",
                   static_cast<long long>(step));

@@ -15,6 +15,7 @@
 #include "tools/dpc-run/Progress.h"
 
 #include <atomic>
+#include <csignal>
 
 namespace dpc {
 
@@ -38,7 +39,12 @@ public:
   /// Whether a rank's failure was printed when it happened.
   bool spoke() const { return hasSpoken; }
   /// What the process exits with when run() was well, and when it failed.
-  int exitCode() const { return endedBySignal ? 128 + endedBySignal : 0; }
+  /// A supervisor that asks by SIGUSR1 goes on later: that is no failure, for
+  /// which launchers would kill the processes that still write.
+  int exitCode() const {
+    bool isEarly = endedBySignal != 0 && endedBySignal != SIGUSR1;
+    return isEarly ? 128 + endedBySignal : 0;
+  }
   int exitCodeOfFailure() const { return failureCode; }
 
 private:

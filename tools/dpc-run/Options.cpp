@@ -206,9 +206,33 @@ static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
       ->needs(restarts);
   app.add_option("--launcher", o.launcher,
                  "of --max-restarts: words that start the ranks, such as "
-                 "\"mpirun -np 4\"")
+                 "\"mpirun -np 4\"; {ranks} stands for their number")
       ->type_name("WORDS")
       ->needs(restarts);
+  auto *elastic =
+      app.add_option("--elastic", o.elastic,
+                     "MIN:MAX of --max-restarts: go on with the ranks that are "
+                     "left, by a new plan of dpc-opt, and with more when they "
+                     "return")
+          ->type_name("MIN:MAX")
+          ->needs(restarts);
+  app.add_option("--replan", o.replan,
+                 "of --elastic: what dpc-opt is given to make a plan of the "
+                 "same step, such as \"model.onnx --global-batch=8 "
+                 "--train=adamw\"; {ranks} stands for their number, "
+                 "--cluster=local:{ranks} is added where no cluster is named")
+      ->type_name("WORDS")
+      ->needs(elastic);
+  app.add_option("--elastic-wait", o.elasticWait,
+                 "of --elastic: seconds until a lost rank is taken to be back "
+                 "(default 300)")
+      ->check(positive())
+      ->needs(elastic);
+  app.add_option("--ranks-file", o.ranksFile,
+                 "of --elastic: FILE with the number of ranks that there are "
+                 "now, written by who knows; nothing is guessed then")
+      ->type_name("FILE")
+      ->needs(elastic);
 }
 
 static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
@@ -229,7 +253,9 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
                "  dpc-run plan/ --batches=DIR --steps=20\n"
                "  mpirun -np 4 dpc-run plan/ --comm=mpi",
                "dpc-run");
-  auto *plan = app.add_option("PLAN", o.plan, "plan folder")->type_name("DIR");
+  auto *plan = app.add_option("PLAN,--plan", o.plan, "plan folder")
+                   ->type_name("DIR")
+                   ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   addDataOptions(app, o);
   addRunOptions(app, o);
   addOutputOptions(app, o);

@@ -21,15 +21,19 @@ struct RunOptions {
   std::string metrics, saveParams, trace, init;
   std::string exportDir;            ///< "": none
   std::string maxShardSize = "5GB"; ///< of a file in exportDir
-  std::string checkpoint;      ///< folder, "" without checkpoints
-  int64_t checkpointEvery = 0; ///< steps; 0: at the end alone
+  std::string checkpoint;           ///< folder, "" without checkpoints
+  int64_t checkpointEvery = 0;      ///< steps; 0: at the end alone
   int64_t checkpointKeep = 2;
   bool checkpointSync = false;
   /// --resume: a checkpoint's folder; "": the newest in `checkpoint`.
   std::optional<std::string> resume;
   int64_t maxRestarts = -1; ///< -1: not supervised
   double hangSeconds = 600;
-  std::string launcher; ///< words before the command, "" for none
+  std::string launcher;     ///< words before the command, "" for none
+  std::string elastic;      ///< "MIN:MAX" ranks, "" for those of the plan
+  double elasticWait = 300; ///< seconds until a lost rank is tried again
+  std::string replan;       ///< what dpc-opt is given for other ranks
+  std::string ranksFile;    ///< says how many ranks there are, "" without it
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;

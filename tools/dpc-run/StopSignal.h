@@ -5,7 +5,8 @@
 namespace dpc {
 
 /// From now on SIGTERM and SIGINT do not end the process but are remembered; a
-/// second one ends it.
+/// second one ends it. So is SIGUSR1: to save and leave, as one who goes on
+/// later with other ranks asks.
 void catchStopSignals();
 
 /// The signal that came, or 0.

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""--max-restarts: a run that dies or hangs goes on by itself, and its curve is the undisturbed one's."""
+import os
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+import faults
+from faults import LONG, children_of, damage, e2e, kill, send, stop
+
+
+class Restarts(faults.FaultTest):
+    def setUp(self):
+        super().setUp()
+        self.whole = self.metrics_of("whole", [])
+
+    def check_disturbed(self, name, words, disturb, times):
+        err = self.disturbed(name, words, disturb, times)
+        self.assertEqual(self.metrics_of(name), self.whole, err)
+        return err
+
+    def test_killed_threads(self):
+        err = self.check_disturbed("killed", [], kill, 20 if LONG else 5)
+        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; going on after step \d+\n")
+
+    def test_stopped_threads(self):
+        err = self.check_disturbed("hung", ["--hang-seconds=2"], stop, 4 if LONG else 1)
+        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|starting again)\n")
+
+    def launcher(self):
+        launcher = e2e.mpirun(4)
+        if not launcher:
+            self.skipTest("no mpirun")
+        return "--launcher=" + " ".join(launcher)
+
+    def test_killed_processes(self):
+        err = self.check_disturbed("mpi", [self.launcher()], kill, 5 if LONG else 2)
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
+
+    def test_stopped_processes(self):
+        """The other ranks wait, and say for whom."""
+        err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop, 2 if LONG else 1)
+        self.assertRegex(err, r"rank \d waited 3")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
+
+    def test_slow_processes(self):
+        """Late is not dead."""
+        def pause(pid):
+            stop(pid)
+            time.sleep(0.3)
+            send(pid, 18)  # SIGCONT
+
+        err = self.check_disturbed("slow", [self.launcher(), "--hang-seconds=30"], pause, 5)
+        self.assertNotIn("restart", err)
+
+    def test_a_damaged_checkpoint_is_passed_over(self):
+        folder = os.path.join(self.folder, "ck")
+        e2e.must(self.words("metrics", ["--checkpoint=" + folder, "--checkpoint-every=10", "--checkpoint-keep=9"]))
+        for step in (30, 40, 50, 60):
+            shutil.rmtree(os.path.join(folder, f"step-{step}"))
+        damage(os.path.join(folder, "step-20", "rank-0.safetensors"))
+        words = self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=3", "--checkpoint-keep=9", "--resume"])
+        refused = e2e.call(words)
+        self.assertEqual(refused.returncode, 1)  # the first start is the user's to judge
+        self.assertIn("do not have their checksum", refused.stderr)
+        # Whole again for the first start, damaged for the second.
+        whole = os.path.join(folder, "step-20", "rank-0.safetensors")
+        damage(whole)
+        run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not run.stdout.readline().startswith("step "):
+            pass
+        damage(whole)
+        for pid in children_of(run.pid):
+            kill(pid)
+        _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertIn("do not have their checksum: the file was changed; it is renamed\n", err)
+        self.assertIn("going on after step 10\n", err)
+        self.assertIn("step-20.damaged", os.listdir(folder))
+        self.assertEqual(self.metrics_of("metrics"), self.whole)
+
+    def test_restarts_end(self):
+        folder = os.path.join(self.folder, "ck")
+        run = subprocess.Popen(self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=1"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+        killed = []
+        for _ in range(2):
+            started = []
+            while not started and run.poll() is None:  # what was killed is a child until it is waited for
+                started = [pid for pid in children_of(run.pid) if pid not in killed]
+                time.sleep(0.01)
+            for pid in started:
+                kill(pid)
+            killed += started
+        _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(err, r"error: the run was ended by signal 9 .* and 1 restarts are used up\n$")
+
+    def test_what_is_refused_once_is_not_tried_again(self):
+        done = e2e.call([e2e.tool("dpc-run"), self.plan + "-nowhere", "--checkpoint=" + self.folder, "--max-restarts=5"])
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(re.findall("error:", done.stderr)), 1, done.stderr)
+        self.assertNotIn("restart", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
