@@ -14,6 +14,7 @@
 #include "tools/dpc-opt/Emit.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/LoadModel.h"
+#include "tools/dpc-opt/NamedStrategy.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/Parameters.h"
 #include "tools/dpc-opt/PlanSearch.h"
@@ -366,6 +367,7 @@ int Compiler::run() {
   context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
   installDiagnostics();
+  reportContext.remarks = options.notes;
   bool printsOnly = options.cluster.empty() && options.emit.count("mlir");
   if ((!printsOnly && !loadCluster()) || !loadInitialValues() ||
       !loadProgram() || !prepareProgram())
@@ -414,7 +416,12 @@ int Compiler::run() {
   return 0;
 }
 
-int compileModel(const CompileOptions &options) {
+int compileModel(const CompileOptions &asked) {
+  CompileOptions options = asked;
+  if (std::string error = readNamedStrategy(options); !error.empty()) {
+    llvm::errs() << "dpc-opt: error: " << error << "\n";
+    return 1;
+  }
   if (options.model.empty()) { // only --calibrate
     std::string error = calibrate(options);
     if (!error.empty())

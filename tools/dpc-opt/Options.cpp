@@ -147,7 +147,8 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys: "
                  "dp=N,tp=N,sp=true|false,pp=N,cp=N,ep=N,zero=0..3,"
-                 "micro_batch=N,... (README.md lists all)")
+                 "micro_batch=N,... (README.md lists all); @FILE: what a "
+                 "ds_config.json or a script with Megatron-LM's flags says")
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,
@@ -404,6 +405,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   addOutputOptions(app, options, raw);
   try {
     app.parse(argc, argv);
+    options.givesPrecision = app.count("--precision") > 0;
     finish(options, raw);
     refuseOptionsOfOthers(app, options);
   } catch (const CLI::CallForHelp &) {

@@ -41,6 +41,7 @@ struct CompileOptions {
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";
+  bool givesPrecision = false; ///< The command line does.
   /// With fp16: the scale of the first step, and after how many good steps in a
   /// row it doubles (0: it stays). The defaults are PyTorch's GradScaler's.
   double lossScale = 65536;
@@ -56,6 +57,7 @@ struct CompileOptions {
   std::string calibrate; ///< Write a measured device file (cluster) here.
   std::vector<std::string> links; ///< Tables of measured collectives.
   std::string device;             ///< Device file used for local:N.
+  std::vector<std::string> notes; ///< For the report's remarks.
 };
 
 /// Parses argv. Nullopt when there is nothing to compile: help was printed

@@ -1,4 +1,5 @@
 //===- ExportTest.cpp - what other programs take, and are given -----------===//
+#include "tools/dpc-opt/export/Import.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <gtest/gtest.h>
@@ -279,4 +280,131 @@ TEST(Export, CalculonExecution) {
   job.model = {};
   EXPECT_NE(legalityOf("calculon", job).rule.find("transformers"),
             std::string::npos);
+}
+
+//===----------------------------------------------------------------------===//
+// Import
+//===----------------------------------------------------------------------===//
+
+/// As a file says it: with a micro-batch, and neutral where it has no effect.
+static cost::Strategy spelledOut(const Job &job) {
+  cost::Strategy strategy = job.strategy;
+  strategy.microBatch = job.microBatch();
+  strategy.batchShares = "auto";
+  if (strategy.pp == 1 || strategy.vpp == 1)
+    strategy.schedule = "1f1b";
+  if (strategy.cp == 1)
+    strategy.cpKind = "ring";
+  if (strategy.hybridShard == strategy.dp)
+    strategy.hybridShard = 1;
+  return strategy;
+}
+
+TEST(Import, ReadsBackWhatWasWritten) {
+  cost::StrategySpace space;
+  space.ranks = 8;
+  space.globalBatch = 8;
+  space.maxPp = 8;
+  space.maxCp = 4;
+  space.experts = 4;
+  space.nodeRanks = 2;
+  space.zeros = {0, 1, 2, 3};
+  space.recomputes = {"none", "selective", "full"};
+  int64_t read = 0;
+  for (auto [name, file] : {std::pair("deepspeed", "ds_config.json"),
+                            std::pair("megatron", "megatron.sh")}) {
+    std::vector<Rule> rules = target(name).rules();
+    for (const cost::Strategy &strategy : cost::enumerateStrategies({}, space))
+      for (const char *offload : {"none", "optimizer"}) {
+        Job job = jobOf("dp=8", 8, 8);
+        job.strategy = strategy;
+        job.strategy.offload = offload;
+        bool isLegal =
+            std::all_of(rules.begin(), rules.end(),
+                        [&](const Rule &rule) { return rule.holds(job); });
+        if (!isLegal)
+          continue;
+        auto imported = readStrategy(textOf(target(name).write(job), file), 8);
+        ASSERT_TRUE(imported) << imported.error();
+        ASSERT_EQ(cost::stringifyStrategy(imported->strategy),
+                  cost::stringifyStrategy(spelledOut(job)))
+            << name;
+        ASSERT_EQ(imported->globalBatch, 8);
+        ASSERT_EQ(imported->precision, "bf16");
+        ++read;
+      }
+  }
+  EXPECT_GT(read, 200);
+}
+
+TEST(Import, ScriptsHaveVariablesAndArrays) {
+  auto imported = readStrategy(R"(#!/bin/bash
+# --pipeline-model-parallel-size 64 is not meant
+TP=4
+export PP=2
+MODEL_ARGS=(
+    --num-layers 24
+    --seq_length=2048
+)
+PARALLEL_ARGS=(--tensor-model-parallel-size ${TP:-8} --pipeline-model-parallel-size $PP
+    --num-layers-per-virtual-pipeline-stage 6 --sequence-parallel)
+torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
+    --use-distributed-optimizer --micro-batch-size 2 --global-batch-size "64" \
+    --recompute-activations --bf16 --lr 1e-4
+)",
+                               32);
+  ASSERT_TRUE(imported) << imported.error();
+  EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
+            "dp=2,tp=4,pp=2,vpp=2,sp=true,zero=1,schedule=interleaved,"
+            "recompute=selective,micro_batch=2");
+  EXPECT_EQ(imported->globalBatch, 64);
+  EXPECT_EQ(imported->ignored,
+            (std::vector<std::string>{"--lr", "--seq-length"}));
+}
+
+TEST(Import, DeepSpeedLeavesOpenWhatIsAuto) {
+  auto imported = readStrategy(R"({
+    "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": 1.0,
+    "fp16": {"enabled": false}, "bf16": {"enabled": true},
+    "zero_optimization": {"stage": 3, "overlap_comm": true,
+      "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}}
+  })",
+                               8);
+  ASSERT_TRUE(imported) << imported.error();
+  EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
+            "dp=8,tp=1,zero=3,offload=optimizer");
+  EXPECT_EQ(imported->precision, "bf16");
+  EXPECT_EQ(imported->globalBatch, 0);
+  EXPECT_EQ(imported->ignored,
+            (std::vector<std::string>{"gradient_clipping",
+                                      "zero_optimization.overlap_comm"}));
+}
+
+TEST(Import, RefusesWhatHasNoKey) {
+  const std::pair<const char *, const char *> cases[] = {
+      {R"({"elasticity": {"enabled": true}})", "elasticity"},
+      {R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}})",
+       "zero_hpz_partition_size=4"},
+      {R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
+           "gradient_accumulation_steps": 2})",
+       "is not 2 x 2 x dp=8"},
+      {R"({"zero_optimization": {"stage": 5}})", "expected 0 to 3"},
+      {R"({"tensor_parallel": {"autotp_size": 3}})", "do not divide the 8"},
+      {"--tensor-model-parallel-size 3", "do not divide 8 ranks"},
+      {"--tensor-model-parallel-size $TP", "'$TP' is no whole number"},
+      {"--micro-batch-size 1 --hierarchical-context-parallel-sizes 2 2",
+       "has no key of --strategy"},
+      {"--micro-batch-size 1 --recompute-granularity full --recompute-method "
+       "block --recompute-num-layers 2",
+       "some layers only"},
+      {"--micro-batch-size 1 --nproc-per-node 16", "starts 16 processes"},
+      {"echo hello", "none of them is there"},
+      {"{", "not a JSON object"}};
+  for (auto [text, mention] : cases) {
+    auto imported = readStrategy(text, 8);
+    ASSERT_FALSE(imported) << text;
+    EXPECT_NE(imported.error().find(mention), std::string::npos)
+        << imported.error();
+    EXPECT_EQ(imported.error().find('\n'), std::string::npos);
+  }
 }

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""--strategy=@FILE: what a configuration of DeepSpeed or flags of Megatron-LM say is evaluated."""
+import json
+import os
+import unittest
+
+import e2e
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def compile_with(folder, strategy, *more, ranks=4):
+    return e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster=local:{ranks}", "--verify=off", f"--strategy={strategy}", "-o",
+                     os.path.join(folder, "out"), *more])
+
+
+class Import(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+
+    def read(self, path, *more, ranks=4):
+        done = compile_with(self.folder, "@" + path, "--emit=report", *more, ranks=ranks)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return e2e.read_report(os.path.join(self.folder, "out"))
+
+    def refused(self, path, mention, *more):
+        done = compile_with(self.folder, "@" + path, "--emit=report", *more)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        self.assertIn(mention, done.stderr)
+
+    def test_what_is_exported_is_read_back(self):
+        for target, name, strategy in (("megatron", "megatron.sh", "dp=2,pp=2,zero=1,micro_batch=2"), ("megatron", "megatron.sh", "tp=4,sp=true,recompute=full"),
+                                       ("deepspeed", "ds_config.json", "dp=4,zero=3,micro_batch=1,offload=all")):
+            with self.subTest(f"{target} {strategy}"):
+                done = compile_with(self.folder, strategy, "--global-batch=8", "--precision=bf16", f"--emit=report,{target}")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                out = os.path.join(self.folder, "out")
+                expected = e2e.read_report(out)
+                with open(os.path.join(out, "exports", name), encoding="utf-8") as file:
+                    path = write(self.folder, name, file.read())
+                report = self.read(path)
+                self.assertEqual(report["chosen"]["strategy"], expected["chosen"]["strategy"])
+                self.assertEqual(report["step"], expected["step"])
+                self.assertAlmostEqual(report["chosen"]["predicted"]["step_seconds"] / expected["chosen"]["predicted"]["step_seconds"], 1, delta=1e-6)
+
+    def test_what_has_no_effect_is_listed(self):
+        path = write(self.folder, "ds.json", json.dumps({
+            "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "wall_clock_breakdown": True, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1}}))
+        report = self.read(path)
+        self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
+        self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
+                      report["remarks"])
+        # The better ones stand beside it.
+        self.assertIn("zero3", [row["name"] for row in report["baselines"]])
+
+    def test_what_has_no_key_is_refused(self):
+        self.refused(write(self.folder, "a.json", '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}'), "zero_hpz_partition_size=2", "--global-batch=8")
+        self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: Megatron-LM's flags: tp=3", "--global-batch=8")
+        self.refused(write(self.folder, "b.sh", "x --micro-batch-size 1 --global-batch-size 16"), "a global batch of 16, but --global-batch=8", "--global-batch=8")
+        self.refused(os.path.join(self.folder, "none.json"), "none.json: cannot be read")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

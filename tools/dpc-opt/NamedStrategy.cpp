@@ -1,0 +1,59 @@
+//===- NamedStrategy.cpp - --strategy=@FILE -------------------------------===//
+#include "tools/dpc-opt/NamedStrategy.h"
+
+#include "cost-model/Cluster.h"
+#include "tools/dpc-opt/export/Import.h"
+#include "tools/dpc-opt/export/Legality.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace dpc {
+
+/// The batch and the precision: the file's, unless the command line says
+/// others.
+static std::string takeBatch(CompileOptions &options, const std::string &path,
+                             const exports::Imported &imported) {
+  if (imported.globalBatch > 0 && options.globalBatch > 0 &&
+      imported.globalBatch != options.globalBatch)
+    return path + ": a global batch of " +
+           std::to_string(imported.globalBatch) +
+           ", but --global-batch=" + std::to_string(options.globalBatch) +
+           "; leave that out, or change the file";
+  if (imported.globalBatch > 0)
+    options.globalBatch = imported.globalBatch;
+  if (!options.givesPrecision && !imported.precision.empty())
+    options.precision = imported.precision;
+  if (imported.usesSgd && options.train.empty() && !options.infer)
+    options.train = "sgd";
+  return "";
+}
+
+std::string readNamedStrategy(CompileOptions &options) {
+  if (!options.strategy.starts_with("@") || options.cluster.empty())
+    return "";
+  std::string path = options.strategy.substr(1);
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in)
+    return "--strategy=@" + path + ": cannot be read";
+  cost::Result<cost::Cluster> cluster =
+      cost::loadCluster(options.cluster, options.device);
+  if (!cluster)
+    return cluster.error();
+  auto imported = exports::readStrategy(text.str(), cluster->numDevices());
+  if (!imported)
+    return path + ": " + imported.error();
+  if (std::string error = takeBatch(options, path, *imported); !error.empty())
+    return error;
+  options.strategy =
+      exports::strategyText(imported->strategy, cluster->numDevices());
+  std::string note = path + ": read as --strategy=" + options.strategy;
+  for (size_t i = 0; i < imported->ignored.size(); ++i)
+    note += (i == 0 ? "; ignored: " : ", ") + imported->ignored[i];
+  options.notes.push_back(note);
+  return "";
+}
+
+} // namespace dpc
