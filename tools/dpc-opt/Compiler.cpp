@@ -17,6 +17,7 @@
 #include "tools/dpc-opt/NamedStrategy.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/Parameters.h"
+#include "tools/dpc-opt/PlanDiff.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/Remarks.h"
 #include "tools/dpc-opt/WriteReport.h"
@@ -389,9 +390,12 @@ int Compiler::run() {
     return 1;
   bool isExecutable = !result->candidates.empty() &&
                       result->candidates.front().evaluation.rejected.empty();
-  bool needsWinner = plans || exportsAny(options);
+  bool explains = !options.explain.empty();
+  bool needsWinner = plans || explains || exportsAny(options);
   if (needsWinner && !(isExecutable && result->hasWinner()))
     return fail(whyNoPlan(*result)), 1;
+  if (explains)
+    return printExplanation(*result) ? 0 : 1;
   if (!checkExports(*result))
     return 1;
   if (!result->candidates.empty())
@@ -416,8 +420,20 @@ int Compiler::run() {
   return 0;
 }
 
+static int printDiff(const CompileOptions &options) {
+  auto text = diffOfPlans(options.diff[0], options.diff[1]);
+  if (!text) {
+    llvm::errs() << "dpc-opt: error: " << text.error() << "\n";
+    return 1;
+  }
+  llvm::outs() << *text;
+  return 0;
+}
+
 int compileModel(const CompileOptions &asked) {
   CompileOptions options = asked;
+  if (!options.diff.empty())
+    return printDiff(options);
   if (std::string error = readNamedStrategy(options); !error.empty()) {
     llvm::errs() << "dpc-opt: error: " << error << "\n";
     return 1;

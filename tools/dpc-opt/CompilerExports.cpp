@@ -1,14 +1,14 @@
-//===- CompilerExports.cpp - The plan for other programs ------------------===//
+//===- CompilerExports.cpp - The plan for others, and explained -----------===//
 #include "passes/graph/Passes.h"
+#include "passes/search/Evaluator.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
+#include "tools/dpc-opt/Explain.h"
 #include "tools/dpc-opt/ModelShape.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/export/Chakra.h"
-
-#include <fstream>
 
 using namespace mlir;
 
@@ -116,6 +116,23 @@ std::string Compiler::nearestFor(const exports::Target &target,
     return "";
   return priced(nearest.strategy, nearest.evaluation) +
          (nearest.fits ? "" : ", which does not fit");
+}
+
+/// --explain. Nothing is written.
+bool Compiler::printExplanation(const cost::SearchResult &result) {
+  describe(result);
+  if (reportContext.detail.empty() || !whole())
+    return fail("--explain: the chosen plan's step cannot be simulated");
+  ShardDegrees degrees = pricedDegrees(degreesOfWinner(result), used.software,
+                                       result.totals.computeType);
+  auto text =
+      explain(options.explain, {whole(), used, degrees, reportContext.detail});
+  if (!text)
+    return fail(text.error());
+  llvm::outs() << cost::stringifyStrategy(result.candidates.front().strategy)
+               << "\n"
+               << *text;
+  return true;
 }
 
 /// Fails where --emit names a target that cannot express the winner, before

@@ -100,6 +100,7 @@ private:
   std::string nearestFor(const exports::Target &target, const exports::Job &job,
                          const exports::Legality &legality,
                          const cost::SearchResult &result);
+  bool printExplanation(const cost::SearchResult &result);
   bool checkExports(const cost::SearchResult &result);
   bool simulateForChakra(const cost::SearchResult &result,
                          exports::Exported &written);

@@ -245,6 +245,16 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "GPUs kernels are compiled for; without it, CPUs")
       ->check(CLI::IsMember({"sm_80", "sm_90"}))
       ->group(group);
+  app.add_option("--explain", o.explain,
+                 "Instead of writing: how this weight (or a part of its name) "
+                 "is split, and what other ways would cost")
+      ->group(group);
+  app.add_option("--diff", o.diff,
+                 "Instead of compiling: what changes from one plan or report "
+                 "folder to another")
+      ->expected(2)
+      ->type_name("A B")
+      ->group(group);
   app.add_option("--dump-ir-dir", o.dumpIrDir,
                  "Write the IR after every phase into this folder")
       ->group(group);
@@ -351,7 +361,7 @@ void finish(CompileOptions &o, const RawOptions &raw) {
     throw CLI::ValidationError("--device-file=" + o.device +
                                " is for --cluster=local:N; name it as "
                                "the device of a group in a cluster.json");
-  if (o.model.empty() && o.calibrate.empty())
+  if (o.model.empty() && o.calibrate.empty() && o.diff.empty())
     throw CLI::ValidationError("MODEL is missing: name an .onnx or .pt2 file");
   for (const std::string &word : raw.bind) {
     auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind", false));

@@ -57,6 +57,8 @@ struct CompileOptions {
   std::string calibrate; ///< Write a measured device file (cluster) here.
   std::vector<std::string> links; ///< Tables of measured collectives.
   std::string device;             ///< Device file used for local:N.
+  std::vector<std::string> diff;  ///< Two folders to compare, or none.
+  std::string explain;            ///< A weight, or a part of its name.
   std::vector<std::string> notes; ///< For the report's remarks.
 };
 

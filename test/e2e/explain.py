@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""--explain says how a weight is split and what other ways cost; --diff what is unlike in two plans."""
+import os
+import re
+import unittest
+
+import e2e
+
+
+def report_into(folder, name, *words):
+    path = os.path.join(folder, name)
+    e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--emit=report", "--verify=off", "-o", path, *words])
+    return path
+
+
+def explain(name, strategy):
+    return e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", f"--strategy={strategy}", f"--explain={name}"])
+
+
+def seconds(text):
+    number, unit = re.search(r"([\d.]+) (s|ms|us) a step", text).groups()
+    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+
+
+class Explain(unittest.TestCase):
+    def test_alternatives_of_a_weight(self):
+        done = explain("body.blocks.1.qkv.weight", "dp=2,tp=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "dp=2,tp=2,micro_batch=4")
+        self.assertRegex(lines[1], r"^body\.blocks\.\*\.qkv\.weight: weight of a matmul, .*, 4 alike$")
+        self.assertIn("column parallel (tp)", lines[2])
+        ways = [line for line in lines if re.match(r"    (not split|dimension \d)", line)]
+        self.assertEqual(len(ways), 3, done.stdout)
+        planned = [way for way in ways if "(as planned)" in way]
+        self.assertEqual(len(planned), 1, done.stdout)
+        self.assertIn("(as fast)", planned[0])
+        self.assertIn("(as much)", planned[0])
+        # Held to be whole, the weight takes more memory on every rank.
+        whole = next(way for way in ways if "not split" in way)
+        self.assertRegex(whole, r"KiB more\)|MiB more\)")
+        self.assertGreaterEqual(seconds(whole), seconds(planned[0]))
+
+    def test_a_part_of_a_name_is_enough(self):
+        done = explain("proj.weight", "tp=4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("row parallel (tp)", done.stdout.splitlines()[2])
+
+    def test_without_tensor_axes(self):
+        done = explain("wte", "dp=4,zero=3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the strategy has tp=1", done.stdout)
+
+    def test_unknown_names(self):
+        for name, mention in (("nothing", "no operator has this weight"), ("weight", "several operators have this name")):
+            done = explain(name, "tp=4")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn(mention, done.stderr)
+
+
+class Diff(unittest.TestCase):
+    def test_two_strategies(self):
+        with e2e.scratch() as folder:
+            before, after = report_into(folder, "a", "--strategy=dp=4"), report_into(folder, "b", "--strategy=dp=2,tp=2,zero=1")
+            text = e2e.must([e2e.tool("dpc-opt"), "--diff", before, after])
+            first, second = e2e.read_report(before)["chosen"]["predicted"], e2e.read_report(after)["chosen"]["predicted"]
+        self.assertIn("  dp: 4 -> 2\n  tp: 1 -> 2\n", text)
+        self.assertIn("  zero: 0 -> 1\n", text)
+        self.assertNotIn("  pp:", text)
+        change = (second["memory_bytes"]["optimizer"] / first["memory_bytes"]["optimizer"] - 1) * 100
+        self.assertLess(change, 0)
+        self.assertRegex(text, rf"  optimizer: .* -> .*, (\d+\.?\d* % less)\n")
+        for word in ("predicted", "step: ", "memory of the fullest rank", "all_reduce over tp: none -> ", "operators", "column parallel (tp)"):
+            self.assertIn(word, text)
+
+    def test_the_same(self):
+        with e2e.scratch() as folder:
+            path = report_into(folder, "a", "--strategy=dp=4")
+            self.assertEqual(e2e.must([e2e.tool("dpc-opt"), "--diff", path, path + "/report.json"]), "no difference\n")
+
+    def test_no_report(self):
+        with e2e.scratch() as folder:
+            done = e2e.call([e2e.tool("dpc-opt"), "--diff", folder, folder])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn("report.json: cannot be read", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
