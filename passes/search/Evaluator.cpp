@@ -248,6 +248,40 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
   return evaluation;
 }
 
+/// What the ranks of stage `i` hold, and what their devices can.
+static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
+                           func::FuncOp step, const cost::Cluster &cluster,
+                           const ShardDegrees &degrees, int64_t &fullest) {
+  cost::MemoryBreakdown memory = cost::heldMemory(
+      cluster, estimateMemory(step, memoryOwner(cluster, degrees)).categories);
+  double limit = 0;
+  if (cost::isMixed(cluster)) {
+    cost::StageDevices devices =
+        cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32);
+    limit = devices.usableBytes;
+    if (!evaluation.stages.empty()) {
+      evaluation.stages[i].device = cluster.groups[devices.group].device.name;
+      evaluation.stages[i].memoryLimitBytes = limit;
+    }
+  }
+  // Limits are unlike where devices are, all or none is 0.
+  double full = memory.total(), most = evaluation.memory.total();
+  if (limit > 0 && i > 0) {
+    full /= limit;
+    most /= evaluation.memoryLimitBytes;
+  }
+  if (i == 0 || full > most) {
+    evaluation.memory = memory;
+    evaluation.memoryLimitBytes = limit;
+    fullest = i;
+  }
+  OffloadedBytes away = offloadedBytes(step);
+  evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
+  evaluation.diskBytes = std::max<double>(evaluation.diskBytes, away.disk);
+  if (!evaluation.stages.empty())
+    evaluation.stages[i].memoryBytes = memory.total();
+}
+
 cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
                                                bool describes) {
   cost::Evaluation evaluation;
@@ -280,37 +314,8 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
   }
   setTime(evaluation, *estimate);
   int64_t fullest = 0;
-  for (auto [i, step] : llvm::enumerate(steps)) {
-    cost::MemoryBreakdown memory = cost::heldMemory(
-        cluster,
-        estimateMemory(step, memoryOwner(cluster, degrees)).categories);
-    double limit = 0;
-    if (cost::isMixed(cluster)) {
-      cost::StageDevices devices = cost::devicesOfStage(
-          cluster, rankOrder(degrees), i, cost::DType::F32);
-      limit = devices.usableBytes;
-      if (!evaluation.stages.empty()) {
-        evaluation.stages[i].device = cluster.groups[devices.group].device.name;
-        evaluation.stages[i].memoryLimitBytes = limit;
-      }
-    }
-    // Limits are unlike where devices are, all or none is 0.
-    double full = memory.total(), most = evaluation.memory.total();
-    if (limit > 0 && i > 0) {
-      full /= limit;
-      most /= evaluation.memoryLimitBytes;
-    }
-    if (i == 0 || full > most) {
-      evaluation.memory = memory;
-      evaluation.memoryLimitBytes = limit;
-      fullest = i;
-    }
-    OffloadedBytes away = offloadedBytes(step);
-    evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
-    evaluation.diskBytes = std::max<double>(evaluation.diskBytes, away.disk);
-    if (!evaluation.stages.empty())
-      evaluation.stages[i].memoryBytes = memory.total();
-  }
+  for (auto [i, step] : llvm::enumerate(steps))
+    addStageMemory(evaluation, i, step, cluster, degrees, fullest);
   if (describes)
     evaluation.detail = std::make_shared<cost::StepDetail>(
         description.finish(steps, fullest, cluster, degrees));
