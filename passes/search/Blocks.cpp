@@ -194,7 +194,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                                   const HomeRun &homes,
                                   const ShardDegrees &like,
                                   int64_t globalBatch) {
-  const cost::Cluster &cluster = lowering.cluster();
+  const cost::Cluster &cluster = lowering.cluster;
   Blocks blocks(cluster, homes);
   const LayerRun &run = homes.run;
   int64_t place = cheapestPlace(homes), begin = run.before + place;

@@ -45,7 +45,7 @@ struct Pair {
 
 struct Folder::State {
   State(ProgramFamily &family, SharedLowering &lowering)
-      : family(family), lowering(lowering), cluster(lowering.cluster()) {}
+      : family(family), lowering(lowering), cluster(lowering.cluster) {}
   ProgramFamily &family;
   SharedLowering &lowering;
   const cost::Cluster &cluster;

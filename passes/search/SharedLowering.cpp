@@ -31,7 +31,7 @@ static int64_t countOps(ModuleOp module) {
 }
 
 SharedLowering::SharedLowering(const cost::Cluster &cluster)
-    : cluster_(cluster) {}
+    : cluster(cluster) {}
 
 SharedLowering::~SharedLowering() = default;
 
@@ -75,7 +75,7 @@ SharedLowering::lower(ModuleOp program, const ShardDegrees &degrees) {
   {
     std::lock_guard<std::mutex> lock(entry->mutex);
     if (!entry->sharded) {
-      auto made = lowerToShared(program, cluster_, entry->degrees);
+      auto made = lowerToShared(program, cluster, entry->degrees);
       if (failed(made))
         return failure();
       entry->sharded = std::move(*made);
@@ -84,7 +84,7 @@ SharedLowering::lower(ModuleOp program, const ShardDegrees &degrees) {
     module = entry->sharded->clone();
   }
   forgetOld();
-  if (failed(lowerRest(*module, cluster_, degrees, /*verifies=*/false)))
+  if (failed(lowerRest(*module, cluster, degrees, /*verifies=*/false)))
     return failure();
   return module;
 }

@@ -24,7 +24,7 @@ public:
   explicit SharedLowering(const cost::Cluster &cluster);
   ~SharedLowering();
 
-  const cost::Cluster &cluster() const { return cluster_; }
+  const cost::Cluster &cluster;
 
   /// lowerForStrategy. `program` must live, and stay as it is, as long as this.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
@@ -33,7 +33,6 @@ public:
 private:
   struct Entry;
 
-  const cost::Cluster &cluster_;
   std::mutex mutex;                         ///< Of the list.
   std::list<std::shared_ptr<Entry>> recent; ///< The last one asked for first.
 

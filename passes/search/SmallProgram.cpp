@@ -27,7 +27,7 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
   FailureOr<ModuleOp> program = family.program(layers);
   if (failed(program))
     return failure();
-  const cost::Cluster &cluster = lowering.cluster();
+  const cost::Cluster &cluster = lowering.cluster;
   auto module = lowering.lower(*program, degrees);
   if (failed(module))
     return failure();
