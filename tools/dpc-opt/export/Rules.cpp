@@ -81,6 +81,27 @@ Rule saying(Rule rule, const std::string &text) {
   return rule;
 }
 
+/// A key of the strategy has this value.
+template <typename Value>
+static Rule only(std::string text, Value Strategy::*key, Value value) {
+  return {std::move(text),
+          [=](const Job &job) { return job.strategy.*key == value; },
+          [=](Job &job) {
+            job.strategy.*key = value;
+            return true;
+          }};
+}
+
+/// A degree of the strategy is 1; the ranks go to the others.
+static Rule noRanksAlong(std::string text, int64_t Strategy::*degree) {
+  return {std::move(text),
+          [=](const Job &job) { return job.strategy.*degree == 1; },
+          [=](Job &job) {
+            giveToOthers(job, degree, 1);
+            return true;
+          }};
+}
+
 Rule trainingOnly(const std::string &whose) {
   return {whose + " trains: there is nothing to say of inference",
           [](const Job &job) { return job.trains; }, nullptr};
@@ -205,31 +226,19 @@ Rule zeros(const std::string &whose, const std::set<int64_t> &known) {
 }
 
 Rule noHybrid(const std::string &whose) {
-  return {whose + " splits states over all data-parallel ranks "
-                  "(hybrid_shard=1)",
-          [](const Job &job) { return job.strategy.hybridShard == 1; },
-          [](Job &job) {
-            job.strategy.hybridShard = 1;
-            return true;
-          }};
+  return only(
+      whose + " splits states over all data-parallel ranks (hybrid_shard=1)",
+      &Strategy::hybridShard, int64_t(1));
 }
 
 Rule noSequenceParallel(const std::string &whose) {
-  return {whose + " splits no norms along the sequence (sp=false)",
-          [](const Job &job) { return !job.strategy.sp; },
-          [](Job &job) {
-            job.strategy.sp = false;
-            return true;
-          }};
+  return only(whose + " splits no norms along the sequence (sp=false)",
+              &Strategy::sp, false);
 }
 
 Rule noContext(const std::string &whose) {
-  return {whose + " does not split the sequence (cp=1)",
-          [](const Job &job) { return job.strategy.cp == 1; },
-          [](Job &job) {
-            giveToOthers(job, &Strategy::cp, 1);
-            return true;
-          }};
+  return noRanksAlong(whose + " does not split the sequence (cp=1)",
+                      &Strategy::cp);
 }
 
 Rule contextKind(const std::string &whose, const std::string &kind) {
@@ -244,21 +253,11 @@ Rule contextKind(const std::string &whose, const std::string &kind) {
 }
 
 Rule noExperts(const std::string &whose) {
-  return {whose + " spreads no experts (ep=1)",
-          [](const Job &job) { return job.strategy.ep == 1; },
-          [](Job &job) {
-            job.strategy.ep = 1;
-            return true;
-          }};
+  return only(whose + " spreads no experts (ep=1)", &Strategy::ep, int64_t(1));
 }
 
 Rule noPipeline(const std::string &whose) {
-  return {whose + " has no pipelines (pp=1)",
-          [](const Job &job) { return job.strategy.pp == 1; },
-          [](Job &job) {
-            giveToOthers(job, &Strategy::pp, 1);
-            return true;
-          }};
+  return noRanksAlong(whose + " has no pipelines (pp=1)", &Strategy::pp);
 }
 
 Rule noTensor(const std::string &whose) {
@@ -279,12 +278,8 @@ Rule noTensor(const std::string &whose) {
 }
 
 Rule noChunks(const std::string &whose) {
-  return {whose + " has one chunk of layers on a stage (vpp=1)",
-          [](const Job &job) { return job.strategy.vpp == 1; },
-          [](Job &job) {
-            job.strategy.vpp = 1;
-            return true;
-          }};
+  return only(whose + " has one chunk of layers on a stage (vpp=1)",
+              &Strategy::vpp, int64_t(1));
 }
 
 Rule evenLayers(const std::string &whose) {
