@@ -4,6 +4,31 @@
 
 namespace dpc::rt {
 
+static bool isLabel(const Port &port) {
+  return port.dtype == DType::I64 || port.dtype == DType::I32;
+}
+
+std::optional<IgnoredLabels> usualLabels(const Plan &plan) {
+  for (const Port &port : plan.inputs)
+    if (isLabel(port) && (port.name == "labels" || port.name == "label"))
+      return IgnoredLabels{port.name};
+  return std::nullopt;
+}
+
+static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
+  std::string names;
+  for (const Port &port : plan.inputs) {
+    if (port.name == ignored.input && isLabel(port))
+      return Status::success();
+    if (isLabel(port))
+      names += (names.empty() ? "" : ", ") + port.name;
+  }
+  return Status::invalid("no input '" + ignored.input +
+                         "' of integers, whose labels could be ignored; " +
+                         (names.empty() ? "the plan has no such input"
+                                        : "integers are in " + names));
+}
+
 Expected<std::unique_ptr<InputSource>>
 DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
                     const DataOptions &options) {
@@ -16,6 +41,8 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
     return Status::unsupported(
         "there are " + std::to_string(samples) + " samples, at most " +
         std::to_string(SampleOrder::kMostShuffled) + " are shuffled");
+  if (options.last == LastBatch::Mask)
+    DPC_TRY(checkLabels(plan, options.ignored));
   return std::unique_ptr<InputSource>(
       new DatasetInputs(plan, std::move(dataset), options));
 }
@@ -29,6 +56,10 @@ DatasetInputs::DatasetInputs(const Plan &plan, std::unique_ptr<Dataset> data,
     next.arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
     sampleBytes.push_back(
         static_cast<int64_t>(current.arrays.back().data.size()) / perStep);
+    if (port.name == options.ignored.input) {
+      labels = sampleBytes.size() - 1;
+      labelType = port.dtype;
+    }
   }
   thread = std::thread([this] { prefetch(); });
 }
@@ -67,7 +98,7 @@ DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
 }
 
 int64_t DatasetInputs::samplesIn(int64_t step) const {
-  if (options.last != LastBatch::Pad)
+  if (!repeatsLast())
     return perStep;
   return std::min(perStep, samples - placeOf(step).position);
 }
@@ -114,13 +145,23 @@ void DatasetInputs::fill(Batch &batch) {
     for (size_t input = 0; input < to.size(); ++input)
       to[input] = batch.arrays[input].data.data() + i * sampleBytes[input];
     int64_t position = place.position + i;
-    if (options.last == LastBatch::Pad)
-      position = std::min(position, samples - 1);
+    bool isRepeated = repeatsLast() && position >= samples;
+    if (isRepeated)
+      position = samples - 1;
     batch.status = dataset->read(
         order.at(place.epoch + position / samples, position % samples), to);
     if (!batch.status.ok())
       return;
+    if (isRepeated && options.last == LastBatch::Mask)
+      mask(to[labels]);
   }
+}
+
+void DatasetInputs::mask(std::byte *sample) const {
+  int64_t count = sampleBytes[labels] / sizeOf(labelType);
+  for (int64_t i = 0; i < count; ++i)
+    storeFromDouble(sample, labelType, i,
+                    static_cast<double>(options.ignored.value));
 }
 
 Expected<std::vector<const void *>> DatasetInputs::load(int64_t step) {

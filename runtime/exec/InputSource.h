@@ -33,6 +33,8 @@ public:
   /// How many of a step's samples count; the others, at its end, only fill it
   /// up. -1: all.
   virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
+  /// The input whose labels are ignored in those others; "": none.
+  virtual std::string ignoredInput() const { return ""; }
   /// The step that ends `epochs` times all of the data.
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
   /// Where the data stands after a step, for a checkpoint.

@@ -71,6 +71,8 @@ public:
   const std::vector<std::unique_ptr<Executor>> &ranksHere() const {
     return executors;
   }
+  /// That of the `i`th of them, for messages between steps.
+  Communicator &commOf(size_t i) { return *comms[i]; }
   /// Runs job(i) for rank i of this process on that rank's thread, all at
   /// once; the first failure that is not Cancelled.
   Status onAllRanks(const std::function<Status(size_t)> &job);

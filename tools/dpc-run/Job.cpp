@@ -1,11 +1,11 @@
 #include "tools/dpc-run/Job.h"
 
 #include "runtime/base/Wait.h"
-#include "runtime/data/DatasetInputs.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/guard/ReplicaCheck.h"
 #include "runtime/plan/PlanJson.h"
+#include "tools/dpc-run/Samples.h"
 #include "tools/dpc-run/SaveWeights.h"
 #include "tools/dpc-run/StopSignal.h"
 
@@ -44,6 +44,10 @@ Status Job::prepare() {
                            " infers; --resume=DIR/step-N takes its values "
                            "from a checkpoint");
   DPC_TRY(openInputs());
+  if (!options.evalPlan.empty()) {
+    validation = std::make_unique<Validation>(options);
+    DPC_TRY(validation->prepare(plan));
+  }
   return checkOutputs();
 }
 
@@ -53,6 +57,8 @@ Status Job::openDevice() {
     status = Status::unsupported("--trace is for --device=cpu");
   if (options.checkNumbers)
     status = Status::unsupported("--check-numbers is for --device=cpu");
+  if (!options.evalPlan.empty())
+    status = Status::unsupported("--eval-plan is for --device=cpu");
   Expected<std::unique_ptr<Device>> opened =
       status.ok() ? openCudaDevice() : status;
   if (!opened)
@@ -115,31 +121,11 @@ Status Job::checkOutputs() {
   return checkFolder("--export", options.exportDir, "model.safetensors.new");
 }
 
-Expected<std::unique_ptr<InputSource>> Job::openSamples() const {
-  DataOptions order;
-  order.shuffle = options.shuffle;
-  order.last = options.lastBatch == "drop" ? LastBatch::Drop
-               : plan.trains               ? LastBatch::Wrap
-                                           : LastBatch::Pad;
-  Expected<std::unique_ptr<Dataset>> dataset = openDataset(plan, options.data);
-  Status status = dataset.status();
-  if (status.ok() && order.last == LastBatch::Pad)
-    status = checkEvaluation(plan, (*dataset)->samples());
-  if (status.ok()) {
-    auto made = DatasetInputs::open(plan, std::move(*dataset), order);
-    if (made)
-      return made;
-    status = made.status();
-  }
-  return Status(status.code(),
-                "--data=" + options.data + ": " + status.message());
-}
-
 Status Job::openInputs() {
   Expected<std::unique_ptr<InputSource>> source =
       !options.batches.empty()  ? openNpyInputs(plan, options.batches)
       : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
-      : !options.data.empty()   ? openSamples()
+      : !options.data.empty()   ? openSamples(options, plan)
                                 : randomInputs(plan, 0);
   if (!source)
     return source.status();
@@ -173,22 +159,29 @@ Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
   return Session::create(plan, *executors, std::move(comms), sessionOptions);
 }
 
-Status Job::start(std::vector<std::unique_ptr<Communicator>> comms) {
-  SessionOptions sessionOptions;
-  sessionOptions.poison = options.poison;
-  sessionOptions.overlap = !options.noOverlap;
-  sessionOptions.trace = !options.trace.empty();
-  sessionOptions.checkNumbers = options.checkNumbers;
-  sessionOptions.threadsPerRank = options.threads;
-  sessionOptions.offloadDir =
+SessionOptions Job::sessionOptions() {
+  SessionOptions made;
+  made.poison = options.poison;
+  made.overlap = !options.noOverlap;
+  made.trace = !options.trace.empty();
+  made.checkNumbers = options.checkNumbers;
+  made.threadsPerRank = options.threads;
+  made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
   // A process that fails alone must speak before it ends the job.
   if (isDistributed)
-    sessionOptions.onFailure = [this](const Status &status) {
+    made.onFailure = [this](const Status &status) {
       hasSpoken = true;
       std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
     };
-  auto made = makeSession(std::move(comms), sessionOptions);
+  return made;
+}
+
+Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
+                  std::vector<std::unique_ptr<Communicator>> evalComms) {
+  if (validation)
+    DPC_TRY(validation->start(std::move(evalComms), sessionOptions()));
+  auto made = makeSession(std::move(comms), sessionOptions());
   if (!made)
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());
@@ -249,6 +242,8 @@ Status Job::runSteps() {
     Expected<int> stopped = checkpoints->stoppedBy();
     if (!stopped)
       return stopped.status();
+    DPC_TRY(
+        validate(step, step == options.steps, progress ? &*progress : nullptr));
     bool isLast = *stopped != 0 || step == options.steps;
     DPC_TRY(checkpoints->afterStep(step, isLast));
     if (*stopped == 0 || step == options.steps)
@@ -260,6 +255,15 @@ Status Job::runSteps() {
     break;
   }
   return Status::success();
+}
+
+Status Job::validate(int64_t step, bool isLast, Progress *progress) {
+  if (!validation || !validation->isDue(step, isLast))
+    return Status::success();
+  Expected<double> loss = validation->meanLoss({plan, *session});
+  if (loss && progress)
+    progress->reportEvaluation(step, *loss, validation->samples());
+  return loss.status();
 }
 
 /// What all processes must hear of is said by rank 0's.

@@ -13,6 +13,7 @@
 #include "tools/dpc-run/NumberGuard.h"
 #include "tools/dpc-run/Options.h"
 #include "tools/dpc-run/Progress.h"
+#include "tools/dpc-run/Validation.h"
 
 #include <atomic>
 #include <csignal>
@@ -30,12 +31,18 @@ public:
   /// Reads and checks the plan, kernels, data and initial values, and whether
   /// the files that are asked for can be written.
   rt::Status prepare();
-  /// Makes the session and fills its tensors. `comms` as for Session.
-  rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms);
+  /// Makes the session and fills its tensors. `comms` as for Session;
+  /// `evalComms` are the same for evalPlan(), none without it.
+  rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
+                   std::vector<std::unique_ptr<rt::Communicator>> evalComms);
   /// All steps and what is written after them.
   rt::Status run();
 
   const rt::Plan &thePlan() const { return plan; }
+  /// Of --eval-plan; nullptr without it.
+  const rt::Plan *evalPlan() const {
+    return validation ? &validation->thePlan() : nullptr;
+  }
   /// Whether a rank's failure was printed when it happened.
   bool spoke() const { return hasSpoken; }
   /// What the process exits with when run() was well, and when it failed.
@@ -53,7 +60,6 @@ private:
   makeSession(std::vector<std::unique_ptr<rt::Communicator>> comms,
               const rt::SessionOptions &sessionOptions);
   rt::Status openInputs();
-  rt::Expected<std::unique_ptr<rt::InputSource>> openSamples() const;
   int64_t lastStep() const;
   rt::Status checkOutputs();
   rt::Status runSteps();
@@ -65,6 +71,8 @@ private:
   rt::Status startEvaluation();
   rt::Status evaluate(int64_t step);
   rt::Status finishEvaluation();
+  rt::SessionOptions sessionOptions();
+  rt::Status validate(int64_t step, bool isLast, Progress *progress);
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
 
@@ -79,6 +87,7 @@ private:
   std::unique_ptr<rt::Session> session;
   std::unique_ptr<Checkpoints> checkpoints;
   std::optional<Evaluation> evaluation;
+  std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   int64_t done = 0;      ///< steps before this run
   int endedBySignal = 0; ///< the signal that ended the run early

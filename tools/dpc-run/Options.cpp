@@ -27,6 +27,18 @@ static CLI::Validator size() {
   return CLI::Validator(check, "SIZE");
 }
 
+static CLI::Validator label() {
+  auto check = [](const std::string &word) -> std::string {
+    size_t split = word.rfind('=');
+    int64_t value = 0;
+    if (split != std::string::npos && split > 0 &&
+        CLI::detail::lexical_cast(word.substr(split + 1), value))
+      return "";
+    return "'" + word + "' is not NAME=VALUE with an integer";
+  };
+  return CLI::Validator(check, "NAME=VALUE");
+}
+
 /// How the samples of --data are taken.
 static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
                              CLI::Option *steps) {
@@ -44,12 +56,38 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
       ->type_name("SEED")
       ->expected(0, 1)
       ->needs(data);
-  app.add_option("--last-batch", o.lastBatch,
-                 "what becomes of the samples at the end of an epoch that fill "
-                 "no step, in training: wrap (default) takes the next epoch's "
-                 "first with them, drop leaves them out")
-      ->check(CLI::IsMember({"wrap", "drop"}))
+  app.add_option(
+         "--last-batch", o.lastBatch,
+         "what becomes of the samples at the end of an epoch that fill "
+         "no step: wrap (default of training) takes the next epoch's "
+         "first with them, drop leaves them out, mask takes them alone: "
+         "the step is filled up with samples whose labels the loss "
+         "ignores, and its gradient is the mean over those there are")
+      ->check(CLI::IsMember({"wrap", "drop", "mask"}))
       ->needs(data);
+  app.add_option("--ignored-label", o.ignoredLabel,
+                 "NAME=VALUE of --last-batch=mask and --eval-data: the input "
+                 "of labels and the label that the loss ignores (default: "
+                 "labels or label, -100)")
+      ->check(label())
+      ->type_name("NAME=VALUE");
+}
+
+static void addEvaluationOptions(CLI::App &app, RunOptions &o) {
+  auto *plan = app.add_option(
+      "--eval-plan", o.evalPlan,
+      "PLAN of the same model and number of ranks, made with dpc-opt --infer: "
+      "computes the mean loss of --eval-data with the values trained so far");
+  auto *data = app.add_option("--eval-data", o.evalData,
+                              "samples that are not trained on, as for --data; "
+                              "each is taken once");
+  app.add_option("--eval-every", o.evalEvery,
+                 "N: evaluate after every N steps, and after the last one "
+                 "(default: after the last one)")
+      ->check(positive())
+      ->needs(plan);
+  plan->type_name("DIR")->excludes("--elastic");
+  data->type_name("PATH");
 }
 
 static void addDataOptions(CLI::App &app, RunOptions &o) {
@@ -262,6 +300,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addGuardOptions(app, o);
   addCheckpointOptions(app, o);
   addSupervisorOptions(app, o);
+  addEvaluationOptions(app, o);
   addMeasureOptions(app, o, plan);
   try {
     app.parse(argc, argv);
@@ -271,6 +310,12 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
       throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");
     if (o.resume && !o.init.empty())
       throw CLI::ExcludesError("--resume", "--init");
+    if (o.evalPlan.empty() != o.evalData.empty())
+      throw CLI::RequiredError(
+          o.evalPlan.empty()
+              ? "with --eval-data: --eval-plan=PLAN, made of the "
+                "same model with dpc-opt --infer,"
+              : "with --eval-plan: --eval-data=PATH");
     if (app.count("--dump-ledger") > 0 && o.ledgers.empty())
       o.ledgers = o.plan + "/ledger";
     return true;

@@ -15,8 +15,11 @@ struct RunOptions {
   int64_t epochs = 0;              ///< of --data; 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
+  std::string ignoredLabel; ///< "NAME=VALUE" of --last-batch=mask; "": usual
   bool newData = false;
-  std::string comm; ///< "": mpi under a launcher, else local
+  std::string evalPlan, evalData; ///< "" without evaluation
+  int64_t evalEvery = 0;          ///< steps; 0: at the end alone
+  std::string comm;               ///< "": mpi under a launcher, else local
   std::string device = "cpu";
   std::string metrics, saveParams, trace, init;
   std::string exportDir;            ///< "": none

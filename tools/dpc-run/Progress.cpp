@@ -84,6 +84,22 @@ void Progress::report(const StepReport &step) {
   metrics << record.dump() << std::endl; // a follower sees each step at once
 }
 
+void Progress::reportEvaluation(int64_t step, double loss, int64_t samples) {
+  clearBar();
+  std::printf("step %lld: loss %.6g over %lld samples of --eval-data\n",
+              static_cast<long long>(step), loss,
+              static_cast<long long>(samples));
+  std::fflush(stdout);
+  drawBar(step);
+  if (!metrics.is_open())
+    return;
+  nlohmann::ordered_json record;
+  record["step"] = step;
+  record["eval_loss"] = loss; // null when it is not finite
+  record["eval_samples"] = samples;
+  metrics << record.dump() << std::endl;
+}
+
 void Progress::drawBar(int64_t done) {
   if (!hasBar || steps <= 0)
     return;

@@ -31,6 +31,8 @@ public:
   /// Lines of steps up to `done` that are there already stay.
   rt::Status openMetrics(const std::string &path, int64_t done = 0);
   void report(const StepReport &step);
+  /// A line of its own, here and in the metrics file.
+  void reportEvaluation(int64_t step, double loss, int64_t samples);
 
 private:
   void drawBar(int64_t done);

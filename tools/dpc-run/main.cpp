@@ -33,9 +33,13 @@ static int printError(const std::string &message) {
 static int runLocal(const RunOptions &options) {
   Job job(options, /*isDistributed=*/false);
   Status status = job.prepare();
+  auto commsFor = [&](const Plan *plan) {
+    return plan ? makeLocalComms(static_cast<int>(plan->ranks()),
+                                 {options.timeoutSeconds})
+                : std::vector<std::unique_ptr<Communicator>>();
+  };
   if (status.ok())
-    status = job.start(makeLocalComms(static_cast<int>(job.thePlan().ranks()),
-                                      {options.timeoutSeconds}));
+    status = job.start(commsFor(&job.thePlan()), commsFor(job.evalPlan()));
   if (status.ok())
     status = job.run();
   if (status.ok())
@@ -114,12 +118,17 @@ static int runProcesses(const RunOptions &options) {
                              std::to_string(job.thePlan().ranks()));
   if (!agree(comm, status))
     return 1;
-  auto own = makeOwnComm(options, job.thePlan().ranksOfProcesses(), 1);
-  if (!own)
-    return printError(own.status().message());
-  std::vector<std::unique_ptr<Communicator>> comms;
-  comms.push_back(std::move(*own));
-  status = job.start(std::move(comms));
+  std::vector<std::unique_ptr<Communicator>> comms[2];
+  int offset = 1;
+  for (const Plan *plan : {&job.thePlan(), job.evalPlan()}) {
+    if (!plan)
+      continue;
+    auto own = makeOwnComm(options, plan->ranksOfProcesses(), offset);
+    if (!own)
+      return printError(own.status().message());
+    comms[offset++ - 1].push_back(std::move(*own));
+  }
+  status = job.start(std::move(comms[0]), std::move(comms[1]));
   if (!status.ok() && job.spoke())
     return 1;
   if (!agree(comm, status))

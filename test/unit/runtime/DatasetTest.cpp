@@ -131,6 +131,37 @@ TEST_F(Datasets, TheLastBatchIsDroppedOrPadded) {
             std::string::npos);
 }
 
+TEST_F(Datasets, LabelsOfWhatFillsUpAStepAreIgnored) {
+  writeNumbered(5);
+  HostTensor label = HostTensor::zeros(DType::I32, {5});
+  for (int i = 0; i < 5; ++i)
+    label.set(i, 10 + i);
+  ASSERT_TRUE(writeNpy(at("label.npy"), label).ok());
+  Plan plan = numberedPlan(4);
+  plan.inputs.push_back({"label", 1, DType::I32, {4}, {}, 100});
+  std::optional<IgnoredLabels> usual = usualLabels(plan);
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->input, "label");
+  DataOptions options{.last = LastBatch::Mask, .ignored = *usual};
+  auto source =
+      DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ((*source)->steps(), 2);
+  EXPECT_EQ((*source)->samplesIn(2), 1);
+  EXPECT_EQ(take(**source, 2, 4), (std::vector<int64_t>{4, 4, 4, 4}));
+  auto arrays = (*source)->load(2);
+  ASSERT_TRUE(arrays.ok());
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(loadAsDouble((*arrays)[1], DType::I32, i), i == 0 ? 14 : -100);
+  options.ignored.input = "x";
+  EXPECT_EQ(
+      DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options)
+          .status()
+          .message(),
+      "no input 'x' of integers, whose labels could be ignored; integers are "
+      "in label");
+}
+
 TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
   auto source = numbered(10, 4, {.shuffle = 5});
   std::vector<int64_t> all;

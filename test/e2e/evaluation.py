@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Exactly N samples: the loss of held-out ones while training (--eval-plan), and an epoch whose last step is not full (--last-batch=mask)."""
+import os
+import unittest
+
+import e2e
+
+MODEL = "gpt2-tiny"
+HELD_OUT = 19  # fills no whole steps of 8
+
+
+class Evaluation(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+        self.write_samples("train", 0, 96)
+        self.write_samples("held-out", 100, HELD_OUT)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write_samples(self, name, begin, count):
+        """So many of the 160 that the recorded batches hold."""
+        batches = os.path.join(e2e.MODELS, MODEL, "batches")
+        os.mkdir(self.path(name))
+        for file in os.listdir(batches):
+            dtype, shape, values = e2e.read_npy(os.path.join(batches, file))
+            size = len(values) // (shape[0] * shape[1])
+            e2e.write_npy(self.path(name, file), dtype, (count, *shape[2:]), values[begin * size:(begin + count) * size])
+
+    def plan(self, ranks, strategy, *words, batch=8, model=MODEL):
+        folder = self.path("-".join(["plan", model, strategy, str(batch), *words]))
+        if not os.path.exists(folder):
+            e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", f"--strategy={strategy}", f"--global-batch={batch}",
+                      *(words or ["--train=adamw", "--lr=1e-3"]), "--verify=off", "-o", folder])
+        return folder
+
+    def run_plan(self, plan, *words, before=()):
+        """The lines of the metrics file: of steps, and of evaluations."""
+        metrics = self.path("metrics.jsonl")
+        if os.path.exists(metrics):
+            os.remove(metrics)
+        e2e.must([*before, e2e.tool("dpc-run"), plan, *words, "--metrics=" + metrics])
+        lines = e2e.read_metrics(metrics)
+        return [line for line in lines if "loss" in line], [line for line in lines if "eval_loss" in line]
+
+    def loss_on_one_device(self, checkpoint):
+        """Of the held-out samples, one by one."""
+        plan = self.plan(1, "dp=1", "--infer", batch=1)
+        said = e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.path("held-out"), "--resume=" + checkpoint])
+        words = said.splitlines()[-1].split()  # loss X over N samples
+        self.assertEqual((words[0], words[3]), ("loss", str(HELD_OUT)))
+        return float(words[1])
+
+    def check(self, ranks, training, inference, before=()):
+        plan, saved = self.plan(ranks, training), self.path("saved-" + training)
+        words = ["--data=" + self.path("train"), "--steps=5"]
+        alone = self.run_plan(plan, *words)[0]
+        steps, evaluations = self.run_plan(plan, *words, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-keep=9", "--eval-every=2",
+                                           "--eval-plan=" + self.plan(ranks, inference, "--infer"), "--eval-data=" + self.path("held-out"), before=before)
+        self.assertEqual([line["loss"] for line in steps], [line["loss"] for line in alone])  # training does not notice
+        self.assertEqual([(line["step"], line["eval_samples"]) for line in evaluations], [(2, HELD_OUT), (4, HELD_OUT), (5, HELD_OUT)])
+        for line in evaluations:
+            want = self.loss_on_one_device(os.path.join(saved, f"step-{line['step']}"))
+            self.assertLess(abs(line["eval_loss"] - want), 1e-4 * want, f"{training} evaluated by {inference}, step {line['step']}")
+        return plan, saved, words
+
+    def test_a_mean_over_held_out_samples_is_that_of_one_device(self):
+        plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # of the last step one rank has no sample
+        metrics = self.run_plan(plan, *words[:1], "--steps=7", "--resume=" + os.path.join(saved, "step-4"), "--eval-every=3",
+                                "--eval-plan=" + self.plan(4, "tp=4", "--infer"), "--eval-data=" + self.path("held-out"))
+        self.assertEqual([line["step"] for line in metrics[1]], [6, 7])
+
+    def test_stages_of_a_pipeline_give_their_values(self):
+        self.check(4, "dp=2,pp=2,micro_batch=2", "tp=2,dp=2")
+
+    def test_processes_exchange_values(self):
+        before = e2e.mpirun(2)
+        if not before:
+            self.skipTest("mpirun is not installed")
+        self.check(2, "tp=2", "dp=2", before=before)
+
+    def test_what_cannot_evaluate_is_refused(self):
+        plan, data = self.plan(2, "dp=2"), "--data=" + self.path("train")
+        infer, held_out = "--eval-plan=" + self.plan(2, "dp=2", "--infer"), "--eval-data=" + self.path("held-out")
+        for words, part in (([held_out], "--eval-plan=PLAN, made of the same model with dpc-opt --infer"),
+                            ([infer], "--eval-data=PATH"),
+                            (["--eval-plan=" + plan, held_out], "it trains; a plan that dpc-opt makes of the same model with --infer is needed"),
+                            (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, the plan that trains for 2"),
+                            (["--eval-plan=" + self.plan(2, "dp=2", "--infer", model="llama-tiny"), held_out], "is not in the plan that trains"),
+                            ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
+                            ([infer, held_out, "--ignored-label=target=-1"], "no input 'target' of integers"),
+                            ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
+                            ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on what fills up the last one")):
+            ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
+            self.assertEqual(ran.returncode, 1, words)
+            self.assertIn(part, ran.stderr)
+            self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+
+    def test_a_step_that_is_not_full_is_the_mean_over_its_samples(self):
+        """Of 21 samples the third step has 5; an epoch later again."""
+        self.write_samples("uneven", 40, 21)
+        data, mask = "--data=" + self.path("uneven"), "--last-batch=mask"
+        full, rest = self.plan(1, "dp=1"), self.plan(1, "dp=1", batch=5)
+        saved, want = self.path("by-hand"), []
+        for step in range(1, 7):  # on one device, the third steps with a plan of 5 samples
+            words = [data, "--last-batch=drop", f"--steps={step}", "--checkpoint=" + saved, "--save-params=" + self.path("want.safetensors")]
+            if step == 4:  # a new epoch
+                words.append("--new-data")
+            if step > 1:
+                words.append("--resume")
+            if step % 3 == 0:
+                self.write_samples(f"tail-{step}", 56, 5)
+                words = ["--data=" + self.path(f"tail-{step}"), *words[1:], "--new-data"]
+            want += self.run_plan(rest if step % 3 == 0 else full, *words)[0]
+        parameters = e2e.read_safetensors(self.path("want.safetensors"))
+        for ranks, strategy in ((4, "dp=4"), (4, "dp=2,pp=2,micro_batch=2"), (2, "tp=2,micro_batch=1")):
+            got = self.run_plan(self.plan(ranks, strategy), data, mask, "--epochs=2", "--save-params=" + self.path("got.safetensors"))[0]
+            self.assertEqual([line["step"] for line in got], [1, 2, 3, 4, 5, 6])
+            for name in ("loss", "grad_norm"):
+                self.assertLess(e2e.largest_difference([line[name] for line in got], [line[name] for line in want]), 2e-4, f"{strategy} {name}")
+            for name, (_, _, values) in e2e.read_safetensors(self.path("got.safetensors")).items():
+                self.assertLess(e2e.largest_difference(values, parameters[name][2]), 5e-3, f"{strategy} {name}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,23 @@
+//===- Samples.h - --data and --eval-data -----------------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_SAMPLES_H
+#define DPC_TOOLS_DPC_RUN_SAMPLES_H
+
+#include "runtime/exec/InputSource.h"
+#include "tools/dpc-run/Options.h"
+
+#include <memory>
+
+namespace dpc {
+
+/// The samples of --data, for training or inference.
+rt::Expected<std::unique_ptr<rt::InputSource>>
+openSamples(const RunOptions &options, const rt::Plan &plan);
+
+/// Those of --eval-data, each once and as they lie. What fills up the last step
+/// has labels that the loss ignores.
+rt::Expected<std::unique_ptr<rt::InputSource>>
+openHeldOut(const RunOptions &options, const rt::Plan &plan);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_SAMPLES_H

@@ -1,0 +1,54 @@
+//===- Validation.h - --eval-plan and --eval-data ---------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DPC_RUN_VALIDATION_H
+#define DPC_TOOLS_DPC_RUN_VALIDATION_H
+
+#include "runtime/exec/CopyValues.h"
+#include "runtime/exec/InputSource.h"
+#include "tools/dpc-run/Options.h"
+
+#include <memory>
+
+namespace dpc {
+
+/// The mean loss of samples that are held out, between the steps of training:
+/// what an inference plan of the same model computes with the values that
+/// training has come to. All calls are made by all processes.
+class Validation {
+public:
+  explicit Validation(const RunOptions &options) : options(options) {}
+
+  /// Reads and checks plan, kernels and data.
+  rt::Status prepare(const rt::Plan &training);
+  /// `comms` as for Session, of their own.
+  rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
+                   const rt::SessionOptions &sessionOptions);
+  /// Over all samples, each weighing the same.
+  rt::Expected<double> meanLoss(const rt::Running &training);
+
+  const rt::Plan &thePlan() const { return plan; }
+  int64_t samples() const { return count; }
+  /// Whether it is time after a step.
+  bool isDue(int64_t step, bool isLast) const {
+    return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
+  }
+
+private:
+  rt::Status check(const rt::Plan &training) const;
+  rt::Expected<double> sumOfLosses();
+  rt::Expected<double> lossOf(int64_t step,
+                              const std::vector<const void *> &arrays);
+  rt::Status checkMask(int64_t step, const std::vector<const void *> &arrays,
+                       double loss);
+
+  const RunOptions &options;
+  rt::Plan plan;
+  rt::KernelLibrary kernels;
+  std::unique_ptr<rt::InputSource> inputs;
+  std::unique_ptr<rt::Session> session;
+  int64_t count = 0;
+  bool isMaskChecked = false;
+};
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DPC_RUN_VALIDATION_H
