@@ -8,9 +8,6 @@
 
 namespace dpc::cost {
 
-/// Clusters of up to so many devices have all their parts tried.
-static constexpr int64_t kFewDevices = 16;
-
 static int64_t numNodes(const Cluster &cluster) {
   int64_t nodes = 0;
   for (const NodeGroup &group : cluster.groups)

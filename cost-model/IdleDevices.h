@@ -38,6 +38,9 @@
 
 namespace dpc::cost {
 
+/// Clusters of up to so many devices have all their parts tried.
+inline constexpr int64_t kFewDevices = 16;
+
 /// So many devices on each of so many nodes, the first of the cluster; nodes
 /// that have fewer give all of theirs.
 struct ClusterPart {

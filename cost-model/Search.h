@@ -87,6 +87,9 @@ struct Evaluation {
   /// What unlike stages were cut with: the most of the work, of 1, that each
   /// has memory for; empty = any.
   std::vector<double> stageRoom;
+  /// Bytes per second of the innermost links for which op shardings and stages
+  /// were chosen, where that turned out best; 0 = those of the cluster.
+  double linkSpeed = 0;
   /// By group of nodes, where they are unlike and their ranks may have unlike
   /// shares of the batch; else empty.
   std::vector<LoopSeconds> groupSeconds;

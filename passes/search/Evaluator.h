@@ -15,7 +15,9 @@ ShardDegrees pricedDegrees(ShardDegrees degrees, const cost::Software &software,
 
 /// Evaluates a strategy by compiling the program for it down to the local
 /// altitude and estimating that (StepEstimate.h), or a few layers of it where
-/// there are many (Fold.h).
+/// there are many (Fold.h). Of a small program on few devices all programs that
+/// links of some speed would make of the strategy (LinkSpeeds.h), the best of
+/// which counts.
 class ProgramEvaluator : public cost::Evaluator {
 public:
   /// `program` holds @train_step or @forward and must outlive the evaluator.
@@ -57,6 +59,10 @@ private:
                                  bool describes);
   cost::Evaluation evaluateWhole(const ShardDegrees &asked, bool describes);
   cost::Evaluation evaluateCut(const ShardDegrees &degrees, bool describes);
+  cost::Evaluation evaluateOne(const ShardDegrees &degrees);
+  bool isSmall() const;
+  cost::Evaluation evaluateAtSpeeds(const ShardDegrees &degrees);
+  bool isBetter(const cost::Evaluation &a, const cost::Evaluation &b) const;
   cost::Evaluation placed(
       ShardDegrees degrees,
       llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);

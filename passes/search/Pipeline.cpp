@@ -7,6 +7,7 @@
 #include "passes/local/Passes.h"
 #include "passes/search/BatchShares.h"
 #include "passes/search/Levels.h"
+#include "passes/search/LinkSpeeds.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"
@@ -53,6 +54,7 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
   ShardDegrees degrees = degreesOf(cost::placedStrategy(strategy, evaluation),
                                    globalBatch, common);
   degrees.stageRoom = evaluation.stageRoom;
+  degrees.linkSpeed = evaluation.linkSpeed;
   return degrees;
 }
 
@@ -113,8 +115,8 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
   return steps;
 }
 
-/// What choices need to know of a function: its axes, marks and rewrites.
-static LogicalResult prepare(func::FuncOp func, const ShardDegrees &degrees) {
+LogicalResult dpc::prepareToShard(func::FuncOp func,
+                                  const ShardDegrees &degrees) {
   if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
     return failure();
   separateConstants(func);
@@ -198,10 +200,11 @@ static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
   func::FuncOp func = findProgram(*clone);
   ShardDegrees wideDegrees = layouts.degrees;
   wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
-  if (failed(prepare(func, wideDegrees)))
+  if (failed(prepareToShard(func, wideDegrees)))
     return std::nullopt;
   ProgramFacts wide(func);
-  auto choices = chooseShards(wide, layouts.cluster, wideDegrees);
+  auto choices = chooseShards(
+      wide, withLinkSpeed(layouts.cluster, wideDegrees.linkSpeed), wideDegrees);
   return choices ? transfer(*choices, wide, facts, degrees) : std::nullopt;
 }
 
@@ -234,6 +237,7 @@ dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
                    LayoutModel *layouts, bool verifies) {
   if (auto shares = sharesOf(asked); !shares)
     return program.emitError("--strategy: " + shares.error());
+  cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
@@ -245,12 +249,12 @@ dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
         << degrees.microBatches
         << " micro-batches instead of the whole batch, as on one device that "
            "accumulates gradients; it computes something else without them";
-  if (failed(prepare(func, degrees)))
+  if (failed(prepareToShard(func, degrees)))
     return failure();
   ProgramFacts facts(func);
-  if (failed(markStages(facts, cluster, degrees)))
+  if (failed(markStages(facts, links, degrees)))
     return failure();
-  cost::Result<ShardChoices> choices = choose(facts, cluster, degrees, layouts);
+  cost::Result<ShardChoices> choices = choose(facts, links, degrees, layouts);
   if (!choices)
     return func.emitError(choices.error());
   if (failed(assignShardings(facts, *choices, degrees)))
@@ -268,7 +272,8 @@ LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
                              const ShardDegrees &asked, bool verifies) {
   ShardDegrees degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
-  degrees.gatherCost = gatherCost(cluster, asked);
+  degrees.gatherCost =
+      gatherCost(withLinkSpeed(cluster, asked.linkSpeed), asked);
   for (func::FuncOp step : findSteps(module))
     if (degrees.recompute != "none")
       step->setAttr(kRecomputeAttr,

@@ -24,6 +24,11 @@ ShardDegrees degreesOf(const cost::Strategy &strategy,
                        const cost::Evaluation &evaluation, int64_t globalBatch,
                        const ShardDegrees &common);
 
+/// What choices need to know of a function: its axes, marks and rewrites.
+/// `degrees` with `dataInside`.
+mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
+                                   const ShardDegrees &degrees);
+
 /// The program whose sizes decide what tensor and sequence axes do in every op,
 /// where that is not the lowered one: a shrunk program takes the layouts of the
 /// large one.

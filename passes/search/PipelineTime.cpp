@@ -181,7 +181,8 @@ private:
   const ScheduleTables &tables;
   const cost::Cluster &cluster;
   StepRecord *record;
-  std::map<std::pair<int64_t, int64_t>, cost::GroupPlacement> pairs;
+  std::map<std::pair<int64_t, int64_t>, std::vector<cost::GroupPlacement>>
+      pairs;
   std::map<int64_t, RecordedOp> wires; ///< Of messages, by tag; for `record`.
   TrafficSums sentMessages;
   std::map<int64_t, double> updateWire; ///< Seconds of messages, by sender.
@@ -190,7 +191,7 @@ private:
   int64_t virtualStage(const MessageEnd &end) const {
     return end.chunk * numStages() + end.stage;
   }
-  const cost::GroupPlacement &pairOf(int64_t from, int64_t to);
+  ArrayRef<cost::GroupPlacement> pairsOf(int64_t from, int64_t to);
   double messageSeconds(const StageMessage &message);
   cost::ScheduleCosts scheduleCosts();
   /// When the stages meet in update, and go on from; what then is left at
@@ -215,8 +216,8 @@ static SchedulePhase schedulePhase(StepPhase phase) {
                                         : SchedulePhase::Weight;
 }
 
-/// The worst link between a rank of one stage and its peer in another.
-const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
+/// The links between a rank of one stage and its peer in another, each once.
+ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
     return it->second;
@@ -226,7 +227,6 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
   // Ranks of a stage lie in runs of `stride`, one run every `period` devices.
   int64_t stride = cost::strideOf(order, kPipelineAxis);
   int64_t period = stride * numStages();
-  double slowest = -1;
   // Whole units of all inner levels: all pairs meet at the outermost one.
   bool isEven = llvm::all_of(
       llvm::drop_end(cluster.levels),
@@ -235,15 +235,10 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
     for (int64_t r = first; r < first + (isEven ? 1 : stride); ++r) {
       cost::GroupPlacement pair =
           cost::placePair(cluster, from * stride + r, to * stride + r);
-      constexpr double kProbeBytes = 1 << 20;
-      double seconds =
-          cost::estimateCollective(cluster, cost::Collective::SendRecv,
-                                   kProbeBytes, pair)
-              .seconds;
-      if (seconds > slowest) {
-        slowest = seconds;
-        it->second = pair;
-      }
+      if (llvm::none_of(it->second, [&](const cost::GroupPlacement &other) {
+            return other.ranksPerLevel == pair.ranksPerLevel;
+          }))
+        it->second.push_back(std::move(pair));
     }
   return it->second;
 }
@@ -251,9 +246,14 @@ const cost::GroupPlacement &Pipeline::pairOf(int64_t from, int64_t to) {
 /// Seconds on the wire; counts the bytes for the sender.
 double Pipeline::messageSeconds(const StageMessage &message) {
   const MessageEnd &from = message.from;
-  cost::CollectiveEstimate estimate = cost::estimateCollective(
-      cluster, cost::Collective::SendRecv, message.bytes,
-      pairOf(from.stage, message.to.stage));
+  cost::CollectiveEstimate estimate;
+  for (const cost::GroupPlacement &pair :
+       pairsOf(from.stage, message.to.stage)) {
+    cost::CollectiveEstimate other = cost::estimateCollective(
+        cluster, cost::Collective::SendRecv, message.bytes, pair);
+    if (estimate.bytesPerLevel.empty() || other.seconds > estimate.seconds)
+      estimate = std::move(other); // the worst link
+  }
   double times = isInLoop(from.phase) ? microBatches : 1;
   for (auto [total, bytes] :
        llvm::zip(stages[from.stage].bytesPerLevel, estimate.bytesPerLevel))

@@ -114,6 +114,9 @@ struct ShardDegrees {
   /// The axes from the innermost on, by their names in cost-model/Placement.h;
   /// empty = in mesh order. Only says which ranks are next to each other.
   std::vector<std::string> placement = {};
+  /// What is decided by added seconds is decided for links of so many bytes per
+  /// second (passes/search/LinkSpeeds.h); 0 = those of the cluster.
+  double linkSpeed = 0;
   /// Where devices are unlike: the most of the work, of 1, that a stage has
   /// memory for; empty = any.
   std::vector<double> stageRoom = {};

@@ -126,8 +126,9 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
   else
     verification = verifyInShrunkForm(
         *fused, PlanBuilder{options, initialValues, {}, true}, used,
-        strategyToShrink(result.candidates.front()), result.totals.globalBatch,
-        dir, mismatch);
+        strategyToShrink(result.candidates.front()),
+        result.candidates.front().evaluation.linkSpeed,
+        result.totals.globalBatch, dir, mismatch);
   return mismatch.empty() || fail("verification failed: " + mismatch);
 }
 

@@ -201,12 +201,11 @@ static cost::Verification describe(const ShrunkProgram &shrunk,
   return verification;
 }
 
-cost::Verification verifyInShrunkForm(ModuleOp fused,
-                                      const PlanBuilder &builder,
-                                      const cost::Cluster &cluster,
-                                      const cost::Strategy &strategy,
-                                      int64_t globalBatch, const fs::path &dir,
-                                      std::string &mismatch) {
+cost::Verification
+verifyInShrunkForm(ModuleOp fused, const PlanBuilder &builder,
+                   const cost::Cluster &cluster, const cost::Strategy &strategy,
+                   double linkSpeed, int64_t globalBatch, const fs::path &dir,
+                   std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
   std::string error;
   ScopedDiagnosticHandler handler(fused.getContext(), [&](Diagnostic &d) {
@@ -221,6 +220,7 @@ cost::Verification verifyInShrunkForm(ModuleOp fused,
     verification.why = "the model cannot be shrunk: " + error;
     return verification;
   }
+  shrunk->wideDegrees.linkSpeed = linkSpeed;
   bool keepsLayouts = false;
   Verdict verdict = verifyShrunk(*shrunk, builder, cluster, dir, keepsLayouts);
   if (!verdict.ok() && verdict.cannotBeChecked)

@@ -43,13 +43,14 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
-/// Both, with diagnostics caught: what is verified, or why nothing is. Sets
-/// `mismatch` to a line when the ranks computed something else.
+/// Both, with diagnostics caught (`linkSpeed`: see cost::Evaluation): what is
+/// verified, or why nothing is. Sets `mismatch` to a line when the ranks
+/// computed something else.
 cost::Verification
 verifyInShrunkForm(mlir::ModuleOp fused, const PlanBuilder &builder,
                    const cost::Cluster &cluster, const cost::Strategy &strategy,
-                   int64_t globalBatch, const std::filesystem::path &dir,
-                   std::string &mismatch);
+                   double linkSpeed, int64_t globalBatch,
+                   const std::filesystem::path &dir, std::string &mismatch);
 
 /// Copies what was compared.
 void setVerdict(cost::Verification &verification, const Verdict &verdict);

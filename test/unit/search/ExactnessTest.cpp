@@ -3,7 +3,9 @@
 // Random small programs on random small clusters. What the search calls best is
 // what is best of all strategies of its space, evaluated one by one: no bound
 // has cut off a winner. And an answer is not worse for more memory or faster
-// links, nor for a device or a node more: devices may stay idle.
+// links, nor for a device or a node more: devices may stay idle. The argument
+// for the links (LinkSpeeds.h) is tested step by step: the same programs are
+// tried on faster ones, and none of them takes longer there.
 //
 // Deep programs are folded and made of pieces: there the winner may be what
 // these were off by behind the best of all, evaluated whole (kOffOfDeep). That
@@ -21,6 +23,9 @@
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/search/Evaluator.h"
+#include "passes/search/LinkSpeeds.h"
+#include "passes/search/Pipeline.h"
+#include "passes/search/StepEstimate.h"
 #include "passes/shard/Passes.h"
 
 #include "mlir/Parser/Parser.h"
@@ -130,6 +135,14 @@ cost::Cluster randomCluster(std::mt19937 &random) {
     cluster.levels.push_back(level);
   }
   return cluster;
+}
+
+/// All links `factor` times as fast.
+cost::Cluster withFasterLinks(const cost::Cluster &cluster, double factor) {
+  cost::Cluster faster = cluster;
+  for (cost::Level &level : faster.levels)
+    level.bytesPerSecond *= factor;
+  return faster;
 }
 
 /// All parts of a cluster, and the whole.
@@ -252,7 +265,7 @@ protected:
   static constexpr int64_t kMostDevices = 4;
   MLIRContext context;
   unsigned long seed = std::random_device()();
-  int count = 6;
+  int count = 3;
   std::optional<int> only; ///< Case.
 };
 
@@ -373,10 +386,8 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
                                 : std::numeric_limits<double>::infinity();
     };
     double before = seconds(cluster);
-    cost::Cluster larger = cluster, faster = cluster;
+    cost::Cluster larger = cluster, faster = withFasterLinks(cluster, 1.5);
     larger.groups[0].device.memoryBytes *= 1.5;
-    for (cost::Level &level : faster.levels)
-      level.bytesPerSecond *= 1.5;
     cost::Cluster oneMore = cluster, oneNodeMore = cluster;
     int64_t nodes = cluster.groups[0].nodes, inside = cluster.devicesPerNode();
     oneMore.groups[0].devicesPerNode = inside + 1;
@@ -391,6 +402,45 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
     EXPECT_LE(seconds(larger), before);
     EXPECT_LE(seconds(faster), before);
   }
+}
+
+TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
+  constexpr double kFactor = 1.3; // no power of two: ratios are rounded
+  constexpr size_t kEvery = 5;
+  std::mt19937 random(seed);
+  int64_t programs = 0;
+  for (int i = 0; i < count; ++i) {
+    Perceptron model(random);
+    cost::Cluster cluster = randomCluster(random);
+    if (only && i != *only)
+      continue;
+    SCOPED_TRACE(titleOf(i, model, cluster));
+    OwningOpRef<ModuleOp> module = trainStep(model);
+    ASSERT_TRUE(module);
+    cost::Cluster faster = withFasterLinks(cluster, kFactor);
+    ProgramEvaluator evaluator(*module, cluster);
+    cost::SearchOptions options = optionsFor(evaluator, cluster);
+    std::vector<cost::Strategy> strategies =
+        cost::enumerateStrategies(options.request, options.space);
+    for (size_t k = i % kEvery; k < strategies.size(); k += kEvery) {
+      SCOPED_TRACE(cost::stringifyStrategy(strategies[k]));
+      ShardDegrees degrees =
+          degreesOf(strategies[k], evaluator.totals().globalBatch, {});
+      std::vector<double> speeds = linkSpeedsToTry(*module, cluster, degrees);
+      EXPECT_EQ(speeds, linkSpeedsToTry(*module, faster, degrees));
+      for (double speed : speeds) {
+        degrees.linkSpeed = speed;
+        auto program = lowerForStrategy(*module, cluster, degrees);
+        ASSERT_TRUE(succeeded(program));
+        auto before = estimateTime(findSteps(**program), cluster);
+        auto after = estimateTime(findSteps(**program), faster);
+        ASSERT_TRUE(before && after);
+        EXPECT_LE(after->seconds, before->seconds * (1 + 1e-12)) << speed;
+        ++programs;
+      }
+    }
+  }
+  EXPECT_GT(programs, 0);
 }
 
 } // namespace

@@ -143,7 +143,7 @@ TEST_F(ShrunkVerify, SaysWhatWasVerified) {
   std::string mismatch;
   cost::Verification verification =
       verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
-                         64, root, mismatch);
+                         0, 64, root, mismatch);
   EXPECT_EQ(mismatch, "");
   EXPECT_EQ(verification.scope, cost::Verification::Scope::shrunk);
   EXPECT_EQ(verification.ranks, 16);
@@ -165,7 +165,7 @@ TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
   std::string mismatch;
   cost::Verification verification =
       verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
-                         8, root, mismatch);
+                         0, 8, root, mismatch);
   EXPECT_EQ(mismatch, "");
   EXPECT_EQ(verification.scope, cost::Verification::Scope::none);
   EXPECT_NE(verification.why, "");
