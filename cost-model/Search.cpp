@@ -328,8 +328,9 @@ void StrategySearch::sortAll() {
 
 /// Evaluates the first one whole where that is asked for, or where it might not
 /// fit, until it is and still the first. Whoever comes first instead is
-/// evaluated by itself.
-void StrategySearch::confirmWinner() {
+/// evaluated by itself. That takes one thread a while; `meanwhile` is run next
+/// to the first one.
+void StrategySearch::confirmWinner(std::function<void()> meanwhile) {
   constexpr double kRough = 0.95; // What rough evaluations are off by.
   for (settle(0); result.hasWinner(); settle(0)) {
     Candidate &winner = result.candidates.front();
@@ -337,13 +338,23 @@ void StrategySearch::confirmWinner() {
     bool mayNotFit = evaluation.isRough && evaluation.memory.total() >
                                                kRough * result.memoryLimitBytes;
     if (!evaluation.isFolded || !(options.confirmsWinner || mayNotFit))
-      return;
-    take(winner, evaluator.describe(winner.strategy));
+      break;
+    Evaluation whole;
+    inParallel(meanwhile ? 2 : 1, 1, [&](size_t i) {
+      if (i == 0)
+        whole = evaluator.describe(winner.strategy);
+      else
+        meanwhile();
+    });
+    meanwhile = nullptr;
+    take(winner, std::move(whole));
     for (Baseline &baseline : result.baselines)
       if (baseline.candidate.strategy == winner.strategy &&
           baseline.candidate.method != "formula")
         baseline.candidate = winner;
   }
+  if (meanwhile)
+    meanwhile();
 }
 
 Candidate StrategySearch::byFormula(const Strategy &strategy) const {
@@ -559,9 +570,9 @@ SearchResult StrategySearch::run() {
       if (candidate.strategy == baseline.candidate.strategy &&
           baseline.candidate.method != "formula")
         baseline.candidate = candidate;
-  confirmWinner();
   if (options.baselines)
     findChanges();
+  confirmWinner();
   finishFront();
   if (options.baselines)
     addSingle();

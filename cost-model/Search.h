@@ -170,7 +170,8 @@ public:
   virtual Evaluation evaluateWhole(const Strategy &strategy) {
     return evaluate(strategy);
   }
-  /// The same, with what there is to see of the step.
+  /// The same, with what there is to see of the step. Perhaps next to
+  /// evaluateMany.
   virtual Evaluation describe(const Strategy &strategy) {
     return evaluateWhole(strategy);
   }

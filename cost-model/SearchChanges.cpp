@@ -88,26 +88,26 @@ static const Candidate *findKnown(const std::vector<Candidate> &candidates,
   return nullptr;
 }
 
-/// Evaluates what is not known of `path`. What turns out to be better than the
-/// winner is the winner.
+/// Evaluates what is not known of `path`, and confirms the winner. What turns
+/// out to be better than it is the winner.
 std::vector<Candidate>
 StrategySearch::evaluatePath(const std::vector<Strategy> &path) {
   std::vector<Strategy> unknown;
   for (const Strategy &strategy : path)
     if (!findKnown(result.candidates, strategy))
       unknown.push_back(strategy);
-  std::vector<Evaluation> answers = evaluator.evaluateMany(unknown);
+  std::vector<Evaluation> answers;
+  confirmWinner([&] { answers = evaluator.evaluateMany(unknown); });
   std::vector<Candidate> plans;
-  size_t next = 0;
   for (const Strategy &strategy : path) {
-    if (const Candidate *known = findKnown(result.candidates, strategy)) {
-      plans.push_back(*known);
-      continue;
-    }
     Candidate plan;
     plan.strategy = strategy;
-    take(plan, std::move(answers[next++]));
-    plans.push_back(plan);
+    auto asked = std::find(unknown.begin(), unknown.end(), strategy);
+    if (const Candidate *known = findKnown(result.candidates, strategy))
+      plan = *known;
+    else
+      take(plan, std::move(answers[asked - unknown.begin()]));
+    plans.push_back(std::move(plan));
   }
   for (const Candidate &plan : plans) {
     for (Baseline &baseline : result.baselines)
@@ -134,7 +134,7 @@ void StrategySearch::findChanges() {
     return;
   std::vector<Candidate> plans;
   // A plan on the way may be the winner then.
-  constexpr int kRounds = 2;
+  constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     Strategy winner = result.candidates.front().strategy;
     if (from->candidate.strategy == winner)

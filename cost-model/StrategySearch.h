@@ -9,6 +9,7 @@
 #include "cost-model/SearchParts.h"
 
 #include <deque>
+#include <functional>
 #include <tuple>
 
 namespace dpc::cost {
@@ -67,7 +68,7 @@ private:
   void sortAll();
   bool isNearLimit(const Candidate &candidate) const;
   void settle(size_t most);
-  void confirmWinner();
+  void confirmWinner(std::function<void()> meanwhile = nullptr);
   void explainAll();
   std::string explain(const Candidate &candidate) const;
   void addDataParallel();
