@@ -12,9 +12,8 @@ NodeId Problem::addNode(Node node) {
   return static_cast<NodeId>(nodeList.size() - 1);
 }
 
-NodeId Problem::addNode(std::string name, std::vector<double> cost,
-                        std::vector<double> bytes) {
-  return addNode(Node{std::move(name), std::move(cost), std::move(bytes)});
+NodeId Problem::addNode(std::string name, std::vector<double> cost) {
+  return addNode(Node{std::move(name), std::move(cost)});
 }
 
 MatrixId Problem::addMatrix(CostMatrix matrix) {
@@ -44,18 +43,9 @@ static Status checkNode(const std::vector<Node> &nodes, size_t id) {
   const Node &node = nodes[id];
   if (node.cost.empty())
     return Error{describe(nodes, id) + ": no options; expected at least one"};
-  if (!node.bytes.empty() && node.bytes.size() != node.cost.size())
-    return Error{describe(nodes, id) + ": " +
-                 std::to_string(node.bytes.size()) + " bytes entries for " +
-                 std::to_string(node.cost.size()) +
-                 " options; expected as many, or none"};
   if (!std::all_of(node.cost.begin(), node.cost.end(), isCost))
     return Error{describe(nodes, id) +
                  ": a cost is NaN or -infinity; expected a number or infinity"};
-  for (double bytes : node.bytes)
-    if (!std::isfinite(bytes) || bytes < 0)
-      return Error{describe(nodes, id) + ": bytes " + std::to_string(bytes) +
-                   "; expected a finite number >= 0"};
   if (std::count(node.cost.begin(), node.cost.end(), forbidden) ==
       static_cast<std::ptrdiff_t>(node.cost.size()))
     return Error{describe(nodes, id) +
@@ -103,8 +93,6 @@ Status Problem::check() const {
   for (size_t id = 0; id < edgeList.size(); ++id)
     if (Status status = checkEdge(*this, id); !status)
       return status;
-  if (std::isnan(memoryLimit) || memoryLimit < 0)
-    return Error{"memory limit is negative or NaN; expected bytes >= 0"};
   return Status();
 }
 
@@ -124,8 +112,6 @@ Result<Solution> Problem::verify(const std::vector<uint32_t> &choice) const {
       return Error{"(C2) " + describe(nodeList, id) + ": option " +
                    std::to_string(choice[id]) + " is forbidden"};
     solution.objective += node.cost[choice[id]];
-    if (!node.bytes.empty())
-      solution.bytes += node.bytes[choice[id]];
   }
   for (size_t id = 0; id < edgeList.size(); ++id) {
     const Edge &edge = edgeList[id];
@@ -138,9 +124,6 @@ Result<Solution> Problem::verify(const std::vector<uint32_t> &choice) const {
                    std::to_string(choice[edge.consumer]) + " is forbidden"};
     solution.objective += cost;
   }
-  if (solution.bytes > memoryLimit)
-    return Error{"(C3) " + std::to_string(solution.bytes) +
-                 " bytes; expected at most " + std::to_string(memoryLimit)};
   solution.choice = choice;
   solution.lowerBound = solution.objective;
   return solution;

@@ -10,10 +10,12 @@
 // Constraints
 //   (C1) x_v is one of v's options.
 //   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids an option or
-//   pair. (C3) sum_v bytes_v[x_v] <= memoryLimit, when a limit is set.
+//   pair.
+// Memory is none of it: what a node holds is least where it is split, which
+// its seconds reward already (reading, writing and updating what is held).
 // Input conditions, tested by check()
-//   (I1) every node has at least one option, `bytes` as many entries as `cost`.
-//   (I2) costs are not NaN and not -infinity; bytes are finite and >= 0.
+//   (I1) every node has at least one option.
+//   (I2) costs are not NaN and not -infinity.
 //   (I3) an edge joins two different existing nodes, and its matrix has
 //        options(producer) rows and options(consumer) columns.
 //   (I4) every node has at least one option of finite cost.
@@ -43,9 +45,8 @@ inline constexpr double forbidden = std::numeric_limits<double>::infinity();
 
 /// An op or a tensor copy with its options.
 struct Node {
-  std::string name;          ///< For messages and bug reports only.
-  std::vector<double> cost;  ///< Seconds per option.
-  std::vector<double> bytes; ///< Per option; empty = all zero.
+  std::string name;         ///< For messages and bug reports only.
+  std::vector<double> cost; ///< Seconds per option.
 };
 
 /// Dense, row-major: rows are options of the producer.
@@ -69,7 +70,6 @@ struct Edge {
 struct Solution {
   std::vector<uint32_t> choice; ///< Option per node.
   double objective = 0;         ///< Seconds.
-  double bytes = 0;             ///< Left side of (C3).
   /// No solution has a smaller objective; equal to `objective` when optimal.
   double lowerBound = 0;
 };
@@ -79,8 +79,7 @@ class Problem {
 public:
   /// Adds a node; ids count from 0.
   NodeId addNode(Node node);
-  NodeId addNode(std::string name, std::vector<double> cost,
-                 std::vector<double> bytes = {});
+  NodeId addNode(std::string name, std::vector<double> cost);
   /// Adds a matrix; edges refer to it by id.
   MatrixId addMatrix(CostMatrix matrix);
   /// Adds an edge with a matrix added before.
@@ -92,13 +91,10 @@ public:
   const std::vector<Edge> &edges() const { return edgeList; }
   const std::vector<CostMatrix> &matrices() const { return matrixList; }
 
-  /// Right side of (C3) in bytes; infinity = no limit.
-  double memoryLimit = std::numeric_limits<double>::infinity();
-
   /// Tests (I1) to (I4); the message names the node or edge.
   Status check() const;
-  /// Recomputes objective and bytes of `choice` from the input alone, and
-  /// tests (C1) to (C3). `lowerBound` of the result is its objective.
+  /// Recomputes the objective of `choice` from the input alone, and tests (C1)
+  /// and (C2). `lowerBound` of the result is its objective.
   Result<Solution> verify(const std::vector<uint32_t> &choice) const;
 
 private:

@@ -18,13 +18,10 @@ static json costsToJson(const std::vector<double> &costs) {
 std::string writeProblem(const Problem &problem) {
   nlohmann::ordered_json root;
   root["version"] = 1;
-  root["memory_limit"] =
-      problem.memoryLimit == forbidden ? json() : json(problem.memoryLimit);
   root["nodes"] = json::array();
   for (const Node &node : problem.nodes())
-    root["nodes"].push_back({{"name", node.name},
-                             {"cost", costsToJson(node.cost)},
-                             {"bytes", costsToJson(node.bytes)}});
+    root["nodes"].push_back(
+        {{"name", node.name}, {"cost", costsToJson(node.cost)}});
   root["matrices"] = json::array();
   for (const CostMatrix &matrix : problem.matrices())
     root["matrices"].push_back({{"rows", matrix.rows},
@@ -65,7 +62,6 @@ static void readNode(const json &entry, const std::string &where,
       errors.report(fields.path("name"), showJson(*name), "a string");
   }
   readCosts(fields, "cost", node.cost, errors);
-  readCosts(fields, "bytes", node.bytes, errors);
   fields.finish();
   problem.addNode(std::move(node));
 }
@@ -118,9 +114,6 @@ Result<Problem> readProblem(const std::string &text) {
   Problem problem;
   int64_t version = 0;
   fields.integer("version", version, 1, 1);
-  const json *limit = fields.optional("memory_limit");
-  if (limit && !limit->is_null())
-    fields.number("memory_limit", problem.memoryLimit, nonNegative);
   forEach(fields, "nodes", errors,
           [&](const json &e, const std::string &where) {
             readNode(e, where, problem, errors);

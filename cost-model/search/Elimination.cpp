@@ -470,12 +470,6 @@ Result<Solution> solveByElimination(const Problem &problem,
                    "': " + std::to_string(node.cost.size()) +
                    " options; expected at most " + std::to_string(UINT16_MAX)};
   EliminationStats local;
-  // (C3) is ignored by contract, so verify must not test it.
-  if (problem.memoryLimit != forbidden) {
-    Problem unlimited = problem;
-    unlimited.memoryLimit = forbidden;
-    return Eliminator(unlimited, options, stats ? *stats : local).run();
-  }
   return Eliminator(problem, options, stats ? *stats : local).run();
 }
 

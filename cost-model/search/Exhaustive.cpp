@@ -4,20 +4,17 @@
 
 namespace dpc::cost {
 
-/// Objective and bytes of a choice; infinity when (C2) or (C3) fails. Written
-/// apart from Problem::verify, which checks the result.
+/// The objective of a choice; infinity when (C2) fails. Written apart from
+/// Problem::verify, which checks the result.
 static double valueOf(const Problem &problem,
                       const std::vector<uint32_t> &choice) {
-  double objective = 0, bytes = 0;
-  for (size_t id = 0; id < choice.size(); ++id) {
-    const Node &node = problem.nodes()[id];
-    objective += node.cost[choice[id]];
-    bytes += node.bytes.empty() ? 0 : node.bytes[choice[id]];
-  }
+  double objective = 0;
+  for (size_t id = 0; id < choice.size(); ++id)
+    objective += problem.nodes()[id].cost[choice[id]];
   for (const Edge &edge : problem.edges())
     objective += problem.matrices()[edge.matrix].at(choice[edge.producer],
                                                     choice[edge.consumer]);
-  return bytes > problem.memoryLimit ? forbidden : objective;
+  return objective;
 }
 
 /// The lexicographically next assignment; false after the last.
@@ -51,7 +48,7 @@ Result<Solution> solveExhaustive(const Problem &problem, uint64_t limit) {
     }
   } while (advance(problem, choice));
   if (bestValue == forbidden)
-    return Error{"no assignment satisfies (C2) and (C3)"};
+    return Error{"no assignment satisfies (C2)"};
   return problem.verify(best);
 }
 

@@ -13,7 +13,7 @@
 
 namespace dpc::cost {
 
-/// Tries all assignments: exact, with (C3). The oracle of the other solvers.
+/// Tries all assignments: exact. The oracle of the other solver.
 /// Fails when there are more than `limit` assignments.
 Result<Solution> solveExhaustive(const Problem &problem,
                                  uint64_t limit = uint64_t(1) << 24);
@@ -38,28 +38,14 @@ struct EliminationStats {
   uint64_t guesses = 0;          ///< 0 when the solution is optimal.
 };
 
-/// Exact without (C3), which it ignores: min-degree bucket elimination. Time
-/// and memory grow with options^treewidth. Nodes of large degree (a tied
-/// embedding) are conditioned on, and guessed where that takes too long: then
-/// the solution may not be optimal, and its lower bound says nothing. Fails,
-/// naming the node, when no guess leaves a solution.
+/// Exact: min-degree bucket elimination. Time and memory grow with
+/// options^treewidth. Nodes of large degree (a tied embedding) are conditioned
+/// on, and guessed where that takes too long: then the solution may not be
+/// optimal, and its lower bound says nothing. Fails, naming the node, when no
+/// guess leaves a solution.
 Result<Solution> solveByElimination(const Problem &problem,
                                     const EliminationOptions &options = {},
                                     EliminationStats *stats = nullptr);
-
-struct LagrangianOptions {
-  EliminationOptions elimination;
-  uint32_t maxIterations = 40;
-  double relativeGap = 1e-4; ///< Stop when (objective - bound) is this small.
-};
-
-/// With (C3): the limit is priced into the node costs by a multiplier found by
-/// bisection over solveByElimination, then single nodes are improved while
-/// the limit holds. Feasible and bounded, not always optimal: `lowerBound` of
-/// the solution tells the gap. Fails when no assignment fits, naming the
-/// least bytes any assignment needs.
-Result<Solution> solveWithMemoryLimit(const Problem &problem,
-                                      const LagrangianOptions &options = {});
 
 } // namespace dpc::cost
 

@@ -9,7 +9,7 @@ using namespace dpc::cost;
 
 static Problem twoNodes() {
   Problem problem;
-  NodeId a = problem.addNode("a", {1, 2}, {10, 20});
+  NodeId a = problem.addNode("a", {1, 2});
   NodeId b = problem.addNode("b", {3, 4, forbidden});
   problem.addEdge(a, b, CostMatrix{2, 3, {5, 0.5, 1, forbidden, 7, 2}});
   return problem;
@@ -21,7 +21,6 @@ TEST(Problem, VerifyRecomputesByHand) {
   Result<Solution> solution = problem.verify({0, 1});
   ASSERT_TRUE(solution) << solution.error();
   EXPECT_DOUBLE_EQ(solution->objective, 1 + 4 + 0.5);
-  EXPECT_DOUBLE_EQ(solution->bytes, 10);
   EXPECT_DOUBLE_EQ(solution->lowerBound, 5.5);
 }
 
@@ -35,9 +34,7 @@ TEST(Problem, VerifyNamesTheBrokenConstraint) {
   EXPECT_NE(error({2, 0}).find("(C1) node 0 'a'"), std::string::npos);
   EXPECT_NE(error({0, 2}).find("(C2) node 1 'b'"), std::string::npos);
   EXPECT_NE(error({1, 0}).find("(C2) edge 0"), std::string::npos);
-  problem.memoryLimit = 15;
   EXPECT_EQ(error({0, 0}), "none");
-  EXPECT_NE(error({1, 1}).find("(C3)"), std::string::npos);
 }
 
 TEST(Problem, CheckNamesTheBrokenInput) {
@@ -49,15 +46,8 @@ TEST(Problem, CheckNamesTheBrokenInput) {
   };
   EXPECT_NE(errorOf([](Problem &p) { p.addNode("x", {}); }).find("no options"),
             std::string::npos);
-  EXPECT_NE(errorOf([](Problem &p) {
-              p.addNode("x", {1, 2}, {1});
-            }).find("1 bytes entries for 2 options"),
-            std::string::npos);
   EXPECT_NE(
       errorOf([](Problem &p) { p.addNode("x", {std::nan("")}); }).find("NaN"),
-      std::string::npos);
-  EXPECT_NE(
-      errorOf([](Problem &p) { p.addNode("x", {1}, {-1}); }).find("bytes -1"),
       std::string::npos);
   EXPECT_NE(errorOf([](Problem &p) {
               p.addNode("x", {forbidden});
@@ -84,14 +74,12 @@ TEST(Problem, CheckNamesTheBrokenInput) {
 
 TEST(ProblemIO, RoundTrips) {
   Problem problem = twoNodes();
-  problem.memoryLimit = 25;
   std::string text = writeProblem(problem);
   Result<Problem> read = readProblem(text);
   ASSERT_TRUE(read) << read.error();
   EXPECT_TRUE(read->check());
   EXPECT_EQ(writeProblem(*read), text);
   EXPECT_EQ(read->nodes()[1].cost[2], forbidden);
-  EXPECT_EQ(read->memoryLimit, 25);
 }
 
 TEST(ProblemIO, BadFormsAreOneLine) {
@@ -100,8 +88,8 @@ TEST(ProblemIO, BadFormsAreOneLine) {
         R"({"version": 1, "nodes": [{"name": "a"}], "matrices": [],
             "edges": []})",
         R"({"version": 1, "nodes": [], "matrices": [], "edges": [[0, 1]]})",
-        R"({"version": 1, "nodes": [{"name": "a", "cost": ["x"],
-            "bytes": []}], "matrices": [], "edges": []})"}) {
+        R"({"version": 1, "nodes": [{"name": "a", "cost": ["x"]}],
+            "matrices": [], "edges": []})"}) {
     Result<Problem> problem = readProblem(text);
     ASSERT_FALSE(problem) << text;
     EXPECT_NE(problem.error().find("expected"), std::string::npos);

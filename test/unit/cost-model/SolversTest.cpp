@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 using namespace dpc::cost;
@@ -29,10 +28,8 @@ static Problem randomProblem(std::mt19937 &random, size_t numNodes,
   for (size_t id = 0; id < numNodes; ++id) {
     Node node;
     node.name = "n" + std::to_string(id);
-    for (size_t x = 0, count = 1 + random() % maxOptions; x < count; ++x) {
+    for (size_t x = 0, count = 1 + random() % maxOptions; x < count; ++x)
       node.cost.push_back(randomCost(random, allowForbidden && x > 0));
-      node.bytes.push_back(double(random() % 10));
-    }
     problem.addNode(std::move(node));
   }
   size_t numEdges = numNodes > 1 ? random() % (2 * numNodes) : 0;
@@ -171,12 +168,11 @@ static Problem transformer(std::mt19937 &random, int layers, size_t options,
     matrices.push_back(problem.addMatrix(
         randomMatrix(random, options, options, /*allowForbidden=*/false)));
   auto node = [&](const std::string &name) {
-    std::vector<double> cost, bytes;
-    for (size_t x = 0; x < options; ++x) {
+    std::vector<double> cost;
+    cost.reserve(options);
+    for (size_t x = 0; x < options; ++x)
       cost.push_back(double(random() % 50));
-      bytes.push_back(double(1 + random() % 50));
-    }
-    return problem.addNode(name, std::move(cost), std::move(bytes));
+    return problem.addNode(name, std::move(cost));
   };
   NodeId hub = node("embedding"), residual = node("input");
   for (int layer = 0; layer < layers; ++layer) {
@@ -200,16 +196,11 @@ TEST(Elimination, TwentyThousandNodesAreFast) {
   std::mt19937 random(5);
   Problem problem = transformer(random, 2000, 8, /*withHub=*/true);
   ASSERT_GT(problem.nodes().size(), 20000u);
-  auto start = std::chrono::steady_clock::now();
   EliminationStats stats;
   Result<Solution> solution = solveByElimination(problem, {}, &stats);
-  double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
   ASSERT_TRUE(solution) << solution.error();
-  RecordProperty("milliseconds", int(seconds * 1e3));
   EXPECT_LE(stats.width, 3u);
-  EXPECT_LT(seconds, 5.0); // Loose: the machine may be busy.
+  EXPECT_EQ(stats.guesses, 0u);
 }
 
 TEST(Elimination, AHubWithManyLeavesIsFast) {
@@ -219,61 +210,10 @@ TEST(Elimination, AHubWithManyLeavesIsFast) {
       CostMatrix{4, 4, {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0}});
   for (int i = 0; i < 20000; ++i)
     problem.addEdge(hub, problem.addNode("leaf", {1, 0.5, 1, 1}), shared);
-  auto start = std::chrono::steady_clock::now();
-  Result<Solution> solution = solveByElimination(problem);
-  double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+  EliminationStats stats;
+  Result<Solution> solution = solveByElimination(problem, {}, &stats);
   ASSERT_TRUE(solution) << solution.error();
   EXPECT_EQ(solution->choice[hub], 1u);
   EXPECT_DOUBLE_EQ(solution->objective, 1 + 20000 * 0.5);
-  EXPECT_LT(seconds, 5.0);
-}
-
-TEST(Lagrangian, BoundsAndFeasibilityAgainstExhaustive) {
-  std::mt19937 random(9);
-  int limited = 0, optimal = 0;
-  for (int trial = 0; trial < 200; ++trial) {
-    Problem problem =
-        randomProblem(random, 2 + random() % 6, 4, trial % 2 == 1);
-    problem.memoryLimit = double(random() % 30);
-    Result<Solution> oracle = solveExhaustive(problem);
-    Result<Solution> solution = solveWithMemoryLimit(problem);
-    ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
-    if (!oracle)
-      continue;
-    ++limited;
-    EXPECT_LE(solution->bytes, problem.memoryLimit);
-    EXPECT_GE(solution->objective, oracle->objective);
-    EXPECT_LE(solution->lowerBound, oracle->objective + 1e-9);
-    optimal += solution->objective == oracle->objective;
-  }
-  EXPECT_GT(limited, 100);
-  EXPECT_GT(optimal, limited * 8 / 10);
-}
-
-TEST(Lagrangian, LargeGraphsHaveASmallGap) {
-  std::mt19937 random(4);
-  Problem problem = transformer(random, 100, 6, /*withHub=*/false);
-  Result<Solution> free = solveByElimination(problem);
-  ASSERT_TRUE(free) << free.error();
-  problem.memoryLimit = 0.7 * free->bytes;
-  Result<Solution> solution = solveWithMemoryLimit(problem);
-  ASSERT_TRUE(solution) << solution.error();
-  EXPECT_LE(solution->bytes, problem.memoryLimit);
-  EXPECT_GE(solution->objective, free->objective);
-  double gap =
-      (solution->objective - solution->lowerBound) / solution->objective;
-  RecordProperty("gap", std::to_string(gap));
-  EXPECT_LT(gap, 0.01);
-}
-
-TEST(Lagrangian, NamesTheLeastBytes) {
-  Problem problem;
-  problem.addNode("a", {1, 2}, {70, 50});
-  problem.memoryLimit = 40;
-  Result<Solution> solution = solveWithMemoryLimit(problem);
-  ASSERT_FALSE(solution);
-  EXPECT_NE(solution.error().find("least memory is 50"), std::string::npos)
-      << solution.error();
+  EXPECT_EQ(stats.width, 1u);
 }
