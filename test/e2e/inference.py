@@ -146,6 +146,14 @@ class Weights(unittest.TestCase):
         self.assertNotEqual(self.saved(infer), saved)
         self.assertEqual(self.saved(infer, "--init=" + folder), saved)
         self.assertEqual(self.saved(infer, "--init=" + os.path.join(folder, "model.safetensors.index.json")), saved)
+        # A plan that is made of it trains on from there.
+        train = ["--strategy=dp=2,zero=3", "--train=adamw"]
+        again = self.compile(e2e.model("gpt2-tiny"), "again", 2, *train, "--init=" + folder)
+        after = self.saved(again)
+        self.assertNotEqual(after, saved)
+        fresh = self.compile(e2e.model("gpt2-tiny"), "fresh", 2, *train)
+        self.assertEqual(self.saved(fresh, "--init=" + folder), after)
+        self.assertNotEqual(self.saved(fresh), after)
         done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", "--export=" + folder, "--max-shard-size=lots"])
         self.assertEqual((done.returncode, "is not a size such as 5GB" in done.stderr), (1, True), done.stderr)
 
