@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What does a checkpoint cost a training run? In every round, in turn:
+
+raw      files of a checkpoint's sizes, one by one: written, synced, renamed, their folder synced
+sync     a run that writes its checkpoints between steps: how long it stands still for one
+without  a run without checkpoints: its seconds
+beside   the same run with checkpoints that are written beside its steps: its seconds
+
+Printed: sync / raw (mark: at most 1.3) and beside / without - 1 (mark: at most 5 %), the median of the rounds and their
+spread. Exit status 1 on a missed mark.
+"""
+import argparse
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import e2e
+import odd_models
+import onnx
+
+MARK_SYNC, MARK_STALL = 1.3, 0.05
+
+
+def make_plan(folder, hidden, blocks):
+    builder = odd_models.Builder(random.Random(1))
+    model = odd_models.transformer(builder, blocks=blocks, heads=hidden // 64, head=64, length=128, vocabulary=1024, inner=4 * hidden)
+    onnx.save(model, f"{folder}/model.onnx")
+    e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=4", "--strategy=dp=2,zero=1", "--train=adamw",
+              "--verify=off", "-o", f"{folder}/plan"])
+
+
+class Steps:
+    """A run whose steps are timed as they are said."""
+
+    def __init__(self, folder, steps, *words):
+        metrics = f"{folder}/metrics.jsonl"
+        self.said = []
+        with subprocess.Popen([e2e.tool("dpc-run"), f"{folder}/plan", "--threads=1", f"--steps={steps}", "--metrics=" + metrics, *words],
+                              stdout=subprocess.PIPE, text=True, env=e2e.environment()) as child:
+            for line in child.stdout:
+                if line.startswith("step "):
+                    self.said.append(time.monotonic())
+        if child.returncode or len(self.said) != steps:
+            sys.exit(f"dpc-run ended with {child.returncode} after {len(self.said)} steps")
+        self.seconds = [line["step_seconds"] for line in e2e.read_metrics(metrics)]
+
+    def between(self, first, last):
+        """Seconds from the end of one step to that of another; steps count from 1."""
+        return self.said[last - 1] - self.said[first - 1]
+
+    def still(self, step):
+        """Seconds between a step and the next that are not of the next."""
+        return self.between(step, step + 1) - self.seconds[step]
+
+
+def write_raw(folder, sizes, data):
+    """Seconds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    begin = time.monotonic()
+    for name, size in sizes.items():
+        file = os.open(f"{folder}/{name}.new", os.O_WRONLY | os.O_CREAT, 0o644)
+        done = 0
+        while done < size:
+            done += os.write(file, data[:min(len(data), size - done)])
+        os.fsync(file)
+        os.close(file)
+        os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
+    handle = os.open(folder, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+    return time.monotonic() - begin
+
+
+def sync_round(folder, data):
+    """(seconds of a checkpoint between steps, of the same bytes alone, bytes)"""
+    saved = f"{folder}/saved"
+    shutil.rmtree(saved, ignore_errors=True)
+    run = Steps(folder, 6, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-sync")
+    newest = f"{saved}/step-6"
+    sizes = {name: os.path.getsize(f"{newest}/{name}") for name in os.listdir(newest)}
+    shutil.rmtree(saved)
+    raw = [write_raw(f"{folder}/raw", sizes, data) for _ in range(2)]
+    return statistics.mean(run.still(step) for step in (2, 4)), statistics.mean(raw), sum(sizes.values())
+
+
+def stall_round(folder, every):
+    """(seconds of the same steps without checkpoints, with one beside them): `every` steps behind one, which has that long."""
+    saved = f"{folder}/saved"
+    shutil.rmtree(saved, ignore_errors=True)
+    without = Steps(folder, 2 * every).between(every, 2 * every)
+    beside = Steps(folder, 2 * every, "--checkpoint=" + saved, f"--checkpoint-every={every}").between(every, 2 * every)
+    shutil.rmtree(saved)
+    return without, beside
+
+
+def spread(values, form):
+    return f"{form(statistics.median(values))} (by round {form(min(values))} to {form(max(values))}, {len(values)} rounds)"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True, help="where the model, the plan and the checkpoints go: on the disk that is asked about")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--hidden", type=int, default=512)
+    parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--every", type=int, default=20, help="steps between checkpoints that are written beside them")
+    arguments = parser.parse_args()
+    os.makedirs(arguments.out, exist_ok=True)
+    make_plan(arguments.out, arguments.hidden, arguments.blocks)
+    data = random.Random(1).randbytes(1 << 22)
+    ratios, stalls = [], []
+    for number in range(arguments.rounds):
+        sync, raw, size = sync_round(arguments.out, data)
+        without, beside = stall_round(arguments.out, arguments.every)
+        ratios.append(sync / raw)
+        stalls.append(beside / without - 1)
+        print(f"round {number}: {size / 2**20:.0f} MiB: between steps {sync * 1e3:.0f} ms, raw {raw * 1e3:.0f} ms, ratio {ratios[-1]:.2f}; "
+              f"{arguments.every} steps {without * 1e3:.0f} ms, with a checkpoint beside them {beside * 1e3:.0f} ms, {stalls[-1]:+.1%}", flush=True)
+    print(f"between steps / raw: {spread(ratios, '{:.2f}'.format)}, mark {MARK_SYNC}")
+    print(f"stall beside steps: {spread(stalls, '{:+.1%}'.format)}, mark {MARK_STALL:.0%}; load {os.getloadavg()[0]:.1f}")
+    return int(statistics.median(ratios) > MARK_SYNC or statistics.median(stalls) > MARK_STALL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
