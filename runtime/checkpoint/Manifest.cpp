@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/Manifest.h"
 
+#include "runtime/base/JsonDepth.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -287,6 +288,8 @@ Expected<Manifest> parseManifest(const std::string &text,
   auto refuse = [&](const std::string &why) {
     return Status::invalid(path + ": " + why);
   };
+  if (nestsTooDeep(text))
+    return refuse("its lists nest too deep: no manifest of a checkpoint");
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("manifest") ||
       !json.contains("checksum"))

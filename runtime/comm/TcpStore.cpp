@@ -25,7 +25,7 @@ struct Request {
   char unused[3] = {};
   uint32_t keyBytes = 0;
   int64_t valueBytes = 0;
-  double seconds = 0; ///< 't'; of 'h' the number of ranks
+  double seconds = 0; ///< 't'; of 'h', whose value is RANK " " TOKEN, the ranks
 };
 
 /// A reply: this, the value.
@@ -38,7 +38,23 @@ struct Reply {
 /// No message of a run is longer; a stranger's may say anything.
 constexpr int64_t kMostBytes = int64_t(1) << 34;
 constexpr uint32_t kMostKeyBytes = 256;
-const char *const kHello = "dpc-store-1";
+/// A stranger's are kept until they are complete.
+constexpr int64_t kMostHelloBytes = 4096;
+constexpr size_t kMostTokenBytes = 1024;
+const char *const kHello = "dpc-store-2";
+
+/// In a time that does not tell how much is equal.
+bool isSame(const std::string &a, const std::string &b) {
+  unsigned char differs = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    differs |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return differs == 0;
+}
+
+/// Whether no other machine reaches a host of this name.
+bool isLoopback(const std::string &host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
 
 std::string systemError() { return std::strerror(errno); }
 
@@ -82,7 +98,18 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   if (!*port || *end || number < 1 || number > 65535)
     return Status::invalid("MASTER_PORT is '" + std::string(port) +
                            "', a port from 1 to 65535 is accepted");
-  return StoreAddress{host, static_cast<int>(number)};
+  const char *token = std::getenv("DPC_JOB_TOKEN");
+  StoreAddress address{host, static_cast<int>(number), token ? token : ""};
+  if (address.token.empty() && !isLoopback(address.host))
+    return Status::invalid("MASTER_ADDR is '" + address.host +
+                           "', which other machines reach: DPC_JOB_TOKEN must "
+                           "hold words that only this job's processes know");
+  if (address.token.size() > kMostTokenBytes)
+    return Status::invalid("DPC_JOB_TOKEN has " +
+                           std::to_string(address.token.size()) +
+                           " characters, at most " +
+                           std::to_string(kMostTokenBytes) + " are accepted");
+  return address;
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,6 +118,7 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
 
 struct TcpStoreServer::Connection {
   int socket = -1;
+  double since = nowSeconds();
   std::string rank;    ///< "" before its hello
   std::string in, out; ///< not yet obeyed, not yet written
   bool isWaiting = false;
@@ -123,12 +151,13 @@ TcpStoreServer::start(const StoreAddress &address, int ranks) {
                        : reinterpret_cast<sockaddr_in &>(bound).sin_port);
   fcntl(listener, F_SETFL, O_NONBLOCK);
   return std::unique_ptr<TcpStoreServer>(
-      new TcpStoreServer(listener, port, ranks));
+      new TcpStoreServer(listener, port, ranks, address.token));
 }
 
-TcpStoreServer::TcpStoreServer(int listener, int port, int ranks)
+TcpStoreServer::TcpStoreServer(int listener, int port, int ranks,
+                               std::string token)
     : listener(listener), boundPort(port), ranks(ranks),
-      thread([this] { loop(); }) {}
+      token(std::move(token)), thread([this] { loop(); }) {}
 
 TcpStoreServer::~TcpStoreServer() {
   stopping = true;
@@ -154,11 +183,12 @@ void TcpStoreServer::loop() {
     poll(polled.data(), polled.size(), 20);
     for (size_t i = 1; i < polled.size(); ++i) {
       Connection &c = *connections[i - 1];
-      if (polled[i].revents & (POLLIN | POLLERR | POLLHUP))
-        if (!readFrom(c)) {
-          leave(c);
-          continue;
-        }
+      bool isSilent = c.rank.empty() && nowSeconds() - c.since > kHelloSeconds;
+      bool speaks = polled[i].revents & (POLLIN | POLLERR | POLLHUP);
+      if (isSilent || (speaks && !readFrom(c))) {
+        leave(c);
+        continue;
+      }
       if (polled[i].revents & POLLOUT) {
         ssize_t sent = ::send(c.socket, c.out.data(), c.out.size(),
                               MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -210,7 +240,8 @@ bool TcpStoreServer::obey(Connection &c) {
     Request r;
     std::memcpy(&r, c.in.data() + at, sizeof r);
     if (r.keyBytes > kMostKeyBytes || r.valueBytes < 0 ||
-        r.valueBytes > kMostBytes || (c.rank.empty() && r.kind != 'h'))
+        r.valueBytes > kMostBytes || c.rank.empty() != (r.kind == 'h') ||
+        (r.kind == 'h' && r.valueBytes > kMostHelloBytes))
       return false;
     size_t whole = sizeof r + r.keyBytes + static_cast<size_t>(r.valueBytes);
     if (c.in.size() - at < whole)
@@ -220,10 +251,8 @@ bool TcpStoreServer::obey(Connection &c) {
                                     static_cast<size_t>(r.valueBytes));
     at += whole;
     if (r.kind == 'h') {
-      if (key != kHello || static_cast<int>(r.seconds) != ranks)
+      if (key != kHello || r.seconds != ranks || !welcome(c, value))
         return false;
-      c.rank = value;
-      answer(c, 'v', "");
     } else if (r.kind == 'p') {
       queues[key].push_back(std::move(value));
     } else if (r.kind == 't') {
@@ -240,6 +269,23 @@ bool TcpStoreServer::obey(Connection &c) {
     }
   }
   c.in.erase(0, at);
+  return true;
+}
+
+/// A rank of this job that is not here yet.
+bool TcpStoreServer::welcome(Connection &c, const std::string &words) {
+  size_t split = words.find(' ');
+  std::string rank = words.substr(0, split);
+  bool isRank = false, isHere = false;
+  for (int i = 0; i < ranks; ++i)
+    isRank = isRank || rank == std::to_string(i);
+  for (const auto &other : connections)
+    isHere = isHere || other->rank == rank;
+  if (split == std::string::npos || !isRank || isHere ||
+      !isSame(words.substr(split + 1), token))
+    return false;
+  c.rank = rank;
+  answer(c, 'v', "");
   return true;
 }
 
@@ -313,7 +359,7 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
       int yes = 1;
       setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
       std::unique_ptr<TcpStoreClient> self(new TcpStoreClient(made));
-      std::string name = std::to_string(rank);
+      std::string name = std::to_string(rank) + " " + address.token;
       DPC_TRY(self->request('h', kHello, name.data(),
                             static_cast<int64_t>(name.size()), ranks));
       Expected<std::string> hello = self->reply(seconds);
@@ -321,7 +367,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
         return self;
       return Status::invalid(address.host + ":" + std::to_string(address.port) +
                              " is not rank 0 of this job of " +
-                             std::to_string(ranks) + " ranks");
+                             std::to_string(ranks) +
+                             " ranks, or has another DPC_JOB_TOKEN");
     }
     usleep(20000);
   } while (nowSeconds() < deadline);
@@ -393,6 +440,8 @@ Expected<std::string> TcpStoreClient::reply(double seconds) {
   Reply r;
   if (!receiveAll(socket, reinterpret_cast<char *>(&r), sizeof r,
                   seconds + grace))
+    return lostRankZero();
+  if (r.valueBytes < 0 || r.valueBytes > kMostBytes)
     return lostRankZero();
   std::string value(static_cast<size_t>(r.valueBytes), '\0');
   if (!receiveAll(socket, value.data(), r.valueBytes, grace))

@@ -25,10 +25,14 @@ namespace dpc::rt {
 struct StoreAddress {
   std::string host;
   int port = 0; ///< 0: any, for a test that asks TcpStoreServer::port()
+  /// What the processes of a job know and strangers do not: who says another
+  /// one is turned away. It crosses the network as it is.
+  std::string token = "";
 };
 
 /// MASTER_ADDR and MASTER_PORT; the port behind it where torchrun's agent holds
-/// the port itself. Fails when one is absent or no port.
+/// the port itself; the token is DPC_JOB_TOKEN. Fails when one is absent or no
+/// port, and without a token where other machines reach the address.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
 /// Rank 0's side: a thread that answers all connections.
@@ -37,6 +41,8 @@ public:
   /// Listens on the given address only.
   static Expected<std::unique_ptr<TcpStoreServer>>
   start(const StoreAddress &address, int ranks);
+  /// A connection that has not said who it is by then is closed.
+  static constexpr double kHelloSeconds = 10;
   /// Waits for the clients to leave, for at most `leaveSeconds`.
   ~TcpStoreServer();
 
@@ -45,17 +51,19 @@ public:
 
 private:
   struct Connection;
-  TcpStoreServer(int listener, int port, int ranks);
+  TcpStoreServer(int listener, int port, int ranks, std::string token);
   void loop();
   void acceptOne();
   bool readFrom(Connection &connection);
   bool obey(Connection &connection);
+  bool welcome(Connection &connection, const std::string &words);
   void answer(Connection &connection, char status, const std::string &value);
   void serveWaiting();
   void end(char status, const std::string &why);
   void leave(Connection &connection);
 
   int listener, boundPort, ranks;
+  std::string token;
   std::atomic<bool> stopping{false};
   char ended = 0; ///< what every take is answered with, once the run is over
   std::string endReason;

@@ -1,5 +1,7 @@
 #include "runtime/exec/Safetensors.h"
 
+#include "runtime/base/JsonDepth.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -71,6 +73,8 @@ Status readHeader(SafetensorsFile &out) {
   std::memcpy(&length, file.data(), 8);
   if (length > kMaxHeaderBytes || length > uint64_t(file.size()) - 8)
     return Status::invalid("is not a safetensors file, or is cut off");
+  if (nestsTooDeep({file.data() + 8, static_cast<size_t>(length)}))
+    return Status::invalid("header nests too deep");
   Json header = Json::parse(file.data() + 8, file.data() + 8 + length, nullptr,
                             /*allow_exceptions=*/false);
   if (!header.is_object())

@@ -1,5 +1,6 @@
 #include "runtime/exec/WeightFiles.h"
 
+#include "runtime/base/JsonDepth.h"
 #include "runtime/base/WriteFile.h"
 
 #include <charconv>
@@ -78,6 +79,8 @@ Status WeightFiles::addIndex(const std::string &path) {
   if (mapped->size() > kMaxIndexBytes)
     return refuse("is no index of weights: it has " +
                   std::to_string(mapped->size()) + " bytes");
+  if (nestsTooDeep({mapped->data(), static_cast<size_t>(mapped->size())}))
+    return refuse("is no index of weights: it nests too deep");
   Json index = Json::parse(mapped->data(), mapped->data() + mapped->size(),
                            nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") ||

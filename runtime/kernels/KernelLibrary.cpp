@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <link.h>
 #include <set>
 #include <sstream>
 
@@ -42,6 +43,16 @@ std::string plain(const std::string &name) {
     if (c != '_' && c != '-' && c != '.' && c != '+')
       text += c;
   return text;
+}
+
+/// Whether a symbol is the library's own: dlsym finds those of the libraries it
+/// was linked to as well, and a plan must not call into these.
+bool isOwn(void *library, void *symbol) {
+  link_map *map = nullptr;
+  Dl_info info;
+  return dlinfo(library, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 &&
+         dladdr(symbol, &info) != 0 &&
+         reinterpret_cast<uintptr_t>(info.dli_fbase) == map->l_addr;
 }
 
 } // namespace
@@ -113,7 +124,7 @@ Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
     for (const Instruction &instruction : instructions)
       if (auto *op = std::get_if<KernelOp>(&instruction.op)) {
         void *symbol = dlsym(opened, op->symbol.c_str());
-        if (!symbol)
+        if (!symbol || !isOwn(opened, symbol))
           return Status::invalid(path + ": symbol " + op->symbol +
                                  ", which the plan calls, is missing");
         library.functions[op->symbol] =

@@ -1,3 +1,4 @@
+#include "runtime/base/JsonDepth.h"
 #include "runtime/plan/EnumNames.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
@@ -206,6 +207,8 @@ Expected<Plan> readBody(Json &body) {
 } // namespace
 
 Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
+  if (nestsTooDeep(text))
+    return Status::invalid(file + ": its lists nest too deep: not a plan");
   Json body;
   try {
     body = Json::parse(text);

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <random>
 #include <thread>
 
 #include <unistd.h>
@@ -76,6 +77,15 @@ static bool agree(Communicator &comm, const Status &own) {
   return ok;
 }
 
+/// What nobody can guess.
+static std::string secret() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 4; ++i)
+    text += std::to_string(device()) + "-";
+  return text;
+}
+
 /// The communicator of this process: over MPI, or for GPUs without it at
 /// MASTER_ADDR and the `offset`th port from MASTER_PORT on.
 static Expected<std::unique_ptr<Communicator>>
@@ -91,7 +101,7 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
   if (byMpi)
     return makeMpiComm(settings);
   Expected<StoreAddress> address = launch.size == 1
-                                       ? StoreAddress{"127.0.0.1", 0}
+                                       ? StoreAddress{"127.0.0.1", 0, secret()}
                                        : storeAddressFromEnvironment();
   if (!address)
     return Status(address.status().code(),

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <future>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -63,6 +65,24 @@ TEST(TcpComm, DifferentCallsAreNoticed) {
   });
 }
 
+/// Whether the server closes a connection that says this.
+bool closesAfter(int port, const std::string &bytes) {
+  int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in place = {};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(static_cast<uint16_t>(port));
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  bool isOpen = connect(socket, reinterpret_cast<sockaddr *>(&place),
+                        sizeof place) == 0 &&
+                send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  pollfd polled = {socket, POLLIN, 0};
+  char answer = 0;
+  bool isClosed =
+      isOpen && poll(&polled, 1, 8000) == 1 && recv(socket, &answer, 1, 0) <= 0;
+  close(socket);
+  return isClosed;
+}
+
 TEST(TcpStore, NobodyAtTheAddressIsSaid) {
   auto client = TcpStoreClient::connect({"127.0.0.1", 1}, 3, 4, 0.05);
   ASSERT_FALSE(client.ok());
@@ -106,6 +126,53 @@ TEST(TcpStore, StrangersAreTurnedAway) {
   Expected<std::string> value = (*client)->take("key", 10);
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(*value, "abc");
+}
+
+/// Who does not know the job's token, or is a rank that is here, cannot join;
+/// what he says before that is not kept, and his leaving ends no run.
+TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
+  StoreAddress address{"127.0.0.1", 0, "sesame"};
+  auto server = TcpStoreServer::start(address, 2);
+  ASSERT_TRUE(server.ok());
+  (*server)->leaveSeconds = 0;
+  address.port = (*server)->port();
+  auto first = TcpStoreClient::connect(address, 0, 2, 10);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  for (const char *token : {"", "Sesame", "sesame "}) {
+    auto other =
+        TcpStoreClient::connect({"127.0.0.1", address.port, token}, 1, 2, 0.2);
+    ASSERT_FALSE(other.ok()) << token;
+    EXPECT_NE(other.status().message().find("another DPC_JOB_TOKEN"),
+              std::string::npos)
+        << other.status().message();
+  }
+  for (int rank : {0, 2, -1}) // here already, and none of two
+    EXPECT_FALSE(TcpStoreClient::connect(address, rank, 2, 0.2).ok()) << rank;
+  // 'h', a key of 11 bytes and a value of 16 GB, of which a part comes.
+  char hello[40] = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 4};
+  EXPECT_TRUE(closesAfter(address.port, std::string(hello, sizeof hello)));
+  EXPECT_TRUE(
+      closesAfter(address.port, "GET / HTTP/1.1\r\nHost: rank-0\r\n\r\n"));
+  auto second = TcpStoreClient::connect(address, 1, 2, 10);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  ASSERT_TRUE((*second)->put("key", "abc", 3).ok());
+  Expected<std::string> value = (*first)->take("key", 10);
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(*value, "abc");
+}
+
+TEST(TcpStore, AddressesThatOthersReachNeedAToken) {
+  setenv("MASTER_PORT", "29500", 1);
+  setenv("MASTER_ADDR", "10.0.0.1", 1);
+  unsetenv("DPC_JOB_TOKEN");
+  EXPECT_NE(storeAddressFromEnvironment().status().message().find(
+                "DPC_JOB_TOKEN must hold words"),
+            std::string::npos);
+  setenv("DPC_JOB_TOKEN", "sesame", 1);
+  EXPECT_EQ(storeAddressFromEnvironment()->token, "sesame");
+  setenv("DPC_JOB_TOKEN", std::string(2000, 'x').c_str(), 1);
+  EXPECT_FALSE(storeAddressFromEnvironment().ok());
+  unsetenv("DPC_JOB_TOKEN");
 }
 
 TEST(TcpStore, AddressesComeFromTheEnvironment) {

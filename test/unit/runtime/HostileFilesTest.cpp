@@ -1,0 +1,72 @@
+//===- HostileFilesTest.cpp - Files that mean harm ------------------------===//
+#include "runtime/base/JsonDepth.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/exec/Safetensors.h"
+#include "runtime/exec/WeightFiles.h"
+#include "runtime/kernels/KernelLibrary.h"
+#include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/ScratchFolder.h"
+
+#include <cstring>
+
+namespace dpc::rt {
+namespace {
+
+class HostileFiles : public test::ScratchFolder {
+protected:
+  /// A list that would use up the stack of who writes or copies it.
+  static std::string deep() {
+    constexpr size_t levels = 500000;
+    return std::string(levels, '[') + std::string(levels, ']');
+  }
+  static void expectDeep(const Status &status) {
+    EXPECT_NE(status.message().find("too deep"), std::string::npos)
+        << status.message();
+  }
+};
+
+TEST_F(HostileFiles, TextsDoNotCountAsLevels) {
+  std::string many(1000, '[');
+  EXPECT_FALSE(nestsTooDeep("{\"a\": \"" + many + "\\\"" + many + "\"}"));
+  EXPECT_FALSE(nestsTooDeep("[[], [], {}]"));
+  EXPECT_TRUE(nestsTooDeep("{\"a\\\\\": " + many));
+  std::string wide;
+  for (int i = 0; i < 1000; ++i)
+    wide += "[{}],";
+  EXPECT_FALSE(nestsTooDeep("[" + wide + "0]"));
+}
+
+TEST_F(HostileFiles, DeepListsAreRefusedBeforeTheyAreParsed) {
+  write("plan.json", R"({"version": 6, "checksum": "x", "a": )" + deep() + "}");
+  expectDeep(readPlan(dir).status());
+  expectDeep(
+      parseManifest(R"({"checksum": "x", "manifest": )" + deep() + "}", "m")
+          .status());
+  std::string header = R"({"w": {"dtype": )" + deep() + "}}";
+  uint64_t length = header.size();
+  std::string bytes(reinterpret_cast<const char *>(&length), sizeof length);
+  write("w.safetensors", bytes + header);
+  expectDeep(openSafetensors(at("w.safetensors")).status());
+  write("model.safetensors.index.json",
+        R"({"weight_map": {"w": )" + deep() + "}}");
+  expectDeep(WeightFiles::open(dir).status());
+}
+
+/// dlsym would find them in the library of C, to which every other is linked.
+TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
+  std::filesystem::create_directories(dir / "kernels");
+  std::filesystem::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so");
+  Plan plan;
+  plan.kernelFile = "kernels.so";
+  plan.kernelHash = *hashFile(DPC_TEST_KERNELS);
+  for (const char *symbol : {"system", "free", "abort"}) {
+    plan.phases["forward"] = {
+        {Queue::Compute, {}, -1, "", 0, KernelOp{symbol, {}, {}, {}}}};
+    std::string why = KernelLibrary::load(plan, dir).status().message();
+    EXPECT_NE(why.find(std::string("symbol ") + symbol), std::string::npos)
+        << why;
+  }
+}
+
+} // namespace
+} // namespace dpc::rt
