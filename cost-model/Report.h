@@ -4,6 +4,7 @@
 
 #include "cost-model/Search.h"
 #include "cost-model/StepDetail.h"
+#include "cost-model/TextLines.h"
 
 #include <map>
 #include <set>
@@ -72,13 +73,21 @@ nlohmann::ordered_json reportToJson(const Cluster &cluster,
 double mfuOf(const Cluster &cluster, const ModelTotals &totals,
              const Candidate &candidate);
 
-/// The table for a terminal of `width` columns: winner, runners-up, baselines,
-/// and why each loses.
-std::string reportToText(const Cluster &cluster, const SearchResult &result,
-                         const ReportContext &context, int width = 100);
+/// The most lines of a report for a terminal of 100 columns or more; where it
+/// is narrower, lines are broken.
+inline constexpr size_t reportLines = 38;
 
-/// One line: what was verified, or why nothing was.
-std::string verificationText(const Verification &verification);
+/// The report for a terminal: the winner in sentences, a table of runners-up
+/// and baselines with why each loses, what was verified, remarks. Of what is
+/// too much for a screen the first are shown; report.html has all.
+std::string reportToText(const Cluster &cluster, const SearchResult &result,
+                         const ReportContext &context,
+                         const TextForm &form = {});
+
+/// A sentence: what was verified, or why nothing was. A brief one does not list
+/// the sizes of a shrunk model.
+std::string verificationText(const Verification &verification,
+                             bool isBrief = false);
 
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);

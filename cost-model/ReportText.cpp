@@ -2,9 +2,12 @@
 
 #include "cost-model/ComputeCost.h"
 #include "cost-model/Report.h"
+#include "cost-model/TextLines.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 
@@ -20,7 +23,11 @@ struct Row {
   std::string memory;
   std::string exposed;
   std::string why;
+  LineStyle style = LineStyle::plain;
 };
+
+/// How wide the columns of numbers are; the first is that of the marks.
+using Widths = std::array<size_t, 4>;
 
 } // namespace
 
@@ -45,22 +52,47 @@ static Row rowOf(const Candidate &candidate, std::string mark) {
     row.why = evaluation.rejected;
   if (!candidate.fits && !row.why.empty() && candidate.skipped.empty())
     row.why = "rejected: " + row.why;
+  if (!candidate.fits)
+    row.style = LineStyle::faint;
   return row;
 }
 
-static std::vector<Row> tableRows(const SearchResult &result) {
+static std::vector<Row> candidateRows(const SearchResult &result) {
   std::vector<Row> rows;
-  rows.reserve(result.candidates.size() + result.baselines.size());
-  for (size_t i = 0; i < result.candidates.size(); ++i)
-    rows.push_back(
-        rowOf(result.candidates[i], i == 0 && result.hasWinner() ? "*" : ""));
-  for (const Baseline &baseline : result.baselines) {
+  for (const Candidate &candidate : result.candidates) {
+    bool isWinner = rows.empty() && result.hasWinner();
+    rows.push_back(rowOf(candidate, isWinner ? "*" : ""));
+    if (isWinner)
+      rows.back().style = LineStyle::strong;
+  }
+  return rows;
+}
+
+/// The earlier baseline that asks for the same strategy, or "".
+static std::string sameBaseline(const SearchResult &result, size_t index) {
+  const Candidate &own = result.baselines[index].candidate;
+  for (size_t i = 0; i < index; ++i) {
+    const Candidate &other = result.baselines[i].candidate;
+    if (other.strategy == own.strategy && other.why == own.why &&
+        other.evaluation.rejected == own.evaluation.rejected)
+      return result.baselines[i].name;
+  }
+  return "";
+}
+
+static std::vector<Row> baselineRows(const SearchResult &result) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < result.baselines.size(); ++i) {
+    const Baseline &baseline = result.baselines[i];
     Row row = rowOf(baseline.candidate, baseline.name);
+    std::string same = sameBaseline(result, i);
     bool isWinner =
         result.hasWinner() && baseline.candidate.method != "formula" &&
         baseline.candidate.strategy == result.candidates[0].strategy;
     if (isWinner)
       row.why = "the winner";
+    else if (!same.empty())
+      row.why = "as " + same;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -71,47 +103,58 @@ static std::string pad(const std::string &text, size_t width, bool toRight) {
   return toRight ? space + text : text + space;
 }
 
-static std::string cut(std::string text, size_t width) {
-  if (text.size() > width)
-    text = width > 3 ? text.substr(0, width - 3) + "..." : "";
-  while (!text.empty() && text.back() == ' ')
-    text.pop_back();
-  return text;
+static Widths widthsOf(const std::vector<Row> &candidates,
+                       const std::vector<Row> &baselines, const Row &header) {
+  Widths widths{};
+  auto widen = [&](const Row &row) {
+    size_t i = 0;
+    for (const std::string *text :
+         {&row.mark, &row.step, &row.memory, &row.exposed}) {
+      widths[i] = std::max(widths[i], text->size());
+      ++i;
+    }
+  };
+  widen(header);
+  std::for_each(candidates.begin(), candidates.end(), widen);
+  std::for_each(baselines.begin(), baselines.end(), widen);
+  return widths;
 }
 
-static std::string formatTable(const std::vector<Row> &rows,
-                               size_t numCandidates, size_t width) {
-  Row header{"", "strategy", "step", "memory", "exposed comm", "why"};
-  size_t mark = 0, strategy = 0, step = 0, memory = 0, exposed = 0;
-  std::vector<Row> all = rows;
-  all.insert(all.begin(), header);
-  for (const Row &row : all) {
-    mark = std::max(mark, row.mark.size());
-    strategy = std::max(strategy, row.strategy.size());
-    step = std::max(step, row.step.size());
-    memory = std::max(memory, row.memory.size());
-    exposed = std::max(exposed, row.exposed.size());
+/// Numbers, then the strategy and the reason, which are broken below each other
+/// where they are long.
+static Lines linesOf(const Row &row, const Widths &widths,
+                     const TextForm &form) {
+  std::string text = "  " + pad(row.mark, widths[0], false) + " " +
+                     pad(row.step, widths[1], true) + "  " +
+                     pad(row.memory, widths[2], true) + "  " +
+                     pad(row.exposed, widths[3], true) + "  ";
+  constexpr size_t kLeast = 24; // of a strategy
+  size_t indent = text.size();
+  if (indent + kLeast > form.width)
+    return wrapLines(text + row.strategy + "  " + row.why, form, 4, row.style);
+  size_t room = form.width - indent;
+  std::vector<std::string> told = wrapText(row.strategy, room, 0);
+  bool fits = told.back().size() + 2 + row.why.size() <= room;
+  if (fits && !row.why.empty())
+    told.back() += "  " + row.why;
+  else if (!row.why.empty())
+    for (std::string &line : wrapText(row.why, room - 2, 0))
+      told.push_back("  " + line);
+  Lines lines;
+  for (const std::string &line : told) {
+    lines.push_back({text + line, row.style});
+    text.assign(indent, ' ');
   }
-  std::string text;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Row &row = all[i];
-    std::string line = "  " + pad(row.mark, mark, false) + " " +
-                       pad(row.strategy, strategy, false) + "  " +
-                       pad(row.step, step, true) + "  " +
-                       pad(row.memory, memory, true) + "  " +
-                       pad(row.exposed, exposed, true) + "  ";
-    // Too little room for a reason: it gets a line of its own.
-    constexpr size_t kReason = 60;
-    bool isNarrow = i > 0 && line.size() + row.why.size() > width &&
-                    line.size() + kReason > width;
-    if (isNarrow)
-      text += cut(line, width) + "\n" + cut("      " + row.why, width) + "\n";
-    else
-      text += cut(line + row.why, width) + "\n";
-    if (i == numCandidates && i + 1 < all.size())
-      text += "  baselines\n";
-  }
-  return text;
+  return lines;
+}
+
+/// The rows, where an item is one.
+static Block blockOf(const std::vector<Row> &rows, const Widths &widths,
+                     const TextForm &form, const char *more) {
+  Block block{{}, {}, more};
+  for (const Row &row : rows)
+    block.items.push_back(linesOf(row, widths, form));
+  return block;
 }
 
 static std::string percent(double fraction) {
@@ -123,11 +166,11 @@ static std::string percent(double fraction) {
 static std::string headline(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
-    return "no strategy agrees with the request\n";
+    return "no strategy agrees with the request";
   const Candidate &best = result.candidates.front();
   if (!result.hasWinner())
     return "no strategy fits; nearest: " + stringifyStrategy(best.strategy) +
-           " (" + best.why + ")\n";
+           " (" + best.why + ")";
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
   double tokens =
@@ -144,7 +187,34 @@ static std::string headline(const Cluster &cluster,
                          : result.memoryLimitBytes) +
          ", communication exposed " +
          percent(evaluation.exposedCommunicationSeconds / step) +
-         ", bound by " + result.bindingConstraint + "\n";
+         ", bound by " + result.bindingConstraint;
+}
+
+/// What the fullest rank holds at its peak, and what one sends over which
+/// level.
+static std::string memoryAndTraffic(const Cluster &cluster,
+                                    const SearchResult &result) {
+  if (!result.hasWinner())
+    return "";
+  const Evaluation &evaluation = result.candidates.front().evaluation;
+  std::string held, sent;
+  for (int i = 0; i < numMemoryCategories; ++i) {
+    auto category = static_cast<MemoryCategory>(i);
+    double bytes = evaluation.memory[category];
+    if (bytes > 0)
+      held += (held.empty() ? "" : ", ") +
+              std::string(stringifyMemoryCategory(category)) + " " +
+              formatBytes(bytes);
+  }
+  for (size_t i = 0; i < cluster.levels.size(); ++i) {
+    double bytes =
+        i < evaluation.bytesPerLevel.size() ? evaluation.bytesPerLevel[i] : 0;
+    if (bytes > 0)
+      sent += (sent.empty() ? "" : ", ") + formatBytes(bytes) + " over " +
+              cluster.levels[i].name;
+  }
+  return (held.empty() ? "" : "memory of the fullest rank: " + held + "\n") +
+         (sent.empty() ? "" : "a rank sends in a step: " + sent + "\n");
 }
 
 /// A line about devices that the winner does not use, if there are any.
@@ -286,8 +356,10 @@ static std::string placementLine(const Cluster &cluster,
   return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
-/// ": layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"
-static std::string shrinkingText(const Verification &verification) {
+/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"; of a brief one
+/// "repeats of layers 96 -> 8, 2 sizes"
+static std::string shrinkingText(const Verification &verification,
+                                 bool isBrief) {
   std::string layers, sizes;
   for (const Verification::Layers &layer : verification.layers)
     layers += (layers.empty() ? "" : ", ") + std::to_string(layer.before) +
@@ -297,11 +369,16 @@ static std::string shrinkingText(const Verification &verification) {
     for (int64_t size : after)
       sizes += (size == *after.begin() ? "" : "|") + std::to_string(size);
   }
-  return (layers.empty() ? "" : "repeats of layers " + layers + ", ") +
-         (sizes.empty() ? "all sizes kept" : "sizes " + sizes);
+  std::string shrunk =
+      layers.empty() ? "" : "repeats of layers " + layers + ", ";
+  if (sizes.empty())
+    return shrunk + "all sizes kept";
+  return shrunk + (isBrief
+                       ? std::to_string(verification.sizes.size()) + " sizes"
+                       : "sizes " + sizes);
 }
 
-std::string verificationText(const Verification &verification) {
+std::string verificationText(const Verification &verification, bool isBrief) {
   using Scope = Verification::Scope;
   if (verification.scope == Scope::none)
     return "not verified against one device: " + verification.why;
@@ -320,7 +397,7 @@ std::string verificationText(const Verification &verification) {
            " compute what one device computes: " + errors;
   return "verified in shrunk form" +
          std::string(verification.inFp32 ? " and fp32" : "") + " (" +
-         shrinkingText(verification) + ", batch " +
+         shrinkingText(verification, isBrief) + ", batch " +
          std::to_string(verification.globalBatch) + "): " + ranks + " under " +
          stringifyStrategy(verification.strategy) +
          (verification.keepsLayouts ? "" : ", laid out for the small sizes,") +
@@ -339,72 +416,165 @@ static std::string gainText(const Change &before, const Change &after) {
                                     : ": does not fit");
 }
 
-/// What makes the winner of a plan that everybody knows, a line for each
+/// What makes the winner of a plan that everybody knows, an item for each
 /// change.
-static std::string changesText(const SearchResult &result, size_t width) {
+static Block changesBlock(const SearchResult &result, const TextForm &form) {
   if (result.changes.size() < 2)
-    return "";
+    return {};
   const Change &first = result.changes.front();
-  std::string text =
-      cut("  changed from " + result.changedFrom + " (" + first.what + ", " +
-              formatSeconds(first.stepSeconds) + ", " +
-              formatBytes(first.memoryBytes) +
-              (first.fits ? "" : ", does not fit") + "):",
-          width) +
-      "\n";
+  Block block{wrapLines("  changed from " + result.changedFrom + " (" +
+                            formatSeconds(first.stepSeconds) + ", " +
+                            formatBytes(first.memoryBytes) +
+                            (first.fits ? "" : ", does not fit") + "):",
+                        form),
+              {},
+              " more changes: report.html"};
   for (size_t i = 1; i < result.changes.size(); ++i)
-    text += cut("    " + result.changes[i].what + ": " +
-                    gainText(result.changes[i - 1], result.changes[i]),
-                width) +
-            "\n";
-  return text;
+    block.items.push_back(
+        wrapLines("    " + result.changes[i].what + ": " +
+                      gainText(result.changes[i - 1], result.changes[i]),
+                  form, 8));
+  return block;
 }
 
-/// Some of what less memory costs in time, both ends included; nothing where
+/// `lines` of what less memory costs in time, both ends included; nothing where
 /// the fastest strategy takes least as well.
-static std::string paretoText(const SearchResult &result, size_t width) {
+static Block paretoBlock(const SearchResult &result, size_t lines,
+                         const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
   if (points.size() < 2)
-    return "";
-  constexpr size_t kLines = 5, kNumber = 8;
-  size_t lines = std::min(points.size(), kLines);
-  std::string text = "  time against memory (Pareto front, " +
-                     std::to_string(points.size()) + " strategies";
-  text += points.size() > lines ? ", some of them):\n" : "):\n";
+    return {};
+  constexpr size_t kNumber = 8;
+  lines = std::min(points.size(), lines);
+  std::string title = "  time against memory (Pareto front, " +
+                      std::to_string(points.size()) + " strategies";
+  title += points.size() > lines ? ", some of them):" : "):";
+  Block block{wrapLines(title, form), {}, ""};
   for (size_t i = 0; i < lines; ++i) {
     const ParetoPoint &point = points[i * (points.size() - 1) / (lines - 1)];
-    text += cut("    " + pad(formatSeconds(point.stepSeconds), kNumber, true) +
-                    "  " + pad(formatBytes(point.memoryBytes), kNumber, true) +
-                    "  " + stringifyStrategy(point.strategy),
-                width) +
-            "\n";
+    block.items.push_back(wrapLines(
+        "    " + pad(formatSeconds(point.stepSeconds), kNumber, true) + "  " +
+            pad(formatBytes(point.memoryBytes), kNumber, true) + "  " +
+            stringifyStrategy(point.strategy),
+        form, 24));
   }
-  return text;
+  return block;
+}
+
+static Block remarksBlock(const ReportContext &context, const TextForm &form) {
+  Block block{{}, {}, " more remarks: report.html"};
+  for (const std::string &remark : context.remarks)
+    block.items.push_back(wrapLines("  remark: " + remark, form));
+  return block;
+}
+
+namespace {
+
+/// What a report for a screen consists of. Some of it is always shown; the
+/// rest shares the lines that are left.
+class Screen {
+public:
+  Screen(const Cluster &cluster, const SearchResult &result,
+         const ReportContext &context, const TextForm &form);
+  Lines lines() const;
+
+private:
+  const SearchResult &result;
+  TextForm form;
+  Lines head, tableHead, baselines, tail;
+  Block candidates, changes, remarks;
+
+  size_t fixedLines() const;
+};
+
+} // namespace
+
+static void append(Lines &lines, const Lines &more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+Screen::Screen(const Cluster &cluster, const SearchResult &result,
+               const ReportContext &context, const TextForm &form)
+    : result(result), form(form), changes(changesBlock(result, form)),
+      remarks(remarksBlock(context, form)) {
+  append(head,
+         wrapLines(context.model + " on " + cluster.name + " (" +
+                       devicesText(cluster) + "), computes in " +
+                       std::string(stringifyDType(result.totals.computeType)),
+                   form));
+  append(head,
+         wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
+  std::string facts = idleLine(cluster, result) +
+                      memoryAndTraffic(cluster, result) + offloadLine(result) +
+                      pipelineLine(result) + stageDevicesLine(result) +
+                      sharesLine(result) + placementLine(cluster, result);
+  for (size_t at = 0, end = 0; at < facts.size(); at = end + 1) {
+    end = facts.find('\n', at);
+    append(head, wrapLines(facts.substr(at, end - at), form));
+  }
+  Row header{"", "strategy", "step", "memory", "exposed", "", {}};
+  std::vector<Row> runners = candidateRows(result);
+  std::vector<Row> known = baselineRows(result);
+  Widths widths = widthsOf(runners, known, header);
+  tableHead = linesOf(header, widths, form);
+  tableHead.insert(tableHead.begin(), Line{});
+  candidates = blockOf(runners, widths, form, " more: report.html");
+  for (const Row &row : known)
+    append(baselines, linesOf(row, widths, form));
+  if (!baselines.empty())
+    baselines.insert(baselines.begin(), {"  baselines", LineStyle::strong});
+  append(tail,
+         wrapLines("  " + std::to_string(result.considered) + " considered, " +
+                       std::to_string(result.pruned) + " pruned, " +
+                       (result.skipped
+                            ? std::to_string(result.skipped) + " skipped, "
+                            : std::string()) +
+                       formatSeconds(result.seconds),
+                   form));
+  append(tail,
+         wrapLines("  " + verificationText(context.verification, true), form));
+}
+
+size_t Screen::fixedLines() const {
+  return head.size() + tableHead.size() + baselines.size() + tail.size();
+}
+
+Lines Screen::lines() const {
+  // First a few of each kind, then as many as there is room for.
+  constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
+  size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
+  auto grow = [&](const Block &block, size_t taken, size_t most) {
+    size_t more = std::min(block.lines(), most) - taken;
+    more = std::min(more, left);
+    left -= more;
+    return taken + more;
+  };
+  size_t forChanges = grow(changes, 0, kFew);
+  size_t forCandidates = grow(candidates, 0, kRunners);
+  size_t forRemarks = grow(remarks, 0, kFew);
+  Block front = paretoBlock(result, kPareto, form);
+  for (size_t points = kPareto; points > 2 && front.lines() > left;)
+    front = paretoBlock(result, --points, form);
+  size_t forFront = front.lines() <= left ? front.lines() : 0;
+  left -= forFront;
+  forRemarks = grow(remarks, forRemarks, SIZE_MAX);
+  forCandidates = grow(candidates, forCandidates, SIZE_MAX);
+  forChanges = grow(changes, forChanges, SIZE_MAX);
+
+  Lines lines = head;
+  append(lines, tableHead);
+  append(lines, candidates.fit(forCandidates));
+  append(lines, baselines);
+  append(lines, changes.fit(forChanges));
+  append(lines, front.fit(forFront));
+  append(lines, tail);
+  append(lines, remarks.fit(forRemarks));
+  return lines;
 }
 
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
-                         const ReportContext &context, int width) {
-  std::string text = context.model + " on " + cluster.name + " (" +
-                     devicesText(cluster) + "), computes in " +
-                     std::string(stringifyDType(result.totals.computeType)) +
-                     "\n";
-  text += headline(cluster, result) + idleLine(cluster, result) +
-          offloadLine(result) + pipelineLine(result) +
-          stageDevicesLine(result) + sharesLine(result) +
-          placementLine(cluster, result);
-  text += "\n" + formatTable(tableRows(result), result.candidates.size(),
-                             static_cast<size_t>(std::max(width, 40)));
-  size_t columns = static_cast<size_t>(std::max(width, 40));
-  text += "\n" + changesText(result, columns) + paretoText(result, columns);
-  text += "  " + std::to_string(result.considered) + " considered, " +
-          std::to_string(result.pruned) + " pruned, " +
-          (result.skipped ? std::to_string(result.skipped) + " skipped, "
-                          : std::string()) +
-          formatSeconds(result.seconds) + "\n";
-  text += "  " + verificationText(context.verification) + "\n";
-  for (const std::string &remark : context.remarks)
-    text += "  remark: " + remark + "\n";
-  return text;
+                         const ReportContext &context, const TextForm &form) {
+  return joinLines(Screen(cluster, result, context, form).lines(), form);
 }
 
 } // namespace dpc::cost

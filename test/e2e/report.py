@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """What report.json shows of the simulated step is what its predicted numbers were summed up from."""
+import fcntl
 import json
 import os
+import pty
+import struct
+import subprocess
+import termios
 import unittest
 
 import e2e
 
 TENSORS = "dp=2,tp=2"
+TO_TERMINAL = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--emit=report", "--verify=off"]
 STRATEGIES = [
     ("gpt2-tiny", 1, "dp=1"),
     ("gpt2-tiny", 4, "dp=2,tp=2,zero=2,micro_batch=2"),
@@ -87,6 +93,46 @@ class Report(unittest.TestCase):
         self.assertEqual(page.count('id="report"'), 1)
         for word in ("src=", "href=\"http", "@import", "url(http"):
             self.assertNotIn(word, page.split("<script type", 1)[0])
+
+
+class Terminal(unittest.TestCase):
+    def shown(self, columns, **variables):
+        """What dpc-opt prints on a terminal of so many columns."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        with e2e.scratch() as folder:
+            child = subprocess.Popen([*TO_TERMINAL, "-o", f"{folder}/plan"], stdout=theirs, stderr=subprocess.PIPE,
+                                     env=dict(e2e.environment(), **variables))
+            os.close(theirs)
+            text = b""
+            while True:
+                try:
+                    piece = os.read(ours, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if not piece:
+                    break
+                text += piece
+            _, error = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
+            os.close(ours)
+            self.assertEqual(child.returncode, 0, error)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_fits_a_screen(self):
+        with e2e.scratch() as folder:
+            piped = e2e.must([*TO_TERMINAL, "-o", f"{folder}/plan"])
+        for columns, text in ((100, piped), (100, self.shown(100, TERM="dumb")), (140, self.shown(140, TERM="xterm", NO_COLOR="1"))):
+            lines = text.splitlines()
+            self.assertLessEqual(len(lines), 40, text)
+            self.assertLessEqual(max(map(len, lines)), columns, text)
+            self.assertNotIn("\x1b", text)
+            for words in ("chosen: dp=", "bound by ", "memory of the fullest rank: parameters ", "over shared-memory", "baselines", "megatron-3d", "verified"):
+                self.assertIn(words, text)
+
+    def test_colors_only_where_wanted(self):
+        text = self.shown(100, TERM="xterm", NO_COLOR="")
+        self.assertIn("\x1b[1mchosen: ", text)
+        self.assertEqual(text.count("\x1b[1m") + text.count("\x1b[2m"), text.count("\x1b[0m"))
 
 
 class WhatIf(unittest.TestCase):

@@ -51,11 +51,18 @@ void registerEverything(DialectRegistry &registry) {
   registerTransformsPasses();
 }
 
-/// Columns of the terminal; enough for whole sentences where there is none.
-static int terminalWidth() {
+/// What is printed to: 100 columns and no colors where it is no terminal.
+static cost::TextForm formOfOutput() {
+  cost::TextForm form;
   winsize size{};
-  bool isTerminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-  return isTerminal && size.ws_col >= 60 ? size.ws_col : 160;
+  if (!isatty(STDOUT_FILENO))
+    return form;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
+    form.width = size.ws_col;
+  const char *refused = std::getenv("NO_COLOR"); // no-color.org: not empty
+  const char *term = std::getenv("TERM");
+  form.hasColors = !(refused && *refused) && term && StringRef(term) != "dumb";
+  return form;
 }
 
 //===----------------------------------------------------------------------===//
@@ -347,7 +354,7 @@ void Compiler::print(const cost::SearchResult &result) const {
     llvm::outs() << reportText(reportOf(result));
   else
     llvm::outs() << cost::reportToText(cluster, result, reportContext,
-                                       terminalWidth())
+                                       formOfOutput())
                  << "\nwrote " << options.output << "\n";
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sstream>
+
 using namespace dpc::cost;
 
 TEST(Report, Formats) {
@@ -77,7 +79,7 @@ TEST(Report, StagesOfAPipeline) {
   EXPECT_EQ(stages[1]["weight_seconds"], 0.002);
   EXPECT_EQ(stages[0]["idle_seconds"], 0.5);
   EXPECT_EQ(stages[1]["memory_bytes"], 2048);
-  std::string text = reportToText(someCluster(), result, {}, 200);
+  std::string text = reportToText(someCluster(), result, {}, TextForm{200});
   EXPECT_NE(text.find("pipeline: 2 stages idle 12.5 %; a micro-batch takes "
                       "1.00 ms forward, 2.00 ms to 3.00 ms backward; memory "
                       "1.00 KiB to 2.00 KiB\n"),
@@ -116,7 +118,8 @@ TEST(Report, JsonHasTheContractsKeys) {
 
 TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   ReportContext context{"model.onnx", {}, {}, {"a remark"}, {}};
-  std::string text = reportToText(someCluster(), someResult(), context, 90);
+  std::string text =
+      reportToText(someCluster(), someResult(), context, TextForm{90});
   EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s, MFU "),
             std::string::npos)
       << text;
@@ -125,6 +128,74 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_NE(text.find("baselines"), std::string::npos);
   EXPECT_NE(text.find("remark: a remark"), std::string::npos);
   EXPECT_NE(text.find("5 considered, 2 pruned"), std::string::npos);
+}
+
+/// The text's lines.
+static std::vector<std::string> linesOf(const std::string &text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+TEST(Report, SaysWhatMemoryHoldsAndWhatIsSent) {
+  SearchResult result = someResult();
+  result.candidates[0].evaluation.memory[MemoryCategory::Activations] = 2048;
+  std::string text = reportToText(someCluster(), result, {});
+  EXPECT_NE(text.find("\nmemory of the fullest rank: optimizer 1000 B, "
+                      "activations 2.00 KiB\n"
+                      "a rank sends in a step: 77 B over wire\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
+  SearchResult result = someResult();
+  for (int64_t i = 2; i < 30; ++i) {
+    Candidate more = result.candidates[0];
+    more.strategy.dp = 1000 + i;
+    more.strategy.tp = 64;
+    more.strategy.pp = 16;
+    more.strategy.schedule = "interleaved";
+    more.strategy.recompute = "selective";
+    more.strategy.microBatch = 16;
+    more.why = "1.20 s slower: 1.00 s more communication";
+    result.candidates.push_back(more);
+    result.changes.push_back({"zero 1 -> 3", 2, 1000, true});
+    result.pareto.add({more.strategy, double(i), 1e6 / double(i), {}});
+  }
+  ReportContext context{"model.onnx", {}, {}, {}, {}};
+  for (int i = 0; i < 20; ++i)
+    context.remarks.push_back("number " + std::to_string(i) +
+                              " of remarks that take more than the hundred "
+                              "columns which a terminal has, or so it seems");
+  std::vector<std::string> lines =
+      linesOf(reportToText(someCluster(), result, context));
+  EXPECT_LE(lines.size(), reportLines);
+  EXPECT_GT(lines.size(), reportLines - 4);
+  for (const std::string &line : lines)
+    EXPECT_LE(line.size(), 100U) << line;
+  // Some of each, and how much more there is.
+  std::string text = reportToText(someCluster(), result, context);
+  for (const char *words :
+       {" more: report.html", " more changes: report.html",
+        " more remarks: report.html", "remark: number 0 of", "dp=1002,tp=64",
+        "time against memory (Pareto front, 28 strategies, some of them):"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+}
+
+TEST(Report, BaselinesThatAreTheSameSaySo) {
+  SearchResult result = someResult();
+  Candidate slower = result.candidates[0];
+  slower.strategy.zero = 1;
+  slower.why = "1.00 s slower";
+  result.baselines = {{"zero1", slower}, {"megatron-3d", slower}};
+  std::string text = reportToText(someCluster(), result, {});
+  EXPECT_NE(text.find("dp=4,tp=1,zero=1  1.00 s slower\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("dp=4,tp=1,zero=1  as zero1\n"), std::string::npos)
+      << text;
 }
 
 TEST(Report, SaysWhatWasVerified) {
@@ -153,6 +224,11 @@ TEST(Report, SaysWhatWasVerified) {
   EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 96 -> 2, "
                       "sizes 512 -> 8, 1024 -> 8|64, batch 4): 4 ranks under "
                       "dp=2,tp=2 compute what one device computes: "),
+            0u)
+      << text;
+  text = verificationText(verification, /*isBrief=*/true);
+  EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 96 -> 2, "
+                      "2 sizes, batch 4): 4 ranks under dp=2,tp=2 "),
             0u)
       << text;
   ReportContext context;
