@@ -272,7 +272,8 @@ private:
     int64_t bytes = count * sizeOf(type);
     uint32_t slot = seat.smallCalls++ % 2;
     Member &self = seat.self();
-    std::memcpy(self.slots[slot].data(), data, bytes);
+    if (bytes > 0) // of nothing the address may be null
+      std::memcpy(self.slots[slot].data(), data, bytes);
     self.slotCalls[slot] = {bytes, static_cast<int>(kind)};
     DPC_TRY(meet(seat, "all_reduce"));
     std::vector<const void *> parts;

@@ -277,7 +277,8 @@ private:
     if (!reduced)
       return reduced.status();
     for (int64_t i = 0; i < size; ++i)
-      std::memcpy(data + first(i) * width, (*reduced)[i].data(), bytesOf(i));
+      if (bytesOf(i) > 0) // of nothing the address may be null
+        std::memcpy(data + first(i) * width, (*reduced)[i].data(), bytesOf(i));
     return Status::success();
   }
 
