@@ -110,6 +110,15 @@ class ReportPage(unittest.TestCase):
         self.assertGreater(len(light["columns"]["Step"][0]), 3)
         self.assertIn("Verified", light["text"])
 
+    def test_what_a_run_measured(self):
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--emit=plan,report,trace",
+                      "--verify=off", "--init=random:1", "-o", f"{folder}/plan"])
+            e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2", "--profile"])
+            seen = self.visit(folder)
+        self.check(seen, SECTIONS | {"measured"})
+        self.assertIn("all of the comm queue", seen["text"])
+
     def test_large_model(self):
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "llama", "--layers=80", "--hidden=8192", "--ffn=28672", "--heads=64", "--kv-heads=8", "-o", f"{folder}/llama.onnx"])

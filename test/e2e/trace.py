@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The simulated step (--emit=trace) and an executed one (dpc-run --trace) are the same events, in the same order, by the same names."""
+import json
 import os
 import unittest
 
@@ -55,6 +56,64 @@ class Trace(unittest.TestCase):
         for name, ranks, strategy in CASES:
             with self.subTest(f"{name} {strategy}"), e2e.scratch() as folder:
                 self.check(name, ranks, strategy, folder)
+
+
+class Profile(unittest.TestCase):
+    """dpc-run --profile: what was predicted and what was measured, by what both traces call it."""
+
+    def compile(self, folder, emit):
+        plan = os.path.join(folder, "plan")
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--strategy=dp=2,tp=2,micro_batch=2",
+                  f"--emit={emit}", "--verify=off", "--init=random:1", "-o", plan])
+        return plan
+
+    def check(self, profile, plan, steps):
+        self.assertEqual((profile["steps"], profile["ranks"]), (steps, 4))
+        chosen = e2e.read_json(f"{plan}/report.json")["chosen"]
+        timeline = chosen["detail"]["timeline"]
+        end = (timeline["step_ticks"] - timeline["host_ticks"]) * timeline["tick_seconds"]
+        self.assertAlmostEqual(profile["step"]["predicted_seconds"] / end, 1, delta=1e-3)
+        rows = profile["rows"]
+        differences = [abs(row["measured_seconds"] - row["predicted_seconds"]) for row in rows]  # every row has a prediction
+        self.assertEqual(differences, sorted(differences, reverse=True))
+        for key in ("times", "predicted_seconds", "measured_seconds"):
+            for queue in profile["queues"]:
+                added = sum(row[key] for row in rows if row["queue"] == queue["name"])
+                self.assertAlmostEqual(added, queue[key], delta=1e-6 + 1e-6 * added)
+        self.assertIn("all_reduce", {row["op"] for row in rows if row["queue"] == "comm"})
+        self.assertTrue(any("blocks.*" in row["name"] for row in rows))
+        self.assertFalse(any("blocks.0" in row["name"] for row in rows))
+
+    def test_threads_and_processes(self):
+        with e2e.scratch() as folder:
+            plan = self.compile(folder, "plan,report,trace")
+            launches = [[]] + ([e2e.mpirun(4)] if e2e.mpirun(4) else [])
+            for launch in launches:
+                text = e2e.must([*launch, e2e.tool("dpc-run"), plan, "--steps=3", "--profile"])
+                self.assertIn("profile of 2 steps on 4 ranks", text)
+                self.assertIn("all of the compute queue", text)
+                profile = e2e.read_json(f"{plan}/profile.json")
+                self.check(profile, plan, 2)
+                with open(f"{plan}/report.html", encoding="utf-8") as file:
+                    page = file.read()
+                shown = page.split('id="measured">', 1)[1].split("</script>", 1)[0]
+                self.assertEqual(json.loads(shown), profile)
+            # The folder is still one that dpc-opt may replace, page and all.
+            self.compile(folder, "plan,report")
+            self.assertFalse(os.path.exists(f"{plan}/profile.json"))
+
+    def test_without_predictions(self):
+        with e2e.scratch() as folder:
+            plan = self.compile(folder, "plan")
+            text = e2e.must([e2e.tool("dpc-run"), plan, "--steps=1", "--profile"])
+            self.assertIn("--emit=plan,report,trace", text)
+            profile = e2e.read_json(f"{plan}/profile.json")
+            self.assertFalse(any("predicted_seconds" in row for row in profile["rows"] + [profile["step"]]))
+            with open(f"{plan}/trace.json", "w") as file:
+                file.write('{"traceEvents": [7]}')
+            done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", "--profile"])
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, f"dpc-run: error: --profile: {plan}: trace.json: traceEvents[0] is none that dpc writes\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ namespace dpc {
 static constexpr const char *kWritten[] = {
     "plan.json", "report.json", "report.html", "program.mlir", "trace.json",
     "annotated.onnx", "constants.bin", "kernels/kernels.so",
-    "kernels/kernels.ptx", "kernels",
+    // Of dpc-run --profile, about the plan beside it.
+    "profile.json", "kernels/kernels.ptx", "kernels",
     // Exports.
     "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
     "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
@@ -109,6 +110,8 @@ static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
       isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
     if (name == "trace.json")
       isOurs &= hasFields(entries->path(), {"traceEvents"});
+    if (name == "profile.json")
+      isOurs &= hasFields(entries->path(), {"steps", "queues", "rows"});
     if (name == "report.html")
       isOurs &= isReportPage(entries->path());
     if (!isOurs)

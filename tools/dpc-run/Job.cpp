@@ -8,6 +8,7 @@
 #include "tools/dpc-run/Samples.h"
 #include "tools/dpc-run/SaveWeights.h"
 #include "tools/dpc-run/StopSignal.h"
+#include "tools/dpc-run/WriteProfile.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -53,8 +54,10 @@ Status Job::prepare() {
 
 Status Job::openDevice() {
   Status status;
-  if (!options.trace.empty())
-    status = Status::unsupported("--trace is for --device=cpu");
+  if (traces())
+    status = Status::unsupported(
+        std::string(options.profile ? "--profile" : "--trace") +
+        " is for --device=cpu");
   if (options.checkNumbers)
     status = Status::unsupported("--check-numbers is for --device=cpu");
   if (!options.evalPlan.empty())
@@ -117,6 +120,10 @@ Status Job::checkOutputs() {
     if (!path.empty())
       DPC_TRY(checkWritable(option, path + ".new"));
   }
+  if (options.profile) {
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json"));
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json.new"));
+  }
   DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
   return checkFolder("--export", options.exportDir, "model.safetensors.new");
 }
@@ -163,7 +170,7 @@ SessionOptions Job::sessionOptions() {
   SessionOptions made;
   made.poison = options.poison;
   made.overlap = !options.noOverlap;
-  made.trace = !options.trace.empty();
+  made.trace = traces();
   made.checkNumbers = options.checkNumbers;
   made.threadsPerRank = options.threads;
   made.offloadDir =
@@ -388,7 +395,7 @@ Status Job::saveOutputs() {
 }
 
 Status Job::saveTrace() {
-  if (options.trace.empty())
+  if (!traces() || done >= options.steps)
     return Status::success();
   Expected<std::vector<std::string>> texts =
       session->collectTexts(session->traceEvents());
@@ -399,7 +406,9 @@ Status Job::saveTrace() {
   std::string all;
   for (const std::string &text : *texts)
     all += (all.empty() || text.empty() ? "" : ",\n") + text;
-  return writeTrace(options.trace, all);
+  if (!options.trace.empty())
+    DPC_TRY(writeTrace(options.trace, all));
+  return options.profile ? writeProfile(options.plan, all) : Status::success();
 }
 
 } // namespace dpc

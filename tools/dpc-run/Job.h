@@ -73,6 +73,7 @@ private:
   rt::Status finishEvaluation();
   rt::SessionOptions sessionOptions();
   rt::Status validate(int64_t step, bool isLast, Progress *progress);
+  bool traces() const { return !options.trace.empty() || options.profile; }
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
 

@@ -177,6 +177,11 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--trace", o.trace,
                  "FILE.json: Chrome trace of every instruction")
       ->type_name("FILE");
+  app.add_flag("--profile", o.profile,
+               "after the run: what was predicted and what was measured, per "
+               "op and per collective, printed and in PLAN/profile.json and "
+               "PLAN/report.html; predictions are in plans of dpc-opt "
+               "--emit=plan,report,trace");
 }
 
 static void addGuardOptions(CLI::App &app, RunOptions &o) {

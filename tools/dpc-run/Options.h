@@ -45,6 +45,7 @@ struct RunOptions {
   int64_t checkReplicas = 0; ///< steps between checks; 0: none
   double spike = 0;          ///< factor of alarms; 0: none
   bool noOverlap = false;
+  bool profile = false;
   std::string offloadDir;   ///< "": the plan's folder
   std::string ledgers;      ///< folder for --dump-ledger, "" without it
   std::string measureLinks; ///< file for --measure-links, "" without it

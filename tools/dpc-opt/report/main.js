@@ -14,6 +14,7 @@ dpc.build = () => {
     dpc.memory(report);
     dpc.traffic(report);
     dpc.operators(report);
+    dpc.measured(JSON.parse(document.getElementById('measured').textContent));
   }
   dpc.candidates(report);
   dpc.baselines(report);
