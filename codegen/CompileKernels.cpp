@@ -1,6 +1,7 @@
 //===- CompileKernels.cpp - Kernels to a shared object --------------------===//
 #include "codegen/CompileKernels.h"
 #include "codegen/CompileStages.h"
+#include "codegen/KernelLinker.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -222,14 +223,17 @@ LogicalResult writeMachineCode(llvm::Module &module,
   return success();
 }
 
+std::optional<std::string> kernelLinker() {
+  for (const char *name : {"ld.lld-22", "ld.lld", "ld"})
+    if (auto found = llvm::sys::findProgramByName(name))
+      return *found;
+  auto found = llvm::sys::findProgramByName("ld.lld", {"/usr/lib/llvm-22/bin"});
+  return found ? std::optional(*found) : std::nullopt;
+}
+
 static LogicalResult linkObject(const std::string &object,
                                 const std::string &path, std::string &error) {
-  llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName("ld.lld-22");
-  for (const char *name : {"ld.lld", "ld"})
-    if (!linker)
-      linker = llvm::sys::findProgramByName(name);
-  if (!linker)
-    linker = llvm::sys::findProgramByName("ld.lld", {"/usr/lib/llvm-22/bin"});
+  std::optional<std::string> linker = kernelLinker();
   if (!linker) {
     error = "no linker found: install lld-22 (ld.lld-22, ld.lld and ld were "
             "looked for in PATH)";

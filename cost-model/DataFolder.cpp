@@ -14,7 +14,15 @@ using nlohmann::json;
 
 std::string DataFolder::path() const {
   const char *fromUser = std::getenv(variable);
-  return fromUser && *fromUser ? fromUser : builtIn;
+  if (fromUser && *fromUser)
+    return fromUser;
+  // Where programs are installed, it lies beside them.
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  fs::path installed =
+      bin.parent_path() / "share/dpc" / fs::path(builtIn).filename();
+  return fs::is_directory(installed, error) ? installed.string() : builtIn;
 }
 
 std::vector<std::string> DataFolder::names() const {

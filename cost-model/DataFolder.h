@@ -13,9 +13,11 @@ namespace dpc::cost {
 
 /// A folder of NAME.json, of devices or software.
 struct DataFolder {
-  const char *kind;        ///< Of what, for messages.
-  const char *variable;    ///< Of the environment; names another folder if set.
-  const char *builtIn;     ///< The folder this library was built with.
+  const char *kind;     ///< Of what, for messages.
+  const char *variable; ///< Of the environment; names another folder if set.
+  /// The folder this library was built with; where the program is installed,
+  /// one of that name in ../share/dpc.
+  const char *builtIn;
   const char *always = ""; ///< A name that needs no file, if not empty.
 
   /// Names of the files, and `always`, sorted.

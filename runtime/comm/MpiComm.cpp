@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/MpiLibrary.h"
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>
@@ -531,6 +532,16 @@ void finalizeMpi() {
 } // namespace
 
 bool hasMpi() { return true; }
+
+std::string mpiLibrary() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  // Open MPI tells more behind the first comma, others behind the first line.
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
+    return "of unknown version";
+  std::string name(text, static_cast<size_t>(length));
+  return name.substr(0, name.find_first_of(",\n"));
+}
 
 Expected<std::unique_ptr<Communicator>>
 makeMpiComm(const CommOptions &options) {

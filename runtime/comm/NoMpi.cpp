@@ -1,9 +1,12 @@
 //===- NoMpi.cpp - what a build without MPI answers -----------------------===//
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/MpiLibrary.h"
 
 namespace dpc::rt {
 
 bool hasMpi() { return false; }
+
+std::string mpiLibrary() { return ""; }
 
 Expected<std::unique_ptr<Communicator>> makeMpiComm(const CommOptions &) {
   return Status::unsupported(

@@ -1,4 +1,5 @@
 #include "runtime/exec/Device.h"
+#include "runtime/exec/CudaPlugin.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -29,17 +30,24 @@ Expected<std::unique_ptr<Device>> openDevice(const std::string &file) {
   return plugin->open();
 }
 
-Expected<std::unique_ptr<Device>> openCudaDevice() {
-  const char *name = "libdpc_cuda.so";
+static constexpr const char *kCudaPlugin = "libdpc_cuda.so";
+
+std::string cudaPluginFile() {
   if (const char *file = std::getenv("DPC_CUDA_PLUGIN"))
-    return openDevice(file);
+    return file;
   std::error_code none;
   auto program = std::filesystem::read_symlink("/proc/self/exe", none);
   auto folder = program.parent_path();
-  for (const auto &path : {folder.parent_path() / "lib" / name, folder / name})
+  for (const auto &path :
+       {folder.parent_path() / "lib" / kCudaPlugin, folder / kCudaPlugin})
     if (!program.empty() && std::filesystem::exists(path, none))
-      return openDevice(path);
-  return openDevice(name);
+      return path;
+  return "";
+}
+
+Expected<std::unique_ptr<Device>> openCudaDevice() {
+  std::string file = cudaPluginFile();
+  return openDevice(file.empty() ? kCudaPlugin : file);
 }
 
 } // namespace dpc::rt

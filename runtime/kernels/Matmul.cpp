@@ -1,4 +1,5 @@
 #include "runtime/kernels/Matmul.h"
+#include "runtime/kernels/ProductLibrary.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -299,6 +300,12 @@ void setMatmulThreads(int threads) {
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set)
     set(threads);
+}
+
+std::string productLibrary() {
+  const dnnl_version_t *version = dnnl_version();
+  return std::to_string(version->major) + "." + std::to_string(version->minor) +
+         "." + std::to_string(version->patch);
 }
 
 } // namespace dpc::rt

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
+#include "runtime/kernels/ProductLibrary.h"
 
 namespace dpc::rt {
 
@@ -22,6 +23,8 @@ Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
 }
 
 void setMatmulThreads(int /*threads*/) {}
+
+std::string productLibrary() { return ""; }
 
 Status runConv(const ConvOp & /*op*/, void * /*x*/, void * /*w*/,
                void * /*y*/) {

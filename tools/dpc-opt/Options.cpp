@@ -2,6 +2,8 @@
 #include "tools/dpc-opt/Options.h"
 
 #include "passes/local/CompressTopK.h"
+#include "tools/cli/Completion.h"
+#include "tools/dpc-opt/Doctor.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <CLI/CLI.hpp>
@@ -394,6 +396,40 @@ void finish(CompileOptions &o, const RawOptions &raw) {
         std::filesystem::path(o.model).replace_extension(".plan").string();
 }
 
+/// What is asked for in place of compiling something.
+struct Questions {
+  bool version = false, doctor = false;
+  std::string completion;
+};
+
+void addQuestions(CLI::App &app, Questions &questions) {
+  const char *group = "About this program";
+  app.add_flag("--version", questions.version,
+               "What it is made of, and in which versions")
+      ->group(group);
+  app.add_flag("--doctor", questions.doctor,
+               "What is there, what is missing, and what that costs")
+      ->group(group);
+  app.add_option("--completion", questions.completion,
+                 "Print a script that completes options in this shell")
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->group(group);
+}
+
+/// Whether something was asked, and answered; then `exitCode` is set.
+bool answer(const Questions &questions, const CLI::App &app, int &exitCode) {
+  exitCode = 0;
+  if (questions.version)
+    std::cout << versionText();
+  else if (questions.doctor)
+    exitCode = runDoctor();
+  else if (!questions.completion.empty())
+    std::cout << completionScript(app, "dpc-opt", questions.completion);
+  else
+    return false;
+  return true;
+}
+
 } // namespace
 
 std::optional<CompileOptions> parseOptions(int argc, char **argv,
@@ -413,8 +449,12 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   addPlanOptions(app, options);
   addSearchOptions(app, options);
   addOutputOptions(app, options, raw);
+  Questions questions;
+  addQuestions(app, questions);
   try {
     app.parse(argc, argv);
+    if (answer(questions, app, exitCode))
+      return std::nullopt;
     options.givesPrecision = app.count("--precision") > 0;
     finish(options, raw);
     refuseOptionsOfOthers(app, options);

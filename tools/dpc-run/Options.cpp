@@ -1,9 +1,16 @@
 #include "tools/dpc-run/Options.h"
 
+#include "runtime/comm/MpiLibrary.h"
+#include "runtime/exec/CudaPlugin.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/WeightFiles.h"
+#include "runtime/kernels/ProductLibrary.h"
+#include "runtime/plan/Plan.h"
+#include "tools/cli/Completion.h"
 
 #include <CLI/CLI.hpp>
+
+#include <iostream>
 
 namespace dpc {
 
@@ -291,6 +298,42 @@ static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
       ->needs(links);
 }
 
+/// What is asked for in place of a run.
+struct Questions {
+  bool version = false;
+  std::string completion;
+};
+
+static void addQuestions(CLI::App &app, Questions &questions) {
+  app.add_flag("--version", questions.version,
+               "what this program is made of, and in which versions");
+  app.add_option("--completion", questions.completion,
+                 "print a script that completes options in this shell")
+      ->check(CLI::IsMember({"bash", "zsh"}));
+}
+
+/// "NAME: value" a line, which dpc-opt --doctor reads.
+static void printVersions() {
+  auto orNone = [](const std::string &text) {
+    return text.empty() ? "none" : text;
+  };
+  std::cout << "dpc-run " DPC_VERSION "\nplan format: " << rt::kPlanVersion
+            << "\noneDNN: " << orNone(rt::productLibrary())
+            << "\nMPI: " << orNone(rt::mpiLibrary())
+            << "\nCUDA plugin: " << orNone(rt::cudaPluginFile()) << "\n";
+}
+
+/// Whether something was asked, and answered.
+static bool answer(const Questions &questions, const CLI::App &app) {
+  if (questions.version)
+    printVersions();
+  else if (!questions.completion.empty())
+    std::cout << completionScript(app, "dpc-run", questions.completion);
+  else
+    return false;
+  return true;
+}
+
 bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   CLI::App app("Runs a plan that dpc-opt wrote: trains, or infers.\n"
                "  dpc-run plan/ --batches=DIR --steps=20\n"
@@ -307,8 +350,13 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   addSupervisorOptions(app, o);
   addEvaluationOptions(app, o);
   addMeasureOptions(app, o, plan);
+  Questions questions;
+  addQuestions(app, questions);
   try {
     app.parse(argc, argv);
+    exitCode = 0;
+    if (answer(questions, app))
+      return false;
     if (o.plan.empty() && o.measureLinks.empty())
       throw CLI::RequiredError("PLAN");
     if (o.resume && o.resume->empty() && o.checkpoint.empty())

@@ -1,0 +1,152 @@
+//===- Doctor.cpp - --version and --doctor --------------------------------===//
+#include "tools/dpc-opt/Doctor.h"
+
+#include "codegen/KernelLinker.h"
+#include "cost-model/Cluster.h"
+#include "runtime/kernels/ProductLibrary.h"
+#include "runtime/plan/Plan.h"
+#include "tools/dpc-opt/report/Page.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <thread>
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+namespace {
+
+/// Something that is looked for.
+struct Finding {
+  std::string what;
+  std::string found; ///< Where, or which; "" when it is missing.
+  std::string costs; ///< What cannot be done without it.
+  bool isEssential = false;
+};
+
+} // namespace
+
+/// dpc-run, which is installed beside this program; "" when it is not.
+static std::string runnerPath() {
+  std::error_code code;
+  fs::path path =
+      fs::read_symlink("/proc/self/exe", code).parent_path() / "dpc-run";
+  return fs::exists(path, code) ? path.string() : "";
+}
+
+/// What `dpc-run --version` prints, or "".
+static std::string versionOfRunner() {
+  std::string runner = runnerPath();
+  llvm::SmallString<128> output;
+  if (runner.empty() ||
+      llvm::sys::fs::createTemporaryFile("dpc-run-version", "txt", output))
+    return "";
+  std::optional<llvm::StringRef> redirects[] = {"", output.str(), ""};
+  int status = llvm::sys::ExecuteAndWait(runner, {runner, "--version"},
+                                         std::nullopt, redirects,
+                                         /*SecondsToWait=*/30);
+  auto text = llvm::MemoryBuffer::getFile(output);
+  (void)llvm::sys::fs::remove(output);
+  return status == 0 && text ? (*text)->getBuffer().str() : "";
+}
+
+/// The value of "NAME: value" in `text`; "" when it is "none" or not there.
+static std::string valueOf(llvm::StringRef text, llvm::StringRef name) {
+  for (llvm::StringRef line : llvm::split(text, '\n'))
+    if (line.consume_front(name) && line.consume_front(": "))
+      return line == "none" ? "" : line.str();
+  return "";
+}
+
+std::string versionText() {
+  std::string products = rt::productLibrary();
+  std::string text = "dpc-opt " DPC_VERSION
+                     "\nLLVM and MLIR: " LLVM_VERSION_STRING "\noneDNN: " +
+                     (products.empty() ? "none" : products) +
+                     "\nplan format: " + std::to_string(rt::kPlanVersion) +
+                     "\n";
+  std::string runner = versionOfRunner();
+  if (runner.empty())
+    return text + "dpc-run: none\n";
+  auto orNone = [&](const char *name) {
+    std::string value = valueOf(runner, name);
+    return std::string(name) + ": " + (value.empty() ? "none" : value) + "\n";
+  };
+  return text + orNone("MPI") + orNone("CUDA plugin");
+}
+
+/// A library that the system's linker finds; "" when it does not.
+static std::string loadable(const char *name) {
+  void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+  if (library)
+    dlclose(library);
+  return library ? name : "";
+}
+
+static std::string programPath(const char *name) {
+  auto path = llvm::sys::findProgramByName(name);
+  return path ? *path : "";
+}
+
+static std::vector<Finding> findings() {
+  size_t devices = cost::knownDevices().size();
+  std::string runner = versionOfRunner();
+  std::vector<Finding> found = {
+      {"linker of kernels", codegen::kernelLinker().value_or(""),
+       "no plan can be written, only reports (--emit=report): install lld-22",
+       true},
+      {"device files", devices > 0 ? std::to_string(devices) + " devices" : "",
+       "no cluster can be described: install again, or set DPC_DEVICE_DIR",
+       true},
+      {"charts of report.html",
+       report::pageParts().charts.empty() ? "" : "built in",
+       "reports have tables only: tools/build fetches echarts.min.js"},
+      {"dpc-run", runner.empty() ? "" : runnerPath(),
+       "plans can be written, but not run, here: install it beside dpc-opt"},
+      {"MPI", valueOf(runner, "MPI"),
+       "ranks are threads of one process: install libopenmpi-dev and build "
+       "again"},
+      {"mpirun", programPath("mpirun"),
+       "no processes can be started on this machine by MPI: install "
+       "openmpi-bin"},
+      {"CUDA plugin", valueOf(runner, "CUDA plugin"),
+       "plans for GPUs can be written, but not run, here: build with CUDA 13 "
+       "and NCCL"},
+      {"NVIDIA's driver", loadable("libcuda.so.1"),
+       "no GPU of this machine can be used"},
+  };
+  // It alone knows what it was built with.
+  if (runner.empty())
+    std::erase_if(found, [](const Finding &finding) {
+      return finding.what == "MPI" || finding.what == "CUDA plugin";
+    });
+  return found;
+}
+
+int runDoctor() {
+  bool isWell = true;
+  for (const Finding &finding : findings()) {
+    bool isThere = !finding.found.empty();
+    isWell &= isThere || !finding.isEssential;
+    llvm::outs() << (isThere               ? "  ok       "
+                     : finding.isEssential ? "  MISSING  "
+                                           : "  missing  ")
+                 << finding.what << ": "
+                 << (isThere ? finding.found : finding.costs) << "\n";
+  }
+  llvm::outs() << "  this machine has " << std::thread::hardware_concurrency()
+               << " cores\n"
+               << (isWell ? "nothing essential is missing\n"
+                          : "something essential is missing\n");
+  return isWell ? 0 : 1;
+}
+
+} // namespace dpc
