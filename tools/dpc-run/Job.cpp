@@ -111,7 +111,11 @@ Status Job::checkOutputs() {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
   if (isDistributed && detectLaunch().rank != first)
     return Status::success();
-  DPC_TRY(checkWritable("--metrics", options.metrics));
+  for (const std::string &word : options.metrics) {
+    MetricsPlace place(word);
+    DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
+                           : checkWritable("--metrics", place.path));
+  }
   // Written beside, then moved into place.
   for (const auto &[option, path] :
        {std::pair("--save-params", options.saveParams),
@@ -229,8 +233,7 @@ Status Job::runSteps() {
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
-    if (!options.metrics.empty())
-      DPC_TRY(progress->openMetrics(options.metrics, done));
+    DPC_TRY(progress->openMetrics(options.metrics, done));
     if (options.resume)
       std::printf("%s\n",
                   done > 0
@@ -243,7 +246,7 @@ Status Job::runSteps() {
     if (!report)
       return report.status();
     if (progress)
-      progress->report(*report);
+      DPC_TRY(progress->report(*report));
     DPC_TRY(guard(*report));
     DPC_TRY(evaluate(step));
     Expected<int> stopped = checkpoints->stoppedBy();
@@ -269,7 +272,7 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
     return Status::success();
   Expected<double> loss = validation->meanLoss({plan, *session});
   if (loss && progress)
-    progress->reportEvaluation(step, *loss, validation->samples());
+    return progress->report(EvalReport{step, *loss, validation->samples()});
   return loss.status();
 }
 

@@ -156,8 +156,11 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
 static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--metrics", o.metrics,
                  "FILE.jsonl: step, loss, grad_norm, step_seconds and "
-                 "tokens_per_second, a line per step")
-      ->type_name("FILE");
+                 "tokens_per_second, a line per step; tensorboard:DIR: the "
+                 "same as event files; prometheus:FILE: the newest step as "
+                 "text for its textfile collector; may be given several times")
+      ->type_name("[KIND:]FILE")
+      ->allow_extra_args(false); // once more: one more place
   app.add_option("--save-params", o.saveParams,
                  "FILE.safetensors: all parameters after the last step, and\n"
                  "buffers that training moves (running statistics)")

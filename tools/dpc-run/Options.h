@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -21,7 +22,8 @@ struct RunOptions {
   int64_t evalEvery = 0;          ///< steps; 0: at the end alone
   std::string comm;               ///< "": mpi under a launcher, else local
   std::string device = "cpu";
-  std::string metrics, saveParams, trace, init;
+  std::vector<std::string> metrics; ///< each a MetricsPlace
+  std::string saveParams, trace, init;
   std::string exportDir;            ///< "": none
   std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints

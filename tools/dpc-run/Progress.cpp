@@ -1,7 +1,6 @@
 #include "tools/dpc-run/Progress.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace dpc {
@@ -13,33 +12,18 @@ Progress::Progress(int64_t steps)
 
 Progress::~Progress() { clearBar(); }
 
-/// The lines of a metrics file that a run which goes on after `done` keeps.
-static std::string linesUpTo(const std::string &path, int64_t done) {
-  std::ifstream file(path);
-  std::string kept, line;
-  while (done > 0 && std::getline(file, line)) {
-    auto record = nlohmann::json::parse(line, nullptr, false);
-    bool isBefore = record.is_object() && record.contains("step") &&
-                    record["step"].is_number_integer() &&
-                    record["step"].get<int64_t>() <= done;
-    if (isBefore)
-      kept += line + "\n";
+rt::Status Progress::openMetrics(const std::vector<std::string> &places,
+                                 int64_t done) {
+  for (const std::string &place : places) {
+    auto opened = dpc::openMetrics(place, done);
+    if (!opened)
+      return opened.status();
+    metrics.push_back(std::move(*opened));
   }
-  return kept;
+  return rt::Status::success();
 }
 
-rt::Status Progress::openMetrics(const std::string &path, int64_t done) {
-  std::string kept = linesUpTo(path, done);
-  metrics.open(path);
-  metrics << kept << std::flush;
-  return metrics ? rt::Status::success()
-                 : rt::Status::io("--metrics: " + path + " cannot be written");
-}
-
-void Progress::report(const StepReport &step) {
-  double rate = step.tokens > 0 && step.seconds > 0
-                    ? static_cast<double>(step.tokens) / step.seconds
-                    : 0;
+rt::Status Progress::report(const StepReport &step) {
   clearBar();
   std::string line =
       "step " + std::to_string(step.step) + "/" + std::to_string(steps);
@@ -58,46 +42,28 @@ void Progress::report(const StepReport &step) {
     line += "  skipped";
   add("  %.4f s", step.seconds);
   if (step.tokens > 0)
-    add("  %.0f tokens/s", rate);
+    add("  %.0f tokens/s", step.tokensPerSecond());
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   for (const std::string &alarm : step.alarms)
     std::fprintf(stderr, "dpc-run: step %lld: %s\n",
                  static_cast<long long>(step.step), alarm.c_str());
   drawBar(step.step);
-  if (!metrics.is_open())
-    return;
-  nlohmann::ordered_json record;
-  record["step"] = step.step;
-  if (step.loss)
-    record["loss"] = *step.loss;
-  if (step.gradNorm)
-    record["grad_norm"] = *step.gradNorm; // null when it is not finite
-  if (step.lossScale)
-    record["loss_scale"] = *step.lossScale;
-  if (step.skipped)
-    record["skipped"] = static_cast<int>(*step.skipped);
-  if (!step.alarms.empty())
-    record["alarms"] = step.alarms;
-  record["step_seconds"] = step.seconds;
-  record["tokens_per_second"] = rate;
-  metrics << record.dump() << std::endl; // a follower sees each step at once
+  for (const std::unique_ptr<Metrics> &one : metrics)
+    DPC_TRY(one->write(step));
+  return rt::Status::success();
 }
 
-void Progress::reportEvaluation(int64_t step, double loss, int64_t samples) {
+rt::Status Progress::report(const EvalReport &evaluation) {
   clearBar();
   std::printf("step %lld: loss %.6g over %lld samples of --eval-data\n",
-              static_cast<long long>(step), loss,
-              static_cast<long long>(samples));
+              static_cast<long long>(evaluation.step), evaluation.loss,
+              static_cast<long long>(evaluation.samples));
   std::fflush(stdout);
-  drawBar(step);
-  if (!metrics.is_open())
-    return;
-  nlohmann::ordered_json record;
-  record["step"] = step;
-  record["eval_loss"] = loss; // null when it is not finite
-  record["eval_samples"] = samples;
-  metrics << record.dump() << std::endl;
+  drawBar(evaluation.step);
+  for (const std::unique_ptr<Metrics> &one : metrics)
+    DPC_TRY(one->write(evaluation));
+  return rt::Status::success();
 }
 
 void Progress::drawBar(int64_t done) {

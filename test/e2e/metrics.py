@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""--metrics: lines of JSON, TensorBoard's event files and Prometheus text say the same of a run, also of one that goes on.
+
+Event files are read as the formats are documented: records of length, checksum, data and checksum (tensorflow's
+lib/io/record_writer.h), CRC-32C (RFC 3720, B.4), protobuf's wire format, fields of event.proto and summary.proto.
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import unittest
+
+import e2e
+
+READ = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1]).Reload()
+print(json.dumps({tag: [[event.step, event.value] for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}))
+"""
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+
+
+def records(data):
+    """The data of every record, whose checksums are right."""
+    at = 0
+    while at < len(data):
+        length, check = struct.unpack_from("<QI", data, at)
+        assert check == masked(data[at:at + 8]), "checksum of a length"
+        body = data[at + 12:at + 12 + length]
+        assert struct.unpack_from("<I", data, at + 12 + length)[0] == masked(body), "checksum of data"
+        yield body
+        at += 16 + length
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7f) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(data):
+    """(field, value) of a protobuf message; values of fixed size as bytes."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(data, at)
+        else:
+            size = {1: 8, 5: 4}.get(kind)
+            if size is None:
+                assert kind == 2, kind
+                size, at = varint(data, at)
+            value, at = data[at:at + size], at + size
+        yield key >> 3, value
+
+
+def scalars(path):
+    """What TensorBoard shows of a file: by tag, [step, value]; and the steps at which it says that a run starts again."""
+    shown, starts, versions = {}, [], []
+    with open(path, "rb") as file:
+        for event in map(dict, map(fields, records(file.read()))):
+            assert struct.unpack("<d", event[1])[0] > 1.7e9, "wall time"
+            step = event.get(2, 0)
+            if 3 in event:
+                versions.append(event[3])
+            if 7 in event:
+                assert dict(fields(event[7])) == {1: 1}, "SessionLog.START"
+                starts.append(step)
+            for field, value in fields(event.get(5, b"")):
+                value = dict(fields(value))
+                shown.setdefault(value[1].decode(), []).append((step, struct.unpack("<f", value[2])[0]))
+    assert versions == [b"brain.Event:2"]
+    return shown, starts
+
+
+def prometheus(path):
+    """Values by name, each behind its help and type."""
+    values, types = {}, {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if words[:2] == ["#", "TYPE"]:
+                types[words[2]] = words[3]
+            elif words[0] != "#":
+                assert words[0] in types and len(words) == 2, line
+                values[words[0]] = float(words[1])
+    assert types.pop("dpc_steps_total") == "counter" and set(types.values()) == {"gauge"}
+    return values
+
+
+class Metrics(unittest.TestCase):
+    def setUp(self):
+        scratch = e2e.scratch()
+        self.folder = scratch.__enter__()
+        self.addCleanup(scratch.__exit__, None, None, None)
+        self.plan = f"{self.folder}/plan"
+        e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--clip-grad-norm=1",
+                  "--verify=off", "-o", self.plan])
+
+    def train(self, steps, *words):
+        e2e.must([e2e.tool("dpc-run"), self.plan, f"--batches={e2e.MODELS}/gpt2-tiny/batches", f"--steps={steps}", f"--metrics={self.folder}/m.jsonl",
+                  f"--metrics=tensorboard:{self.folder}/tb", f"--metrics=prometheus:{self.folder}/m.prom", f"--checkpoint={self.folder}/ck", *words])
+        return e2e.read_metrics(f"{self.folder}/m.jsonl"), sorted(os.listdir(f"{self.folder}/tb"))
+
+    def check(self, shown, rows):
+        self.assertEqual(set(shown), {"loss", "grad_norm", "step_seconds", "tokens_per_second"})
+        for tag, values in shown.items():
+            self.assertEqual([step for step, _ in values], [row["step"] for row in rows])
+            for (_, value), row in zip(values, rows):
+                self.assertAlmostEqual(value / row[tag], 1, delta=1e-6)
+
+    def test_all_say_the_same(self):
+        rows, (first,) = self.train(3)
+        self.assertEqual([row["step"] for row in rows], [1, 2, 3])
+        self.assertRegex(first, r"^events\.out\.tfevents\.\d+")
+        shown, starts = scalars(f"{self.folder}/tb/{first}")
+        self.check(shown, rows)
+        self.assertEqual(starts, [])
+        values = prometheus(f"{self.folder}/m.prom")
+        self.assertEqual(values.pop("dpc_steps_total"), 3)
+        self.assertEqual(values, {f"dpc_{key}": value for key, value in rows[-1].items() if key != "step"})
+
+        rows, files = self.train(5, "--resume")
+        self.assertEqual((files[0], len(files)), (first, 2))
+        shown, starts = scalars(f"{self.folder}/tb/{files[1]}")
+        self.check(shown, rows[3:])
+        self.assertEqual(starts, [4])
+        self.assertEqual(prometheus(f"{self.folder}/m.prom")["dpc_steps_total"], 5)
+
+    def test_places_that_cannot_be_written(self):
+        for word in ("tensorboard:/dev/null/x", "prometheus:/dev/null/x", "jsonl:/dev/null/x"):
+            done = e2e.call([e2e.tool("dpc-run"), self.plan, "--steps=1", f"--metrics={word}"])
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"^dpc-run: error: --metrics: /dev/null/x\b.*\n$")
+
+    @unittest.skipUnless(os.environ.get("DPC_TEST_LONG"), "long: installs tensorboard")
+    def test_tensorboard_reads_it(self):
+        self.train(3)
+        rows, _ = self.train(5, "--resume")
+        environment = f"{self.folder}/venv"
+        e2e.must([sys.executable, "-m", "venv", environment])
+        e2e.must([f"{environment}/bin/pip", "install", "--quiet", "--disable-pip-version-check", "tensorboard"])
+        done = subprocess.run([f"{environment}/bin/python", "-c", READ, f"{self.folder}/tb"], capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr[-600:])
+        self.check({tag: values for tag, values in json.loads(done.stdout).items()}, rows)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
