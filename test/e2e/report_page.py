@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zipfile
 
 import e2e
 
@@ -128,6 +129,52 @@ class ReportPage(unittest.TestCase):
             seen = self.visit(folder)
         self.check(seen, SECTIONS)
         self.assertIn("column parallel (tp)", seen["text"])
+
+
+# axe-core says what a screen reader or weak eyes would stumble over; all that is folded is unfolded first.
+AXE = """
+for (const fold of document.querySelectorAll('details')) fold.open = true;
+setTimeout(() => axe.run(document, {resultTypes: ['violations']}).then((found) =>
+  document.body.append(Object.assign(document.createElement('pre'), {id: 'outcome', textContent: JSON.stringify(
+    found.violations.map((one) => [one.impact, one.id, one.nodes.map((node) => node.target.join(' '))]))}))), 500);
+"""
+
+
+@unittest.skipUnless(os.environ.get("DPC_TEST_LONG"), "long: fetches axe-core")
+class Accessibility(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with e2e.scratch() as folder:
+            e2e.must([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", folder,
+                      "axe-playwright-python==0.1.8"])
+            wheel, = (os.path.join(folder, name) for name in os.listdir(folder))
+            with zipfile.ZipFile(wheel) as file:
+                cls.axe = file.read("axe_playwright_python/axe.min.js").decode()
+
+    def violations(self, folder, *flags, more=""):
+        with open(os.path.join(folder, "plan", "report.html"), encoding="utf-8") as file:
+            body, end = file.read().rsplit("</body>", 1)
+        body = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", body)
+        copy = os.path.join(folder, "copy.html")
+        with open(copy, "w", encoding="utf-8") as file:
+            file.write(f"{body}{more}<script>{self.axe}</script><script>{AXE}</script></body>{end}")
+        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", f"--user-data-dir={folder}/profile",
+                               "--virtual-time-budget=30000", *flags, "--dump-dom", f"file://{copy}"],
+                              capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
+        found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.S)
+        self.assertTrue(found, done.stderr[-2000:])
+        return json.loads(html.unescape(found[1]))
+
+    def test_axe_finds_nothing(self):
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--global-batch=8", "--strategy=dp=2,pp=2,micro_batch=1",
+                      "--what-if", "--emit=plan,report,trace", "--verify=off", "--init=random:1", "-o", f"{folder}/plan"])
+            e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2", "--profile"])
+            for flags in ([], ["--blink-settings=preferredColorScheme=0"]):
+                self.assertEqual(self.violations(folder, *flags), [])
+            # It looks: a picture without words, words that are hard to see.
+            wrong = self.violations(folder, more='<img src="data:,"><p style="color: #ccc; background: #fff">pale</p>')
+            self.assertLessEqual({"image-alt", "color-contrast"}, {rule for _, rule, _ in wrong})
 
 
 if __name__ == "__main__":

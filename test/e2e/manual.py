@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""The manual's transcripts (examples/manual) are what the programs print today, and the reference is complete.
+
+A block marked `console` holds commands behind "$ " and what each prints. Numbers may be others, with their units and the
+spaces around; "..." is any number of lines, at the end of a line or inside of it any text.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import e2e
+
+MANUAL = os.path.join(e2e.SOURCE, "examples", "manual")
+NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+UNIT = r"(?: ?(?:s|ms|us|ns|B|KiB|MiB|GiB|TiB|%))?(?![A-Za-z])"
+
+
+def blocks(text):
+    """The (command, expected lines) of every console block, by block."""
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
+        steps = []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append((line[2:], []))
+            else:
+                steps[-1][1].append(line)
+        yield steps
+
+
+def pattern_of(line):
+    """A regular expression for a line; spaces as they come."""
+    pattern = ""
+    for piece in re.split(rf"(\.\.\.|(?<![A-Za-z_.]){NUMBER}{UNIT}|\s+)", line.strip()):
+        if piece == "...":
+            pattern += ".*"
+        elif re.fullmatch(NUMBER + UNIT, piece):
+            pattern += f"{NUMBER}{UNIT}"
+        elif piece.isspace():
+            pattern += r"\s+"
+        else:
+            pattern += re.escape(piece)
+    return re.compile(pattern)
+
+
+def mismatch(expected, printed):
+    """The first expected line that is not there in its place, or None."""
+    at, is_open = 0, False
+    for line in expected:
+        if line.strip() == "...":
+            is_open = True
+            continue
+        pattern = pattern_of(line)
+        while at < len(printed) and is_open and not pattern.fullmatch(printed[at].strip()):
+            at += 1
+        if at == len(printed) or not pattern.fullmatch(printed[at].strip()):
+            return line
+        at, is_open = at + 1, False
+    return None if is_open or at == len(printed) else f"(nothing more, but there is {printed[at]!r})"
+
+
+class Manual(unittest.TestCase):
+    def run_guide(self, name):
+        with open(os.path.join(MANUAL, name), encoding="utf-8") as file:
+            text = file.read()
+        steps = [step for block in blocks(text) for step in block]
+        self.assertGreater(len(steps), 0)
+        with e2e.scratch() as work:
+            variables = dict(e2e.environment(), WORK=work, PATH=e2e.BIN + os.pathsep + os.environ["PATH"])
+            for command, expected in steps:
+                done = subprocess.run(command, shell=True, cwd=e2e.SOURCE, env=variables, capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
+                self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
+                wrong = mismatch(expected, done.stdout.splitlines())
+                self.assertIsNone(wrong, f"{name}: {command}\nexpected: {wrong}\nprinted:\n{done.stdout}")
+
+    def test_plan_a_big_run(self):
+        self.run_guide("plan-a-big-run.md")
+
+    def test_train_my_model(self):
+        self.run_guide("train-my-model.md")
+
+    def test_write_a_pass(self):
+        self.run_guide("write-a-pass.md")
+
+    def test_coming_from(self):
+        self.run_guide("coming-from.md")
+
+    def test_every_guide_is_run(self):
+        guides = {os.path.basename(path) for path in glob.glob(os.path.join(MANUAL, "*.md"))} - {"README.md"}
+        tested = {name[len("test_"):].replace("_", "-") + ".md" for name in dir(self) if name.startswith("test_")}
+        self.assertEqual(guides - tested, set())
+
+
+class Comparing(unittest.TestCase):
+    """The tool of these tests can fail."""
+
+    def test_what_may_differ(self):
+        for expected, printed in (("1.5 ms a step", "20 us a step"), ("a ... c", "a b b c"), ("loss 6.2  x", "loss -0.1 x"), ("17 GiB of 5", "3.25 MiB of 6")):
+            self.assertIsNone(mismatch([expected], [printed]))
+        self.assertIsNone(mismatch(["a", "...", "c"], ["a", "b", "b", "c"]))
+
+    def test_what_may_not(self):
+        for expected, printed in ((["a"], ["b"]), (["a"], ["a", "b"]), (["a", "b"], ["a"]), (["dp=2"], ["tp=2"]), (["a", "...", "c"], ["a", "b"]), (["zero-1"], ["one-1"])):
+            self.assertIsNotNone(mismatch(expected, printed), expected)
+
+
+class Reference(unittest.TestCase):
+    def test_is_complete(self):
+        with e2e.scratch() as folder:
+            done = subprocess.run([os.path.join(e2e.SOURCE, "tools", "reference"), folder], capture_output=True, text=True,
+                                  env=dict(os.environ, DPC_BUILD_DIR=os.path.dirname(e2e.BIN)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            texts = {}
+            for name in ("options", "ops", "passes"):
+                with open(f"{folder}/{name}.md", encoding="utf-8") as file:
+                    texts[name] = file.read()
+        defined = set()
+        for path in glob.glob(os.path.join(e2e.SOURCE, "ir", "*.td")):
+            with open(path, encoding="utf-8") as file:
+                defined |= set(re.findall(r"^def Dpc_\w+Op *: *\w+<\"(\w+)\"", file.read(), re.M))
+        self.assertGreater(len(defined), 40)
+        self.assertEqual([name for name in sorted(defined) if f"`dpc.{name}`" not in texts["ops"]], [])
+        listed = set(re.findall(r"^ +--(dpc-[a-z-]+)", e2e.must([e2e.tool("dpc-opt"), "--help-passes"]), re.M))
+        self.assertGreater(len(listed), 15)
+        self.assertEqual([name for name in sorted(listed) if f"`-{name}`" not in texts["passes"]], [])
+        for tool in ("dpc-opt", "dpc-run", "dpc-model", "dpc-validate"):
+            self.assertIn(e2e.must([e2e.tool(tool), "--help"]).rstrip(), texts["options"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
