@@ -34,7 +34,9 @@ class Soak(unittest.TestCase):
                  f"--checkpoint-every={EVERY}", "--metrics=" + os.path.join(folder, "metrics.jsonl"), "--eval-plan=" + infer,
                  "--eval-data=" + self.held_out(folder, batches), f"--eval-every={EVERY}"]
         found = []
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=e2e.environment()) as child:
+        # Which of the allocator's arenas a thread takes is chance, and each keeps what it once had.
+        environment = dict(e2e.environment(), MALLOC_ARENA_MAX="1")
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as child:
             for line in child.stdout:
                 step = re.match(r"step (\d+)/", line)
                 # The last one may be gone.
