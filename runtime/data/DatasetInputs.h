@@ -33,7 +33,7 @@ struct DataOptions {
   /// Seed; without: as they lie in the file.
   std::optional<uint64_t> shuffle = std::nullopt;
   LastBatch last = LastBatch::Wrap;
-  IgnoredLabels ignored; ///< of LastBatch::Mask
+  IgnoredLabels ignored = {}; ///< of LastBatch::Mask
 };
 
 /// Takes the samples of a dataset in SampleOrder, as many as a step has. The

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 namespace dpc::rt {
 
@@ -202,10 +203,14 @@ static void addRows(Profile &profile, const Summary &measured,
           meanOf(predicted, found->second, found->second.seconds);
     profile.rows.push_back(std::move(row));
   }
-  std::stable_sort(profile.rows.begin(), profile.rows.end(),
-                   [](const ProfileRow &a, const ProfileRow &b) {
-                     return std::abs(a.difference()) > std::abs(b.difference());
-                   });
+  auto order = [](const ProfileRow &row) {
+    return std::tuple(-std::abs(row.difference()), std::tie(row.name, row.op),
+                      std::tie(row.queue, row.phase));
+  };
+  std::sort(profile.rows.begin(), profile.rows.end(),
+            [&](const ProfileRow &a, const ProfileRow &b) {
+              return order(a) < order(b);
+            });
 }
 
 Expected<Profile> compareTraces(const std::string &predicted,

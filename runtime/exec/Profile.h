@@ -23,7 +23,7 @@ namespace dpc::rt {
 struct ProfileRow {
   std::string name, op, queue, phase;
   double times = 0; ///< in a step
-  std::optional<double> predictedSeconds;
+  std::optional<double> predictedSeconds = std::nullopt;
   double measuredSeconds = 0;
 
   /// Measured less predicted, which is 0 where nothing is.
