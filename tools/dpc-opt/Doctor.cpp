@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
@@ -49,12 +50,12 @@ static std::string versionOfRunner() {
   if (runner.empty() ||
       llvm::sys::fs::createTemporaryFile("dpc-run-version", "txt", output))
     return "";
+  llvm::FileRemover remover(output);
   std::optional<llvm::StringRef> redirects[] = {"", output.str(), ""};
   int status = llvm::sys::ExecuteAndWait(runner, {runner, "--version"},
                                          std::nullopt, redirects,
                                          /*SecondsToWait=*/30);
   auto text = llvm::MemoryBuffer::getFile(output);
-  (void)llvm::sys::fs::remove(output);
   return status == 0 && text ? (*text)->getBuffer().str() : "";
 }
 
