@@ -1,6 +1,7 @@
 //===- LinkSpeeds.cpp - Programs for links of any speed -------------------===//
 #include "passes/search/LinkSpeeds.h"
 
+#include "passes/search/Diagnostics.h"
 #include "passes/search/Levels.h"
 #include "passes/search/Pipeline.h"
 #include "passes/shard/Passes.h"
@@ -100,8 +101,9 @@ std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
   degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*clone);
+  FirstError quiet(*program.getContext()); // lowering says it again
   if (failed(prepareToShard(func, degrees)))
-    return {0}; // as lowering will say
+    return {0};
   Decisions decisions(func, cluster, degrees);
   std::vector<double> speeds = allSpeeds(cluster);
   // Axes are solved for one after the other, and collectives change their
