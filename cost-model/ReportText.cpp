@@ -518,6 +518,11 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   Widths widths = widthsOf(runners, known, header);
   tableHead = linesOf(header, widths, form);
   tableHead.insert(tableHead.begin(), Line{});
+  // The winner is always there.
+  if (!runners.empty()) {
+    append(tableHead, linesOf(runners.front(), widths, form));
+    runners.erase(runners.begin());
+  }
   candidates = blockOf(runners, widths, form, " more: report.html");
   for (const Row &row : known)
     append(baselines, linesOf(row, widths, form));

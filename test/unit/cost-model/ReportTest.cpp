@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <sstream>
 
 using namespace dpc::cost;
@@ -173,6 +174,11 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
   std::vector<std::string> lines =
       linesOf(reportToText(someCluster(), result, context));
   EXPECT_LE(lines.size(), reportLines);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string &line) {
+                            return line.rfind("  * ", 0) == 0;
+                          }),
+            1);
   EXPECT_GT(lines.size(), reportLines - 4);
   for (const std::string &line : lines)
     EXPECT_LE(line.size(), 100U) << line;
