@@ -1,5 +1,7 @@
 #include "runtime/exec/Profile.h"
 
+#include "runtime/base/JsonDepth.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -98,7 +100,9 @@ static Event eventOf(const Json &json) {
 
 static Expected<Trace> readTrace(const std::string &what,
                                  const std::string &text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = nestsTooDeep(text)
+                  ? Json()
+                  : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("traceEvents") ||
       !json["traceEvents"].is_array())
     return Status::invalid(what + " is no trace: it has no traceEvents");
@@ -109,11 +113,11 @@ static Expected<Trace> readTrace(const std::string &what,
     if (!isEvent(event))
       return Status::invalid(what + ": traceEvents[" + std::to_string(i) +
                              "] is none that dpc writes");
-    if (event["name"] == "thread_name")
-      trace.queues[event["tid"].get<int64_t>()] =
-          event["args"]["name"].get<std::string>();
     if (event["ph"] == "X")
       trace.events.push_back(eventOf(event));
+    else if (event["name"] == "thread_name")
+      trace.queues[event["tid"].get<int64_t>()] =
+          event["args"]["name"].get<std::string>();
   }
   return trace;
 }

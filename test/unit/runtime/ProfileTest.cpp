@@ -114,4 +114,10 @@ TEST(Profile, RefusesWhatIsNoTrace) {
             "trace.json: traceEvents[0] is none that dpc writes");
   EXPECT_EQ(messageOf("{\"traceEvents\": []}"),
             "no step was measured that was predicted");
+  EXPECT_EQ(messageOf(R"({"traceEvents": [{"ph": "X", "name": "thread_name",
+                "cat": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 0,
+                "args": {"step": 9, "phase": "f"}}]})"),
+            "");
+  EXPECT_EQ(messageOf(std::string(100000, '[')),
+            "trace.json is no trace: it has no traceEvents");
 }
