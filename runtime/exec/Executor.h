@@ -57,6 +57,7 @@ public:
                                             std::vector<char> &scratch) = 0;
   /// What ran when, with ExecutorOptions::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
+  virtual void forgetTrace() {}
   /// The last step's first, with ExecutorOptions::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 

@@ -27,6 +27,10 @@ public:
   Expected<const char *> readBuffer(int id,
                                     std::vector<char> &scratch) override;
   std::vector<TraceLane> traceLanes() const override { return lanes; }
+  void forgetTrace() override {
+    for (TraceLane &lane : lanes)
+      lane.events.clear();
+  }
   std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:

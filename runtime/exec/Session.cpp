@@ -242,6 +242,11 @@ std::string Session::traceEvents() const {
   return traceEventsJson(lanes, origin);
 }
 
+void Session::forgetTrace() {
+  for (const auto &executor : executors)
+    executor->forgetTrace();
+}
+
 Expected<std::vector<std::string>>
 Session::collectTexts(const std::string &text) {
   std::vector<std::string> texts;

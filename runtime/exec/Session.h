@@ -91,6 +91,8 @@ public:
   bool holdsRankZero() const { return executors.front()->rank() == 0; }
   /// Chrome trace events of this process's ranks.
   std::string traceEvents() const;
+  /// Leaves out of them what ran until now.
+  void forgetTrace();
   /// Gives rank 0's process the texts of all processes, in order of ranks;
   /// others get none.
   Expected<std::vector<std::string>> collectTexts(const std::string &text);

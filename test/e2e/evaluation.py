@@ -98,6 +98,21 @@ class Evaluation(unittest.TestCase):
             self.assertIn(part, ran.stderr)
             self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
 
+    def test_a_mean_of_inference_weighs_samples_alike(self):
+        data, plan = "--data=" + self.path("held-out"), self.plan(2, "dp=2", "--infer")
+        said = e2e.must([e2e.tool("dpc-run"), plan, data, "--last-batch=mask"]).splitlines()[-1].split()
+        self.assertEqual((said[0], said[3]), ("loss", str(HELD_OUT)))
+        alone = e2e.must([e2e.tool("dpc-run"), self.plan(1, "dp=1", "--infer", batch=1), data]).splitlines()[-1].split()
+        self.assertLess(abs(float(said[1]) - float(alone[1])), 1e-5 * float(alone[1]))
+
+    def test_a_loss_that_counts_what_fills_up_is_refused(self):
+        for words, part in ((["--ignored-label=labels=5"], "--last-batch=mask: the loss is not the mean over labels other than 5 in 'labels'"),
+                            (["--ignored-label=target=0"], "no input 'target' of integers")):
+            ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), "--data=" + self.path("held-out"), "--last-batch=mask", *words])
+            self.assertEqual(ran.returncode, 1, words)
+            self.assertIn(part, ran.stderr)
+            self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+
     def test_a_step_that_is_not_full_is_the_mean_over_its_samples(self):
         """Of 21 samples the third step has 5; an epoch later again."""
         self.write_samples("uneven", 40, 21)

@@ -58,12 +58,11 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
 
 Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
   counted += count;
-  ++steps;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor &value = outputs[i];
     if (plan.outputs[i].name == "loss" && value.elements() == 1) {
       hasLoss = true;
-      lossSum += value.at(0);
+      lossSum += value.at(0) * static_cast<double>(count);
     }
     if (writers.empty())
       continue;
@@ -84,7 +83,7 @@ Status Evaluation::finish() {
 std::optional<double> Evaluation::meanLoss() const {
   if (!hasLoss)
     return std::nullopt;
-  return lossSum / static_cast<double>(steps);
+  return lossSum / static_cast<double>(counted);
 }
 
 } // namespace dpc

@@ -38,7 +38,7 @@ private:
 
   const rt::Plan &plan;
   std::vector<rt::NpyWriter> writers; ///< one for each output, or none
-  int64_t counted = 0, steps = 0;
+  int64_t counted = 0;
   double lossSum = 0;
   bool hasLoss = false;
 };

@@ -1,10 +1,12 @@
 #include "tools/dpc-run/Job.h"
 
 #include "runtime/base/Wait.h"
+#include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/guard/ReplicaCheck.h"
 #include "runtime/plan/PlanJson.h"
+#include "tools/dpc-run/MaskCheck.h"
 #include "tools/dpc-run/Samples.h"
 #include "tools/dpc-run/SaveWeights.h"
 #include "tools/dpc-run/StopSignal.h"
@@ -205,8 +207,37 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   options.steps = lastStep();
   if (*resumed >= 0)
     return Status::success();
+  DPC_TRY(checkMask());
   InitialValues values(options.plan, init);
   return session->initialize(values);
+}
+
+/// Whether the loss leaves out what fills up the last step, tried on that step.
+Status Job::checkMask() {
+  bool hasLoss = std::any_of(
+      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
+        return output.name == "loss" && numElements(output.globalShape) == 1;
+      });
+  if (options.lastBatch != "mask" || options.data.empty() || !hasLoss)
+    return Status::success();
+  int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
+  if (counted == samplesPerStep(plan))
+    return Status::success();
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  if (!arrays)
+    return arrays.status();
+  Status status = checkIgnored(
+      plan, *labelsToIgnore(options, plan), counted, *arrays,
+      [&](const std::vector<const void *> &tried) -> Expected<double> {
+        InitialValues values(options.plan, init);
+        DPC_TRY(session->initialize(values));
+        DPC_TRY(session->step(1, tried));
+        return lossEverywhere(*session);
+      });
+  session->forgetTrace();
+  return status.ok()
+             ? status
+             : Status(status.code(), "--last-batch=mask: " + status.message());
 }
 
 Status Job::run() {
@@ -221,6 +252,16 @@ int64_t Job::tokensPerStep() const {
     if (port.dtype == DType::I64 || port.dtype == DType::I32)
       return numElements(port.globalShape);
   return 0;
+}
+
+/// Metrics that cannot be written are no reason to end what may have run for
+/// days.
+void Job::warnOnce(const Status &status) {
+  if (status.ok() || hasWarned)
+    return;
+  hasWarned = true;
+  std::fprintf(stderr, "dpc-run: warning: %s; the run goes on\n",
+               status.message().c_str());
 }
 
 static std::optional<double> scalarOf(const HostTensor *value) {
@@ -246,7 +287,7 @@ Status Job::runSteps() {
     if (!report)
       return report.status();
     if (progress)
-      DPC_TRY(progress->report(*report));
+      warnOnce(progress->report(*report));
     DPC_TRY(guard(*report));
     DPC_TRY(evaluate(step));
     Expected<int> stopped = checkpoints->stoppedBy();
@@ -272,7 +313,7 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
     return Status::success();
   Expected<double> loss = validation->meanLoss({plan, *session});
   if (loss && progress)
-    return progress->report(EvalReport{step, *loss, validation->samples()});
+    warnOnce(progress->report(EvalReport{step, *loss, validation->samples()}));
   return loss.status();
 }
 

@@ -61,6 +61,7 @@ private:
               const rt::SessionOptions &sessionOptions);
   rt::Status openInputs();
   int64_t lastStep() const;
+  rt::Status checkMask();
   rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Expected<StepReport> runStep(int64_t step);
@@ -76,9 +77,11 @@ private:
   bool traces() const { return !options.trace.empty() || options.profile; }
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
+  void warnOnce(const rt::Status &status);
 
   RunOptions options;
   bool isDistributed;
+  bool hasWarned = false;
   std::atomic<bool> hasSpoken{false};
   rt::Plan plan;
   rt::KernelLibrary kernels;

@@ -1,6 +1,5 @@
 #include "tools/dpc-run/Samples.h"
 
-#include "runtime/data/DatasetInputs.h"
 #include "tools/dpc-run/Evaluation.h"
 
 namespace dpc {
@@ -9,14 +8,14 @@ using namespace rt;
 
 using Source = std::unique_ptr<InputSource>;
 
-/// --ignored-label, or what labels usually are; nullopt: the plan has none.
-static std::optional<IgnoredLabels> labelsOf(const RunOptions &options,
-                                             const Plan &plan) {
+std::optional<IgnoredLabels> labelsToIgnore(const RunOptions &options,
+                                            const Plan &plan) {
   if (options.ignoredLabel.empty())
     return usualLabels(plan);
   size_t split = options.ignoredLabel.rfind('=');
-  return IgnoredLabels{options.ignoredLabel.substr(0, split),
-                       std::stoll(options.ignoredLabel.substr(split + 1))};
+  return IgnoredLabels{
+      options.ignoredLabel.substr(0, split),
+      std::stoll(options.ignoredLabel.substr(split + 1), nullptr, /*base=*/0)};
 }
 
 static Status noLabels() {
@@ -35,7 +34,7 @@ static Expected<DataOptions> orderOf(const RunOptions &options,
                                              : LastBatch::Pad;
   if (order.last != LastBatch::Mask)
     return order;
-  std::optional<IgnoredLabels> labels = labelsOf(options, plan);
+  std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
   if (!labels)
     return noLabels();
   order.ignored = *labels;
@@ -63,7 +62,7 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   order.last = LastBatch::Pad;
   int64_t samples = (*dataset)->samples(), perStep = samplesPerStep(plan);
   if (samples % perStep != 0) {
-    std::optional<IgnoredLabels> labels = labelsOf(options, plan);
+    std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
     if (!labels)
       return Status::invalid(
           std::to_string(samples) + " samples do not fill whole steps of " +

@@ -2,12 +2,17 @@
 #ifndef DPC_TOOLS_DPC_RUN_SAMPLES_H
 #define DPC_TOOLS_DPC_RUN_SAMPLES_H
 
-#include "runtime/exec/InputSource.h"
+#include "runtime/data/DatasetInputs.h"
 #include "tools/dpc-run/Options.h"
 
 #include <memory>
+#include <optional>
 
 namespace dpc {
+
+/// --ignored-label, or what labels usually are; nullopt: the plan has none.
+std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
+                                                const rt::Plan &plan);
 
 /// The samples of --data, for training or inference.
 rt::Expected<std::unique_ptr<rt::InputSource>>

@@ -2,6 +2,7 @@
 
 #include "runtime/data/Dataset.h"
 #include "runtime/plan/PlanJson.h"
+#include "tools/dpc-run/MaskCheck.h"
 #include "tools/dpc-run/Samples.h"
 
 #include <algorithm>
@@ -72,7 +73,8 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return *sum / static_cast<double>(count);
 }
 
-/// A step's loss is the mean over the samples of it that count.
+/// A step's loss is the mean over the labels of it that count; it weighs by the
+/// samples that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
@@ -83,7 +85,8 @@ Expected<double> Validation::sumOfLosses() {
     if (!loss)
       return loss;
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
-      DPC_TRY(checkMask(step, *arrays, *loss));
+      DPC_TRY(checkFiller(step, *arrays, *loss));
+      DPC_TRY(checkDivisor(step, *arrays));
       isMaskChecked = true;
     }
     sum += *loss * static_cast<double>(inputs->samplesIn(step));
@@ -95,21 +98,14 @@ Expected<double> Validation::sumOfLosses() {
 Expected<double> Validation::lossOf(int64_t step,
                                     const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
-  double loss = session->output("loss")->at(0);
-  auto bytes = session->fromRankZero([&]() -> Expected<std::string> {
-    return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
-  });
-  if (!bytes)
-    return bytes.status();
-  std::memcpy(&loss, bytes->data(), sizeof loss);
-  return loss;
+  return lossEverywhere(*session);
 }
 
 /// Other values in the samples that only fill up a step must not change its
 /// loss: zeros, in all inputs but the labels, of which they have none.
-Status Validation::checkMask(int64_t step,
-                             const std::vector<const void *> &arrays,
-                             double loss) {
+Status Validation::checkFiller(int64_t step,
+                               const std::vector<const void *> &arrays,
+                               double loss) {
   int64_t perStep = samplesPerStep(plan), counted = inputs->samplesIn(step);
   std::string labels = inputs->ignoredInput();
   std::vector<HostTensor> changed;
@@ -138,6 +134,23 @@ Status Validation::checkMask(int64_t step,
       std::to_string(loss) + ", " + std::to_string(*other) + "), though its '" +
       labels + "' are ignored; plan with a --global-batch that divides " +
       std::to_string(count));
+}
+
+Status Validation::checkDivisor(int64_t step,
+                                const std::vector<const void *> &arrays) {
+  Status status = checkIgnored(plan, *labelsToIgnore(options, plan),
+                               inputs->samplesIn(step), arrays,
+                               [&](const std::vector<const void *> &tried) {
+                                 return lossOf(step, tried);
+                               });
+  if (status.ok())
+    return status;
+  return Status(
+      status.code(),
+      "--eval-data=" + options.evalData + ": " + std::to_string(count) +
+          " samples do not fill whole steps of " +
+          std::to_string(samplesPerStep(plan)) + ", and " + status.message() +
+          "; plan with a --global-batch that divides " + std::to_string(count));
 }
 
 } // namespace dpc

@@ -22,7 +22,7 @@ public:
   /// `comms` as for Session, of their own.
   rt::Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                    const rt::SessionOptions &sessionOptions);
-  /// Over all samples, each weighing the same.
+  /// Over all samples, each step weighing as many as it has.
   rt::Expected<double> meanLoss(const rt::Running &training);
 
   const rt::Plan &thePlan() const { return plan; }
@@ -37,8 +37,10 @@ private:
   rt::Expected<double> sumOfLosses();
   rt::Expected<double> lossOf(int64_t step,
                               const std::vector<const void *> &arrays);
-  rt::Status checkMask(int64_t step, const std::vector<const void *> &arrays,
-                       double loss);
+  rt::Status checkFiller(int64_t step, const std::vector<const void *> &arrays,
+                         double loss);
+  rt::Status checkDivisor(int64_t step,
+                          const std::vector<const void *> &arrays);
 
   const RunOptions &options;
   rt::Plan plan;
