@@ -28,6 +28,7 @@ import contextlib
 import importlib.util
 import json
 import pathlib
+import sys
 import zipfile
 
 import numpy as np
@@ -97,10 +98,14 @@ def keep_ties(module, path):
 
 
 def export_onnx(module, inputs, path, weights):
-    torch.onnx.export(
-        module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=["loss"],
-        dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.TRAINING,
-        do_constant_folding=False, opset_version=17, dynamo=False)
+    try:
+        torch.onnx.export(
+            module, (), str(path), kwargs=inputs, input_names=list(inputs), output_names=["loss"],
+            dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.TRAINING,
+            do_constant_folding=False, opset_version=17, dynamo=False)
+    except torch.onnx.errors.OnnxExporterError as error:
+        sys.exit(f"export_torch.py: error: PyTorch cannot write this module as ONNX: {str(error).splitlines()[0]}; "
+                 "--format=pt2 takes any module that torch.export does")
     if not weights:
         forget_weights(path)
 
