@@ -42,7 +42,11 @@ std::string quoted(const std::string &text) { return '"' + text + '"'; }
 Status within(const std::string &place, Status status) {
   if (status.ok())
     return status;
-  return Status(status.code(), place + ": " + status.message());
+  std::string line = place + ": " + status.message();
+  // A name of the file may be anything; a message is one line.
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < ' '; }, ' ');
+  return Status(status.code(), line);
 }
 
 /// Each cell of the batch has one data rank that works on it.
