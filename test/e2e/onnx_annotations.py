@@ -90,11 +90,11 @@ class Annotated(unittest.TestCase):
         self.assertEqual(specs_of(model, "/body/wpe/Gather")["body.wpe.weight"], ({}, whole))
 
     def test_stages_have_their_devices(self):
-        model, _ = self.emit(e2e.model("mlp"), 2, "pp=2")
-        first, second = specs_of(model, "l1/Gemm", stage=True), specs_of(model, "l3/Gemm", stage=True)
-        self.assertEqual([first[1], second[1]], [0, 1])
-        self.assertEqual(first[0]["l1.weight"], ({}, [[0]]))
-        self.assertEqual(second[0]["l3.weight"], ({}, [[1]]))
+        model, _ = self.emit(e2e.model("gpt2-tiny"), 2, "pp=2")
+        for stage, block in enumerate(("/body/blocks.0/", "/body/blocks.3/")):
+            specs, found = specs_of(model, block + "qkv/MatMul", stage=True)
+            self.assertEqual(found, stage)
+            self.assertEqual(specs[block + "qkv/Transpose_output_0"], ({}, [[stage]]))
 
     def test_gathered_weights_are_annotated_as_they_are_read(self):
         model, _ = self.emit(e2e.model("mlp"), 2, "dp=2,zero=3")
