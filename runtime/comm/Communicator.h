@@ -110,6 +110,9 @@ Expected<std::unique_ptr<Communicator>> makeMpiComm(const CommOptions &options);
 /// Whether this build has makeMpiComm.
 bool hasMpi();
 
+/// What the MPI library calls itself, "Open MPI v4.1.4"; "" in a build without.
+std::string mpiLibrary();
+
 } // namespace dpc::rt
 
 #endif // DPC_RUNTIME_COMM_COMMUNICATOR_H

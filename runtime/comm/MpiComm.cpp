@@ -15,7 +15,6 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/MpiLibrary.h"
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 //===- NoMpi.cpp - what a build without MPI answers -----------------------===//
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/MpiLibrary.h"
 
 namespace dpc::rt {
 

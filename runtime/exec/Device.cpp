@@ -1,5 +1,4 @@
 #include "runtime/exec/Device.h"
-#include "runtime/exec/CudaPlugin.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

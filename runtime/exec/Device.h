@@ -47,8 +47,11 @@ struct DevicePlugin {
 /// opens its device. It is never unloaded.
 Expected<std::unique_ptr<Device>> openDevice(const std::string &file);
 
-/// libdpc_cuda.so: $DPC_CUDA_PLUGIN, or in ../lib of the program's folder, or
-/// beside it, or where the system looks.
+/// The plugin for GPUs, libdpc_cuda.so: $DPC_CUDA_PLUGIN, or in ../lib of the
+/// program's folder, or beside it; "" where it is in none of these.
+std::string cudaPluginFile();
+
+/// cudaPluginFile(), or where the system looks.
 Expected<std::unique_ptr<Device>> openCudaDevice();
 
 } // namespace dpc::rt

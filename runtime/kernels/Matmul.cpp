@@ -1,5 +1,4 @@
 #include "runtime/kernels/Matmul.h"
-#include "runtime/kernels/ProductLibrary.h"
 
 #include <algorithm>
 #include <dlfcn.h>

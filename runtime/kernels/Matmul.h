@@ -6,6 +6,8 @@
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
 
+#include <string>
+
 namespace dpc::rt {
 
 /// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, whose
@@ -18,6 +20,9 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
 
 /// Threads that products started by the calling thread may use.
 void setMatmulThreads(int threads);
+
+/// The version of oneDNN that is used, "2.6.2"; "" in a build without it.
+std::string productLibrary();
 
 } // namespace dpc::rt
 

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
-#include "runtime/kernels/ProductLibrary.h"
 
 namespace dpc::rt {
 

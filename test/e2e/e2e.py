@@ -96,6 +96,19 @@ def run_in_build_environment(package):
     os.execv(python, [python, *sys.argv])
 
 
+def read_terminal(descriptor):
+    """The bytes that the other end of a pseudo-terminal writes until it closes."""
+    text = b""
+    while True:
+        try:
+            piece = os.read(descriptor, 4096)
+        except OSError:  # Linux's way to say that the other end is closed
+            return text
+        if not piece:
+            return text
+        text += piece
+
+
 def read_json(path):
     with open(path) as file:
         return json.load(file)

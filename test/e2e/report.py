@@ -104,15 +104,7 @@ class Terminal(unittest.TestCase):
             child = subprocess.Popen([*TO_TERMINAL, "-o", f"{folder}/plan"], stdout=theirs, stderr=subprocess.PIPE,
                                      env=dict(e2e.environment(), **variables))
             os.close(theirs)
-            text = b""
-            while True:
-                try:
-                    piece = os.read(ours, 4096)
-                except OSError:  # the other end is closed
-                    break
-                if not piece:
-                    break
-                text += piece
+            text = e2e.read_terminal(ours)
             _, error = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
             os.close(ours)
             self.assertEqual(child.returncode, 0, error)

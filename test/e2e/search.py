@@ -119,15 +119,7 @@ class Progress(unittest.TestCase):
             child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs if stderr_is_terminal else subprocess.PIPE,
                                      env=dict(e2e.environment(), TERM=term))
             os.close(theirs)
-            shown = b""
-            while stderr_is_terminal:
-                try:
-                    piece = os.read(ours, 4096)
-                except OSError:  # the other end is closed
-                    break
-                if not piece:
-                    break
-                shown += piece
+            shown = e2e.read_terminal(ours) if stderr_is_terminal else b""
             out, err = child.communicate(timeout=e2e.TIMEOUT_SECONDS)
             os.close(ours)
             self.assertEqual(child.returncode, 0)

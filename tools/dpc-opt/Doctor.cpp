@@ -3,7 +3,7 @@
 
 #include "codegen/KernelLinker.h"
 #include "cost-model/Cluster.h"
-#include "runtime/kernels/ProductLibrary.h"
+#include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
 #include "tools/dpc-opt/report/Page.h"
 

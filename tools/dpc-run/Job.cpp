@@ -214,11 +214,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
 
 /// Whether the loss leaves out what fills up the last step, tried on that step.
 Status Job::checkMask() {
-  bool hasLoss = std::any_of(
-      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
-        return output.name == "loss" && numElements(output.globalShape) == 1;
-      });
-  if (options.lastBatch != "mask" || options.data.empty() || !hasLoss)
+  if (options.lastBatch != "mask" || options.data.empty() ||
+      !hasScalarLoss(plan))
     return Status::success();
   int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
   if (counted == samplesPerStep(plan))

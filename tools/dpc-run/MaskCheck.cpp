@@ -10,6 +10,13 @@ namespace dpc {
 
 using namespace rt;
 
+bool hasScalarLoss(const Plan &plan) {
+  return std::any_of(
+      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
+        return output.name == "loss" && numElements(output.globalShape) == 1;
+      });
+}
+
 Expected<double> lossEverywhere(Session &session) {
   const HostTensor *output = session.output("loss");
   double loss =

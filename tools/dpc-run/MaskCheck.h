@@ -14,6 +14,9 @@ namespace dpc {
 using LossOf =
     std::function<rt::Expected<double>(const std::vector<const void *> &)>;
 
+/// Whether the plan has an output "loss" of one value.
+bool hasScalarLoss(const rt::Plan &plan);
+
 /// The output "loss" of the last step, the same in all processes.
 rt::Expected<double> lossEverywhere(rt::Session &session);
 

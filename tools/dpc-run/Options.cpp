@@ -1,10 +1,10 @@
 #include "tools/dpc-run/Options.h"
 
-#include "runtime/comm/MpiLibrary.h"
-#include "runtime/exec/CudaPlugin.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Device.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/WeightFiles.h"
-#include "runtime/kernels/ProductLibrary.h"
+#include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
 #include "tools/cli/Completion.h"
 

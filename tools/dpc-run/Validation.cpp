@@ -5,7 +5,6 @@
 #include "tools/dpc-run/MaskCheck.h"
 #include "tools/dpc-run/Samples.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -20,10 +19,7 @@ Status Validation::check(const Plan &training) const {
   if (plan.trains)
     return Status::invalid("it trains; a plan that dpc-opt makes of the same "
                            "model with --infer is needed");
-  auto isLoss = [](const Port &output) {
-    return output.name == "loss" && numElements(output.globalShape) == 1;
-  };
-  if (std::none_of(plan.outputs.begin(), plan.outputs.end(), isLoss))
+  if (!hasScalarLoss(plan))
     return Status::invalid("it has no output 'loss' of one value; dpc-opt "
                            "appends one with --loss");
   if (samplesPerStep(plan) == 0)
