@@ -488,6 +488,14 @@ void StrategySearch::settle(size_t most) {
     if (next.empty())
       return;
     next.resize(std::min(next.size(), kAtOnce));
+    // Pieces promise rather too much: the second one is often asked next.
+    auto isNext = [](const Candidate &candidate) {
+      return candidate.evaluation.isComposed &&
+             candidate.evaluation.rejected.empty();
+    };
+    if (next.size() == 1 && next[0] == 0 && result.candidates.size() > 1 &&
+        isNext(result.candidates[1]) && isNearLimit(result.candidates[1]))
+      next.push_back(1);
     std::vector<Strategy> strategies;
     strategies.reserve(next.size());
     for (size_t i : next)
