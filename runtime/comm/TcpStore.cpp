@@ -127,7 +127,8 @@ struct TcpStoreServer::Connection {
 };
 
 Expected<std::unique_ptr<TcpStoreServer>>
-TcpStoreServer::start(const StoreAddress &address, int ranks) {
+TcpStoreServer::start(const StoreAddress &address, int ranks,
+                      const StrangerLimits &limits) {
   int listener = -1;
   Status status = withAddress(address, true, [&](const addrinfo &info) {
     listener = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -151,13 +152,13 @@ TcpStoreServer::start(const StoreAddress &address, int ranks) {
                        : reinterpret_cast<sockaddr_in &>(bound).sin_port);
   fcntl(listener, F_SETFL, O_NONBLOCK);
   return std::unique_ptr<TcpStoreServer>(
-      new TcpStoreServer(listener, port, ranks, address.token));
+      new TcpStoreServer(listener, port, ranks, address.token, limits));
 }
 
 TcpStoreServer::TcpStoreServer(int listener, int port, int ranks,
-                               std::string token)
+                               std::string token, const StrangerLimits &limits)
     : listener(listener), boundPort(port), ranks(ranks),
-      token(std::move(token)), thread([this] { loop(); }) {}
+      token(std::move(token)), limits(limits), thread([this] { loop(); }) {}
 
 TcpStoreServer::~TcpStoreServer() {
   stopping = true;
@@ -183,7 +184,8 @@ void TcpStoreServer::loop() {
     poll(polled.data(), polled.size(), 20);
     for (size_t i = 1; i < polled.size(); ++i) {
       Connection &c = *connections[i - 1];
-      bool isSilent = c.rank.empty() && nowSeconds() - c.since > kHelloSeconds;
+      bool isSilent =
+          c.rank.empty() && nowSeconds() - c.since > limits.helloSeconds;
       bool speaks = polled[i].revents & (POLLIN | POLLERR | POLLHUP);
       if (isSilent || (speaks && !readFrom(c))) {
         leave(c);
@@ -212,11 +214,27 @@ void TcpStoreServer::acceptOne() {
   setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   connections.push_back(std::make_unique<Connection>());
   connections.back()->socket = accepted;
+  limitStrangers();
+}
+
+void TcpStoreServer::limitStrangers() {
+  auto isStranger = [](const auto &c) { return c->rank.empty(); };
+  auto count =
+      std::count_if(connections.begin(), connections.end(), isStranger);
+  if (static_cast<size_t>(count) <=
+      limits.connections + static_cast<size_t>(ranks))
+    return;
+  // Connections are in the order in which they came.
+  auto oldest =
+      std::find_if(connections.begin(), connections.end(), isStranger);
+  leave(**oldest);
+  connections.erase(oldest);
 }
 
 /// False when the connection is over.
 bool TcpStoreServer::readFrom(Connection &c) {
-  constexpr size_t chunk = 1 << 20;
+  // What is kept of a stranger's words is no longer than a hello.
+  const size_t chunk = c.rank.empty() ? kMostHelloBytes : 1 << 20;
   while (true) {
     size_t had = c.in.size();
     c.in.resize(had + chunk);
@@ -251,8 +269,10 @@ bool TcpStoreServer::obey(Connection &c) {
                                     static_cast<size_t>(r.valueBytes));
     at += whole;
     if (r.kind == 'h') {
-      if (key != kHello || r.seconds != ranks || !welcome(c, value))
+      if (key != kHello || r.seconds != ranks || !welcome(c, value)) {
+        answer(c, 'c', "refused");
         return false;
+      }
     } else if (r.kind == 'p') {
       queues[key].push_back(std::move(value));
     } else if (r.kind == 't') {
@@ -339,39 +359,52 @@ void TcpStoreServer::leave(Connection &c) {
 // Client
 //===----------------------------------------------------------------------===//
 
+static Expected<int> connectTo(const StoreAddress &address) {
+  int made = -1;
+  DPC_TRY(withAddress(address, false, [&](const addrinfo &info) {
+    made = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made >= 0 && ::connect(made, info.ai_addr, info.ai_addrlen) == 0)
+      return true;
+    int error = errno;
+    close(made);
+    errno = error;
+    return false;
+  }));
+  int yes = 1;
+  setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return made;
+}
+
 Expected<std::unique_ptr<TcpStoreClient>>
 TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
                         double seconds) {
   double deadline = nowSeconds() + seconds;
+  std::string name = std::to_string(rank) + " " + address.token;
   Status status;
+  bool isThere = false;
   do {
-    int made = -1;
-    status = withAddress(address, false, [&](const addrinfo &info) {
-      made = ::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (made >= 0 && ::connect(made, info.ai_addr, info.ai_addrlen) == 0)
-        return true;
-      int error = errno;
-      close(made);
-      errno = error;
-      return false;
-    });
-    if (status.ok()) {
-      int yes = 1;
-      setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-      std::unique_ptr<TcpStoreClient> self(new TcpStoreClient(made));
-      std::string name = std::to_string(rank) + " " + address.token;
-      DPC_TRY(self->request('h', kHello, name.data(),
-                            static_cast<int64_t>(name.size()), ranks));
-      Expected<std::string> hello = self->reply(seconds);
-      if (hello)
+    Expected<int> made = connectTo(address);
+    isThere = made.ok();
+    if (isThere) {
+      std::unique_ptr<TcpStoreClient> self(new TcpStoreClient(*made));
+      status = self->request('h', kHello, name.data(),
+                             static_cast<int64_t>(name.size()), ranks);
+      if (status.ok())
+        status = self->reply(seconds).status();
+      if (status.ok())
         return self;
-      return Status::invalid(address.host + ":" + std::to_string(address.port) +
-                             " is not rank 0 of this job of " +
-                             std::to_string(ranks) +
-                             " ranks, or has another DPC_JOB_TOKEN");
+      if (status.code() == Code::Cancelled)
+        break; // by name
+    } else {
+      status = made.status();
     }
     usleep(20000);
   } while (nowSeconds() < deadline);
+  if (isThere)
+    return Status::invalid(address.host + ":" + std::to_string(address.port) +
+                           " is not rank 0 of this job of " +
+                           std::to_string(ranks) +
+                           " ranks, or has another DPC_JOB_TOKEN");
   return Status(Code::Timeout, "rank " + std::to_string(rank) +
                                    " found no rank 0 at " + status.message());
 }

@@ -35,14 +35,24 @@ struct StoreAddress {
 /// port, and without a token where other machines reach the address.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
+/// What strangers may take of rank 0. Ranks say who they are as soon as they
+/// are connected.
+struct StrangerLimits {
+  /// A connection that has not said all of it by then is closed.
+  double helloSeconds = 10;
+  /// Connections that have not said it, besides one for each rank. One more
+  /// closes the oldest of them: strangers neither use up the descriptors nor
+  /// keep ranks out.
+  size_t connections = 64;
+};
+
 /// Rank 0's side: a thread that answers all connections.
 class TcpStoreServer {
 public:
   /// Listens on the given address only.
   static Expected<std::unique_ptr<TcpStoreServer>>
-  start(const StoreAddress &address, int ranks);
-  /// A connection that has not said who it is by then is closed.
-  static constexpr double kHelloSeconds = 10;
+  start(const StoreAddress &address, int ranks,
+        const StrangerLimits &limits = StrangerLimits());
   /// Waits for the clients to leave, for at most `leaveSeconds`.
   ~TcpStoreServer();
 
@@ -51,9 +61,11 @@ public:
 
 private:
   struct Connection;
-  TcpStoreServer(int listener, int port, int ranks, std::string token);
+  TcpStoreServer(int listener, int port, int ranks, std::string token,
+                 const StrangerLimits &limits);
   void loop();
   void acceptOne();
+  void limitStrangers();
   bool readFrom(Connection &connection);
   bool obey(Connection &connection);
   bool welcome(Connection &connection, const std::string &words);
@@ -64,6 +76,7 @@ private:
 
   int listener, boundPort, ranks;
   std::string token;
+  StrangerLimits limits;
   std::atomic<bool> stopping{false};
   char ended = 0; ///< what every take is answered with, once the run is over
   std::string endReason;
@@ -75,7 +88,8 @@ private:
 /// One rank's connection.
 class TcpStoreClient {
 public:
-  /// Tries for `seconds`: rank 0 may come later.
+  /// Tries for `seconds`: rank 0 may come later, or close the connection
+  /// because strangers have opened many. Who is refused by name is not.
   static Expected<std::unique_ptr<TcpStoreClient>>
   connect(const StoreAddress &address, int rank, int ranks, double seconds);
   ~TcpStoreClient();

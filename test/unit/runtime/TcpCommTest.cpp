@@ -65,22 +65,33 @@ TEST(TcpComm, DifferentCallsAreNoticed) {
   });
 }
 
-/// Whether the server closes a connection that says this.
-bool closesAfter(int port, const std::string &bytes) {
+/// A connection of somebody who is no rank.
+int strangersSocket(int port) {
   int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place = {};
   place.sin_family = AF_INET;
   place.sin_port = htons(static_cast<uint16_t>(port));
   place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  bool isOpen = connect(socket, reinterpret_cast<sockaddr *>(&place),
-                        sizeof place) == 0 &&
-                send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr *>(&place), sizeof place),
+            0);
+  return socket;
+}
+
+/// Whether the other side closes the connection within `milliseconds`.
+bool isClosed(int socket, int milliseconds) {
   pollfd polled = {socket, POLLIN, 0};
   char answer = 0;
-  bool isClosed =
-      isOpen && poll(&polled, 1, 8000) == 1 && recv(socket, &answer, 1, 0) <= 0;
+  return poll(&polled, 1, milliseconds) == 1 &&
+         recv(socket, &answer, 1, 0) <= 0;
+}
+
+/// Whether the server closes a connection that says this.
+bool closesAfter(int port, const std::string &bytes) {
+  int socket = strangersSocket(port);
+  bool isSent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  bool closes = isSent && isClosed(socket, 8000);
   close(socket);
-  return isClosed;
+  return closes;
 }
 
 TEST(TcpStore, NobodyAtTheAddressIsSaid) {
@@ -159,6 +170,55 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   Expected<std::string> value = (*first)->take("key", 10);
   ASSERT_TRUE(value.ok()) << value.status().message();
   EXPECT_EQ(*value, "abc");
+}
+
+/// Many who say nothing: the oldest have to go, and ranks still come in.
+TEST(TcpStore, StrangersDoNotKeepRanksOut) {
+  StrangerLimits limits;
+  limits.helloSeconds = 1000;
+  limits.connections = 5;
+  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 2, limits);
+  ASSERT_TRUE(server.ok());
+  (*server)->leaveSeconds = 0;
+  StoreAddress address{"127.0.0.1", (*server)->port()};
+  auto first = TcpStoreClient::connect(address, 0, 2, 10);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  std::vector<int> strangers(40);
+  for (int &socket : strangers)
+    socket = strangersSocket(address.port);
+  auto second = TcpStoreClient::connect(address, 1, 2, 10);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  // Besides five, one for each rank; the last of them is said to be rank 1.
+  size_t kept = limits.connections + 2 - 1;
+  for (size_t i = 0; i < strangers.size() - kept; ++i)
+    EXPECT_TRUE(isClosed(strangers[i], 8000)) << i;
+  for (size_t i = strangers.size() - kept; i < strangers.size(); ++i)
+    EXPECT_FALSE(isClosed(strangers[i], 0)) << i;
+  ASSERT_TRUE((*second)->put("key", "abc", 3).ok());
+  Expected<std::string> value = (*first)->take("key", 10);
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(*value, "abc");
+  for (int socket : strangers)
+    close(socket);
+}
+
+/// Words that come one by one give no more time.
+TEST(TcpStore, AHelloHasToBeSaidInTime) {
+  StrangerLimits limits;
+  limits.helloSeconds = 0.2;
+  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 1, limits);
+  ASSERT_TRUE(server.ok());
+  (*server)->leaveSeconds = 0;
+  int socket = strangersSocket((*server)->port());
+  // 'h', a key of 11 bytes and a value of 4 KiB, byte by byte.
+  const std::string start = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 16};
+  bool closes = false;
+  for (size_t i = 0; i < 4000 && !closes; ++i) {
+    char byte = i < start.size() ? start[i] : '\0';
+    closes = send(socket, &byte, 1, MSG_NOSIGNAL) != 1 || isClosed(socket, 5);
+  }
+  EXPECT_TRUE(closes);
+  close(socket);
 }
 
 TEST(TcpStore, AddressesThatOthersReachNeedAToken) {
