@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/Manifest.h"
 
 #include "runtime/base/JsonDepth.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -286,7 +287,7 @@ Manifest ManifestReader::read(const Json &body) {
 Expected<Manifest> parseManifest(const std::string &text,
                                  const std::string &path) {
   auto refuse = [&](const std::string &why) {
-    return Status::invalid(path + ": " + why);
+    return Status::invalid(path + ": " + oneLine(why));
   };
   if (nestsTooDeep(text))
     return refuse("its lists nest too deep: no manifest of a checkpoint");

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/ShardFile.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ Status ShardFile::checkBlock(const std::string &tensor, Shard &shard,
                                 shard.entry.bytes, block);
   if (shard.hashes.compare(block * kDigits, kDigits, found) != 0)
     return Status::invalid(
-        file.file.path() + ": tensor '" + tensor + "': bytes " +
+        file.file.path() + ": tensor '" + oneLine(tensor) + "': bytes " +
         std::to_string(shard.entry.offset + block * kHashBlock) +
         " on do not have their checksum: the file was changed");
   std::lock_guard lock(mutex);
@@ -96,8 +97,9 @@ Expected<const char *> ShardFile::read(const std::string &tensor, int64_t bytes,
   auto it = shards.find(tensor);
   if (it == shards.end() || it->second.entry.bytes != bytes ||
       it->second.hashes.size() != size_t(blocksOf(bytes) * kDigits))
-    return Status::invalid(file.file.path() + ": has no tensor '" + tensor +
-                           "' of " + std::to_string(bytes) + " bytes");
+    return Status::invalid(file.file.path() + ": has no tensor '" +
+                           oneLine(tensor) + "' of " + std::to_string(bytes) +
+                           " bytes");
   assert(offset >= 0 && count >= 0 && offset + count <= bytes);
   if (count > 0)
     for (int64_t block = offset / kHashBlock;

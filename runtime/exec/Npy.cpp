@@ -1,5 +1,7 @@
 #include "runtime/exec/Npy.h"
 
+#include "runtime/base/OneLine.h"
+
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -114,7 +116,7 @@ Expected<NpyArray> openNpy(const std::string &path) {
   NpyArray array;
   array.file = *file;
   if (Status status = parseFile(*file, array); !status.ok())
-    return Status(status.code(), path + ": " + status.message());
+    return Status(status.code(), path + ": " + oneLine(status.message()));
   return array;
 }
 

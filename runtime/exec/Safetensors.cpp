@@ -1,6 +1,7 @@
 #include "runtime/exec/Safetensors.h"
 
 #include "runtime/base/JsonDepth.h"
+#include "runtime/base/OneLine.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -108,7 +109,7 @@ Expected<SafetensorsFile> openSafetensors(const std::string &path) {
   SafetensorsFile out;
   out.file = *file;
   if (Status status = readHeader(out); !status.ok())
-    return Status(status.code(), path + ": " + status.message());
+    return Status(status.code(), path + ": " + oneLine(status.message()));
   return out;
 }
 

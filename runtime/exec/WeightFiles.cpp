@@ -1,6 +1,7 @@
 #include "runtime/exec/WeightFiles.h"
 
 #include "runtime/base/JsonDepth.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/base/WriteFile.h"
 
 #include <charconv>
@@ -74,7 +75,7 @@ Status WeightFiles::addIndex(const std::string &path) {
   if (!mapped)
     return mapped.status();
   auto refuse = [&](const std::string &why) {
-    return Status::invalid(path + ": " + why);
+    return Status::invalid(path + ": " + oneLine(why));
   };
   if (mapped->size() > kMaxIndexBytes)
     return refuse("is no index of weights: it has " +

@@ -1,6 +1,7 @@
 #include "runtime/plan/PlanValidate.h"
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanChecks.h"
 
 #include <algorithm>
@@ -42,11 +43,7 @@ std::string quoted(const std::string &text) { return '"' + text + '"'; }
 Status within(const std::string &place, Status status) {
   if (status.ok())
     return status;
-  std::string line = place + ": " + status.message();
-  // A name of the file may be anything; a message is one line.
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < ' '; }, ' ');
-  return Status(status.code(), line);
+  return Status(status.code(), oneLine(place + ": " + status.message()));
 }
 
 /// Each cell of the batch has one data rank that works on it.
