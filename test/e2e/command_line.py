@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The command lines: help names every option there is, and the tests' own comparing tool can fail."""
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -40,12 +41,45 @@ class Help(unittest.TestCase):
             self.assertIn(mention, done.stderr)
 
 
+class Command(unittest.TestCase):
+    """command.json, of which --elastic makes plans of the same step."""
+    # Of how the step is split, what is measured, shown or written.
+    OTHERS = set("cluster strategy micro-batch top calibrate links output emit report what-if explain diff dump-ir-dir version doctor completion help".split())
+
+    def written(self, *words):
+        with e2e.scratch() as scratch:
+            e2e.must([e2e.tool("dpc-opt"), os.path.relpath(e2e.model("mlp")), "--verify=off", "-o", scratch + "/plan", *words])
+            return e2e.read_json(scratch + "/plan/command.json")
+
+    def test_it_says_what_a_step_computes(self):
+        found = self.written("--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--train=sgd", "--lr", "0.5", "--momentum=0.9", "--micro-batch=2",
+                             "--frozen=l1.*,l2.bias", "--bucket-mb=3", "--precision=bf16")
+        self.assertEqual((found["version"], found["model"], found["cluster"]), (1, os.path.abspath(e2e.model("mlp")), "local:2"))
+        self.assertEqual(sorted(found["words"]), ["--bucket-mb=3", "--frozen=l1.*,l2.bias", "--global-batch=8", "--lr=0.5", "--momentum=0.9",
+                                                  "--precision=bf16", "--train=sgd", "--verify=off"])
+
+    def test_what_a_configuration_sets_is_said(self):
+        with e2e.scratch() as scratch:
+            e2e.write_json(scratch + "/ds.json", {"train_batch_size": 16, "bf16": {"enabled": True}, "zero_optimization": {"stage": 1}})
+            found = self.written("--cluster=local:2", f"--strategy=@{scratch}/ds.json")
+        self.assertEqual(sorted(found["words"]), ["--global-batch=16", "--precision=bf16", "--verify=off"])
+
+    def test_every_option_is_of_a_step_or_not(self):
+        """A new option belongs in kStepOptions (runtime/plan/PlanCommand.cpp) or here."""
+        with open(os.path.join(e2e.SOURCE, "runtime/plan/PlanCommand.cpp"), encoding="utf-8") as file:
+            step = re.search(r"kStepOptions\[\] = \{(.*?)\}", file.read(), re.DOTALL)[1]
+        step = set(re.findall(r'"([a-z0-9-]+)"', step))
+        found = set(re.findall(r"^ +(?:-\w,)?--([a-z0-9-]+)", e2e.must([e2e.tool("dpc-opt"), "--help"]), re.MULTILINE))
+        self.assertEqual(found, step | self.OTHERS)
+        self.assertFalse(step & self.OTHERS)
+
+
 class Emit(unittest.TestCase):
     def test_what_is_asked_for_is_written(self):
         """The program, too, where no plan is; and nothing else."""
         programs = []
         for emit, files in (("mlir", {"program.mlir"}), ("report", {"report.json", "report.html"}), ("mlir,report", {"program.mlir", "report.json", "report.html"}),
-                            ("plan,mlir", {"program.mlir", "report.json", "report.html", "plan.json", "kernels"})):
+                            ("plan,mlir", {"program.mlir", "report.json", "report.html", "plan.json", "command.json", "kernels"})):
             with self.subTest(emit=emit), e2e.scratch() as scratch:
                 e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--verify=off", f"--emit={emit}",
                           "--strategy=dp=2", "-o", f"{scratch}/out"])

@@ -109,6 +109,11 @@ def read_terminal(descriptor):
         text += piece
 
 
+def write_json(path, value):
+    with open(path, "w") as file:
+        json.dump(value, file)
+
+
 def read_json(path):
     with open(path) as file:
         return json.load(file)

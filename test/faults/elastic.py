@@ -9,17 +9,15 @@ import unittest
 import faults
 from faults import BATCHES, LONG, e2e, kill, stop
 
-OPTIONS = "--global-batch=8 --train=adamw --verify=off"  # as FaultTest plans
 TOLERANCE = 2e-3  # of a loss, relative: the plans sum in other orders
 
 
 class Elastic(faults.FaultTest):
     steps = 1000000  # ended by a signal
-    model = e2e.model("gpt2-tiny")
 
     def start(self, name, *words):
         return faults.Supervised(self.words(name, ["--checkpoint=" + self.path(name + "-ck"), "--checkpoint-every=3", "--max-restarts=30",
-                                                   "--elastic=2:4", f"--replan={self.model} {OPTIONS}", *words]))
+                                                   "--elastic=2:4", *words]))
 
     def samples(self):
         """The recorded batches as samples, in an order drawn anew in each epoch."""
@@ -105,11 +103,28 @@ class Elastic(faults.FaultTest):
             self.refused(["--elastic=" + word], "--elastic=" + word, "MIN:MAX")
         self.refused(["--elastic=1:3"], "is for 4 ranks")
         self.refused(["--elastic=1:4", "--launcher=mpirun -np 4"], "{ranks}")
-        self.refused(["--elastic=1:4", "--replan=model.onnx", "--ranks-file=" + self.path("none")], "--ranks-file", "none")
-        self.refused(["--elastic=1:4"], "--replan")
+        self.refused(["--elastic=1:4", "--ranks-file=" + self.path("none")], "--ranks-file", "none")
+
+    def test_what_a_plan_was_made_of_is_not_trusted(self):
+        """No word of it names a file to write, a program, or an option in the model's place."""
+        path = os.path.join(self.plan, "command.json")
+        good = e2e.read_json(path)
+        for key, value, expected in (("words", ["--output=/tmp/x"], "--output=/tmp/x"), ("words", ["--calibrate=/tmp/x"], "--calibrate"),
+                                     ("words", ["--train=adamw", "x.onnx"], "x.onnx"), ("words", ["--lr\n=1"], "--lr"), ("words", "--lr=1", "no list"),
+                                     ("words", [3], "word 3"), ("model", "--version", "--version"), ("model", "a.onnx", "a.onnx"),
+                                     ("cluster", "cluster.json", "cluster.json"), ("cluster", None, "cluster null"), ("version", 2, "version 2")):
+            with self.subTest(key=key, value=value):
+                e2e.write_json(path, {**good, key: value})
+                self.refused(["--elastic=1:4"], "command.json", expected)
+        with open(path, "w") as file:
+            file.write("{")
+        self.refused(["--elastic=1:4"], "command.json", "is not what dpc-opt writes")
+        os.remove(path)
+        self.refused(["--elastic=1:4"], "command.json", "dpc-opt writes it with every plan")
 
     def test_a_model_that_is_gone_ends_the_run(self):
-        self.model = self.path("gone.onnx")
+        path = os.path.join(self.plan, "command.json")
+        e2e.write_json(path, {**e2e.read_json(path), "model": self.path("gone.onnx")})
         run = self.start("gone")
         run.await_steps(2)
         run.disturb_any(random.Random(1), kill)

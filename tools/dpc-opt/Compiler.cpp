@@ -20,6 +20,7 @@
 #include "tools/dpc-opt/PlanDiff.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/Remarks.h"
+#include "tools/dpc-opt/WriteCommand.h"
 #include "tools/dpc-opt/WriteReport.h"
 
 #include "mlir/IR/AsmState.h"
@@ -329,6 +330,8 @@ bool Compiler::writePlan(const cost::SearchResult &result,
   if (!plan)
     return fail("the plan could not be built");
   rt::Status status = rt::writePlan(*plan, dir.string());
+  if (status.ok())
+    status = writeCommand(options, dir.string());
   if (!status.ok())
     return fail(status.message());
   auto checked = rt::readPlan(dir.string());

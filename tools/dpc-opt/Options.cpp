@@ -4,6 +4,7 @@
 #include "passes/local/CompressTopK.h"
 #include "tools/cli/Completion.h"
 #include "tools/dpc-opt/Doctor.h"
+#include "tools/dpc-opt/WriteCommand.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <CLI/CLI.hpp>
@@ -458,6 +459,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
     options.givesPrecision = app.count("--precision") > 0;
     finish(options, raw);
     refuseOptionsOfOthers(app, options);
+    options.words = stepWords(app);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     exitCode = 0;

@@ -60,6 +60,7 @@ struct CompileOptions {
   std::vector<std::string> diff;  ///< Two folders to compare, or none.
   std::string explain;            ///< A weight, or a part of its name.
   std::vector<std::string> notes; ///< For the report's remarks.
+  std::vector<std::string> words; ///< Of argv, see WriteCommand.h.
 };
 
 /// Parses argv. Nullopt when there is nothing to compile: help was printed

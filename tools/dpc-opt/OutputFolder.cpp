@@ -13,8 +13,8 @@ namespace dpc {
 
 /// What a plan folder may hold, files before the folder they lie in.
 static constexpr const char *kWritten[] = {
-    "plan.json", "report.json", "report.html", "program.mlir", "trace.json",
-    "annotated.onnx", "constants.bin", "kernels/kernels.so",
+    "plan.json", "command.json", "report.json", "report.html", "program.mlir",
+    "trace.json", "annotated.onnx", "constants.bin", "kernels/kernels.so",
     // Of dpc-run --profile, about the plan beside it.
     "profile.json", "kernels/kernels.ptx", "kernels",
     // Exports.
@@ -106,6 +106,8 @@ static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
         isFolder == (name == "kernels" || name == kExports);
     if (name == "plan.json")
       isOurs &= hasFields(entries->path(), {"version", "checksum"});
+    if (name == "command.json")
+      isOurs &= hasFields(entries->path(), {"version", "model", "words"});
     if (name == "report.json")
       isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
     if (name == "trace.json")

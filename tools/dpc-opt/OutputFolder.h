@@ -13,10 +13,11 @@ namespace dpc {
 /// A folder that appears at its place only when it is complete. Until commit()
 /// an existing folder there is untouched; without commit() nothing remains.
 ///
-/// Only what dpc-opt wrote is ever deleted: plan.json, report.json,
-/// program.mlir, annotated.onnx, constants.bin, kernels/kernels.so, and what
-/// exports/index.json lists. A folder that holds anything else is refused, and
-/// a plan is replaced by a plan only: a report alone does not take its place.
+/// Only what dpc-opt wrote is ever deleted: plan.json, command.json,
+/// report.json, program.mlir, annotated.onnx, constants.bin,
+/// kernels/kernels.so, and what exports/index.json lists. A folder that holds
+/// anything else is refused, and a plan is replaced by a plan only: a report
+/// alone does not take its place.
 class OutputFolder {
 public:
   /// Why `target` cannot be replaced, "" when it can (or does not exist).

@@ -78,10 +78,11 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
     return Status::invalid("--launcher=" + options.launcher +
                            ": with --elastic it needs the word {ranks}, such "
                            "as \"mpirun -np {ranks}\"");
-  if (options.replan.empty())
-    return Status::invalid("--elastic needs --replan=\"MODEL ...\", what "
-                           "dpc-opt is given to make a plan like " +
-                           options.plan);
+  Expected<PlanCommand> command = readPlanCommand(options.plan);
+  if (!command)
+    return Status(command.status().code(),
+                  "--elastic: " + command.status().message());
+  self.command = *command;
   self.plans[own] = {options.plan, own};
   self.full = self.ranks = self.started = own;
   if (options.ranksFile.empty())
@@ -183,13 +184,7 @@ static std::string compilerPath() {
 }
 
 Status Elastic::makePlan(int64_t count, const std::string &folder) const {
-  std::vector<std::string> words = wordsFor(options.replan, count);
-  bool hasCluster =
-      std::any_of(words.begin(), words.end(), [](const std::string &word) {
-        return word.rfind("--cluster", 0) == 0;
-      });
-  if (!hasCluster)
-    words.push_back("--cluster=local:" + std::to_string(count));
+  std::vector<std::string> words = rt::wordsFor(command, count);
   words.push_back("--output=" + folder);
   words.insert(words.begin(), compilerPath());
   say("searching a plan for " + rankCount(count));

@@ -1,9 +1,10 @@
 //===- Elastic.h - --elastic: a run with the ranks there are ----*- C++ -*-===//
 //
 // After a failure a rank is taken to be lost, and the run goes on with one
-// fewer, by a plan that dpc-opt makes (--replan). Lost ranks are taken to be
-// back after --elastic-wait seconds; a start with them that fails doubles that
-// time. With --ranks-file nothing is guessed: the file says how many there are.
+// fewer, by a plan that dpc-opt makes as it made the first (command.json). Lost
+// ranks are taken to be back after --elastic-wait seconds; a start with them
+// that fails doubles that time. With --ranks-file nothing is guessed: the file
+// says how many there are.
 //
 // Plans of other numbers of ranks lie in the folder of the checkpoints, as
 // plan-N. They are of this run only: each is made anew once.
@@ -12,7 +13,7 @@
 #ifndef DPC_TOOLS_DPC_RUN_ELASTIC_H
 #define DPC_TOOLS_DPC_RUN_ELASTIC_H
 
-#include "runtime/base/Status.h"
+#include "runtime/plan/PlanCommand.h"
 #include "tools/dpc-run/Options.h"
 
 #include <chrono>
@@ -54,6 +55,7 @@ private:
   rt::Status makePlan(int64_t count, const std::string &folder) const;
 
   RunOptions options;
+  rt::PlanCommand command; ///< that made the first plan
   int64_t least = 0, most = 0;
   int64_t full = 0;  ///< what there is when nothing is lost, as far as is known
   int64_t ranks = 0; ///< there are, for the next start

@@ -269,13 +269,6 @@ static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
                      "return")
           ->type_name("MIN:MAX")
           ->needs(restarts);
-  app.add_option("--replan", o.replan,
-                 "of --elastic: what dpc-opt is given to make a plan of the "
-                 "same step, such as \"model.onnx --global-batch=8 "
-                 "--train=adamw\"; {ranks} stands for their number, "
-                 "--cluster=local:{ranks} is added where no cluster is named")
-      ->type_name("WORDS")
-      ->needs(elastic);
   app.add_option("--elastic-wait", o.elasticWait,
                  "of --elastic: seconds until a lost rank is taken to be back "
                  "(default 300)")

@@ -37,7 +37,6 @@ struct RunOptions {
   std::string launcher;     ///< words before the command, "" for none
   std::string elastic;      ///< "MIN:MAX" ranks, "" for those of the plan
   double elasticWait = 300; ///< seconds until a lost rank is tried again
-  std::string replan;       ///< what dpc-opt is given for other ranks
   std::string ranksFile;    ///< says how many ranks there are, "" without it
   double timeoutSeconds = 300;
   int threads = 0;

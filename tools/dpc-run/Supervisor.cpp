@@ -20,7 +20,7 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   // With a value of their own, or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
-                        "--ranks-file",   "--replan"};
+                        "--ranks-file"};
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) {
     std::string word = argv[i];

@@ -1,0 +1,126 @@
+#include "runtime/plan/PlanCommand.h"
+
+#include "runtime/base/JsonDepth.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/WriteFile.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace dpc::rt {
+
+using Json = nlohmann::ordered_json;
+
+static constexpr int kCommandVersion = 1;
+static constexpr size_t kMaxBytes = 1 << 20;
+static constexpr std::string_view kLocal = "local:";
+
+/// No option that names a file to be written, and none of a strategy.
+static constexpr std::string_view kStepOptions[] = {
+    "bind",         "global-batch", "frozen",    "trainable",
+    "seed",         "loss",         "init",      "train",
+    "infer",        "lr",           "beta1",     "beta2",
+    "eps",          "lr-schedule",  "momentum",  "clip-grad-norm",
+    "precision",    "loss-scale",   "bucket-mb", "compress-gradients",
+    "weight-decay", "device-file",  "objective", "compress-weights",
+    "verify",       "target-cpu",   "target-gpu"};
+
+bool isStepOption(std::string_view name) {
+  return std::find(std::begin(kStepOptions), std::end(kStepOptions), name) !=
+         std::end(kStepOptions);
+}
+
+static std::string fileIn(const std::string &dir) {
+  return dir + "/command.json";
+}
+
+Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
+  Json json = {{"version", kCommandVersion},
+               {"model", command.model},
+               {"cluster", command.cluster},
+               {"words", command.words}};
+  constexpr auto replace = Json::error_handler_t::replace;
+  return writeDurably(fileIn(dir), json.dump(1, ' ', false, replace) + "\n");
+}
+
+/// A text that a process can be given as a word.
+static bool isWord(const Json &json) {
+  return json.is_string() &&
+         json.get_ref<const std::string &>().find('\0') == std::string::npos;
+}
+
+static bool isStepWord(const Json &json) {
+  if (!isWord(json))
+    return false;
+  const auto &word = json.get_ref<const std::string &>();
+  return word.rfind("--", 0) == 0 &&
+         isStepOption(std::string_view(word).substr(2, word.find('=') - 2));
+}
+
+static bool isPath(const Json &json) {
+  return isWord(json) && json.get_ref<const std::string &>().rfind('/', 0) == 0;
+}
+
+static bool isCluster(const Json &json) {
+  return isPath(json) ||
+         (isWord(json) &&
+          json.get_ref<const std::string &>().rfind(kLocal, 0) == 0);
+}
+
+/// What is wrong with it; "": nothing.
+static std::string fault(const Json &json) {
+  for (const char *key : {"version", "model", "cluster", "words"})
+    if (!json.contains(key))
+      return std::string("has no '") + key + "'";
+  if (json["version"] != kCommandVersion)
+    return "version " + json["version"].dump() + "; this build reads " +
+           std::to_string(kCommandVersion);
+  if (!isPath(json["model"]))
+    return "model " + json["model"].dump() + " is no path from / on";
+  if (!isCluster(json["cluster"]))
+    return "cluster " + json["cluster"].dump() +
+           " is no path from / on, nor local:N";
+  if (!json["words"].is_array())
+    return "words are no list";
+  for (const Json &word : json["words"])
+    if (!isStepWord(word))
+      return "word " + word.dump() + " is no option of what a step computes";
+  return "";
+}
+
+Expected<PlanCommand> readPlanCommand(const std::string &dir) {
+  std::string path = fileIn(dir);
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Status::notFound(path + ": cannot be read; dpc-opt writes it with "
+                                   "every plan");
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  bool isSmall = text.size() <= kMaxBytes && !nestsTooDeep(text);
+  Json json =
+      isSmall ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!json.is_object())
+    return Status::invalid(path + ": is not what dpc-opt writes");
+  if (std::string why = fault(json); !why.empty())
+    return Status::invalid(path + ": " + oneLine(why));
+  return PlanCommand{json["model"], json["cluster"],
+                     json["words"].get<std::vector<std::string>>()};
+}
+
+std::vector<std::string> wordsFor(const PlanCommand &command, int64_t devices) {
+  std::string count = std::to_string(devices);
+  std::vector<std::string> words = command.words;
+  words.insert(words.begin(), command.model);
+  if (command.cluster.rfind(kLocal, 0) == 0) {
+    words.push_back("--cluster=" + std::string(kLocal) + count);
+  } else {
+    words.push_back("--cluster=" + command.cluster);
+    words.push_back("--strategy=ranks=" + count);
+  }
+  return words;
+}
+
+} // namespace dpc::rt
