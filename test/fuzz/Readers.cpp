@@ -8,6 +8,7 @@
 #include "runtime/base/JsonDepth.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
+#include "test/fuzz/RuntimeFiles.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -19,14 +20,6 @@
 using namespace mlir;
 
 namespace dpc::fuzz {
-
-static std::string checkLine(const std::string &message) {
-  if (message.empty())
-    return "refused without a message";
-  return message.find('\n') == std::string::npos
-             ? ""
-             : "the message has several lines: " + message;
-}
 
 template <typename Import>
 static std::string readModel(const std::string &bytes, const char *name,
@@ -174,16 +167,20 @@ static std::string withProgram(const std::string &file,
 }
 
 std::vector<Reader> allReaders(const std::string &scratch) {
-  return {{"onnx", readOnnx, false, {}, {}},
-          {"pt2", readTorch, false, {}, {}},
-          {"pt2-program", readTorch, true, programOf, withProgram},
-          {"stablehlo", readStableHlo, true, {}, {}},
-          {"cluster", readCluster, true, {}, {}},
-          {"plan",
-           [scratch](const std::string &bytes) {
-             return readPlanFile(scratch, bytes);
-           },
-           true, [](const std::string &file) { return file; }, withChecksum}};
+  std::vector<Reader> readers = {
+      {"onnx", readOnnx, false, {}, {}},
+      {"pt2", readTorch, false, {}, {}},
+      {"pt2-program", readTorch, true, programOf, withProgram},
+      {"stablehlo", readStableHlo, true, {}, {}},
+      {"cluster", readCluster, true, {}, {}},
+      {"plan",
+       [scratch](const std::string &bytes) {
+         return readPlanFile(scratch, bytes);
+       },
+       true, [](const std::string &file) { return file; }, withChecksum}};
+  for (Reader &reader : runtimeReaders(scratch))
+    readers.push_back(std::move(reader));
+  return readers;
 }
 
 } // namespace dpc::fuzz

@@ -24,7 +24,8 @@ struct Reader {
       embed;
 };
 
-/// onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster and plan.
+/// onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster, plan, and
+/// those of RuntimeFiles.h.
 /// Readers of folders use `scratch`, which exists.
 std::vector<Reader> allReaders(const std::string &scratch);
 

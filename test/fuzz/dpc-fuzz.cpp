@@ -109,7 +109,9 @@ int main(int argc, char **argv) {
   std::vector<std::string> paths, files;
   uint64_t runs = 1000, seed = 1;
   app.add_option("reader", name,
-                 "onnx, pt2, pt2-program, stablehlo, cluster or plan")
+                 "onnx, pt2, pt2-program, stablehlo, cluster, plan, npy, "
+                 "safetensors, weight-index, plan-command, "
+                 "shard or manifest")
       ->required();
   app.add_option("files", paths, "Good files")->required();
   app.add_option("--runs", runs, "Damaged files to read")

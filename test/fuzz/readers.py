@@ -55,6 +55,24 @@ class Readers(unittest.TestCase):
     def test_plan(self):
         self.damage("plan", small("test/fixtures/plans/*/plan.json"), 3000)
 
+    def test_npy(self):
+        self.damage("npy", small("test/fixtures/**/*.npy", 20_000), 3000)
+
+    def test_safetensors(self):
+        self.damage("safetensors", small("test/fixtures/**/*.safetensors"), 3000)
+
+    def test_weight_index(self):
+        self.damage("weight-index", small("test/fixtures/runtime/*.index.json"), 3000)
+
+    def test_command_of_plan(self):
+        self.damage("plan-command", small("test/fixtures/runtime/command.json"), 3000)
+
+    def test_shard(self):
+        self.damage("shard", small("test/fixtures/runtime/rank-*.safetensors"), 3000)
+
+    def test_manifest(self):
+        self.damage("manifest", small("test/fixtures/runtime/manifest.json"), 3000)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
