@@ -126,8 +126,14 @@ Status CheckpointFolder::publish(const Manifest &manifest,
   std::string to = checkpoint(manifest.step);
   DPC_TRY(writeDurably(from + "/" + kManifest, manifestText(manifest)));
   DPC_TRY(syncFolder(from));
+  // One takes the other's place in one step: there is always a whole one.
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                RENAME_EXCHANGE) == 0) {
+    DPC_TRY(syncFolder(dir));
+    return removeCheckpoint(from);
+  }
   std::error_code code;
-  if (fs::exists(to, code))
+  if (fs::exists(to, code)) // on a file system that cannot
     DPC_TRY(removeCheckpoint(to));
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(to, "made", std::strerror(errno));

@@ -222,6 +222,8 @@ TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
     fs::create_directories(folder.unfinished(7, tag));
     ASSERT_TRUE(folder.publish(manifest, tag).ok());
     EXPECT_EQ(readManifest(folder.checkpoint(7))->model, tag);
+    auto names = std::distance(fs::directory_iterator(dir), {});
+    EXPECT_EQ(names, 1) << "the old one lies about";
   }
 }
 
