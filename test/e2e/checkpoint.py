@@ -6,6 +6,7 @@ holds the same parameters bit for bit, and then follows the recorded PyTorch cur
 and told to stop; files are cut, changed and taken away: what is complete is never lost, what is damaged is named.
 """
 import itertools
+import math
 import os
 import random
 import shutil
@@ -91,6 +92,29 @@ class Checkpoints(unittest.TestCase):
             run.run(layout, "--steps=8", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", "--save-params=" + rest + ".safetensors")
             self.assertEqual(run.metrics("rest"), run.metrics("whole"), layout)
             self.assertEqual(read(rest + ".safetensors"), read(whole + ".safetensors"), layout)
+
+    def test_scale_schedule_and_random_numbers_go_on(self):
+        """Dropout, in fp16 whose scale halves and doubles, on a schedule."""
+        steps, half, draw = 10, 5, random.Random(3)
+        plan, batches, shape = os.path.join(self.folder, "plan"), self.path("batches"), (steps, 8, 6, 16)
+        e2e.write_npy(os.path.join(batches, "x.npy"), "f4", shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))])
+        e2e.must([e2e.tool("dpc-opt"), os.path.join(e2e.SOURCE, "test", "fixtures", "torch", "attention.pt2"), "--cluster=local:2", "--strategy=dp=2",
+                  "--global-batch=8", "--train=adamw", "--lr=1e-2", f"--lr-schedule=linear,warmup=2,total={steps}", "--precision=fp16",
+                  "--loss-scale=dynamic,init=16777216,interval=2", "--verify=off", "-o", plan])
+
+        def train(name, count, *words):
+            path = os.path.join(self.folder, name)
+            e2e.must([e2e.tool("dpc-run"), plan, "--batches=" + batches, f"--steps={count}", "--metrics=" + path, f"--save-params={path}.safetensors", *words])
+            timed = ("step_seconds", "tokens_per_second")
+            return [{key: value for key, value in row.items() if key not in timed} for row in e2e.read_metrics(path)], read(path + ".safetensors")
+
+        whole = train("whole", steps)
+        scales = [row["loss_scale"] for row in whole[0]]
+        self.assertLess(scales[half], scales[0])
+        self.assertGreater(len(set(scales[half:])), 1, scales)  # it still moves
+        checkpoint = "--checkpoint=" + os.path.join(self.folder, "go")
+        train("rest", half, checkpoint)
+        self.assertEqual(train("rest", steps, checkpoint, "--resume"), whole)
 
     def check_pair(self, run, source, target, steps=10):
         checkpoint, parameters = self.saved(run, source, steps)
@@ -239,6 +263,30 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("No space left on device", done.stderr)
         self.assertIn("step-1\n", done.stdout)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_read_only_folder_is_named(self):
+        """Found before the first step, and in the middle of a run; what is complete is still read."""
+        if os.geteuid() != 0 or not shutil.which("unshare"):
+            self.skipTest("needs root to mount a file system")
+        run = Run(self.folder, "gpt2-tiny")
+        folder = self.path("mounted")
+        first = " ".join(run.words("dp2", "--checkpoint=" + folder, "--steps=2"))
+        again = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--steps=3"))
+        # Every step is a checkpoint, from the second line on into a folder that is written no more.
+        middle = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--checkpoint-every=1", "--steps=100000"))
+        taken = " ".join(run.words("dp2", f"--resume={folder}/step-2", "--steps=3"))
+        script = (f"mount -t tmpfs none {folder} && {first} && mount -o remount,ro {folder} && {{ {again}; echo early $?; mount -o remount,rw {folder}; "
+                  f"{middle} | {{ read line; until mount -o remount,ro {folder} 2>/dev/null; do :; done; cat >/dev/null; }}; {taken} && echo taken; }}")
+        done = e2e.call(["unshare", "-m", "sh", "-c", script])
+        if "mount:" in done.stderr:
+            self.skipTest("cannot mount here: " + done.stderr)
+        self.assertIn("early 1\n", done.stdout)
+        lines = [line for line in done.stderr.splitlines() if line]
+        self.assertEqual(len(lines), 2, done.stderr)
+        for line in lines:
+            self.assertIn("Read-only file system", line)
+            self.assertIn(folder, line)
+        self.assertIn("taken\n", done.stdout)
 
 
 if __name__ == "__main__":
