@@ -218,6 +218,26 @@ protected:
     return module;
   }
 
+  /// Calls `check` for every case that is asked for. Those before it are drawn,
+  /// too: a case is the same with and without `only`.
+  void forEachCase(llvm::function_ref<void(int i, ModuleOp module,
+                                           const cost::Cluster &cluster)>
+                       check) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < count; ++i) {
+      Perceptron model(random);
+      cost::Cluster cluster = randomCluster(random);
+      if (only && i != *only)
+        continue;
+      SCOPED_TRACE(titleOf(i, model, cluster));
+      OwningOpRef<ModuleOp> module = trainStep(model);
+      ASSERT_TRUE(module);
+      check(i, *module, cluster);
+      if (HasFatalFailure())
+        return;
+    }
+  }
+
   static cost::SearchOptions optionsFor(ProgramEvaluator &evaluator,
                                         const cost::Cluster &cluster) {
     cost::SearchOptions options;
@@ -270,26 +290,18 @@ protected:
 };
 
 TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
-  std::mt19937 random(seed);
   int winners = 0;
-  for (int i = 0; i < count; ++i) {
-    Perceptron model(random);
-    cost::Cluster cluster = randomCluster(random);
-    if (only && i != *only)
-      continue;
-    SCOPED_TRACE(titleOf(i, model, cluster));
-    OwningOpRef<ModuleOp> module = trainStep(model);
-    ASSERT_TRUE(module);
+  forEachCase([&](int, ModuleOp module, const cost::Cluster &cluster) {
     for (cost::Objective objective :
          {cost::Objective::Throughput, cost::Objective::Memory}) {
       double best = std::numeric_limits<double>::infinity();
       for (const cost::Cluster &part : allParts(cluster)) {
-        ProgramEvaluator evaluator(*module, part);
+        ProgramEvaluator evaluator(module, part);
         cost::SearchOptions options = optionsFor(evaluator, part);
         options.objective = objective;
         best = std::min(best, bestOfAll(evaluator, part, options));
       }
-      cost::SearchResult result = searchAll(*module, cluster, objective).search;
+      cost::SearchResult result = searchAll(module, cluster, objective).search;
       ASSERT_EQ(result.hasWinner(), std::isfinite(best));
       if (!result.hasWinner())
         continue;
@@ -300,7 +312,7 @@ TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
                 best)
           << cost::stringifyStrategy(result.candidates[0].strategy);
     }
-  }
+  });
   EXPECT_GT(winners, only ? 0 : count / 2) << "DPC_TEST_SEED=" << seed;
 }
 
@@ -367,18 +379,10 @@ TEST_F(Exactness, DeepModelsAreNearTheBestOfAll) {
 }
 
 TEST_F(Exactness, MoreHardwareIsNeverWorse) {
-  std::mt19937 random(seed);
-  for (int i = 0; i < count; ++i) {
-    Perceptron model(random);
-    cost::Cluster cluster = randomCluster(random);
-    if (only && i != *only)
-      continue;
-    SCOPED_TRACE(titleOf(i, model, cluster));
-    OwningOpRef<ModuleOp> module = trainStep(model);
-    ASSERT_TRUE(module);
+  forEachCase([&](int, ModuleOp module, const cost::Cluster &cluster) {
     auto seconds = [&](const cost::Cluster &on) {
       cost::SearchResult result =
-          searchAll(*module, on, cost::Objective::Throughput).search;
+          searchAll(module, on, cost::Objective::Throughput).search;
       if (only && result.hasWinner())
         std::cout << cost::stringifyStrategy(result.candidates[0].strategy)
                   << "\n";
@@ -401,24 +405,16 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
     EXPECT_LE(seconds(oneNodeMore), before);
     EXPECT_LE(seconds(larger), before);
     EXPECT_LE(seconds(faster), before);
-  }
+  });
 }
 
 TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
   constexpr double kFactor = 1.3; // no power of two: ratios are rounded
   constexpr size_t kEvery = 5;
-  std::mt19937 random(seed);
   int64_t programs = 0;
-  for (int i = 0; i < count; ++i) {
-    Perceptron model(random);
-    cost::Cluster cluster = randomCluster(random);
-    if (only && i != *only)
-      continue;
-    SCOPED_TRACE(titleOf(i, model, cluster));
-    OwningOpRef<ModuleOp> module = trainStep(model);
-    ASSERT_TRUE(module);
+  forEachCase([&](int i, ModuleOp module, const cost::Cluster &cluster) {
     cost::Cluster faster = withFasterLinks(cluster, kFactor);
-    ProgramEvaluator evaluator(*module, cluster);
+    ProgramEvaluator evaluator(module, cluster);
     cost::SearchOptions options = optionsFor(evaluator, cluster);
     std::vector<cost::Strategy> strategies =
         cost::enumerateStrategies(options.request, options.space);
@@ -426,11 +422,11 @@ TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
       SCOPED_TRACE(cost::stringifyStrategy(strategies[k]));
       ShardDegrees degrees =
           degreesOf(strategies[k], evaluator.totals().globalBatch, {});
-      std::vector<double> speeds = linkSpeedsToTry(*module, cluster, degrees);
-      EXPECT_EQ(speeds, linkSpeedsToTry(*module, faster, degrees));
+      std::vector<double> speeds = linkSpeedsToTry(module, cluster, degrees);
+      EXPECT_EQ(speeds, linkSpeedsToTry(module, faster, degrees));
       for (double speed : speeds) {
         degrees.linkSpeed = speed;
-        auto program = lowerForStrategy(*module, cluster, degrees);
+        auto program = lowerForStrategy(module, cluster, degrees);
         ASSERT_TRUE(succeeded(program));
         auto before = estimateTime(findSteps(**program), cluster);
         auto after = estimateTime(findSteps(**program), faster);
@@ -439,7 +435,7 @@ TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
         ++programs;
       }
     }
-  }
+  });
   EXPECT_GT(programs, 0);
 }
 
