@@ -33,14 +33,16 @@ constexpr double kReduced[] = {4096, 16 * kMebi};
 /// Seconds of everything that is measured; the least of all passes.
 struct Times {
   double launch = 0;
-  std::array<std::vector<double>, numTranspositions> gemm;
-  double stream[2] = {}, allReduce[2] = {};
+  double scalars = 0;
+  std::array<std::vector<double>, numTranspositions> gemm, sharedGemm;
+  double stream[2] = {}, coreStream[2] = {}, allReduce[2] = {};
 };
 
 /// What is fitted.
 struct Fit {
-  GemmTable table;
-  double bytesPerSecond = 0;
+  GemmTable table, shared;
+  double bytesPerSecond = 0, coreBytesPerSecond = 0;
+  double scalarFlops = 0;
   double launchSeconds = 0;
   double exchangeBytesPerSecond = 0;
   double exchangeLatencySeconds = 0;
@@ -80,31 +82,53 @@ static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }
 
+static double &slot(std::vector<double> &seconds, size_t at) {
+  seconds.resize(std::max(seconds.size(), at + 1));
+  return seconds[at];
+}
+
 static void measureOnce(const CalibrationProbe &probe,
                         const std::vector<int64_t> &sizes, Times &times) {
   keepLeast(times.launch, probe.launch());
-  for (int i = 0; i < 2; ++i)
+  if (probe.scalars)
+    keepLeast(times.scalars, probe.scalars());
+  for (int i = 0; i < 2; ++i) {
     keepLeast(times.stream[i], probe.stream(kStreamed[i]));
+    if (probe.coreStream)
+      keepLeast(times.coreStream[i], probe.coreStream(kStreamed[i]));
+  }
   forEachProduct(sizes, [&](const GemmShape &shape, int which, size_t at) {
-    times.gemm[which].resize(std::max(times.gemm[which].size(), at + 1));
-    keepLeast(times.gemm[which][at], probe.gemm(shape));
+    keepLeast(slot(times.gemm[which], at), probe.gemm(shape));
+    if (probe.sharedGemm)
+      keepLeast(slot(times.sharedGemm[which], at), probe.sharedGemm(shape));
   });
   for (int i = 0; probe.allReduce && i < 2; ++i)
     keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
 }
 
-static Status fitGemms(const CalibrationProbe &probe, const Times &times,
-                       Fit &fit) {
+/// Rates of `products` products at a time.
+static Status
+fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
+         double launchSeconds, double products, GemmTable &table) {
   Status status;
-  forEachProduct(fit.table.sizes,
-                 [&](const GemmShape &shape, int which, size_t at) {
-                   double seconds = times.gemm[which][at] - fit.launchSeconds;
-                   if (seconds <= 0 && status)
-                     status = failed(nameOf(shape), seconds);
-                   fit.table.rates[which].push_back(
-                       shape.flops() * double(probe.cores) / seconds);
-                 });
+  forEachProduct(
+      table.sizes, [&](const GemmShape &shape, int which, size_t at) {
+        double seconds = measured[which][at] - launchSeconds;
+        if (seconds <= 0 && status)
+          status = failed(nameOf(shape), seconds);
+        table.rates[which].push_back(shape.flops() * products / seconds);
+      });
   return status;
+}
+
+static Status fitProducts(const CalibrationProbe &probe, const Times &times,
+                          Fit &fit) {
+  Status status =
+      fitGemms(times.gemm, fit.launchSeconds, double(probe.cores), fit.table);
+  if (!status || !probe.sharedGemm)
+    return status;
+  fit.shared.sizes = fit.table.sizes;
+  return fitGemms(times.sharedGemm, fit.launchSeconds, 1, fit.shared);
 }
 
 /// Bytes per second and seconds per call from two sizes.
@@ -118,6 +142,32 @@ static Status fitLine(const std::string &what, const double (&bytes)[2],
   return Status();
 }
 
+static Status fitKernels(const CalibrationProbe &probe, const Times &times,
+                         Fit &fit) {
+  double ignored = 0;
+  Status status = fitLine("streaming", kStreamed, times.stream,
+                          fit.bytesPerSecond, ignored);
+  if (status && probe.coreStream)
+    status = fitLine("streaming by one core", kStreamed, times.coreStream,
+                     fit.coreBytesPerSecond, ignored);
+  if (!status || !probe.scalars)
+    return status;
+  if (times.scalars <= 0)
+    return failed("an elementwise kernel", times.scalars);
+  fit.scalarFlops =
+      probe.scalarOperations * double(probe.cores) / times.scalars;
+  return status;
+}
+
+static Status fitExchange(const Times &times, Fit &fit) {
+  // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
+  Status status =
+      fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
+              fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
+  fit.exchangeLatencySeconds /= 2;
+  return status;
+}
+
 static Result<Fit> fitAll(const CalibrationProbe &probe) {
   Fit fit;
   fit.table.sizes = {32, 128, 512, 2048};
@@ -127,22 +177,13 @@ static Result<Fit> fitAll(const CalibrationProbe &probe) {
   fit.launchSeconds = times.launch;
   if (fit.launchSeconds <= 0)
     return failed("an empty kernel", fit.launchSeconds);
-  double ignored = 0;
-  if (Status status = fitLine("streaming", kStreamed, times.stream,
-                              fit.bytesPerSecond, ignored);
-      !status)
+  Status status = fitKernels(probe, times, fit);
+  if (status)
+    status = fitProducts(probe, times, fit);
+  if (status && probe.allReduce)
+    status = fitExchange(times, fit);
+  if (!status)
     return Error{status.error()};
-  if (Status status = fitGemms(probe, times, fit); !status)
-    return Error{status.error()};
-  if (!probe.allReduce)
-    return fit;
-  // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
-  if (Status status =
-          fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
-                  fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
-      !status)
-    return Error{status.error()};
-  fit.exchangeLatencySeconds /= 2;
   return fit;
 }
 
@@ -157,19 +198,9 @@ static double peakOf(const GemmTable &table) {
   return peak;
 }
 
-/// The formula's constants say nothing here: the table replaces it.
-static ordered_json gemmJson(const GemmTable &table,
-                             const std::string &measured) {
-  const std::string unused = "not used: products were measured";
-  ordered_json json = {{"peak_fraction", constant(1, unused)},
-                       {"tile_m", constant(16, unused)},
-                       {"tile_n", constant(16, unused)},
-                       {"half_k", constant(0, unused)},
-                       {"align_bytes", constant(1, unused)},
-                       {"misaligned_fraction", constant(1, unused)}};
-  ordered_json rates = {
-      {"source", measured + ": every core its own product, all at once"},
-      {"sizes", table.sizes}};
+static ordered_json tableJson(const GemmTable &table,
+                              const std::string &source) {
+  ordered_json rates = {{"source", source}, {"sizes", table.sizes}};
   for (int i = 0; i < numTranspositions; ++i) {
     std::vector<double> giga;
     for (double rate : table.rates[i])
@@ -177,7 +208,23 @@ static ordered_json gemmJson(const GemmTable &table,
     rates[std::string(stringifyTransposition(static_cast<Transposition>(i)))] =
         std::move(giga);
   }
-  json["measured_gigaflops"] = std::move(rates);
+  return rates;
+}
+
+/// The formula's constants say nothing here: the tables replace it.
+static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
+  const std::string unused = "not used: products were measured";
+  ordered_json json = {{"peak_fraction", constant(1, unused)},
+                       {"tile_m", constant(16, unused)},
+                       {"tile_n", constant(16, unused)},
+                       {"half_k", constant(0, unused)},
+                       {"align_bytes", constant(1, unused)},
+                       {"misaligned_fraction", constant(1, unused)}};
+  json["measured_gigaflops"] = tableJson(
+      fit.table, measured + ": every core its own product, all at once");
+  if (!fit.shared.empty())
+    json["shared_gigaflops"] =
+        tableJson(fit.shared, measured + ": one product by all cores");
   return json;
 }
 
@@ -207,13 +254,20 @@ Result<std::string> calibrateDevice(const CalibrationProbe &probe) {
        constant(reserved, "estimate: operating system and process")},
       {"multiprocessors", constant(double(probe.cores), measured)},
       {"launch_microseconds", constant(fit->launchSeconds * 1e6, measured)}};
+  if (fit->coreBytesPerSecond > 0)
+    json["core_memory_gigabytes_per_second"] =
+        constant(fit->coreBytesPerSecond / 1e9, measured + ": one core alone");
+  if (fit->scalarFlops > 0)
+    json["scalar_gigaflops"] =
+        constant(fit->scalarFlops / 1e9,
+                 measured + ": gelu and its gradient, all cores");
   if (probe.allReduce) {
     json["exchange_gigabytes_per_second"] = constant(
         fit->exchangeBytesPerSecond / 1e9, measured + ": all_reduce of 16 MiB");
     json["exchange_latency_microseconds"] = constant(
         fit->exchangeLatencySeconds * 1e6, measured + ": all_reduce of 4 KiB");
   }
-  json["gemm"] = gemmJson(fit->table, measured);
+  json["gemm"] = gemmJson(*fit, measured);
   return json.dump(2) + "\n";
 }
 
@@ -243,8 +297,17 @@ Result<std::string> describeCalibration(const std::string &text) {
         lineOf(what, device->gemm.measured.rate({1, size, size, size}) / 1e9,
                "GFLOP/s");
   }
-  table += lineOf("memory", device->memoryBytesPerSecond / 1e9, "GB/s") +
-           lineOf("kernel call", device->launchSeconds * 1e9, "ns");
+  if (const GemmTable &shared = device->gemm.shared; !shared.empty())
+    table += lineOf("one of 2048 x 2048 x 2048",
+                    shared.rate({1, 2048, 2048, 2048}) / 1e9, "GFLOP/s");
+  table += lineOf("memory", device->memoryBytesPerSecond / 1e9, "GB/s");
+  if (device->coreBytesPerSecond > 0)
+    table +=
+        lineOf("by one core alone", device->coreBytesPerSecond / 1e9, "GB/s");
+  if (device->scalarFlops > 0)
+    table +=
+        lineOf("elementwise kernels", device->scalarFlops / 1e9, "GFLOP/s");
+  table += lineOf("kernel call", device->launchSeconds * 1e9, "ns");
   if (device->exchangeBytesPerSecond > 0)
     table += lineOf("exchange of two ranks",
                     device->exchangeBytesPerSecond / 1e9, "GB/s") +

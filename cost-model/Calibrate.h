@@ -15,14 +15,23 @@
 namespace dpc::cost {
 
 /// How to measure this machine with all cores at work, as they are when ranks
-/// fill it. Every function returns seconds of one run, or a value <= 0 on
-/// failure. All are asked for everything several times, in turn, so that a
-/// disturbance that lasts meets each of them once; the least counts.
+/// fill it, and what one rank alone has of it. Every function returns seconds
+/// of one run, or a value <= 0 on failure. All are asked for everything several
+/// times, in turn, so that a disturbance that lasts meets each of them once;
+/// the least counts.
 struct CalibrationProbe {
   /// Until every core has multiplied f32 matrices of this shape, each its own.
   std::function<double(const GemmShape &)> gemm;
+  /// Until all cores have made one such product together; may be empty.
+  std::function<double(const GemmShape &)> sharedGemm;
   /// Until all cores together have read and written `bytes`.
   std::function<double(double bytes)> stream;
+  /// Until one core has, the others idle; may be empty.
+  std::function<double(double bytes)> coreStream;
+  /// Until every core has done `scalarOperations` (CostOpInterface) in kernels
+  /// that compute far more than they move; may be empty.
+  std::function<double()> scalars;
+  double scalarOperations = 0;
   std::function<double()> launch; ///< An empty kernel call.
   /// all_reduce of two ranks with `bytes` each; may be empty.
   std::function<double(double bytes)> allReduce;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -319,14 +320,35 @@ static double physicalBytes() {
   return bytes > 0 ? bytes : 8 * gibi;
 }
 
-/// Multiplies what cores bring by `factor`.
-static void scaleCores(Device &device, double factor) {
+/// Makes the device of a machine that of one of `ranks` ranks on it.
+static void takeShare(Device &device, int64_t ranks) {
+  int64_t cores = device.multiprocessors;
+  int64_t threads = std::max<int64_t>(1, cores / ranks);
+  double core = 1.0 / static_cast<double>(std::max(cores, ranks));
+  double share = static_cast<double>(threads) * core;
+  // 0 for one thread, 1 for all cores.
+  double together = threads == 1 ? 0
+                                 : std::log(static_cast<double>(threads)) /
+                                       std::log(static_cast<double>(cores));
   for (double &peak : device.peakFlops)
-    peak *= factor;
-  device.memoryBytesPerSecond *= factor;
-  for (std::vector<double> &rates : device.gemm.measured.rates)
-    for (double &rate : rates)
-      rate *= factor;
+    peak *= share;
+  GemmTable &products = device.gemm.measured;
+  const GemmTable &shared = device.gemm.shared;
+  for (int i = 0; i < numTranspositions; ++i)
+    for (size_t at = 0; at < products.rates[i].size(); ++at) {
+      double &rate = products.rates[i][at];
+      double efficiency = shared.empty() ? 1 : shared.rates[i][at] / rate;
+      rate *= share * std::pow(efficiency, together);
+    }
+  device.scalarFlops *= core;
+  double part = 1.0 / static_cast<double>(ranks);
+  device.memoryBytesPerSecond *= part;
+  if (device.coreBytesPerSecond > 0)
+    device.memoryBytesPerSecond =
+        std::min(device.memoryBytesPerSecond, device.coreBytesPerSecond);
+  device.memoryBytes *= part;
+  device.memoryReservedBytes *= part;
+  device.multiprocessors = threads;
 }
 
 /// A device that stands for the whole machine.
@@ -344,7 +366,10 @@ static Result<Device> machineDevice(const std::string &calibratedDevice) {
   if (!device)
     return device;
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  scaleCores(*device, static_cast<double>(cores) / device->multiprocessors);
+  device->coreBytesPerSecond = device->memoryBytesPerSecond;
+  for (double &peak : device->peakFlops)
+    peak *= static_cast<double>(cores);
+  device->memoryBytesPerSecond *= static_cast<double>(cores);
   device->multiprocessors = cores;
   device->memoryBytes =
       std::max(physicalBytes(), 2 * device->memoryReservedBytes);
@@ -373,10 +398,7 @@ Result<Cluster> makeLocalCluster(int64_t ranks,
     return Error{device.error()};
   double share = 1.0 / static_cast<double>(ranks);
   int64_t cores = device->multiprocessors;
-  scaleCores(*device, share);
-  device->memoryBytes *= share;
-  device->memoryReservedBytes *= share;
-  device->multiprocessors = std::max<int64_t>(1, cores / ranks);
+  takeShare(*device, ranks);
   Level level;
   level.name = "shared-memory";
   level.span = ranks;

@@ -45,6 +45,9 @@ struct GemmModel {
   int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
   double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
   GemmTable measured; ///< f32 products; replaces the above where there.
+  /// The same where all cores share one product; empty where not given. Only
+  /// makeLocalCluster reads it.
+  GemmTable shared;
 };
 
 /// One accelerator (or CPU rank). Every number of a device file has a source.
@@ -58,6 +61,10 @@ struct Device {
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
   double launchSeconds = 0;        ///< Smallest time of one kernel.
+  double scalarFlops = 0; ///< Of kernels without products; 0: the f32 peak.
+  /// Of the bandwidth, what one core alone reaches; 0 where not given. Only
+  /// makeLocalCluster reads it.
+  double coreBytesPerSecond = 0;
   double attentionForward = 0; ///< Of the peak, by fused attention; 0 where the
   double attentionBackward = 0; ///< device file does not say it.
   /// Between two ranks of one machine, through shared memory; 0 where not
@@ -68,6 +75,10 @@ struct Device {
 
   bool hasFusedAttention() const { return attentionForward > 0; }
   double peak(DType type) const { return peakFlops[static_cast<int>(type)]; }
+  /// Scalar operations a second of elementwise kernels.
+  double scalarRate() const {
+    return scalarFlops > 0 ? scalarFlops : peak(DType::F32);
+  }
   /// Bytes a plan may use: memory less what is reserved.
   double usableBytes() const { return memoryBytes - memoryReservedBytes; }
 };
@@ -166,7 +177,16 @@ Result<Cluster> loadCluster(const std::string &option,
 /// N ranks that are threads of this machine, joined by shared memory. Without a
 /// calibrated device, cpu-local (which describes one core) is scaled to this
 /// machine's cores and memory; a calibrated device describes a whole machine.
-/// Peak, bandwidth, memory and cores are then divided by the ranks.
+///
+/// A rank of R on C cores gets what the runtime gives it: t = max(1, C / R)
+/// threads for a product, one for every other kernel.
+///   products   t / max(C, R) of the rate of C products at once, times
+///              e^(log t / log C): e is what one product on all C threads
+///              reaches of it where measured, else 1. Between one and C
+///              threads the efficiency is thus a power of t.
+///   memory     the R-th part, at most what one core reaches alone
+///   others     1 / max(C, R) of the rate of all cores
+/// Memory's size is divided by the ranks.
 Result<Cluster> makeLocalCluster(int64_t ranks,
                                  const std::string &calibratedDevice = "");
 

@@ -128,7 +128,7 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   if (bytes <= 0 && flops <= 0)
     return 0;
   double memory = bytes / achievableBandwidth(device);
-  double arithmetic = flops / device.peak(DType::F32);
+  double arithmetic = flops / device.scalarRate();
   return device.launchSeconds + std::max(memory, arithmetic);
 }
 

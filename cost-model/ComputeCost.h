@@ -59,7 +59,7 @@ double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 
 /// Seconds of a kernel that streams `bytes` and does `flops` scalar operations
 /// (elementwise, reductions, norms, gathers, copies, the optimizer). Scalar
-/// operations run at the device's f32 peak. 0 when both are 0.
+/// operations run at Device::scalarRate. 0 when both are 0.
 double streamSeconds(const Device &device, double bytes, double flops = 0);
 
 /// Batched attention of one device: scores are queries x keys.

@@ -153,6 +153,13 @@ static void readGemm(const json &entry, const std::string &where,
   if (const json *measured = fields.optional("measured_gigaflops"))
     readMeasured(*measured, fields.path("measured_gigaflops"), gemm.measured,
                  errors);
+  if (const json *shared = fields.optional("shared_gigaflops")) {
+    readMeasured(*shared, fields.path("shared_gigaflops"), gemm.shared, errors);
+    if (!errors && gemm.shared.sizes != gemm.measured.sizes)
+      errors.report(fields.path("shared_gigaflops"),
+                    showJson(shared->at("sizes")) + " as sizes",
+                    "the sizes of measured_gigaflops");
+  }
   fields.finish();
 }
 
@@ -181,6 +188,11 @@ Result<Device> parseDevice(const json &root, const std::string &where) {
     reader.number("exchange_latency_microseconds",
                   device.exchangeLatencySeconds, nonNegative, micro);
   }
+  if (fields.has("scalar_gigaflops"))
+    reader.number("scalar_gigaflops", device.scalarFlops, positive, giga);
+  if (fields.has("core_memory_gigabytes_per_second"))
+    reader.number("core_memory_gigabytes_per_second", device.coreBytesPerSecond,
+                  positive, giga);
   // Devices without kernels for it run attention as the plan has it.
   if (fields.has("attention_forward_fraction")) {
     reader.number("attention_forward_fraction", device.attentionForward,

@@ -2,10 +2,12 @@
 """Predicted against measured step time of plans for this machine's ranks.
 
 Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with what was measured, and runs them in turn, several
-rounds. Of each plan the median step of its fastest round counts: other load only ever adds time. Some run as MPI
-processes on two hosts (network namespaces) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
-Printed: predicted and measured milliseconds of each plan, the mean absolute error, and which place the measured-best
-plan of each group has among the predicted.
+rounds. Of each plan the least step of all rounds counts: calibration is what the machine does undisturbed, and other
+work, or a host that gives its cores to others, only ever adds time. The median over all rounds is printed beside it:
+where the two are far apart, the machine was not quiet. Some plans run as MPI processes on two hosts (network
+namespaces) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
+Printed: predicted, least and median milliseconds of each plan, the mean absolute error, what other guests of the host
+took meanwhile, and which place the measured-best plan of each group has among the predicted.
 """
 import argparse
 import contextlib
@@ -54,10 +56,12 @@ PLANS = [
 
 
 def share_of(device, ranks):
-    """The device of one of `ranks` ranks on the machine that `device` describes."""
+    """The device of one of `ranks` ranks on the machine that `device` describes, which has no more cores than that."""
     part = copy.deepcopy(device)
     scaled = [part["memory_gibibytes"], part["memory_gigabytes_per_second"], part["memory_reserved_gibibytes"],
               *part["peak_teraflops"].values()]
+    if "scalar_gigaflops" in part:
+        scaled.append(part["scalar_gigaflops"])
     for entry in scaled:
         entry["value"] /= ranks
     part["multiprocessors"]["value"] = max(1, int(part["multiprocessors"]["value"]) // ranks)
@@ -115,7 +119,7 @@ class Case:
         e2e.must([e2e.tool("dpc-opt"), f"{bench.out}/{model}.onnx", f"--global-batch={MODELS[model][1]}", "--init=random:1",
                   f"--strategy={strategy}", "--verify=off", "-o", self.plan, *bench.cluster(ranks)])
         self.predicted = e2e.read_report(self.plan)["chosen"]["predicted"]["step_seconds"]
-        self.rounds = []
+        self.steps = []
 
     def run(self, steps):
         metrics = f"{self.plan}.jsonl"
@@ -124,23 +128,44 @@ class Case:
         words = ["--comm=mpi", "--threads=1"] if "x" in self.ranks else []
         e2e.must([*self.bench.launcher(self.ranks), e2e.tool("dpc-run"), self.plan, f"--steps={steps}", f"--metrics={metrics}", *words])
         # The first steps page memory in.
-        self.rounds.append(statistics.median([row["step_seconds"] for row in e2e.read_metrics(metrics)][2:]))
+        self.steps += [row["step_seconds"] for row in e2e.read_metrics(metrics)][2:]
 
     @property
     def measured(self):
-        return min(self.rounds)
+        return min(self.steps)
+
+    @property
+    def median(self):
+        return statistics.median(self.steps)
 
     @property
     def error(self):
         return self.predicted / self.measured - 1
 
 
+class Stolen:
+    """The share of the cores' time that the host of this machine has given to others since this was made."""
+    def __init__(self):
+        self.start = self.read()
+
+    @staticmethod
+    def read():
+        with open("/proc/stat") as file:
+            return [int(word) for word in file.readline().split()[1:9]]  # guests' time is in user's
+
+    def share(self):
+        passed = [now - before for now, before in zip(self.read(), self.start)]
+        return passed[7] / max(1, sum(passed))
+
+
 def print_table(cases):
-    print(f"{'model':6} {'ranks':>5}  {'strategy':32} {'predicted':>10} {'measured':>10} {'error':>7}")
+    print(f"{'model':6} {'ranks':>5}  {'strategy':32} {'predicted':>10} {'measured':>10} {'error':>7} {'median':>10}")
     for case in cases:
-        print(f"{case.model:6} {case.ranks:>5}  {case.strategy:32} {case.predicted * 1e3:7.1f} ms {case.measured * 1e3:7.1f} ms {case.error:+7.1%}")
+        print(f"{case.model:6} {case.ranks:>5}  {case.strategy:32} {case.predicted * 1e3:7.1f} ms {case.measured * 1e3:7.1f} ms {case.error:+7.1%} {case.median * 1e3:7.1f} ms")
     errors = [abs(case.error) for case in cases]
-    print(f"mean absolute error {statistics.mean(errors):.1%}, largest {max(errors):.1%}, {len(cases)} plans, load {os.getloadavg()[0]:.1f}")
+    of_medians = statistics.mean(abs(case.predicted / case.median - 1) for case in cases)
+    print(f"mean absolute error {statistics.mean(errors):.1%}, largest {max(errors):.1%}, {of_medians:.1%} of the medians, "
+          f"{len(cases)} plans, load {os.getloadavg()[0]:.1f}")
 
 
 def print_places(cases):
@@ -168,7 +193,9 @@ def main():
     os.makedirs(arguments.out, exist_ok=True)
     device = arguments.device_file or f"{arguments.out}/device.json"
     if not arguments.device_file:
+        stolen = Stolen()
         e2e.must([e2e.tool("dpc-opt"), f"--calibrate={device}"])
+        print(f"stolen by the host while calibrating: {stolen.share():.1%}", flush=True)
     chosen = [plan for plan in PLANS if arguments.only in " ".join(plan)]
     why = two_hosts.why_not()
     if why:
@@ -181,9 +208,11 @@ def main():
         if any("x" in plan[1] for plan in chosen):
             bench.start_hosts(stack)
         cases = [Case(bench, *plan) for plan in chosen]
+        stolen = Stolen()
         for _ in range(arguments.rounds):
             for case in cases:
                 case.run(arguments.steps)
+        print(f"stolen by the host while measuring: {stolen.share():.1%}")
     print_table(cases)
     print_places(cases)
 

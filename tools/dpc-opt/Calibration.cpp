@@ -6,6 +6,7 @@
 #include "cost-model/TextFile.h"
 #include "runtime/comm/MeasureCollectives.h"
 #include "runtime/kernels/Matmul.h"
+#include "tools/dpc-opt/ElementwiseProbe.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -62,13 +63,12 @@ struct Presence {
   double share() const { return passed > 0 ? ran / passed : 1; }
 };
 
-/// Runs `work(core)` on every core at once, several times. Seconds of the
+/// Runs `work(core)` on so many cores at once, several times. Seconds of the
 /// slowest core, the median of the rounds. Counted is the time that the threads
 /// ran: what others took of the cores meanwhile is added to `presence`, not to
 /// the result.
 template <typename F>
-double secondsOnAllCores(Presence &presence, F work, int rounds) {
-  int cores = numCores();
+double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   std::barrier<> meet(cores);
   std::vector<std::vector<double>> seconds(cores);
   std::vector<double> passed(cores, 0);
@@ -110,7 +110,7 @@ struct Product {
   std::vector<float> a, b, c;
 };
 
-double gemmSeconds(Presence &presence, const cost::GemmShape &shape) {
+rt::MatmulOp productOf(const cost::GemmShape &shape) {
   rt::MatmulOp op;
   op.m = shape.m;
   op.n = shape.n;
@@ -120,34 +120,109 @@ double gemmSeconds(Presence &presence, const cost::GemmShape &shape) {
   op.lda = shape.transA ? shape.m : shape.k;
   op.ldb = shape.transB ? shape.k : shape.n;
   op.ldc = shape.n;
-  std::vector<Product> products(numCores(), Product(shape));
-  // Small ones often enough that the clock and the meeting do not count.
+  return op;
+}
+
+/// Small ones often enough that the clock and the meeting do not count.
+int repeatsOf(const cost::GemmShape &shape) {
   constexpr double kFlopsOfRound = 2e7;
-  int repeats = std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
+  return std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
+}
+
+/// A core's operands and products for `repeats` of them, in turn: as in a plan,
+/// an operand is not in the core's caches because of the product before.
+class Products {
+public:
+  Products(const cost::GemmShape &shape, int repeats)
+      : op(productOf(shape)), each(countFor(shape, repeats), Product(shape)) {}
+
+  bool multiply(int repeats = 1) {
+    for (int i = 0; i < repeats; ++i) {
+      Product &p = each[next++ % each.size()];
+      if (!rt::runMatmul(op, p.a.data(), rt::DType::F32, p.b.data(),
+                         rt::DType::F32, p.c.data(), rt::DType::F32)
+               .ok())
+        return false;
+    }
+    return true;
+  }
+
+private:
+  static size_t countFor(const cost::GemmShape &shape, int repeats) {
+    constexpr double kPastTheCaches = 16 << 20;
+    double count = 1 + kPastTheCaches / shape.bytes(cost::DType::F32);
+    return std::min<size_t>(std::max(2, repeats), static_cast<size_t>(count));
+  }
+
+  rt::MatmulOp op;
+  std::vector<Product> each;
+  size_t next = 0;
+};
+
+double gemmSeconds(Presence &presence, const cost::GemmShape &shape) {
+  int repeats = repeatsOf(shape);
+  std::vector<Products> products(numCores(), Products(shape, repeats));
   std::atomic<bool> ok = true;
-  double seconds = secondsOnAllCores(
-      presence,
+  double seconds = secondsOnCores(
+      numCores(), presence,
       [&](int core) {
-        Product &p = products[core];
-        for (int i = 0; i < repeats; ++i)
-          if (!rt::runMatmul(op, p.a.data(), rt::DType::F32, p.b.data(),
-                             rt::DType::F32, p.c.data(), rt::DType::F32)
-                   .ok())
-            ok = false;
+        if (!products[core].multiply(repeats))
+          ok = false;
       },
       shape.flops() > 1e9 ? 3 : 5);
   return ok ? seconds / repeats : -1;
 }
 
-/// Reads half of the bytes and writes the other half.
-double streamSeconds(Presence &presence, double bytes) {
-  auto part = static_cast<size_t>(bytes / 2 / numCores());
-  std::vector<std::vector<char>> from(numCores(), std::vector<char>(part, 1));
+void wait(double seconds) {
+  for (Clock::time_point start = Clock::now(); secondsSince(start) < seconds;)
+    ;
+}
+
+/// One product on the threads of a rank that has all cores, the median of
+/// several. By the clock: threads that wait for each other run, too. Before it
+/// the others fall asleep, as they do while a rank runs another kernel.
+double sharedGemmSeconds(const cost::GemmShape &shape) {
+  constexpr double kUntilAsleep = 1e-3; // limitSpinning
+  int rounds = shape.flops() > 1e9 ? 3 : 9;
+  Products products(shape, rounds);
+  bool ok = true;
+  std::vector<double> seconds;
+  rt::setMatmulThreads(numCores());
+  for (int round = 0; round <= rounds; ++round) {
+    wait(kUntilAsleep);
+    Clock::time_point start = Clock::now();
+    ok &= products.multiply();
+    if (round > 0) // pages in, picks kernels
+      seconds.push_back(secondsSince(start));
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + rounds / 2,
+                   seconds.end());
+  return ok ? seconds[rounds / 2] : -1;
+}
+
+/// So many cores read half of the bytes and write the other half.
+double streamSeconds(int cores, Presence &presence, double bytes) {
+  auto part = static_cast<size_t>(bytes / 2 / cores);
+  std::vector<std::vector<char>> from(cores, std::vector<char>(part, 1));
   std::vector<std::vector<char>> to = from;
-  return secondsOnAllCores(
-      presence,
+  return secondsOnCores(
+      cores, presence,
       [&](int core) { std::memcpy(to[core].data(), from[core].data(), part); },
       7);
+}
+
+/// Runs of a kernel that are timed together.
+constexpr int kElementwiseRuns = 50;
+
+double elementwiseSeconds(Presence &presence, const ElementwiseProbe &kernel) {
+  std::vector<ElementwiseProbe> each(numCores(), kernel);
+  return secondsOnCores(
+      numCores(), presence,
+      [&](int core) {
+        for (int i = 0; i < kElementwiseRuns; ++i)
+          each[core].run();
+      },
+      5);
 }
 
 double launchSeconds() {
@@ -230,7 +305,23 @@ std::string calibrateMachine(const std::string &file) {
   probe.gemm = [&](const cost::GemmShape &shape) {
     return gemmSeconds(presence, shape);
   };
-  probe.stream = [&](double bytes) { return streamSeconds(presence, bytes); };
+  probe.stream = [&](double bytes) {
+    return streamSeconds(numCores(), presence, bytes);
+  };
+  probe.sharedGemm = sharedGemmSeconds;
+  probe.coreStream = [&](double bytes) {
+    return streamSeconds(1, presence, bytes);
+  };
+  std::string missing;
+  std::optional<ElementwiseProbe> kernel = ElementwiseProbe::compile(missing);
+  if (kernel) {
+    probe.scalars = [&] { return elementwiseSeconds(presence, *kernel); };
+    probe.scalarOperations = kElementwiseRuns * kernel->operations();
+  } else {
+    llvm::errs() << "dpc-opt: warning: " << file
+                 << ": without the rate of elementwise kernels: " << missing
+                 << "\n";
+  }
   probe.launch = launchSeconds;
   probe.allReduce = allReduceSeconds;
   probe.machine = cpuName();

@@ -1,4 +1,15 @@
 //===- dpc-opt.cpp - main() of dpc-opt ------------------------------------===//
+#include "tools/cli/Spinning.h"
 #include "tools/dpc-opt/Main.h"
 
-int main(int argc, char **argv) { return dpc::dpcOptMain(argc, argv); }
+#include <algorithm>
+#include <string_view>
+
+int main(int argc, char **argv) {
+  // What is measured is how dpc-run multiplies.
+  if (std::any_of(argv, argv + argc, [](std::string_view word) {
+        return word.starts_with("--calibrate");
+      }))
+    dpc::limitSpinning(argv);
+  return dpc::dpcOptMain(argc, argv);
+}

@@ -8,6 +8,7 @@
 #include "runtime/exec/Launch.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
+#include "tools/cli/Spinning.h"
 #include "tools/dpc-run/Job.h"
 #include "tools/dpc-run/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
@@ -20,8 +21,6 @@
 #include <exception>
 #include <random>
 #include <thread>
-
-#include <unistd.h>
 
 using namespace dpc;
 using namespace dpc::rt;
@@ -213,18 +212,6 @@ static int runMain(int argc, char **argv) {
   if (!options.measureLinks.empty())
     return finish(measureLinks(options));
   return options.comm == "local" ? runLocal(options) : runProcesses(options);
-}
-
-/// Threads of a product wait for each other by spinning, 300,000 rounds unless
-/// told otherwise. That wastes milliseconds per product as soon as another
-/// process wants the core.
-/// libgomp reads the number while it is loaded, hence the second start.
-static void limitSpinning(char **argv) {
-  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"))
-    return;
-  setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
-  execv("/proc/self/exe", argv);
-  // It is a matter of speed only: without /proc this process goes on.
 }
 
 int main(int argc, char **argv) {

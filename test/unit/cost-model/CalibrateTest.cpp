@@ -1,6 +1,7 @@
 #include "cost-model/Calibrate.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -15,13 +16,23 @@ static double coreRate(const GemmShape &shape) {
   return 25e9 * std::sqrt(double(shape.k) / 2048) / slow;
 }
 
-/// A machine of exactly known constants: four cores, 10 GB/s, 2 us.
+/// Of the rate of four products at once, what one product reaches on all cores.
+constexpr double kShared = 0.64;
+
+/// A machine of exactly known constants: four cores of 5 GFLOP/s, 10 GB/s (4 of
+/// them by one core), 2 us.
 static CalibrationProbe exactProbe() {
   CalibrationProbe probe;
   probe.gemm = [](const GemmShape &shape) {
     return 2e-6 + shape.flops() / coreRate(shape);
   };
+  probe.sharedGemm = [](const GemmShape &shape) {
+    return 2e-6 + shape.flops() / (4 * kShared * coreRate(shape));
+  };
   probe.stream = [](double bytes) { return 2e-6 + bytes / 10e9; };
+  probe.coreStream = [](double bytes) { return 2e-6 + bytes / 4e9; };
+  probe.scalars = [] { return 1e-3; };
+  probe.scalarOperations = 5e6;
   probe.launch = [] { return 2e-6; };
   probe.allReduce = [](double bytes) { return 14e-6 + bytes / 4e9; };
   probe.machine = "a made-up machine";
@@ -30,14 +41,22 @@ static CalibrationProbe exactProbe() {
   return probe;
 }
 
-TEST(Calibrate, FindsTheConstantsAndReadsBack) {
-  Result<std::string> text = calibrateDevice(exactProbe());
-  ASSERT_TRUE(text) << text.error();
+/// Ranks of the machine that a device file describes.
+static Result<Cluster> localCluster(int64_t ranks, const std::string &text) {
   std::string path =
       testing::TempDir() + "dpc-calibrate-" + std::to_string(getpid());
-  std::ofstream(path) << *text;
-  Result<Cluster> cluster = makeLocalCluster(2, path);
+  std::ofstream(path) << text;
+  Result<Cluster> cluster = makeLocalCluster(ranks, path);
   std::remove(path.c_str());
+  return cluster;
+}
+
+TEST(Calibrate, FindsTheConstantsAndReadsBack) {
+  CalibrationProbe probe = exactProbe();
+  probe.sharedGemm = nullptr;
+  Result<std::string> text = calibrateDevice(probe);
+  ASSERT_TRUE(text) << text.error();
+  Result<Cluster> cluster = localCluster(2, *text);
   ASSERT_TRUE(cluster) << cluster.error();
   const Device &device = cluster->groups[0].device;
   EXPECT_NEAR(device.peak(DType::F32), 50e9, 1e7);
@@ -55,12 +74,64 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
                   1e-3 * shape.flops() / (2 * coreRate(inside)))
           << k << " " << transposed;
     }
-  EXPECT_NEAR(device.memoryBytesPerSecond, 5e9, 1);
+  EXPECT_NEAR(device.memoryBytesPerSecond, 4e9, 1); // one core's
+  EXPECT_NEAR(device.scalarRate(), 5e9, 1);         // one core's
   EXPECT_NEAR(device.launchSeconds, 2e-6, 1e-12);
   EXPECT_EQ(device.multiprocessors, 2);
   EXPECT_DOUBLE_EQ(device.memoryBytes, 8.0 * (1 << 30));
   EXPECT_NEAR(cluster->levels[0].bytesPerSecond, 4e9, 1e3);
   EXPECT_NEAR(cluster->levels[0].latencySeconds, 7e-6, 1e-9);
+}
+
+TEST(Calibrate, ARankHasWhatItsThreadsReach) {
+  std::string text = *calibrateDevice(exactProbe());
+  GemmShape shape{1, 512, 512, 512};
+  struct Case {
+    int64_t ranks, threads;
+    double products, memory, scalars; ///< Of one core, of one core, in all.
+  };
+  for (Case c : {Case{1, 4, 4 * kShared, 4e9, 5e9},
+                 // Between one thread and four: a power of the threads.
+                 Case{2, 2, 2 * std::sqrt(kShared), 4e9, 5e9},
+                 Case{3, 1, 1, 10e9 / 3, 5e9}, Case{4, 1, 1, 2.5e9, 5e9},
+                 Case{8, 1, 0.5, 1.25e9, 2.5e9}}) {
+    SCOPED_TRACE(c.ranks);
+    Result<Cluster> cluster = localCluster(c.ranks, text);
+    ASSERT_TRUE(cluster) << cluster.error();
+    const Device &device = cluster->groups[0].device;
+    EXPECT_EQ(device.multiprocessors, c.threads);
+    EXPECT_NEAR(gemmSeconds(device, DType::F32, shape),
+                2e-6 + shape.flops() / (c.products * coreRate(shape)),
+                1e-3 * shape.flops() / (c.products * coreRate(shape)));
+    EXPECT_NEAR(device.memoryBytesPerSecond, c.memory, 1);
+    EXPECT_NEAR(streamSeconds(device, 8, 1e6), 2e-6 + 1e6 / c.scalars, 1e-9);
+  }
+}
+
+TEST(Calibrate, FilesWithoutWhatOneRankReachesAreRead) {
+  CalibrationProbe probe = exactProbe();
+  probe.sharedGemm = nullptr;
+  probe.coreStream = nullptr;
+  probe.scalars = nullptr;
+  Result<Cluster> cluster = localCluster(1, *calibrateDevice(probe));
+  ASSERT_TRUE(cluster) << cluster.error();
+  const Device &device = cluster->groups[0].device;
+  GemmShape shape{1, 512, 512, 512};
+  EXPECT_NEAR(gemmSeconds(device, DType::F32, shape),
+              2e-6 + shape.flops() / (4 * coreRate(shape)), 1e-7);
+  EXPECT_NEAR(device.memoryBytesPerSecond, 10e9, 1);
+  EXPECT_EQ(device.scalarRate(), device.peak(DType::F32));
+}
+
+TEST(Calibrate, TablesOfOtherSizesAreRefused) {
+  nlohmann::json json = nlohmann::json::parse(*calibrateDevice(exactProbe()));
+  json["gemm"]["shared_gigaflops"]["sizes"] =
+      nlohmann::json::parse("[1,2,3,4]");
+  Result<Device> device = parseDevice(json, "device");
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error(),
+            "device: gemm.shared_gigaflops: [1,2,3,4] as sizes; expected the "
+            "sizes of measured_gigaflops");
 }
 
 TEST(Calibrate, ATableSaysWhatWasMeasured) {
@@ -71,7 +142,10 @@ TEST(Calibrate, ATableSaysWhatWasMeasured) {
        {"calibrated, all 4 cores together:\n",
         "\n  product of 2048 x 2048 x 2048       100 GFLOP/s\n",
         "\n  product of 512 x 512 x 512           50 GFLOP/s\n",
+        "\n  one of 2048 x 2048 x 2048            64 GFLOP/s\n",
         "\n  memory                               10 GB/s\n",
+        "\n  by one core alone                     4 GB/s\n",
+        "\n  elementwise kernels                  20 GFLOP/s\n",
         "\n  kernel call                        2000 ns\n",
         "\n  exchange of two ranks                 4 GB/s\n",
         "\n                                        7 us at least\n"})
@@ -104,6 +178,14 @@ TEST(Calibrate, AFailedProbeIsOneLine) {
   probe = exactProbe();
   probe.stream = [](double) { return 1.0; };
   EXPECT_FALSE(calibrateDevice(probe));
+  probe = exactProbe();
+  probe.scalars = [] { return -1.0; };
+  EXPECT_NE(calibrateDevice(probe).error().find("an elementwise kernel"),
+            std::string::npos);
+  probe = exactProbe();
+  probe.coreStream = [](double) { return 1.0; };
+  EXPECT_NE(calibrateDevice(probe).error().find("streaming by one core"),
+            std::string::npos);
   probe = exactProbe();
   probe.memoryBytes = 0;
   EXPECT_FALSE(calibrateDevice(probe));

@@ -260,8 +260,9 @@ TEST(LocalCluster, DividesTheMachine) {
   EXPECT_EQ(four->numDevices(), 4);
   EXPECT_EQ(four->name, "local:4");
   EXPECT_EQ(four->levels[0].kind, LinkKind::SharedMemory);
-  EXPECT_DOUBLE_EQ(four->groups[0].device.peak(DType::F32) * 4,
-                   one->groups[0].device.peak(DType::F32));
+  // Cores that no rank's threads use are idle.
+  EXPECT_LE(four->groups[0].device.peak(DType::F32) * 4,
+            one->groups[0].device.peak(DType::F32));
   EXPECT_DOUBLE_EQ(four->usableBytes() * 4, one->usableBytes());
   EXPECT_TRUE(four->host.holdsDevices);
 }

@@ -1,0 +1,14 @@
+//===- Spinning.cpp - How long threads of a product spin ------------------===//
+#include "tools/cli/Spinning.h"
+
+#include <cstdlib>
+
+#include <unistd.h>
+
+void dpc::limitSpinning(char **argv) {
+  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"))
+    return;
+  setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
+  execv("/proc/self/exe", argv);
+  // It is a matter of speed only: without /proc this process goes on.
+}
