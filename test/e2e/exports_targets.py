@@ -2,13 +2,17 @@
 """Has exported files read by their target's own code; run by exports.py in an environment that has it.
 
 usage: exports_targets.py ENVIRONMENT accelerate|deepspeed|torchtitan RANKS:FOLDER...
+       exports_targets.py CHECKOUT calculon RANKS:FOLDER...
+       exports_targets.py SCHEMA.proto chakra RANKS:FOLDER...
 """
 import dataclasses
 import json
+import logging
 import os
 import runpy
 import subprocess
 import sys
+import tempfile
 import tomllib
 import types
 
@@ -81,9 +85,76 @@ def torchtitan_recipe(ranks, folder):
     assert dims.world_size == ranks
 
 
+def calculon(ranks, folder):
+    """Calculon itself compiles and runs the execution, on a system of its own whose networks are as large as it takes."""
+    sys.path.insert(0, sys.argv[1])
+    import calculon as package
+    from calculon.llm import Llm
+    parts = {}
+    for name in ("application", "execution"):
+        with open(os.path.join(folder, f"calculon-{name}.json"), encoding="utf-8") as file:
+            parts[name] = json.load(file)
+    execution = Llm.Execution.from_json(parts["execution"])
+    assert execution.num_procs == ranks and execution.get_json() == parts["execution"]
+    with open(os.path.join(sys.argv[1], "systems", "a100_80g.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    network = dict(config["networks"][0], size=ranks, must_be_filled=False)
+    config["networks"] = [network] * max(len(config["networks"]), 1 + max(parts["execution"][f"{axis}_par_net"] for axis in ("tensor", "pipeline", "data")))
+    system = package.System(config)
+    model = Llm(Llm.Application(parts["application"]), logging.getLogger())
+    model.compile(system, execution)
+    model.run(system)
+    assert model.get_total_time() > 0
+
+
+def messages(data):
+    """Each message lies behind its length."""
+    at = 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            size |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                break
+        yield data[at:at + size]
+        at += size
+
+
+def chakra_classes(schema):
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run(["protoc", f"--proto_path={os.path.dirname(schema)}", f"--descriptor_set_out={file.name}", schema], check=True)
+        described = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    pool = descriptor_pool.DescriptorPool()
+    added = pool.Add(described.file[0]) or pool.FindFileByName(described.file[0].name)
+    return [message_factory.GetMessageClass(added.message_types_by_name[name]) for name in ("GlobalMetadata", "Node")]
+
+
+def chakra(ranks, folder):
+    """protobuf reads every rank's trace by the schema: no field or value is unknown to it, and nodes come after what they wait for."""
+    from google.protobuf import unknown_fields
+    metadata, node_class = chakra_classes(sys.argv[1])
+    for rank in range(ranks):
+        with open(os.path.join(folder, f"chakra.{rank}.et"), "rb") as file:
+            parts = list(messages(file.read()))
+        assert metadata.FromString(parts[0]).version
+        ids = set()
+        for part in parts[1:]:
+            node = node_class.FromString(part)
+            assert not unknown_fields.UnknownFieldSet(node) and not any(map(unknown_fields.UnknownFieldSet, node.attr)), node
+            kinds = node_class.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
+            assert node.type in kinds and kinds[node.type].name != "INVALID_NODE", node
+            assert node.name and all(attribute.name and attribute.WhichOneof("value") for attribute in node.attr), node
+            assert ids.issuperset(node.data_deps) and ids.issuperset(node.ctrl_deps) and node.id not in ids, node
+            ids.add(node.id)
+        assert ids, rank
+
+
 def main():
     environment, target, *words = sys.argv[1:]
-    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe}
+    readers = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan-0.2.2": torchtitan_toml, "torchtitan-0.3.0": torchtitan_recipe,
+               "calculon": calculon, "chakra": chakra}
     if target == "torchtitan":
         for version in ("0.2.2", "0.3.0"):
             with_torchtitan(version, environment)

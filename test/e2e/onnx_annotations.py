@@ -8,6 +8,7 @@ import os
 import unittest
 
 import e2e
+import exports
 
 try:
     import onnx
@@ -68,6 +69,24 @@ class Annotated(unittest.TestCase):
         for node in source.graph.node:
             del node.metadata_props[:]
         self.assertEqual(model.graph, source.graph)
+
+    def test_every_plan_passes_the_checker(self):
+        """Those of exports.py; also what the checker does not ask: configurations that exist, devices, tensors and axes that are there."""
+        plans = exports.PLANS if exports.LONG else exports.PLANS[::8]
+        for name, ranks, strategy in plans:
+            with self.subTest(model=name, strategy=strategy):
+                model, _ = self.emit(e2e.model(name), ranks, strategy)
+                onnx.checker.check_model(model, full_check=True)
+                self.assertEqual([(c.name, c.num_devices) for c in model.configuration], [("dpc", ranks)])
+                for node in model.graph.node:
+                    for configuration in node.device_configurations:
+                        self.assertEqual(configuration.configuration_id, "dpc")
+                        for spec in configuration.sharding_spec:
+                            self.assertIn(spec.tensor_name, [*node.input, *node.output])
+                            devices = [device for group in holders(spec) for device in group]
+                            self.assertLessEqual(set(devices), set(range(ranks)))
+                self.assertTrue(any(annotations(model)))
+        print(f"onnx: {len(plans)} plans checked")
 
     def test_tensor_parallel_layers(self):
         """Columns of heads, of each of q, k and v, then rows, whose sums no spec can say."""
