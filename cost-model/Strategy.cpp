@@ -43,13 +43,27 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
           {"batch_shares", strategy.batchShares}};
 }
 
+/// Whether a key that is no degree has any effect beside the others.
+static bool hasEffect(const std::string &key, const Strategy &strategy) {
+  if (key == "cp_kind")
+    return strategy.cp > 1;
+  if (key == "schedule")
+    return strategy.pp > 1;
+  if (key == "sp")
+    return strategy.tp > 1;
+  if (key == "offload_to")
+    return strategy.offload != "none";
+  return true;
+}
+
 std::string stringifyStrategy(const Strategy &strategy) {
   nlohmann::ordered_json neutral = strategyToJson(Strategy());
   nlohmann::ordered_json all = strategyToJson(strategy);
   std::string text;
   for (const auto &[key, value] : all.items()) {
-    bool isAlways = key == "dp" || key == "tp";
-    if (!isAlways && value == neutral[key])
+    // Without its kind, a split of the sequence is searched for the best one.
+    bool isAlways = key == "dp" || key == "tp" || key == "cp_kind";
+    if (!hasEffect(key, strategy) || (!isAlways && value == neutral[key]))
       continue;
     text += (text.empty() ? "" : ",") + key + "=";
     text += value.is_string() ? value.get<std::string>() : value.dump();

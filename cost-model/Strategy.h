@@ -57,8 +57,8 @@ struct Strategy {
 /// are refused before they take memory and time.
 inline constexpr int64_t kMaxMicroBatches = 65'536;
 
-/// The keys, e.g. "dp=2,tp=2x2,micro_batch=8"; degrees dp and tp always, others
-/// where they differ from the neutral value.
+/// The keys that name it to --strategy, e.g. "dp=2,tp=2x2": dp and tp always,
+/// cp_kind where cp > 1, others that have an effect and are not neutral.
 std::string stringifyStrategy(const Strategy &strategy);
 
 /// All keys of design order, for report.json. tp is a number, or "2x2".

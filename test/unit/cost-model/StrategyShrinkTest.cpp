@@ -32,7 +32,7 @@ TEST(StrategyShrink, HalvesTheLargestFirst) {
             "dp=2,tp=2,pp=4,micro_batch=1 16");
   EXPECT_EQ(shrunk("dp=1024", 1024, 1024, 16), "dp=16,tp=1 16");
   EXPECT_EQ(shrunk("dp=2,cp=2,tp=2,pp=2,micro_batch=1", 16, 8, 4),
-            "dp=2,tp=2,pp=2,cp=2,micro_batch=1 8");
+            "dp=2,tp=2,pp=2,cp=2,cp_kind=ring,micro_batch=1 8");
 }
 
 TEST(StrategyShrink, KeepsGrids) {

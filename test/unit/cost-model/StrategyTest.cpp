@@ -291,6 +291,26 @@ TEST(EnumerateStrategies, Pipelines) {
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
 }
 
+/// What is printed names one strategy, and nothing without an effect.
+TEST(Strategy, TextHasTheKeysThatSaySomething) {
+  Strategy strategy;
+  strategy.dp = 2;
+  EXPECT_EQ(stringifyStrategy(strategy), "dp=2,tp=1");
+  strategy.cpKind = "ulysses";
+  strategy.schedule = "gpipe";
+  strategy.sp = true;
+  strategy.offloadTo = "disk";
+  EXPECT_EQ(stringifyStrategy(strategy), "dp=2,tp=1");
+  strategy.tp = strategy.pp = strategy.cp = 2;
+  strategy.offload = "all";
+  EXPECT_EQ(stringifyStrategy(strategy),
+            "dp=2,tp=2,pp=2,cp=2,cp_kind=ulysses,sp=true,schedule=gpipe,"
+            "offload=all,offload_to=disk");
+  strategy = {};
+  strategy.cp = 2;
+  EXPECT_EQ(stringifyStrategy(strategy), "dp=1,tp=1,cp=2,cp_kind=ring");
+}
+
 TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   StrategySpace space = spaceOf(8, 8);
   auto countOf = [&](const std::string &part) {
@@ -302,8 +322,9 @@ TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   EXPECT_EQ(countOf("cp="), 0);
   EXPECT_EQ(countOf("x"), 0);
   space.maxCp = 2;
-  EXPECT_GT(countOf("cp=2,micro"), 0);
-  EXPECT_EQ(countOf("cp=2,micro"), countOf("cp=2,cp_kind=ulysses,micro"));
+  EXPECT_GT(countOf("cp=2,cp_kind=ring,micro"), 0);
+  EXPECT_EQ(countOf("cp=2,cp_kind=ring,micro"),
+            countOf("cp=2,cp_kind=ulysses,micro"));
   EXPECT_EQ(countOf("cp=4"), 0);
   space.grids = true;
   EXPECT_GT(countOf("tp=2x2,"), 0);

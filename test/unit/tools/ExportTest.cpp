@@ -82,7 +82,7 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
       {"torchtitan", "dp=4,zero=1,micro_batch=1", 4, "ZeRO stages: 0, 2, 3",
        "dp=4,tp=1,zero=2,micro_batch=1"},
       {"torchtitan", "dp=2,cp=2,micro_batch=1", 4, "zero=2 or 3",
-       "dp=2,tp=1,cp=2,zero=3,micro_batch=1"},
+       "dp=2,tp=1,cp=2,cp_kind=ring,zero=3,micro_batch=1"},
       {"accelerate", "dp=4,zero=3,recompute=selective,micro_batch=1", 4,
        "kinds of recomputation",
        "dp=4,tp=1,zero=3,recompute=full,micro_batch=1"},
@@ -155,7 +155,7 @@ TEST(Export, StrategiesCanBePassedBack) {
   EXPECT_EQ(strategyText(jobOf("dp=2,tp=2,micro_batch=4", 4).strategy, 8),
             "dp=2,tp=2,micro_batch=4,ranks=4");
   EXPECT_EQ(strategyText(jobOf("dp=2,cp=2,micro_batch=4", 4).strategy, 4),
-            "dp=2,tp=1,cp=2,micro_batch=4,cp_kind=ring");
+            "dp=2,tp=1,cp=2,cp_kind=ring,micro_batch=4");
 }
 
 TEST(Export, MegatronFlags) {

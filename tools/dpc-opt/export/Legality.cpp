@@ -12,9 +12,6 @@ bool Job::hasUnevenStages() const {
 
 std::string strategyText(const cost::Strategy &strategy, int64_t devices) {
   std::string text = cost::stringifyStrategy(strategy);
-  // Left out because it is usual, and searched where it is left out.
-  if (strategy.cp > 1 && strategy.cpKind == "ring")
-    text += ",cp_kind=ring";
   if (strategy.ranks() != devices)
     text += ",ranks=" + std::to_string(strategy.ranks());
   return text;

@@ -73,6 +73,8 @@ dpc.strategyText = (strategy) =>
       if (key === 'dp' || key === 'tp') return true;
       if (key === 'cp_kind') return strategy.cp > 1;
       if (key === 'schedule') return strategy.pp > 1 && value !== '1f1b';
+      if (key === 'sp') return value && dpc.degree(strategy.tp) > 1;
+      if (key === 'offload_to') return strategy.offload !== 'none' && value !== 'host';
       if (key === 'micro_batch') return value > 0;
       return value !== dpc.strategyDefaults[key];
     })
