@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The manual's transcripts (examples/manual) are what the programs print today, and the reference is complete.
 
-A block marked `console` holds commands behind "$ " and what each prints. Numbers may be others, with their units and the
-spaces around; "..." is any number of lines, at the end of a line or inside of it any text.
+A block marked `console` holds commands behind "$ " and what each prints. What is measured or predicted may be another number,
+with its unit and the spaces around: numbers with a unit, a point or an exponent. Whole numbers without a unit, as of degrees and
+counts, are what is written. "..." is any number of lines, at the end of a line or inside of it any text.
 """
 import glob
 import os
@@ -15,7 +16,8 @@ import e2e
 
 MANUAL = os.path.join(e2e.SOURCE, "examples", "manual")
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-UNIT = r"(?: ?(?:s|ms|us|ns|B|KiB|MiB|GiB|TiB|%))?(?![A-Za-z])"
+UNIT = r"(?: ?(?:s|ms|us|ns|B|KiB|MiB|GiB|TiB|%|tokens/s))?(?![A-Za-z])"
+COUNT = r"\d+"
 
 
 def blocks(text):
@@ -36,6 +38,8 @@ def pattern_of(line):
     for piece in re.split(rf"(\.\.\.|(?<![A-Za-z_.]){NUMBER}{UNIT}|\s+)", line.strip()):
         if piece == "...":
             pattern += ".*"
+        elif re.fullmatch(COUNT, piece):
+            pattern += piece
         elif re.fullmatch(NUMBER + UNIT, piece):
             pattern += f"{NUMBER}{UNIT}"
         elif piece.isspace():
@@ -97,12 +101,13 @@ class Comparing(unittest.TestCase):
     """The tool of these tests can fail."""
 
     def test_what_may_differ(self):
-        for expected, printed in (("1.5 ms a step", "20 us a step"), ("a ... c", "a b b c"), ("loss 6.2  x", "loss -0.1 x"), ("17 GiB of 5", "3.25 MiB of 6")):
+        for expected, printed in (("1.5 ms a step", "20 us a step"), ("a ... c", "a b b c"), ("loss 6.2  x", "loss -0.1 x"), ("5 s, 12 tokens/s", "7 s, 8 tokens/s"), ("17 GiB of 5 GiB", "3.25 MiB of 6 GiB")):
             self.assertIsNone(mismatch([expected], [printed]))
         self.assertIsNone(mismatch(["a", "...", "c"], ["a", "b", "b", "c"]))
 
     def test_what_may_not(self):
-        for expected, printed in ((["a"], ["b"]), (["a"], ["a", "b"]), (["a", "b"], ["a"]), (["dp=2"], ["tp=2"]), (["a", "...", "c"], ["a", "b"]), (["zero-1"], ["one-1"])):
+        for expected, printed in ((["a"], ["b"]), (["a"], ["a", "b"]), (["a", "b"], ["a"]), (["dp=2"], ["tp=2"]), (["a", "...", "c"], ["a", "b"]), (["zero-1"], ["one-1"]),
+                                  (["dp=2,tp=4"], ["dp=4,tp=2"]), (["4 ranks"], ["2 ranks"]), (["step 1/20"], ["step 2/20"])):
             self.assertIsNotNone(mismatch(expected, printed), expected)
 
 
