@@ -131,8 +131,43 @@ class Completion(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
-@unittest.skipUnless(os.environ.get("DPC_TEST_LONG") and shutil.which("cpack") and shutil.which("dpkg-deb"), "long")
+class Packing(unittest.TestCase):
+    def pack(self, *words, **variables):
+        script = os.path.join(e2e.SOURCE, "tools", "cmake", "CheckPacking.cmake")
+        return run([shutil.which("cmake"), "-DCPACK_GENERATOR=DEB", *words, "-P", script], **variables)
+
+    def test_what_is_missing_is_said(self):
+        """By the names of the packages to install, before anything is packed: cpack runs this first."""
+        with open(f"{BUILD}/CPackConfig.cmake", encoding="utf-8") as file:
+            self.assertRegex(file.read(), r'set\(CPACK_PROJECT_CONFIG_FILE "\S+/CheckPacking.cmake"\)')
+        done = self.pack("-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF", PATH="/nowhere")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("cpack -G DEB: needs the Debian packages that are missing: dpkg-dev file", " ".join(done.stderr.split()))
+        if shutil.which("dpkg-shlibdeps") and shutil.which("file"):
+            self.assertEqual(self.pack().returncode, 0)
+
+
+@unittest.skipUnless(os.environ.get("DPC_TEST_LONG") and shutil.which("cpack") and shutil.which("dpkg-shlibdeps"), "long")
 class Package(unittest.TestCase):
+    def test_its_files_are_those_that_are_installed(self):
+        """Unpacked into a root of its own, beside `cmake --install`; and its programs run there."""
+        with e2e.scratch() as folder:
+            done = run(["cpack", "-G", "DEB", "--config", f"{BUILD}/CPackConfig.cmake", "-B", folder])
+            self.assertEqual(done.returncode, 0, done.stdout[-600:] + done.stderr[-600:])
+            package, = (name for name in os.listdir(folder) if name.endswith(".deb"))
+            self.assertEqual(run(["dpkg-deb", "--extract", f"{folder}/{package}", f"{folder}/root"]).returncode, 0)
+            done = run(["cmake", "--install", BUILD, "--prefix", f"{folder}/prefix"])
+            self.assertEqual(done.returncode, 0, done.stderr[-600:])
+
+            def files_of(root):
+                return {os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names}
+
+            self.assertEqual(files_of(f"{folder}/root/usr"), files_of(f"{folder}/prefix"))
+            self.assertEqual(os.listdir(f"{folder}/root"), ["usr"])
+            for name in TOOLS:
+                done = run([f"{folder}/root/usr/bin/{name}", "--help"])
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_debian_package(self):
         with e2e.scratch() as folder:
             done = run(["cpack", "-G", "DEB", "--config", f"{BUILD}/CPackConfig.cmake", "-B", folder])
