@@ -50,6 +50,16 @@ static bool isDataDependent(llvm::StringRef op) {
          op == "NonMaxSuppression";
 }
 
+static bool isDefaultDomain(const ::onnx::NodeProto &node) {
+  return node.domain().empty() || node.domain() == "ai.onnx";
+}
+
+static bool isKnown(const ::onnx::NodeProto &node) {
+  llvm::StringRef op = node.op_type();
+  return isDefaultDomain(node) &&
+         (op == "If" || op == "Loop" || op == "Scan" || opTable().contains(op));
+}
+
 namespace {
 
 class Importer {
@@ -87,6 +97,7 @@ private:
 
   Val lookup(llvm::StringRef name) const;
   llvm::Error nodeError(const FlatNode &node, const llvm::Twine &why) const;
+  std::string othersUnknown(llvm::StringRef op) const;
 
   const ModelFile &file;
   MLIRContext *context;
@@ -94,6 +105,7 @@ private:
   Forward forward;
   Emitter &emit;
   std::vector<Scope> scopes = std::vector<Scope>(1);
+  std::vector<std::string> unknown; ///< Operators of the main graph, each once.
 };
 
 } // namespace
@@ -189,6 +201,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
     return weights.takeError();
   if (llvm::Error error = createFunction(*weights, *inputs))
     return std::move(error);
+  for (const FlatNode &node : nodes)
+    if (const std::string &op = node.proto.op_type();
+        !isKnown(node.proto) && !llvm::is_contained(unknown, op))
+      unknown.push_back(op);
   if (llvm::Error error = convertNodes(nodes))
     return std::move(error);
   return finish();
@@ -250,6 +266,15 @@ Val Importer::lookup(llvm::StringRef name) const {
   return {};
 }
 
+/// So that all that a model lacks is said at once.
+std::string Importer::othersUnknown(llvm::StringRef op) const {
+  std::string text;
+  for (const std::string &other : unknown)
+    if (other != op)
+      text += (text.empty() ? "; nor are " : ", ") + other;
+  return text;
+}
+
 llvm::Error Importer::convertNodes(llvm::ArrayRef<FlatNode> nodes) {
   for (const FlatNode &node : nodes)
     if (llvm::Error error = convertNode(node))
@@ -260,7 +285,7 @@ llvm::Error Importer::convertNodes(llvm::ArrayRef<FlatNode> nodes) {
 llvm::Error Importer::convertNode(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   llvm::StringRef op = proto.op_type();
-  bool isDefault = proto.domain().empty() || proto.domain() == "ai.onnx";
+  bool isDefault = isDefaultDomain(proto);
   if (isDefault && op == "If")
     return convertIf(node);
   if (isDefault && op == "Loop")
@@ -275,7 +300,7 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   auto handler = opTable().find(op);
   if (!isDefault || handler == opTable().end())
     return nodeError(node, "operator " + op + " (domain '" + proto.domain() +
-                               "') is not supported");
+                               "') is not supported" + othersUnknown(op));
   llvm::SmallVector<Val> inputs;
   for (const std::string &name : proto.input()) {
     inputs.push_back(name.empty() ? Val() : lookup(name));

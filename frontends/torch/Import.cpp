@@ -362,10 +362,18 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      "makes a tensor whose shape depends on data, which is "
                      "not supported; " +
                          instead);
+  // All that a model lacks is said at once.
+  llvm::StringSet<> others;
+  std::string nor;
+  for (const auto &[place, other] : llvm::enumerate(program.graph.nodes))
+    if (live.nodes[place] && other.target != node.target &&
+        !operatorOf(other) && others.insert(other.target).second)
+      nor += (nor.empty() ? ", nor are " : ", ") + other.target;
   return nodeError(node, index,
-                   "is not supported; frontends/torch/README.md lists what "
-                   "is, and exported_program.run_decompositions() may "
-                   "express it so");
+                   "is not supported" + nor +
+                       "; frontends/torch/README.md lists what "
+                       "is, and exported_program.run_decompositions() may "
+                       "express it so");
 }
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {

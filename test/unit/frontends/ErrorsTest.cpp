@@ -83,6 +83,14 @@ TEST(OnnxErrors, UnknownOperator) {
   expectError(n, {"operator Relu (domain 'com.acme') is not supported"});
 }
 
+TEST(OnnxErrors, AllUnknownOperatorsAreNamedAtOnce) {
+  ModelBuilder m;
+  m.input("x", "f32[2]").node("Frobnicate x -> y").node("Relu y -> u");
+  m.node("Twist u -> v").node("Twist v -> w").node("Bend w -> z");
+  expectError(m.output("z"), {"operator Frobnicate (domain '') is not "
+                              "supported; nor are Twist, Bend"});
+}
+
 TEST(OnnxErrors, DataDependentShapes) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("NonZero x -> y").output("y");
