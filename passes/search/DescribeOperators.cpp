@@ -20,8 +20,7 @@ static BlockArgument parameterOf(Value value, func::FuncOp func) {
   return role && role.getValue() == role::kParameter ? argument : nullptr;
 }
 
-/// "h.3.attn.weight" -> "h.*.attn.weight"
-static std::string patternOf(StringRef name) {
+std::string dpc::patternOf(StringRef name) {
   std::string result;
   while (!name.empty()) {
     size_t end = name.find_first_of("./_:");
@@ -38,7 +37,8 @@ static std::string patternOf(StringRef name) {
 }
 
 /// The axes of ranks that split a dimension, outermost first.
-static SmallVector<std::string> axesOf(const ShardingSpec &spec, int64_t dim) {
+static SmallVector<std::string> splittingAxes(const ShardingSpec &spec,
+                                              int64_t dim) {
   SmallVector<std::string> names;
   for (const Factor &factor : spec.dims[dim])
     for (int64_t axis : factor.axes)
@@ -47,14 +47,13 @@ static SmallVector<std::string> axesOf(const ShardingSpec &spec, int64_t dim) {
   return names;
 }
 
-/// "[dp, -, tp]", "[-, -], partial over tp"
-static std::string textOf(Value value) {
+std::string dpc::shardingText(Value value) {
   auto spec = ShardingSpec::get(cast<RankedTensorType>(value.getType()));
   if (!spec)
     return "";
   std::string text, partial;
   for (size_t dim = 0; dim < spec->dims.size(); ++dim) {
-    SmallVector<std::string> axes = axesOf(*spec, dim);
+    SmallVector<std::string> axes = splittingAxes(*spec, dim);
     text += (dim ? ", " : "") + (axes.empty() ? "-" : llvm::join(axes, "+"));
   }
   for (const PartialAxis &axis : spec->partial)
@@ -73,7 +72,7 @@ static std::string shapeOf(Value value) {
 
 /// The tensor axes among those that split `dim`, "tp0+tp1".
 static std::string tensorAxes(const ShardingSpec &spec, int64_t dim) {
-  SmallVector<std::string> axes = axesOf(spec, dim);
+  SmallVector<std::string> axes = splittingAxes(spec, dim);
   llvm::erase_if(axes, [](const std::string &a) { return !isTensorAxis(a); });
   return llvm::join(axes, "+");
 }
@@ -92,8 +91,8 @@ static std::string kindOf(MatmulOp op, bool isLeft,
                      : !in.empty()  ? "row parallel (" + in + ")"
                                     : "whole on each rank";
   for (int64_t dim = 0; dim < last - 1; ++dim)
-    if (!axesOf(weight, dim).empty())
-      kind = "expert parallel (" + llvm::join(axesOf(weight, dim), "+") +
+    if (!splittingAxes(weight, dim).empty())
+      kind = "expert parallel (" + llvm::join(splittingAxes(weight, dim), "+") +
              "), " + kind;
   return kind;
 }
@@ -103,8 +102,8 @@ static std::string kindOf(AttentionOp op) {
       ShardingSpec::get(cast<RankedTensorType>(op->getResult(0).getType()));
   if (!spec)
     return "";
-  std::string heads = llvm::join(axesOf(*spec, 1), "+");
-  std::string rows = llvm::join(axesOf(*spec, 2), "+");
+  std::string heads = llvm::join(splittingAxes(*spec, 1), "+");
+  std::string rows = llvm::join(splittingAxes(*spec, 2), "+");
   std::string kind = heads.empty() ? "" : "heads over " + heads;
   if (!rows.empty())
     kind += (kind.empty() ? "" : ", ") + ("sequence over " + rows);
@@ -147,8 +146,8 @@ static std::optional<cost::OperatorSharding> rowOf(Operation *op,
     row.name = "attention";
     row.kind = kindOf(attention);
     row.shape = shapeOf(op->getOperand(0));
-    row.used = textOf(op->getOperand(0));
-    row.result = textOf(op->getResult(0));
+    row.used = shardingText(op->getOperand(0));
+    row.result = shardingText(op->getResult(0));
     return row;
   }
   if (!isa<MatmulOp, EmbeddingOp, NormOp, ConvOp>(op))
@@ -162,9 +161,9 @@ static std::optional<cost::OperatorSharding> rowOf(Operation *op,
     row.name = name ? patternOf(name.getValue()) : "parameter";
     row.kind = kindOf(op, number);
     row.shape = shapeOf(parameter);
-    row.stored = textOf(parameter);
-    row.used = textOf(operand);
-    row.result = textOf(op->getResult(0));
+    row.stored = shardingText(parameter);
+    row.used = shardingText(operand);
+    row.result = shardingText(op->getResult(0));
     return row;
   }
   return std::nullopt;

@@ -35,6 +35,13 @@ mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
 cost::StepDetail detailOf(const StepRecord &record,
                           const cost::Cluster &cluster);
 
+/// How a value's elements lie on ranks: "[dp, -, tp]", "[-, -], partial over
+/// tp"; "" without a sharding.
+std::string shardingText(mlir::Value value);
+
+/// A name with the numbers of layers taken out: "h.*.attn.weight".
+std::string patternOf(llvm::StringRef name);
+
 /// How the operators of a sharded function's forward are split: those with a
 /// weight, and attentions. Rows of layers that are alike are one.
 std::vector<cost::OperatorSharding>

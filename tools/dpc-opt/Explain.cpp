@@ -1,11 +1,13 @@
-//===- Explain.cpp - Why a weight is split as it is -----------------------===//
+//===- Explain.cpp - Why a value is placed as it is -----------------------===//
 #include "tools/dpc-opt/Explain.h"
 
 #include "cost-model/Report.h"
 #include "ir/Dialect.h"
 #include "ir/UserShardings.h"
 #include "passes/search/DescribeStep.h"
+#include "passes/search/Pipeline.h"
 #include "passes/shard/Passes.h"
+#include "tools/dpc-opt/ExplainValues.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -29,28 +31,28 @@ static bool isOf(const Row &row, StringRef name) {
   return pattern->match(name);
 }
 
-static cost::Result<Row> findRow(const std::string &name,
-                                 const std::vector<Row> &rows) {
+/// The operators whose weight, or kind, `name` is, or is a part of; an error
+/// where these are several.
+static cost::Result<std::optional<Row>> findRow(const std::string &name,
+                                                const std::vector<Row> &rows) {
   std::vector<Row> found;
   for (const Row &row : rows)
     if (row.name == name || isOf(row, name))
-      return row;
+      return std::optional(row);
+  std::set<std::string> names;
   for (const Row &row : rows)
-    if (StringRef(row.name).contains(name))
+    if (StringRef(row.name).contains(name)) {
       found.push_back(row);
+      names.insert(row.name);
+    }
+  if (found.empty())
+    return std::optional<Row>();
   // A weight may be read by several.
-  if (!found.empty() && llvm::all_of(found, [&](const Row &row) {
-        return row.name == found.front().name;
-      }))
-    return found.front();
-  std::string known;
-  for (const Row &row : found.empty() ? rows : found)
-    if (known.size() < 300)
-      known += (known.empty() ? "" : ", ") + row.name;
+  if (names.size() == 1)
+    return std::optional(found.front());
   return cost::Error{"--explain=" + name +
-                     (found.empty() ? ": no operator has this weight"
-                                    : ": several operators have this name") +
-                     "; expected one of " + known};
+                     ": several operators have this name" +
+                     nearNames(name, names)};
 }
 
 static double peakOf(const cost::StepDetail &detail) {
@@ -112,7 +114,23 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
          isOf(row, name.getValue());
 }
 
-/// The step with the weights of `row` held to `dims`; an error in one line.
+/// The step of `program` under `degrees`; an error in one line.
+static cost::Result<cost::StepDetail> simulate(mlir::ModuleOp program,
+                                               const cost::Cluster &cluster,
+                                               const ShardDegrees &degrees) {
+  std::string error;
+  ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &said) {
+    if (error.empty() && said.getSeverity() == DiagnosticSeverity::Error)
+      error = said.str();
+    return success();
+  });
+  auto detail = describeStep(program, cluster, degrees);
+  if (failed(detail))
+    return cost::Error{error.empty() ? "it cannot be compiled" : error};
+  return std::move(*detail);
+}
+
+/// The step with the weights of `row` held to `dims`.
 static cost::Result<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
                                                    const Row &row,
                                                    ArrayRef<int64_t> dims) {
@@ -124,16 +142,7 @@ static cost::Result<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
     if (isWeightOf(func, argument, row))
       func.setArgAttr(argument.getArgNumber(), kUserSplitAttr,
                       builder.getDenseI64ArrayAttr(dims));
-  std::string error;
-  ScopedDiagnosticHandler handler(func.getContext(), [&](Diagnostic &said) {
-    if (error.empty() && said.getSeverity() == DiagnosticSeverity::Error)
-      error = said.str();
-    return success();
-  });
-  auto detail = describeStep(*clone, plan.cluster, plan.degrees);
-  if (failed(detail))
-    return cost::Error{error.empty() ? "it cannot be compiled" : error};
-  return std::move(*detail);
+  return simulate(*clone, plan.cluster, plan.degrees);
 }
 
 /// How many dimensions the weight of a row has; 0 where it has none.
@@ -143,6 +152,19 @@ static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
     if (isWeightOf(func, argument, row))
       return cast<RankedTensorType>(argument.getType()).getRank();
   return 0;
+}
+
+/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)"
+static std::string costOf(const ExplainedPlan &plan,
+                          const cost::StepDetail &other) {
+  std::string time = differenceOf(plan.detail.stepSeconds, other.stepSeconds,
+                                  cost::formatSeconds, " slower", " faster");
+  std::string memory = differenceOf(peakOf(plan.detail), peakOf(other),
+                                    cost::formatBytes, " more", " less");
+  return ": " + cost::formatSeconds(other.stepSeconds) + " a step (" +
+         (time.empty() ? "as fast" : time) + "), " +
+         cost::formatBytes(peakOf(other)) + " (" +
+         (memory.empty() ? "as much" : memory) + ")";
 }
 
 static std::string describeAlternative(const ExplainedPlan &plan,
@@ -159,41 +181,172 @@ static std::string describeAlternative(const ExplainedPlan &plan,
   for (const Row &each : detail->operators)
     if (each.name == planned.name && each.op == planned.op)
       row = each;
-  std::string time = differenceOf(plan.detail.stepSeconds, detail->stepSeconds,
-                                  cost::formatSeconds, " slower", " faster");
-  std::string memory = differenceOf(peakOf(plan.detail), peakOf(*detail),
-                                    cost::formatBytes, " more", " less");
   bool isSame = splitOf(row) == splitOf(planned);
-  return title + (isSame ? " (as planned)" : "") + ": " +
-         cost::formatSeconds(detail->stepSeconds) + " a step (" +
-         (time.empty() ? "as fast" : time) + "), " +
-         cost::formatBytes(peakOf(*detail)) + " (" +
-         (memory.empty() ? "as much" : memory) + ")\n      " + splitOf(row) +
-         "\n" + trafficDifference(plan.detail, *detail);
+  return title + (isSame ? " (as planned)" : "") + costOf(plan, *detail) +
+         "\n      " + splitOf(row) + "\n" +
+         trafficDifference(plan.detail, *detail);
+}
+
+/// What changes where a value of this kind lies, or whether it is kept: keys of
+/// --strategy with other values, the others as they are.
+static std::vector<std::pair<std::string, ShardDegrees>>
+alternativesOf(StringRef role, const ShardDegrees &degrees) {
+  std::vector<std::pair<std::string, ShardDegrees>> all;
+  auto add = [&](const std::string &title, auto change) {
+    all.emplace_back(title, degrees);
+    change(all.back().second);
+  };
+  bool isStored = role == role::kParameter || role == role::kState;
+  for (int64_t zero = 0; isStored && zero <= 3; ++zero)
+    if (zero != degrees.zero && degrees.dp * degrees.cp > 1)
+      add("zero=" + std::to_string(zero),
+          [&](ShardDegrees &other) { other.zero = zero; });
+  if (role == role::kState && degrees.offload == "none")
+    add("offload=optimizer",
+        [](ShardDegrees &other) { other.offload = "optimizer"; });
+  if (!role.empty())
+    return all;
+  if (degrees.tp > 1)
+    add(degrees.sp ? "sp=false" : "sp=true",
+        [](ShardDegrees &other) { other.sp = !other.sp; });
+  for (const char *recompute : {"none", "selective", "full"})
+    if (degrees.recompute != recompute)
+      add(std::string("recompute=") + recompute,
+          [&](ShardDegrees &other) { other.recompute = recompute; });
+  return all;
+}
+
+static std::string describeKeys(StringRef role, const ExplainedPlan &plan) {
+  std::string text;
+  for (const auto &[title, degrees] : alternativesOf(role, plan.degrees)) {
+    auto detail = simulate(plan.program, plan.cluster, degrees);
+    text += "    " + title +
+            (detail ? costOf(plan, *detail) + "\n" +
+                          trafficDifference(plan.detail, *detail)
+                    : ": impossible: " + detail.error() + "\n");
+  }
+  return text.empty() ? text : "  with another value of a key:\n" + text;
+}
+
+static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
+  std::string text =
+      row.name + ": weight of a " + row.op + ", " + row.shape +
+      (row.count > 1 ? ", " + std::to_string(row.count) + " alike" : "") +
+      "\n  planned: " + splitOf(row) + "\n    " +
+      cost::formatSeconds(plan.detail.stepSeconds) + " a step, " +
+      cost::formatBytes(peakOf(plan.detail)) + " on the fullest rank\n";
+  int64_t rank = rankOf(plan, row);
+  if (rank == 0)
+    return text + "  it has no weight: its operands say how it is split\n" +
+           describeKeys("", plan);
+  if (plan.degrees.tp == 1) {
+    text += "  no tensor axis could split it: the strategy has tp=1; how "
+            "it is stored follows from zero, hybrid_shard and ep\n";
+  } else {
+    text += "  held to another split, all else chosen anew:\n";
+    text += describeAlternative(plan, row, {});
+    for (int64_t dim = 0; dim < rank; ++dim)
+      text += describeAlternative(plan, row, {dim});
+  }
+  return text + describeKeys(role::kParameter, plan);
+}
+
+/// Why a value of this kind lies as it does.
+static std::string reasonOf(StringRef role) {
+  if (role == role::kInput)
+    return "an input is split as the batch is, over the data ranks, and along "
+           "the sequence over cp: other degrees are other strategies";
+  if (role == role::kState)
+    return "an optimizer state lies as the part of its parameter that a rank "
+           "updates: as the parameter, with zero=1 to 3 also over the ranks "
+           "that zero splits over";
+  if (role == role::kParameter)
+    return "a small parameter is split as the operators that read it are; "
+           "with zero=3 also over the ranks that zero splits over";
+  if (role == role::kBuffer)
+    return "a buffer is not trained: it lies as the operators that read it "
+           "need it, and zero does not split it";
+  if (role == role::kScalar)
+    return "a number of the step, on every rank";
+  return "an operator follows from its operands, and from what the operators "
+         "around it cost; what it keeps for backward from recompute";
+}
+
+static std::string explainValue(const NamedValue &value,
+                                const ExplainedPlan &plan) {
+  std::string what = value.role == role::kState    ? "an optimizer state"
+                     : value.role == role::kScalar ? "a scalar"
+                     : value.role.empty()          ? "an operator"
+                     : value.role == role::kInput  ? "an input"
+                                                   : "a " + value.role;
+  std::string text =
+      value.name + ": " + what +
+      (value.members.size() > 1
+           ? ", " + std::to_string(value.members.size()) + " alike"
+           : "") +
+      "\n";
+  for (const auto &[line, count] : value.lines)
+    text += "  planned: " + line +
+            (count > 1 ? " (" + std::to_string(count) + " times)" : "") + "\n";
+  text += "    " + cost::formatSeconds(plan.detail.stepSeconds) + " a step, " +
+          cost::formatBytes(peakOf(plan.detail)) + " on the fullest rank\n  " +
+          reasonOf(value.role) + "\n";
+  return text + describeKeys(value.role, plan);
+}
+
+/// What is named in the plan's sharded program.
+static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
+  std::vector<NamedValue> values;
+  (void)lowerForStrategy(
+      plan.program, plan.cluster, plan.degrees,
+      [&](StringRef phase, ModuleOp lowered) {
+        if (phase == "sharded")
+          values = namedValues(findProgram(lowered));
+      },
+      /*layouts=*/nullptr, /*verifies=*/false);
+  return values;
+}
+
+/// Of a value whose name has `part` in it, where that is one only.
+static cost::Result<std::string>
+explainPart(const std::string &part, const std::vector<NamedValue> &values,
+            const ExplainedPlan &plan) {
+  std::set<std::string> all, found;
+  const NamedValue *last = nullptr;
+  for (const Row &row : plan.detail.operators)
+    all.insert(row.name);
+  for (const NamedValue &value : values) {
+    all.insert(value.name);
+    if (!value.contains(part))
+      continue;
+    found.insert(value.name);
+    last = &value;
+  }
+  if (found.size() == 1)
+    return explainValue(*last, plan);
+  return cost::Error{
+      "--explain=" + part +
+      (found.empty() ? ": no parameter, state, input or operator has this name"
+                     : ": several have this name") +
+      nearNames(part, found.empty() ? all : found)};
 }
 
 cost::Result<std::string> explain(const std::string &name,
                                   const ExplainedPlan &plan) {
+  std::vector<NamedValue> values = valuesOf(plan);
+  // A name in full before parts of names, operators with a weight before
+  // others.
+  auto called = llvm::find_if(
+      values, [&](const NamedValue &value) { return value.isCalled(name); });
+  bool isCalled = called != values.end();
+  if (isCalled && called->role != role::kParameter)
+    return explainValue(*called, plan);
   auto row = findRow(name, plan.detail.operators);
-  if (!row)
-    return cost::Error{row.error()};
-  std::string text =
-      row->name + ": weight of a " + row->op + ", " + row->shape +
-      (row->count > 1 ? ", " + std::to_string(row->count) + " alike" : "") +
-      "\n  planned: " + splitOf(*row) + "\n    " +
-      cost::formatSeconds(plan.detail.stepSeconds) + " a step, " +
-      cost::formatBytes(peakOf(plan.detail)) + " on the fullest rank\n";
-  int64_t rank = rankOf(plan, *row);
-  if (rank == 0)
-    return text + "  it has no weight: its operands say how it is split\n";
-  if (plan.degrees.tp == 1)
-    return text + "  no tensor axis could split it: the strategy has tp=1; how "
-                  "it is stored follows from zero, hybrid_shard and ep\n";
-  text += "  held to another split, all else chosen anew:\n";
-  text += describeAlternative(plan, *row, {});
-  for (int64_t dim = 0; dim < rank; ++dim)
-    text += describeAlternative(plan, *row, {dim});
-  return text;
+  if (row && *row)
+    return explainRow(**row, plan);
+  if (isCalled)
+    return explainValue(*called, plan);
+  return row ? explainPart(name, values, plan) : cost::Error{row.error()};
 }
 
 } // namespace dpc

@@ -1,4 +1,4 @@
-//===- Explain.h - Why a weight is split as it is ---------------*- C++ -*-===//
+//===- Explain.h - Why a value is placed as it is ---------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DPC_OPT_EXPLAIN_H
 #define DPC_TOOLS_DPC_OPT_EXPLAIN_H
 
@@ -18,11 +18,14 @@ struct ExplainedPlan {
   const cost::StepDetail &detail;
 };
 
-/// How the weight, or operator, `name` is split in `plan` (in full, or a part
-/// that only one has; layers that are alike count as one), and what every other
-/// way to split it over tensor axes costs: the whole step is compiled and
-/// simulated again with the weight held to it and all else chosen anew. One
-/// line on a name that no operator or several have.
+/// How what is called `name` lies in `plan` (in full, or a part that only one
+/// has; layers that are alike count as one), and what others cost. Of a weight
+/// of an operator: every other way to split it over tensor axes, where the
+/// whole step is compiled and simulated again with the weight held to it and
+/// all else chosen anew; and other values of zero. Of other parameters,
+/// optimizer states, buffers, inputs and operators with their results: the keys
+/// of --strategy that say where they lie. One line on a name that none or
+/// several have, with near ones.
 cost::Result<std::string> explain(const std::string &name,
                                   const ExplainedPlan &plan);
 

@@ -51,7 +51,8 @@ CLI::Validator finite(bool isOpen, double below = INFINITY) {
 }
 
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  app.add_option("MODEL", o.model, "Model to compile (.onnx, .pt2)")
+  app.add_option("MODEL", o.model,
+                 "Model to compile (.onnx, .pt2, StableHLO or dpc .mlir)")
       ->group("Model");
   app.add_option(
          "--bind", raw.bind,
@@ -249,8 +250,9 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->check(CLI::IsMember({"sm_80", "sm_90"}))
       ->group(group);
   app.add_option("--explain", o.explain,
-                 "Instead of writing: how this weight (or a part of its name) "
-                 "is split, and what other ways would cost")
+                 "Instead of writing: how this parameter, optimizer state, "
+                 "input or operator (or a part of its name) is split, and "
+                 "what other ways would cost")
       ->group(group);
   app.add_option("--diff", o.diff,
                  "Instead of compiling: what changes from one plan or report "
@@ -365,7 +367,8 @@ void finish(CompileOptions &o, const RawOptions &raw) {
                                " is for --cluster=local:N; name it as "
                                "the device of a group in a cluster.json");
   if (o.model.empty() && o.calibrate.empty() && o.diff.empty())
-    throw CLI::ValidationError("MODEL is missing: name an .onnx or .pt2 file");
+    throw CLI::ValidationError(
+        "MODEL is missing: name an .onnx, .pt2 or .mlir file");
   for (const std::string &word : raw.bind) {
     auto [it, isNew] = o.bind.insert(parseBinding(word, "--bind", false));
     if (!isNew)
