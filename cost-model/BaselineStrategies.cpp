@@ -67,7 +67,6 @@ bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
 /// The best that fits; else the one with the least memory.
 Candidate
 StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
-  assert(!strategies.empty() && "a baseline has a strategy");
   std::optional<Candidate> best;
   for (const Strategy &strategy : strategies) {
     Candidate candidate = byFormula(strategy);
@@ -79,7 +78,15 @@ StrategySearch::bestFormula(const std::vector<Strategy> &strategies) const {
     if (isBetter)
       best = std::move(candidate);
   }
-  return *best;
+  if (best)
+    return std::move(*best);
+  // With the micro-batch that the user fixed, there may be too many of them.
+  Candidate none;
+  none.method = "formula";
+  none.evaluation.rejected = "a step would have more than " +
+                             std::to_string(kMaxMicroBatches) +
+                             " micro-batches on a rank";
+  return none;
 }
 
 bool StrategySearch::mayFit(const Candidate &candidate) {
@@ -125,7 +132,8 @@ void StrategySearch::addDataParallel() {
   for (int64_t zero = 0; zero <= 3; ++zero) {
     Candidate candidate = bestFormula(
         dataParallelStrategies(cluster, options, options.space.ranks, zero));
-    bool isEasy = zero == 0 && evaluator.blockOf(candidate.strategy).empty();
+    bool isEasy = zero == 0 && candidate.evaluation.rejected.empty() &&
+                  evaluator.blockOf(candidate.strategy).empty();
     if (isEasy || mayFit(candidate)) {
       asked.push_back(candidate);
       numbers.push_back(result.baselines.size());
