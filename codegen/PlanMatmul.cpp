@@ -154,7 +154,7 @@ LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
   emitBatched(call, batches, calls);
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
   for (rt::MatmulOp &part : calls)
-    emit(phaseOf(op), part, "matmul").flops = flops / calls.size();
+    emit(phaseOf(op), part, nameOfOp(op)).flops = flops / calls.size();
   return success();
 }
 

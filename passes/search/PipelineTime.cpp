@@ -452,7 +452,7 @@ cost::Result<StepTime> dpc::runPipeline(PipelineParts parts,
   return Pipeline(std::move(parts), tables, cluster, record).run();
 }
 
-/// The kinds of data-parallel ranks that there are, each once.
+/// What each data-parallel rank is; those that are alike are equal.
 static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
                                                const cost::Cluster &cluster,
                                                ArrayRef<int64_t> shares) {
@@ -465,11 +465,7 @@ static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
          llvm::zip_equal(all, cost::devicesOfDataRanks(cluster, order, stage,
                                                        cost::DType::F32)))
       replica.groups.push_back(own.group);
-  std::vector<PipelineReplica> kinds;
-  for (PipelineReplica &replica : all)
-    if (!llvm::is_contained(kinds, replica))
-      kinds.push_back(std::move(replica));
-  return kinds;
+  return all;
 }
 
 /// The time of the replica that takes longest: they meet after it.
@@ -479,7 +475,14 @@ static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
                                                ArrayRef<int64_t> shares,
                                                StepRecord *record) {
   cost::Result<StepTime> slowest = StepTime();
+  std::vector<PipelineReplica> kinds;
   for (const PipelineReplica &replica : replicasOf(steps, cluster, shares)) {
+    auto kind = llvm::find(kinds, replica);
+    if (record)
+      record->kindOfDataRank.push_back(kind - kinds.begin());
+    if (kind != kinds.end())
+      continue;
+    kinds.push_back(replica);
     ScheduleTables own = tables;
     for (std::vector<cost::ScheduleStep> &table : own)
       llvm::erase_if(table, [&](const cost::ScheduleStep &entry) {
@@ -490,14 +493,18 @@ static cost::Result<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
     StepRecord *its = record ? &recorded : nullptr;
     auto time = runPipeline(measurePipeline(steps, cluster, &replica, its), own,
                             cluster, its);
-    if (!time || time->seconds > slowest->seconds) {
+    if (record)
+      record->kinds.push_back(recorded.stages);
+    if (!time)
+      return time;
+    if (time->seconds > slowest->seconds) {
       slowest = std::move(time);
       if (record)
-        *record = std::move(recorded);
+        record->stages = std::move(recorded.stages);
     }
-    if (!slowest)
-      break;
   }
+  if (record)
+    record->meet();
   return slowest;
 }
 

@@ -10,6 +10,33 @@ double StageRecord::end() const {
   return last;
 }
 
+void StageRecord::updateWith(const StageRecord &other) {
+  auto isUpdate = [](const RecordedPhase &phase) {
+    return phase.phase == StepPhase::update;
+  };
+  auto own = llvm::find_if(phases, isUpdate);
+  auto later = llvm::find_if(other.phases, isUpdate);
+  if (own == phases.end() || later == other.phases.end())
+    return;
+  *own = *later;
+  auto begin = [](const StageRecord &stage, size_t phase) -> double {
+    auto it = llvm::find_if(stage.entries, [&](const RecordedEntry &entry) {
+      return entry.phase == phase;
+    });
+    return it == stage.entries.end() ? 0 : it->begin;
+  };
+  double begins = begin(other, later - other.phases.begin());
+  for (RecordedEntry &entry : entries)
+    if (entry.phase == static_cast<size_t>(own - phases.begin()))
+      entry.begin = begins;
+}
+
+void StepRecord::meet() {
+  for (std::vector<StageRecord> &kind : kinds)
+    for (auto [own, slowest] : llvm::zip_equal(kind, stages))
+      own.updateWith(slowest);
+}
+
 std::vector<RecordedOp> &PhaseLog::enter(StepPhase phase, double now) {
   if (stage.phases.empty() || stage.phases.back().phase != phase) {
     stage.phases.push_back({phase, 0, 0, {}});

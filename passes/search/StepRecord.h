@@ -45,12 +45,22 @@ struct StageRecord {
 
   /// When the last one ends.
   double end() const;
+  /// It updates together with `other`, which gets there later.
+  void updateWith(const StageRecord &other);
 };
 
 struct StepRecord {
-  std::vector<StageRecord> stages;
+  std::vector<StageRecord> stages; ///< Of the data rank that takes longest.
+  /// Where data-parallel ranks have unlike shares of the batch: the stages of
+  /// each kind of them, and of which kind each is. All update when the slowest
+  /// does.
+  std::vector<std::vector<StageRecord>> kinds;
+  std::vector<size_t> kindOfDataRank;
   double seconds = 0;     ///< All of the step.
   double hostSeconds = 0; ///< Of these, what the host takes at the end.
+
+  /// Lets all kinds update with `stages`.
+  void meet();
 };
 
 /// Cuts what one run of a step function logs into phases.

@@ -390,34 +390,44 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
   return result;
 }
 
-/// Records the rank that takes longest for its share.
+/// Records every kind of ranks, and the one that takes longest for its share.
 static void recordShares(func::FuncOp step, const cost::Cluster &cluster,
                          ArrayRef<cost::LoopSeconds> groupSeconds,
-                         ArrayRef<int64_t> shares, StageRecord &record) {
+                         ArrayRef<int64_t> shares, StepRecord &record) {
   std::vector<cost::StageDevices> devices =
       cost::devicesOfDataRanks(cluster, rankOrderOf(step), 0, cost::DType::F32);
   double longest = -1;
-  size_t slowest = 0;
+  std::vector<std::pair<size_t, int64_t>> kinds; // group and share
   for (auto [rank, share] : llvm::enumerate(shares)) {
-    double seconds = groupSeconds[devices[rank].group].microBatch *
-                     static_cast<double>(share);
+    size_t group = devices[rank].group;
+    auto kind = llvm::find(kinds, std::pair(group, share));
+    record.kindOfDataRank.push_back(kind - kinds.begin());
+    if (kind != kinds.end())
+      continue;
+    kinds.emplace_back(group, share);
+    cost::LoopSeconds parts;
+    StageRecord own;
+    estimateOn(step, cluster, cluster.groups[group].device,
+               static_cast<double>(share), parts, &own);
+    record.kinds.push_back({own});
+    double seconds =
+        groupSeconds[group].microBatch * static_cast<double>(share);
     if (seconds > longest) {
       longest = seconds;
-      slowest = rank;
+      record.stages = {std::move(own)};
     }
   }
-  cost::LoopSeconds parts;
-  estimateOn(step, cluster, cluster.groups[devices[slowest].group].device,
-             static_cast<double>(shares[slowest]), parts, &record);
+  record.meet();
 }
 
 static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster,
-                            StageRecord *record) {
+                            StepRecord *record) {
   cost::RankOrder order = rankOrderOf(step);
   auto microBatches = static_cast<double>(microBatchesOf(step));
   cost::LoopSeconds parts;
-  StepTime result = estimateOn(step, cluster, deviceOf(step, order, cluster),
-                               microBatches, parts, record);
+  StepTime result =
+      estimateOn(step, cluster, deviceOf(step, order, cluster), microBatches,
+                 parts, record ? &record->stages.front() : nullptr);
   std::vector<int64_t> shares = sharesOf(step);
   bool isMixed = cost::isMixed(cluster);
   bool mayShare = isMixed && microBatches > 1 && whyEvenShares(step).empty();
@@ -451,10 +461,8 @@ cost::Result<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
   if (record)
     record->stages.resize(steps.size());
   cost::Result<StepTime> time =
-      steps.size() > 1
-          ? estimatePipeline(steps, cluster, record)
-          : estimateOne(steps.front(), cluster,
-                        record ? &record->stages.front() : nullptr);
+      steps.size() > 1 ? estimatePipeline(steps, cluster, record)
+                       : estimateOne(steps.front(), cluster, record);
   if (record && time) {
     record->seconds = time->seconds;
     record->hostSeconds = cluster.software.hostStepSeconds;

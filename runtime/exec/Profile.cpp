@@ -173,6 +173,9 @@ static void addQueues(Profile &profile, const Summary &measured,
   auto add = [&](const Summary &summary, bool isMeasured) {
     double share = 1 / ranks / static_cast<double>(summary.steps.size());
     for (const auto &[key, sums] : summary.rows) {
+      // What has not run is not in the sums that it is compared with.
+      if (measured.rows.count(key) == 0)
+        continue;
       ProfileRow &row = queues[key[2]];
       row.queue = row.name = key[2];
       if (isMeasured) {
@@ -326,8 +329,9 @@ std::string profileText(const Profile &profile, size_t mostRows) {
     text += rowText(row, "all of the " + row.name + " queue");
   for (size_t i = 0; i < std::min(mostRows, profile.rows.size()); ++i) {
     const ProfileRow &row = profile.rows[i];
-    std::string label =
-        row.name == row.op ? row.name : row.name + " (" + row.op + ")";
+    std::string label = row.name.rfind(row.op, 0) == 0
+                            ? row.name
+                            : row.name + " (" + row.op + ")";
     text += rowText(row, label + ", " + row.phase);
   }
   if (profile.rows.size() > mostRows)

@@ -177,6 +177,8 @@ RankExecutor::~RankExecutor() {
 
 Status RankExecutor::runStep(const StepData &data) {
   step = &data;
+  tracesStep = options.trace && tracedSteps < stepsToTrace(plan);
+  tracedSteps += tracesStep ? 1 : 0;
   fault.reset();
   for (WaitWord &event : events)
     event.reset();
@@ -215,12 +217,12 @@ void RankExecutor::runQueue(Queue queue) {
         return;
     if (failed.load(std::memory_order_relaxed))
       return;
-    double begin = options.trace ? nowSeconds() : 0;
+    double begin = tracesStep ? nowSeconds() : 0;
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
     if (options.checkNumbers)
       checkNumbers(task);
-    if (options.trace)
+    if (tracesStep)
       lanes[static_cast<int>(task.instruction->queue)].events.push_back(
           {task.instruction, task.entry, step->step, begin, nowSeconds()});
     if (task.signals >= 0)

@@ -30,6 +30,7 @@ public:
   void forgetTrace() override {
     for (TraceLane &lane : lanes)
       lane.events.clear();
+    tracedSteps = 0;
   }
   std::optional<NumberFault> numberFault() const override { return fault; }
 
@@ -61,6 +62,8 @@ private:
   std::vector<WaitWord> events;
   std::vector<bool> isStored; ///< by output: an instruction stores it
   std::vector<TraceLane> lanes;
+  int64_t tracedSteps = 0; ///< in `lanes`
+  bool tracesStep = false; ///< the one that runs
   const StepData *step = nullptr;
 
   std::atomic<bool> failed{false};

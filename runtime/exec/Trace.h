@@ -29,8 +29,17 @@ struct TraceLane {
 /// `origin`; a process per rank, a thread per queue), joined by commas.
 std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
 
-/// Writes a file that chrome://tracing and ui.perfetto.dev open.
-Status writeTrace(const std::string &path, const std::string &eventsJson);
+/// How many events `rank` has in a step.
+int64_t eventsOfStep(const Plan &plan, int64_t rank);
+
+/// How many steps are recorded, at least 2: of all ranks no more than a million
+/// events, which are 200 MB.
+int64_t stepsToTrace(const Plan &plan);
+
+/// Writes a file that chrome://tracing and ui.perfetto.dev open. What it does
+/// not hold, in words, becomes its "otherData"."left_out".
+Status writeTrace(const std::string &path, const std::string &eventsJson,
+                  const std::string &leftOut = "");
 
 } // namespace dpc::rt
 

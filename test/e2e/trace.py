@@ -58,6 +58,58 @@ class Trace(unittest.TestCase):
                 self.check(name, ranks, strategy, folder)
 
 
+    def simulated(self, folder, strategy, cluster, batch, *words):
+        plan = os.path.join(folder, "plan")
+        text = e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={cluster}", f"--global-batch={batch}", f"--strategy={strategy}",
+                         "--emit=report,trace", "--verify=off", "-o", plan, *words])
+        return text, f"{plan}/trace.json"
+
+    def test_of_many_ranks_the_first_of_each_stage(self):
+        cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "dgx-h100-128.json")
+        for strategy, batch, ranks in (("dp=512,pp=2,micro_batch=1", 4096, {0, 512}), ("dp=256,pp=4,micro_batch=1", 65536 * 4, {0, 256, 768})):
+            with self.subTest(strategy), e2e.scratch() as folder:
+                text, path = self.simulated(folder, strategy, cluster, batch)
+                if batch > 65536:  # which one device cannot have in micro-batches of one sample
+                    self.assertIn("rejected: a step would have more than 65536 micro-batches on a rank", " ".join(text.split()))
+                left_out = e2e.read_json(path)["otherData"]["left_out"]
+                self.assertIn(f"remark: trace.json: {left_out}", " ".join(text.split()))
+                self.assertIn("of 1024 ranks: at most 200000 events are written", left_out)
+                self.assertEqual({rank for rank, _ in tracks(path)}, ranks)
+                self.assertLessEqual(sum(len(track["events"]) for track in tracks(path).values()), 200_000)
+                self.assertLess(os.path.getsize(path), 60_000_000)
+
+    def test_ranks_with_unlike_shares_have_times_of_their_own(self):
+        """On unlike devices: the loop of the fast rank has more micro-batches, each of them shorter; both update together."""
+        for strategy in ("dp=2,micro_batch=1,batch_shares=3:1", "dp=2,pp=2,micro_batch=1,batch_shares=3:1"):
+            with self.subTest(strategy), e2e.scratch() as folder:
+                cluster = os.path.join(folder, "cluster.json")
+                groups = [{"nodes": 1, "devices_per_node": 2 if "pp" in strategy else 1, "device": name} for name in ("h100-sxm-80gb", "v100-sxm2-32gb")]
+                with open(cluster, "w") as file:
+                    json.dump({"version": 1, "name": "two kinds", "groups": groups,
+                               "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": 25, "latency_microseconds": 3, "kind": "switch",
+                                           "in_network_reduction": False}],
+                               "host": {"memory_gibibytes": 64, "pcie_gigabytes_per_second": 12, "nvme_gigabytes_per_second": 1}}, file)
+                placement = ",placement=pp.dp" if "pp" in strategy else ""
+                _, path = self.simulated(folder, strategy + placement, cluster, 8)
+                loops, updates = {}, {}
+                for event in e2e.read_json(path)["traceEvents"]:
+                    if event["ph"] != "X" or event["tid"] != 0:
+                        continue
+                    phase, rank = event["args"]["phase"], event["pid"]
+                    if "forward" in phase:
+                        loops.setdefault(rank, {}).setdefault(event["args"]["micro_batch"], []).append(event["dur"])
+                    elif "update" in phase:
+                        updates.setdefault(rank, event["ts"])
+                self.assertEqual(sorted({len(loop) for loop in loops.values()}), [2, 6])
+                mean = {rank: sum(map(sum, loop.values())) / len(loop) for rank, loop in loops.items()}
+                fast = [mean[rank] for rank, loop in loops.items() if len(loop) == 6]
+                slow = [mean[rank] for rank, loop in loops.items() if len(loop) == 2]
+                self.assertGreater(min(slow), 1.2 * max(fast), mean)
+                self.assertGreater(min(fast), 0)
+                stages = 2 if "pp" in strategy else 1
+                self.assertEqual(len({round(at, 3) for at in updates.values()}), stages, updates)
+
+
 class Profile(unittest.TestCase):
     """dpc-run --profile: what was predicted and what was measured, by what both traces call it."""
 

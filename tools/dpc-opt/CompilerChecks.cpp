@@ -168,8 +168,11 @@ bool Compiler::writeTrace(const cost::SearchResult &result,
                           const fs::path &dir) {
   if (!whole())
     return fail("the program cannot be made");
+  std::string leftOut;
   std::string error = emitTrace(options, whole(), used, degreesOfWinner(result),
-                                dir / "trace.json");
+                                dir / "trace.json", leftOut);
+  if (!leftOut.empty())
+    addRemark("trace.json: " + leftOut);
   return error.empty() ? true : fail("trace.json: " + error);
 }
 

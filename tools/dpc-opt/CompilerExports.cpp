@@ -162,19 +162,18 @@ bool Compiler::simulateForChakra(const cost::SearchResult &result,
                                  exports::Exported &written) {
   if (!whole())
     return fail("the program cannot be made");
-  std::string error = simulateStep(
-      options, whole(), used, degreesOfWinner(result),
-      exports::kMostChakraNodes,
-      [&](const rt::Plan &plan, const std::vector<rt::TraceLane> &lanes) {
-        int64_t ranks = static_cast<int64_t>(lanes.size()) / rt::kNumQueues;
-        if (ranks < plan.ranks())
-          return "the steps of " + std::to_string(plan.ranks()) +
-                 " ranks are too long; at most " +
-                 std::to_string(exports::kMostChakraNodes) +
-                 " nodes are written";
-        written = exports::writeChakra(plan, lanes);
-        return std::string();
-      });
+  std::string error =
+      simulateStep(options, whole(), used, degreesOfWinner(result),
+                   exports::kMostChakraNodes, [&](const SimulatedStep &step) {
+                     if (!step.leftOut.empty())
+                       return "the steps of " +
+                              std::to_string(step.plan.ranks()) +
+                              " ranks are too long; at most " +
+                              std::to_string(exports::kMostChakraNodes) +
+                              " nodes are written";
+                     written = exports::writeChakra(step.plan, step.lanes);
+                     return std::string();
+                   });
   return error.empty() ? true : fail("--emit=chakra: " + error);
 }
 

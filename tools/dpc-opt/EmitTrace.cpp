@@ -35,19 +35,28 @@ private:
   std::map<std::pair<Key, int64_t>, Span> spans;    ///< With the place.
 };
 
+/// Of a kind of data-parallel ranks: what each stage takes. All are of one kind
+/// but those with unlike shares of the batch.
+using KindTimes = std::vector<StageTimes>;
+
 /// Makes the lanes of one rank after the other.
 class TraceOfPlan {
 public:
-  TraceOfPlan(const codegen::PlanDraft &draft, ArrayRef<func::FuncOp> steps,
-              const StepRecord &record);
-  /// Of all ranks; past `mostEvents` of the first of each stage.
-  std::vector<rt::TraceLane> lanes(int64_t mostEvents) const;
+  TraceOfPlan(const codegen::PlanDraft &draft, std::vector<KindTimes> kinds,
+              ArrayRef<size_t> kindOfDataRank, int64_t mostEvents)
+      : draft(draft), kinds(std::move(kinds)), kindOfDataRank(kindOfDataRank),
+        mostEvents(mostEvents) {}
+  SimulatedStep run() const;
 
 private:
   const codegen::PlanDraft &draft;
-  std::vector<StageTimes> stages;
+  std::vector<KindTimes> kinds;
+  ArrayRef<size_t> kindOfDataRank; ///< Empty: all are of the first.
+  int64_t mostEvents;
 
-  std::vector<int64_t> ranksToShow(int64_t mostEvents) const;
+  const StageTimes &timesOf(int64_t rank) const;
+  std::vector<int64_t> ranksToShow() const;
+  std::string leftOut(ArrayRef<int64_t> shown) const;
   std::vector<rt::TraceLane> lanesOf(int64_t rank) const;
   void addEntry(std::vector<rt::TraceLane> &lanes, std::vector<double> &free,
                 int64_t rank, const rt::ScheduleEntry &entry) const;
@@ -75,11 +84,16 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
   DenseMap<Operation *, int64_t> places;
   for (auto [i, op] : llvm::enumerate(step.getBody().front()))
     places[&op] = i;
+  auto placeOf = [&](Operation *op) {
+    auto it = places.find(op);
+    assert(it != places.end() && "the record is of this function");
+    return it->second;
+  };
   std::vector<Key> keys;
   for (const RecordedPhase &phase : record.phases) {
     keys.push_back({phase.phase, isInLoop(phase.phase) ? phase.chunk : 0});
     for (const RecordedOp &op : phase.ops) {
-      auto [it, isNew] = spans.try_emplace({keys.back(), places.lookup(op.op)},
+      auto [it, isNew] = spans.try_emplace({keys.back(), placeOf(op.op)},
                                            Span{op.begin, op.end});
       if (!isNew) // once more
         it->second.end = op.end;
@@ -101,26 +115,58 @@ std::optional<Span> StageTimes::spanOf(const rt::PhaseName &phase,
   return it == spans.end() ? std::nullopt : std::optional(it->second);
 }
 
-TraceOfPlan::TraceOfPlan(const codegen::PlanDraft &draft,
-                         ArrayRef<func::FuncOp> steps, const StepRecord &record)
-    : draft(draft) {
-  for (auto [step, stage] : llvm::zip_equal(steps, record.stages))
-    stages.emplace_back(step, stage);
+const StageTimes &TraceOfPlan::timesOf(int64_t rank) const {
+  const rt::Mesh &mesh = draft.plan.mesh;
+  size_t kind =
+      kindOfDataRank.empty() ? 0 : kindOfDataRank[mesh.dataRankOf(rank)];
+  return kinds[kind][mesh.stageOf(rank)];
 }
 
-std::vector<int64_t> TraceOfPlan::ranksToShow(int64_t mostEvents) const {
+std::vector<int64_t> TraceOfPlan::ranksToShow() const {
   const rt::Plan &plan = draft.plan;
-  std::vector<int64_t> all, firsts;
+  std::vector<int64_t> all, firsts, shown;
   std::set<int64_t> seen;
   int64_t events = 0;
   for (int64_t rank = 0; rank < plan.ranks(); ++rank) {
     all.push_back(rank);
     if (seen.insert(plan.mesh.stageOf(rank)).second)
       firsts.push_back(rank);
-    for (const rt::ScheduleEntry &entry : plan.schedule[rank])
-      events += plan.phases.at(entry.phase).size();
+    events += rt::eventsOfStep(plan, rank);
   }
-  return events <= mostEvents ? all : firsts;
+  if (events <= mostEvents)
+    return all;
+  // First, last, second, last but one, ...: the ends of a pipeline differ most.
+  events = 0;
+  for (size_t i = 0; i < firsts.size(); ++i) {
+    int64_t rank = firsts[i % 2 == 0 ? i / 2 : firsts.size() - 1 - i / 2];
+    events += rt::eventsOfStep(plan, rank);
+    if (i > 0 && events > mostEvents)
+      break;
+    shown.push_back(rank);
+  }
+  llvm::sort(shown);
+  return shown;
+}
+
+std::string TraceOfPlan::leftOut(ArrayRef<int64_t> shown) const {
+  const rt::Plan &plan = draft.plan;
+  auto ranks = static_cast<int64_t>(shown.size());
+  std::string most = std::to_string(mostEvents) + " events";
+  std::string all = std::to_string(plan.ranks()) + " ranks";
+  int64_t first = rt::eventsOfStep(plan, shown.front());
+  if (ranks == 1 && first > mostEvents)
+    return "holds the beginning of rank " + std::to_string(shown.front()) +
+           "'s step, of " + all + ": it has " + std::to_string(first) +
+           " events, of which at most " + std::to_string(mostEvents) +
+           " are written";
+  if (ranks == plan.ranks())
+    return "";
+  int64_t stages = plan.mesh.stages();
+  return "holds the first rank of " +
+         (ranks == stages ? "each stage"
+                          : std::to_string(ranks) + " of " +
+                                std::to_string(stages) + " stages") +
+         ", of " + all + ": at most " + most + " are written";
 }
 
 /// Adds the events of one entry; `free` says when each queue's last one ends.
@@ -130,7 +176,7 @@ void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
   const rt::Plan &plan = draft.plan;
   auto phase = rt::PhaseName::parse(entry.phase, plan.mesh);
   assert(phase && "the plan is ours");
-  const StageTimes &times = stages[plan.mesh.stageOf(rank)];
+  const StageTimes &times = timesOf(rank);
   double start = times.beginOf(*phase, entry.microBatch);
   const std::vector<int64_t> &sources = draft.sources.at(entry.phase);
   std::map<int64_t, int64_t> instructions, done; // by op
@@ -159,25 +205,48 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
     lanes.push_back(
         {static_cast<int>(rank), static_cast<rt::Queue>(queue), {}});
   std::vector<double> free(rt::kNumQueues, 0);
-  for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank])
+  int64_t events = 0;
+  for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank]) {
+    // In whole phases: what is cut is the end.
+    events += draft.plan.phases.at(entry.phase).size();
+    if (events > mostEvents)
+      break;
     addEntry(lanes, free, rank, entry);
+  }
   return lanes;
 }
 
-std::vector<rt::TraceLane> TraceOfPlan::lanes(int64_t mostEvents) const {
-  std::vector<rt::TraceLane> all;
-  for (int64_t rank : ranksToShow(mostEvents))
-    llvm::append_range(all, lanesOf(rank));
-  return all;
+SimulatedStep TraceOfPlan::run() const {
+  std::vector<int64_t> shown = ranksToShow();
+  SimulatedStep step{draft.plan, {}, leftOut(shown)};
+  for (int64_t rank : shown)
+    llvm::append_range(step.lanes, lanesOf(rank));
+  return step;
+}
+
+/// While the step functions are as they were recorded.
+static std::vector<KindTimes> timesOf(ArrayRef<func::FuncOp> steps,
+                                      const StepRecord &record) {
+  auto kindOf = [&](const std::vector<StageRecord> &stages) {
+    KindTimes times;
+    for (auto [step, stage] : llvm::zip_equal(steps, stages))
+      times.emplace_back(step, stage);
+    return times;
+  };
+  if (record.kinds.empty())
+    return {kindOf(record.stages)};
+  std::vector<KindTimes> kinds;
+  kinds.reserve(record.kinds.size());
+  for (const std::vector<StageRecord> &stages : record.kinds)
+    kinds.push_back(kindOf(stages));
+  return kinds;
 }
 
 std::string
 simulateStep(const CompileOptions &options, ModuleOp program,
              const cost::Cluster &cluster, const ShardDegrees &degrees,
              int64_t mostEvents,
-             llvm::function_ref<std::string(const rt::Plan &,
-                                            const std::vector<rt::TraceLane> &)>
-                 use) {
+             llvm::function_ref<std::string(const SimulatedStep &)> use) {
   auto lowered = lowerForStrategy(program, cluster, degrees);
   if (failed(lowered))
     return "the program cannot be made";
@@ -186,25 +255,29 @@ simulateStep(const CompileOptions &options, ModuleOp program,
   cost::Result<StepTime> time = estimateTime(steps, cluster, &record);
   if (!time)
     return time.error();
+  std::vector<KindTimes> kinds = timesOf(steps, record);
   bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));
   auto draft = codegen::buildPlan(steps, codegenOptions(options, trains));
   if (failed(draft))
     return "the plan could not be built";
-  return use(draft->plan, TraceOfPlan(*draft, steps, record).lanes(mostEvents));
+  return use(
+      TraceOfPlan(*draft, std::move(kinds), record.kindOfDataRank, mostEvents)
+          .run());
 }
 
 std::string emitTrace(const CompileOptions &options, ModuleOp program,
                       const cost::Cluster &cluster, const ShardDegrees &degrees,
-                      const std::filesystem::path &path) {
+                      const std::filesystem::path &path, std::string &leftOut) {
   // More is too much for a browser to load.
   constexpr int64_t kMostEvents = 200000;
-  return simulateStep(
-      options, program, cluster, degrees, kMostEvents,
-      [&](const rt::Plan &, const std::vector<rt::TraceLane> &lanes) {
-        rt::Status written =
-            rt::writeTrace(path.string(), rt::traceEventsJson(lanes, 0));
-        return written.ok() ? std::string() : written.message();
-      });
+  return simulateStep(options, program, cluster, degrees, kMostEvents,
+                      [&](const SimulatedStep &step) {
+                        leftOut = step.leftOut;
+                        rt::Status written = rt::writeTrace(
+                            path.string(), rt::traceEventsJson(step.lanes, 0),
+                            leftOut);
+                        return written.ok() ? std::string() : written.message();
+                      });
 }
 
 } // namespace dpc

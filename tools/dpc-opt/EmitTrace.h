@@ -20,23 +20,30 @@
 
 namespace dpc {
 
-/// Simulates a step of `program` under `degrees` and hands the plan and its
-/// events to `use`, which returns "" or a one-line error: those of all ranks,
-/// or where they are more than `mostEvents` of the first rank of each stage.
-/// The plan has no kernels and ends with the call.
+/// Events of a simulated step.
+struct SimulatedStep {
+  const rt::Plan &plan; ///< Without kernels.
+  /// In the order of ranks, three queues each.
+  std::vector<rt::TraceLane> lanes;
+  std::string leftOut; ///< What the lanes do not hold, in words; or "".
+};
+
+/// Simulates a step of `program` under `degrees` and hands it to `use`, which
+/// returns "" or a one-line error. No more than `mostEvents`: of all ranks,
+/// else of the first rank of each stage, else of as many of these as that
+/// allows, the outermost first, else the beginning of the first one's. The
+/// step, and what it points to, ends with the call.
 std::string
 simulateStep(const CompileOptions &options, mlir::ModuleOp program,
              const cost::Cluster &cluster, const ShardDegrees &degrees,
              int64_t mostEvents,
-             llvm::function_ref<std::string(const rt::Plan &,
-                                            const std::vector<rt::TraceLane> &)>
-                 use);
+             llvm::function_ref<std::string(const SimulatedStep &)> use);
 
-/// Writes `path` for `program` under `degrees`, for all ranks, or for the first
-/// of each stage where there are many. Returns "" or a one-line error.
+/// Writes `path` for `program` under `degrees`, at most 200,000 events; what is
+/// not there is said in `leftOut`. Returns "" or a one-line error.
 std::string emitTrace(const CompileOptions &options, mlir::ModuleOp program,
                       const cost::Cluster &cluster, const ShardDegrees &degrees,
-                      const std::filesystem::path &path);
+                      const std::filesystem::path &path, std::string &leftOut);
 
 } // namespace dpc
 

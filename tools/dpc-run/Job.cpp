@@ -4,6 +4,7 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/Npy.h"
+#include "runtime/exec/Trace.h"
 #include "runtime/guard/ReplicaCheck.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/MaskCheck.h"
@@ -435,6 +436,15 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
+/// What a trace of this run does not hold, or "".
+std::string Job::untracedSteps() const {
+  int64_t ran = options.steps - done, kept = stepsToTrace(plan);
+  return ran <= kept
+             ? ""
+             : "the first " + std::to_string(kept) + " of " +
+                   std::to_string(ran) + " steps: more are too much to load";
+}
+
 Status Job::saveTrace() {
   if (!traces() || done >= options.steps)
     return Status::success();
@@ -444,11 +454,14 @@ Status Job::saveTrace() {
     return texts.status();
   if (!session->holdsRankZero())
     return Status::success();
+  if (std::string text = untracedSteps(); !text.empty())
+    std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
+                text.c_str());
   std::string all;
   for (const std::string &text : *texts)
     all += (all.empty() || text.empty() ? "" : ",\n") + text;
   if (!options.trace.empty())
-    DPC_TRY(writeTrace(options.trace, all));
+    DPC_TRY(writeTrace(options.trace, all, untracedSteps()));
   return options.profile ? writeProfile(options.plan, all) : Status::success();
 }
 

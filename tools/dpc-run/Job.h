@@ -75,6 +75,7 @@ private:
   rt::SessionOptions sessionOptions();
   rt::Status validate(int64_t step, bool isLast, Progress *progress);
   bool traces() const { return !options.trace.empty() || options.profile; }
+  std::string untracedSteps() const;
   rt::Status saveTrace();
   int64_t tokensPerStep() const;
   void warnOnce(const rt::Status &status);

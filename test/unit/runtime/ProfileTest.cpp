@@ -79,6 +79,16 @@ TEST(Profile, ComparesSumsOverLayersStepsAndRanks) {
   EXPECT_NEAR(profile->queues[1].measuredSeconds, 20e-6, 1e-12);
 }
 
+TEST(Profile, WhatHasNotRunIsNotInTheSumsOfQueues) {
+  TraceText predicted = steps(0, 0, 1, 8);
+  predicted.add(0, 0, 0, "h.0/never", "matmul", 30, 900);
+  auto profile = compareTraces(predicted.text(), steps(1, 2, 1, 10).text());
+  ASSERT_TRUE(profile) << profile.status().message();
+  EXPECT_EQ(profile->rows.size(), 2U);
+  EXPECT_EQ(profile->queues[1].name, "compute");
+  EXPECT_NEAR(profile->queues[1].predictedSeconds.value(), 16e-6, 1e-12);
+}
+
 TEST(Profile, OneStepIsNotLeftOut) {
   auto profile = compareTraces("", steps(1, 1, 2, 10).text());
   ASSERT_TRUE(profile) << profile.status().message();

@@ -119,8 +119,19 @@ dpc.isInLoop = (phase) => !['setup', 'update'].includes(dpc.phaseKind(phase.name
 
 dpc.queues = [['compute', 'compute'], ['communication', 'communication'], ['copy', 'host copies']];
 
+// How much intervals [begin, end, ...] cover: messages of a queue may overlap.
+dpc.covered = (intervals) => {
+  let sum = 0;
+  let last = -Infinity;
+  for (const [begin, end] of [...intervals].sort((a, b) => a[0] - b[0])) {
+    sum += Math.max(0, end - Math.max(begin, last));
+    last = Math.max(last, end);
+  }
+  return sum;
+};
+
 dpc.anatomyTable = (timeline) => {
-  const busy = (phase, queue) => (phase[queue] || []).reduce((sum, [begin, end]) => sum + end - begin, 0) * timeline.tick_seconds;
+  const busy = (phase, queue) => dpc.covered(phase[queue] || []) * timeline.tick_seconds;
   const rows = timeline.stages.flatMap((stage) => stage.phases.map((phase) => ({stage: stage.stage, phase})));
   return dpc.table('Busy seconds of a phase', [
     {title: 'Stage', number: true, text: (row) => row.stage},
