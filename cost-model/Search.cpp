@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -326,37 +327,6 @@ void StrategySearch::sortAll() {
                    });
 }
 
-/// Evaluates the first one whole where that is asked for, or where it might not
-/// fit, until it is and still the first. Whoever comes first instead is
-/// evaluated by itself. That takes one thread a while; `meanwhile` is run next
-/// to the first one.
-void StrategySearch::confirmWinner(std::function<void()> meanwhile) {
-  constexpr double kRough = 0.95; // What rough evaluations are off by.
-  for (settle(0); result.hasWinner(); settle(0)) {
-    Candidate &winner = result.candidates.front();
-    const Evaluation &evaluation = winner.evaluation;
-    bool mayNotFit = evaluation.isRough && evaluation.memory.total() >
-                                               kRough * result.memoryLimitBytes;
-    if (!evaluation.isFolded || !(options.confirmsWinner || mayNotFit))
-      break;
-    Evaluation whole;
-    inParallel(meanwhile ? 2 : 1, 1, [&](size_t i) {
-      if (i == 0)
-        whole = evaluator.describe(winner.strategy);
-      else
-        meanwhile();
-    });
-    meanwhile = nullptr;
-    take(winner, std::move(whole));
-    for (Baseline &baseline : result.baselines)
-      if (baseline.candidate.strategy == winner.strategy &&
-          baseline.candidate.method != "formula")
-        baseline.candidate = winner;
-  }
-  if (meanwhile)
-    meanwhile();
-}
-
 Candidate StrategySearch::byFormula(const Strategy &strategy) const {
   Candidate candidate;
   candidate.strategy = strategy;
@@ -445,69 +415,6 @@ void StrategySearch::keepComposed(const std::vector<Pending> &pending) {
   bool nothingFits = miss == found.begin();
   keep(found.begin(), miss, 2 * top);
   keep(miss, found.end(), nothingFits ? top : kMisses);
-}
-
-/// Pieces are off by a little.
-bool StrategySearch::isNearLimit(const Candidate &candidate) const {
-  constexpr double kOff = 1.06;
-  return candidate.evaluation.memory.total() < kOff * result.memoryLimitBytes;
-}
-
-/// Evaluates by themselves those that were made of pieces, until the first one
-/// is evaluated and none is left that may be better; past `most` of them the
-/// first one only.
-void StrategySearch::settle(size_t most) {
-  constexpr size_t kAtOnce = 2;
-  // Of chunks all messages count, also those sent ahead: some are asked.
-  constexpr double kOff = 0.995, kOffOfChunks = 1.015;
-  constexpr size_t kChunks = 4;
-  size_t evaluated = 0;
-  auto mayBeBetter = [&](const Candidate &candidate) {
-    const Evaluation &evaluation = candidate.evaluation;
-    if (!evaluation.isComposed || !evaluation.rejected.empty())
-      return false;
-    if (&candidate == &result.candidates.front())
-      return true;
-    const Candidate &first = result.candidates.front();
-    bool mayBeOff = candidate.strategy.vpp > 1 && evaluated < kChunks;
-    double off = mayBeOff ? kOffOfChunks : kOff;
-    return evaluated < most && isNearLimit(candidate) &&
-           (!first.fits || valueOf(candidate) < off * valueOf(first));
-  };
-  sortAll();
-  while (true) {
-    std::vector<size_t> next;
-    for (size_t i = 0; i < result.candidates.size(); ++i)
-      if (mayBeBetter(result.candidates[i]))
-        next.push_back(i);
-    // The first one, and the fastest of the others.
-    std::stable_sort(next.begin(), next.end(), [&](size_t a, size_t b) {
-      return std::pair(a > 0, valueOf(result.candidates[a])) <
-             std::pair(b > 0, valueOf(result.candidates[b]));
-    });
-    if (next.empty())
-      return;
-    next.resize(std::min(next.size(), kAtOnce));
-    // Pieces promise rather too much: the second one is often asked next.
-    auto isNext = [](const Candidate &candidate) {
-      return candidate.evaluation.isComposed &&
-             candidate.evaluation.rejected.empty();
-    };
-    if (next.size() == 1 && next[0] == 0 && result.candidates.size() > 1 &&
-        isNext(result.candidates[1]) && isNearLimit(result.candidates[1]))
-      next.push_back(1);
-    std::vector<Strategy> strategies;
-    strategies.reserve(next.size());
-    for (size_t i : next)
-      strategies.push_back(result.candidates[i].strategy);
-    std::vector<Evaluation> answers = evaluator.evaluateMany(strategies);
-    for (size_t k = 0; k < next.size(); ++k) {
-      assert(!answers[k].isComposed && "evaluations are no compositions");
-      take(result.candidates[next[k]], std::move(answers[k]));
-    }
-    evaluated += next.size();
-    sortAll();
-  }
 }
 
 /// Baselines are not always what the request allows.
