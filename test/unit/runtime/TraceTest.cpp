@@ -18,7 +18,7 @@ static Plan planOf(size_t entries) {
   Instruction named = product;
   named.name = "/h.0/fc";
   plan.phases["forward"] = {product, named};
-  plan.schedule = {std::vector<ScheduleEntry>(entries, {"forward", 0})};
+  plan.schedule = {std::vector<ScheduleEntry>(entries, {"forward", 0, {}})};
   return plan;
 }
 
