@@ -6,6 +6,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/NumberCheck.h"
 #include "runtime/exec/Trace.h"
+#include "runtime/guard/FlightRecord.h"
 
 #include <functional>
 #include <memory>
@@ -34,6 +35,8 @@ struct ExecutorOptions {
   bool overlap = true;
   int threads = 1;              ///< for matrix products
   std::string offloadDir = "."; ///< folder for what the plan keeps on disk
+  /// Where instructions are noted, or nullptr.
+  FlightRecord *flightRecord = nullptr;
   /// Called once, by the thread that fails first, with the reason.
   std::function<void(const Status &)> onFailure;
 };

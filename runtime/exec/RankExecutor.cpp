@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
+#include "runtime/plan/Ledger.h"
 
 #include <algorithm>
 #include <cstring>
@@ -217,9 +218,13 @@ void RankExecutor::runQueue(Queue queue) {
         return;
     if (failed.load(std::memory_order_relaxed))
       return;
+    if (options.flightRecord)
+      options.flightRecord->begin(*task.instruction, step->step, placeIn(task));
     double begin = tracesStep ? nowSeconds() : 0;
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
+    if (options.flightRecord)
+      options.flightRecord->end(*task.instruction);
     if (options.checkNumbers)
       checkNumbers(task);
     if (tracesStep)
@@ -262,10 +267,11 @@ void RankExecutor::checkNumbers(const Task &task) {
   }
 }
 
-static std::string lineOf(const Task &task) {
+static std::string meetingOf(const Task &task, const Plan &plan, int rank) {
   if (task.ledgerLine < 0)
     return "";
-  return " (ledger line " + std::to_string(task.ledgerLine) + ")";
+  return " (ledger line " + std::to_string(task.ledgerLine) + ", " +
+         meetingText(plan, task.instruction->op, rank) + ")";
 }
 
 Status RankExecutor::runTask(const Task &task) {
@@ -274,7 +280,8 @@ Status RankExecutor::runTask(const Task &task) {
     return status;
   std::string what = nameOf(*task.instruction);
   return Status(status.code(), "step " + std::to_string(step->step) + ", " +
-                                   placeIn(task) + what + lineOf(task) + ": " +
+                                   placeIn(task) + what +
+                                   meetingOf(task, plan, rankIndex) + ": " +
                                    status.message());
 }
 

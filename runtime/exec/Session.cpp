@@ -95,6 +95,14 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   self->comms = std::move(comms);
   size_t local = self->comms.size();
   self->executors.resize(local);
+  if (!options.flightRecord.empty())
+    for (const auto &comm : self->comms) {
+      auto record =
+          FlightRecord::open(options.flightRecord, plan, comm->rank());
+      if (!record)
+        return record.status();
+      self->records.push_back(std::move(*record));
+    }
   for (size_t i = 0; i < local; ++i)
     self->workers.push_back(std::make_unique<Worker>());
   for (const Port &port : plan.outputs) {
@@ -117,6 +125,8 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   DPC_TRY(self->onAllRanks([&](size_t i) -> Status {
     Communicator &comm = *session->comms[i];
     ExecutorOptions own = each;
+    if (!session->records.empty())
+      own.flightRecord = session->records[i].get();
     own.onFailure = [session, &comm](const Status &status) {
       if (status.code() == Code::Cancelled)
         return;
@@ -167,6 +177,8 @@ Status Session::initialize(const ValueSource &values) {
 
 Status Session::step(int64_t number, const std::vector<const void *> &inputs) {
   StepData data{number, inputs, &outputValues};
+  for (auto &record : records)
+    record->beginStep(number);
   DPC_TRY(onAllRanks([&](size_t i) { return executors[i]->runStep(data); }));
   for (size_t i = 0; i < outputValues.size(); ++i)
     DPC_TRY(collect(outputValues[i], plan.outputs[i].layout, outputShards[i]));

@@ -32,6 +32,7 @@ struct SessionOptions {
   /// at least 1.
   int threadsPerRank = 0;
   std::string offloadDir = "."; ///< see ExecutorOptions
+  std::string flightRecord;     ///< folder for FlightRecord; "": none
   /// Called by the first rank that fails in a step, before others are told.
   std::function<void(const Status &)> onFailure;
 };
@@ -118,6 +119,7 @@ private:
   SessionOptions options;
   double origin = 0;
   std::vector<std::unique_ptr<Communicator>> comms;
+  std::vector<std::unique_ptr<FlightRecord>> records; ///< of ranks, or empty
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<HostTensor> outputValues;
   std::vector<std::vector<Shard>> outputShards; ///< travelling() of each output

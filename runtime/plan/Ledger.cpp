@@ -57,6 +57,22 @@ std::string ranksText(const std::vector<int> &cell) {
          " stride=" + std::to_string(cell[1] - cell[0]) + count;
 }
 
+} // namespace
+
+std::string meetingText(const Plan &plan, const OpVariant &op, int rank) {
+  if (!meetsOthers(plan, op, rank))
+    return "";
+  const Group &group = plan.groups[groupOf(op)];
+  std::string text = "group " + joined(group.axes);
+  if (auto *send = std::get_if<SendOp>(&op))
+    return text + " to=" + std::to_string(peerOf(group, *send, rank));
+  if (auto *recv = std::get_if<RecvOp>(&op))
+    return text + " from=" + std::to_string(peerOf(group, *recv, rank));
+  return text + ranksText(cellOf(group, rank));
+}
+
+namespace {
+
 /// What a line says of an op beyond its name, place and buffers.
 struct Details {
   const Plan &plan;

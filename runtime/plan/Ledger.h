@@ -12,6 +12,10 @@ namespace dpc::rt {
 /// end is in the group. Such runs are numbered from 0 in every step.
 bool meetsOthers(const Plan &plan, const OpVariant &op, int rank);
 
+/// Whom `rank` meets in `op`: "group dp ranks=0,2", or "group pp to=1" of a
+/// message. "" where it meets nobody.
+std::string meetingText(const Plan &plan, const OpVariant &op, int rank);
+
 /// One line for every communication that `rank` issues in a step, in their
 /// order: number, phase and instruction, micro-batch, op, group, peers, tag,
 /// bytes, buffers, name. Of more than 8 ranks that meet, a line says the first,

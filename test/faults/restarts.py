@@ -11,6 +11,11 @@ import faults
 from faults import LONG, children_of, damage, e2e, kill, send, stop
 
 
+def rank_of(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+        return int(re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", file.read())[1])
+
+
 class Restarts(faults.FaultTest):
     def setUp(self):
         super().setUp()
@@ -36,13 +41,34 @@ class Restarts(faults.FaultTest):
         return "--launcher=" + " ".join(launcher)
 
     def test_killed_processes(self):
-        err = self.check_disturbed("mpi", [self.launcher()], kill, 5 if LONG else 2)
+        killed = []
+
+        def kill_one(pid):
+            killed.append(rank_of(pid))
+            kill(pid)
+
+        err = self.check_disturbed("mpi", [self.launcher()], kill_one, 5 if LONG else 2)
+        self.check_named(err, killed[:1])  # later ones may have had no record yet
         self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
 
+    def check_named(self, err, ranks):
+        """Each rank was lost in an instruction that is said, with its group where it has one."""
+        for rank in ranks:
+            self.assertRegex(err, rf"dpc-run: rank {rank} (was last in|had last ended) step \d+, [^\n]*\w")
+        for line in re.findall(r"dpc-run: rank \d (?:was last in|had last ended) .*(?:all_reduce|gather|scatter).*", err):
+            self.assertRegex(line, r"\(group \w+ ranks=\d,\d")
+
     def test_stopped_processes(self):
-        """The other ranks wait, and say for whom."""
-        err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop, 2 if LONG else 1)
-        self.assertRegex(err, r"rank \d waited 3")
+        """The other ranks wait, and say where and for whom; so does the record of the one that stopped."""
+        stopped = []
+
+        def stop_one(pid):
+            stopped.append(rank_of(pid))
+            stop(pid)
+
+        err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop_one, 2 if LONG else 1)
+        self.assertRegex(err, r"step \d+, \S.* \(ledger line \d+, group \w+ ranks=\d,\d\): rank \d waited 3 s in \w+ for rank")
+        self.check_named(err, stopped[:1])  # later ones may have had no record yet
         self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
 
     def test_slow_processes(self):

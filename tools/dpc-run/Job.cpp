@@ -180,6 +180,7 @@ SessionOptions Job::sessionOptions() {
   made.trace = traces();
   made.checkNumbers = options.checkNumbers;
   made.threadsPerRank = options.threads;
+  made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
   // A process that fails alone must speak before it ends the job.

@@ -184,6 +184,11 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "beside a hang, whose message names the line")
       ->type_name("DIR")
       ->expected(0, 1);
+  app.add_option("--flight-record", o.flightRecord,
+                 "DIR in which each rank of this host keeps what it does now, "
+                 "as text; it stays where a rank is killed (default with "
+                 "--max-restarts: a folder for the time of the run)")
+      ->type_name("DIR");
   app.add_option("--trace", o.trace,
                  "FILE.json: Chrome trace of every instruction")
       ->type_name("FILE");

@@ -48,6 +48,7 @@ struct RunOptions {
   bool noOverlap = false;
   bool profile = false;
   std::string offloadDir;   ///< "": the plan's folder
+  std::string flightRecord; ///< folder, "": only where it is supervised
   std::string ledgers;      ///< folder for --dump-ledger, "" without it
   std::string measureLinks; ///< file for --measure-links, "" without it
   int ranks = 0;            ///< of --measure-links on this machine

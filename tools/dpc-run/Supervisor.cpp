@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/CheckpointReader.h"
+#include "runtime/guard/FlightRecord.h"
 #include "tools/dpc-run/Child.h"
 #include "tools/dpc-run/Elastic.h"
 #include "tools/dpc-run/NumberGuard.h"
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 namespace dpc {
@@ -77,13 +79,50 @@ commandOf(const RunOptions &options, const std::vector<std::string> &words,
 
 namespace {
 
+/// The folder of --flight-record, or one of its own: the ranks of other hosts
+/// then make it there. A run without records is still a run.
+class FlightRecords {
+public:
+  explicit FlightRecords(const std::string &asked) : folder(asked) {
+    std::error_code code;
+    std::string made =
+        std::filesystem::temp_directory_path(code).string() + "/dpc-run-XXXXXX";
+    if (asked.empty() && !code && mkdtemp(made.data()))
+      folder = own = made;
+  }
+  ~FlightRecords() {
+    std::error_code code;
+    if (!own.empty())
+      std::filesystem::remove_all(own, code);
+  }
+  FlightRecords(const FlightRecords &) = delete;
+  FlightRecords &operator=(const FlightRecords &) = delete;
+
+  /// The word to add to a command, or "".
+  std::string word() const {
+    return own.empty() ? "" : "--flight-record=" + own;
+  }
+  /// Says what the ranks did that a start has lost, and forgets it.
+  void tell() const {
+    if (folder.empty())
+      return;
+    for (const std::string &line : rt::lastInstructions(folder))
+      std::fprintf(stderr, "dpc-run: %s\n", line.c_str());
+    rt::removeRecords(folder);
+  }
+
+private:
+  std::string folder, own;
+};
+
 /// The starts of a run, one after the other.
 class Supervisor {
 public:
   Supervisor(const RunOptions &options, const std::vector<std::string> &words,
              Elastic elastic)
       : options(options), words(words), elastic(std::move(elastic)),
-        folder(options.checkpoint), resume(options.resume) {}
+        folder(options.checkpoint), resume(options.resume),
+        records(options.flightRecord) {}
 
   int run();
 
@@ -97,6 +136,7 @@ private:
   Elastic elastic;
   rt::CheckpointFolder folder;
   std::optional<std::string> resume;
+  FlightRecords records;
   int64_t restarts = 0;
   int exitCode = 0; ///< where there is no ending
 };
@@ -116,8 +156,11 @@ std::optional<Ending> Supervisor::startOnce() {
     exitCode = 128 + stopSignal();
     return std::nullopt;
   }
+  std::vector<std::string> command = commandOf(options, words, *start, resume);
+  if (!records.word().empty())
+    command.push_back(records.word());
   Child child;
-  if (!child.start(commandOf(options, words, *start, resume))) {
+  if (!child.start(command)) {
     std::fprintf(stderr, "dpc-run: error: no process can be started: %s\n",
                  std::strerror(errno));
     exitCode = 1;
@@ -131,7 +174,10 @@ std::optional<Ending> Supervisor::startOnce() {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   };
-  return child.watch(how);
+  Ending ending = child.watch(how);
+  if (!ending.isSuccess())
+    records.tell();
+  return ending;
 }
 
 /// A wrong option or plan is wrong again the next time; so is NaN.

@@ -149,9 +149,8 @@ TEST(Session, AStageThatSendsLateIsNamed) {
   Expected<RunResult> result = runPlan(plan, ".", kernels, request);
   EXPECT_EQ(
       result.status().message(),
-      "step 1, s1.forward of micro-batch 0, recv y (ledger line 0): rank 1 "
-      "waited 0.2 s "
-      "in recv with tag 2 for rank 0");
+      "step 1, s1.forward of micro-batch 0, recv y (ledger line 0, group pp "
+      "from=0): rank 1 waited 0.2 s in recv with tag 2 for rank 0");
 }
 
 TEST(Session, PoisonReachesWhatReadsPadding) {
@@ -268,9 +267,8 @@ TEST(Session, ALateRankEndsTheRunAndIsNamed) {
   request.timeoutSeconds = 0.2;
   Expected<RunResult> result = runPlan(plan, ".", kernels, request);
   EXPECT_EQ(result.status().message(),
-            "step 1, reduce gradient (ledger line 0): rank 0 waited 0.2 s in "
-            "all_reduce for "
-            "rank 1");
+            "step 1, reduce gradient (ledger line 0, group dp ranks=0,1): "
+            "rank 0 waited 0.2 s in all_reduce for rank 1");
 }
 
 TEST(Session, RefusesAnotherNumberOfRanks) {

@@ -1,0 +1,139 @@
+//===- FlightRecordTest.cpp - which rank was lost, and where --------------===//
+#include "runtime/guard/FlightRecord.h"
+
+#include "runtime/exec/Session.h"
+#include "test/unit/runtime/ScratchFolder.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <cstdio>
+
+namespace dpc::rt {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class FlightRecords : public test::ScratchFolder {
+protected:
+  static std::string line(const char *kind, int64_t time,
+                          const std::string &text) {
+    char bytes[257];
+    std::snprintf(bytes, sizeof bytes, "%-5s %-17lld %-231s\n", kind,
+                  static_cast<long long>(time), text.c_str());
+    return bytes;
+  }
+  /// A record with a pulse at `pulse` seconds, and an instruction.
+  void leave(int rank, double pulse, const char *kind, const char *text) {
+    auto time = static_cast<int64_t>(pulse * 1e6);
+    write("rank-" + std::to_string(rank),
+          line("pulse", time, "step 3") + line(kind, time, text) +
+              line("fresh", time, "") + line("fresh", time, ""));
+  }
+  /// The first of `plan`'s instructions that meets others, or does not.
+  static const Instruction &find(const Plan &plan, bool meets) {
+    for (const auto &[phase, instructions] : plan.phases)
+      for (const Instruction &instruction : instructions)
+        if (isCollective(instruction.op) == meets)
+          return instruction;
+    std::abort();
+  }
+
+  Plan plan = test::leastSquares(2, 1);
+};
+
+TEST_F(FlightRecords, WhoseEndedFirstIsNamed) {
+  leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1,2)");
+  leave(1, 4990.0, "runs", "step 3, gelu");
+  leave(2, 5000.02, "runs", "step 3, relu");
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3, gelu"});
+}
+
+TEST_F(FlightRecords, WhereAllEndTogetherThoseThatDidNotWait) {
+  leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1,2)");
+  leave(1, 5000.01, "ended", "step 3, gelu");
+  leave(2, 5000.02, "runs", "step 3, relu");
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 2 was last in step 3, relu"});
+}
+
+TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
+  leave(0, 5000.0, "ended", "step 3, gelu");
+  leave(1, 5001.0, "fresh", "");
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 had last ended step 3, gelu"});
+  leave(0, 5002.0, "ended", "step 3, gelu");
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
+}
+
+TEST_F(FlightRecords, LinesAreFewAndEachIsOne) {
+  for (int rank = 0; rank < 9; ++rank)
+    leave(rank, 10, "runs", "step 3, a\nb\033[2J");
+  Lines lines = lastInstructions(dir);
+  ASSERT_EQ(lines.size(), kMostRanks);
+  EXPECT_EQ(lines[3], "rank 3 was last in step 3, a b [2J");
+}
+
+TEST_F(FlightRecords, WhatIsNoRecordIsPassedOver) {
+  write("rank-0", "short");
+  write("rank-", std::string(1024, ' '));
+  write("rank-1x", std::string(1024, '9'));
+  write("notes", std::string(1024, '9'));
+  EXPECT_EQ(lastInstructions(dir), Lines{});
+  EXPECT_EQ(lastInstructions(at("nowhere")), Lines{});
+  removeRecords(dir);
+  EXPECT_FALSE(std::filesystem::exists(at("rank-0")));
+  EXPECT_TRUE(std::filesystem::exists(at("notes")));
+}
+
+TEST_F(FlightRecords, SayWhatTheirRankDoes) {
+  auto record = FlightRecord::open(at("new"), plan, 1);
+  ASSERT_TRUE(record.ok()) << record.status().message();
+  (*record)->beginStep(7);
+  const Instruction &reduce = find(plan, true);
+  (*record)->begin(reduce, 7, "");
+  leave(0, 1, "ended", ""); // of a rank that was lost long before
+  std::filesystem::copy(at("new/rank-1"), at("rank-1"));
+  std::filesystem::remove(at("rank-0"));
+  leave(9, 9e9, "ended", ""); // the only one that is alive
+  EXPECT_EQ(lastInstructions(dir),
+            Lines{"rank 1 was last in step 7, " + reduce.name +
+                  " (group dp ranks=0,1)"});
+  (*record)->end(reduce);
+  (*record)->begin(find(plan, false), 7, "forward of micro-batch 2, ");
+  std::filesystem::copy(at("new/rank-1"), at("rank-1"),
+                        std::filesystem::copy_options::overwrite_existing);
+  Lines lines = lastInstructions(dir);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].rfind("rank 1 was last in step 7, forward of micro-batch "
+                           "2, ",
+                           0),
+            0u)
+      << lines[0];
+}
+
+TEST_F(FlightRecords, GoWithARankThatEndsByItself) {
+  {
+    SessionOptions options;
+    options.flightRecord = dir;
+    KernelLibrary none;
+    auto session = Session::create(plan, none, makeLocalComms(2, {}), options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    HostTensor x = test::ramp({8, 4});
+    ASSERT_TRUE((*session)->step(1, {x.data.data()}).ok());
+    std::ifstream file(at("rank-1"));
+    std::string pulse, queue;
+    std::getline(file, pulse);
+    std::getline(file, queue);
+    EXPECT_NE(pulse.find("step 1 "), std::string::npos) << pulse;
+    EXPECT_EQ(queue.rfind("ended ", 0), 0u) << queue;
+    EXPECT_EQ(queue.size(), 255u);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+}
+
+TEST_F(FlightRecords, AFolderThatCannotBeIsSaid) {
+  write("file", "");
+  auto record = FlightRecord::open(at("file"), plan, 0);
+  EXPECT_EQ(record.status().message(),
+            "--flight-record: " + at("file") + "/rank-0: Not a directory");
+}
+
+} // namespace
+} // namespace dpc::rt
