@@ -274,6 +274,10 @@ Status Job::runSteps() {
   if (session->holdsRankZero()) {
     progress.emplace(options.steps);
     DPC_TRY(progress->openMetrics(options.metrics, done));
+    if (options.data.empty() && options.batches.empty() &&
+        options.inputs.empty())
+      std::printf("the inputs are random numbers: neither --data nor %s\n",
+                  plan.trains ? "--batches" : "--inputs");
     if (options.resume)
       std::printf("%s\n",
                   done > 0
