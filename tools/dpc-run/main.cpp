@@ -49,7 +49,7 @@ static int runLocal(const RunOptions &options) {
 }
 
 /// Whether all processes succeeded so far. If not, rank 0 prints what the
-/// others say, equal messages once.
+/// others say, equal messages once; where they do not meet, each for itself.
 static bool agree(Communicator &comm, const Status &own) {
   constexpr size_t length = 1024;
   std::vector<char> mine(length, 0), all(length * comm.size(), 0);
@@ -58,6 +58,7 @@ static bool agree(Communicator &comm, const Status &own) {
   if (!met.ok()) {
     printError(own.ok() ? met.message() : own.message());
     comm.abort();
+    return false;
   }
   std::vector<std::string> printed;
   bool ok = true;

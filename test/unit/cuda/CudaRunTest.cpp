@@ -13,6 +13,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,6 +101,30 @@ TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda",
                   fakes + " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=x"),
               "--comm=nccl: MASTER_ADDR and MASTER_PORT");
+}
+
+/// A port that nobody listens on.
+int freePort() {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto *any = reinterpret_cast<sockaddr *>(&address);
+  EXPECT_EQ(bind(fd, any, length), 0);
+  EXPECT_EQ(getsockname(fd, any, &length), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+TEST_F(CudaRun, ARankThatNeverComesEndsTheRun) {
+  std::string alone = " MASTER_ADDR=127.0.0.1 RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "
+                      "LOCAL_WORLD_SIZE=2 MASTER_PORT=";
+  std::string words = "--device=cuda --comm=nccl --timeout-seconds=1";
+  expectError(run(words, fakes + alone + std::to_string(freePort())), "");
+  expectError(run(words, "DPC_CUDA_PLUGIN=/nowhere.so" + alone +
+                             std::to_string(freePort())),
+              "--device=cuda: /nowhere.so cannot be loaded");
 }
 
 } // namespace
