@@ -6,8 +6,9 @@
 
 namespace dpc::cost {
 
-/// The bytes of a file. Where there are none to be had, as of a folder, one
-/// line: "PATH: cannot be read; expected EXPECTED".
+/// The bytes of a regular file of at most 64 MiB, which no description of a
+/// machine has. Where there are none to be had, as of a folder, one line:
+/// "PATH: cannot be read; expected EXPECTED".
 Result<std::string> readTextFile(const std::string &path,
                                  const std::string &expected);
 

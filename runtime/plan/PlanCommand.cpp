@@ -2,19 +2,18 @@
 
 #include "runtime/base/JsonDepth.h"
 #include "runtime/base/OneLine.h"
+#include "runtime/base/ReadFile.h"
 #include "runtime/base/WriteFile.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
 static constexpr int kCommandVersion = 1;
-static constexpr size_t kMaxBytes = 1 << 20;
+static constexpr int64_t kMaxBytes = 1 << 20;
 static constexpr std::string_view kLocal = "local:";
 
 /// No option that names a file to be written, and none of a strategy.
@@ -92,16 +91,14 @@ static std::string fault(const Json &json) {
 
 Expected<PlanCommand> readPlanCommand(const std::string &dir) {
   std::string path = fileIn(dir);
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Status::notFound(path + ": cannot be read; dpc-opt writes it with "
-                                   "every plan");
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  bool isSmall = text.size() <= kMaxBytes && !nestsTooDeep(text);
-  Json json =
-      isSmall ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
+  Expected<std::string> text = readFile(path, kMaxBytes);
+  if (!text)
+    return Status(text.status().code(),
+                  text.status().message() +
+                      "; dpc-opt writes it with every plan");
+  Json json = nestsTooDeep(*text)
+                  ? Json()
+                  : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     return Status::invalid(path + ": is not what dpc-opt writes");
   if (std::string why = fault(json); !why.empty())

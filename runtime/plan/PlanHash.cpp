@@ -1,13 +1,15 @@
 #define XXH_INLINE_ALL
+#include "runtime/base/ReadFile.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <xxhash.h>
 
 namespace dpc::rt {
+
+/// More than the kernels of any plan.
+static constexpr int64_t kMaxBytes = int64_t(4) << 30;
 
 std::string hashText(std::string_view text) {
   char digits[17];
@@ -17,12 +19,10 @@ std::string hashText(std::string_view text) {
 }
 
 Expected<std::string> hashFile(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return Status::notFound(path + ": cannot be opened");
-  std::string bytes((std::istreambuf_iterator<char>(in)),
-                    std::istreambuf_iterator<char>());
-  return hashText(bytes);
+  Expected<std::string> bytes = readFile(path, kMaxBytes);
+  if (!bytes)
+    return bytes.status();
+  return hashText(*bytes);
 }
 
 } // namespace dpc::rt

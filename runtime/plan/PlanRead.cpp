@@ -1,12 +1,11 @@
 #include "runtime/base/JsonDepth.h"
+#include "runtime/base/ReadFile.h"
 #include "runtime/plan/EnumNames.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,6 +15,10 @@ namespace dpc::rt {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Plans of thousands of ranks have megabytes: a plan says what a stage does,
+/// not what each rank does.
+constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
 /// Reads values out of JSON. The first problem is kept in `error`, prefixed by
 /// the place in the file ("phases.forward[12].symbol"); later reads do nothing.
@@ -228,13 +231,12 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
 
 Expected<Plan> readPlan(const std::string &dir) {
   std::string path = dir + "/plan.json";
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return Status::notFound(path + ": cannot be opened; expected a plan "
-                                   "folder written by dpc-opt");
-  std::string text((std::istreambuf_iterator<char>(in)),
-                   std::istreambuf_iterator<char>());
-  Expected<Plan> plan = planFromJson(text, path);
+  Expected<std::string> text = readFile(path, kMaxPlanBytes);
+  if (!text)
+    return Status(text.status().code(),
+                  text.status().message() +
+                      "; a plan folder written by dpc-opt is accepted");
+  Expected<Plan> plan = planFromJson(*text, path);
   if (!plan)
     return plan;
   DPC_TRY(validatePlan(*plan, path));

@@ -332,7 +332,7 @@ class BadRun(Refusal):
     def test_folder_without_plan(self):
         self.refused([e2e.tool("dpc-run"), self.path("nothing")], "nothing")
         os.remove(self.path("plan", "plan.json"))
-        self.run_plan("plan.json", "cannot be opened")
+        self.run_plan("plan.json", "No such file")
 
     def test_plan_of_another_version(self):
         version = e2e.read_plan(self.path("plan"))["version"]

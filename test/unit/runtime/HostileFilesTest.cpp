@@ -1,13 +1,18 @@
 //===- HostileFilesTest.cpp - Files that mean harm ------------------------===//
 #include "runtime/base/JsonDepth.h"
+#include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/ShardFile.h"
+#include "runtime/data/Dataset.h"
 #include "runtime/exec/Safetensors.h"
 #include "runtime/exec/WeightFiles.h"
 #include "runtime/kernels/KernelLibrary.h"
+#include "runtime/plan/PlanCommand.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/ScratchFolder.h"
 
 #include <cstring>
+#include <sys/stat.h>
 
 namespace dpc::rt {
 namespace {
@@ -66,6 +71,50 @@ TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
     EXPECT_NE(why.find(std::string("symbol ") + symbol), std::string::npos)
         << why;
   }
+}
+
+/// Nobody writes to these pipes: whoever opened one would wait for ever.
+TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
+  Plan plan;
+  plan.inputs = {{"x", 0, DType::I64, {2, 3}, {}, 10}};
+  for (const char *name :
+       {"t.bin", "d.safetensors", "x.npy", "plan.json", "command.json",
+        "manifest.json", "model.safetensors.index.json", "rank-00000.st"})
+    ASSERT_EQ(mkfifo(at(name).c_str(), 0600), 0) << name;
+  auto expectRefused = [&](const Status &status, const std::string &name) {
+    EXPECT_NE(status.message().find(at(name) + ": is not a regular file"),
+              std::string::npos)
+        << status.message();
+  };
+  expectRefused(openDataset(plan, at("t.bin")).status(), "t.bin");
+  expectRefused(openDataset(plan, at("d.safetensors")).status(),
+                "d.safetensors");
+  expectRefused(openDataset(plan, dir).status(), "x.npy");
+  expectRefused(readPlan(dir).status(), "plan.json");
+  expectRefused(readPlanCommand(dir).status(), "command.json");
+  expectRefused(readManifest(dir).status(), "manifest.json");
+  expectRefused(WeightFiles::open(dir).status(),
+                "model.safetensors.index.json");
+  expectRefused(ShardFile::open(at("rank-00000.st"), {}).status(),
+                "rank-00000.st");
+  expectRefused(hashFile(at("plan.json")).status(), "plan.json");
+  EXPECT_EQ(MappedFile::open("/dev/zero").status().message(),
+            "/dev/zero: is not a regular file");
+}
+
+TEST_F(HostileFiles, LargeFilesAreRefusedUnread) {
+  for (const char *name : {"plan.json", "command.json"}) {
+    write(name, "{}");
+    std::filesystem::resize_file(at(name), uintmax_t(30) << 30); // holes
+  }
+  EXPECT_EQ(readPlan(dir).status().message(),
+            at("plan.json") +
+                ": has 32212254720 bytes, expected at most 4294967296; "
+                "a plan folder written by dpc-opt is accepted");
+  EXPECT_EQ(readPlanCommand(dir).status().message(),
+            at("command.json") +
+                ": has 32212254720 bytes, expected at most 1048576; dpc-opt "
+                "writes it with every plan");
 }
 
 } // namespace
