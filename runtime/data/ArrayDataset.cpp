@@ -3,6 +3,7 @@
 
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Safetensors.h"
+#include "runtime/exec/StoredArray.h"
 
 #include <algorithm>
 
@@ -10,13 +11,11 @@ namespace dpc::rt {
 
 namespace {
 
-/// An input's samples in a mapped file.
+/// An input's samples in a file.
 struct Column {
-  MappedFile file;
+  StoredArray array;
   std::string place; ///< for messages: path, or path and name
-  DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  const char *data = nullptr;
 };
 
 class ArrayDataset : public Dataset {
@@ -24,14 +23,14 @@ public:
   Status add(const Port &port, Column column) {
     std::vector<int64_t> sample(port.globalShape.begin() + 1,
                                 port.globalShape.end());
-    bool fits =
-        !column.shape.empty() && column.shape.front() > 0 &&
-        std::equal(column.shape.begin() + 1, column.shape.end(), sample.begin(),
-                   sample.end()) &&
-        (column.dtype == port.dtype || widens(column.dtype, port.dtype));
+    bool fits = !column.shape.empty() && column.shape.front() > 0 &&
+                std::equal(column.shape.begin() + 1, column.shape.end(),
+                           sample.begin(), sample.end()) &&
+                (column.array.dtype == port.dtype ||
+                 widens(column.array.dtype, port.dtype));
     if (!fits)
       return Status::invalid(column.place + ": found " +
-                             describe(column.dtype, column.shape) +
+                             describe(column.array.dtype, column.shape) +
                              ", expected " + expected(port));
     if (!columns.empty() && column.shape.front() != count)
       return Status::invalid(
@@ -50,8 +49,8 @@ public:
               const std::vector<std::byte *> &to) const override {
     for (size_t i = 0; i < columns.size(); ++i) {
       const Column &column = columns[i];
-      convertElements(column.data + index * sizes[i] * sizeOf(column.dtype),
-                      column.dtype, to[i], ports[i].dtype, sizes[i]);
+      DPC_TRY(
+          column.array.read(index * sizes[i], sizes[i], ports[i].dtype, to[i]));
       int64_t bad = firstBeyond(ports[i], to[i], sizes[i]);
       if (bad >= 0)
         return Status::invalid(
@@ -122,8 +121,13 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
     if (!array)
       return Status(array.status().code(),
                     "input '" + port.name + "': " + array.status().message());
+    Expected<InputFile> file = InputFile::open(path);
+    if (!file)
+      return file.status();
     DPC_TRY(dataset->add(
-        port, {array->file, path, array->dtype, array->shape, array->data}));
+        port, {{*file, array->data - array->file.data(), array->dtype},
+               path,
+               array->shape}));
   }
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
@@ -133,6 +137,9 @@ openSafetensorsDataset(const Plan &plan, const std::string &path) {
   Expected<SafetensorsFile> file = openSafetensors(path);
   if (!file)
     return file.status();
+  Expected<InputFile> samples = InputFile::open(path);
+  if (!samples)
+    return samples.status();
   auto dataset = std::make_unique<ArrayDataset>();
   for (const Port &port : plan.inputs) {
     auto it = file->entries.find(port.name);
@@ -142,9 +149,9 @@ openSafetensorsDataset(const Plan &plan, const std::string &path) {
       return Status::notFound(path + ": has no tensor '" + port.name +
                               "', an input of the plan");
     const SafetensorsEntry &entry = it->second;
-    DPC_TRY(dataset->add(port, {file->file, path + ": '" + it->first + "'",
-                                entry.dtype, entry.shape,
-                                file->file.data() + entry.offset}));
+    DPC_TRY(dataset->add(port, {{*samples, entry.offset, entry.dtype},
+                                path + ": '" + it->first + "'",
+                                entry.shape}));
   }
   return std::unique_ptr<Dataset>(std::move(dataset));
 }

@@ -1,8 +1,8 @@
 //===- Dataset.h - samples in files -----------------------------*- C++ -*-===//
 //
 // A dataset is a number of samples, each with one array for each input of a
-// plan. Files are mapped and may come from anywhere: shapes and types are
-// checked when they are opened, values when they are read.
+// plan. Files may come from anywhere: shapes and types are checked when they
+// are opened, values when they are read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASET_H

@@ -1,7 +1,7 @@
 //===- TokenDataset.cpp - samples out of one long text of tokens ----------===//
 #include "runtime/data/DatasetKinds.h"
 
-#include "runtime/exec/MappedFile.h"
+#include "runtime/base/ReadFile.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,18 +10,25 @@ namespace dpc::rt {
 
 namespace {
 
+/// Headers of llm.c: 256 int32, the first of them magic, version and count.
+struct HeaderKind {
+  int32_t magic, version;
+  int64_t width; ///< bytes of a token
+};
+constexpr HeaderKind kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr int64_t kHeaderBytes = 1024;
+
 class TokenDataset : public Dataset {
 public:
   Status open(const Plan &plan, const std::string &path) {
     DPC_TRY(takePorts(plan, path));
-    Expected<MappedFile> opened = MappedFile::open(path);
+    Expected<InputFile> opened = InputFile::open(path);
     if (!opened)
       return opened.status();
     file = *opened;
     DPC_TRY(readHeader(ports.front().limit));
     const std::vector<int64_t> &shape = ports.front().globalShape;
     length = numElements(shape) / shape.front();
-    tokens = (file.size() - begin) / width;
     if (samples() < 1)
       return Status::invalid(path + ": has " + std::to_string(tokens) +
                              " tokens, a sample takes " +
@@ -33,11 +40,15 @@ public:
 
   Status read(int64_t index,
               const std::vector<std::byte *> &to) const override {
+    int64_t first = index * length;
+    std::vector<char> bytes((length + labels()) * width);
+    DPC_TRY(file.read(begin + first * width, static_cast<int64_t>(bytes.size()),
+                      bytes.data()));
     for (size_t p = 0; p < ports.size(); ++p)
       for (int64_t i = 0; i < length; ++i) {
-        int64_t at = index * length + i + static_cast<int64_t>(p);
+        int64_t inSample = i + static_cast<int64_t>(p), at = first + inSample;
         uint32_t token = 0;
-        std::memcpy(&token, file.data() + begin + at * width, width);
+        std::memcpy(&token, bytes.data() + inSample * width, width);
         if (ports[p].limit > 0 && token >= ports[p].limit)
           return Status::invalid(file.path() + ": token " + std::to_string(at) +
                                  " is " + std::to_string(token) +
@@ -74,18 +85,22 @@ private:
         inputs + ": give a folder with NAME.npy, or a .safetensors file");
   }
 
+  Status refuse(const std::string &why) const {
+    return Status::invalid(file.path() + ": " + why);
+  }
+
   /// Whether the tokens are uint32 with nothing in their upper halves, as far
   /// as one looks.
-  bool looksWide() const {
+  Expected<bool> looksWide() const {
     constexpr int64_t kLooked = 1 << 20;
     int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
+    std::vector<uint16_t> halves(pairs * 2);
+    DPC_TRY(file.read(0, pairs * 4, halves.data()));
     bool isZero = true;
     for (int64_t i = 0; i < pairs; ++i) {
-      uint16_t halves[2];
-      std::memcpy(halves, file.data() + i * 4, 4);
-      if (halves[1] != 0)
+      if (halves[2 * i + 1] != 0)
         return false;
-      isZero &= halves[0] == 0;
+      isZero &= halves[2 * i] == 0;
     }
     return file.size() % 4 == 0 && pairs > 1 && !isZero;
   }
@@ -94,21 +109,47 @@ private:
     struct {
       int32_t magic, version, count;
     } header = {};
-    if (file.size() >= 1024)
-      std::memcpy(&header, file.data(), sizeof header);
-    bool isGpt2 = header.magic == 20240520, isLlama = header.magic == 20240801;
-    width = isLlama || (!isGpt2 && vocabulary > 65536) ? 4 : 2;
-    begin = isGpt2 || isLlama ? 1024 : 0;
-    if (width == 2 && begin == 0 && looksWide())
-      return Status::invalid(
-          file.path() +
-          ": every second uint16 is 0: these look like uint32 tokens, but a "
-          "vocabulary of " +
-          std::to_string(vocabulary) + " is read as uint16");
+    if (file.size() >= static_cast<int64_t>(sizeof header))
+      DPC_TRY(file.read(0, sizeof header, &header));
+    for (const HeaderKind &kind : kHeaders)
+      if (header.magic == kind.magic) {
+        width = kind.width;
+        return checkHeader(kind, header.version, header.count);
+      }
+    width = vocabulary > 65536 ? 4 : 2;
+    tokens = file.size() / width;
+    if (file.size() % width != 0)
+      return refuse("has " + std::to_string(file.size()) +
+                    " bytes, no whole number of uint" +
+                    std::to_string(8 * width) + " tokens: it was cut off");
+    Expected<bool> isWide = width == 2 ? looksWide() : false;
+    if (!isWide)
+      return isWide.status();
+    if (*isWide)
+      return refuse("every second uint16 is 0: these look like uint32 tokens, "
+                    "but a vocabulary of " +
+                    std::to_string(vocabulary) + " is read as uint16");
     return Status::success();
   }
 
-  MappedFile file;
+  /// The file must hold the tokens that its header counts, and no more.
+  Status checkHeader(const HeaderKind &kind, int32_t version, int32_t count) {
+    if (version != kind.version)
+      return refuse("its header has magic " + std::to_string(kind.magic) +
+                    " and version " + std::to_string(version) +
+                    ", expected version " + std::to_string(kind.version));
+    begin = kHeaderBytes;
+    tokens = count;
+    if (count < 0 || file.size() != begin + tokens * width)
+      return refuse("its header counts " + std::to_string(count) +
+                    " tokens, of uint" + std::to_string(8 * width) +
+                    "; the file has " + std::to_string(file.size()) +
+                    " bytes, expected " + std::to_string(begin) +
+                    " and those of the tokens");
+    return Status::success();
+  }
+
+  InputFile file;
   std::vector<Port> ports;
   int64_t begin = 0, width = 2, tokens = 0, length = 0;
 };

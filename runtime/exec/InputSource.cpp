@@ -2,9 +2,9 @@
 
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Random.h"
+#include "runtime/exec/StoredArray.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace dpc::rt {
 
@@ -34,22 +34,17 @@ public:
     for (File &file : files) {
       int64_t first =
           file.elements * ((step - 1) % std::max<int64_t>(1, stepCount));
-      const char *data = file.array.data + first * sizeOf(file.array.dtype);
-      if (file.array.dtype != file.converted.dtype) {
-        convertElements(data, file.array.dtype, file.converted.data.data(),
-                        file.converted.dtype, file.elements);
-        pointers.push_back(file.converted.data.data());
-      } else {
-        pointers.push_back(data);
-      }
+      DPC_TRY(file.array.read(first, file.elements, file.values.dtype,
+                              file.values.data.data()));
+      pointers.push_back(file.values.data.data());
     }
     return pointers;
   }
 
 private:
   struct File {
-    NpyArray array;
-    HostTensor converted; ///< data only when the types differ
+    StoredArray array;
+    HostTensor values;    ///< of one step
     int64_t elements = 0; ///< of one step
   };
 
@@ -80,12 +75,12 @@ private:
                              std::to_string(stepCount));
     stepCount = count;
     DPC_TRY(checkLimit(port, *array, path));
-    File file{*array,
-              {port.dtype, port.globalShape, {}},
-              numElements(port.globalShape)};
-    if (array->dtype != port.dtype)
-      file.converted = HostTensor::zeros(port.dtype, port.globalShape);
-    files.push_back(std::move(file));
+    Expected<InputFile> file = InputFile::open(path);
+    if (!file)
+      return file.status();
+    files.push_back({{*file, array->data - array->file.data(), array->dtype},
+                     HostTensor::zeros(port.dtype, port.globalShape),
+                     numElements(port.globalShape)});
     return Status::success();
   }
 

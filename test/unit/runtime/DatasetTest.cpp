@@ -1,9 +1,11 @@
 //===- DatasetTest.cpp - samples, their order, and batches of them --------===//
 #include "runtime/data/DatasetInputs.h"
+#include "runtime/exec/InputSource.h"
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Safetensors.h"
 #include "test/unit/runtime/ScratchFolder.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
@@ -345,6 +347,84 @@ TEST_F(Datasets, TokensAreNotGuessed) {
                 .message()
                 .find("attention_mask"),
             std::string::npos);
+}
+
+/// A token file of llm.c.
+std::string llmC(int32_t magic, int32_t version, int32_t count,
+                 const std::string &tokens) {
+  std::string bytes(1024, '\0');
+  for (int32_t i = 0; int32_t value : {magic, version, count})
+    std::memcpy(bytes.data() + 4 * i++, &value, 4);
+  return bytes + tokens;
+}
+
+TEST_F(Datasets, HeadersOfTokensCountThem) {
+  auto error = [&](const std::string &bytes) {
+    write("t.bin", bytes);
+    auto dataset = openDataset(tokenPlan(), at("t.bin"));
+    if (dataset.ok())
+      EXPECT_EQ((*dataset)->samples(), 3);
+    std::string why = dataset.status().message(), path = at("t.bin") + ": ";
+    EXPECT_EQ(why.rfind(why.empty() ? "" : path, 0), 0u) << why;
+    return why.empty() ? why : why.substr(path.size());
+  };
+  std::string narrow(20, '\1'), wide;
+  for (int i = 0; i < 10; ++i)
+    wide.append("\1\0\0", 4);
+  EXPECT_EQ(error(llmC(20240520, 1, 10, narrow)), "");
+  EXPECT_EQ(error(llmC(20240801, 7, 10, wide)), "");
+  for (int32_t count : {-5, 9, 11, 999999})
+    EXPECT_EQ(error(llmC(20240520, 1, count, narrow)),
+              "its header counts " + std::to_string(count) +
+                  " tokens, of uint16; the file has 1044 bytes, expected 1024 "
+                  "and those of the tokens");
+  EXPECT_EQ(error(llmC(20240801, 7, 10, wide + "\1")),
+            "its header counts 10 tokens, of uint32; the file has 1065 bytes, "
+            "expected 1024 and those of the tokens");
+  EXPECT_EQ(error(llmC(20240520, 1, 1 << 30, "").substr(0, 600)),
+            "its header counts 1073741824 tokens, of uint16; the file has 600 "
+            "bytes, expected 1024 and those of the tokens");
+  EXPECT_EQ(error(llmC(20240520, 9, 10, narrow)),
+            "its header has magic 20240520 and version 9, expected version 1");
+  EXPECT_EQ(error(llmC(20240801, 1, 10, wide)),
+            "its header has magic 20240801 and version 1, expected version 7");
+  EXPECT_EQ(error(narrow), "");
+  EXPECT_EQ(error(narrow + "\1"), "has 21 bytes, no whole number of uint16 "
+                                  "tokens: it was cut off");
+}
+
+/// A mapping would end the process.
+TEST_F(Datasets, AFileThatIsCutOffWhileItIsReadIsNamed) {
+  Plan plan = numberedPlan(2);
+  writeNumbered(20);
+  auto arrays = openDataset(plan, dir);
+  auto batches = openNpyInputs(numberedPlan(20), dir, /*perStep=*/false);
+  SafetensorsWriter writer;
+  HostTensor x = HostTensor::zeros(DType::I32, {20, 2}); // is converted
+  ASSERT_TRUE(
+      writer.start(at("x.safetensors"), {{"x", DType::I32, {20, 2}}}).ok());
+  ASSERT_TRUE(writer.append(x).ok() && writer.finish().ok());
+  Plan integers;
+  integers.inputs = {{"x", 0, DType::I64, {2, 2}, {}, 10}};
+  auto named = openDataset(integers, at("x.safetensors"));
+  write("t.bin", std::string(100, '\1'));
+  auto tokens = openDataset(tokenPlan(), at("t.bin"));
+  ASSERT_TRUE(arrays.ok() && named.ok() && tokens.ok() && batches.ok());
+  EXPECT_TRUE((*batches)->load(1).ok());
+  for (const char *name : {"x.npy", "x.safetensors", "t.bin"})
+    std::filesystem::resize_file(at(name), 0);
+  int64_t first[3], second[3];
+  std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(first),
+                                 reinterpret_cast<std::byte *>(second)};
+  auto expectCut = [&](const Status &status, const std::string &name) {
+    EXPECT_EQ(status.message().rfind(at(name) + ": ends at byte ", 0), 0u)
+        << status.message();
+    EXPECT_NE(status.message().find("cut off"), std::string::npos);
+  };
+  expectCut((*arrays)->read(3, to), "x.npy");
+  expectCut((*named)->read(3, to), "x.safetensors");
+  expectCut((*tokens)->read(3, to), "t.bin");
+  expectCut((*batches)->load(2).status(), "x.npy");
 }
 
 } // namespace
