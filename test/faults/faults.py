@@ -56,6 +56,11 @@ def damage(path):
         file.write(bytes([byte[0] ^ 8]))
 
 
+def checkpoints(folder):
+    """Names of what is in a folder of checkpoints, of unfinished ones too."""
+    return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
+
+
 class Supervised:
     """A run of dpc-run --max-restarts; what it says is read as it comes."""
 

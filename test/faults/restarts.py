@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """--max-restarts: a run that dies or hangs goes on by itself, and its curve is the undisturbed one's."""
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 import unittest
 
 import faults
-from faults import LONG, children_of, damage, e2e, kill, send, stop
+from faults import BATCHES, LONG, Supervised, children_of, damage, e2e, kill, send, stop
 
 
 def rank_of(pid):
@@ -106,6 +108,54 @@ class Restarts(faults.FaultTest):
         self.assertIn("going on after step 10\n", err)
         self.assertIn("step-20.damaged", os.listdir(folder))
         self.assertEqual(self.metrics_of("metrics"), self.whole)
+
+    def killed_once(self, name, words, after):
+        """Metrics of a run that is killed after `after` steps, before its first checkpoint, and once again."""
+        run = Supervised(self.words(name, ["--max-restarts=9", "--checkpoint-every=10", *words]))
+        for steps in (after, 13):
+            run.await_steps(steps)
+            for pid in run.ranks():
+                kill(pid)
+        status, err = run.end()
+        self.assertEqual(status, 0, err)
+        self.assertEqual(len(re.findall(r"restart \d of 9: the run was ended by signal 9", err)), 2, err)
+        return self.metrics_of(name), err
+
+    def test_init_gives_the_values_until_there_is_a_checkpoint(self):
+        init = "--init=" + self.path("w.safetensors")
+        self.metrics_of("trained", ["--save-params=" + self.path("w.safetensors")], 3)
+        whole = self.metrics_of("whole-init", [init])
+        self.assertNotEqual(whole, self.whole)
+        words = [init, "--checkpoint=" + self.path("ck")]
+        got, err = self.killed_once("killed-init", words, 2)
+        self.assertEqual(got, whole, err)
+        out = e2e.must(self.words("killed-init", [*words, "--resume"], self.steps + 1))
+        self.assertIn("the values are the checkpoint's, not --init's\n", out)
+        refused = e2e.call(self.words("killed-init", [init, "--resume=" + self.path("ck", f"step-{self.steps}")]))
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--resume=DIR/step-N excludes --init", refused.stderr)
+
+    def test_new_data_is_begun_once(self):
+        def samples(name, count):
+            os.makedirs(self.path(name))
+            for file in os.listdir(BATCHES):
+                dtype, shape, values = e2e.read_npy(os.path.join(BATCHES, file))
+                e2e.write_npy(self.path(name, file), dtype, (count, *shape[2:]), values[:count * math.prod(shape[2:])])
+            return "--data=" + self.path(name)
+
+        e2e.must(self.words("before", [samples("old", 24), "--checkpoint=" + self.path("ck")], 4))
+        words = [samples("new", 40), "--shuffle=9", "--new-data", "--resume=" + self.path("ck", "step-4")]
+        whole = self.metrics_of("whole-new", words)
+        got, err = self.killed_once("killed-new", [*words, "--checkpoint=" + self.path("ckn")], 2)
+        self.assertEqual(got, whole, err)
+
+    def test_the_signal_that_came_is_passed_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            run = Supervised(self.words("asked", ["--max-restarts=1", "--checkpoint=" + self.path(f"ck-{number}")], 100000))
+            run.await_steps(1)
+            status, err = run.end(number)
+            self.assertEqual((status, err), (128 + number, ""))
+            self.assertEqual(len(faults.checkpoints(self.path(f"ck-{number}"))), 1)
 
     def test_restarts_end(self):
         folder = os.path.join(self.folder, "ck")

@@ -121,7 +121,7 @@ void Child::passOn(const Watch &how, Ending &ending) {
     if (how.isLauncher && knows)
       kill(pid, SIGUSR1);
     else
-      kill(-pid, SIGTERM);
+      kill(-pid, stopSignal() == SIGINT ? SIGINT : SIGTERM);
   } else if (knows && how.shallLeave && how.shallLeave()) {
     isTold = ending.isAsked = true;
     kill(pid, SIGUSR1);

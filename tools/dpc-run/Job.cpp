@@ -283,6 +283,8 @@ Status Job::runSteps() {
                   done > 0
                       ? ("going on after step " + std::to_string(done)).c_str()
                       : "no checkpoint yet: starting at step 1");
+    if (done > 0 && !options.init.empty())
+      std::printf("the values are the checkpoint's, not --init's\n");
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {

@@ -125,7 +125,8 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--init", o.init,
                  "FILE.safetensors, or DIR as --export writes it: start from "
                  "these values; random:SEED or zeros: values for weights that "
-                 "the model file lacks")
+                 "the model file lacks; with --resume, while there is no "
+                 "checkpoint")
       ->type_name("INIT");
 }
 
@@ -362,8 +363,8 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
       throw CLI::RequiredError("PLAN");
     if (o.resume && o.resume->empty() && o.checkpoint.empty())
       throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");
-    if (o.resume && !o.init.empty())
-      throw CLI::ExcludesError("--resume", "--init");
+    if (o.resume && !o.resume->empty() && !o.init.empty())
+      throw CLI::ExcludesError("--resume=DIR/step-N", "--init");
     if (o.evalPlan.empty() != o.evalData.empty())
       throw CLI::RequiredError(
           o.evalPlan.empty()

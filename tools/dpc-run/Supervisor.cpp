@@ -22,7 +22,7 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   // With a value of their own, or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
-                        "--ranks-file"};
+                        "--ranks-file",   "--new-data"};
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) {
     std::string word = argv[i];
@@ -34,7 +34,7 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
       words.push_back(word);
       continue;
     }
-    bool hasNext = word == *it;
+    bool hasNext = word == *it && word != "--new-data";
     if (word == "--resume")
       hasNext = i + 1 < argc && options.resume && !options.resume->empty() &&
                 *options.resume == argv[i + 1];
@@ -63,17 +63,26 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
   return std::nullopt;
 }
 
+/// Where a start goes on.
+struct GoOn {
+  std::optional<std::string> resume; ///< as RunOptions has it
+  bool newData = false;
+};
+
 /// The command of one start.
-static std::vector<std::string>
-commandOf(const RunOptions &options, const std::vector<std::string> &words,
-          const Elastic::Start &start,
-          const std::optional<std::string> &resume) {
+static std::vector<std::string> commandOf(const RunOptions &options,
+                                          const std::vector<std::string> &words,
+                                          const Elastic::Start &start,
+                                          const GoOn &from) {
   std::vector<std::string> command = wordsFor(options.launcher, start.ranks);
   command.insert(command.end(), words.begin(), words.end());
   if (start.plan != options.plan)
     command.push_back("--plan=" + start.plan);
-  if (resume)
-    command.push_back(resume->empty() ? "--resume" : "--resume=" + *resume);
+  if (from.resume)
+    command.push_back(from.resume->empty() ? "--resume"
+                                           : "--resume=" + *from.resume);
+  if (from.newData)
+    command.push_back("--new-data");
   return command;
 }
 
@@ -121,8 +130,11 @@ public:
   Supervisor(const RunOptions &options, const std::vector<std::string> &words,
              Elastic elastic)
       : options(options), words(words), elastic(std::move(elastic)),
-        folder(options.checkpoint), resume(options.resume),
-        records(options.flightRecord) {}
+        folder(options.checkpoint), from{options.resume, options.newData},
+        records(options.flightRecord) {
+    if (std::vector<int64_t> steps = folder.steps(); !steps.empty())
+      newestBefore = steps.back();
+  }
 
   int run();
 
@@ -135,7 +147,8 @@ private:
   const std::vector<std::string> &words;
   Elastic elastic;
   rt::CheckpointFolder folder;
-  std::optional<std::string> resume;
+  int64_t newestBefore = -1; ///< checkpoint that this run did not write
+  GoOn from;
   FlightRecords records;
   int64_t restarts = 0;
   int exitCode = 0; ///< where there is no ending
@@ -156,7 +169,7 @@ std::optional<Ending> Supervisor::startOnce() {
     exitCode = 128 + stopSignal();
     return std::nullopt;
   }
-  std::vector<std::string> command = commandOf(options, words, *start, resume);
+  std::vector<std::string> command = commandOf(options, words, *start, from);
   if (!records.word().empty())
     command.push_back(records.word());
   Child child;
@@ -202,7 +215,9 @@ bool Supervisor::goOn(const Ending &ending) {
   }
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
-    resume = ""; // the newest one
+    from.resume = ""; // the newest one
+  // A checkpoint of this run knows its place in the new data.
+  from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)
     elastic.leave();
   else

@@ -19,8 +19,8 @@
 namespace dpc {
 
 /// Runs `words`, the command line of the run without the options that are the
-/// supervisor's and --resume, up to `options.maxRestarts` times again. Returns
-/// what the process exits with.
+/// supervisor's, --resume and --new-data, up to `options.maxRestarts` times
+/// again. Returns what the process exits with.
 int supervise(const RunOptions &options, const std::vector<std::string> &words);
 
 /// Of a command line what supervise() takes.
