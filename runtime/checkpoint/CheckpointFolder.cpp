@@ -15,7 +15,6 @@ namespace dpc::rt {
 
 namespace fs = std::filesystem;
 
-static constexpr const char *kManifest = "manifest.json";
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
 /// More than the manifest of any cluster.
@@ -103,38 +102,45 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   for (const std::string &name : namesIn(dir))
     if (std::optional<int64_t> step = stepOf(name)) {
       std::error_code code;
-      if (fs::is_regular_file(checkpoint(*step) + "/" + kManifest, code))
+      if (fs::is_regular_file(checkpoint(*step) + "/" + kManifestFile, code))
         found.push_back(*step);
     }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-/// Of a folder without a manifest nothing is lost when its removal is cut off.
-static Status removeCheckpoint(const std::string &path) {
+static Status removeAll(const std::string &path) {
   std::error_code code;
-  fs::remove(path + "/" + kManifest, code);
-  if (!code)
-    DPC_TRY(syncFolder(path));
   fs::remove_all(path, code);
   return code ? cannot(path, "removed", code.message()) : Status::success();
+}
+
+/// First it is no checkpoint any more: what a removal that is cut off leaves
+/// behind, removeUnfinished() takes away.
+Status CheckpointFolder::remove(int64_t step) const {
+  std::string from = checkpoint(step), to = unfinished(step, "old");
+  DPC_TRY(removeAll(to));
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    return cannot(from, "renamed", std::strerror(errno));
+  DPC_TRY(syncFolder(dir));
+  return removeAll(to);
 }
 
 Status CheckpointFolder::publish(const Manifest &manifest,
                                  const std::string &tag) const {
   std::string from = unfinished(manifest.step, tag);
   std::string to = checkpoint(manifest.step);
-  DPC_TRY(writeDurably(from + "/" + kManifest, manifestText(manifest)));
+  DPC_TRY(writeDurably(from + "/" + kManifestFile, manifestText(manifest)));
   DPC_TRY(syncFolder(from));
   // One takes the other's place in one step: there is always a whole one.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                 RENAME_EXCHANGE) == 0) {
     DPC_TRY(syncFolder(dir));
-    return removeCheckpoint(from);
+    return removeAll(from);
   }
   std::error_code code;
   if (fs::exists(to, code)) // on a file system that cannot
-    DPC_TRY(removeCheckpoint(to));
+    DPC_TRY(remove(manifest.step));
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(to, "made", std::strerror(errno));
   return syncFolder(dir);
@@ -153,12 +159,12 @@ Status CheckpointFolder::setAside(int64_t step) const {
 Status CheckpointFolder::prune(int64_t keep) const {
   std::vector<int64_t> found = steps();
   for (size_t i = 0; i + keep < found.size(); ++i)
-    DPC_TRY(removeCheckpoint(checkpoint(found[i])));
+    DPC_TRY(remove(found[i]));
   return Status::success();
 }
 
 Expected<Manifest> readManifest(const std::string &path) {
-  std::string file = path + "/" + kManifest;
+  std::string file = path + "/" + kManifestFile;
   Expected<MappedFile> mapped = MappedFile::open(file);
   if (!mapped)
     return Status(mapped.status().code(), mapped.status().message() + "; " +

@@ -1,13 +1,13 @@
 //===- CheckpointFolder.h - the checkpoints of a run ------------*- C++ -*-===//
 //
 //   DIR/step-200          a checkpoint; it has a manifest
-//   DIR/step-300.tmp-TAG  one that is being written, or that a run which died
-//                         left behind; never read
+//   DIR/step-300.tmp-TAG  one that is being written or removed, or that a run
+//                         which died left behind; never read
 //   DIR/step-100.damaged  what was a checkpoint and cannot be read
 //
 // A folder is renamed from the one to the other when all it holds is on the
-// disk, so a checkpoint is complete whenever the machine stops. Old ones lose
-// their manifest first.
+// disk, and back before it is removed, so a checkpoint is complete whenever the
+// machine stops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
@@ -20,6 +20,9 @@
 #include <vector>
 
 namespace dpc::rt {
+
+/// In a checkpoint's folder, written last.
+inline constexpr const char *kManifestFile = "manifest.json";
 
 class CheckpointFolder {
 public:
@@ -46,6 +49,8 @@ public:
   Status prune(int64_t keep) const;
 
 private:
+  Status remove(int64_t step) const;
+
   std::string dir;
 };
 

@@ -85,7 +85,28 @@ Status CheckpointWriter::finish() {
 
 Status CheckpointWriter::check() { return isDone ? finish() : Status(); }
 
+/// What cannot be completed takes no room on a disk that may be full. Other
+/// processes remove their own files; who is last, the folder.
+void CheckpointWriter::removeWritten(int64_t step) const {
+  std::filesystem::path folder = options.folder.unfinished(step, options.tag);
+  std::error_code code;
+  for (const RankShards &rank : ranks)
+    std::filesystem::remove(folder / shardFileName(rank.rank), code);
+  if (session.holdsRankZero())
+    std::filesystem::remove(folder / kManifestFile, code);
+  std::filesystem::remove(folder, code);
+}
+
 Status CheckpointWriter::write(int64_t step) {
+  Status status = writeFiles(step);
+  if (status.ok() && session.holdsRankZero())
+    status = publish(step);
+  if (!status.ok())
+    removeWritten(step);
+  return status;
+}
+
+Status CheckpointWriter::writeFiles(int64_t step) {
   std::string folder = options.folder.unfinished(step, options.tag);
   std::error_code code;
   std::filesystem::create_directories(folder, code);
@@ -95,7 +116,7 @@ Status CheckpointWriter::write(int64_t step) {
     if (!rank.shards.empty() && !stopping)
       DPC_TRY(
           writeShardFile(folder + "/" + shardFileName(rank.rank), rank.shards));
-  return session.holdsRankZero() ? publish(step) : Status::success();
+  return Status::success();
 }
 
 /// A file has its name when all of it is on the disk.

@@ -57,6 +57,8 @@ private:
   Status collect();
   Status collectRank(Executor &executor, RankShards &out) const;
   Status write(int64_t step);
+  Status writeFiles(int64_t step);
+  void removeWritten(int64_t step) const;
   Status publish(int64_t step);
   Expected<SavedFile> awaitFile(const std::string &path);
 

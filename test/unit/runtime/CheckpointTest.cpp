@@ -198,7 +198,8 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
   }
   fs::create_directories(folder.unfinished(200, "y"));
   writeFile(folder.unfinished(200, "y") + "/manifest.json", "{}");
-  fs::create_directories(folder.checkpoint(300)); // no manifest
+  fs::create_directories(folder.unfinished(3, "old") + "/x"); // cut off
+  fs::create_directories(folder.checkpoint(300));             // no manifest
   for (const char *name : {"step-07", "step-", "step--1", "step-5x", "other"})
     fs::create_directories(folder.path() + "/" + name);
   for (const char *name : {"step-07", "step-5x"})
@@ -209,6 +210,7 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
   EXPECT_TRUE(fs::exists(folder.path() + "/other"));
   ASSERT_TRUE(folder.prune(2).ok());
   EXPECT_EQ(folder.steps(), (std::vector<int64_t>{20, 100}));
+  EXPECT_FALSE(fs::exists(folder.checkpoint(3)));
   auto manifest = readManifest(folder.checkpoint(100));
   ASSERT_TRUE(manifest.ok());
   EXPECT_EQ(manifest->step, 100);
