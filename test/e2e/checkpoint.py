@@ -89,8 +89,14 @@ class Checkpoints(unittest.TestCase):
             whole, rest, folder = run.path("whole"), run.path("rest"), run.path("go-" + layout)
             run.run(layout, "--steps=8", "--metrics=" + whole, "--save-params=" + whole + ".safetensors")
             run.run(layout, "--steps=5", "--metrics=" + rest, "--checkpoint=" + folder, *words)
+            with open(rest, "a", encoding="utf-8") as file:
+                file.write('{"step": 6, "loss": 1')  # a kill's last line
+            lines = read(rest)
+            os.link(rest, rest + ".link")
             run.run(layout, "--steps=8", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", "--save-params=" + rest + ".safetensors")
             self.assertEqual(run.metrics("rest"), run.metrics("whole"), layout)
+            self.assertEqual(read(rest + ".link"), lines)  # another file took its place: no kill could lose a line
+            os.remove(rest + ".link")
             self.assertEqual(read(rest + ".safetensors"), read(whole + ".safetensors"), layout)
 
     def test_scale_schedule_and_random_numbers_go_on(self):
@@ -262,7 +268,26 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("exit 1", done.stdout)
         self.assertIn("No space left on device", done.stderr)
         self.assertIn("step-1\n", done.stdout)
+        self.assertNotIn(".tmp-", done.stdout)  # takes no room
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_removal_that_is_cut_off_is_taken_up(self):
+        """What is mounted in a checkpoint keeps it from being removed."""
+        if os.geteuid() != 0 or not shutil.which("unshare"):
+            self.skipTest("needs root to mount a file system")
+        run = Run(self.folder, "gpt2-tiny")
+        folder = self.path("go")
+        words = run.words("dp2", "--checkpoint=" + folder, "--checkpoint-keep=1")
+        e2e.must([*words, "--steps=1"])
+        os.mkdir(os.path.join(folder, "step-1", "busy"))
+        done = e2e.call(["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {folder}/step-1/busy && {' '.join(words)} --resume --steps=2"])
+        if "mount:" in done.stderr:
+            self.skipTest("cannot mount here")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("step-1.tmp-old", done.stderr)
+        self.assertEqual(sorted(os.listdir(folder)), ["step-1.tmp-old", "step-2"])
+        e2e.must([*words, "--resume", "--steps=3"])
+        self.assertEqual(os.listdir(folder), ["step-3"])
 
     def test_a_read_only_folder_is_named(self):
         """Found before the first step, and in the middle of a run; what is complete is still read."""

@@ -1,6 +1,11 @@
 #include "tools/dpc-run/Metrics.h"
 
+#include "runtime/base/WriteFile.h"
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -10,7 +15,8 @@ namespace dpc {
 using namespace rt;
 
 static Status cannotWrite(const std::string &path) {
-  return Status::io("--metrics: " + path + " cannot be written");
+  std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
+  return Status::io("--metrics: " + path + " cannot be written" + why);
 }
 
 MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
@@ -29,11 +35,11 @@ MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
 // A line of JSON per step
 //===----------------------------------------------------------------------===//
 
-/// The lines of a metrics file that a run which goes on after `done` keeps.
-static std::string linesUpTo(const std::string &path, int64_t done) {
-  std::ifstream file(path);
+/// The lines that a run which goes on after `done` keeps.
+static std::string linesUpTo(const std::string &text, int64_t done) {
+  std::istringstream lines(text);
   std::string kept, line;
-  while (done > 0 && std::getline(file, line)) {
+  while (std::getline(lines, line)) {
     auto record = nlohmann::json::parse(line, nullptr, false);
     bool isBefore = record.is_object() && record.contains("step") &&
                     record["step"].is_number_integer() &&
@@ -44,14 +50,34 @@ static std::string linesUpTo(const std::string &path, int64_t done) {
   return kept;
 }
 
+/// Takes the other lines out of the file, which is whole whenever this ends.
+static Status keepUpTo(const std::string &path, int64_t done) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (!fs::is_regular_file(path, code))
+    return Status::success();
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string kept = linesUpTo(text, done);
+  if (kept == text)
+    return Status::success();
+  std::string own = fs::canonical(path, code).string(); // where a link leads
+  Status status = writeDurably(own + ".new", kept);
+  if (!status.ok())
+    return Status::io("--metrics: " + status.message());
+  errno = 0;
+  return std::rename((own + ".new").c_str(), own.c_str()) == 0
+             ? Status::success()
+             : cannotWrite(path);
+}
+
 namespace {
 
 class JsonLines : public Metrics {
 public:
   JsonLines(const std::string &path, int64_t done) : path(path) {
-    std::string kept = linesUpTo(path, done);
-    file.open(path);
-    file << kept << std::flush;
+    errno = 0;
+    file.open(path, done > 0 ? std::ios::app : std::ios::trunc);
   }
   Status status() const { return file ? Status::success() : cannotWrite(path); }
   Status write(const StepReport &step) override;
@@ -95,6 +121,7 @@ Status JsonLines::write(const StepReport &step) {
     record["alarms"] = step.alarms;
   record["step_seconds"] = step.seconds;
   record["tokens_per_second"] = step.tokensPerSecond();
+  errno = 0;
   file << record.dump() << std::endl; // a follower sees each step at once
   return status();
 }
@@ -104,6 +131,7 @@ Status JsonLines::write(const EvalReport &evaluation) {
   record["step"] = evaluation.step;
   record["eval_loss"] = evaluation.loss; // null when it is not finite
   record["eval_samples"] = evaluation.samples;
+  errno = 0;
   file << record.dump() << std::endl;
   return status();
 }
@@ -114,6 +142,7 @@ Status JsonLines::write(const EvalReport &evaluation) {
 
 Status PrometheusText::replace(const std::string &text) const {
   std::string beside = path + ".new";
+  errno = 0;
   std::ofstream file(beside, std::ios::binary);
   file << text;
   file.close();
@@ -172,6 +201,8 @@ Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
     DPC_TRY(text->replace(""));
     return std::unique_ptr<Metrics>(std::move(text));
   }
+  if (done > 0)
+    DPC_TRY(keepUpTo(place.path, done));
   auto lines = std::make_unique<JsonLines>(place.path, done);
   DPC_TRY(lines->status());
   return std::unique_ptr<Metrics>(std::move(lines));

@@ -10,6 +10,7 @@
 
 #include <isa-l/crc.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -66,9 +67,12 @@ private:
 
 Status EventFile::add(tensorboard::Event event) {
   event.set_wall_time(wallSeconds());
+  errno = 0;
   file << recordOf(event.SerializeAsString()) << std::flush;
-  return file ? Status::success()
-              : Status::io("--metrics: " + path + " cannot be written");
+  if (file)
+    return Status::success();
+  std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
+  return Status::io("--metrics: " + path + " cannot be written" + why);
 }
 
 static void addScalar(tensorboard::Event &event, const char *name,
