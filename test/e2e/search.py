@@ -133,8 +133,11 @@ class Progress(unittest.TestCase):
         self.assertTrue(lines)
         for line in lines:
             self.assertLess(len(line), 60)
-            self.assertRegex(line, r"^searching: \d+ of \d+ candidates, ")
-        done = [int(re.match(r"searching: (\d+)", line).group(1)) for line in lines]
+            self.assertRegex(line, r"^(reading /|writing$|verifying$|reporting$|searching: \d+ of \d+ candidates, )")
+        self.assertTrue(lines[0].startswith("reading "), lines)
+        self.assertEqual([line for line in lines[-3:] if line[0] != "s"], ["writing", "verifying", "reporting"])
+        done = [int(found[1]) for line in lines if (found := re.match(r"searching: (\d+)", line))]
+        self.assertTrue(done)
         self.assertEqual(done, sorted(done))
         self.assertNotIn("searching", out)
         self.assertNotIn("\x1b", out)

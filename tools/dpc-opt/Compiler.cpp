@@ -9,6 +9,7 @@
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
 #include "passes/shrink/Passes.h"
+#include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Emit.h"
@@ -71,10 +72,11 @@ static cost::TextForm formOfOutput() {
 //===----------------------------------------------------------------------===//
 
 bool Compiler::fail(const std::string &message) {
+  phase.clear();
   if (!reported)
-    firstError = message;
+    firstError = rt::oneLine(message); // names of a model may hold anything
   if (!reported && !isSilent)
-    llvm::errs() << "dpc-opt: error: " << message << "\n";
+    llvm::errs() << "dpc-opt: error: " << firstError << "\n";
   reported = true;
   return false;
 }
@@ -205,6 +207,9 @@ bool Compiler::prepareProgram() {
     return fail(options.model + ": --train=" + options.train +
                 " needs a loss, a scalar float output; add one with --loss="
                 "cross_entropy or mse");
+  if (!trains && !options.infer)
+    addRemark("no output is a loss, so it is compiled for inference; "
+              "--loss=cross_entropy or mse adds one, --infer says it is meant");
   if (std::string why; !trains && failed(prepareInference(*program, why)))
     return fail(options.model + " " + why);
   if (!runPasses("func.func(dpc-simplify,dpc-fuse,dpc-simplify)"))
@@ -373,6 +378,34 @@ bool Compiler::writeEmitted(const cost::SearchResult &result,
          (!job || writeExports(result, dir));
 }
 
+/// Everything or, after an error, nothing; then what is printed.
+bool Compiler::writeAll(const cost::SearchResult &result, bool plans) {
+  bool isExecutable = !result.candidates.empty() &&
+                      result.candidates.front().evaluation.rejected.empty();
+  std::string error;
+  OutputFolder folder(options.output, plans, error);
+  if (!error.empty())
+    return fail(error);
+  phase.begin(plans ? "writing the plan and its kernels" : "writing");
+  if (isExecutable && !writeEmitted(result, folder.path()))
+    return false;
+  phase.begin("verifying");
+  if (reported || !verify(result, folder.path()))
+    return false;
+  phase.begin("reporting");
+  bool reports = plans || options.emit.count("report");
+  if (reports && !writeReport(result, folder.path()))
+    return false;
+  phase.clear();
+  error = folder.commit();
+  if (!error.empty())
+    return fail(error);
+  print(result);
+  if (!isExecutable)
+    return fail("no strategy can be executed; the report says why");
+  return true;
+}
+
 int Compiler::run() {
   registerEverything(registry);
   context = std::make_unique<MLIRContext>(registry);
@@ -380,9 +413,11 @@ int Compiler::run() {
   installDiagnostics();
   reportContext.remarks = options.notes;
   bool printsOnly = options.cluster.empty() && options.emit.count("mlir");
+  phase.begin("reading " + rt::oneLine(options.model));
   if ((!printsOnly && !loadCluster()) || !loadInitialValues() ||
       !loadProgram() || !prepareProgram())
     return 1;
+  phase.clear();
   if (printsOnly) {
     if (!whole())
       return fail("the program cannot be made"), 1;
@@ -411,23 +446,7 @@ int Compiler::run() {
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
         used, result->candidates.front().evaluation.groups, places);
-  OutputFolder folder(options.output, plans, error);
-  if (!error.empty())
-    return fail(error), 1;
-  if (isExecutable && !writeEmitted(*result, folder.path()))
-    return 1;
-  if (reported || !verify(*result, folder.path()))
-    return 1;
-  bool reports = plans || options.emit.count("report");
-  if (reports && !writeReport(*result, folder.path()))
-    return 1;
-  error = folder.commit();
-  if (!error.empty())
-    return fail(error), 1;
-  print(*result);
-  if (!isExecutable)
-    return fail("no strategy can be executed; the report says why"), 1;
-  return 0;
+  return writeAll(*result, plans) ? 0 : 1;
 }
 
 static int printDiff(const CompileOptions &options) {

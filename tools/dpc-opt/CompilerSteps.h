@@ -11,6 +11,7 @@
 #include "runtime/plan/Plan.h"
 #include "tools/dpc-opt/BuildPlan.h"
 #include "tools/dpc-opt/Options.h"
+#include "tools/dpc-opt/ProgressLine.h"
 #include "tools/dpc-opt/Verify.h"
 #include "tools/dpc-opt/export/Targets.h"
 
@@ -52,6 +53,7 @@ private:
   bool reported = false;        ///< An error was met, and printed unless
   bool isSilent = false;        ///< someone else tells it.
   std::string firstError;
+  ProgressLine phase;
   int dumps = 0;
   nlohmann::ordered_json whatIf;   ///< For the report.
   std::optional<exports::Job> job; ///< Where --emit names an export.
@@ -80,6 +82,7 @@ private:
                const std::filesystem::path &dir);
   bool writeProgram(const cost::SearchResult &result,
                     const std::filesystem::path &dir);
+  bool writeAll(const cost::SearchResult &result, bool plans);
   bool writeEmitted(const cost::SearchResult &result,
                     const std::filesystem::path &dir);
   bool isSmall(const cost::SearchResult &result) const;

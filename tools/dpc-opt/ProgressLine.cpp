@@ -28,9 +28,17 @@ static size_t columns() {
 void ProgressLine::show(const std::string &text) {
   constexpr auto kPause = std::chrono::milliseconds(100);
   auto now = std::chrono::steady_clock::now();
-  if (!isTerminal || (isDirty && now - last < kPause))
-    return;
-  last = now;
+  if (isTerminal && !(isDirty && now - last < kPause))
+    write(text);
+}
+
+void ProgressLine::begin(const std::string &text) {
+  if (isTerminal)
+    write(text);
+}
+
+void ProgressLine::write(const std::string &text) {
+  last = std::chrono::steady_clock::now();
   isDirty = true;
   // The last column stays free: some terminals wrap when it is written.
   llvm::errs() << '\r' << text.substr(0, columns() - 1) << "\x1b[K";

@@ -22,9 +22,13 @@ public:
   /// False: nothing will ever be shown.
   bool isShown() const { return isTerminal; }
   void show(const std::string &text);
+  /// The same at once: something else begins, which may take long.
+  void begin(const std::string &text);
   void clear();
 
 private:
+  void write(const std::string &text);
+
   bool isTerminal;
   bool isDirty = false;
   std::chrono::steady_clock::time_point last;
