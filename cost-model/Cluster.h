@@ -185,7 +185,8 @@ Result<Cluster> loadCluster(const std::string &option,
 ///              reaches of it where measured, else 1. Between one and C
 ///              threads the efficiency is thus a power of t.
 ///   memory     the R-th part, at most what one core reaches alone
-///   others     1 / max(C, R) of the rate of all cores
+///   others     1 / max(C, R) of the rate of all cores where that was
+///              measured, else as the peak
 /// Memory's size is divided by the ranks.
 Result<Cluster> makeLocalCluster(int64_t ranks,
                                  const std::string &calibratedDevice = "");

@@ -22,7 +22,7 @@ bool StrategySearch::isNearLimit(const Candidate &candidate) const {
 
 /// Evaluates by themselves those that were made of pieces, until the first one
 /// is evaluated and none is left that may be better; past `most` of them the
-/// first one only.
+/// first one only, and the second beside it, which costs no time.
 void StrategySearch::settle(size_t most) {
   constexpr size_t kAtOnce = 2;
   // Of chunks all messages count, also those sent ahead: some are asked.
@@ -58,6 +58,7 @@ void StrategySearch::settle(size_t most) {
     if (next.empty())
       return;
     next.resize(std::min(next.size(), kAtOnce));
+    evaluated += next.size();
     // Pieces promise rather too much: the second one is often asked next.
     if (next.size() == 1 && next[0] == 0 && result.candidates.size() > 1 &&
         isOpen(result.candidates[1]) && isNearLimit(result.candidates[1]))
@@ -71,7 +72,6 @@ void StrategySearch::settle(size_t most) {
       assert(!answers[k].isComposed && "evaluations are no compositions");
       take(result.candidates[next[k]], std::move(answers[k]));
     }
-    evaluated += next.size();
     sortAll();
   }
 }

@@ -201,9 +201,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
     return weights.takeError();
   if (llvm::Error error = createFunction(*weights, *inputs))
     return std::move(error);
+  llvm::StringSet<> seen;
   for (const FlatNode &node : nodes)
     if (const std::string &op = node.proto.op_type();
-        !isKnown(node.proto) && !llvm::is_contained(unknown, op))
+        !isKnown(node.proto) && seen.insert(op).second)
       unknown.push_back(op);
   if (llvm::Error error = convertNodes(nodes))
     return std::move(error);
@@ -266,12 +267,17 @@ Val Importer::lookup(llvm::StringRef name) const {
   return {};
 }
 
-/// So that all that a model lacks is said at once.
+/// So that what a model lacks is said at once; of a file that lacks hundreds,
+/// some.
 std::string Importer::othersUnknown(llvm::StringRef op) const {
+  constexpr size_t kMost = 20;
   std::string text;
+  size_t others = 0;
   for (const std::string &other : unknown)
-    if (other != op)
+    if (other != op && others++ < kMost)
       text += (text.empty() ? "; nor are " : ", ") + other;
+  if (others > kMost)
+    text += " and " + std::to_string(others - kMost) + " more";
   return text;
 }
 

@@ -362,13 +362,17 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      "makes a tensor whose shape depends on data, which is "
                      "not supported; " +
                          instead);
-  // All that a model lacks is said at once.
+  // What a model lacks is said at once; of a file that lacks hundreds, some.
+  constexpr size_t kMost = 20;
   llvm::StringSet<> others;
   std::string nor;
   for (const auto &[place, other] : llvm::enumerate(program.graph.nodes))
     if (live.nodes[place] && other.target != node.target &&
-        !operatorOf(other) && others.insert(other.target).second)
+        !operatorOf(other) && others.insert(other.target).second &&
+        others.size() <= kMost)
       nor += (nor.empty() ? ", nor are " : ", ") + other.target;
+  if (others.size() > kMost)
+    nor += " and " + std::to_string(others.size() - kMost) + " more";
   return nodeError(node, index,
                    "is not supported" + nor +
                        "; frontends/torch/README.md lists what "

@@ -208,8 +208,12 @@ void TcpStoreServer::loop() {
 void TcpStoreServer::acceptOne() {
   int accepted =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (accepted < 0)
+  if (accepted < 0) {
+    // It stays in line: without descriptors somebody else has to go.
+    if ((errno == EMFILE || errno == ENFILE) && !leaveOldestStranger())
+      usleep(20000);
     return;
+  }
   int yes = 1;
   setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   connections.push_back(std::make_unique<Connection>());
@@ -217,18 +221,30 @@ void TcpStoreServer::acceptOne() {
   limitStrangers();
 }
 
+template <typename Connection>
+static bool isStranger(const std::unique_ptr<Connection> &connection) {
+  return connection->rank.empty();
+}
+
 void TcpStoreServer::limitStrangers() {
-  auto isStranger = [](const auto &c) { return c->rank.empty(); };
-  auto count =
-      std::count_if(connections.begin(), connections.end(), isStranger);
-  if (static_cast<size_t>(count) <=
-      limits.connections + static_cast<size_t>(ranks))
-    return;
+  auto strangers = static_cast<size_t>(std::count_if(
+      connections.begin(), connections.end(), isStranger<Connection>));
+  size_t here = connections.size() - strangers;
+  size_t absent = static_cast<size_t>(ranks) - here;
+  if (strangers > limits.connections + absent)
+    leaveOldestStranger();
+}
+
+/// False when there is none.
+bool TcpStoreServer::leaveOldestStranger() {
   // Connections are in the order in which they came.
-  auto oldest =
-      std::find_if(connections.begin(), connections.end(), isStranger);
+  auto oldest = std::find_if(connections.begin(), connections.end(),
+                             isStranger<Connection>);
+  if (oldest == connections.end())
+    return false;
   leave(**oldest);
   connections.erase(oldest);
+  return true;
 }
 
 /// False when the connection is over.
@@ -382,6 +398,9 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
   std::string name = std::to_string(rank) + " " + address.token;
   Status status;
   bool isThere = false;
+  // Among many strangers rank 0 may close this one; another server always does.
+  constexpr int kMostClosed = 100;
+  int closed = 0;
   do {
     Expected<int> made = connectTo(address);
     isThere = made.ok();
@@ -390,16 +409,17 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
       status = self->request('h', kHello, name.data(),
                              static_cast<int64_t>(name.size()), ranks);
       if (status.ok())
-        status = self->reply(seconds).status();
+        status = self->reply(std::max(0.0, deadline - nowSeconds())).status();
       if (status.ok())
         return self;
+      ++closed;
       if (status.code() == Code::Cancelled)
         break; // by name
     } else {
       status = made.status();
     }
     usleep(20000);
-  } while (nowSeconds() < deadline);
+  } while (nowSeconds() < deadline && closed < kMostClosed);
   if (isThere)
     return Status::invalid(address.host + ":" + std::to_string(address.port) +
                            " is not rank 0 of this job of " +

@@ -40,9 +40,9 @@ Expected<StoreAddress> storeAddressFromEnvironment();
 struct StrangerLimits {
   /// A connection that has not said all of it by then is closed.
   double helloSeconds = 10;
-  /// Connections that have not said it, besides one for each rank. One more
-  /// closes the oldest of them: strangers neither use up the descriptors nor
-  /// keep ranks out.
+  /// Connections that have not said it, besides one for each rank that is not
+  /// here yet. One more closes the oldest of them: strangers neither use up the
+  /// descriptors nor keep ranks out.
   size_t connections = 64;
 };
 
@@ -66,6 +66,7 @@ private:
   void loop();
   void acceptOne();
   void limitStrangers();
+  bool leaveOldestStranger();
   bool readFrom(Connection &connection);
   bool obey(Connection &connection);
   bool welcome(Connection &connection, const std::string &words);

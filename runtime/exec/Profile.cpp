@@ -329,9 +329,9 @@ std::string profileText(const Profile &profile, size_t mostRows) {
     text += rowText(row, "all of the " + row.name + " queue");
   for (size_t i = 0; i < std::min(mostRows, profile.rows.size()); ++i) {
     const ProfileRow &row = profile.rows[i];
-    std::string label = row.name.rfind(row.op, 0) == 0
-                            ? row.name
-                            : row.name + " (" + row.op + ")";
+    // "matmul 64x32x16" says it by itself.
+    bool saysOp = row.name == row.op || row.name.rfind(row.op + " ", 0) == 0;
+    std::string label = row.name + (saysOp ? "" : " (" + row.op + ")");
     text += rowText(row, label + ", " + row.phase);
   }
   if (profile.rows.size() > mostRows)

@@ -40,8 +40,14 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
                {"model", command.model},
                {"cluster", command.cluster},
                {"words", command.words}};
-  constexpr auto replace = Json::error_handler_t::replace;
-  return writeDurably(fileIn(dir), json.dump(1, ' ', false, replace) + "\n");
+  try {
+    return writeDurably(fileIn(dir), json.dump(1) + "\n");
+  } catch (const Json::type_error &) { // another name would be another file
+    return Status::invalid(fileIn(dir) + ": the path of the model " +
+                           oneLine(command.model) +
+                           ", or another of the "
+                           "command, is not UTF-8");
+  }
 }
 
 /// A text that a process can be given as a word.

@@ -29,12 +29,18 @@ static std::string write(const std::string &path, const std::string &bytes) {
   return path;
 }
 
+static std::string checkRange(int64_t all, int64_t offset, int64_t size) {
+  return offset < 0 || size < 0 || offset > all || size > all - offset
+             ? "accepted an array outside of its file"
+             : "";
+}
+
 /// "" when `size` bytes from `offset` on lie in a file of `all`, and are what
 /// an array of this type and shape takes.
 static std::string checkArray(int64_t all, int64_t offset, int64_t size,
                               DType dtype, const std::vector<int64_t> &shape) {
-  if (offset < 0 || size < 0 || offset > all || size > all - offset)
-    return "accepted an array outside of its file";
+  if (std::string wrong = checkRange(all, offset, size); !wrong.empty())
+    return wrong;
   return numElements(shape) * sizeOf(dtype) == size
              ? ""
              : "accepted an array whose bytes are not those of its shape";
@@ -48,9 +54,8 @@ static std::string readNpy(const std::string &path) {
   Expected<NpyArray> array = openNpy(path);
   if (!array)
     return checkLine(array.status().message());
-  return checkArray(array->file.size(), array->data - array->file.data(),
-                    numElements(array->shape) * sizeOf(array->dtype),
-                    array->dtype, array->shape);
+  return checkRange(array->file.size(), array->data - array->file.data(),
+                    numElements(array->shape) * sizeOf(array->dtype));
 }
 
 static std::string readSafetensors(const std::string &path) {

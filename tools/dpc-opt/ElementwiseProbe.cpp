@@ -75,6 +75,10 @@ std::optional<ElementwiseProbe> ElementwiseProbe::compile(std::string &error) {
   for (const auto &[phase, instructions] : plan->phases)
     for (const rt::Instruction &instruction : instructions)
       if (auto *call = std::get_if<rt::KernelOp>(&instruction.op)) {
+        if (call->buffers.size() != 2 || !call->scalars.empty()) {
+          error = "the probe's kernel takes other arguments than x and y";
+          return std::nullopt;
+        }
         probe.kernels.push_back(library->find(call->symbol));
         probe.flops += instruction.flops;
       }

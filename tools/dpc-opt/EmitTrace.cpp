@@ -156,9 +156,9 @@ std::string TraceOfPlan::leftOut(ArrayRef<int64_t> shown) const {
   int64_t first = rt::eventsOfStep(plan, shown.front());
   if (ranks == 1 && first > mostEvents)
     return "holds the beginning of rank " + std::to_string(shown.front()) +
-           "'s step, of " + all + ": it has " + std::to_string(first) +
-           " events, of which at most " + std::to_string(mostEvents) +
-           " are written";
+           "'s step" + (plan.ranks() == 1 ? "" : ", of " + all) + ": it has " +
+           std::to_string(first) + " events, of which at most " +
+           std::to_string(mostEvents) + " are written";
   if (ranks == plan.ranks())
     return "";
   int64_t stages = plan.mesh.stages();

@@ -31,14 +31,20 @@ static bool isOf(const Row &row, StringRef name) {
   return pattern->match(name);
 }
 
-/// The operators whose weight, or kind, `name` is, or is a part of; an error
-/// where these are several.
-static cost::Result<std::optional<Row>> findRow(const std::string &name,
-                                                const std::vector<Row> &rows) {
-  std::vector<Row> found;
+/// The operator whose weight, or kind, `name` is.
+static std::optional<Row> findWholeName(const std::string &name,
+                                        const std::vector<Row> &rows) {
   for (const Row &row : rows)
     if (row.name == name || isOf(row, name))
-      return std::optional(row);
+      return row;
+  return std::nullopt;
+}
+
+/// The operator that has `name` as a part of its own; an error where these are
+/// several.
+static cost::Result<std::optional<Row>>
+findPartOfName(const std::string &name, const std::vector<Row> &rows) {
+  std::vector<Row> found;
   std::set<std::string> names;
   for (const Row &row : rows)
     if (StringRef(row.name).contains(name)) {
@@ -199,8 +205,11 @@ alternativesOf(StringRef role, const ShardDegrees &degrees) {
   bool isStored = role == role::kParameter || role == role::kState;
   for (int64_t zero = 0; isStored && zero <= 3; ++zero)
     if (zero != degrees.zero && degrees.dp * degrees.cp > 1)
-      add("zero=" + std::to_string(zero),
-          [&](ShardDegrees &other) { other.zero = zero; });
+      add("zero=" + std::to_string(zero), [&](ShardDegrees &other) {
+        other.zero = zero;
+        if (zero == 0) // it needs one
+          other.hybridShard = 1;
+      });
   if (role == role::kState && degrees.offload == "none")
     add("offload=optimizer",
         [](ShardDegrees &other) { other.offload = "optimizer"; });
@@ -341,11 +350,13 @@ cost::Result<std::string> explain(const std::string &name,
   bool isCalled = called != values.end();
   if (isCalled && called->role != role::kParameter)
     return explainValue(*called, plan);
-  auto row = findRow(name, plan.detail.operators);
-  if (row && *row)
-    return explainRow(**row, plan);
+  if (std::optional<Row> row = findWholeName(name, plan.detail.operators))
+    return explainRow(*row, plan);
   if (isCalled)
     return explainValue(*called, plan);
+  auto row = findPartOfName(name, plan.detail.operators);
+  if (row && *row)
+    return explainRow(**row, plan);
   return row ? explainPart(name, values, plan) : cost::Error{row.error()};
 }
 

@@ -14,7 +14,7 @@ namespace dpc {
 static std::string absolute(const std::string &file) {
   std::error_code code;
   fs::path path = fs::absolute(file, code);
-  return code ? file : path.lexically_normal().string();
+  return code ? file : path.string();
 }
 
 static bool namesFile(const std::string &option, const std::string &value) {
@@ -24,10 +24,10 @@ static bool namesFile(const std::string &option, const std::string &value) {
 }
 
 /// Options that are written as what they came to: --strategy=@FILE sets the
-/// first two, --calibrate makes the third.
+/// first three, --calibrate makes the last.
 static bool isResolved(const std::string &option) {
   return option == "global-batch" || option == "precision" ||
-         option == "device-file";
+         option == "train" || option == "device-file";
 }
 
 std::vector<std::string> stepWords(const CLI::App &app) {
@@ -39,6 +39,8 @@ std::vector<std::string> stepWords(const CLI::App &app) {
     if (!rt::isStepOption(name) || isResolved(name))
       continue;
     bool isFlag = option->get_expected_max() == 0;
+    if (isFlag && !option->as<bool>()) // --infer=false
+      continue;
     std::string value = CLI::detail::join(option->results(), ",");
     if (namesFile(name, value))
       value = absolute(value);
@@ -62,6 +64,8 @@ rt::Status writeCommand(const CompileOptions &options, const std::string &dir) {
     command.words.push_back("--global-batch=" +
                             std::to_string(options.globalBatch));
   command.words.push_back("--precision=" + options.precision);
+  if (!options.train.empty())
+    command.words.push_back("--train=" + options.train);
   std::string device =
       isMeasured && !hasLinks ? options.calibrate : options.device;
   if (isLocal && !device.empty())

@@ -91,6 +91,16 @@ TEST(OnnxErrors, AllUnknownOperatorsAreNamedAtOnce) {
                               "supported; nor are Twist, Bend"});
 }
 
+TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
+  ModelBuilder m;
+  m.input("v0", "f32[2]");
+  for (int i = 0; i < 30; ++i)
+    m.node("Odd" + std::to_string(i) + " v" + std::to_string(i) + " -> v" +
+           std::to_string(i + 1));
+  expectError(m.output("v30"), {"operator Odd0 ", "; nor are Odd1, Odd2, ",
+                                ", Odd20 and 9 more"});
+}
+
 TEST(OnnxErrors, DataDependentShapes) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("NonZero x -> y").output("y");

@@ -260,6 +260,17 @@ TEST(TorchErrors, Nodes) {
 }
 
 /// A reshape that may be a copy is written, and its base returned.
+TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
+  const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
+  std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
+    return std::regex_replace(std::regex_replace(text, linear, "aten.bend."),
+                              relu, "aten.twist.");
+  });
+  // Each once, though the model has three and two of them.
+  expectRefused(bytes, {"aten.bend.default: is not supported, nor are "
+                        "aten.twist.default; "});
+}
+
 TEST(TorchErrors, WriteToWhatMayBeACopy) {
   ImportOptions options;
   options.globalBatch = 3;

@@ -3,13 +3,17 @@
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/plan/PlanJson.h"
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <sstream>
+#include <thread>
 
 namespace dpc::rt {
 namespace {
@@ -227,6 +231,31 @@ TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
     auto names = std::distance(fs::directory_iterator(dir), {});
     EXPECT_EQ(names, 1) << "the old one lies about";
   }
+}
+
+TEST_F(Checkpoint, AStepIsWholeWhileItIsReplaced) {
+  for (const char *name : {"x", "y"})
+    fs::create_directories(dir + "/" + name);
+  if (renameat2(AT_FDCWD, (dir + "/x").c_str(), AT_FDCWD, (dir + "/y").c_str(),
+                RENAME_EXCHANGE) != 0)
+    GTEST_SKIP() << "this file system cannot exchange folders";
+  CheckpointFolder folder(dir + "/steps");
+  fs::create_directories(folder.unfinished(7, "first"));
+  ASSERT_TRUE(folder.publish(sample(), "first").ok());
+  std::atomic<bool> isOver{false};
+  std::thread writer([&] {
+    for (int i = 0; i < 30; ++i) {
+      fs::create_directories(folder.unfinished(7, "next"));
+      EXPECT_TRUE(folder.publish(sample(), "next").ok());
+    }
+    isOver = true;
+  });
+  int64_t looks = 0, absent = 0;
+  for (; !isOver; ++looks)
+    absent += fs::exists(folder.checkpoint(7) + "/manifest.json") ? 0 : 1;
+  writer.join();
+  EXPECT_GT(looks, 0);
+  EXPECT_EQ(absent, 0);
 }
 
 } // namespace
