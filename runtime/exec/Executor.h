@@ -4,9 +4,9 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/exec/FlightRecord.h"
 #include "runtime/exec/NumberCheck.h"
 #include "runtime/exec/Trace.h"
-#include "runtime/guard/FlightRecord.h"
 
 #include <functional>
 #include <memory>
@@ -30,6 +30,8 @@ struct ExecutorOptions {
   bool trace = false;
   /// Look for NaN in what every instruction wrote.
   bool checkNumbers = false;
+  /// Add up a rank's own seconds, see Executor::takeOwnSeconds().
+  bool timesRanks = false;
   /// Communicate and transfer beside computation; else one after the other, in
   /// the order of the plan.
   bool overlap = true;
@@ -63,6 +65,10 @@ public:
   virtual void forgetTrace() {}
   /// The last step's first, with ExecutorOptions::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
+
+  /// Seconds since the last call in instructions that meet no other rank, with
+  /// ExecutorOptions::timesRanks. 0 where that is not known.
+  virtual double takeOwnSeconds() { return 0; }
 
   /// Whether a buffer is of this rank's stage.
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }

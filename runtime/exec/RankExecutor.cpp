@@ -137,9 +137,11 @@ private:
 RankExecutor::RankExecutor(const Plan &plan, int rank, Communicator &comm,
                            const ExecutorOptions &options)
     : Executor(plan, rank), comm(comm), options(options),
-      isStored(plan.outputs.size(), false), lanes{{rank, Queue::Compute, {}},
-                                                  {rank, Queue::Comm, {}},
-                                                  {rank, Queue::Copy, {}}} {}
+      isStored(plan.outputs.size(), false),
+      stepsTraced(options.trace ? stepsToTrace(plan) : 0),
+      lanes{{rank, Queue::Compute, {}},
+            {rank, Queue::Comm, {}},
+            {rank, Queue::Copy, {}}} {}
 
 Expected<std::unique_ptr<RankExecutor>>
 RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
@@ -178,7 +180,7 @@ RankExecutor::~RankExecutor() {
 
 Status RankExecutor::runStep(const StepData &data) {
   step = &data;
-  tracesStep = options.trace && tracedSteps < stepsToTrace(plan);
+  tracesStep = tracedSteps < stepsTraced;
   tracedSteps += tracesStep ? 1 : 0;
   fault.reset();
   for (WaitWord &event : events)
@@ -220,9 +222,13 @@ void RankExecutor::runQueue(Queue queue) {
       return;
     if (options.flightRecord)
       options.flightRecord->begin(*task.instruction, step->step, placeIn(task));
-    double begin = tracesStep ? nowSeconds() : 0;
+    bool isOwn =
+        options.timesRanks && queue == Queue::Compute && task.ledgerLine < 0;
+    double begin = tracesStep || isOwn ? nowSeconds() : 0;
     if (Status status = runTask(task); !status.ok())
       return fail(std::move(status));
+    if (isOwn)
+      ownSeconds += nowSeconds() - begin;
     if (options.flightRecord)
       options.flightRecord->end(*task.instruction);
     if (options.checkNumbers)

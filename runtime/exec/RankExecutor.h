@@ -9,6 +9,7 @@
 
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace dpc::rt {
 
@@ -33,6 +34,7 @@ public:
     tracedSteps = 0;
   }
   std::optional<NumberFault> numberFault() const override { return fault; }
+  double takeOwnSeconds() override { return std::exchange(ownSeconds, 0); }
 
 private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
@@ -61,6 +63,8 @@ private:
   RankProgram program;
   std::vector<WaitWord> events;
   std::vector<bool> isStored; ///< by output: an instruction stores it
+  double ownSeconds = 0;      ///< of the compute queue's thread
+  int64_t stepsTraced;        ///< at most
   std::vector<TraceLane> lanes;
   int64_t tracedSteps = 0; ///< in `lanes`
   bool tracesStep = false; ///< the one that runs

@@ -81,6 +81,18 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
   return create(plan, ExecutorFactory(onCpu), std::move(comms), options);
 }
 
+Status Session::openRecords() {
+  if (options.flightRecord.empty())
+    return Status::success();
+  for (const auto &comm : comms) {
+    auto record = FlightRecord::open(options.flightRecord, plan, comm->rank());
+    if (!record)
+      return record.status();
+    records.push_back(std::move(*record));
+  }
+  return Status::success();
+}
+
 Expected<std::unique_ptr<Session>>
 Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
                 std::vector<std::unique_ptr<Communicator>> comms,
@@ -95,14 +107,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   self->comms = std::move(comms);
   size_t local = self->comms.size();
   self->executors.resize(local);
-  if (!options.flightRecord.empty())
-    for (const auto &comm : self->comms) {
-      auto record =
-          FlightRecord::open(options.flightRecord, plan, comm->rank());
-      if (!record)
-        return record.status();
-      self->records.push_back(std::move(*record));
-    }
+  DPC_TRY(self->openRecords());
   for (size_t i = 0; i < local; ++i)
     self->workers.push_back(std::make_unique<Worker>());
   for (const Port &port : plan.outputs) {
@@ -116,6 +121,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   each.overlap = options.overlap;
   each.trace = options.trace;
   each.checkNumbers = options.checkNumbers;
+  each.timesRanks = options.timesRanks;
   each.offloadDir = options.offloadDir;
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   each.threads = options.threadsPerRank > 0

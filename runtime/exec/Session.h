@@ -27,6 +27,7 @@ struct SessionOptions {
   bool poison = false; ///< see ExecutorOptions
   bool trace = false;
   bool checkNumbers = false; ///< see ExecutorOptions
+  bool timesRanks = false;   ///< see ExecutorOptions
   bool overlap = true;       ///< see ExecutorOptions
   /// Threads of a rank for matrix products; 0: cores / ranks of this process,
   /// at least 1.
@@ -101,6 +102,8 @@ public:
 private:
   class Worker;
   Session(const Plan &plan, const SessionOptions &options);
+
+  Status openRecords();
 
   /// The part of an array that (rank, micro-batch) holds.
   struct Shard {

@@ -82,8 +82,9 @@ class Restarts(faults.FaultTest):
             time.sleep(0.3)
             send(pid, 18)  # SIGCONT
 
-        err = self.check_disturbed("slow", [self.launcher(), "--hang-seconds=30"], pause, 5)
+        err = self.check_disturbed("slow", [self.launcher(), "--hang-seconds=30", "--slow-rank=1.001"], pause, 5)
         self.assertNotIn("restart", err)
+        self.assertRegex(err, r"dpc-run: step \d+: rank \d computes \S+ ms a step, \S+ times the median of the ranks of its stage\n")
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         folder = os.path.join(self.folder, "ck")

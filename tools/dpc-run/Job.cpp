@@ -6,6 +6,7 @@
 #include "runtime/exec/Npy.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/guard/ReplicaCheck.h"
+#include "runtime/guard/SlowRanks.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-run/MaskCheck.h"
 #include "tools/dpc-run/Samples.h"
@@ -180,6 +181,7 @@ SessionOptions Job::sessionOptions() {
   made.trace = traces();
   made.checkNumbers = options.checkNumbers;
   made.threadsPerRank = options.threads;
+  made.timesRanks = options.slowRank > 0;
   made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
@@ -291,6 +293,8 @@ Status Job::runSteps() {
     Expected<StepReport> report = runStep(step);
     if (!report)
       return report.status();
+    ++ran;
+    DPC_TRY(lookForSlowRanks(*report));
     if (progress)
       warnOnce(progress->report(*report));
     DPC_TRY(guard(*report));
@@ -320,6 +324,20 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   if (loss && progress)
     warnOnce(progress->report(EvalReport{step, *loss, validation->samples()}));
   return loss.status();
+}
+
+Status Job::lookForSlowRanks(StepReport &report) {
+  constexpr int64_t kSteps = 10;
+  if (options.slowRank <= 0 || ++timed < kSteps)
+    return Status::success();
+  Expected<std::vector<double>> seconds = ownSeconds(plan, *session);
+  if (!seconds)
+    return seconds.status();
+  if (session->holdsRankZero())
+    for (std::string &line : slowRanks(plan, *seconds, timed, options.slowRank))
+      report.alarms.push_back(std::move(line));
+  timed = 0;
+  return Status::success();
 }
 
 /// What all processes must hear of is said by rank 0's.
@@ -445,7 +463,7 @@ Status Job::saveOutputs() {
 
 /// What a trace of this run does not hold, or "".
 std::string Job::untracedSteps() const {
-  int64_t ran = options.steps - done, kept = stepsToTrace(plan);
+  int64_t kept = stepsToTrace(plan);
   return ran <= kept
              ? ""
              : "the first " + std::to_string(kept) + " of " +

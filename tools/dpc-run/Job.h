@@ -65,6 +65,7 @@ private:
   rt::Status checkOutputs();
   rt::Status runSteps();
   rt::Expected<StepReport> runStep(int64_t step);
+  rt::Status lookForSlowRanks(StepReport &report);
   rt::Status guard(const StepReport &report);
   rt::Status stopAtNan(int64_t step, const std::string &why);
   rt::Status saveOutputs();
@@ -95,6 +96,8 @@ private:
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
   int64_t done = 0;      ///< steps before this run
+  int64_t timed = 0;     ///< steps of which own seconds were not yet asked
+  int64_t ran = 0;       ///< steps, by this run; a signal may end it early
   int endedBySignal = 0; ///< the signal that ended the run early
   int failureCode = 1;
 };

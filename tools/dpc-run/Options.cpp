@@ -212,6 +212,10 @@ static void addGuardOptions(CLI::App &app, RunOptions &o) {
                  "N: compare, after every N steps, the copies of parameters "
                  "and optimizer state that several ranks hold")
       ->check(positive());
+  app.add_option("--slow-rank", o.slowRank,
+                 "X: say which rank, over ten steps, computes longer than X "
+                 "times the median of the ranks of its stage (on CPUs)")
+      ->check(CLI::Range(1.0, 1e9));
   app.add_option("--spike", o.spike,
                  "X: say when the loss or the gradient norm is above X times "
                  "its median of the last 50 steps")

@@ -44,6 +44,7 @@ struct RunOptions {
   std::string onNan = "stop";
   bool checkNumbers = false;
   int64_t checkReplicas = 0; ///< steps between checks; 0: none
+  double slowRank = 0;       ///< factor of alarms; 0: none
   double spike = 0;          ///< factor of alarms; 0: none
   bool noOverlap = false;
   bool profile = false;

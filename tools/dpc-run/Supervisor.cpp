@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/CheckpointReader.h"
-#include "runtime/guard/FlightRecord.h"
+#include "runtime/exec/FlightRecord.h"
 #include "tools/dpc-run/Child.h"
 #include "tools/dpc-run/Elastic.h"
 #include "tools/dpc-run/NumberGuard.h"

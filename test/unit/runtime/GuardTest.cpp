@@ -1,6 +1,7 @@
 //===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
 #include "runtime/exec/RankExecutor.h"
 #include "runtime/guard/ReplicaCheck.h"
+#include "runtime/guard/SlowRanks.h"
 #include "test/unit/runtime/TestPlans.h"
 #include "tools/dpc-run/NumberGuard.h"
 
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <limits>
+#include <thread>
 
 namespace dpc::rt {
 namespace {
@@ -30,6 +32,45 @@ TEST(ReplicaCheck, TheFirstHolderOwnsTheShard) {
                 shardOf(12, axes, mesh, first, 0).offset);
     }
   }
+}
+
+TEST(SlowRanks, AreTimedByThemselves) {
+  Plan plan = leastSquares(3, 1);
+  plan.kernelFile = "none.so";
+  plan.kernelHash = "0000000000000000";
+  KernelOp slow{"slow", {5, 5}, {1}, {{ScalarKind::Coord, 0, 0, {"dp"}}}};
+  plan.phases["setup"].push_back({Queue::Compute, {}, -1, "", 0, slow});
+  KernelLibrary kernels = KernelLibrary::of(
+      {{"slow", [](void *const *, const int64_t *scalars) {
+          if (scalars[0] == 1)
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        }}});
+  SessionOptions options;
+  options.timesRanks = true;
+  auto session = Session::create(plan, kernels, makeLocalComms(3, {}), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  HostTensor x = test::ramp({8, 4});
+  ASSERT_TRUE((*session)->step(1, {x.data.data()}).ok());
+  Expected<std::vector<double>> seconds = ownSeconds(plan, **session);
+  ASSERT_TRUE(seconds.ok());
+  EXPECT_GE((*seconds)[1], 0.3);
+  // The others waited for it, and that is not theirs.
+  EXPECT_LT((*seconds)[0], 0.3);
+  EXPECT_LT((*seconds)[2], 0.3);
+  EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
+}
+
+TEST(SlowRanks, AreThoseFarAboveTheMedianOfTheirStage) {
+  Plan plan = leastSquares(4, 1);
+  EXPECT_EQ(slowRanks(plan, {0.1, 0.1, 0.41, 0.15}, 10, 2),
+            std::vector<std::string>{"rank 2 computes 41 ms a step, 4.1 times "
+                                     "the median of the ranks of its stage"});
+  EXPECT_TRUE(slowRanks(plan, {0.1, 0.1, 0.19, 0.1}, 10, 2).empty());
+  EXPECT_TRUE(slowRanks(plan, {0, 0, 0, 0}, 10, 2).empty());
+  // Of stages that do not have the same to do each is its own measure.
+  Plan stages = test::twoStages(2, 1);
+  EXPECT_TRUE(slowRanks(stages, {0.1, 0.1, 0.9, 0.9}, 1, 2).empty());
+  EXPECT_EQ(slowRanks(stages, {0.1, 0.3, 0.9, 0.9}, 1, 2).size(), 1u);
 }
 
 class Guarded : public testing::Test {

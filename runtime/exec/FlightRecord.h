@@ -11,8 +11,8 @@
 //   ended 1763860000110400 step 12, offload.m1
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_GUARD_FLIGHTRECORD_H
-#define DPC_RUNTIME_GUARD_FLIGHTRECORD_H
+#ifndef DPC_RUNTIME_EXEC_FLIGHTRECORD_H
+#define DPC_RUNTIME_EXEC_FLIGHTRECORD_H
 
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -76,4 +76,4 @@ void removeRecords(const std::string &folder);
 
 } // namespace dpc::rt
 
-#endif // DPC_RUNTIME_GUARD_FLIGHTRECORD_H
+#endif // DPC_RUNTIME_EXEC_FLIGHTRECORD_H

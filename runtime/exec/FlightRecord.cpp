@@ -1,4 +1,4 @@
-#include "runtime/guard/FlightRecord.h"
+#include "runtime/exec/FlightRecord.h"
 
 #include "runtime/base/OneLine.h"
 #include "runtime/plan/Ledger.h"
