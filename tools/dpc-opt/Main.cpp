@@ -10,10 +10,13 @@
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
 #include <exception>
 #include <malloc.h>
+#include <new>
+#include <string_view>
 #include <unistd.h>
 
 using namespace dpc;
@@ -59,6 +62,13 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
+/// Not by an exception: LLVM's frames end the process when one passes them.
+static void endWithoutMemory() {
+  constexpr std::string_view line = "dpc-opt: error: out of memory\n";
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+  _exit(1);
+}
+
 /// Search makes and drops programs all the time: memory that is free again is
 /// kept rather than given back.
 static void keepFreedMemory() {
@@ -71,6 +81,9 @@ static void keepFreedMemory() {
 
 int dpc::dpcOptMain(int argc, char **argv) try {
   keepFreedMemory();
+  std::set_new_handler(endWithoutMemory);
+  llvm::install_bad_alloc_error_handler(
+      [](void *, const char *, bool) { endWithoutMemory(); });
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;
