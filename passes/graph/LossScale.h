@@ -20,7 +20,8 @@
 // 65536, 2, 1/2 and 2000 are the defaults of PyTorch's GradScaler (init_scale,
 // growth_factor, backoff_factor, growth_interval) and of Apex's dynamic scaler
 // (init_scale, scale_factor, scale_window); no scale below 1 is Megatron-LM's
-// (--min-loss-scale).
+// (--min-loss-scale). Other types have no need of S; a fixed S of 1 gives them
+// steps that are skipped.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_LOSSSCALE_H

@@ -223,7 +223,7 @@ class BadCompilation(Refusal):
         for word, mention in (("--train=adam", "adam"), ("--lr=fast", "fast"), ("--precision=fp12", "fp12"), ("--objective=fame", "fame"),
                               ("--micro-batch=0", "0"), ("--emit=poem", "poem"), ("--verify=maybe", "maybe"), ("--frobnicate", "--frobnicate"),
                               ("--target-cpu=abacus", "abacus"), ("--init=randomly", "--init=randomly: expected random:SEED"), ("--lr-schedule=cosine,warmup=x", "warmup"),
-                              ("--lr-schedule=cosine,total=9,min=1", "min=1"), ("--loss-scale=1024", "fp16"),
+                              ("--lr-schedule=cosine,total=9,min=1", "min=1"),
                               ("--loss=l1", "l1"), ("--bind=seq", "seq"), ("--frozen=nothing.*", "nothing.*")):
             with self.subTest(word=word):
                 self.compile(MLP, mention, words=[word, "--verify=off"] if "verify" not in word else [word])
@@ -244,6 +244,9 @@ class BadCompilation(Refusal):
             with self.subTest(value=value):
                 self.compile(MLP, f"--loss-scale={value}", "dynamic[,init=N,interval=N]",
                              words=["--precision=fp16", f"--loss-scale={value}"])
+        self.compile(MLP, "--loss-scale=dynamic", "fp32", "--loss-scale=1", words=["--loss-scale=dynamic"])
+        self.compile(MLP, "--compress-gradients=topk", "--loss-scale",
+                     words=["--loss-scale=1", "--strategy=dp=2", "--compress-gradients=topk:0.25", "--verify=off"])
 
     def test_words_that_contradict(self):
         self.compile(MLP, "--device-file=none.json", "local:N", cluster=self.write("cluster.json", json.dumps(CLUSTER)),

@@ -17,6 +17,10 @@ namespace fs = std::filesystem;
 
 namespace dpc {
 
+bool scalesLoss(const CompileOptions &options) {
+  return options.precision == "fp16" || options.lossScaleInterval == 0;
+}
+
 std::string graphPipeline(const CompileOptions &options, bool trains) {
   if (!trains)
     return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
@@ -31,7 +35,7 @@ std::string graphPipeline(const CompileOptions &options, bool trains) {
       << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
   if (options.weightDecay)
     out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
-  if (options.precision == "fp16")
+  if (scalesLoss(options))
     out << llvm::format(" loss-scale=%.17g", options.lossScale)
         << " loss-scale-interval=" << options.lossScaleInterval;
   out << "},func.func(dpc-expand-cross-entropy,canonicalize)";

@@ -1,5 +1,4 @@
-//===- BuildPlan.h - From a program and a strategy to a plan -----*- C++
-//-*-===//
+//===- BuildPlan.h - From a program and a strategy to a plan -*- C++ -*-===//
 #ifndef DPC_TOOLS_DPC_OPT_BUILDPLAN_H
 #define DPC_TOOLS_DPC_OPT_BUILDPLAN_H
 
@@ -18,6 +17,10 @@ namespace dpc {
 /// The passes from a fused @forward to what is sharded: losses, gradients,
 /// optimizer as `options` say where it `trains`.
 std::string graphPipeline(const CompileOptions &options, bool trains);
+
+/// Whether the program skips steps whose gradients are not finite: that of fp16
+/// does, others with a fixed scale alone.
+bool scalesLoss(const CompileOptions &options);
 
 /// What options fix for every strategy.
 ShardDegrees commonDegrees(const CompileOptions &options);

@@ -325,7 +325,8 @@ bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
   ShardDegrees degrees = degreesOfWinner(result);
   bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
-  if (std::string why = refusedCompression(degrees, trains, options.precision);
+  if (std::string why =
+          refusedCompression(degrees, trains, scalesLoss(options));
       !why.empty())
     return fail(why);
   if (!whole())

@@ -128,8 +128,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--loss-scale", raw.lossScale,
-                 "Of fp16: N (fixed), or dynamic[,init=N,interval=N] (65536, "
-                 "doubled after 2000 good steps, halved on overflow)")
+                 "Skips steps whose gradients are not finite; with fp16 "
+                 "dynamic[,init=N,interval=N] (65536, doubled after 2000 good "
+                 "steps, halved on overflow) or N (fixed), with others N only")
       ->delimiter(',')
       ->group(group);
 }
@@ -327,14 +328,16 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
 void finishLossScale(CompileOptions &o, const Strings &words) {
   if (words.empty())
     return;
-  if (o.precision != "fp16")
-    throw CLI::ValidationError("--loss-scale: --precision=" + o.precision +
-                               " needs none; it is accepted with fp16");
   auto parse = [](const std::string &word, double &value) {
     return CLI::detail::lexical_cast(word, value) && value >= 1 &&
            value <= 0x1p127;
   };
   bool isDynamic = words.front() == "dynamic";
+  if (isDynamic && o.precision != "fp16")
+    throw CLI::ValidationError(
+        "--loss-scale=dynamic: gradients of --precision=" + o.precision +
+        " need no scale that adapts; --loss-scale=1 skips steps whose "
+        "gradients are not finite");
   bool good =
       isDynamic || (words.size() == 1 && parse(words.front(), o.lossScale));
   if (!isDynamic)

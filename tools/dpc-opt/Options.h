@@ -42,8 +42,8 @@ struct CompileOptions {
   int64_t top = 10;
   std::string precision = "fp32";
   bool givesPrecision = false; ///< The command line does.
-  /// With fp16: the scale of the first step, and after how many good steps in a
-  /// row it doubles (0: it stays). The defaults are PyTorch's GradScaler's.
+  /// The loss scale of the first step, and after how many good steps in a row
+  /// it doubles (0: it stays); GradScaler's of PyTorch. See BuildPlan.h.
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";

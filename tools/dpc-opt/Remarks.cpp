@@ -78,7 +78,7 @@ std::vector<std::string> remarksOn(const std::string &asked,
 }
 
 std::string refusedCompression(const ShardDegrees &degrees, bool trains,
-                               const std::string &precision) {
+                               bool scalesLoss) {
   const std::string &gradients = degrees.compressGradients;
   if (!gradients.empty() && !trains)
     return "--compress-gradients=" + gradients +
@@ -92,10 +92,11 @@ std::string refusedCompression(const ShardDegrees &degrees, bool trains,
            ": zero=" + std::to_string(degrees.zero) +
            " scatters gradients, of which no rank has a whole one; it is "
            "accepted with zero=0, and int8 with any";
-  if (topkShare(gradients) && precision == "fp16")
+  if (topkShare(gradients) && scalesLoss)
     return "--compress-gradients=" + gradients +
-           ": an overflow would stay in what fp16 keeps for later; it is "
-           "accepted with fp32 and bf16";
+           ": an overflow would stay in what it keeps for later, though the "
+           "step is skipped; it is accepted with fp32 and bf16 without "
+           "--loss-scale";
   if (!degrees.compressWeights.empty() && degrees.zero != 3)
     return "--compress-weights=" + degrees.compressWeights +
            ": with zero=" + std::to_string(degrees.zero) +

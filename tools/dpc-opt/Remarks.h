@@ -27,7 +27,7 @@ std::vector<std::string> remarksOn(const std::string &asked,
 
 /// Why nothing would be compressed that the user wants compressed, or "".
 std::string refusedCompression(const ShardDegrees &degrees, bool trains,
-                               const std::string &precision);
+                               bool scalesLoss);
 
 } // namespace dpc
 
