@@ -183,6 +183,8 @@ Status RankExecutor::runStep(const StepData &data) {
   tracesStep = tracedSteps < stepsTraced;
   tracedSteps += tracesStep ? 1 : 0;
   fault.reset();
+  if (options.checkNumbers && !options.poison)
+    checkTensors();
   for (WaitWord &event : events)
     event.reset();
   setScalars(data.step);
@@ -270,6 +272,19 @@ void RankExecutor::checkNumbers(const Task &task) {
           NumberFault{nowSeconds(), placeIn(task) + nameOf(*task.instruction) +
                                         ": buffer '" + buffer.name + "'"};
     return;
+  }
+}
+
+/// Padding counts as well; it is zeros where it is not poisoned.
+void RankExecutor::checkTensors() {
+  for (const Tensor &tensor : plan.tensors) {
+    const Buffer &buffer = plan.buffers[tensor.buffer];
+    if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
+      continue;
+    std::string why =
+        faultOf(tensor, bufferData(tensor.buffer), numElements(buffer.shape));
+    if (!why.empty())
+      fault = NumberFault{nowSeconds(), why};
   }
 }
 

@@ -50,6 +50,7 @@ private:
   Status runTask(const Task &task);
   std::string placeIn(const Task &task) const;
   void checkNumbers(const Task &task);
+  void checkTensors();
   bool waitFor(const EventWait &wait);
   void fail(Status status);
   void setScalars(int64_t step);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""fp16's loss scale: an overflow skips the step and nothing else, and training recovers.
+"""The loss scale: an overflow skips the step and nothing else, and training recovers.
 
 Every step gets the same batch. A run that starts from a scale which overflows k times must then go bit for bit as one
 that starts from the scale at which it recovers: parameters, optimizer states, step counter and the position in the
 learning rate's schedule have not moved. (That fp16 trains as PyTorch does is tested by follow_curve.py.)
 """
+import math
 import os
 import unittest
 
@@ -19,8 +20,8 @@ STEPS = 24
 class Runs:
     """Runs of one model under one strategy, on one batch that is repeated."""
 
-    def __init__(self, folder, name, strategy, ranks, words=()):
-        self.folder, self.name, self.ranks = folder, name, ranks
+    def __init__(self, folder, name, strategy, ranks, words=(), precision="fp16"):
+        self.folder, self.name, self.ranks, self.precision = folder, name, ranks, precision
         self.words = [f"--strategy={strategy}", "--train=adamw", "--clip-grad-norm=1", *words]
         oracle = e2e.read_json(f"{FIXTURES}/{name}/oracle.json")
         for port in oracle["inputs"]:
@@ -34,7 +35,7 @@ class Runs:
         plan = f"{self.folder}/plan-{loss_scale}"
         if not os.path.exists(plan):
             e2e.must([e2e.tool("dpc-opt"), e2e.model(self.name), f"--cluster=local:{self.ranks}", f"--global-batch={self.batch}",
-                      "--precision=fp16", f"--loss-scale={loss_scale}", "--verify=off", "-o", plan] + self.words)
+                      f"--precision={self.precision}", f"--loss-scale={loss_scale}", "--verify=off", "-o", plan] + self.words)
         return plan
 
     def train(self, loss_scale, steps):
@@ -97,6 +98,35 @@ class LossScale(unittest.TestCase):
             self.assertEqual([(row["loss_scale"], row["skipped"]) for row in rows], [(HUGE, 1)] * 3)
             self.assertEqual(skipped, initial)
             self.assertNotEqual(trained, initial)
+
+    def spoil(self, runs, bad):
+        """The file of mlp's x, with an infinity in the first sample of each step of `bad`."""
+        path = f"{runs.folder}/x.npy"
+        dtype, shape, values = e2e.read_npy(path)
+        size = len(values) // shape[0]
+        e2e.write_npy(path, dtype, shape, [math.inf if i % size == 0 and i // size in bad else value for i, value in enumerate(values)])
+
+    def test_without_an_end(self):
+        """Where the smallest scale does not help, and after twenty skipped steps of a fixed one, the run ends."""
+        with e2e.scratch() as folder:
+            runs = Runs(folder, "mlp", "dp=2", 2, ["--lr=1e-3"])
+            self.spoil(runs, range(STEPS))
+            for scale, step, why in (("dynamic,init=8", 4, "though the loss scale is 1, the smallest"), ("8", 20, "those of the 19 steps before")):
+                done = e2e.call([e2e.tool("dpc-run"), runs.compile(scale), f"--batches={folder}"])
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertRegex(done.stderr, f"^dpc-run: error: step {step}: the gradients are not finite, .*{why}.*; input 'x' holds inf in sample 0; .*\n$")
+                e2e.must([e2e.tool("dpc-run"), runs.compile(scale), f"--batches={folder}", "--on-nan=go-on"])
+
+    def test_bad_samples_are_skipped_in_any_precision(self):
+        for precision in ("fp32", "bf16"):
+            with e2e.scratch() as folder:
+                runs = Runs(folder, "mlp", "dp=2", 2, ["--lr=1e-3"], precision)
+                _, good = runs.train(1, 3)
+                self.spoil(runs, [1, 3])
+                rows, values = runs.train(1, 5)
+                self.assertEqual([row["skipped"] for row in rows], [0, 1, 0, 1, 0])
+                self.assertEqual({row["loss_scale"] for row in rows}, {1})
+                self.assertEqual(values, good, "three good steps of one batch")
 
 
 if __name__ == "__main__":

@@ -344,6 +344,8 @@ Status Job::lookForSlowRanks(StepReport &report) {
 Status Job::guard(const StepReport &report) {
   if (options.onNan == "stop") {
     std::string why = session->holdsRankZero() ? notFinite(report) : "";
+    if (session->holdsRankZero() && why.empty())
+      why = skipAlarm.look(plan, report);
     Expected<bool> isBad = session->anywhere(!why.empty());
     if (!isBad)
       return isBad.status();
@@ -366,12 +368,20 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   // The checkpoint before is good, and may still be on its way.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
-  return statusOfRankZero(Status::invalid(
-      "step " + std::to_string(step) + ": " + why +
-      (!fault->empty()        ? "; the first NaN is of " + *fault
-       : options.checkNumbers ? "; no instruction wrote NaN"
-                              : "; --check-numbers names the instruction that "
-                                "made it, --on-nan=go-on goes on")));
+  return statusOfRankZero(Status::invalid("step " + std::to_string(step) +
+                                          ": " + why + sourceOfNan(*fault)));
+}
+
+std::string Job::sourceOfNan(const std::string &fault) const {
+  std::string input = notFiniteInput(plan, stepInputs);
+  if (!input.empty())
+    input = "; " + input;
+  if (!fault.empty())
+    return input + "; it comes from " + fault;
+  if (options.checkNumbers)
+    return input + "; no instruction wrote NaN";
+  return input + "; --check-numbers names the instruction that made it, "
+                 "--on-nan=go-on goes on";
 }
 
 /// The same status everywhere: that of the process that holds rank 0.
@@ -420,6 +430,7 @@ Expected<StepReport> Job::runStep(int64_t step) {
   Expected<std::vector<const void *>> arrays = inputs->load(step);
   if (!arrays)
     return arrays.status();
+  stepInputs = *arrays;
   double begin = nowSeconds();
   DPC_TRY(session->step(step, *arrays));
   StepReport report;

@@ -68,6 +68,7 @@ private:
   rt::Status lookForSlowRanks(StepReport &report);
   rt::Status guard(const StepReport &report);
   rt::Status stopAtNan(int64_t step, const std::string &why);
+  std::string sourceOfNan(const std::string &fault) const;
   rt::Status saveOutputs();
   rt::Status statusOfRankZero(const rt::Status &mine);
   rt::Status startEvaluation();
@@ -95,7 +96,9 @@ private:
   std::optional<Evaluation> evaluation;
   std::unique_ptr<Validation> validation; ///< with --eval-plan
   SpikeAlarm lossAlarm, normAlarm;
-  int64_t done = 0;      ///< steps before this run
+  SkipAlarm skipAlarm;
+  std::vector<const void *> stepInputs; ///< of the last step
+  int64_t done = 0;                     ///< steps before this run
   int64_t timed = 0;     ///< steps of which own seconds were not yet asked
   int64_t ran = 0;       ///< steps, by this run; a signal may end it early
   int endedBySignal = 0; ///< the signal that ended the run early

@@ -2,10 +2,12 @@
 #ifndef DPC_TOOLS_DPC_RUN_NUMBERGUARD_H
 #define DPC_TOOLS_DPC_RUN_NUMBERGUARD_H
 
-#include "tools/dpc-run/Progress.h"
+#include "runtime/plan/Plan.h"
+#include "tools/dpc-run/StepReport.h"
 
 #include <deque>
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -14,9 +16,27 @@ namespace dpc {
 inline constexpr int kExitNotFinite = 3;
 
 /// "the loss is nan" when a step's loss or gradient norm is not finite; ""
-/// else, and for steps that were skipped because of that (dynamic loss
-/// scaling).
+/// else, and for steps that were skipped because of that (--loss-scale).
 std::string notFinite(const StepReport &step);
+
+/// "input 'x' holds inf in sample 3" where a step's inputs, `arrays`, have NaN
+/// or an infinity: NaN before inf before -inf, which masks hold on purpose. ""
+/// where all are finite.
+std::string notFiniteInput(const rt::Plan &plan,
+                           const std::vector<const void *> &arrays);
+
+/// Notices steps that are skipped without an end: no scale helps there.
+class SkipAlarm {
+public:
+  /// "all of the last 20 steps were skipped" and the like, or "". A scale that
+  /// adapts, and is as small as it gets, will not become better (DeepSpeed ends
+  /// there, too); a fixed one may meet a few bad batches.
+  std::string look(const rt::Plan &plan, const StepReport &step);
+
+private:
+  static constexpr int kMost = 20;
+  int inARow = 0;
+};
 
 /// Notices values far above what the last steps had.
 class SpikeAlarm {

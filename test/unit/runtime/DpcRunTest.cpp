@@ -189,13 +189,17 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
   std::string words = "plan --batches=batches --checkpoint=c "
                       "--checkpoint-every=1 --check-replicas=1";
   Ran ran = run(words);
-  expectError(ran, "step 2: the loss is nan; --check-numbers names", 3);
+  expectError(ran,
+              "step 2: the loss is nan; input 'x' holds nan in "
+              "sample 7; --check-numbers names",
+              3);
   std::filesystem::remove_all(at("c"));
   ran = run(words + " --max-restarts=5"); // the same steps end there again
   expectError(ran, "step 2: the loss is nan", 3);
   EXPECT_TRUE(std::filesystem::exists(at("c/step-1")));
   EXPECT_FALSE(std::filesystem::exists(at("c/step-2")));
-  const char *place = "step 2: the loss is nan; the first NaN is of rank 1: ";
+  const char *place = "step 2: the loss is nan; input 'x' holds nan in sample "
+                      "7; it comes from rank 1: ";
   expectError(run("plan --batches=batches --check-numbers"), place, 3);
   ran = run("plan --batches=batches --on-nan=go-on");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
@@ -203,6 +207,10 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
     expectError(run("plan --batches=batches --comm=mpi --check-numbers",
                     "mpirun --oversubscribe -np 2"),
                 place, 3);
+  bad.set(32 + 30, -INFINITY);
+  ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
+  expectError(run("plan --batches=batches"), "input 'x' holds -inf in sample 7",
+              3);
 }
 
 // Not after the last step, when the training would be lost.

@@ -127,8 +127,8 @@ TEST_F(Guarded, TheFirstNanIsNamed) {
   std::vector<float> x(32, 1);
   ASSERT_TRUE(session->step(1, {x.data()}).ok());
   EXPECT_EQ(*session->numberFault(), "");
-  fill(1, std::numeric_limits<float>::infinity()); // inf - inf, later
-  x[14] = -1;                                      // a row of rank 1
+  fill(1, -std::numeric_limits<float>::infinity()); // inf - inf, later
+  x[14] = -1;                                       // a row of rank 1
   ASSERT_TRUE(session->step(2, {x.data()}).ok());
   std::string place = *session->numberFault();
   EXPECT_EQ(place.rfind("rank 1: ", 0), 0u) << place;
@@ -136,6 +136,15 @@ TEST_F(Guarded, TheFirstNanIsNamed) {
   start(3);
   ASSERT_TRUE(session->step(1, {x.data()}).ok());
   EXPECT_EQ(*session->numberFault(), "");
+}
+
+TEST_F(Guarded, ValuesThatAStepBeginsWithAreLookedAt) {
+  start(3, /*checkNumbers=*/true);
+  fill(1, std::numeric_limits<float>::infinity());
+  std::vector<float> x(32, 1);
+  ASSERT_TRUE(session->step(1, {x.data()}).ok());
+  EXPECT_EQ(*session->numberFault(),
+            "rank 1: parameter 'w', which held inf as the step began");
 }
 
 TEST(NumberCheck, EveryFloatTypeHasNan) {
@@ -170,6 +179,51 @@ TEST(NumberGuard, SkippedStepsMayOverflow) {
   step.skipped = 0;
   step.loss = -std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(notFinite(step), "the loss is nan");
+}
+
+TEST(NumberGuard, InputsThatAreNotFiniteAreNamed) {
+  rt::Plan plan;
+  plan.inputs = {{"mask", 0, rt::DType::F32, {4, 2}, {}, 0},
+                 {"ids", 0, rt::DType::I32, {4}, {}, 0},
+                 {"x", 0, rt::DType::F32, {4, 3}, {}, 0}};
+  std::vector<float> mask(8, 0), x(12, 1);
+  std::vector<int32_t> ids(4, -1);
+  std::vector<const void *> arrays = {mask.data(), ids.data(), x.data()};
+  EXPECT_EQ(notFiniteInput(plan, arrays), "");
+  mask[3] = mask[7] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(notFiniteInput(plan, arrays),
+            "input 'mask' holds -inf in sample 1");
+  x[8] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(notFiniteInput(plan, arrays), "input 'x' holds inf in sample 2");
+  x[11] = -std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(notFiniteInput(plan, arrays), "input 'x' holds nan in sample 3");
+}
+
+TEST(NumberGuard, StepsAreNotSkippedForEver) {
+  rt::Plan fixed, adapting;
+  rt::Tensor scale;
+  scale.role = rt::TensorRole::State;
+  scale.slot = "scale";
+  adapting.tensors = {scale};
+  StepReport bad;
+  bad.skipped = 1;
+  SkipAlarm alarm;
+  for (bad.lossScale = 65536; *bad.lossScale > 1; *bad.lossScale /= 2)
+    EXPECT_EQ(alarm.look(adapting, bad), "");
+  EXPECT_EQ(alarm.look(adapting, bad),
+            "the gradients are not finite, though the loss scale is 1, the "
+            "smallest");
+  StepReport good = bad;
+  good.skipped = 0;
+  EXPECT_EQ(alarm.look(adapting, good), "");
+  for (int step = 0; step < 19; ++step)
+    EXPECT_EQ(alarm.look(fixed, bad), "");
+  EXPECT_EQ(alarm.look(fixed, good), "");
+  for (int step = 0; step < 19; ++step)
+    EXPECT_EQ(alarm.look(fixed, bad), "");
+  EXPECT_EQ(alarm.look(fixed, bad),
+            "the gradients are not finite, as those of the 19 steps before; "
+            "all were skipped");
 }
 
 TEST(NumberGuard, SpikesAreAboveTheMedian) {
