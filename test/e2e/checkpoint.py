@@ -152,6 +152,9 @@ class Checkpoints(unittest.TestCase):
         os.makedirs(folder, exist_ok=True)
         return folder
 
+    def listed(self, folder):
+        return sorted(name for name in os.listdir(folder) if name != ".lock")
+
     def test_processes_go_on(self):
         launcher = e2e.mpirun(4)
         if not launcher:
@@ -174,9 +177,25 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual((child.returncode, err), (128 + signal.SIGTERM, ""))
         self.assertIn("stopped by a signal after step", out)
         last = run.metrics("metrics")[-1][0]
-        self.assertEqual(os.listdir(folder), [f"step-{last}"])
+        self.assertEqual(self.listed(folder), [f"step-{last}"])
         run.run("dp2", f"--steps={last + 2}", "--checkpoint=" + folder, "--resume", "--metrics=" + metrics)
         self.assertEqual([step for step, _, _ in run.metrics("metrics")], list(range(1, last + 3)))
+
+    def test_two_runs_do_not_share_a_folder(self):
+        """The second one is refused while the first writes there, and may still read."""
+        run = Run(self.folder, "gpt2-tiny")
+        folder = run.path("go")
+        run.run("dp2", "--steps=2", "--checkpoint=" + folder)
+        first = subprocess.Popen(run.words("dp2", "--steps=100000", "--resume", "--checkpoint=" + folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        while not first.stdout.readline().startswith("step "):
+            pass
+        self.refused(run.words("dp2", "--resume", "--checkpoint=" + folder), "another run writes its checkpoints there", folder)
+        run.run("dp2", "--steps=3", f"--resume={folder}/step-2")
+        first.kill()
+        first.communicate()
+        run.run("dp2", "--steps=3", "--resume", "--checkpoint=" + folder)
+        self.assertEqual(self.listed(folder), ["step-2", "step-3"])
 
     def test_killed_at_any_time(self):
         """The run ends with the curve of the undisturbed one, and no accepted checkpoint is incomplete."""
@@ -288,9 +307,9 @@ class Checkpoints(unittest.TestCase):
             self.skipTest("cannot mount here")
         self.assertEqual(done.returncode, 1)
         self.assertIn("step-1.tmp-old", done.stderr)
-        self.assertEqual(sorted(os.listdir(folder)), ["step-1.tmp-old", "step-2"])
+        self.assertEqual(self.listed(folder), ["step-1.tmp-old", "step-2"])
         e2e.must([*words, "--resume", "--steps=3"])
-        self.assertEqual(os.listdir(folder), ["step-3"])
+        self.assertEqual(self.listed(folder), ["step-3"])
 
     def test_a_read_only_folder_is_named(self):
         """Found before the first step, and in the middle of a run; what is complete is still read."""

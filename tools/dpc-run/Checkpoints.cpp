@@ -38,9 +38,13 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
 }
 
 /// Rank 0's part, before any other process writes: the tag of this run.
-Expected<std::string> Checkpoints::prepare() const {
+Expected<std::string> Checkpoints::prepare() {
+  // A rank of a start that was killed may outlive its launcher a little.
+  constexpr double kPatience = 5;
   CheckpointFolder folder(options.checkpoint);
   Status status = folder.prepare();
+  if (status.ok())
+    status = lock.take(options.checkpoint, kPatience);
   if (status.ok())
     status = folder.removeUnfinished();
   if (status.ok())

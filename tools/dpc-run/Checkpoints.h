@@ -3,6 +3,7 @@
 #define DPC_TOOLS_DPC_RUN_CHECKPOINTS_H
 
 #include "runtime/checkpoint/CheckpointWriter.h"
+#include "runtime/checkpoint/FolderLock.h"
 #include "runtime/exec/Session.h"
 #include "tools/dpc-run/Options.h"
 
@@ -32,13 +33,14 @@ public:
 private:
   rt::Expected<std::string> chooseFolder() const;
   rt::Status checkNewest(const rt::CheckpointFolder &folder) const;
-  rt::Expected<std::string> prepare() const;
+  rt::Expected<std::string> prepare();
   rt::Status goOnInData(const rt::Manifest &manifest);
 
   const RunOptions &options;
   const rt::Plan &plan;
   rt::Session &session;
   rt::InputSource &inputs;
+  rt::FolderLock lock; ///< of rank 0's process
   std::unique_ptr<rt::CheckpointWriter> writer;
 };
 
