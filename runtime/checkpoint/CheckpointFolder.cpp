@@ -25,8 +25,7 @@ static Status cannot(const std::string &path, const char *what,
   return Status::io(path + ": cannot be " + what + ": " + why);
 }
 
-/// N of "step-N", and nullopt for any other name.
-static std::optional<int64_t> stepOf(const std::string &name) {
+std::optional<int64_t> stepOf(const std::string &name) {
   std::string_view digits(name);
   if (digits.rfind(kPrefix, 0) != 0)
     return std::nullopt;

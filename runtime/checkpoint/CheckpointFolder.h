@@ -21,6 +21,9 @@
 
 namespace dpc::rt {
 
+/// N of "step-N", and nullopt for any other name.
+std::optional<int64_t> stepOf(const std::string &name);
+
 /// In a checkpoint's folder, written last.
 inline constexpr const char *kManifestFile = "manifest.json";
 

@@ -245,6 +245,22 @@ class Checkpoints(unittest.TestCase):
             self.overwrite(path, good)
         e2e.must(words)
 
+    def test_what_to_take_instead_is_said(self):
+        run = Run(self.folder, "gpt2-tiny")
+        folder = run.path("go")
+        run.run("dp2", "--steps=3", "--checkpoint=" + folder, "--checkpoint-every=1", "--checkpoint-keep=9")
+        newest, before = os.path.join(folder, "step-3"), os.path.join(folder, "step-2")
+        out = e2e.must(run.words("dp2", "--steps=2", "--resume=" + newest))
+        self.assertIn("going on after step 3\nnothing is left to do: the run is to end after step 2\n", out)
+        self.refused(run.words("dp2", "--resume=" + folder), f"--resume={newest} is the newest in it")
+        self.refused(run.words("dp2", "--init=" + newest), f"--init={newest}: is a checkpoint; --resume={newest} goes on from it")
+        path = os.path.join(newest, "rank-0.safetensors")
+        good = read(path)
+        self.overwrite(path, good[:-5] + bytes([good[-5] ^ 1]) + good[-4:])
+        self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} goes on from the one before")
+        for words in (["--resume"], ["--resume=" + newest], ["--resume", "--max-restarts=3"]):
+            self.refused(run.words("dp2", "--checkpoint=" + folder, *words), "step-3", f"remove it to go on from {before}")
+
     def overwrite(self, path, data):
         with open(path, "wb") as file:
             file.write(data)

@@ -68,6 +68,11 @@ class Data(unittest.TestCase):
         outputs = self.path("outputs")
         self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), resume, "--outputs=" + outputs)  # had ended: nothing to write
         self.assertEqual(os.listdir(outputs), [])
+        for lost in ([], ["--batches=" + self.batches]):  # the place in the samples
+            ran = e2e.call([e2e.tool("dpc-run"), dp2, *lost, "--steps=24", resume])
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("took its data from 160 samples (--data), whose place would be lost", ran.stderr)
+            self.assertEqual(len(self.losses(dp2, *lost, "--steps=24", resume, "--new-data")), 1)
         other = self.losses(self.plan(2, "tp=2"), *words, resume)
         self.assertLess(e2e.largest_difference([loss for _, loss in other], [loss for _, loss in want[23:]]), 1e-3)
 
@@ -75,8 +80,10 @@ class Data(unittest.TestCase):
         saved, infer = self.path("saved"), self.path("infer")
         trained = self.losses(self.plan(2, "dp=2"), *self.samples("--steps=4"), "--checkpoint=" + saved, "--checkpoint-every=3", "--checkpoint-keep=9")
         e2e.must([e2e.tool("dpc-opt"), e2e.model(MODEL), "--infer", "--cluster=local:2", "--strategy=tp=2", "--global-batch=8", "-o", infer])
-        loss = self.losses(infer, *self.samples("--steps=4"), "--resume=" + os.path.join(saved, "step-3"))[3][1]
+        resume = "--resume=" + os.path.join(saved, "step-3")
+        loss = self.losses(infer, *self.samples("--steps=4"), resume)[3][1]
         self.assertLess(abs(loss - trained[3][1]), 1e-4)
+        self.assertIn(f"the values are those of {saved}/step-3\n", e2e.must([e2e.tool("dpc-run"), infer, "--steps=1", resume]))
 
     def test_another_global_batch_goes_on_with_the_next_sample(self):
         saved = self.path("saved")

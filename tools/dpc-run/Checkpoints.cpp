@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <unistd.h>
 
 namespace dpc {
@@ -65,6 +66,33 @@ Expected<std::string> Checkpoints::chooseFolder() const {
   return steps.empty() ? std::string() : folder.checkpoint(steps.back());
 }
 
+/// What to do where the checkpoint cannot be read.
+std::string Checkpoints::otherChoice() const {
+  namespace fs = std::filesystem;
+  CheckpointFolder inside(path);
+  if (std::vector<int64_t> steps = inside.steps(); !steps.empty())
+    return "; --resume=" + inside.checkpoint(steps.back()) +
+           " is the newest in it";
+  fs::path full = fs::path(path).lexically_normal();
+  if (!full.has_filename()) // "ck/step-3/"
+    full = full.parent_path();
+  std::optional<int64_t> own = stepOf(full.filename().string());
+  CheckpointFolder beside(full.has_parent_path() ? full.parent_path().string()
+                                                 : ".");
+  std::vector<int64_t> steps = beside.steps();
+  while (own && !steps.empty() && steps.back() >= *own)
+    steps.pop_back();
+  if (!own || steps.empty())
+    return "";
+  std::string before = beside.checkpoint(steps.back());
+  std::error_code code;
+  // A newer one in the folder of this run would be another run's.
+  return !options.checkpoint.empty() &&
+                 fs::equivalent(options.checkpoint, beside.path(), code)
+             ? "; remove it to go on from " + before
+             : "; --resume=" + before + " goes on from the one before";
+}
+
 Expected<int64_t> Checkpoints::begin() {
   if (!options.checkpoint.empty()) {
     Expected<std::string> tag = session.fromRankZero([&] { return prepare(); });
@@ -79,14 +107,19 @@ Expected<int64_t> Checkpoints::begin() {
     writer = std::make_unique<CheckpointWriter>(plan, session, own);
     catchStopSignals();
   }
-  Expected<std::string> path =
+  Expected<std::string> chosen =
       session.fromRankZero([&] { return chooseFolder(); });
-  if (!path)
-    return path.status();
-  if (path->empty())
+  if (!chosen)
+    return chosen.status();
+  path = *chosen;
+  if (path.empty())
     return int64_t(-1);
-  auto reader = CheckpointReader::open(*path);
+  auto reader = CheckpointReader::open(path);
   Status status = reader ? session.initialize(**reader) : reader.status();
+  bool isDamaged = !status.ok() && status.code() != Code::Cancelled &&
+                   (!reader || (*reader)->check(plan).ok());
+  if (isDamaged)
+    status = Status(status.code(), status.message() + otherChoice());
   if (status.ok() && !plan.trains) // takes the values alone
     return int64_t(0);
   if (status.ok())
@@ -108,6 +141,12 @@ Status Checkpoints::goOnInData(const Manifest &manifest) {
         "; plan with --global-batch=" + std::to_string(before) +
         ", or give the data as "
         "samples (--data)");
+  if (!hasSamples && manifest.data.samples > 0 && !options.newData)
+    return Status::invalid(
+        "the checkpoint's run took its data from " +
+        std::to_string(manifest.data.samples) +
+        " samples (--data), whose place would be lost; give them again, or "
+        "--new-data");
   return inputs.goOn(manifest.step + 1,
                      options.newData ? DataPosition() : manifest.data);
 }

@@ -22,6 +22,8 @@ public:
   /// asked for, and lets the data go on from it. Returns the steps that are
   /// done; -1: there is none, and the tensors are not filled.
   rt::Expected<int64_t> begin();
+  /// The checkpoint that begin() found, "" for none.
+  const std::string &from() const { return path; }
   /// After each step: saves when it is time. `isLast`: the run ends here.
   rt::Status afterStep(int64_t step, bool isLast);
   /// Waits for what is being written.
@@ -32,6 +34,7 @@ public:
 
 private:
   rt::Expected<std::string> chooseFolder() const;
+  std::string otherChoice() const;
   rt::Status checkNewest(const rt::CheckpointFolder &folder) const;
   rt::Expected<std::string> prepare();
   rt::Status goOnInData(const rt::Manifest &manifest);
@@ -40,6 +43,7 @@ private:
   const rt::Plan &plan;
   rt::Session &session;
   rt::InputSource &inputs;
+  std::string path;
   rt::FolderLock lock; ///< of rank 0's process
   std::unique_ptr<rt::CheckpointWriter> writer;
 };

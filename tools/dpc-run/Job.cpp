@@ -39,6 +39,11 @@ Status Job::prepare() {
     kernels = std::move(*loaded);
   }
   if (!options.init.empty()) {
+    if (std::error_code code; std::filesystem::is_regular_file(
+            options.init + "/" + kManifestFile, code))
+      return Status::invalid("--init=" + options.init +
+                             ": is a checkpoint; --resume=" + options.init +
+                             " goes on from it");
     Expected<InitChoice> choice = InitChoice::parse(options.init);
     if (!choice)
       return choice.status();
@@ -271,6 +276,21 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
+/// Of --resume.
+std::string Job::whereItGoesOn() const {
+  if (checkpoints->from().empty())
+    return "no checkpoint yet: starting at step 1";
+  if (!plan.trains)
+    return "the values are those of " + checkpoints->from();
+  std::string text = "going on after step " + std::to_string(done);
+  if (!options.init.empty())
+    text += "\nthe values are the checkpoint's, not --init's";
+  if (done >= options.steps)
+    text += "\nnothing is left to do: the run is to end after step " +
+            std::to_string(options.steps);
+  return text;
+}
+
 Status Job::runSteps() {
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
@@ -281,12 +301,7 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers: neither --data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
     if (options.resume)
-      std::printf("%s\n",
-                  done > 0
-                      ? ("going on after step " + std::to_string(done)).c_str()
-                      : "no checkpoint yet: starting at step 1");
-    if (done > 0 && !options.init.empty())
-      std::printf("the values are the checkpoint's, not --init's\n");
+      std::printf("%s\n", whereItGoesOn().c_str());
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
@@ -421,7 +436,7 @@ Status Job::finishEvaluation() {
     return Status::success();
   DPC_TRY(evaluation->finish());
   if (std::optional<double> loss = evaluation->meanLoss())
-    std::printf("loss %.6g over %lld samples\n", *loss,
+    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
                 static_cast<long long>(evaluation->samples()));
   return Status::success();
 }

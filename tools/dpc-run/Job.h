@@ -63,6 +63,7 @@ private:
   int64_t lastStep() const;
   rt::Status checkMask();
   rt::Status checkOutputs();
+  std::string whereItGoesOn() const;
   rt::Status runSteps();
   rt::Expected<StepReport> runStep(int64_t step);
   rt::Status lookForSlowRanks(StepReport &report);

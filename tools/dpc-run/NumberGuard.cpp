@@ -9,11 +9,11 @@
 
 namespace dpc {
 
-static std::string spell(double value) {
+std::string spell(double value, const char *format) {
   if (std::isnan(value))
     return "nan"; // printf knows a "-nan"
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
   return text;
 }
 

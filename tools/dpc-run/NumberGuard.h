@@ -15,6 +15,9 @@ namespace dpc {
 /// to it again.
 inline constexpr int kExitNotFinite = 3;
 
+/// As printf, but without the sign of nan.
+std::string spell(double value, const char *format = "%.4g");
+
 /// "the loss is nan" when a step's loss or gradient norm is not finite; ""
 /// else, and for steps that were skipped because of that (--loss-scale).
 std::string notFinite(const StepReport &step);

@@ -250,8 +250,8 @@ static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
       ->type_name("DIR/step-N")
       ->expected(0, 1);
   app.add_flag("--new-data", o.newData,
-               "of --resume: begin --data at its first sample, where it is not "
-               "what the checkpoint's run had")
+               "of --resume: begin the data at its first sample, where it is "
+               "not what the checkpoint's run had")
       ->needs("--resume");
 }
 

@@ -1,5 +1,7 @@
 #include "tools/dpc-run/Progress.h"
 
+#include "tools/dpc-run/NumberGuard.h"
+
 #include <cstdio>
 #include <unistd.h>
 
@@ -27,22 +29,21 @@ rt::Status Progress::report(const StepReport &step) {
   clearBar();
   std::string line =
       "step " + std::to_string(step.step) + "/" + std::to_string(steps);
-  auto add = [&](const char *format, double value) {
-    char text[64];
-    std::snprintf(text, sizeof text, format, value);
-    line += text;
+  auto add = [&](const char *before, double value, const char *format,
+                 const char *after = "") {
+    line += before + spell(value, format) + after;
   };
   if (step.loss)
-    add("  loss %.6g", *step.loss);
+    add("  loss ", *step.loss, "%.6g");
   if (step.gradNorm)
-    add("  grad_norm %.6g", *step.gradNorm);
+    add("  grad_norm ", *step.gradNorm, "%.6g");
   if (step.lossScale)
-    add("  loss_scale %.6g", *step.lossScale);
+    add("  loss_scale ", *step.lossScale, "%.6g");
   if (step.skipped && *step.skipped != 0)
     line += "  skipped";
-  add("  %.4f s", step.seconds);
+  add("  ", step.seconds, "%.4f", " s");
   if (step.tokens > 0)
-    add("  %.0f tokens/s", step.tokensPerSecond());
+    add("  ", step.tokensPerSecond(), "%.0f", " tokens/s");
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   for (const std::string &alarm : step.alarms)
@@ -56,8 +57,9 @@ rt::Status Progress::report(const StepReport &step) {
 
 rt::Status Progress::report(const EvalReport &evaluation) {
   clearBar();
-  std::printf("step %lld: loss %.6g over %lld samples of --eval-data\n",
-              static_cast<long long>(evaluation.step), evaluation.loss,
+  std::printf("step %lld: loss %s over %lld samples of --eval-data\n",
+              static_cast<long long>(evaluation.step),
+              spell(evaluation.loss, "%.6g").c_str(),
               static_cast<long long>(evaluation.samples));
   std::fflush(stdout);
   drawBar(evaluation.step);

@@ -203,6 +203,7 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
   expectError(run("plan --batches=batches --check-numbers"), place, 3);
   ran = run("plan --batches=batches --on-nan=go-on");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
+  EXPECT_NE(ran.out.find("loss nan"), std::string::npos) << ran.out;
   if (hasMpi())
     expectError(run("plan --batches=batches --comm=mpi --check-numbers",
                     "mpirun --oversubscribe -np 2"),
