@@ -398,8 +398,10 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
   std::string name = std::to_string(rank) + " " + address.token;
   Status status;
   bool isThere = false;
-  // Among many strangers rank 0 may close this one; another server always does.
+  // Among many strangers rank 0 may close this one, and a proxy does before
+  // rank 0 is there; another server always does.
   constexpr int kMostClosed = 100;
+  const double patient = std::min(deadline, nowSeconds() + 30);
   int closed = 0;
   do {
     Expected<int> made = connectTo(address);
@@ -419,7 +421,7 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
       status = made.status();
     }
     usleep(20000);
-  } while (nowSeconds() < deadline && closed < kMostClosed);
+  } while (nowSeconds() < (closed < kMostClosed ? deadline : patient));
   if (isThere)
     return Status::invalid(address.host + ":" + std::to_string(address.port) +
                            " is not rank 0 of this job of " +

@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dpc::rt {
@@ -55,8 +56,10 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   std::filesystem::create_directories(folder, code);
   std::unique_ptr<FlightRecord> self(
       new FlightRecord(folder + "/rank-" + std::to_string(rank)));
-  int file = ::open(self->path.c_str(),
-                    O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  // Another one's file may still be mapped there, by a rank that is slow to go.
+  unlink(self->path.c_str());
+  int file =
+      ::open(self->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0)
     return Status::io("--flight-record: " + self->path + ": " +
                       std::strerror(errno));
@@ -67,7 +70,12 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
                               MAP_SHARED, file, 0);
   if (!error && mapped == MAP_FAILED)
     error = errno;
+  struct stat made = {};
+  fstat(file, &made);
+  self->inode = made.st_ino;
   close(file);
+  if (error)
+    unlink(self->path.c_str());
   if (error)
     return Status::io("--flight-record: " + self->path + ": " +
                       std::strerror(error));
@@ -91,9 +99,12 @@ FlightRecord::~FlightRecord() {
     stopping = true;
   }
   stops.notify_all();
-  pulses.join();
+  if (pulses.joinable())
+    pulses.join();
   munmap(bytes, kLines * kLine);
-  unlink(path.c_str());
+  struct stat there = {};
+  if (lstat(path.c_str(), &there) == 0 && there.st_ino == inode)
+    unlink(path.c_str());
 }
 
 char *FlightRecord::line(int index) const { return bytes + index * kLine; }
@@ -271,9 +282,10 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   std::vector<std::string> lines = tell([&](const Record &record) {
     return newest - record.pulse.time > kApart;
   });
-  return !lines.empty()
-             ? lines
-             : tell([](const Record &record) { return record.has("runs "); });
+  if (lines.empty())
+    lines = tell([](const Record &record) { return record.has("runs "); });
+  // They ended in the middle of messages, or the others' records are gone.
+  return !lines.empty() ? lines : tell([](const Record &) { return true; });
 }
 
 void removeRecords(const std::string &folder) {

@@ -30,7 +30,7 @@ namespace dpc::rt {
 
 class FlightRecord {
 public:
-  /// Makes FOLDER/rank-N, and the folder.
+  /// Makes FOLDER/rank-N anew, and the folder.
   static Expected<std::unique_ptr<FlightRecord>>
   open(const std::string &folder, const Plan &plan, int rank);
   /// A rank that ends by itself takes its record along.
@@ -53,6 +53,7 @@ private:
 
   std::string path;
   char *bytes = nullptr; ///< the file's
+  uint64_t inode = 0;    ///< the file's
   struct Text {
     bool waits = false; ///< for other ranks
     std::string text;
@@ -67,7 +68,7 @@ private:
 /// A line for every rank with a record in `folder` whose pulse ended before
 /// that of others: "rank 2 was last in step 12, grad.w1.all_reduce (group dp
 /// ranks=0,2)". Where all ended together, for those that did not wait for
-/// others. At most kMostRanks lines, of the lowest ranks.
+/// others, or else for all. At most kMostRanks lines, of the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);
 inline constexpr size_t kMostRanks = 4;
 

@@ -81,16 +81,18 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
   return create(plan, ExecutorFactory(onCpu), std::move(comms), options);
 }
 
-Status Session::openRecords() {
+void Session::openRecords() {
   if (options.flightRecord.empty())
-    return Status::success();
+    return;
   for (const auto &comm : comms) {
     auto record = FlightRecord::open(options.flightRecord, plan, comm->rank());
-    if (!record)
-      return record.status();
+    if (!record) {
+      recordFailure = record.status();
+      records.clear();
+      return;
+    }
     records.push_back(std::move(*record));
   }
-  return Status::success();
 }
 
 Expected<std::unique_ptr<Session>>
@@ -107,7 +109,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   self->comms = std::move(comms);
   size_t local = self->comms.size();
   self->executors.resize(local);
-  DPC_TRY(self->openRecords());
+  self->openRecords();
   for (size_t i = 0; i < local; ++i)
     self->workers.push_back(std::make_unique<Worker>());
   for (const Port &port : plan.outputs) {

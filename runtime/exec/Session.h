@@ -89,6 +89,9 @@ public:
   /// "" without one, and in processes that do not hold rank 0.
   Expected<std::string> numberFault();
 
+  /// Why there is no flight record where one was asked for: no reason to end.
+  const Status &recordStatus() const { return recordFailure; }
+
   /// Whether this process holds rank 0.
   bool holdsRankZero() const { return executors.front()->rank() == 0; }
   /// Chrome trace events of this process's ranks.
@@ -103,7 +106,7 @@ private:
   class Worker;
   Session(const Plan &plan, const SessionOptions &options);
 
-  Status openRecords();
+  void openRecords();
 
   /// The part of an array that (rank, micro-batch) holds.
   struct Shard {
@@ -123,6 +126,7 @@ private:
   double origin = 0;
   std::vector<std::unique_ptr<Communicator>> comms;
   std::vector<std::unique_ptr<FlightRecord>> records; ///< of ranks, or empty
+  Status recordFailure;
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<HostTensor> outputValues;
   std::vector<std::vector<Shard>> outputShards; ///< travelling() of each output

@@ -18,8 +18,8 @@ Expected<std::vector<double>> ownSeconds(const Plan &plan, Session &session);
 
 /// A line for every rank whose `seconds` over `steps` steps are above `factor`
 /// times the median of its pipeline stage's ranks: "rank 2 computes 41 ms a
-/// step, 2.1 times the median of the ranks of its stage". Of two ranks the
-/// faster one's counts as the median.
+/// step, 2.1 times the median of the ranks of its stage". Of an even
+/// number the lower one in the middle counts: of two ranks the faster one's.
 std::vector<std::string> slowRanks(const Plan &plan,
                                    const std::vector<double> &seconds,
                                    int64_t steps, double factor);

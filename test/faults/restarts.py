@@ -14,8 +14,13 @@ from faults import BATCHES, LONG, Supervised, children_of, damage, e2e, kill, se
 
 
 def rank_of(pid):
-    with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
-        return int(re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", file.read())[1])
+    """None while it is not started yet, or gone."""
+    try:
+        with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+            found = re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+    except OSError:
+        return None
+    return int(found[1]) if found else None
 
 
 class Restarts(faults.FaultTest):
@@ -36,6 +41,7 @@ class Restarts(faults.FaultTest):
 
     def test_stopped_threads(self):
         err = self.check_disturbed("hung", ["--hang-seconds=2"], stop, 4 if LONG else 1)
+        self.assertRegex(err, r"dpc-run: rank \d (was last in|had last ended) step \d+, \S")
         self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|starting again)\n")
 
     def launcher(self):

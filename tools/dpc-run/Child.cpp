@@ -145,6 +145,8 @@ Ending Child::watch(const Watch &how) {
     passOn(how, ending);
     if (how.hangSeconds > 0 && secondsSince(lastSign) > how.hangSeconds) {
       ending.isHung = true;
+      if (how.onHang)
+        how.onHang();
       end(ending);
       break;
     }

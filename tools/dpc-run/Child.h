@@ -40,6 +40,8 @@ public:
     /// Looked at between steps: shall it save and leave?
     std::function<bool()> shallLeave;
     std::function<void(const std::string &)> onLine;
+    /// Before a run that hangs is ended, which wakes what was stopped.
+    std::function<void()> onHang;
   };
 
   bool start(const std::vector<std::string> &words);

@@ -208,6 +208,9 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());
   session = std::move(*made);
+  if (const Status &status = session->recordStatus(); !status.ok())
+    std::fprintf(stderr, "dpc-run: warning: %s; there is no record\n",
+                 status.message().c_str());
   checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
   Expected<int64_t> resumed = checkpoints->begin();
   if (!resumed)
@@ -241,6 +244,8 @@ Status Job::checkMask() {
         return lossEverywhere(*session);
       });
   session->forgetTrace();
+  for (const auto &executor : session->ranksHere())
+    executor->takeOwnSeconds();
   return status.ok()
              ? status
              : Status(status.code(), "--last-batch=mask: " + status.message());

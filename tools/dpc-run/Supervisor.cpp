@@ -111,17 +111,29 @@ public:
   std::string word() const {
     return own.empty() ? "" : "--flight-record=" + own;
   }
-  /// Says what the ranks did that a start has lost, and forgets it.
-  void tell() const {
-    if (folder.empty())
-      return;
-    for (const std::string &line : rt::lastInstructions(folder))
+  /// Before a start: what others left there is not told of it.
+  void clear() {
+    lines.clear();
+    if (!folder.empty())
+      rt::removeRecords(folder);
+  }
+  /// Looks at what the ranks do.
+  void look() {
+    if (!folder.empty())
+      lines = rt::lastInstructions(folder);
+  }
+  /// Says what the ranks did that a start has lost: when it was looked, else at
+  /// their end.
+  void tell() {
+    if (lines.empty())
+      look();
+    for (const std::string &line : lines)
       std::fprintf(stderr, "dpc-run: %s\n", line.c_str());
-    rt::removeRecords(folder);
   }
 
 private:
   std::string folder, own;
+  std::vector<std::string> lines;
 };
 
 /// The starts of a run, one after the other.
@@ -172,6 +184,7 @@ std::optional<Ending> Supervisor::startOnce() {
   std::vector<std::string> command = commandOf(options, words, *start, from);
   if (!records.word().empty())
     command.push_back(records.word());
+  records.clear();
   Child child;
   if (!child.start(command)) {
     std::fprintf(stderr, "dpc-run: error: no process can be started: %s\n",
@@ -187,8 +200,9 @@ std::optional<Ending> Supervisor::startOnce() {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   };
+  how.onHang = [this] { records.look(); };
   Ending ending = child.watch(how);
-  if (!ending.isSuccess())
+  if (!ending.isSuccess() && !stopSignal())
     records.tell();
   return ending;
 }

@@ -52,7 +52,8 @@ Status Validation::prepare(const Plan &training) {
 Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
   SessionOptions own = sessionOptions; // of the steps that train
-  own.trace = own.checkNumbers = false;
+  own.trace = own.checkNumbers = own.timesRanks = false;
+  own.flightRecord = ""; // a rank has one
   auto made = Session::create(plan, kernels, std::move(comms), own);
   if (!made)
     return Status(made.status().code(),

@@ -54,6 +54,23 @@ TEST_F(FlightRecords, WhereAllEndTogetherThoseThatDidNotWait) {
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 2 was last in step 3, relu"});
 }
 
+TEST_F(FlightRecords, WhatOneAloneLeftIsToldWhateverItWas) {
+  leave(1, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1)");
+  EXPECT_EQ(lastInstructions(dir),
+            Lines{"rank 1 was last in step 3, reduce (group dp ranks=0,1)"});
+  leave(1, 5000.0, "fresh", "");
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
+}
+
+TEST_F(FlightRecords, ALaterOneIsAnotherFile) {
+  auto first = FlightRecord::open(at("same"), plan, 0);
+  auto second = FlightRecord::open(at("same"), plan, 0);
+  ASSERT_TRUE(first.ok() && second.ok());
+  (*second)->beginStep(5);
+  first->reset(); // it leaves the other one's alone
+  EXPECT_EQ(lastInstructions(at("same")), Lines{"rank 0 was last in step 5"});
+}
+
 TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
   leave(0, 5000.0, "ended", "step 3, gelu");
   leave(1, 5001.0, "fresh", "");
@@ -133,6 +150,15 @@ TEST_F(FlightRecords, AFolderThatCannotBeIsSaid) {
   auto record = FlightRecord::open(at("file"), plan, 0);
   EXPECT_EQ(record.status().message(),
             "--flight-record: " + at("file") + "/rank-0: Not a directory");
+  // A run without it is still a run.
+  SessionOptions options;
+  options.flightRecord = at("file");
+  KernelLibrary none;
+  auto session = Session::create(plan, none, makeLocalComms(2, {}), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_FALSE((*session)->recordStatus().ok());
+  HostTensor x = test::ramp({8, 4});
+  EXPECT_TRUE((*session)->step(1, {x.data.data()}).ok());
 }
 
 } // namespace
