@@ -86,7 +86,8 @@ Status CheckpointWriter::finish() {
 Status CheckpointWriter::check() { return isDone ? finish() : Status(); }
 
 /// What cannot be completed takes no room on a disk that may be full. Other
-/// processes remove their own files; who is last, the folder.
+/// processes whose own write failed remove their files, and who is last the
+/// folder; what the rest wrote goes when a run starts in this folder again.
 void CheckpointWriter::removeWritten(int64_t step) const {
   std::filesystem::path folder = options.folder.unfinished(step, options.tag);
   std::error_code code;

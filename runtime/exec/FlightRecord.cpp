@@ -74,11 +74,11 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   fstat(file, &made);
   self->inode = made.st_ino;
   close(file);
-  if (error)
+  if (error) {
     unlink(self->path.c_str());
-  if (error)
     return Status::io("--flight-record: " + self->path + ": " +
                       std::strerror(error));
+  }
   self->bytes = static_cast<char *>(mapped);
   std::memset(self->bytes, ' ', kLines * kLine);
   for (int i = 0; i < kLines; ++i) {

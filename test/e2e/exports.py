@@ -16,6 +16,7 @@ import tomllib
 import unittest
 
 import e2e
+import exports_targets
 
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
@@ -216,20 +217,9 @@ def fields(data):
 def chakra_nodes(path):
     """The nodes of a trace, by the names that Chakra's schema has for the numbers."""
     with open(path, "rb") as file:
-        data = file.read()
+        _, *nodes = exports_targets.messages(file.read())
     names, values = ({number: name for name, number in FACTS["chakra"][message].items()} for message in ("Node", "AttributeProto"))
-    # Each message lies behind its length, as a field does behind a key.
-    framed, at = [], 0
-    while at < len(data):
-        size = shift = 0
-        while True:
-            size |= (data[at] & 127) << shift
-            at, shift = at + 1, shift + 7
-            if data[at - 1] < 128:
-                break
-        framed.append(data[at:at + size])
-        at += size
-    for message in framed[1:]:
+    for message in nodes:
         node = {"id": 0, "deps": [], "duration_micros": 0}
         for number, value in fields(message):
             name = names[number]

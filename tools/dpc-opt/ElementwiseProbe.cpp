@@ -69,7 +69,7 @@ std::optional<ElementwiseProbe> ElementwiseProbe::compile(std::string &error) {
     return std::nullopt;
   }
   ElementwiseProbe probe;
-  probe.library = *library;
+  probe.loaded = *library;
   probe.x.assign(kElements, 0.5f);
   probe.y.resize(kElements);
   for (const auto &[phase, instructions] : plan->phases)

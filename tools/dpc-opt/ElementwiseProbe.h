@@ -24,7 +24,7 @@ public:
   double operations() const { return flops; }
 
 private:
-  rt::KernelLibrary library;
+  rt::KernelLibrary loaded;
   std::vector<rt::KernelFunction> kernels;
   std::vector<float> x, y;
   double flops = 0;
