@@ -32,7 +32,7 @@ struct StoreAddress {
 
 /// MASTER_ADDR and MASTER_PORT; the port behind it where torchrun's agent holds
 /// the port itself; the token is DPC_JOB_TOKEN. Fails when one is absent or no
-/// port, and without a token where other machines reach the address.
+/// port.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
 /// What strangers may take of rank 0. Ranks say who they are as soon as they

@@ -119,9 +119,13 @@ int freePort() {
 
 TEST_F(CudaRun, ARankThatNeverComesEndsTheRun) {
   std::string alone = " MASTER_ADDR=127.0.0.1 RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "
-                      "LOCAL_WORLD_SIZE=2 MASTER_PORT=";
+                      "LOCAL_WORLD_SIZE=2 DPC_JOB_TOKEN=sesame MASTER_PORT=";
   std::string words = "--device=cuda --comm=nccl --timeout-seconds=1";
   expectError(run(words, fakes + alone + std::to_string(freePort())), "");
+  expectError(run("--device=cuda",
+                  fakes + " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=1 "
+                          "MASTER_ADDR=127.0.0.1"),
+              "--comm=nccl: DPC_JOB_TOKEN is not set");
   expectError(run(words, "DPC_CUDA_PLUGIN=/nowhere.so" + alone +
                              std::to_string(freePort())),
               "--device=cuda: /nowhere.so cannot be loaded");

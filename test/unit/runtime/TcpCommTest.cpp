@@ -221,13 +221,18 @@ TEST(TcpStore, AHelloHasToBeSaidInTime) {
   close(socket);
 }
 
-TEST(TcpStore, AddressesThatOthersReachNeedAToken) {
+TEST(TcpStore, EveryJobNeedsAToken) {
   setenv("MASTER_PORT", "29500", 1);
-  setenv("MASTER_ADDR", "10.0.0.1", 1);
-  unsetenv("DPC_JOB_TOKEN");
-  EXPECT_NE(storeAddressFromEnvironment().status().message().find(
-                "DPC_JOB_TOKEN must hold words"),
-            std::string::npos);
+  for (const char *host : {"10.0.0.1", "127.0.0.1", "localhost", "::1"}) {
+    setenv("MASTER_ADDR", host, 1);
+    unsetenv("DPC_JOB_TOKEN");
+    EXPECT_EQ(storeAddressFromEnvironment().status().message().find(
+                  "DPC_JOB_TOKEN is not set"),
+              0u)
+        << host;
+    setenv("DPC_JOB_TOKEN", "", 1);
+    EXPECT_FALSE(storeAddressFromEnvironment().ok()) << host;
+  }
   setenv("DPC_JOB_TOKEN", "sesame", 1);
   EXPECT_EQ(storeAddressFromEnvironment()->token, "sesame");
   setenv("DPC_JOB_TOKEN", std::string(2000, 'x').c_str(), 1);
@@ -239,6 +244,7 @@ TEST(TcpStore, AddressesComeFromTheEnvironment) {
   unsetenv("MASTER_ADDR");
   EXPECT_FALSE(storeAddressFromEnvironment().ok());
   setenv("MASTER_ADDR", "localhost", 1);
+  setenv("DPC_JOB_TOKEN", "sesame", 1);
   setenv("MASTER_PORT", "29x", 1);
   EXPECT_EQ(storeAddressFromEnvironment().status().message(),
             "MASTER_PORT is '29x', a port from 1 to 65535 is accepted");
@@ -247,6 +253,7 @@ TEST(TcpStore, AddressesComeFromTheEnvironment) {
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   EXPECT_EQ(storeAddressFromEnvironment()->port, 29501);
   unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+  unsetenv("DPC_JOB_TOKEN");
 }
 
 } // namespace
