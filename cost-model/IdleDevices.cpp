@@ -98,6 +98,14 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
   return parts;
 }
 
+/// Whether `part` is the whole but for the nodes that make their number a bad
+/// one to divide. (I5) of the header.
+static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
+  return part.perNode == mostPerNode(cluster) &&
+         part.nodes < numNodes(cluster) &&
+         part.nodes == smoothUpTo(numNodes(cluster));
+}
+
 std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
   int64_t nodes = numNodes(cluster), inside = mostPerNode(cluster);
   std::vector<ClusterPart> parts;
@@ -169,7 +177,8 @@ private:
     double value = 0;
   };
 
-  /// `isThorough`: all strategies of the part, whatever others found.
+  /// `isThorough`: all strategies of the part, whatever others found. A search
+  /// that cannot look at all of them finds better ones near the baselines.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
   bool isBetter(const SearchResult &result) const;
@@ -309,7 +318,7 @@ void PartSearch::searchNear(std::vector<FoundPart> found) {
   for (const FoundPart &near : found) {
     Cluster used = partOf(cluster, near.part);
     SearchResult result =
-        searchOne(used, /*isThorough=*/true, /*baselines=*/false);
+        searchOne(used, /*isThorough=*/true, /*baselines=*/true);
     keepBetter(std::move(result), std::move(used));
   }
 }
@@ -326,9 +335,9 @@ void PartSearch::searchFewer() {
     if (!mayWin(part))
       continue;
     Cluster used = partOf(cluster, part);
-    SearchResult result =
-        searchOne(used, /*isThorough=*/false, /*baselines=*/false);
-    if (result.hasWinner())
+    bool isThorough = isRoundedDown(cluster, part);
+    SearchResult result = searchOne(used, isThorough, /*baselines=*/isThorough);
+    if (result.hasWinner() && !isThorough)
       found.push_back({part, valueOf(result.candidates.front(), objective)});
     keepBetter(std::move(result), std::move(used));
   }

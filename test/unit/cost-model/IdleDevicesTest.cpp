@@ -262,11 +262,10 @@ private:
 
 } // namespace
 
-TEST(IdleDevices, PartsShareTheEffort) {
-  // Every part has more micro-batch sizes than are looked at.
-  constexpr int64_t kMost = 100, kLeast = 8;
-  Cluster cluster = nodesOf(128, 8);
-  std::deque<int64_t> calls; // by search
+/// How many strategies each search of `cluster` looked at, of `most`: every
+/// part has more.
+static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
+  std::deque<int64_t> calls;
   int64_t all = 0;
   PartProblem problem;
   problem.evaluator = [&](const Cluster &) {
@@ -275,11 +274,18 @@ TEST(IdleDevices, PartsShareTheEffort) {
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
     SearchOptions options;
     options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
-    options.maxEvaluations = kMost;
+    options.maxEvaluations = most;
     return options;
   };
   auto found = searchParts(cluster, {}, problem);
-  ASSERT_TRUE(found) << found.error();
+  EXPECT_TRUE(found) << found.error();
+  return calls;
+}
+
+TEST(IdleDevices, PartsShareTheEffort) {
+  constexpr int64_t kMost = 100, kLeast = 8;
+  Cluster cluster = nodesOf(128, 8);
+  std::deque<int64_t> calls = callsOf(cluster, kMost);
   EXPECT_GE(calls.front(), kMost);
   // The last searches look once more at the parts that came near the best.
   auto parts = static_cast<int64_t>(partsToTry(cluster).size());
@@ -291,6 +297,16 @@ TEST(IdleDevices, PartsShareTheEffort) {
     EXPECT_LE(calls[i], calls[1]) << i;
   for (int64_t i = parts + 1; i <= parts + again; ++i)
     EXPECT_GT(calls[i], calls[1]) << i;
+}
+
+TEST(IdleDevices, ANodeTooManyIsLeftOutWithAllEffort) {
+  constexpr int64_t kMost = 100;
+  Cluster cluster = nodesOf(129, 8);
+  ASSERT_EQ(partsToTry(cluster)[0], (ClusterPart{128, 8}));
+  std::deque<int64_t> calls = callsOf(cluster, kMost);
+  EXPECT_GE(calls[0], kMost);
+  EXPECT_GE(calls[1], kMost);
+  EXPECT_LT(calls[2], kMost);
 }
 
 namespace {
