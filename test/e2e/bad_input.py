@@ -264,7 +264,7 @@ class BadCompilation(Refusal):
         self.compile(self.write("bad.mlir", "module {\n  dpc.nosuch\n}\n"), "bad.mlir:2:3", "dpc.nosuch")
 
     def test_bad_global_batch(self):
-        for batch in ("0", "-8", "eight"):
+        for batch in ("0", "-8", "eight", "1.5", "99999999999999"):
             with self.subTest(batch=batch):
                 self.compile(MLP, "--global-batch", batch, batch=batch)
 

@@ -35,6 +35,19 @@ CLI::Validator positive() {
   return CLI::Validator(check, "POSITIVE");
 }
 
+/// Whole numbers of samples. A search tries each divisor of a batch: of 1e14 it
+/// would not end.
+CLI::Validator samples() {
+  auto check = [](const std::string &word) -> std::string {
+    constexpr int64_t kMost = 1'000'000'000;
+    int64_t value = 0;
+    if (CLI::detail::lexical_cast(word, value) && value >= 1 && value <= kMost)
+      return "";
+    return "'" + word + "' is not a number from 1 to " + std::to_string(kMost);
+  };
+  return CLI::Validator(check, "N");
+}
+
 /// Finite numbers from 0 on; `isOpen`: above 0.
 CLI::Validator finite(bool isOpen, double below = INFINITY) {
   auto check = [=](const std::string &word) -> std::string {
@@ -61,7 +74,7 @@ void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->group("Model");
   app.add_option("--global-batch", o.globalBatch,
                  "Samples per step over all ranks")
-      ->check(positive())
+      ->check(samples())
       ->group("Model");
   app.add_option("--frozen", raw.frozen, "Weights left alone: NAME|GLOB,...")
       ->delimiter(',')
@@ -158,7 +171,7 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")
-      ->check(positive())
+      ->check(samples())
       ->group(group);
   app.add_option("--bucket-mb", o.bucketMb,
                  "Reduce gradients in buckets of at most this many MiB")
