@@ -55,7 +55,7 @@ class Import(unittest.TestCase):
             "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "wall_clock_breakdown": True, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1}}))
         report = self.read(path)
         self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
-        self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
+        self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
                       report["remarks"])
         # The better ones stand beside it.
         self.assertIn("zero3", [row["name"] for row in report["baselines"]])

@@ -11,21 +11,30 @@
 namespace dpc {
 
 /// The batch and the precision: the file's, unless the command line says
-/// others.
+/// others. What was taken is added to `taken` as options. Returns "" or a
+/// one-line error.
 static std::string takeBatch(CompileOptions &options, const std::string &path,
-                             const exports::Imported &imported) {
+                             const exports::Imported &imported,
+                             std::string &taken) {
   if (imported.globalBatch > 0 && options.globalBatch > 0 &&
       imported.globalBatch != options.globalBatch)
     return path + ": a global batch of " +
            std::to_string(imported.globalBatch) +
            ", but --global-batch=" + std::to_string(options.globalBatch) +
            "; leave that out, or change the file";
-  if (imported.globalBatch > 0)
+  if (imported.globalBatch > 0) {
     options.globalBatch = imported.globalBatch;
-  if (!options.givesPrecision && !imported.precision.empty())
+    taken += " --global-batch=" + std::to_string(imported.globalBatch);
+  }
+  if (!options.givesPrecision && !imported.precision.empty() &&
+      imported.precision != options.precision) {
     options.precision = imported.precision;
-  if (imported.usesSgd && options.train.empty() && !options.infer)
+    taken += " --precision=" + imported.precision;
+  }
+  if (imported.usesSgd && options.train.empty() && !options.infer) {
     options.train = "sgd";
+    taken += " --train=sgd";
+  }
   return "";
 }
 
@@ -45,11 +54,13 @@ std::string readNamedStrategy(CompileOptions &options) {
   auto imported = exports::readStrategy(text.str(), cluster->numDevices());
   if (!imported)
     return path + ": " + imported.error();
-  if (std::string error = takeBatch(options, path, *imported); !error.empty())
+  std::string taken;
+  if (std::string error = takeBatch(options, path, *imported, taken);
+      !error.empty())
     return error;
   options.strategy =
       exports::strategyText(imported->strategy, cluster->numDevices());
-  std::string note = path + ": read as --strategy=" + options.strategy;
+  std::string note = path + ": read as --strategy=" + options.strategy + taken;
   for (size_t i = 0; i < imported->ignored.size(); ++i)
     note += (i == 0 ? "; ignored: " : ", ") + imported->ignored[i];
   options.notes.push_back(note);
