@@ -37,12 +37,12 @@ class Restarts(faults.FaultTest):
 
     def test_killed_threads(self):
         err = self.check_disturbed("killed", [], kill, 20 if LONG else 5)
-        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (going on after step \d+|starting again)\n")
+        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
 
     def test_stopped_threads(self):
         err = self.check_disturbed("hung", ["--hang-seconds=2"], stop, 4 if LONG else 1)
         self.assertRegex(err, r"dpc-run: rank \d (was last in|had last ended) step \d+, \S")
-        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|starting again)\n")
+        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
 
     def launcher(self):
         launcher = e2e.mpirun(4)
@@ -59,7 +59,7 @@ class Restarts(faults.FaultTest):
 
         err = self.check_disturbed("mpi", [self.launcher()], kill_one, 5 if LONG else 2)
         self.check_named(err, killed[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
 
     def check_named(self, err, ranks):
         """Each rank was lost in an instruction that is said, with its group where it has one."""
@@ -79,7 +79,7 @@ class Restarts(faults.FaultTest):
         err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop_one, 2 if LONG else 1)
         self.assertRegex(err, r"step \d+, \S.* \(ledger line \d+, group \w+ ranks=\d,\d\): rank \d waited 3 s in \w+ for rank")
         self.check_named(err, stopped[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|starting again)\n")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
 
     def test_slow_processes(self):
         """Late is not dead."""

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 namespace dpc {
 
@@ -255,14 +256,41 @@ Status Job::run() {
   DPC_TRY(runSteps());
   DPC_TRY(saveWeights(options, plan, *session));
   DPC_TRY(saveOutputs());
-  return saveTrace();
+  DPC_TRY(saveTrace());
+  if (session->holdsRankZero())
+    sayWhatWasWritten();
+  return Status::success();
+}
+
+/// Where everything is that this run leaves behind.
+void Job::sayWhatWasWritten() const {
+  std::string text;
+  auto add = [&](const char *what, const std::string &place) {
+    if (!place.empty())
+      text += (text.empty() ? "wrote " : ", ") + place + " (" + what + ")";
+  };
+  bool hasRun = ran > 0;
+  if (hasRun)
+    add("checkpoints", options.checkpoint);
+  for (const std::string &place : options.metrics)
+    add("metrics", place);
+  add("weights", options.saveParams);
+  add("weights", options.exportDir);
+  if (hasRun || evaluation)
+    add("outputs", options.outputs);
+  if (hasRun)
+    add("trace", options.trace);
+  if (!text.empty())
+    std::printf("%s\n", text.c_str());
 }
 
 int64_t Job::tokensPerStep() const {
+  int64_t tokens = 0;
   for (const Port &port : plan.inputs)
     if (port.dtype == DType::I64 || port.dtype == DType::I32)
-      return numElements(port.globalShape);
-  return 0;
+      tokens = std::max(tokens, numElements(port.globalShape));
+  // Labels alone are no text.
+  return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
 /// Metrics that cannot be written are no reason to end what may have run for
@@ -296,6 +324,18 @@ std::string Job::whereItGoesOn() const {
   return text;
 }
 
+/// Times of ranks say less of a plan where ranks take turns.
+void Job::sayWhatIsShared() const {
+  size_t processors = std::thread::hardware_concurrency();
+  size_t ranks = session->ranksHere().size();
+  bool measures = traces() || options.slowRank > 0;
+  if (!measures || device || processors == 0 || ranks <= processors)
+    return;
+  std::printf("%zu ranks share %zu processors here: what is measured holds "
+              "their waiting for each other\n",
+              ranks, processors);
+}
+
 Status Job::runSteps() {
   std::optional<Progress> progress;
   if (session->holdsRankZero()) {
@@ -307,6 +347,7 @@ Status Job::runSteps() {
                   plan.trains ? "--batches" : "--inputs");
     if (options.resume)
       std::printf("%s\n", whereItGoesOn().c_str());
+    sayWhatIsShared();
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
@@ -469,6 +510,7 @@ Expected<StepReport> Job::runStep(int64_t step) {
   look(lossAlarm, "the loss", report.loss);
   look(normAlarm, "the gradient norm", report.gradNorm);
   report.tokens = tokensPerStep();
+  report.samples = samplesPerStep(plan);
   return report;
 }
 

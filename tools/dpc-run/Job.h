@@ -80,6 +80,8 @@ private:
   bool traces() const { return !options.trace.empty() || options.profile; }
   std::string untracedSteps() const;
   rt::Status saveTrace();
+  void sayWhatWasWritten() const;
+  void sayWhatIsShared() const;
   int64_t tokensPerStep() const;
   void warnOnce(const rt::Status &status);
 

@@ -121,6 +121,7 @@ Status JsonLines::write(const StepReport &step) {
     record["alarms"] = step.alarms;
   record["step_seconds"] = step.seconds;
   record["tokens_per_second"] = step.tokensPerSecond();
+  record["samples_per_second"] = step.samplesPerSecond();
   errno = 0;
   file << record.dump() << std::endl; // a follower sees each step at once
   return status();

@@ -156,8 +156,9 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
 
 static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--metrics", o.metrics,
-                 "FILE.jsonl: step, loss, grad_norm, step_seconds and "
-                 "tokens_per_second, a line per step; tensorboard:DIR: the "
+                 "FILE.jsonl: step, loss, grad_norm, step_seconds, "
+                 "tokens_per_second and samples_per_second, a line per step; "
+                 "tensorboard:DIR: the "
                  "same as event files; prometheus:FILE: the newest step as "
                  "text for its textfile collector; may be given several times")
       ->type_name("[KIND:]FILE")

@@ -44,6 +44,8 @@ rt::Status Progress::report(const StepReport &step) {
   add("  ", step.seconds, "%.4f", " s");
   if (step.tokens > 0)
     add("  ", step.tokensPerSecond(), "%.0f", " tokens/s");
+  else if (step.samples > 0)
+    add("  ", step.samplesPerSecond(), "%.4g", " samples/s");
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   for (const std::string &alarm : step.alarms)

@@ -16,12 +16,11 @@ struct StepReport {
   std::optional<double> lossScale, skipped; ///< of fp16; 1 for a skipped step
   std::vector<std::string> alarms;
   double seconds = 0;
-  int64_t tokens = 0; ///< 0: the model has no integer input
+  int64_t tokens = 0;  ///< 0: its samples are no sequences of integers
+  int64_t samples = 0; ///< 0: no input has a batch
 
-  double tokensPerSecond() const {
-    return tokens > 0 && seconds > 0 ? static_cast<double>(tokens) / seconds
-                                     : 0;
-  }
+  double tokensPerSecond() const { return perSecond(tokens); }
+  double samplesPerSecond() const { return perSecond(samples); }
   /// What there is to draw over steps, by name.
   std::vector<std::pair<const char *, double>> numbers() const {
     std::vector<std::pair<const char *, double>> all;
@@ -33,7 +32,14 @@ struct StepReport {
     all.emplace_back("step_seconds", seconds);
     if (tokens > 0)
       all.emplace_back("tokens_per_second", tokensPerSecond());
+    else if (samples > 0)
+      all.emplace_back("samples_per_second", samplesPerSecond());
     return all;
+  }
+
+private:
+  double perSecond(int64_t count) const {
+    return count > 0 && seconds > 0 ? static_cast<double>(count) / seconds : 0;
   }
 };
 

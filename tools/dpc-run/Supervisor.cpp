@@ -241,7 +241,7 @@ bool Supervisor::goOn(const Ending &ending) {
                               : "restart " + std::to_string(restarts) + " of " +
                                     std::to_string(options.maxRestarts) + ": ";
   std::string next = newest ? "going on after step " + std::to_string(*newest)
-                            : "starting again";
+                            : "there is no checkpoint yet: from step 1 again";
   std::fprintf(stderr, "dpc-run: %s%s; %s\n", count.c_str(), why.c_str(),
                next.c_str());
   return true;
