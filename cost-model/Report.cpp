@@ -49,6 +49,23 @@ std::string formatSeconds(double seconds) {
   return threeDigits(seconds * 1e6) + " us";
 }
 
+std::string_view unitOf(const ModelTotals &totals) {
+  return totals.tokensPerSample > 1 ? "tokens" : "samples";
+}
+
+std::string_view precisionOf(DType type) {
+  switch (type) {
+  case DType::F64:
+    return "fp64";
+  case DType::F32:
+    return "fp32";
+  case DType::F16:
+    return "fp16";
+  default:
+    return stringifyDType(type);
+  }
+}
+
 /// FLOP/s of the first `ranks` devices, in the type the model computes in.
 static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
@@ -274,7 +291,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   report["step"] = {
       {"global_batch", totals.globalBatch},
       {"tokens", totals.tokensPerSample * double(totals.globalBatch)},
-      {"compute_type", std::string(stringifyDType(totals.computeType))},
+      {"unit", std::string(unitOf(totals))},
+      {"compute_type", std::string(precisionOf(totals.computeType))},
       {"trains", totals.training}};
   // A fixed strategy that does not fit is still what was asked for.
   report["chosen"] = nullptr;
@@ -315,6 +333,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           {"frozen", context.frozen}};
   report["remarks"] = context.remarks;
   report["verification"] = verificationToJson(context.verification);
+  for (const WhatIf &whatIf : context.whatIfs)
+    report["what_if"].push_back(whatIfToJson(whatIf));
   return report;
 }
 

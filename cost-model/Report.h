@@ -5,6 +5,7 @@
 #include "cost-model/Search.h"
 #include "cost-model/StepDetail.h"
 #include "cost-model/TextLines.h"
+#include "cost-model/WhatIf.h"
 
 #include <map>
 #include <set>
@@ -43,7 +44,8 @@ struct ReportContext {
   std::vector<std::string> frozen;  ///< Parameter names.
   std::vector<std::string> remarks; ///< Warnings worth reading.
   Verification verification;
-  StepDetail detail = {}; ///< Of the chosen plan; may be empty.
+  StepDetail detail = {};           ///< Of the chosen plan; may be empty.
+  std::vector<WhatIf> whatIfs = {}; ///< Of --what-if.
 };
 
 /// Version of report.json.
@@ -51,6 +53,7 @@ inline constexpr int reportVersion = 1;
 
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
+/// "step" says in "unit" what "tokens" counts: "tokens" or "samples".
 /// "chosen" also has "devices", how many it uses, and "idle", why not all.
 /// "changes": {"from", "plans"} are the plans from a baseline to the chosen
 /// one, each with what it changes, seconds and bytes. "pareto" is a list of
@@ -88,6 +91,13 @@ std::string reportToText(const Cluster &cluster, const SearchResult &result,
 /// the sizes of a shrunk model.
 std::string verificationText(const Verification &verification,
                              bool isBrief = false);
+
+/// What a sample of the model is counted in: "tokens", or "samples" where it is
+/// no sequence of them.
+std::string_view unitOf(const ModelTotals &totals);
+
+/// The type as --precision spells it: "fp32", "bf16", "fp16", "fp8".
+std::string_view precisionOf(DType type);
 
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);

@@ -1,11 +1,11 @@
-//===- ReportText.cpp - The strategy table --------------------------------===//
+//===- ReportText.cpp - The report for a terminal -------------------------===//
 
 #include "cost-model/ComputeCost.h"
 #include "cost-model/Report.h"
+#include "cost-model/ReportTable.h"
 #include "cost-model/TextLines.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -13,153 +13,17 @@
 
 namespace dpc::cost {
 
-namespace {
-
-/// One line of the table.
-struct Row {
-  std::string mark;
-  std::string strategy;
-  std::string step;
-  std::string memory;
-  std::string exposed;
-  std::string why;
-  LineStyle style = LineStyle::plain;
-};
-
-/// How wide the columns of numbers are; the first is that of the marks.
-using Widths = std::array<size_t, 4>;
-
-} // namespace
-
-static Row rowOf(const Candidate &candidate, std::string mark) {
-  const Evaluation &evaluation = candidate.evaluation;
-  Row row{std::move(mark),
-          stringifyStrategy(placedStrategy(candidate.strategy, evaluation)),
-          "-",
-          "-",
-          "-",
-          candidate.why};
-  // Pruned or impossible: no number was computed over the graph.
-  if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
-      candidate.skipped.empty()) {
-    // Made of pieces, not evaluated by itself.
-    row.step = (evaluation.isComposed ? "~" : "") +
-               formatSeconds(evaluation.stepSeconds);
-    row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
-    row.memory = formatBytes(evaluation.memory.total());
-  }
-  if (row.why.empty())
-    row.why = evaluation.rejected;
-  if (!candidate.fits && !row.why.empty() && candidate.skipped.empty())
-    row.why = "rejected: " + row.why;
-  if (!candidate.fits)
-    row.style = LineStyle::faint;
-  return row;
-}
-
-static std::vector<Row> candidateRows(const SearchResult &result) {
-  std::vector<Row> rows;
-  for (const Candidate &candidate : result.candidates) {
-    bool isWinner = rows.empty() && result.hasWinner();
-    rows.push_back(rowOf(candidate, isWinner ? "*" : ""));
-    if (isWinner)
-      rows.back().style = LineStyle::strong;
-  }
-  return rows;
-}
-
-/// The earlier baseline that asks for the same strategy, or "".
-static std::string sameBaseline(const SearchResult &result, size_t index) {
-  const Candidate &own = result.baselines[index].candidate;
-  for (size_t i = 0; i < index; ++i) {
-    const Candidate &other = result.baselines[i].candidate;
-    if (other.strategy == own.strategy && other.why == own.why &&
-        other.evaluation.rejected == own.evaluation.rejected)
-      return result.baselines[i].name;
-  }
-  return "";
-}
-
-static std::vector<Row> baselineRows(const SearchResult &result) {
-  std::vector<Row> rows;
-  for (size_t i = 0; i < result.baselines.size(); ++i) {
-    const Baseline &baseline = result.baselines[i];
-    Row row = rowOf(baseline.candidate, baseline.name);
-    std::string same = sameBaseline(result, i);
-    bool isWinner =
-        result.hasWinner() && baseline.candidate.method != "formula" &&
-        baseline.candidate.strategy == result.candidates[0].strategy;
-    if (isWinner)
-      row.why = "the winner";
-    else if (!same.empty())
-      row.why = "as " + same;
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-static std::string pad(const std::string &text, size_t width, bool toRight) {
-  std::string space(width > text.size() ? width - text.size() : 0, ' ');
-  return toRight ? space + text : text + space;
-}
-
-static Widths widthsOf(const std::vector<Row> &candidates,
-                       const std::vector<Row> &baselines, const Row &header) {
-  Widths widths{};
-  auto widen = [&](const Row &row) {
-    size_t i = 0;
-    for (const std::string *text :
-         {&row.mark, &row.step, &row.memory, &row.exposed}) {
-      widths[i] = std::max(widths[i], text->size());
-      ++i;
-    }
-  };
-  widen(header);
-  std::for_each(candidates.begin(), candidates.end(), widen);
-  std::for_each(baselines.begin(), baselines.end(), widen);
-  return widths;
-}
-
-/// Numbers, then the strategy and the reason, which are broken below each other
-/// where they are long.
-static Lines linesOf(const Row &row, const Widths &widths,
-                     const TextForm &form) {
-  std::string text = "  " + pad(row.mark, widths[0], false) + " " +
-                     pad(row.step, widths[1], true) + "  " +
-                     pad(row.memory, widths[2], true) + "  " +
-                     pad(row.exposed, widths[3], true) + "  ";
-  constexpr size_t kLeast = 24; // of a strategy
-  size_t indent = text.size();
-  if (indent + kLeast > form.width)
-    return wrapLines(text + row.strategy + "  " + row.why, form, 4, row.style);
-  size_t room = form.width - indent;
-  std::vector<std::string> told = wrapText(row.strategy, room, 0);
-  bool fits = told.back().size() + 2 + row.why.size() <= room;
-  if (fits && !row.why.empty())
-    told.back() += "  " + row.why;
-  else if (!row.why.empty())
-    for (std::string &line : wrapText(row.why, room - 2, 0))
-      told.push_back("  " + line);
-  Lines lines;
-  for (const std::string &line : told) {
-    lines.push_back({text + line, row.style});
-    text.assign(indent, ' ');
-  }
-  return lines;
-}
-
-/// The rows, where an item is one.
-static Block blockOf(const std::vector<Row> &rows, const Widths &widths,
-                     const TextForm &form, const char *more) {
-  Block block{{}, {}, more};
-  for (const Row &row : rows)
-    block.items.push_back(linesOf(row, widths, form));
-  return block;
-}
-
 static std::string percent(double fraction) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.1f %%", 100 * fraction);
+  return buffer;
+}
+
+/// Whole numbers, but of few a second.
+static std::string formatRate(double perSecond) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), perSecond < 10 ? "%.3g" : "%.0f",
+                perSecond);
   return buffer;
 }
 
@@ -175,8 +39,8 @@ static std::string headline(const Cluster &cluster,
   double step = std::max(evaluation.stepSeconds, 1e-12);
   double tokens =
       result.totals.tokensPerSample * double(result.totals.globalBatch) / step;
-  char rate[48];
-  std::snprintf(rate, sizeof(rate), "%.0f tokens/s", tokens);
+  std::string rate =
+      formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
          stringifyStrategy(placedStrategy(best.strategy, evaluation)) + ", " +
          formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", MFU " +
@@ -461,6 +325,38 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
   return block;
 }
 
+/// An answer of --what-if in a line or two: what changes, how fast it is then
+/// for each token, with what.
+static Lines whatIfLines(const WhatIf &whatIf, const SearchResult &result,
+                         const TextForm &form) {
+  std::string text = "    " + whatIf.change + ": ";
+  if (!whatIf.why.empty())
+    return wrapLines(text + whatIf.why, form, 8);
+  const Evaluation &now = result.candidates.front().evaluation;
+  double rate = result.totals.tokensPerSample *
+                double(result.totals.globalBatch) / now.stepSeconds;
+  double change = rate > 0 ? whatIf.tokensPerSecond / rate - 1 : 0;
+  return wrapLines(text + formatSeconds(whatIf.stepSeconds) + " a step, " +
+                       formatRate(whatIf.tokensPerSecond) + " " +
+                       std::string(unitOf(result.totals)) + "/s (" +
+                       (change < 0 ? "" : "+") + percent(change) + "), " +
+                       formatBytes(whatIf.memoryBytes) + ", " +
+                       stringifyStrategy(whatIf.strategy),
+                   form, 8);
+}
+
+static Lines whatIfLines(const ReportContext &context,
+                         const SearchResult &result, const TextForm &form) {
+  Lines lines;
+  if (context.whatIfs.empty() || !result.hasWinner())
+    return lines;
+  lines.push_back({"  what if", LineStyle::strong});
+  for (const WhatIf &whatIf : context.whatIfs)
+    for (Line &line : whatIfLines(whatIf, result, form))
+      lines.push_back(std::move(line));
+  return lines;
+}
+
 static Block remarksBlock(const ReportContext &context, const TextForm &form) {
   Block block{{}, {}, " more remarks: report.html"};
   for (const std::string &remark : context.remarks)
@@ -500,7 +396,7 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   append(head,
          wrapLines(context.model + " on " + cluster.name + " (" +
                        devicesText(cluster) + "), computes in " +
-                       std::string(stringifyDType(result.totals.computeType)),
+                       std::string(precisionOf(result.totals.computeType)),
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
@@ -512,10 +408,10 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
     end = facts.find('\n', at);
     append(head, wrapLines(facts.substr(at, end - at), form));
   }
-  Row header{"", "strategy", "step", "memory", "exposed", "", {}};
-  std::vector<Row> runners = candidateRows(result);
-  std::vector<Row> known = baselineRows(result);
-  Widths widths = widthsOf(runners, known, header);
+  TableRow header{"", "strategy", "step", "memory", "exposed", "", {}};
+  std::vector<TableRow> runners = candidateRows(result);
+  std::vector<TableRow> known = baselineRows(result);
+  TableWidths widths = widthsOf(runners, known, header);
   tableHead = linesOf(header, widths, form);
   tableHead.insert(tableHead.begin(), Line{});
   // The winner is always there.
@@ -524,10 +420,11 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
     runners.erase(runners.begin());
   }
   candidates = blockOf(runners, widths, form, " more: report.html");
-  for (const Row &row : known)
+  for (const TableRow &row : known)
     append(baselines, linesOf(row, widths, form));
   if (!baselines.empty())
     baselines.insert(baselines.begin(), {"  baselines", LineStyle::strong});
+  append(tail, whatIfLines(context, result, form));
   append(tail,
          wrapLines("  " + std::to_string(result.considered) + " considered, " +
                        std::to_string(result.pruned) + " pruned, " +
@@ -554,8 +451,9 @@ Lines Screen::lines() const {
     left -= more;
     return taken + more;
   };
+  size_t forCandidates = grow(candidates, 0, kFew);
   size_t forChanges = grow(changes, 0, kFew);
-  size_t forCandidates = grow(candidates, 0, kRunners);
+  forCandidates = grow(candidates, forCandidates, kRunners);
   size_t forRemarks = grow(remarks, 0, kFew);
   Block front = paretoBlock(result, kPareto, form);
   for (size_t points = kPareto; points > 2 && front.lines() > left;)

@@ -67,6 +67,8 @@ Lines Block::fit(size_t most) const {
     ++count;
   }
   if (count == 0)
+    taken.clear();
+  if (items.empty() || most == 0 || (count == 0 && more.empty()))
     return {};
   if (!hasAll)
     taken.push_back({"    and " + std::to_string(items.size() - count) + more,

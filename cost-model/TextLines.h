@@ -45,7 +45,7 @@ struct Block {
   std::string more;         ///< "and N" + this: what the rest is.
 
   size_t lines() const;
-  /// At most `most` lines; nothing where not one item has room.
+  /// At most `most` lines; only what the rest is where not one item has room.
   Lines fit(size_t most) const;
 };
 

@@ -17,7 +17,8 @@ static int64_t numNodes(const Cluster &cluster) {
 }
 
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster) {
-  constexpr const char *kNoLink = "no level of the cluster joins nodes";
+  constexpr const char *kNoLink =
+      "the cluster has one node: ask with a cluster.json of two";
   bool joinsNodes = numNodes(cluster) > 1;
   std::vector<ChangedCluster> all;
   ChangedCluster node{"one more node", cluster, joinsNodes ? "" : kNoLink};
@@ -34,25 +35,33 @@ std::vector<ChangedCluster> changedClusters(const Cluster &cluster) {
   return {std::move(node), std::move(memory), std::move(bandwidth)};
 }
 
-ordered_json whatIfToJson(const std::string &change, const std::string &why) {
-  return {{"change", change}, {"why", why}};
-}
-
-ordered_json whatIfToJson(const std::string &change,
-                          const SearchResult &result) {
-  if (!result.hasWinner())
-    return whatIfToJson(change, "nothing fits");
+WhatIf answerOf(const std::string &change, const SearchResult &result) {
+  WhatIf answer{change, "", {}, 0, 0, 0, ""};
+  if (!result.hasWinner()) {
+    answer.why = "nothing fits";
+    return answer;
+  }
   const Candidate &winner = result.candidates.front();
   const Evaluation &evaluation = winner.evaluation;
-  double tokens =
-      result.totals.tokensPerSample * double(result.totals.globalBatch);
-  return {
-      {"change", change},
-      {"strategy", strategyToJson(placedStrategy(winner.strategy, evaluation))},
-      {"step_seconds", evaluation.stepSeconds},
-      {"tokens_per_second", tokens / evaluation.stepSeconds},
-      {"memory_bytes", std::llround(evaluation.memory.total())},
-      {"binding_constraint", result.bindingConstraint}};
+  answer.strategy = placedStrategy(winner.strategy, evaluation);
+  answer.stepSeconds = evaluation.stepSeconds;
+  answer.memoryBytes = evaluation.memory.total();
+  answer.tokensPerSecond = result.totals.tokensPerSample *
+                           double(result.totals.globalBatch) /
+                           evaluation.stepSeconds;
+  answer.bindingConstraint = result.bindingConstraint;
+  return answer;
+}
+
+ordered_json whatIfToJson(const WhatIf &whatIf) {
+  if (!whatIf.why.empty())
+    return {{"change", whatIf.change}, {"why", whatIf.why}};
+  return {{"change", whatIf.change},
+          {"strategy", strategyToJson(whatIf.strategy)},
+          {"step_seconds", whatIf.stepSeconds},
+          {"tokens_per_second", whatIf.tokensPerSecond},
+          {"memory_bytes", std::llround(whatIf.memoryBytes)},
+          {"binding_constraint", whatIf.bindingConstraint}};
 }
 
 } // namespace dpc::cost

@@ -17,12 +17,22 @@ struct ChangedCluster {
 /// the bandwidth of the level that joins nodes.
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster);
 
-/// An entry of "what_if" in report.json: "change" and what is chosen then, or
-/// "why" nothing is known.
-nlohmann::ordered_json whatIfToJson(const std::string &change,
-                                    const SearchResult &result);
-nlohmann::ordered_json whatIfToJson(const std::string &change,
-                                    const std::string &why);
+/// What is chosen after a change.
+struct WhatIf {
+  std::string change;
+  std::string
+      why; ///< Why nothing is known of it; else empty, and of the winner
+  Strategy strategy; ///< (with its placement):
+  double stepSeconds = 0, memoryBytes = 0;
+  double tokensPerSecond = 0; ///< Or samples: unitOf in Report.h.
+  std::string bindingConstraint;
+};
+
+/// The answer that a search on the changed cluster gave.
+WhatIf answerOf(const std::string &change, const SearchResult &result);
+
+/// An entry of "what_if" in report.json.
+nlohmann::ordered_json whatIfToJson(const WhatIf &whatIf);
 
 } // namespace dpc::cost
 

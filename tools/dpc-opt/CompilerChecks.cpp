@@ -158,10 +158,7 @@ void Compiler::describe(const cost::SearchResult &result) {
 
 nlohmann::ordered_json
 Compiler::reportOf(const cost::SearchResult &result) const {
-  auto json = cost::reportToJson(cluster, result, reportContext);
-  if (!whatIf.empty())
-    json["what_if"] = whatIf;
-  return json;
+  return cost::reportToJson(cluster, result, reportContext);
 }
 
 bool Compiler::writeTrace(const cost::SearchResult &result,
@@ -224,30 +221,29 @@ withLongerSequence(const CompileOptions &options) {
 
 /// Searches changed clusters, and a longer sequence.
 void Compiler::askWhatIf() {
-  whatIf = nlohmann::ordered_json::array();
+  auto add = [&](const std::string &change,
+                 const cost::Result<cost::SearchResult> &found) {
+    reportContext.whatIfs.push_back(
+        found ? cost::answerOf(change, *found)
+              : cost::WhatIf{change, found.error(), {}, 0, 0, 0, ""});
+  };
   for (const cost::ChangedCluster &changed : cost::changedClusters(cluster)) {
     std::vector<std::string> remarks;
     PlanSearch search{options,      changed.cluster,
                       family.get(), family ? ModuleOp() : *program,
                       sample(),     isArranged};
     if (!changed.why.empty())
-      whatIf.push_back(cost::whatIfToJson(changed.change, changed.why));
+      add(changed.change, cost::Error{changed.why});
     else if (auto found = search.run(remarks); !found)
-      whatIf.push_back(cost::whatIfToJson(changed.change, found.error()));
+      add(changed.change, cost::Error{found.error()});
     else
-      whatIf.push_back(cost::whatIfToJson(changed.change, found->search));
+      add(changed.change, std::move(found->search));
   }
-  std::string change = "sequences twice as long";
   auto longer = withLongerSequence(options);
-  if (!longer) {
-    whatIf.push_back(cost::whatIfToJson(
-        change, std::string("the model's sequence is fixed: it has no "
-                            "dimension that --bind=seq=N sets")));
-    return;
-  }
-  auto found = Compiler(*longer).searchAlone();
-  whatIf.push_back(found ? cost::whatIfToJson(change, *found)
-                         : cost::whatIfToJson(change, found.error()));
+  add("sequences twice as long",
+      longer ? Compiler(*longer).searchAlone()
+             : cost::Error{"the model's sequence is fixed: it has no "
+                           "dimension that --bind=seq=N sets"});
 }
 
 bool Compiler::writeReport(const cost::SearchResult &result,

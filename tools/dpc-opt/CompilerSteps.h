@@ -55,7 +55,6 @@ private:
   std::string firstError;
   ProgressLine phase;
   int dumps = 0;
-  nlohmann::ordered_json whatIf;   ///< For the report.
   std::optional<exports::Job> job; ///< Where --emit names an export.
 
   bool fail(const std::string &message);

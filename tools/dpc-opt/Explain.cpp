@@ -237,9 +237,15 @@ static std::string describeKeys(StringRef role, const ExplainedPlan &plan) {
   return text.empty() ? text : "  with another value of a key:\n" + text;
 }
 
+/// "a matmul", "an embedding"
+static std::string withArticle(const std::string &noun) {
+  bool isVowel = !noun.empty() && StringRef("aeiou").contains(noun[0]);
+  return (isVowel ? "an " : "a ") + noun;
+}
+
 static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
   std::string text =
-      row.name + ": weight of a " + row.op + ", " + row.shape +
+      row.name + ": weight of " + withArticle(row.op) + ", " + row.shape +
       (row.count > 1 ? ", " + std::to_string(row.count) + " alike" : "") +
       "\n  planned: " + splitOf(row) + "\n    " +
       cost::formatSeconds(plan.detail.stepSeconds) + " a step, " +

@@ -204,6 +204,78 @@ TEST(Report, BaselinesThatAreTheSameSaySo) {
       << text;
 }
 
+TEST(Report, BaselinesThatDoNotFitTakeALine) {
+  SearchResult result = someResult();
+  Candidate large = result.candidates[1];
+  large.evaluation.stepSeconds = 1; // faster, were there memory
+  Candidate larger = large;
+  larger.why = "memory 456 GiB > 80.0 GiB";
+  result.baselines = {{"single", large}, {"ddp", larger}, {"zero1", large}};
+  std::vector<std::string> lines =
+      linesOf(reportToText(someCluster(), result, {"m", {}, {}, {}, {}}));
+  auto at = std::find(lines.begin(), lines.end(), "  baselines");
+  ASSERT_GE(lines.end() - at, 4);
+  EXPECT_EQ(at[1].rfind("  single ", 0), 0U) << at[1];
+  EXPECT_NE(at[1].find(" - "), std::string::npos) << at[1];
+  EXPECT_NE(at[1].find("rejected: memory 123 GiB > 80.0 GiB"),
+            std::string::npos);
+  EXPECT_NE(at[2].find("rejected: memory 456 GiB > 80.0 GiB"),
+            std::string::npos);
+  EXPECT_NE(at[3].find("as single"), std::string::npos) << at[3];
+  for (int i : {1, 2, 3})
+    EXPECT_EQ(at[i].find("1.00 s"), std::string::npos) << at[i];
+}
+
+TEST(Report, RunnersUpComeBeforeChanges) {
+  SearchResult result = someResult();
+  for (int i = 0; i < 9; ++i) {
+    result.candidates.push_back(result.candidates[0]);
+    result.candidates.back().why = "1.00 s slower";
+    result.changes.push_back({"zero 1 -> 3", 2, 1000, true});
+  }
+  Candidate wordy = result.candidates[0];
+  for (int i = 0; i < 9; ++i) {
+    wordy.strategy.microBatch = 10 + i;
+    wordy.why = std::string(150, char('a' + i));
+    result.baselines.push_back({"b" + std::to_string(i), wordy});
+  }
+  result.candidates.erase(result.candidates.begin() + 1);
+  std::string text = reportToText(someCluster(), result, {});
+  EXPECT_NE(text.find("1.00 s slower"), std::string::npos) << text;
+  EXPECT_NE(text.find(" more: report.html"), std::string::npos) << text;
+}
+
+TEST(Report, ImagesAreCountedInSamples) {
+  SearchResult result = someResult();
+  auto unit = [&] {
+    return reportToJson(someCluster(), result, {})["step"]["unit"];
+  };
+  EXPECT_EQ(unit(), "tokens");
+  result.totals.tokensPerSample = 1;
+  EXPECT_EQ(unit(), "samples");
+  std::string text = reportToText(someCluster(), result, {});
+  EXPECT_NE(text.find(", 4 samples/s, MFU"), std::string::npos) << text;
+}
+
+TEST(Report, SaysWhatWouldBeIf) {
+  SearchResult result = someResult();
+  ReportContext context;
+  WhatIf faster = answerOf("one more node", result);
+  faster.stepSeconds = 1;
+  faster.tokensPerSecond = 500; // 400 now
+  context.whatIfs = {faster, {"twice the memory", "nothing", {}, 0, 0, 0, ""}};
+  std::string text = reportToText(someCluster(), result, context);
+  EXPECT_NE(text.find("  what if\n    one more node: 1.00 s a step, 500 "
+                      "tokens/s (+25.0 %), 1000 B, dp=4,tp=1\n"
+                      "    twice the memory: nothing\n"),
+            std::string::npos)
+      << text;
+  auto json = reportToJson(someCluster(), result, context)["what_if"];
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[0]["tokens_per_second"], 500);
+  EXPECT_EQ(json[1]["why"], "nothing");
+}
+
 TEST(Report, SaysWhatWasVerified) {
   Verification verification;
   verification.why = "too odd";

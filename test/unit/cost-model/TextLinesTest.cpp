@@ -38,6 +38,9 @@ TEST(TextLines, BlocksSayWhatTheyLeaveOut) {
   EXPECT_EQ(block.lines(), 4U);
   EXPECT_EQ(joinLines(block.fit(4), form), "title\na\nb\nc\n");
   EXPECT_EQ(joinLines(block.fit(3), form), "title\na\n    and 2 more\n");
+  EXPECT_EQ(joinLines(block.fit(2), form), "    and 3 more\n");
+  EXPECT_TRUE(block.fit(0).empty());
+  block.more.clear();
   EXPECT_TRUE(block.fit(2).empty());
 }
 

@@ -36,14 +36,14 @@ TEST(WhatIf, ChangesOneThingEach) {
 
 TEST(WhatIf, OneNodeHasNoLinkToOthers) {
   std::vector<ChangedCluster> all = changedClusters(nodesOf(1));
-  EXPECT_EQ(all[0].why, "no level of the cluster joins nodes");
+  EXPECT_NE(all[0].why.find("has one node"), std::string::npos);
   EXPECT_EQ(all[1].why, "");
-  EXPECT_EQ(all[2].why, "no level of the cluster joins nodes");
+  EXPECT_EQ(all[2].why, all[0].why);
 }
 
 TEST(WhatIf, SaysWhatIsChosenThen) {
   SearchResult result;
-  EXPECT_EQ(whatIfToJson("x", result)["why"], "nothing fits");
+  EXPECT_EQ(whatIfToJson(answerOf("x", result))["why"], "nothing fits");
   result.totals.globalBatch = 8;
   result.totals.tokensPerSample = 100;
   result.bindingConstraint = "memory";
@@ -52,7 +52,7 @@ TEST(WhatIf, SaysWhatIsChosenThen) {
   winner.strategy.dp = 4;
   winner.evaluation.stepSeconds = 2;
   result.candidates = {winner};
-  auto json = whatIfToJson("x", result);
+  auto json = whatIfToJson(answerOf("x", result));
   EXPECT_EQ(json["change"], "x");
   EXPECT_EQ(json["strategy"]["dp"], 4);
   EXPECT_EQ(json["tokens_per_second"], 400);

@@ -114,10 +114,10 @@ dpc.scatterOption = (report) => {
     grid: {left: 86, right: 16, top: 40, bottom: 46},
     legend: dpc.legend(),
     tooltip: dpc.tooltip({formatter: (item) => item.data.strategy
-      ? `${item.data.name ? `<b>${item.data.name}</b><br>` : ''}${item.data.strategy}<br>${dpc.seconds(item.data.seconds)} a step, ${dpc.count(item.value[1])} tokens/s, ${dpc.bytes(item.data.bytes)}` : ''}),
+      ? `${item.data.name ? `<b>${item.data.name}</b><br>` : ''}${item.data.strategy}<br>${dpc.seconds(item.data.seconds)} a step, ${dpc.count(item.value[1])} ${dpc.unitOf(report)}/s, ${dpc.bytes(item.data.bytes)}` : ''}),
     xAxis: dpc.axis({type: 'value', name: `memory of the fullest device (${unit})`, nameGap: 28, min: 0, max: most,
       axisLabel: {formatter: dpc.short, color: dpc.color('--soft'), fontSize: 11, showMaxLabel: false}}),
-    yAxis: dpc.axis({type: 'value', name: 'tokens a second', nameGap: 66, scale: true}),
+    yAxis: dpc.axis({type: 'value', name: `${dpc.unitOf(report)} a second`, nameGap: 66, scale: true}),
     series: [
       {name: 'Pareto front', type: 'line', data: front, symbol: 'circle', symbolSize: 5,
         lineStyle: {color: dpc.color('--gray'), width: 1.2}, itemStyle: {color: dpc.color('--gray')},
@@ -136,7 +136,7 @@ dpc.candidates = (report) => {
   const predicted = (row, key) => row.predicted && row.predicted[key];
   const peak = (row) => row.predicted && row.predicted.memory_bytes.peak;
   const section = dpc.section('candidates', 'Candidates');
-  dpc.chart(section, 380, 'Candidates: tokens a second against memory', () => dpc.scatterOption(report));
+  dpc.chart(section, 380, `Candidates: ${dpc.unitOf(report)} a second against memory`, () => dpc.scatterOption(report));
   const outside = dpc.hasCharts() ? dpc.scatterOption(report).outside : 0;
   if (outside)
     section.append(dpc.el('p', {class: 'note'}, `Not drawn for the memory that they need: ${outside} baseline${outside > 1 ? 's' : ''}, whose numbers are below.`));

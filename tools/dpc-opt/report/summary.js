@@ -32,8 +32,8 @@ dpc.figures = (report) => {
     dpc.el('div', {}, dpc.el('dt', {}, title), dpc.el('dd', {class: kind}, value, dpc.el('small', {}, note)));
   return [
     figure('Predicted step time', dpc.seconds(predicted.step_seconds),
-      `${dpc.count(report.step.tokens)} tokens a step`),
-    figure('Throughput', `${dpc.count(predicted.tokens_per_second)}`, 'tokens a second, all devices'),
+      `${dpc.count(report.step.tokens)} ${dpc.unitOf(report)} a step`),
+    figure('Throughput', `${dpc.count(predicted.tokens_per_second)}`, `${dpc.unitOf(report)} a second, all devices`),
     figure('Model FLOP utilization', dpc.percent(predicted.mfu), 'of the devices’ peak'),
     figure('Peak memory', dpc.bytes(peak), `of ${dpc.bytes(limit)} on the fullest device (${dpc.percent(peak / limit)})`,
       peak > limit ? 'bad' : undefined),
@@ -42,6 +42,9 @@ dpc.figures = (report) => {
     figure('Pipeline bubble', dpc.percent(predicted.bubble_fraction), 'idle, mean over stages'),
   ];
 };
+
+// What a sample is counted in.
+dpc.unitOf = (report) => report.step.unit || 'tokens';
 
 // What the fullest device has for a plan.
 dpc.limitOf = (report) => {
@@ -126,7 +129,7 @@ dpc.whatIfs = (report) => {
       {title: 'Change', text: (row) => row.change},
       {title: 'Strategy', class: 'strategy', text: (row) => (row.strategy ? dpc.strategyCell(row.strategy) : row.why)},
       {title: 'Step', number: true, text: (row) => dpc.seconds(row.step_seconds)},
-      {title: 'Tokens/s', number: true, text: (row) => (row.tokens_per_second ? dpc.count(row.tokens_per_second) : '–')},
+      {title: `${dpc.unitOf(report) === 'samples' ? 'Samples' : 'Tokens'}/s`, number: true, text: (row) => (row.tokens_per_second ? dpc.count(row.tokens_per_second) : '–')},
       {title: 'Against chosen', number: true, text: (row) => dpc.relative(row.tokens_per_second, report)},
       {title: 'Memory', number: true, text: (row) => dpc.bytes(row.memory_bytes)},
       {title: 'Bound by', text: (row) => row.binding_constraint || '–'},
