@@ -34,9 +34,12 @@ static Status checkInputs(const Plan &plan) {
 
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
                                                const std::string &path) {
-  DPC_TRY(checkInputs(plan));
   std::filesystem::path file(path);
   std::error_code error;
+  if (!std::filesystem::exists(file, error))
+    return Status::io(path + ": " +
+                      (error ? error.message() : "no such file or folder"));
+  DPC_TRY(checkInputs(plan));
   if (std::filesystem::is_directory(file, error))
     return openNpyDataset(plan, path);
   if (file.extension() == ".safetensors")

@@ -75,19 +75,23 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   return DatasetInputs::open(plan, std::move(*dataset), order);
 }
 
+/// An error says which option and which path it is about, the path once.
 static Expected<Source> named(const std::string &option,
-                              Expected<Source> made) {
+                              const std::string &path, Expected<Source> made) {
   if (made)
     return made;
-  return Status(made.status().code(), option + ": " + made.status().message());
+  const std::string &message = made.status().message();
+  bool hasPath = message.rfind(path, 0) == 0;
+  return Status(made.status().code(),
+                option + (hasPath ? ": " : "=" + path + ": ") + message);
 }
 
 Expected<Source> openSamples(const RunOptions &options, const Plan &plan) {
-  return named("--data=" + options.data, openAll(options, plan));
+  return named("--data", options.data, openAll(options, plan));
 }
 
 Expected<Source> openHeldOut(const RunOptions &options, const Plan &plan) {
-  return named("--eval-data=" + options.evalData, openEach(options, plan));
+  return named("--eval-data", options.evalData, openEach(options, plan));
 }
 
 } // namespace dpc
