@@ -32,7 +32,7 @@ struct StepReport {
     all.emplace_back("step_seconds", seconds);
     if (tokens > 0)
       all.emplace_back("tokens_per_second", tokensPerSecond());
-    else if (samples > 0)
+    if (samples > 0)
       all.emplace_back("samples_per_second", samplesPerSecond());
     return all;
   }

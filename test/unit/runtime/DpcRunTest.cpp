@@ -103,7 +103,11 @@ protected:
   /// Metrics and saved parameters are those of one device.
   void expectTrained(const Ran &ran) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
-    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 3) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4) << ran.out;
+    EXPECT_NE(ran.out.find("\nwrote m.jsonl (metrics), p.safetensors "
+                           "(weights)"),
+              std::string::npos)
+        << ran.out;
     HostTensor weights = w(), all = x();
     std::istringstream lines(read("m.jsonl"));
     std::string line;
@@ -117,6 +121,7 @@ protected:
       EXPECT_EQ(record["step"], step + 1);
       EXPECT_NEAR(record["loss"].get<double>(), loss, 1e-5 * loss);
       EXPECT_GT(record["step_seconds"].get<double>(), 0);
+      EXPECT_GT(record["samples_per_second"].get<double>(), 0);
       EXPECT_TRUE(record.contains("tokens_per_second"));
     }
     Expected<SafetensorsFile> saved = openSafetensors(at("p.safetensors"));
