@@ -12,7 +12,9 @@ namespace dpc::rt {
   X(cublasLtCreate)                                                            \
   X(cublasLtDestroy)                                                           \
   X(cublasLtGetStatusString)                                                   \
+  X(cublasLtGetVersion)                                                        \
   X(cublasLtMatmul)                                                            \
+  X(cublasLtMatmulAlgoCheck)                                                   \
   X(cublasLtMatmulAlgoGetHeuristic)                                            \
   X(cublasLtMatmulDescCreate)                                                  \
   X(cublasLtMatmulDescDestroy)                                                 \

@@ -19,11 +19,13 @@ namespace dpc::rt {
   X(cudaDriverGetVersion)                                                      \
   X(cudaEventCreateWithFlags)                                                  \
   X(cudaEventDestroy)                                                          \
+  X(cudaEventElapsedTime)                                                      \
   X(cudaEventQuery)                                                            \
   X(cudaEventRecord)                                                           \
   X(cudaFree)                                                                  \
   X(cudaFreeHost)                                                              \
   X(cudaGetDeviceCount)                                                        \
+  X(cudaGetDeviceProperties)                                                   \
   X(cudaGetErrorString)                                                        \
   X(cudaGraphDestroy)                                                          \
   X(cudaGraphExecDestroy)                                                      \

@@ -1,8 +1,10 @@
 #include "runtime/cuda/CudaDevice.h"
 
+#include "runtime/base/OneLine.h"
 #include "runtime/cuda/CudaExecutor.h"
 #include "runtime/kernels/KernelLibrary.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -91,7 +93,7 @@ public:
           return CudaExecutor::create(
               *ranks->request.plan,
               std::shared_ptr<const CudaContext>(ranks, &ranks->context),
-              std::move(*comm), options);
+              std::move(*comm), control, options);
         });
   }
 
@@ -129,11 +131,32 @@ private:
     ranks.context.own = ranks.own.get();
     ranks.context.device = request.index;
     ranks.context.graphs = ranks.apis.graphs;
+    DPC_TRY(setTuning(ranks, major * 10 + minor));
     if (request.inProcess)
       ranks.comms = makeInProcessComms(cuda, *ranks.own,
                                        static_cast<int>(request.plan->ranks()),
                                        request.timeoutSeconds);
     return loadKernels(ranks);
+  }
+
+  /// A rank waits for the others' measurements, too: they take a part of the
+  /// time after which it would give up.
+  static Status setTuning(ProcessRanks &ranks, int capability) {
+    const DeviceRequest &request = ranks.request;
+    GemmTuning &tuning = ranks.context.gemms;
+    cudaDeviceProp properties = {};
+    DPC_TRY(ranks.apis.cuda.check(
+        ranks.apis.cuda.cudaGetDeviceProperties(&properties, request.index),
+        "cudaGetDeviceProperties"));
+    properties.name[sizeof properties.name - 1] = 0;
+    tuning.measures = request.measuresGemms;
+    tuning.folder = request.gemmCache;
+    tuning.device = oneLine(properties.name) + ", sm_" +
+                    std::to_string(capability) + ", cuBLASLt " +
+                    std::to_string(ranks.apis.blas.cublasLtGetVersion());
+    tuning.mostSeconds = std::min(60.0, request.timeoutSeconds / 4);
+    tuning.remark = request.remark;
+    return Status::success();
   }
 
   static Expected<std::unique_ptr<DeviceComm>> commOf(ProcessRanks &ranks,

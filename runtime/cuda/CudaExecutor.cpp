@@ -16,12 +16,14 @@ CudaExecutor::CudaExecutor(const Plan &plan,
     : Executor(plan, comm->rank()), held(std::move(shared)), context(*held),
       cuda(*context.cuda), comm(std::move(comm)), options(options) {}
 
-Expected<std::unique_ptr<Executor>> CudaExecutor::create(
-    const Plan &plan, std::shared_ptr<const CudaContext> context,
-    std::unique_ptr<DeviceComm> comm, const ExecutorOptions &options) {
+Expected<std::unique_ptr<Executor>>
+CudaExecutor::create(const Plan &plan,
+                     std::shared_ptr<const CudaContext> context,
+                     std::unique_ptr<DeviceComm> comm, Communicator &control,
+                     const ExecutorOptions &options) {
   std::unique_ptr<CudaExecutor> self(
       new CudaExecutor(plan, std::move(context), std::move(comm), options));
-  Status status = self->setUp();
+  Status status = self->setUp(control);
   if (!status.ok()) {
     self->fail(status);
     return status;
@@ -41,7 +43,7 @@ CudaExecutor::~CudaExecutor() {
     cuda.cudaFreeHost(memory);
 }
 
-Status CudaExecutor::setUp() {
+Status CudaExecutor::setUp(Communicator &control) {
   DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
   DPC_TRY(comm->makeGroups(plan.groups));
   DPC_TRY(makeStreams());
@@ -51,7 +53,29 @@ Status CudaExecutor::setUp() {
   if (!made)
     return made.status();
   blas = std::move(*made);
-  return bindStep();
+  DPC_TRY(bindStep());
+  return chooseRoutines(control);
+}
+
+Status CudaExecutor::chooseRoutines(Communicator &control) {
+  std::vector<DeviceProduct> products;
+  for (const Task &task : program.tasks)
+    if (auto *op = std::get_if<MatmulOp>(&task.instruction->op))
+      products.push_back(productOf(task, *op));
+  GemmChoices choices(context.gemms, cuda, *blas, *comm, streams[0], arena,
+                      arenaBytes);
+  DPC_TRY(choices.choose(plan, products, control));
+  if (!choices.hasWritten())
+    return Status::success();
+  DPC_TRY(clearArena());
+  return comm->wait(streams[0]);
+}
+
+Status CudaExecutor::clearArena() {
+  return cuda.check(cuda.cudaMemsetAsync(arena, fillByte(),
+                                         static_cast<size_t>(arenaBytes),
+                                         streams[0]),
+                    "cudaMemsetAsync");
 }
 
 Status CudaExecutor::makeStreams() {
@@ -81,17 +105,14 @@ Status CudaExecutor::makeMemory() {
   if (!sized)
     return sized.status();
   messages = (plan.bytesOf(Space::Device, stageIndex) + 255) / 256 * 256;
-  int64_t bytes = std::max<int64_t>(messages + sized->messageBytes, 256);
-  Expected<void *> memory = comm->allocate(bytes);
+  arenaBytes = std::max<int64_t>(messages + sized->messageBytes, 256);
+  Expected<void *> memory = comm->allocate(arenaBytes);
   if (!memory)
     return Status(memory.status().code(),
-                  "a rank needs " + std::to_string(bytes) +
+                  "a rank needs " + std::to_string(arenaBytes) +
                       " bytes of the GPU: " + memory.status().message());
   arena = static_cast<char *>(*memory);
-  DPC_TRY(
-      cuda.check(cuda.cudaMemsetAsync(arena, fillByte(),
-                                      static_cast<size_t>(bytes), streams[0]),
-                 "cudaMemsetAsync"));
+  DPC_TRY(clearArena());
   Expected<Pinned> host = pin(plan.bytesOf(Space::Host, stageIndex));
   if (!host)
     return host.status();

@@ -13,8 +13,8 @@
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 #define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 
-#include "runtime/cuda/DeviceBlas.h"
 #include "runtime/cuda/DeviceKernels.h"
+#include "runtime/cuda/GemmChoices.h"
 #include "runtime/cuda/MessagePlan.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/OffloadFile.h"
@@ -39,14 +39,17 @@ struct CudaContext {
   std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
   int device = 0;
   bool graphs = true; ///< capture steps where the communicator allows it
+  GemmTuning gemms;
 };
 
 class CudaExecutor : public Executor {
 public:
-  /// `plan` outlives it.
+  /// `plan` outlives it. `control`: the host's communicator, used while it is
+  /// made.
   static Expected<std::unique_ptr<Executor>>
   create(const Plan &plan, std::shared_ptr<const CudaContext> context,
-         std::unique_ptr<DeviceComm> comm, const ExecutorOptions &options);
+         std::unique_ptr<DeviceComm> comm, Communicator &control,
+         const ExecutorOptions &options);
   ~CudaExecutor() override;
 
   Status runStep(const StepData &data) override;
@@ -72,8 +75,10 @@ private:
                std::unique_ptr<DeviceComm> comm,
                const ExecutorOptions &options);
 
-  Status setUp();
+  Status setUp(Communicator &control);
   Status makeMemory();
+  Status clearArena();
+  Status chooseRoutines(Communicator &control);
   Status makeStreams();
   Status bindStep();
   Status bindTask(int id);
@@ -92,6 +97,7 @@ private:
   Status issueStep();
   Status issueOne(const DeviceStep &step);
   Status issueTask(const Task &task, int id);
+  DeviceProduct productOf(const Task &task, const MatmulOp &op) const;
   Status issueRound(const DeviceStep &step);
   Status waitFor(const Task &task);
   Status signal(const Task &task);
@@ -111,6 +117,7 @@ private:
   std::unique_ptr<DeviceBlas> blas;
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
+  int64_t arenaBytes = 0;
   Pinned hostArena, bounce;
   OffloadFile disk;
   std::vector<void *> pinned;

@@ -25,9 +25,7 @@ struct CudaExecutor::OpRunner {
                         stream);
   }
   Status operator()(const MatmulOp &op) const {
-    return self.blas->run(op, data(op.a), buffer(op.a).dtype, data(op.b),
-                          buffer(op.b).dtype, data(op.c), buffer(op.c).dtype,
-                          stream);
+    return self.blas->run(self.productOf(task, op), stream);
   }
   Status operator()(const ConvOp &) const {
     return Status::unsupported("convolutions do not run on GPUs yet");
@@ -131,6 +129,16 @@ private:
       self.diskFailure = status;
   }
 };
+
+DeviceProduct CudaExecutor::productOf(const Task &task,
+                                      const MatmulOp &op) const {
+  auto type = [&](int id) { return plan.buffers[id].dtype; };
+  auto data = [&](int id) {
+    return arena + addressOf(plan, id, task.entry->slots);
+  };
+  return {&op,        type(op.a), type(op.b), type(op.c),
+          data(op.a), data(op.b), data(op.c)};
+}
 
 Status CudaExecutor::issueOne(const DeviceStep &step) {
   if (step.kind == DeviceStep::Kind::Round)

@@ -1,6 +1,8 @@
 #include "runtime/cuda/DeviceBlas.h"
 
 #include <algorithm>
+#include <array>
+#include <sstream>
 
 namespace dpc::rt {
 
@@ -15,6 +17,34 @@ static uint32_t alignmentOf(DType type,
     while (count * sizeOf(type) % alignment != 0)
       alignment /= 2;
   return alignment;
+}
+
+/// Of A, B and C.
+static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
+  const MatmulOp &op = *product.op;
+  return {alignmentOf(product.aType, {op.aOffset, op.strideA, op.stride2A}),
+          alignmentOf(product.bType, {op.bOffset, op.strideB, op.stride2B}),
+          alignmentOf(product.cType, {op.cOffset, op.strideC, op.stride2C})};
+}
+
+/// Offsets and the outer batch are not in it: they change where a call begins,
+/// and how often there is one. Of beta all that counts is whether C is read.
+std::string gemmKey(const DeviceProduct &product) {
+  const MatmulOp &op = *product.op;
+  std::ostringstream text;
+  text << nameOf(product.aType) << " " << nameOf(product.bType) << " "
+       << nameOf(product.cType) << " in " << nameOf(op.compute) << ", " << op.m
+       << "x" << op.n << "x" << op.k << " " << (op.transA ? "t" : "n")
+       << (op.transB ? "t" : "n") << ", rows of " << op.lda << " " << op.ldb
+       << " " << op.ldc;
+  if (op.batch > 1)
+    text << ", " << op.batch << " at " << op.strideA << " " << op.strideB << " "
+         << op.strideC;
+  text << ", aligned";
+  for (uint32_t alignment : alignmentsOf(product))
+    text << " " << alignment;
+  text << (op.beta != 0 ? ", added to C" : ", C new") << ", epilogue none";
+  return text.str();
 }
 
 static cudaDataType cudaTypeOf(DType type) {
@@ -95,8 +125,8 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
 /// A row-major r x c matrix is a column-major c x r one with the same leading
 /// dimension. So op(B) row-major, k x n, is n x k for cuBLASLt, and stands
 /// first.
-Status DeviceBlas::describe(const MatmulOp &op, DType aType, DType bType,
-                            DType cType, Routine &made) {
+Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
+  const MatmulOp &op = *product.op;
   bool wide = op.compute == DType::F64;
   DPC_TRY(check(blas.cublasLtMatmulDescCreate(
                     &made.what, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -113,78 +143,123 @@ Status DeviceBlas::describe(const MatmulOp &op, DType aType, DType bType,
                                                     &second, sizeof second),
                 "transposition"));
   int64_t batch = op.batch;
-  DPC_TRY(makeLayout(made.b, bType, op.transB ? op.k : op.n,
+  DPC_TRY(makeLayout(made.b, product.bType, op.transB ? op.k : op.n,
                      op.transB ? op.n : op.k, op.ldb, batch, op.strideB));
-  DPC_TRY(makeLayout(made.a, aType, op.transA ? op.m : op.k,
+  DPC_TRY(makeLayout(made.a, product.aType, op.transA ? op.m : op.k,
                      op.transA ? op.k : op.m, op.lda, batch, op.strideA));
-  DPC_TRY(makeLayout(made.c, cType, op.n, op.m, op.ldc, batch, op.strideC));
-  return chooseAlgorithm(
-      made, alignmentOf(aType, {op.aOffset, op.strideA, op.stride2A}),
-      alignmentOf(bType, {op.bOffset, op.strideB, op.stride2B}),
-      alignmentOf(cType, {op.cOffset, op.strideC, op.stride2C}));
+  return makeLayout(made.c, product.cType, op.n, op.m, op.ldc, batch,
+                    op.strideC);
 }
 
-/// The heuristic's first choice.
-Status DeviceBlas::chooseAlgorithm(Routine &made, uint32_t a, uint32_t b,
-                                   uint32_t c) {
-  cublasLtMatmulPreference_t wishes = nullptr;
-  DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
-                "cublasLtMatmulPreferenceCreate"));
+Expected<DeviceBlas::Routine *>
+DeviceBlas::routine(const DeviceProduct &product) {
+  auto [it, isNew] = routines.try_emplace(product.op);
+  if (isNew)
+    DPC_TRY(describe(product, it->second));
+  return &it->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Which routine
+//===----------------------------------------------------------------------===//
+
+/// cuBLASLt's A is our B.
+Status DeviceBlas::setWishes(const DeviceProduct &product,
+                             cublasLtMatmulPreference_t wishes) {
   size_t most = kWorkspaceBytes;
-  Status status = check(
+  DPC_TRY(check(
       blas.cublasLtMatmulPreferenceSetAttribute(
           wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
-      "workspace");
+      "workspace"));
+  auto [a, b, c] = alignmentsOf(product);
   for (auto [which, alignment] :
        {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c)})
-    if (status.ok())
-      status = check(blas.cublasLtMatmulPreferenceSetAttribute(
-                         wishes, which, &alignment, sizeof alignment),
-                     "alignment");
-  cublasLtMatmulHeuristicResult_t found = {};
-  int count = 0;
-  if (status.ok())
-    status = check(blas.cublasLtMatmulAlgoGetHeuristic(
-                       handle, made.what, made.b, made.a, made.c, made.c,
-                       wishes, 1, &found, &count),
-                   "cublasLtMatmulAlgoGetHeuristic");
-  blas.cublasLtMatmulPreferenceDestroy(wishes);
-  DPC_TRY(status);
-  if (count == 0)
-    return Status::unsupported("cuBLASLt has no routine for a product");
-  made.how = found.algo;
+    DPC_TRY(check(blas.cublasLtMatmulPreferenceSetAttribute(
+                      wishes, which, &alignment, sizeof alignment),
+                  "alignment"));
   return Status::success();
 }
 
-Expected<const DeviceBlas::Routine *>
-DeviceBlas::routine(const MatmulOp &op, DType aType, DType bType, DType cType) {
-  auto [it, isNew] = routines.try_emplace(&op);
-  if (isNew)
-    DPC_TRY(describe(op, aType, bType, cType, it->second));
-  return &it->second;
+Expected<std::vector<cublasLtMatmulAlgo_t>>
+DeviceBlas::candidates(const DeviceProduct &product, int most) {
+  Expected<Routine *> made = routine(product);
+  if (!made)
+    return made.status();
+  const Routine &r = **made;
+  cublasLtMatmulPreference_t wishes = nullptr;
+  DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
+                "cublasLtMatmulPreferenceCreate"));
+  Status status = setWishes(product, wishes);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(most);
+  int count = 0;
+  if (status.ok())
+    status = check(blas.cublasLtMatmulAlgoGetHeuristic(handle, r.what, r.b, r.a,
+                                                       r.c, r.c, wishes, most,
+                                                       found.data(), &count),
+                   "cublasLtMatmulAlgoGetHeuristic");
+  blas.cublasLtMatmulPreferenceDestroy(wishes);
+  DPC_TRY(status);
+  std::vector<cublasLtMatmulAlgo_t> good;
+  for (int i = 0; i < count; ++i)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS)
+      good.push_back(found[i].algo);
+  if (good.empty())
+    return Status::unsupported("cuBLASLt has no routine for a product");
+  return good;
 }
 
-Status DeviceBlas::run(const MatmulOp &op, const void *a, DType aType,
-                       const void *b, DType bType, void *c, DType cType,
-                       cudaStream_t stream) {
-  Expected<const Routine *> how = routine(op, aType, bType, cType);
-  if (!how)
-    return how.status();
-  const Routine &r = **how;
+bool DeviceBlas::accepts(const DeviceProduct &product,
+                         const cublasLtMatmulAlgo_t &how) {
+  Expected<Routine *> made = routine(product);
+  if (!made)
+    return false;
+  const Routine &r = **made;
+  cublasLtMatmulHeuristicResult_t result = {};
+  return blas.cublasLtMatmulAlgoCheck(handle, r.what, r.b, r.a, r.c, r.c, &how,
+                                      &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= kWorkspaceBytes;
+}
+
+Status DeviceBlas::choose(const DeviceProduct &product,
+                          const cublasLtMatmulAlgo_t &how) {
+  Expected<Routine *> made = routine(product);
+  if (made) {
+    (*made)->how = how;
+    (*made)->isChosen = true;
+  }
+  return made.status();
+}
+
+//===----------------------------------------------------------------------===//
+// A product
+//===----------------------------------------------------------------------===//
+
+Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
+  const MatmulOp &op = *product.op;
+  Expected<Routine *> made = routine(product);
+  if (!made)
+    return made.status();
+  const Routine &r = **made;
+  if (!r.isChosen) {
+    auto first = candidates(product, 1);
+    if (!first)
+      return first.status();
+    DPC_TRY(choose(product, first->front()));
+  }
   auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   bool wide = op.compute == DType::F64;
   const void *alphaAt = wide ? static_cast<const void *>(&op.alpha) : &alpha;
   const void *betaAt = wide ? static_cast<const void *>(&op.beta) : &beta;
   for (int64_t j = 0; j < op.batch2; ++j) {
-    const char *aAt = static_cast<const char *>(a) +
-                      (op.aOffset + j * op.stride2A) * sizeOf(aType);
-    const char *bAt = static_cast<const char *>(b) +
-                      (op.bOffset + j * op.stride2B) * sizeOf(bType);
-    char *cAt =
-        static_cast<char *>(c) + (op.cOffset + j * op.stride2C) * sizeOf(cType);
+    const char *aAt = static_cast<const char *>(product.a) +
+                      (op.aOffset + j * op.stride2A) * sizeOf(product.aType);
+    const char *bAt = static_cast<const char *>(product.b) +
+                      (op.bOffset + j * op.stride2B) * sizeOf(product.bType);
+    char *cAt = static_cast<char *>(product.c) +
+                (op.cOffset + j * op.stride2C) * sizeOf(product.cType);
     DPC_TRY(check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt,
                                       r.a, betaAt, cAt, r.c, cAt, r.c, &r.how,
                                       workspace, kWorkspaceBytes, stream),

@@ -7,8 +7,21 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace dpc::rt {
+
+/// A matrix product with the types of its three buffers, and where these begin.
+struct DeviceProduct {
+  const MatmulOp *op = nullptr;
+  DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
+  const void *a = nullptr, *b = nullptr;
+  void *c = nullptr;
+};
+
+/// All that cuBLASLt's choice of a routine depends on, as a line of text:
+/// products of one key can be done by the same routine.
+std::string gemmKey(const DeviceProduct &product);
 
 /// Products of one rank through cuBLASLt, whose matrices are column-major: it
 /// is asked for the transpose, C' = B' A'.
@@ -22,27 +35,35 @@ public:
   /// Fails when no routine takes the op's types, which are those of the three
   /// buffers: all f32, all f64, or A and B bf16 (f16) and C the same or f32.
   static Status checkTypes(const MatmulOp &op, DType a, DType b, DType c);
-  /// See MatmulOp; a, b and c are where the buffers begin. `op` outlives this.
-  Status run(const MatmulOp &op, const void *a, DType aType, const void *b,
-             DType bType, void *c, DType cType, cudaStream_t stream);
+
+  /// At most `most` routines, what the heuristic takes for the fastest first.
+  Expected<std::vector<cublasLtMatmulAlgo_t>>
+  candidates(const DeviceProduct &product, int most);
+  /// Whether cuBLASLt says that a routine does the product on this device, and
+  /// within the workspace.
+  bool accepts(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
+  /// The routine of run(); else it is the heuristic's first.
+  Status choose(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
+
+  /// See MatmulOp. Ops outlive this.
+  Status run(const DeviceProduct &product, cudaStream_t stream);
 
 private:
   /// cuBLASLt's words for an op.
   struct Routine {
     cublasLtMatmulDesc_t what = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+    bool isChosen = false;
     cublasLtMatmulAlgo_t how = {};
   };
 
   DeviceBlas(const CudaApi &cuda, const BlasApi &blas)
       : cuda(cuda), blas(blas) {}
   Status check(cublasStatus_t status, const char *what) const;
-  Expected<const Routine *> routine(const MatmulOp &op, DType aType,
-                                    DType bType, DType cType);
-  Status describe(const MatmulOp &op, DType aType, DType bType, DType cType,
-                  Routine &made);
-  /// a, b, c: the alignments of the op's matrices.
-  Status chooseAlgorithm(Routine &made, uint32_t a, uint32_t b, uint32_t c);
+  Expected<Routine *> routine(const DeviceProduct &product);
+  Status describe(const DeviceProduct &product, Routine &made);
+  Status setWishes(const DeviceProduct &product,
+                   cublasLtMatmulPreference_t wishes);
   Status makeLayout(cublasLtMatrixLayout_t &layout, DType type, int64_t rows,
                     int64_t columns, int64_t ld, int64_t batch, int64_t stride);
 

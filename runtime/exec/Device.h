@@ -13,7 +13,7 @@
 namespace dpc::rt {
 
 /// Raised with every change of what program and plugin share.
-inline constexpr int kDevicePluginVersion = 1;
+inline constexpr int kDevicePluginVersion = 2;
 
 struct DeviceRequest {
   const Plan *plan = nullptr;
@@ -23,6 +23,12 @@ struct DeviceRequest {
   bool inProcess = true;
   int index = 0;
   double timeoutSeconds = 300;
+  /// Try the routines of a product before the first step, and take the fastest;
+  /// the same for all ranks.
+  bool measuresGemms = false;
+  std::string gemmCache; ///< folder for what was found; "": it is not kept
+  /// Called, by any thread, with what the user may want to know.
+  std::function<void(const std::string &)> remark;
 };
 
 class Device {

@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -163,6 +164,15 @@ int64_t Job::lastStep() const {
   return plan.trains ? 10 : 1;
 }
 
+/// $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" where neither is known.
+static std::string userCache() {
+  const char *cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache == '/') // others are to be ignored, says its standard
+    return std::string(cache) + "/dpc";
+  const char *home = std::getenv("HOME");
+  return home && *home == '/' ? std::string(home) + "/.cache/dpc" : "";
+}
+
 Expected<std::unique_ptr<Session>>
 Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
                  const SessionOptions &sessionOptions) {
@@ -174,6 +184,12 @@ Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
   request.inProcess = !isDistributed;
   request.index = isDistributed ? detectLaunch().localRank : 0;
   request.timeoutSeconds = options.timeoutSeconds;
+  request.measuresGemms = options.gemmCache != "off";
+  request.gemmCache =
+      options.gemmCache.empty() ? userCache() : options.gemmCache;
+  request.remark = [](const std::string &text) {
+    std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
+  };
   Expected<ExecutorFactory> executors = device->executors(request);
   if (!executors)
     return executors.status();

@@ -138,6 +138,12 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
       ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", o.device, "cpu or cuda (default cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--gemm-cache", o.gemmCache,
+                 "of --device=cuda: DIR that keeps which of cuBLASLt's "
+                 "routines was the fastest for each product, measured before "
+                 "the first step (default ~/.cache/dpc); off: nothing is "
+                 "measured, cuBLASLt's own choice is taken")
+      ->type_name("DIR|off");
   app.add_option("--threads", o.threads,
                  "threads of a rank (default: cores / ranks here)")
       ->check(positive());

@@ -4,13 +4,8 @@
 // fake cuBLASLt, and sums are taken in the order of the ranks.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/cuda/CudaExecutor.h"
-#include "runtime/cuda/CudaDevice.h"
-#include "runtime/exec/RunPlan.h"
-#include "runtime/exec/Session.h"
-#include "test/unit/cuda/FakeBlas.h"
+#include "test/unit/cuda/DeviceRuns.h"
 #include "test/unit/cuda/FakeCuda.h"
-#include "test/unit/cuda/FakeNccl.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <atomic>
@@ -19,109 +14,6 @@
 
 namespace dpc::rt::test {
 namespace {
-
-Expected<NcclApi> loadFakeNccl() { return fakeNcclApi(); }
-
-CudaApis fakeApis(bool graphs = true) {
-  addRuntimeKernels();
-  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl, "image", graphs};
-}
-
-HostTensor identity(int64_t size) {
-  HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
-  for (int64_t i = 0; i < size; ++i)
-    eye.set(i * (size + 1), 1);
-  return eye;
-}
-
-/// Four steps on two batches, with values that round.
-RunRequest request(int64_t rows) {
-  RunRequest request;
-  request.steps = 4;
-  request.tensors = {{"w", ramp({4, 2}, 0.13, 0.5)},
-                     {"eye", identity(4)},
-                     {"a", ramp({4, 3}, 0.13, 0.5)},
-                     {"b", ramp({3, 2}, -0.27, 0.5)},
-                     {"eye.b", identity(3)}};
-  request.inputs = {{{"x", ramp({rows, 4}, 1.0 / 37, 0.25)}},
-                    {{"x", ramp({rows, 4}, -1.0 / 61, 0.125)}}};
-  return request;
-}
-
-/// The ranks of one process, or one each.
-enum class Ranks { InProcess, Nccl };
-
-struct Result {
-  std::vector<std::vector<HostTensor>> outputs; ///< by step
-  std::map<std::string, HostTensor> tensors;
-};
-
-Status runSession(const Plan &plan, ExecutorFactory factory,
-                  std::vector<std::unique_ptr<Communicator>> comms,
-                  const RunRequest &asked, Result &result) {
-  SessionOptions options;
-  options.poison = true;
-  options.offloadDir = testing::TempDir();
-  auto session = Session::create(plan, factory, std::move(comms), options);
-  if (!session)
-    return session.status();
-  factory = nullptr; // nothing needs it any more
-  InitialValues values(".", {}, asked.tensors);
-  DPC_TRY((*session)->initialize(values));
-  for (int64_t step = 1; step <= asked.steps; ++step) {
-    const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];
-    std::vector<const void *> pointers;
-    pointers.reserve(plan.inputs.size());
-    for (const Port &port : plan.inputs)
-      pointers.push_back(inputs.at(port.name).data.data());
-    DPC_TRY((*session)->step(step, pointers));
-    result.outputs.push_back((*session)->outputs());
-  }
-  for (const Tensor &tensor : plan.tensors) {
-    Expected<HostTensor> value = (*session)->gather(tensor);
-    if (!value)
-      return value.status();
-    result.tensors[tensor.name] = std::move(*value);
-  }
-  return Status::success();
-}
-
-Status runInProcess(const Plan &plan, const CudaApis &apis,
-                    const RunRequest &asked, Result &result) {
-  std::unique_ptr<Device> device = makeCudaDevice(apis);
-  auto factory = device->executors({&plan, ".", true, 0, 30});
-  if (!factory)
-    return factory.status();
-  return runSession(plan, std::move(*factory),
-                    makeLocalComms(static_cast<int>(plan.ranks()), {30}), asked,
-                    result);
-}
-
-/// A session a rank, as if each were a process; rank 0's result.
-Status runNccl(const Plan &plan, const CudaApis &apis, const RunRequest &asked,
-               Result &result) {
-  std::unique_ptr<Device> device = makeCudaDevice(apis);
-  auto comms = makeLocalComms(static_cast<int>(plan.ranks()), {30});
-  std::vector<Status> done(comms.size());
-  std::vector<Result> results(comms.size());
-  std::vector<std::thread> threads;
-  threads.reserve(comms.size());
-  for (size_t i = 0; i < comms.size(); ++i)
-    threads.emplace_back([&, i] {
-      auto factory = device->executors({&plan, ".", false, 0, 30});
-      std::vector<std::unique_ptr<Communicator>> own;
-      own.push_back(std::move(comms[i]));
-      done[i] = factory ? runSession(plan, std::move(*factory), std::move(own),
-                                     asked, results[i])
-                        : factory.status();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const Status &status : done)
-    DPC_TRY(status);
-  result = std::move(results[0]);
-  return Status::success();
-}
 
 void expectSame(const HostTensor &one, const HostTensor &other,
                 const std::string &what) {
@@ -138,10 +30,8 @@ void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
   copy.poison = true;
   Expected<RunResult> cpu = runPlan(plan, testing::TempDir(), std::move(copy));
   ASSERT_TRUE(cpu.ok()) << cpu.status().message();
-  Result device;
-  Status status = ranks == Ranks::InProcess
-                      ? runInProcess(plan, fakeApis(graphs), asked, device)
-                      : runNccl(plan, fakeApis(graphs), asked, device);
+  DeviceResult device;
+  Status status = runOnDevice(plan, ranks, asked, {}, device, graphs);
   ASSERT_TRUE(status.ok()) << status.message();
   for (int64_t step = 0; step < asked.steps; ++step)
     for (size_t i = 0; i < plan.outputs.size(); ++i)

@@ -70,8 +70,9 @@ protected:
     EXPECT_EQ(ran.err.find('\n'), ran.err.size() - 1) << ran.err;
   }
 
-  const std::string fakes =
-      std::string("DPC_CUDA_PLUGIN=") + DPC_CUDA + " DPC_CUDA_LIB=" DPC_FAKES;
+  const std::string fakes = std::string("XDG_CACHE_HOME=$PWD/cache") +
+                            " DPC_CUDA_PLUGIN=" + DPC_CUDA +
+                            " DPC_CUDA_LIB=" DPC_FAKES;
   std::filesystem::path dir;
 };
 
@@ -86,6 +87,25 @@ TEST_F(CudaRun, TrainsAsOnTheCpu) {
     ASSERT_EQ(ran.exitCode, 0) << how << ran.err;
     EXPECT_EQ(read("gpu.safetensors"), read("cpu.safetensors")) << how;
   }
+}
+
+TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
+  auto files = [&](const char *folder) {
+    std::error_code none;
+    auto all = std::filesystem::directory_iterator(dir / folder, none);
+    return std::distance(begin(all), end(all));
+  };
+  ASSERT_EQ(run("--device=cuda --gemm-cache=off", fakes).exitCode, 0);
+  EXPECT_EQ(files("cache/dpc"), 0);
+  ASSERT_EQ(run("--device=cuda", fakes).exitCode, 0);
+  EXPECT_GT(files("cache/dpc"), 0);
+  ASSERT_EQ(run("--device=cuda --gemm-cache=mine", fakes).exitCode, 0);
+  EXPECT_EQ(files("mine"), files("cache/dpc"));
+  for (const auto &file : std::filesystem::directory_iterator(dir / "mine"))
+    std::filesystem::resize_file(file, 7);
+  Ran ran = run("--device=cuda --gemm-cache=mine", fakes);
+  ASSERT_EQ(ran.exitCode, 0);
+  EXPECT_EQ(ran.err.rfind("dpc-run: warning: mine/gemm-", 0), 0u) << ran.err;
 }
 
 TEST_F(CudaRun, WhatIsMissingIsSaid) {

@@ -4,7 +4,9 @@
 #include "runtime/kernels/Matmul.h"
 #include "test/unit/cuda/FakeCuda.h"
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 
 namespace dpc::rt::test {
 
@@ -20,6 +22,28 @@ struct FakeDesc {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
 };
+
+struct FakeHandle {
+  size_t number = 0;
+};
+struct Routines {
+  std::mutex mutex;
+  std::vector<double> microseconds = {3, 1, 2};
+  std::vector<int> last; ///< by handle
+  int products = 0;
+};
+Routines &routines() {
+  static Routines all;
+  return all;
+}
+
+/// Its number among the routines; -1 for words that name none.
+int routineOf(const cublasLtMatmulAlgo_t &how) {
+  bool good = how.data[0] < routines().microseconds.size();
+  for (uint64_t word : {1, 2, 3, 4, 5, 6, 7})
+    good &= how.data[word] == ~word;
+  return good ? static_cast<int>(how.data[0]) : -1;
+}
 
 DType typeOf(cudaDataType type) {
   return type == CUDA_R_64F    ? DType::F64
@@ -61,6 +85,23 @@ void addRuntimeKernels() {
   addFakeKernel("dpcFill", fillKernel, 1, 3);
 }
 
+void setFakeRoutines(std::vector<double> microseconds) {
+  std::lock_guard lock(routines().mutex);
+  routines().microseconds = std::move(microseconds);
+  routines().last.clear();
+  routines().products = 0;
+}
+
+std::vector<int> lastFakeRoutines() {
+  std::lock_guard lock(routines().mutex);
+  return routines().last;
+}
+
+int fakeProducts() {
+  std::lock_guard lock(routines().mutex);
+  return routines().products;
+}
+
 BlasApi fakeBlasApi() {
   BlasApi api;
 #define DPC_SET(name) api.name = &::name;
@@ -78,10 +119,15 @@ using dpc::rt::DType;
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
-  *handle = nullptr;
+  std::lock_guard lock(routines().mutex);
+  *handle = reinterpret_cast<cublasLtHandle_t>(
+      new FakeHandle{routines().last.size()});
+  routines().last.push_back(-1);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t) {
+size_t cublasLtGetVersion() { return 130000; }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<FakeHandle *>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 const char *cublasLtGetStatusString(cublasStatus_t) {
@@ -150,22 +196,35 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-    cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t found[],
-    int *count) {
-  found[0] = {};
-  *count = 1;
+    cublasLtMatmulPreference_t, int most,
+    cublasLtMatmulHeuristicResult_t found[], int *count) {
+  std::lock_guard lock(routines().mutex);
+  int all = static_cast<int>(routines().microseconds.size());
+  for (*count = 0; *count < std::min(most, all); ++*count) {
+    found[*count] = {};
+    found[*count].algo.data[0] = static_cast<uint64_t>(*count);
+    for (uint64_t word = 1; word < 8; ++word)
+      found[*count].algo.data[word] = ~word;
+  }
   return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    const cublasLtMatmulAlgo_t *how, cublasLtMatmulHeuristicResult_t *) {
+  std::lock_guard lock(routines().mutex);
+  return routineOf(*how) >= 0 ? CUBLAS_STATUS_SUCCESS
+                              : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'.
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
-                              const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t aLayout, const void *b,
-                              cublasLtMatrixLayout_t bLayout, const void *beta,
-                              const void *c, cublasLtMatrixLayout_t, void *d,
-                              cublasLtMatrixLayout_t dLayout,
-                              const cublasLtMatmulAlgo_t *, void *, size_t,
-                              cudaStream_t stream) {
+cublasStatus_t
+cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+               const void *alpha, const void *a, cublasLtMatrixLayout_t aLayout,
+               const void *b, cublasLtMatrixLayout_t bLayout, const void *beta,
+               const void *c, cublasLtMatrixLayout_t, void *d,
+               cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *how,
+               void *, size_t, cudaStream_t stream) {
   const auto &what = *reinterpret_cast<FakeDesc *>(desc);
   const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
   const auto &second = *reinterpret_cast<FakeLayout *>(bLayout);
@@ -197,9 +256,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
   op.compute = wide                  ? DType::F64
                : type == DType::BF16 ? DType::BF16
                                      : DType::F32;
-  enqueueOn(stream, [=] {
-    (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType).ok();
-  });
+  double microseconds = 0;
+  {
+    std::lock_guard lock(routines().mutex);
+    int routine = routineOf(*how);
+    if (routine < 0)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    size_t number = reinterpret_cast<FakeHandle *>(handle)->number;
+    auto count = static_cast<size_t>(routines().microseconds.size());
+    microseconds = routines().microseconds[(routine + number) % count];
+    if (number < routines().last.size())
+      routines().last[number] = routine;
+    ++routines().products;
+  }
+  enqueueOn(
+      stream,
+      [=] { (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType).ok(); },
+      microseconds);
   return CUBLAS_STATUS_SUCCESS;
 }
 }

@@ -111,10 +111,10 @@ FakeStream::~FakeStream() {
   thread.join();
 }
 
-void FakeStream::push(std::function<void()> work) {
+void FakeStream::push(std::function<void()> work, double microseconds) {
   {
     std::lock_guard lock(mutex);
-    queue.push_back(std::move(work));
+    queue.emplace_back(std::move(work), microseconds);
   }
   changed.notify_all();
 }
@@ -132,13 +132,14 @@ void FakeStream::loop() {
     changed.wait(lock, [&] { return stopping || !queue.empty(); });
     if (queue.empty())
       return;
-    std::function<void()> work = std::move(queue.front());
+    auto [work, microseconds] = std::move(queue.front());
     queue.pop_front();
     busy = true;
     lock.unlock();
     if (int delay = world().delay)
       std::this_thread::sleep_for(
           std::chrono::microseconds(random() % (delay + 1)));
+    clock += microseconds;
     work();
     work = nullptr;
     lock.lock();
@@ -154,16 +155,22 @@ uint64_t FakeEvent::issued() {
   std::lock_guard lock(mutex);
   return issuedCount;
 }
-void FakeEvent::reach(uint64_t record) {
+void FakeEvent::reach(uint64_t record, double clock) {
   {
     std::lock_guard lock(mutex);
+    reachedTime = record >= reachedCount ? clock : reachedTime;
     reachedCount = std::max(reachedCount, record);
   }
   changed.notify_all();
 }
-void FakeEvent::wait(uint64_t record) {
+double FakeEvent::wait(uint64_t record) {
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return reachedCount >= record; });
+  return reachedTime;
+}
+double FakeEvent::time() {
+  std::lock_guard lock(mutex);
+  return reachedTime;
 }
 bool FakeEvent::reached(uint64_t record) {
   std::lock_guard lock(mutex);
@@ -200,6 +207,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
   return cudaSuccess;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "a fake");
+  return cudaSuccess;
+}
 const char *cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "an error of the fake";
 }
@@ -231,9 +243,21 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return streamOf(stream).idle() ? cudaSuccess : cudaErrorNotReady;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(
-      new std::shared_ptr<FakeEvent>(std::make_shared<FakeEvent>()));
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  auto made = std::make_shared<FakeEvent>();
+  made->hasTiming = (flags & cudaEventDisableTiming) == 0;
+  *event = reinterpret_cast<cudaEvent_t>(new std::shared_ptr<FakeEvent>(made));
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
+                                 cudaEvent_t end) {
+  std::shared_ptr<FakeEvent> from = eventOf(begin), to = eventOf(end);
+  if (!from->hasTiming || !to->hasTiming || from->issued() == 0 ||
+      to->issued() == 0)
+    return cudaErrorInvalidResourceHandle;
+  if (!from->reached(from->issued()) || !to->reached(to->issued()))
+    return cudaErrorNotReady;
+  *milliseconds = static_cast<float>((to->time() - from->time()) * 1e-3);
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {

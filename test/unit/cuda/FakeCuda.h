@@ -41,6 +41,11 @@ void addFakeKernel(const std::string &name, FakeKernelFunction function,
 /// event between them then meet in many orders.
 void setFakeDelay(int microseconds, unsigned seed);
 
+/// Streams have clocks of their own: a piece of work takes what it says
+/// (copies, kernels and fills kFakeMicroseconds), a wait goes on no earlier
+/// than what it waits for. Events with timing read them.
+inline constexpr double kFakeMicroseconds = 1;
+
 /// Memory that was allocated and not freed, device and pinned.
 size_t fakeAllocations();
 
@@ -51,8 +56,10 @@ class FakeStream {
 public:
   FakeStream() : thread([this] { loop(); }) {}
   ~FakeStream();
-  void push(std::function<void()> work);
+  void push(std::function<void()> work, double microseconds = 0);
   bool idle();
+  /// Of its thread, in its work.
+  double clock = 0;
 
   std::shared_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t lane = 0;                      ///< in `capture`
@@ -62,7 +69,7 @@ private:
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> queue;
+  std::deque<std::pair<std::function<void()>, double>> queue;
   bool busy = false, stopping = false;
   std::thread thread; ///< last: it uses the others
 };
@@ -71,11 +78,14 @@ private:
 class FakeEvent {
 public:
   uint64_t issue();
-  void reach(uint64_t record);
-  void wait(uint64_t record);
+  void reach(uint64_t record, double clock);
+  /// Returns when it was reached, by the clock.
+  double wait(uint64_t record);
+  double time();
   uint64_t issued();
   bool reached(uint64_t record);
 
+  bool hasTiming = false;
   std::weak_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t capturedRecord = 0;
   std::map<size_t, size_t> covers; ///< by lane: work before the record
@@ -84,6 +94,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t issuedCount = 0, reachedCount = 0;
+  double reachedTime = 0;
 };
 
 /// What streams were told while they were captured.
@@ -92,6 +103,7 @@ struct FakeCapture {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
     std::function<void()> work;
     size_t record = 0;
+    double microseconds = 0;
   };
   struct Lane {
     FakeStream *stream = nullptr;
@@ -107,7 +119,8 @@ FakeStream &streamOf(cudaStream_t stream);
 std::shared_ptr<FakeEvent> eventOf(cudaEvent_t event);
 
 /// Does `work` on a stream, or keeps it for the graph that is captured.
-void enqueueOn(cudaStream_t stream, std::function<void()> work);
+void enqueueOn(cudaStream_t stream, std::function<void()> work,
+               double microseconds = kFakeMicroseconds);
 
 } // namespace dpc::rt::test
 

@@ -22,6 +22,13 @@ void cover(std::map<size_t, size_t> &all,
     all[lane] = std::max(all[lane], steps);
 }
 
+void pushWait(FakeStream &stream, const std::shared_ptr<FakeEvent> &event,
+              uint64_t record) {
+  stream.push([&stream, event, record] {
+    stream.clock = std::max(stream.clock, event->wait(record));
+  });
+}
+
 /// Adds a step to a stream that is captured.
 void addStep(FakeStream &stream, FakeCapture::Step step) {
   FakeCapture::Lane &lane = stream.capture->lanes[stream.lane];
@@ -40,15 +47,16 @@ struct GraphExec {
 
 } // namespace
 
-void enqueueOn(cudaStream_t handle, std::function<void()> work) {
+void enqueueOn(cudaStream_t handle, std::function<void()> work,
+               double microseconds) {
   FakeStream &stream = streamOf(handle);
   {
     std::lock_guard lock(captureMutex());
     if (stream.capture)
-      return addStep(stream,
-                     {FakeCapture::Step::Kind::Work, std::move(work), 0});
+      return addStep(stream, {FakeCapture::Step::Kind::Work, std::move(work), 0,
+                              microseconds});
   }
-  stream.push(std::move(work));
+  stream.push(std::move(work), microseconds);
 }
 
 } // namespace dpc::rt::test
@@ -75,7 +83,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
     e->capture.reset();
   }
   uint64_t record = e->issue();
-  stream.push([e, record] { e->reach(record); });
+  stream.push([e, record, &stream] { e->reach(record, stream.clock); });
   return cudaSuccess;
 }
 
@@ -103,7 +111,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event,
   }
   uint64_t record = e->issued();
   if (record > 0)
-    stream.push([e, record] { e->wait(record); });
+    pushWait(stream, e, record);
   return cudaSuccess;
 }
 
@@ -166,24 +174,26 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
   auto &exec = *reinterpret_cast<GraphExec *>(handle);
   auto begin = std::make_shared<FakeEvent>();
-  streamOf(stream).push([begin] { begin->reach(1); });
+  FakeStream &origin = streamOf(stream);
+  origin.push([begin, &origin] { begin->reach(1, origin.clock); });
   std::vector<std::shared_ptr<FakeEvent>> records;
   records.reserve(exec.capture->records);
   for (size_t i = 0; i < exec.capture->records; ++i)
     records.push_back(std::make_shared<FakeEvent>());
   for (size_t i = 0; i < exec.lanes.size(); ++i) {
     FakeStream &lane = *exec.lanes[i];
-    lane.push([begin] { begin->wait(1); });
+    pushWait(lane, begin, 1);
     for (const Step &step : exec.capture->lanes[i].steps)
       if (step.kind == Step::Kind::Work)
-        lane.push(step.work);
+        lane.push(step.work, step.microseconds);
       else if (step.kind == Step::Kind::Record)
-        lane.push([e = records[step.record]] { e->reach(1); });
+        lane.push(
+            [e = records[step.record], &lane] { e->reach(1, lane.clock); });
       else
-        lane.push([e = records[step.record]] { e->wait(1); });
+        pushWait(lane, records[step.record], 1);
     auto end = std::make_shared<FakeEvent>();
-    lane.push([end] { end->reach(1); });
-    streamOf(stream).push([end] { end->wait(1); });
+    lane.push([end, &lane] { end->reach(1, lane.clock); });
+    pushWait(origin, end, 1);
   }
   return cudaSuccess;
 }

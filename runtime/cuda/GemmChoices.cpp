@@ -1,0 +1,328 @@
+#include "runtime/cuda/GemmChoices.h"
+
+#include "runtime/base/ReadFile.h"
+#include "runtime/base/Wait.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <set>
+#include <unistd.h>
+
+namespace dpc::rt {
+
+static constexpr int kMostCandidates = 16;
+static constexpr int kWords = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t);
+static_assert(sizeof(cublasLtMatmulAlgo_t) % sizeof(uint64_t) == 0);
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+/// FNV-1a: for names, and against damage, not against malice.
+static uint64_t hashOf(const std::string &text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : text)
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+static std::string hexOf(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string GemmCache::head(const std::string &key) const {
+  return "dpc: the fastest routine of cuBLASLt, version 1\ndevice " +
+         tuning.device + "\nproduct " + key + "\nroutine";
+}
+
+std::string GemmCache::pathOf(const std::string &key) const {
+  return tuning.folder + "/gemm-" + hexOf(hashOf(head(key)));
+}
+
+void GemmCache::remark(const std::string &what) const {
+  if (tuning.remark)
+    tuning.remark(what);
+}
+
+std::optional<cublasLtMatmulAlgo_t>
+GemmCache::read(const std::string &key) const {
+  constexpr int64_t mostBytes = 4096;
+  if (tuning.folder.empty())
+    return {};
+  Expected<std::string> text = readFile(pathOf(key), mostBytes);
+  if (!text && text.status().code() == Code::NotFound)
+    return {};
+  cublasLtMatmulAlgo_t how = {};
+  std::string begin = head(key);
+  bool good = text.ok() && text->compare(0, begin.size(), begin) == 0;
+  if (good) {
+    const char *at = text->c_str() + begin.size();
+    for (int i = 0; i < kWords; ++i) {
+      char *behind = nullptr;
+      how.data[i] = std::strtoull(at, &behind, 16);
+      at = behind;
+    }
+    std::string again = begin;
+    for (uint64_t word : how.data)
+      again += " " + hexOf(word);
+    good = *text == again + "\ncheck " + hexOf(hashOf(again)) + "\n";
+  }
+  if (good)
+    return how;
+  remark(pathOf(key) +
+         " is damaged, or of something else; it is measured again");
+  return {};
+}
+
+void GemmCache::write(const std::string &key,
+                      const cublasLtMatmulAlgo_t &how) const {
+  if (tuning.folder.empty())
+    return;
+  std::string text = head(key);
+  for (uint64_t word : how.data)
+    text += " " + hexOf(word);
+  text += "\ncheck " + hexOf(hashOf(text)) + "\n";
+  std::error_code code;
+  std::filesystem::create_directories(tuning.folder, code);
+  std::string path = pathOf(key), aside = path + ".new-" +
+                                          std::to_string(getpid()) + "-" +
+                                          std::to_string(rank);
+  std::ofstream out(aside, std::ios::binary);
+  out << text;
+  out.close();
+  if (out && std::rename(aside.c_str(), path.c_str()) == 0)
+    return;
+  std::filesystem::remove(aside, code);
+  remark(path + " cannot be written; the next run measures again");
+}
+
+//===----------------------------------------------------------------------===//
+// Who measures what
+//===----------------------------------------------------------------------===//
+
+std::map<std::string, int> ownersOfProducts(const Plan &plan) {
+  std::map<std::string, std::set<std::string>> ofPhase;
+  for (const auto &[phase, instructions] : plan.phases)
+    for (const Instruction &instruction : instructions)
+      if (auto *op = std::get_if<MatmulOp>(&instruction.op))
+        ofPhase[phase].insert(
+            gemmKey({op, plan.buffers[op->a].dtype, plan.buffers[op->b].dtype,
+                     plan.buffers[op->c].dtype}));
+  std::map<std::string, int> owners;
+  for (int rank = 0; rank < static_cast<int>(plan.ranks()); ++rank) {
+    std::set<std::string> phases;
+    for (const ScheduleEntry &entry : plan.schedule[rank])
+      phases.insert(entry.phase);
+    for (const std::string &phase : phases)
+      if (auto it = ofPhase.find(phase); it != ofPhase.end()) {
+        for (const std::string &key : it->second)
+          owners.emplace(key, rank);
+        ofPhase.erase(it); // all of it has an owner
+      }
+  }
+  return owners;
+}
+
+GemmChoices::~GemmChoices() {
+  for (cudaEvent_t event : {begin, end})
+    if (event)
+      cuda.cudaEventDestroy(event);
+}
+
+/// Measures one rank at a time: those of a process share a device.
+Status GemmChoices::choose(const Plan &plan,
+                           const std::vector<DeviceProduct> &products,
+                           Communicator &control) {
+  std::map<std::string, int> owners = ownersOfProducts(plan);
+  if (!tuning.measures || owners.empty())
+    return Status::success();
+  DPC_TRY(control.barrier(kWorldGroup)); // none sets up beside a measurement
+  std::map<std::string, Algo> chosen;
+  double deadline = nowSeconds() + tuning.mostSeconds;
+  {
+    static std::mutex measuring;
+    std::lock_guard lock(measuring);
+    std::set<std::string> seen;
+    for (const DeviceProduct &product : products) {
+      std::string key = gemmKey(product);
+      if (owners.at(key) != control.rank() || !seen.insert(key).second ||
+          nowSeconds() >= deadline)
+        continue;
+      Expected<std::optional<Algo>> found = find(product, key);
+      if (!found)
+        return found.status();
+      if (*found)
+        chosen[key] = **found;
+    }
+  }
+  DPC_TRY(share(owners, chosen, control));
+  for (const DeviceProduct &product : products) {
+    auto it = chosen.find(gemmKey(product));
+    if (it != chosen.end() && blas.accepts(product, it->second)) {
+      DPC_TRY(blas.choose(product, it->second));
+    } else {
+      auto first = blas.candidates(product, 1);
+      if (!first)
+        return first.status();
+      DPC_TRY(blas.choose(product, first->front()));
+    }
+  }
+  return Status::success();
+}
+
+/// A table with a row for each key, which its owner fills in: a sum with zeros
+/// brings it to all.
+Status GemmChoices::share(const std::map<std::string, int> &owners,
+                          std::map<std::string, Algo> &chosen,
+                          Communicator &control) {
+  constexpr int row = kWords + 1;
+  std::vector<int64_t> table(owners.size() * row, 0);
+  size_t at = 0;
+  for (const auto &[key, owner] : owners) {
+    if (auto it = chosen.find(key); it != chosen.end()) {
+      table[at] = 1;
+      std::memcpy(&table[at + 1], it->second.data, sizeof(Algo));
+    }
+    at += row;
+  }
+  DPC_TRY(control.allReduce(kWorldGroup, table.data(),
+                            static_cast<int64_t>(table.size()), DType::I64,
+                            ReduceKind::Sum));
+  at = 0;
+  for (const auto &[key, owner] : owners) {
+    if (table[at] == 1)
+      std::memcpy(chosen[key].data, &table[at + 1], sizeof(Algo));
+    at += row;
+  }
+  return Status::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Measuring
+//===----------------------------------------------------------------------===//
+
+/// What is kept, or else the fastest; nothing when there is no choice.
+Expected<std::optional<cublasLtMatmulAlgo_t>>
+GemmChoices::find(const DeviceProduct &product, const std::string &key) {
+  GemmCache cache(tuning, comm.rank());
+  if (std::optional<Algo> kept = cache.read(key)) {
+    if (blas.accepts(product, *kept)) {
+      auto tried = millisecondsOf(product, *kept, 0);
+      if (!tried)
+        return tried.status();
+      if (*tried)
+        return kept;
+    }
+    if (tuning.remark)
+      tuning.remark(cache.pathOf(key) + " names a routine that this device "
+                                        "does not take; it is measured again");
+  }
+  Expected<std::optional<Algo>> found = measure(product);
+  if (found && *found)
+    cache.write(key, **found);
+  return found;
+}
+
+Expected<std::optional<cublasLtMatmulAlgo_t>>
+GemmChoices::measure(const DeviceProduct &product) {
+  auto candidates = blas.candidates(product, kMostCandidates);
+  if (!candidates)
+    return candidates.status();
+  std::optional<Algo> fastest;
+  double best = std::numeric_limits<double>::infinity();
+  if (candidates->size() < 2)
+    return fastest;
+  for (const Algo &how : *candidates) {
+    if (!blas.accepts(product, how))
+      continue;
+    auto taken = millisecondsOf(product, how, best);
+    if (!taken)
+      return taken.status();
+    if (*taken && **taken < best) {
+      best = **taken;
+      fastest = how;
+    }
+  }
+  return fastest;
+}
+
+/// The least of some rounds, behind one to warm up; a routine that takes twice
+/// as long as `best` in the first has no others. Nothing when cuBLASLt refuses.
+Expected<std::optional<double>>
+GemmChoices::millisecondsOf(const DeviceProduct &product, const Algo &how,
+                            double best) {
+  constexpr int rounds = 3, runsOfRound = 5;
+  DPC_TRY(prepare());
+  DPC_TRY(blas.choose(product, how));
+  std::optional<double> least;
+  for (int round = 0; round <= rounds; ++round) {
+    int runs = round == 0 ? 1 : runsOfRound;
+    DPC_TRY(cuda.check(cuda.cudaEventRecord(begin, stream), "begin"));
+    for (int i = 0; i < runs; ++i)
+      if (!blas.run(product, stream).ok())
+        return std::optional<double>();
+    DPC_TRY(cuda.check(cuda.cudaEventRecord(end, stream), "end"));
+    DPC_TRY(comm.wait(stream));
+    float all = 0;
+    DPC_TRY(cuda.check(cuda.cudaEventElapsedTime(&all, begin, end),
+                       "cudaEventElapsedTime"));
+    double each = static_cast<double>(all) / runs;
+    if (round == 0 && each >= 2 * best)
+      return std::optional(each);
+    if (round > 0)
+      least = std::min(least.value_or(each), each);
+  }
+  return least;
+}
+
+Status GemmChoices::prepare() {
+  for (cudaEvent_t *event : {&begin, &end})
+    if (!*event)
+      DPC_TRY(cuda.check(cuda.cudaEventCreateWithFlags(event, cudaEventDefault),
+                         "cudaEventCreate"));
+  return isFilled ? Status::success() : fillRoom();
+}
+
+/// Operands that are not all one number: how much power a product takes, and so
+/// how fast it is, depends on the bits that change. Every 16 bits are a number
+/// from 1/128 to 2 as bf16, from 1 to 2 as f16; two of them are one as f32.
+Status GemmChoices::fillRoom() {
+  constexpr int64_t block = int64_t(1) << 20;
+  isFilled = true;
+  int64_t filled = std::min(bytes, block);
+  void *memory = nullptr;
+  DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(block),
+                                        cudaHostAllocDefault),
+                     "cudaHostAlloc"));
+  std::minstd_rand random(1);
+  for (int64_t i = 0; i < block / 2; ++i)
+    static_cast<uint16_t *>(memory)[i] =
+        static_cast<uint16_t>((random() >> 8 & 0x83ff) | 0x3c00);
+  auto copy = [&](int64_t to, const void *from, int64_t count,
+                  cudaMemcpyKind kind) {
+    return cuda.check(cuda.cudaMemcpyAsync(room + to, from,
+                                           static_cast<size_t>(count), kind,
+                                           stream),
+                      "cudaMemcpyAsync");
+  };
+  Status status = copy(0, memory, filled, cudaMemcpyHostToDevice);
+  for (; status.ok() && filled < bytes;
+       filled += std::min(filled, bytes - filled))
+    status = copy(filled, room, std::min(filled, bytes - filled),
+                  cudaMemcpyDeviceToDevice);
+  if (status.ok())
+    status = comm.wait(stream);
+  cuda.cudaFreeHost(memory);
+  return status;
+}
+
+} // namespace dpc::rt
