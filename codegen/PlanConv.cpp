@@ -33,9 +33,9 @@ static Operands operandsOf(Operation *op) {
 LogicalResult PlanBuilder::lowerConv(Operation *op) {
   Type type =
       cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
-  if (!type.isF32() && !type.isF64())
-    return op->emitOpError() << "of " << type << " cannot be executed; f32 and "
-                             << "f64 can";
+  if (!type.isF32() && !type.isF64() && !type.isBF16() && !type.isF16())
+    return op->emitOpError() << "of " << type << " cannot be executed; f32, "
+                             << "f64, bf16 and f16 can";
   Operands operands = operandsOf(op);
   newSlot(op->getResult(0));
   rt::ConvOp call;
@@ -59,7 +59,7 @@ LogicalResult PlanBuilder::lowerConv(Operation *op) {
   call.strides = list("strides");
   call.dilations = list("dilations");
   call.pads = list("pads");
-  call.compute = type.isF32() ? rt::DType::F32 : rt::DType::F64;
+  call.compute = *dtypeOf(type);
   emit(phaseOf(op), std::move(call), "conv").flops =
       cast<CostOpInterface>(op).getFlops();
   return success();

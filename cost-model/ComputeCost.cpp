@@ -14,6 +14,8 @@ double GemmShape::flops() const {
 }
 
 double GemmShape::bytes(DType type) const {
+  if (elements > 0)
+    return static_cast<double>(elements) * bytesPerElement(type);
   double rows = static_cast<double>(m), columns = static_cast<double>(n);
   double depth = static_cast<double>(k);
   return static_cast<double>(batch) * bytesPerElement(type) *
@@ -77,7 +79,7 @@ static double arithmeticSeconds(const Device &device, DType type,
   double slots = static_cast<double>(device.multiprocessors);
   double best = std::numeric_limits<double>::infinity();
   // Parts of less than this depth are not worth their sums.
-  constexpr double kLeastDepth = 256;
+  constexpr int64_t kLeastDepth = 256;
   for (auto [first, second] : {std::pair(model.tileM, model.tileN),
                                std::pair(model.tileN, model.tileM)})
     for (int halve = 0; halve < 9; ++halve) {
@@ -87,11 +89,10 @@ static double arithmeticSeconds(const Device &device, DType type,
           static_cast<double>(std::max<int64_t>(1, second >> halve % 3));
       double tiles = tileCount(shape, tiling);
       best = std::min(best, tiledSeconds(device, type, shape, tiling));
-      for (double split : {2.0, 4.0, 8.0}) {
-        if (tiles >= slots ||
-            static_cast<double>(shape.k) / split < kLeastDepth)
+      for (int64_t split = 2; split <= shape.mostParts; split *= 2) {
+        if (tiles >= slots || shape.k < kLeastDepth * split)
           break;
-        tiling.split = split;
+        tiling.split = static_cast<double>(split);
         best = std::min(best, tiledSeconds(device, type, shape, tiling));
       }
     }

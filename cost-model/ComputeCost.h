@@ -17,13 +17,14 @@
 //   time   = steps / (peak/2/S * peakFraction * intensity * aligned)
 //            + 8 s m n batch / bandwidth where s > 1: partial sums, f32, are
 //            written and read
-// The tile (TM x TN, TN x TM, and both halved up to twice) and s (only where
-// there are fewer tiles than multiprocessors) with the least time are taken, as
-// library heuristics do. To the larger of that and the memory time come launch
-// and ramp: filling and draining the device. Read off NVIDIA's plot of cuBLAS
-// on A100 (f16, n = 512, 1024, 2048, 4096, 8192: 27, 90, 195, 260, 290
-// TFLOP/s): ramp and launch of 9 us, and 0.92 of peak at short load, of which
-// sustained load leaves the device file's peak fraction.
+// The tile (TM x TN, TN x TM, and both halved up to twice) and s (a power of
+// two up to mostParts, only where there are fewer tiles than multiprocessors)
+// with the least time are taken, as library heuristics do. To the larger of
+// that and the memory time come launch and ramp: filling and draining the
+// device. Read off NVIDIA's plot of cuBLAS on A100 (f16, n = 512, 1024, 2048,
+// 4096, 8192: 27, 90, 195, 260, 290 TFLOP/s): ramp and launch of 9 us, and 0.92
+// of peak at short load, of which sustained load leaves the device file's peak
+// fraction.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_COMPUTECOST_H
@@ -41,6 +42,12 @@ struct GemmShape {
   int64_t k = 0;
   /// How the operands lie in memory: [k, m] and [n, k].
   bool transA = false, transB = false;
+  /// Elements of operands and results in memory, where they are not those of
+  /// the product: a convolution reads its image, of which the matrix of windows
+  /// holds each element several times and is never made. 0: the product's.
+  int64_t elements = 0;
+  /// Parts that k is cut into at most.
+  int64_t mostParts = 8;
 
   /// Two per multiply-add.
   double flops() const;

@@ -117,7 +117,7 @@ void Retyper::setHalf(Value result) {
 
 /// Ops with rules of their own; false for all others.
 bool Retyper::visitNarrow(Operation *op) {
-  if (isa<MatmulOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
+  if (isa<MatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
     for (OpOperand &operand : op->getOpOperands())
       narrow(operand);
     if (!logits.contains(op))

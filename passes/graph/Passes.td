@@ -57,7 +57,8 @@ def DpcMixedPrecision : Pass<"dpc-mixed-precision", "::mlir::func::FuncOp"> {
     what the model computes with, so that its gradient is of the compute type
     and is converted back to f32 for the optimizer.
 
-    * Matmuls, attention, rope, softmax and tables take the compute type; the
+    * Matmuls, convolutions, attention, rope, softmax and tables take the
+      compute type (a convolution's sums are in f32 all the same); the
       statistics of norms and attention, logits of a cross entropy (as results
       of a matmul of the compute type) and losses stay f32.
     * Norms, elementwise ops and data movement take f32 when an operand is in

@@ -44,7 +44,10 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return cost::gemmSeconds(device, productType(op.getA(), device), shape);
 }
 
-/// A convolution as the product it is: windows of x, unrolled, by filters.
+/// A convolution as the product it is: windows of x by filters. The windows
+/// are read from x, never unrolled in memory. The filter's gradient sums over
+/// all of them into a small matrix, for which libraries cut the sum into as
+/// many parts as keep all multiprocessors busy.
 static double convSeconds(Operation *op, Value y, Value w,
                           const cost::Device &device) {
   ArrayRef<int64_t> filter = tensorOf(w).getShape();
@@ -57,6 +60,14 @@ static double convSeconds(Operation *op, Value y, Value w,
   shape.k = isa<ConvOp>(op)            ? depth
             : isa<ConvGradInputOp>(op) ? filters
                                        : windows;
+  auto count = [&](Value value) {
+    shape.elements += tensorOf(value).getNumElements();
+  };
+  llvm::for_each(op->getOperands(), count);
+  llvm::for_each(op->getResults(), count);
+  constexpr int64_t kFilterParts = 64;
+  if (isa<ConvGradFilterOp>(op))
+    shape.mostParts = kFilterParts;
   return cost::gemmSeconds(device, productType(y, device), shape);
 }
 

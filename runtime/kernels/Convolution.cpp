@@ -215,9 +215,8 @@ void clearThenConv(const ConvOp &op, void *x, void *w, void *y) {
   plainConv(op, static_cast<T *>(x), static_cast<T *>(w), static_cast<T *>(y));
 }
 
-} // namespace
-
-Status runConv(const ConvOp &op, void *x, void *w, void *y) {
+/// f32, or plain f64.
+Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
   bool isEmpty = numElements(op.xShape) == 0 || numElements(op.wShape) == 0 ||
                  numElements(op.yShape) == 0;
   if (op.compute == DType::F64) {
@@ -236,6 +235,52 @@ Status runConv(const ConvOp &op, void *x, void *w, void *y) {
                                std::string(nameOf(op.kind)) +
                                "): " + error.message);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// 16-bit arrays
+//===----------------------------------------------------------------------===//
+
+template <float (*Widen)(uint16_t)>
+void widen(const void *from, std::vector<float> &to) {
+  const auto *bits = static_cast<const uint16_t *>(from);
+  std::transform(bits, bits + to.size(), to.begin(), Widen);
+}
+
+template <uint16_t (*Narrow)(float)>
+void narrow(const std::vector<float> &from, void *to) {
+  std::transform(from.begin(), from.end(), static_cast<uint16_t *>(to), Narrow);
+}
+
+/// Through f32 copies, kept per thread; what is written is rounded once.
+template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
+Status runHalfConv(const ConvOp &op, void *x, void *w, void *y) {
+  static thread_local std::vector<float> wide[3];
+  void *const arrays[] = {x, w, y};
+  const Shape *const shapes[] = {&op.xShape, &op.wShape, &op.yShape};
+  int written = op.kind == ConvKind::GradInput    ? 0
+                : op.kind == ConvKind::GradFilter ? 1
+                                                  : 2;
+  for (int i = 0; i < 3; ++i) {
+    wide[i].resize(numElements(*shapes[i]));
+    if (i != written)
+      widen<Widen>(arrays[i], wide[i]);
+  }
+  ConvOp dense = op;
+  dense.compute = DType::F32;
+  DPC_TRY(runWideConv(dense, wide[0].data(), wide[1].data(), wide[2].data()));
+  narrow<Narrow>(wide[written], arrays[written]);
+  return Status::success();
+}
+
+} // namespace
+
+Status runConv(const ConvOp &op, void *x, void *w, void *y) {
+  if (op.compute == DType::BF16)
+    return runHalfConv<bf16ToFloat, floatToBf16>(op, x, w, y);
+  if (op.compute == DType::F16)
+    return runHalfConv<f16ToFloat, floatToF16>(op, x, w, y);
+  return runWideConv(op, x, w, y);
 }
 
 } // namespace dpc::rt

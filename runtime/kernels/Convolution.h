@@ -12,7 +12,8 @@ namespace dpc::rt {
 /// oneDNN; the rest plain loops. Wide ones copy their arrays into the layouts
 /// that oneDNN prefers: that memory, kept per thread and as large as the
 /// largest three arrays, and oneDNN's workspace come on top of the plan's
-/// arena. Fails when oneDNN does.
+/// arena; so do f32 copies of the arrays of a 16-bit one, which is computed as
+/// f32 and rounded once. Fails when oneDNN does.
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt

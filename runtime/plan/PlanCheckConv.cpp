@@ -81,9 +81,10 @@ Status checkShapes(const ConvOp &op) {
 } // namespace
 
 Status checkConv(const Plan &plan, const ConvOp &op) {
-  if (op.compute != DType::F32 && op.compute != DType::F64)
+  if (op.compute != DType::F32 && op.compute != DType::F64 &&
+      op.compute != DType::BF16 && op.compute != DType::F16)
     return Status::invalid("compute is " + std::string(nameOf(op.compute)) +
-                           ", expected f32 or f64");
+                           ", expected f32, f64, bf16 or f16");
   const Operand operands[] = {
       {"x", op.x, op.xShape}, {"w", op.w, op.wShape}, {"y", op.y, op.yShape}};
   for (const Operand &one : operands)

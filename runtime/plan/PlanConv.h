@@ -30,7 +30,8 @@ struct ConvOp {
   std::vector<int64_t> xShape, wShape, yShape;
   std::vector<int64_t> strides, dilations;
   std::vector<int64_t> pads; ///< before each dimension, then behind each
-  /// Type of all three arrays and of the products: F32 or F64.
+  /// Type of all three arrays: F32, F64, BF16 or F16. Of the 16-bit ones sums
+  /// are in f32, and what is written is rounded once.
   DType compute = DType::F32;
 };
 

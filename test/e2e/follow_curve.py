@@ -28,9 +28,17 @@ LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
 # smallest size grows as fast as any; dpc's own runs depart by up to 9e-4, 5e-2 and 3e-3.
 TOLERANCES = {"fp32": (LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE), "bf16": (5e-3, 3e-1, 2e-2),
               "fp16": (2e-3, 1e-1, 6e-3)}
+# Models that 16 bits lead further away. resnet-tiny's batch norms of few samples magnify what is rounded: PyTorch's
+# autocast to bf16 departs by 5.5e-2 in the loss, dpc by 8.7e-3, under tp=4 by 1.8e-2.
+MODEL_TOLERANCES = {("resnet-tiny", "bf16"): (3e-2, 3e-1, 1.5e-1)}
 MEMORY_TOLERANCE = 0.02
 # The relative change of a smaller norm says nothing: its change is compared with this.
 SMALLEST_NORM = 1e-3
+
+
+def tolerances(model, precision):
+    """Of the loss, the gradient norm and the parameters' norms."""
+    return MODEL_TOLERANCES.get((model, precision), TOLERANCES[precision])
 
 
 class Curve:
@@ -117,7 +125,7 @@ class Case:
         report, arena = e2e.read_report(plan), max(e2e.read_plan(plan)["arena_bytes"])
         memory = report["chosen"]["predicted"]["memory_bytes"]["peak"] / arena - 1
         found = [f"parameter {name} is not saved" for name in want.parameter_norms if name not in got.parameter_norms]
-        most_loss, most_grad_norm, most_change = TOLERANCES[self.precision]
+        most_loss, most_grad_norm, most_change = tolerances(self.oracle["model"], self.precision)
         if not loss <= most_loss:
             found.append("loss")
         if not grad_norm <= most_grad_norm:

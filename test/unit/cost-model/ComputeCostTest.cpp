@@ -106,6 +106,36 @@ TEST(ComputeCost, RooflineTakesTheLarger) {
   EXPECT_DOUBLE_EQ(gemmSeconds(device, DType::F32, shape), 1 + 32768 / 800.0);
 }
 
+// A convolution of 3 taps: each element of its image is in three windows.
+TEST(ComputeCost, ImplicitProductsMoveTheirArrays) {
+  GemmShape shape{1, 16, 16, 48};
+  EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 48 * 2 + 256));
+  shape.elements = 16 * 18 + 16 * 48 + 256;
+  EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * 1312);
+  EXPECT_DOUBLE_EQ(gemmSeconds(toy(), DType::F32, shape), 1 + 4 * 1312 / 50.0);
+}
+
+TEST(ComputeCost, LongSumsOfFiltersAreCutIntoMoreParts) {
+  Device device = toy();
+  device.multiprocessors = 64;
+  device.gemm.operandCost = 1e6; // Loads are all there is.
+  device.memoryBytesPerSecond = 2e6;
+  // A 2 x 2 tile of k = 16384 in 8 parts: 2 * 2 * 2048 multiply-adds of a
+  // multiprocessor, which does 1000 / 2 / 64 * 0.8 = 6.25 a second of 8 x 8
+  // tiles and a quarter of these.
+  GemmShape shape{1, 2, 2, 16384};
+  EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 2048 / 6.25,
+              0.1);
+  // In 64 of 256.
+  shape.mostParts = 64;
+  EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
+              0.1);
+  // Not in 128 of 128.
+  shape.mostParts = 128;
+  EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
+              0.1);
+}
+
 TEST(ComputeCost, StreamsAndEmptyWork) {
   EXPECT_DOUBLE_EQ(streamSeconds(toy(), 100), 3);
   EXPECT_DOUBLE_EQ(streamSeconds(toy(), 100, 5000), 6);

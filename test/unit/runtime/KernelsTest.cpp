@@ -329,6 +329,69 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   expectConv(op);
 }
 
+/// Fractions that 8 bits of mantissa hold; their sums of products need more.
+HostTensor fractions(int64_t count, DType type, int seed) {
+  HostTensor tensor = HostTensor::zeros(type, {count});
+  for (int64_t i = 0; i < count; ++i)
+    tensor.set(i, static_cast<double>((i + seed) * 37 % 101 - 50) / 64);
+  return tensor;
+}
+
+/// The sums of plain loops are exact in f64, those of a 16-bit convolution in
+/// f32: equal but for one rounding.
+void expectHalfConv(ConvOp op, DType half) {
+  const std::vector<int64_t> *const shapes[] = {&op.xShape, &op.wShape,
+                                                &op.yShape};
+  std::vector<HostTensor> narrow, wide;
+  for (int i = 0; i < 3; ++i) {
+    narrow.push_back(fractions(numElements(*shapes[i]), half, i));
+    wide.push_back(fractions(numElements(*shapes[i]), DType::F64, i));
+  }
+  op.compute = half;
+  ASSERT_EQ(runConv(op, narrow[0].data.data(), narrow[1].data.data(),
+                    narrow[2].data.data())
+                .message(),
+            "");
+  op.compute = DType::F64;
+  ASSERT_EQ(
+      runConv(op, wide[0].data.data(), wide[1].data.data(), wide[2].data.data())
+          .message(),
+      "");
+  int64_t rounded = 0;
+  for (int i = 0; i < 3; ++i) {
+    HostTensor want = HostTensor::zeros(half, {wide[i].elements()});
+    for (int64_t j = 0; j < wide[i].elements(); ++j) {
+      want.set(j, wide[i].at(j));
+      rounded += want.at(j) != wide[i].at(j);
+      ASSERT_EQ(narrow[i].at(j), want.at(j))
+          << nameOf(half) << " " << nameOf(op.kind) << " array " << i
+          << " element " << j;
+    }
+  }
+  EXPECT_GT(rounded, 0) << "nothing to round";
+}
+
+TEST(Conv, HalvesAreRoundedOnce) {
+  ConvOp op;
+  op.xShape = {2, 32, 6, 5}; // the layouts of oneDNN
+  op.wShape = {48, 16, 3, 3};
+  op.yShape = {2, 48, 3, 5};
+  op.strides = {2, 1};
+  op.dilations = {1, 1};
+  op.pads = {1, 1, 1, 1};
+  ConvOp small = op; // those of the arrays
+  small.xShape = {2, 4, 6, 5};
+  small.wShape = {6, 2, 3, 3};
+  small.yShape = {2, 6, 3, 5};
+  for (DType half : {DType::BF16, DType::F16})
+    for (ConvKind kind :
+         {ConvKind::Forward, ConvKind::GradInput, ConvKind::GradFilter}) {
+      op.kind = small.kind = kind;
+      expectHalfConv(op, half);
+      expectHalfConv(small, half);
+    }
+}
+
 TEST(Conv, OfNothing) {
   ConvOp op;
   op.xShape = {0, 2, 3};

@@ -1,3 +1,4 @@
+#include "runtime/plan/PlanChecks.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/TestPlans.h"
@@ -34,6 +35,17 @@ TEST(PlanConv, IsWrittenAndReadAgain) {
   Expected<Plan> again = planFromJson(text, "plan.json");
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(planToJson(*again), text);
+}
+
+TEST(PlanConv, MayBeOfAnyFloatThatIsComputedIn) {
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(2, 2);
+    ConvOp &op = conv(plan);
+    op.compute = type;
+    for (int buffer : {op.x, op.w, op.y})
+      plan.buffers[buffer].dtype = type;
+    EXPECT_EQ(checkConv(plan, op).message(), "") << nameOf(type);
+  }
 }
 
 // y begins where w does, but in the slots of a frame behind everything else.
@@ -83,8 +95,10 @@ TEST_P(ConvMutation, IsRefused) {
 
 const Mutation kMutations[] = {
     {"buffer", [](Plan &p) { conv(p).w = 99; }, "w is 99"},
-    {"compute", [](Plan &p) { conv(p).compute = DType::BF16; },
-     "compute is bf16"},
+    {"compute", [](Plan &p) { conv(p).compute = DType::I32; },
+     "compute is i32, expected f32, f64, bf16 or f16"},
+    {"half", [](Plan &p) { conv(p).compute = DType::BF16; },
+     "compute is bf16, but x holds f32"},
     {"type", [](Plan &p) { conv(p).compute = DType::F64; }, "x holds f32"},
     {"rank", [](Plan &p) { conv(p).wShape = {2, 4}; }, "rank of w is 2"},
     {"elements", [](Plan &p) { conv(p).xShape[2] = 5; }, "elements of x"},

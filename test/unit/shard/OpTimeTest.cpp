@@ -1,0 +1,44 @@
+//===- OpTimeTest.cpp - What one op is priced as --------------------------===//
+#include "passes/shard/OpTime.h"
+#include "test/unit/shard/ParseProgram.h"
+
+namespace dpc {
+namespace {
+
+/// 3 x 3 taps, 64 channels, of 32 images of 56 x 56: 100352 windows of 576.
+const char *kConvs = R"mlir(
+func.func @f(%x: tensor<32x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) {
+  %y = dpc.conv %x, %w strides = [1, 1] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<32x64x56x56xbf16>
+  %dx = dpc.conv_grad_input %y, %w strides = [1, 1] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<32x64x56x56xbf16>
+  %dw = dpc.conv_grad_filter %y, %x strides = [1, 1] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<32x64x56x56xbf16>, tensor<32x64x56x56xbf16>) -> tensor<64x64x3x3xbf16>
+  return %dx, %dw : tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>
+}
+)mlir";
+
+TEST(OpTime, ConvolutionsAreImplicitProducts) {
+  ParsedProgram program(kConvs);
+  ASSERT_TRUE(program.module);
+  auto device = cost::loadDevice("a100-sxm-80gb");
+  ASSERT_TRUE(device) << device.error();
+  constexpr int64_t kWindows = 32 * 56 * 56, kDepth = 64 * 9;
+  constexpr int64_t kElements = 2 * 64 * kWindows + 64 * kDepth;
+  auto seconds = [&](int64_t m, int64_t n, int64_t k, int64_t parts) {
+    cost::GemmShape shape{1, m, n, k};
+    shape.elements = kElements;
+    shape.mostParts = parts;
+    return cost::gemmSeconds(*device, cost::DType::BF16, shape);
+  };
+  EXPECT_EQ(opSeconds(program.op("conv"), *device),
+            seconds(kWindows, 64, kDepth, 8));
+  EXPECT_EQ(opSeconds(program.op("conv_grad_input"), *device),
+            seconds(kWindows, kDepth, 64, 8));
+  double filter = opSeconds(program.op("conv_grad_filter"), *device);
+  EXPECT_EQ(filter, seconds(64, kDepth, kWindows, 64));
+  // Neither is made up of windows in memory, nor of a few long sums.
+  EXPECT_LT(opSeconds(program.op("conv"), *device),
+            2.0 * kWindows * kDepth / cost::achievableBandwidth(*device));
+  EXPECT_LT(filter, seconds(64, kDepth, kWindows, 8));
+}
+
+} // namespace
+} // namespace dpc
