@@ -33,6 +33,7 @@ CudaExecutor::create(const Plan &plan,
 
 CudaExecutor::~CudaExecutor() {
   blas = nullptr;
+  trace = nullptr;
   if (graph)
     cuda.cudaGraphExecDestroy(graph);
   for (cudaStream_t stream : ownStreams)
@@ -54,6 +55,12 @@ Status CudaExecutor::setUp(Communicator &control) {
     return made.status();
   blas = std::move(*made);
   DPC_TRY(bindStep());
+  if (options.trace) {
+    auto made = DeviceTrace::create(cuda, plan, rankIndex, program.tasks);
+    if (!made)
+      return made.status();
+    trace = std::move(*made);
+  }
   return chooseRoutines(control);
 }
 
@@ -317,8 +324,13 @@ Status CudaExecutor::step(const StepData &data) {
   DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
   setScalars(data.step);
   takeInputs(data);
+  isTraced = trace && trace->wantsStep();
+  if (isTraced)
+    DPC_TRY(trace->startStep(data.step, streams[0]));
   DPC_TRY(launchStep());
   DPC_TRY(comm->wait(streams[0]));
+  if (isTraced)
+    DPC_TRY(trace->collectStep());
   {
     std::lock_guard lock(mutex);
     DPC_TRY(diskFailure);
@@ -328,8 +340,21 @@ Status CudaExecutor::step(const StepData &data) {
   return Status::success();
 }
 
+std::vector<TraceLane> CudaExecutor::traceLanes() const {
+  return trace ? trace->traceLanes() : std::vector<TraceLane>();
+}
+
+void CudaExecutor::forgetTrace() {
+  if (trace)
+    trace->forget();
+}
+
+bool CudaExecutor::isCaptured() const {
+  return context.graphs && comm->capturable() && stepsRun > 0 && !isTraced;
+}
+
 Status CudaExecutor::launchStep() {
-  if (!context.graphs || !comm->capturable() || stepsRun == 0)
+  if (!isCaptured())
     return issueStep();
   if (!graph)
     DPC_TRY(captureStep());

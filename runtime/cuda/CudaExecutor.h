@@ -14,6 +14,7 @@
 #define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 
 #include "runtime/cuda/DeviceKernels.h"
+#include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
 #include "runtime/cuda/MessagePlan.h"
 #include "runtime/exec/Executor.h"
@@ -56,6 +57,8 @@ public:
   Status fillBuffer(int id, const std::function<Status(char *)> &fill) override;
   Expected<const char *> readBuffer(int id,
                                     std::vector<char> &scratch) override;
+  std::vector<TraceLane> traceLanes() const override;
+  void forgetTrace() override;
 
 private:
   /// A place in pinned memory.
@@ -92,6 +95,7 @@ private:
 
   void fail(const Status &status);
   Status step(const StepData &data);
+  bool isCaptured() const;
   Status launchStep();
   Status captureStep();
   Status issueStep();
@@ -99,6 +103,8 @@ private:
   Status issueTask(const Task &task, int id);
   DeviceProduct productOf(const Task &task, const MatmulOp &op) const;
   Status issueRound(const DeviceStep &step);
+  Status traceBegin(int task);
+  Status traceEnd(int task);
   Status waitFor(const Task &task);
   Status signal(const Task &task);
   Status joinStreams();
@@ -136,6 +142,8 @@ private:
   std::deque<DiskMove> diskMoves;
   std::map<int, DiskMove *> diskMoveOf; ///< by task
 
+  std::unique_ptr<DeviceTrace> trace; ///< with ExecutorOptions::trace
+  bool isTraced = false;              ///< this step
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
   std::mutex mutex; ///< guards `diskFailure`

@@ -140,11 +140,24 @@ DeviceProduct CudaExecutor::productOf(const Task &task,
           data(op.a), data(op.b), data(op.c)};
 }
 
+Status CudaExecutor::traceBegin(int task) {
+  return isTraced ? trace->begin(
+                        task, streamOf(program.tasks[task].instruction->queue))
+                  : Status::success();
+}
+
+Status CudaExecutor::traceEnd(int task) {
+  return isTraced ? trace->end(task,
+                               streamOf(program.tasks[task].instruction->queue))
+                  : Status::success();
+}
+
 Status CudaExecutor::issueOne(const DeviceStep &step) {
   if (step.kind == DeviceStep::Kind::Round)
     return issueRound(step);
   const Task &task = program.tasks[step.task];
   DPC_TRY(waitFor(task));
+  DPC_TRY(traceBegin(step.task));
   if (step.kind == DeviceStep::Kind::Task) {
     DPC_TRY(issueTask(task, step.task));
   } else {
@@ -154,6 +167,7 @@ Status CudaExecutor::issueOne(const DeviceStep &step) {
                  plan.buffers[id].bytes, cudaMemcpyDeviceToDevice,
                  streamOf(task.instruction->queue)));
   }
+  DPC_TRY(traceEnd(step.task));
   return signal(task);
 }
 
@@ -173,23 +187,31 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
                                    ", " + name + ": " + status.message());
 }
 
+/// In a trace the first message that is received has the time of all; what is
+/// sent alone has none.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
+  int first = -1;
   for (const PlannedMessage &message : step.messages) {
     char *at = arena + messages + message.offset;
     if (!message.isSend) {
       const Task &task = program.tasks[message.task];
       DPC_TRY(waitFor(task));
+      first = first < 0 ? message.task : first;
       at =
           arena + addressOf(plan, std::get<RecvOp>(task.instruction->op).buffer,
                             task.entry->slots);
     }
     ends.push_back({at, message.bytes, message.peer, message.isSend});
   }
+  if (first >= 0)
+    DPC_TRY(traceBegin(first));
   DPC_TRY(comm->exchange(ends, streamOf(Queue::Comm)));
   for (const PlannedMessage &message : step.messages)
-    if (!message.isSend)
+    if (!message.isSend) {
+      DPC_TRY(traceEnd(message.task));
       DPC_TRY(signal(program.tasks[message.task]));
+    }
   return Status::success();
 }
 

@@ -65,10 +65,6 @@ Status Job::prepare() {
 
 Status Job::openDevice() {
   Status status;
-  if (traces())
-    status = Status::unsupported(
-        std::string(options.profile ? "--profile" : "--trace") +
-        " is for --device=cpu");
   if (options.checkNumbers)
     status = Status::unsupported("--check-numbers is for --device=cpu");
   if (!options.evalPlan.empty())

@@ -108,6 +108,15 @@ TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
   EXPECT_EQ(ran.err.rfind("dpc-run: warning: mine/gemm-", 0), 0u) << ran.err;
 }
 
+TEST_F(CudaRun, WritesTracesAndProfiles) {
+  Ran ran = run("--device=cuda --trace=t.json --profile", fakes);
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  std::string trace = read("t.json");
+  EXPECT_NE(trace.find("\"traceEvents\""), std::string::npos);
+  EXPECT_NE(trace.find("\"cat\":\"matmul\""), std::string::npos);
+  EXPECT_NE(read("plan/profile.json").find("matmul"), std::string::npos);
+}
+
 TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
               "--device=cuda: /nowhere.so cannot be loaded");
@@ -116,8 +125,8 @@ TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda --comm=mpi", fakes),
               "--comm=mpi does not reach the memory of GPUs");
   expectError(run("--comm=nccl", fakes), "--comm=nccl is for GPUs");
-  expectError(run("--device=cuda --trace=t.json", fakes),
-              "--device=cuda: --trace is for --device=cpu");
+  expectError(run("--device=cuda --check-numbers", fakes),
+              "--device=cuda: --check-numbers is for --device=cpu");
   expectError(run("--device=cuda",
                   fakes + " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=x"),
               "--comm=nccl: MASTER_ADDR and MASTER_PORT");

@@ -255,6 +255,12 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
   if (!from->hasTiming || !to->hasTiming || from->issued() == 0 ||
       to->issued() == 0)
     return cudaErrorInvalidResourceHandle;
+  {
+    std::lock_guard lock(captureMutex());
+    for (const auto &event : {from, to})
+      if (event->capture.lock()) // a node of a graph has no time
+        return cudaErrorInvalidResourceHandle;
+  }
   if (!from->reached(from->issued()) || !to->reached(to->issued()))
     return cudaErrorNotReady;
   *milliseconds = static_cast<float>((to->time() - from->time()) * 1e-3);

@@ -1,0 +1,116 @@
+//===- DeviceTraceTest.cpp - traces of the fake, beside the CPU's ---------===//
+#include "runtime/cuda/DeviceTrace.h"
+#include "test/unit/cuda/DeviceRuns.h"
+#include "test/unit/cuda/FakeBlas.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace dpc::rt::test {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kProduct = 7; ///< microseconds
+
+/// The CPU's, of the same steps.
+std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
+  SessionOptions options;
+  options.trace = true;
+  options.offloadDir = testing::TempDir();
+  KernelLibrary none;
+  auto session = Session::create(
+      plan, none, makeLocalComms(static_cast<int>(plan.ranks()), {30}),
+      options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  InitialValues values(".", {}, asked.tensors);
+  EXPECT_TRUE((*session)->initialize(values).ok());
+  for (int64_t step = 1; step <= asked.steps; ++step) {
+    const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];
+    std::vector<const void *> pointers;
+    pointers.reserve(plan.inputs.size());
+    for (const Port &port : plan.inputs)
+      pointers.push_back(inputs.at(port.name).data.data());
+    EXPECT_TRUE((*session)->step(step, pointers).ok());
+  }
+  return (*session)->traceEvents();
+}
+
+/// Events without their times.
+std::vector<Json> withoutTimes(const std::string &events) {
+  Json all = Json::parse("[" + events + "]");
+  std::vector<Json> out;
+  for (Json &event : all) {
+    event.erase("ts");
+    event.erase("dur");
+    if (event["args"].contains("gigaflops_per_second"))
+      event["args"].erase("gigaflops_per_second");
+    out.push_back(event);
+  }
+  return out;
+}
+
+/// Follows one another on each queue, and lasts as long as the fake says.
+void expectTimes(const std::string &events) {
+  std::map<std::pair<int, int>, double> ends;
+  for (const Json &event : Json::parse("[" + events + "]")) {
+    if (event["ph"] != "X")
+      continue;
+    double begin = event["ts"], lasts = event["dur"];
+    double &end = ends[{event["pid"], event["tid"]}];
+    EXPECT_GE(begin, end - 0.5) << event; // a double of seconds, then a float
+    EXPECT_GE(lasts, -0.01) << event;
+    if (event["cat"] == "matmul")
+      EXPECT_NEAR(lasts, kProduct, 0.1) << event;
+    end = begin + lasts;
+  }
+  EXPECT_FALSE(ends.empty());
+}
+
+class DeviceTraceOf : public testing::TestWithParam<Ranks> {
+protected:
+  void SetUp() override { setFakeRoutines({kProduct}); }
+  void TearDown() override { setFakeRoutines({3, 1, 2}); }
+
+  static void expectCpuEvents(const Plan &plan, bool overlap = true) {
+    RunRequest asked = request(8);
+    DeviceWishes wishes;
+    wishes.trace = true;
+    wishes.overlap = overlap;
+    DeviceResult result;
+    Status status = runOnDevice(plan, GetParam(), asked, wishes, result);
+    ASSERT_TRUE(status.ok()) << status.message();
+    expectTimes(result.traceEvents);
+    std::vector<Json> cpu = withoutTimes(cpuEvents(plan, asked));
+    if (GetParam() == Ranks::Nccl) // rank 0's process has its own alone
+      std::erase_if(cpu, [](const Json &event) { return event["pid"] != 0; });
+    EXPECT_EQ(withoutTimes(result.traceEvents), cpu);
+  }
+};
+
+TEST_P(DeviceTraceOf, HasTheEventsOfTheCpuInItsOrder) {
+  expectCpuEvents(leastSquares(1, 1));
+  expectCpuEvents(leastSquares(2, 2));
+  expectCpuEvents(leastSquaresOffloaded(Space::Host, 2, 2));
+}
+
+/// Messages of stages move in rounds, in another order than the plan's.
+TEST_P(DeviceTraceOf, MessagesStandWhereThePlanHasThem) {
+  expectCpuEvents(twoStages(1, 3));
+  expectCpuEvents(twoStages(2, 2));
+}
+
+TEST_P(DeviceTraceOf, WithoutOverlapToo) {
+  expectCpuEvents(leastSquares(2, 2), /*overlap=*/false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeviceTraceOf,
+                         testing::Values(Ranks::InProcess, Ranks::Nccl),
+                         [](const auto &ranks) {
+                           return ranks.param == Ranks::InProcess ? "InProcess"
+                                                                  : "Nccl";
+                         });
+
+} // namespace
+} // namespace dpc::rt::test
