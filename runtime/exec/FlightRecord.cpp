@@ -4,9 +4,11 @@
 #include "runtime/plan/Ledger.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -28,9 +30,27 @@ static constexpr std::chrono::milliseconds kPulse(50);
 /// Ranks whose last pulses lie this far apart did not end together: mpirun
 /// gives the others a second when one dies.
 static constexpr int64_t kApart = 500'000; // microseconds
-/// Who ends a job that hangs wakes the stopped rank first. So a rank without a
-/// pulse for kStopped takes it up again only kHeld later, when it is alive.
+/// Who ends a job that hangs wakes the stopped rank first. So a rank that was
+/// stopped for kStopped takes its pulse up again only kHeld later, when it is
+/// alive. One that had no processor for so long goes on at once.
 static constexpr int64_t kStopped = 1'000'000, kHeld = 10'000'000;
+
+/// How often this process was continued after a stop.
+static std::atomic<unsigned> timesContinued{0};
+static_assert(std::atomic<unsigned>::is_always_lock_free);
+
+/// Counts SIGCONT, unless the program has a use of its own for it.
+static void countContinues() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction before = {}, own = {};
+    own.sa_handler = [](int) { ++timesContinued; };
+    own.sa_flags = SA_RESTART;
+    if (sigaction(SIGCONT, nullptr, &before) == 0 &&
+        before.sa_handler == SIG_DFL)
+      sigaction(SIGCONT, &own, nullptr);
+  });
+}
 
 static int64_t microseconds() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -87,6 +107,7 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
     writeTime(self->line(i));
   }
   self->describe(plan, rank);
+  countContinues();
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
   return self;
 }
@@ -112,15 +133,24 @@ char *FlightRecord::line(int index) const { return bytes + index * kLine; }
 void FlightRecord::pulse() {
   std::unique_lock lock(mutex);
   int64_t last = microseconds(), heldUntil = 0;
+  unsigned seen = timesContinued;
+  bool wasLate = false;
   while (!stops.wait_for(lock, kPulse, [&] { return stopping; })) {
     int64_t now = microseconds();
-    if (now - last > kStopped)
+    bool isLate = now - last > kStopped;
+    // The signal may be handled by another thread, a little later.
+    if ((isLate || wasLate) && timesContinued != seen)
       heldUntil = now + kHeld;
+    if (!isLate)
+      seen = timesContinued;
+    wasLate = isLate;
     last = now;
-    if (now >= heldUntil)
+    if (now >= heldUntil && !isLate)
       writeTime(line(0));
   }
 }
+
+void FlightRecord::fail() { setKind(line(0), "error"); }
 
 /// Once: to put a text together takes longer than many an instruction.
 void FlightRecord::describe(const Plan &plan, int rank) {
@@ -272,6 +302,10 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   std::sort(records.begin(), records.end(),
             [](const Record &a, const Record &b) { return a.rank < b.rank; });
+  // Who said what went wrong is there, and was not lost.
+  std::erase_if(records, [](const Record &record) {
+    return record.pulse.kind == "error";
+  });
   auto tell = [&](auto &&isLast) {
     std::vector<std::string> lines;
     for (const Record &record : records)

@@ -44,6 +44,8 @@ public:
   void begin(const Instruction &instruction, int64_t step,
              std::string_view place);
   void end(const Instruction &instruction);
+  /// The rank fails by itself: it says why, and is not lost.
+  void fail();
 
 private:
   explicit FlightRecord(std::string path) : path(std::move(path)) {}
@@ -65,8 +67,8 @@ private:
   std::thread pulses; ///< last: it uses the others
 };
 
-/// A line for every rank with a record in `folder` whose pulse ended before
-/// that of others: "rank 2 was last in step 12, grad.w1.all_reduce (group dp
+/// A line for every rank with a record in `folder`, of those that did not
+/// fail(), whose pulse ended before that of others: "rank 2 was last in step 12, grad.w1.all_reduce (group dp
 /// ranks=0,2)". Where all ended together, for those that did not wait for
 /// others, or else for all. At most kMostRanks lines, of the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);

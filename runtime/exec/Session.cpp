@@ -135,7 +135,9 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
     ExecutorOptions own = each;
     if (!session->records.empty())
       own.flightRecord = session->records[i].get();
-    own.onFailure = [session, &comm](const Status &status) {
+    own.onFailure = [session, &comm, i](const Status &status) {
+      if (!session->records.empty())
+        session->records[i]->fail();
       if (status.code() == Code::Cancelled)
         return;
       if (session->options.onFailure)

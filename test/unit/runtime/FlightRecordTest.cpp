@@ -5,7 +5,11 @@
 #include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 
+#include <csignal>
 #include <cstdio>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace dpc::rt {
 namespace {
@@ -27,6 +31,10 @@ protected:
     write("rank-" + std::to_string(rank),
           line("pulse", time, "step 3") + line(kind, time, text) +
               line("fresh", time, "") + line("fresh", time, ""));
+  }
+  std::string textOf(const std::string &name) const {
+    std::ifstream file(at(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
   /// The first of `plan`'s instructions that meets others, or does not.
   static const Instruction &find(const Plan &plan, bool meets) {
@@ -52,6 +60,70 @@ TEST_F(FlightRecords, WhereAllEndTogetherThoseThatDidNotWait) {
   leave(1, 5000.01, "ended", "step 3, gelu");
   leave(2, 5000.02, "runs", "step 3, relu");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 2 was last in step 3, relu"});
+}
+
+TEST_F(FlightRecords, WhoSaidWhyItFailedIsNotLost) {
+  leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1)");
+  leave(1, 5000.0, "runs", "step 3, gelu");
+  std::string text = textOf("rank-1");
+  write("rank-1", "error" + text.substr(5));
+  EXPECT_EQ(lastInstructions(dir),
+            Lines{"rank 0 was last in step 3, reduce (group dp ranks=0,1)"});
+  write("rank-0", "error" + textOf("rank-0").substr(5));
+  EXPECT_EQ(lastInstructions(dir), Lines{});
+}
+
+TEST_F(FlightRecords, AFailureIsMarked) {
+  auto record = FlightRecord::open(dir, plan, 1);
+  ASSERT_TRUE(record.ok());
+  (*record)->fail();
+  EXPECT_EQ(textOf("rank-1").rfind("error", 0), 0u);
+  EXPECT_EQ(lastInstructions(dir), Lines{});
+}
+
+/// The microseconds of a record's pulse.
+static int64_t pulseOf(const std::string &path) {
+  std::ifstream file(path);
+  std::string kind;
+  int64_t time = 0;
+  file >> kind >> time;
+  return time;
+}
+
+/// In a process of its own, which is stopped: whether its pulse goes on within
+/// two seconds of being continued. `starved`: it ignores SIGCONT, as if it had
+/// waited for a processor.
+static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
+                            bool starved) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (starved)
+      signal(SIGCONT, SIG_IGN);
+    auto record = FlightRecord::open(folder, plan, 0);
+    for (;;)
+      pause();
+  }
+  std::string path = folder + "/rank-0";
+  auto await = [&](int64_t after, double seconds) {
+    for (int i = 0; i < int(seconds * 100) && pulseOf(path) <= after; ++i)
+      usleep(10'000);
+    return pulseOf(path) > after;
+  };
+  EXPECT_TRUE(await(0, 10));
+  EXPECT_TRUE(await(pulseOf(path), 10)); // the thread is at work
+  kill(child, SIGSTOP);
+  usleep(1'500'000);
+  int64_t before = pulseOf(path);
+  kill(child, SIGCONT);
+  bool goesOn = await(before, 2);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  return goesOn;
+}
+
+TEST_F(FlightRecords, APulseIsHeldAfterAStopOnly) {
+  EXPECT_TRUE(pulsesAfterStop(plan, at("starved"), true));
+  EXPECT_FALSE(pulsesAfterStop(plan, at("stopped"), false));
 }
 
 TEST_F(FlightRecords, WhatOneAloneLeftIsToldWhateverItWas) {
