@@ -58,65 +58,106 @@ Status CheckpointWriter::collect() {
       [&](size_t i) { return collectRank(*executors[i], ranks[i]); });
 }
 
+/// Rank 0 makes the folder, before anybody writes: who finds it gone knows that
+/// another process has failed.
+Status CheckpointWriter::makeFolder(int64_t step) {
+  return session
+      .fromRankZero([&]() -> Expected<std::string> {
+        std::string folder = options.folder.unfinished(step, options.tag);
+        std::error_code code;
+        std::filesystem::create_directories(folder, code);
+        if (code)
+          return Status::io(folder + ": cannot be made: " + code.message());
+        return folder;
+      })
+      .status();
+}
+
 Status CheckpointWriter::save(int64_t step, const DataPosition &position) {
   DPC_TRY(finish());
   data = position;
   DPC_TRY(collect());
-  if (!options.isBackground) {
-    DPC_TRY(write(step));
-    saved = step;
-    return Status::success();
-  }
+  DPC_TRY(makeFolder(step));
   isDone = false;
-  thread = std::thread([this, step] {
+  auto run = [this, step] {
     result = write(step);
     if (result.ok())
       saved = step;
     isDone = true;
-  });
-  return Status::success();
+  };
+  if (options.isBackground) {
+    thread = std::thread(run);
+    return Status::success();
+  }
+  run();
+  return agree();
 }
 
 Status CheckpointWriter::finish() {
   if (thread.joinable())
     thread.join();
-  return result;
+  return agree();
 }
 
-Status CheckpointWriter::check() { return isDone ? finish() : Status(); }
+bool CheckpointWriter::hasFailed() const { return isDone && !result.ok(); }
 
-/// What cannot be completed takes no room on a disk that may be full. Other
-/// processes whose own write failed remove their files, and who is last the
-/// folder; what the rest wrote goes when a run starts in this folder again.
+Status CheckpointWriter::agree() {
+  Expected<bool> failed = session.anywhere(hasFailed());
+  if (!failed)
+    return failed.status();
+  if (!*failed)
+    return Status::success();
+  hasAgreed = true;
+  return hasFailed() ? result : elsewhere();
+}
+
+Status CheckpointWriter::elsewhere() {
+  return Status(Code::Cancelled,
+                "another process could not write its part of a checkpoint");
+}
+
+/// What cannot be completed takes no room on a disk that may be full. Whoever
+/// fails takes all of it away, what others wrote as well: under another name
+/// first, where nobody who is still writing finds it.
 void CheckpointWriter::removeWritten(int64_t step) const {
-  std::filesystem::path folder = options.folder.unfinished(step, options.tag);
+  namespace fs = std::filesystem;
+  std::string tag = options.tag + "-gone-" + std::to_string(ranks.front().rank);
+  fs::path folder = options.folder.unfinished(step, options.tag);
+  fs::path gone = options.folder.unfinished(step, tag);
   std::error_code code;
-  for (const RankShards &rank : ranks)
-    std::filesystem::remove(folder / shardFileName(rank.rank), code);
-  if (session.holdsRankZero())
-    std::filesystem::remove(folder / kManifestFile, code);
-  std::filesystem::remove(folder, code);
+  fs::rename(folder, gone, code);
+  if (!code)
+    fs::remove_all(gone, code);
 }
 
 Status CheckpointWriter::write(int64_t step) {
   Status status = writeFiles(step);
   if (status.ok() && session.holdsRankZero())
     status = publish(step);
-  if (!status.ok())
-    removeWritten(step);
-  return status;
+  if (status.ok())
+    return status;
+  bool wasGone = isGone(step);
+  removeWritten(step);
+  return wasGone && status.code() != Code::Timeout ? elsewhere() : status;
+}
+
+/// Whether another process has taken the unfinished checkpoint away.
+bool CheckpointWriter::isGone(int64_t step) const {
+  std::error_code code;
+  return !std::filesystem::exists(options.folder.unfinished(step, options.tag),
+                                  code) &&
+         !std::filesystem::exists(options.folder.checkpoint(step), code);
 }
 
 Status CheckpointWriter::writeFiles(int64_t step) {
   std::string folder = options.folder.unfinished(step, options.tag);
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code)
-    return Status::io(folder + ": cannot be made: " + code.message());
-  for (const RankShards &rank : ranks)
-    if (!rank.shards.empty() && !stopping)
+  for (const RankShards &rank : ranks) {
+    if (stopping)
+      return Status(Code::Cancelled, "the run ends");
+    if (!rank.shards.empty())
       DPC_TRY(
           writeShardFile(folder + "/" + shardFileName(rank.rank), rank.shards));
+  }
   return Status::success();
 }
 
@@ -128,6 +169,9 @@ Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   while (!std::filesystem::exists(path, code)) {
     if (stopping)
       return Status(Code::Cancelled, "the run ends");
+    if (!std::filesystem::exists(std::filesystem::path(path).parent_path(),
+                                 code))
+      return elsewhere();
     if (std::chrono::steady_clock::now() > limit)
       return Status(
           Code::Timeout,

@@ -40,10 +40,15 @@ public:
   /// Saves the state after `step` steps, where the data stands at `position`.
   /// Waits for the one before. Called by all processes.
   Status save(int64_t step, const DataPosition &position = {});
-  /// Waits until the last one is complete, as far as this process knows.
+  /// Waits until the last one is complete. Called by all processes.
   Status finish();
-  /// The failure of the one that is being written, if it has failed.
-  Status check();
+  /// Whether the last one has failed, as far as this process knows.
+  bool hasFailed() const;
+  /// The failure of the last one, if it has failed anywhere by now: in the
+  /// processes where it did not, Cancelled. Called by all processes.
+  Status agree();
+  /// Whether all processes have heard of a failure.
+  bool areAgreed() const { return hasAgreed; }
   /// Steps of the last checkpoint that this process finished; -1: none.
   int64_t lastSaved() const { return saved; }
 
@@ -56,9 +61,12 @@ private:
   };
   Status collect();
   Status collectRank(Executor &executor, RankShards &out) const;
+  Status makeFolder(int64_t step);
   Status write(int64_t step);
   Status writeFiles(int64_t step);
+  bool isGone(int64_t step) const;
   void removeWritten(int64_t step) const;
+  static Status elsewhere();
   Status publish(int64_t step);
   Expected<SavedFile> awaitFile(const std::string &path);
 
@@ -71,6 +79,7 @@ private:
   std::atomic<bool> stopping{false}, isDone{true};
   Status result; ///< of the thread; read after isDone
   std::atomic<int64_t> saved{-1};
+  bool hasAgreed = false;
 };
 
 } // namespace dpc::rt

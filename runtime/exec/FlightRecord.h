@@ -68,9 +68,10 @@ private:
 };
 
 /// A line for every rank with a record in `folder`, of those that did not
-/// fail(), whose pulse ended before that of others: "rank 2 was last in step 12, grad.w1.all_reduce (group dp
-/// ranks=0,2)". Where all ended together, for those that did not wait for
-/// others, or else for all. At most kMostRanks lines, of the lowest ranks.
+/// fail(), whose pulse ended before that of others: "rank 2 was last in step
+/// 12, grad.w1.all_reduce (group dp ranks=0,2)". Where all ended together, for
+/// those that did not wait for others, or else for all. At most kMostRanks
+/// lines, of the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);
 inline constexpr size_t kMostRanks = 4;
 

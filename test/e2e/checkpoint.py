@@ -309,6 +309,23 @@ class Checkpoints(unittest.TestCase):
         self.assertNotIn(".tmp-", done.stdout)  # takes no room
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_full_disk_of_one_process_leaves_nothing(self):
+        """What the other processes had written well goes as well."""
+        self.needs_mounts()
+        launcher = e2e.mpirun(4)
+        if not launcher:
+            self.skipTest("no mpirun")
+        run = Run(self.folder, "gpt2-tiny")
+        full = self.path("full")
+        # Synchronous, so that it is known who fails first: whoever comes last to a disk with room for three of four.
+        words = " ".join(launcher + run.words("dp2tp2", "--checkpoint-every=1", "--checkpoint-sync", "--checkpoint-keep=9", "--checkpoint=" + full))
+        script = f"mount -t tmpfs -o size=5m none {full} && {words} --steps=9; echo exit $?; ls {full}"
+        done = e2e.call(["unshare", "-m", "sh", "-c", script])
+        self.assertIn("exit 1", done.stdout)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertIn("step-1\n", done.stdout)
+        self.assertNotIn(".tmp-", done.stdout)
+
     def test_a_removal_that_is_cut_off_is_taken_up(self):
         """What is mounted in a checkpoint keeps it from being removed."""
         if os.geteuid() != 0 or not shutil.which("unshare"):

@@ -154,7 +154,6 @@ Status Checkpoints::goOnInData(const Manifest &manifest) {
 Status Checkpoints::afterStep(int64_t step, bool isLast) {
   if (!writer)
     return Status::success();
-  DPC_TRY(writer->check());
   int64_t every = options.checkpointEvery;
   if (isLast || (every > 0 && step % every == 0))
     DPC_TRY(writer->save(step, inputs.positionAfter(step)));
@@ -169,9 +168,13 @@ Expected<int> Checkpoints::stoppedBy() {
   if (!writer)
     return 0;
   int own = stopSignal();
-  Expected<bool> any = session.anywhere(own != 0);
+  Expected<bool> any = session.anywhere(own != 0 || writer->hasFailed());
   if (!any || !*any)
     return any ? Expected<int>(0) : any.status();
+  DPC_TRY(writer->agree());
+  Expected<bool> came = session.anywhere(own != 0);
+  if (!came || !*came)
+    return came ? Expected<int>(0) : came.status();
   for (int signal : {SIGTERM, SIGINT}) {
     Expected<bool> came = session.anywhere(own == signal);
     if (!came || *came)

@@ -29,8 +29,11 @@ public:
   /// Waits for what is being written.
   rt::Status finish();
   /// The signal that came, here or to another process; 0: none. The same
-  /// everywhere.
+  /// everywhere. Fails where a checkpoint in the background failed anywhere.
   rt::Expected<int> stoppedBy();
+
+  /// Whether all processes know that one has failed to write a checkpoint.
+  bool areAgreed() const { return writer && writer->areAgreed(); }
 
 private:
   rt::Expected<std::string> chooseFolder() const;

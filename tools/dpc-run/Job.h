@@ -45,6 +45,8 @@ public:
   }
   /// Whether a rank's failure was printed when it happened.
   bool spoke() const { return hasSpoken; }
+  /// Whether all processes know that the run has failed in one of them.
+  bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
   /// What the process exits with when run() was well, and when it failed.
   /// A supervisor that asks by SIGUSR1 goes on later: that is no failure, for
   /// which launchers would kill the processes that still write.

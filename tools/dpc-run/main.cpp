@@ -145,6 +145,10 @@ static int runProcesses(const RunOptions &options) {
     return 1;
   // A step's own failure was printed, and ended the job, where it happened.
   status = job.run();
+  if (job.areAgreed()) { // whoever failed has the words
+    agree(comm, status.code() == Code::Cancelled ? Status() : status);
+    return job.exitCodeOfFailure();
+  }
   if (!status.ok() && (job.spoke() || status.code() == Code::Cancelled))
     return 1;
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
