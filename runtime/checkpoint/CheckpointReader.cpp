@@ -3,9 +3,13 @@
 #include "runtime/base/Reshard.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dpc::rt {
+
+/// So much of a file is mapped and not given back, at most, by each rank.
+static constexpr int64_t kWindow = int64_t(4) << 20;
 
 CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
     : path(std::move(path)), saved(std::move(manifest)) {
@@ -54,7 +58,11 @@ Status CheckpointReader::verify() const {
       Expected<std::shared_ptr<ShardFile>> file = fileOf(rank);
       if (!file)
         return file.status();
-      DPC_TRY((*file)->read(tensor.name, bytes, 0, bytes).status());
+      for (int64_t at = 0; at < bytes; at += kWindow) {
+        int64_t count = std::min(kWindow, bytes - at);
+        DPC_TRY((*file)->read(tensor.name, bytes, at, count).status());
+        (*file)->giveBack(tensor.name, at, count);
+      }
     }
   }
   return Status::success();
@@ -87,16 +95,28 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
   int64_t size = sizeOf(tensor.dtype);
   int64_t bytes = numElements(localShape(from.layout, saved.mesh)) * size;
   Status status;
-  shared.forEachRun([&](int64_t source, int64_t target, int64_t count) {
-    if (!status.ok())
-      return;
+  int64_t begin = 0, taken = 0; // since the last pages were given back
+  auto copy = [&](int64_t from, int64_t to, int64_t count) {
     Expected<const char *> data =
-        (*file)->read(tensor.name, bytes, source * size, count * size);
-    if (data)
-      std::memcpy(local + target * size, *data, count * size);
-    else
+        (*file)->read(tensor.name, bytes, from, count);
+    if (!data) {
       status = data.status();
+      return;
+    }
+    std::memcpy(local + to, *data, count);
+    begin = taken == 0 ? from : std::min(begin, from);
+    taken += count;
+    if (taken < kWindow)
+      return;
+    (*file)->giveBack(tensor.name, begin, from + count - begin);
+    taken = 0;
+  };
+  shared.forEachRun([&](int64_t source, int64_t target, int64_t count) {
+    for (int64_t at = 0; at < count * size && status.ok(); at += kWindow)
+      copy(source * size + at, target * size + at,
+           std::min(kWindow, count * size - at));
   });
+  (*file)->giveBack(tensor.name, 0, bytes);
   return status;
 }
 

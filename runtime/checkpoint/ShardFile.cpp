@@ -108,4 +108,10 @@ Expected<const char *> ShardFile::read(const std::string &tensor, int64_t bytes,
   return file.file.data() + it->second.entry.offset + offset;
 }
 
+void ShardFile::giveBack(const std::string &tensor, int64_t offset,
+                         int64_t count) const {
+  if (auto it = shards.find(tensor); it != shards.end())
+    file.file.dropPages(it->second.entry.offset + offset, count);
+}
+
 } // namespace dpc::rt

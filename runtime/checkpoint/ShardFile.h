@@ -44,6 +44,8 @@ public:
   /// the whole shard, as the manifest has it.
   Expected<const char *> read(const std::string &tensor, int64_t bytes,
                               int64_t offset, int64_t count);
+  /// The pages of what was read there count no more as memory of the process.
+  void giveBack(const std::string &tensor, int64_t offset, int64_t count) const;
 
 private:
   struct Shard {

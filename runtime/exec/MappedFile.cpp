@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace dpc::rt {
 
@@ -28,9 +29,12 @@ Expected<MappedFile> MappedFile::open(const std::string &path) {
   return file;
 }
 
-void MappedFile::dropPages() const {
-  if (length > 0)
-    madvise(const_cast<char *>(bytes.get()), length, MADV_DONTNEED);
+void MappedFile::dropPages(int64_t offset, int64_t count) const {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  int64_t begin = offset / page * page;
+  if (count > 0)
+    madvise(const_cast<char *>(bytes.get()) + begin, offset + count - begin,
+            MADV_DONTNEED);
 }
 
 } // namespace dpc::rt

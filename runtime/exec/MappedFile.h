@@ -21,7 +21,9 @@ public:
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
   /// Gives the resident pages back to the system.
-  void dropPages() const;
+  void dropPages() const { dropPages(0, length); }
+  /// The same of the pages that hold bytes from `offset` on.
+  void dropPages(int64_t offset, int64_t count) const;
 
 private:
   std::shared_ptr<const char> bytes;
