@@ -181,6 +181,9 @@ private:
   /// that cannot look at all of them finds better ones near the baselines.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
+  bool hasPlenty() const;
+  void limitEffort(SearchOptions &options) const;
+  bool endsParts(const SearchResult &result) const;
   bool isBetter(const SearchResult &result) const;
   void keepBetter(SearchResult result, Cluster used);
   void searchNear(std::vector<FoundPart> found);
@@ -232,6 +235,7 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
     options.maxEvaluations =
         std::max(kLeast, options.maxEvaluations / std::max(kFewest, numParts));
     keepInside(options.request, best->search.candidates.front().strategy);
+    limitEffort(options);
   }
   if (auto tell = options.progress)
     options.progress = [this, tell](SearchProgress progress) {
@@ -276,6 +280,36 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
     computation = std::max(atPeak, computation / kLarger);
   double fewer = static_cast<double>(devicesOf(cluster, part));
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
+}
+
+/// Whether every device has samples of its own to spare. Where it has not, the
+/// whole splits samples for its devices' sake, and fewer may be far better.
+bool PartSearch::hasPlenty() const {
+  constexpr double kSamples = 8;
+  return !isExact && best->search.hasWinner() &&
+         cluster.numDevices() > kFewDevices &&
+         static_cast<double>(best->search.totals.globalBatch) >=
+             kSamples * static_cast<double>(cluster.numDevices());
+}
+
+/// (I6) of the header.
+void PartSearch::limitEffort(SearchOptions &options) const {
+  if (!best->search.hasWinner() || cluster.numDevices() <= kFewDevices)
+    return;
+  constexpr double kOff = 1.15;   // More than pieces and folds are off by.
+  constexpr double kOthers = 1.3; // How much better others of a part may be.
+  double value = valueOf(best->search.candidates.front(), objective);
+  options.closeLookUpTo = kOff * value;
+  if (hasPlenty())
+    options.goesOnUpTo = kOthers * value;
+}
+
+/// (I6) of the header.
+bool PartSearch::endsParts(const SearchResult &result) const {
+  constexpr double kHopeless = 2;
+  return hasPlenty() && result.hasWinner() &&
+         valueOf(result.candidates.front(), objective) >
+             kHopeless * valueOf(best->search.candidates.front(), objective);
 }
 
 bool PartSearch::isBetter(const SearchResult &result) const {
@@ -339,7 +373,10 @@ void PartSearch::searchFewer() {
     SearchResult result = searchOne(used, isThorough, /*baselines=*/isThorough);
     if (result.hasWinner() && !isThorough)
       found.push_back({part, valueOf(result.candidates.front(), objective)});
+    bool isLast = endsParts(result);
     keepBetter(std::move(result), std::move(used));
+    if (isLast)
+      break;
   }
   if (!isExact)
     searchNear(std::move(found));

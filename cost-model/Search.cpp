@@ -239,6 +239,8 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
   int64_t idle = 0;
   while (evaluations < most && !(isLimited && idle >= kPatience)) {
     int64_t count = std::min(evaluator.batchSize(), most - evaluations);
+    if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
+      count = 1; // It tells whether there are others.
     std::vector<size_t> next =
         mostPromising(pending, count, isLimited && rounds++ % 3 != 1);
     if (next.empty())
@@ -277,6 +279,8 @@ void StrategySearch::evaluateAll(std::vector<Pending> pending) {
     double best = leastKept();
     idle = best < (1 - kBetter) * least ? 0 : idle + std::isfinite(best);
     least = std::min(least, best);
+    if (std::isfinite(least) && least > options.goesOnUpTo)
+      break;
   }
   addSkipped(pending, evaluations);
 }

@@ -234,6 +234,11 @@ struct SearchOptions {
   /// most promising first; past it candidates are only bounded, and the winner
   /// is the best of those evaluated. Baselines are not counted.
   int64_t maxEvaluations = INT64_MAX;
+  /// For a search whose winner is compared with a plan that is known: a winner
+  /// of more than this value may be neither evaluated by itself nor whole, and
+  /// a first evaluation of more than the second value is the last.
+  double closeLookUpTo = std::numeric_limits<double>::infinity();
+  double goesOnUpTo = std::numeric_limits<double>::infinity();
   /// Whether the baselines are wanted.
   bool baselines = true;
   /// The winner is evaluated whole even if folding is exact enough: a plan

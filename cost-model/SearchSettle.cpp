@@ -20,6 +20,12 @@ bool StrategySearch::isNearLimit(const Candidate &candidate) const {
   return candidate.evaluation.memory.total() < kOff * result.memoryLimitBytes;
 }
 
+/// Whether the first one need not be known better.
+bool StrategySearch::isFarBehind() const {
+  return result.hasWinner() &&
+         valueOf(result.candidates.front()) > options.closeLookUpTo;
+}
+
 /// Evaluates by themselves those that were made of pieces, until the first one
 /// is evaluated and none is left that may be better; past `most` of them the
 /// first one only, and the second beside it, which costs no time.
@@ -45,7 +51,7 @@ void StrategySearch::settle(size_t most) {
            (!first.fits || valueOf(candidate) < off * valueOf(first));
   };
   sortAll();
-  while (true) {
+  while (!isFarBehind()) {
     std::vector<size_t> next;
     for (size_t i = 0; i < result.candidates.size(); ++i)
       if (mayBeBetter(result.candidates[i]))
@@ -82,7 +88,7 @@ void StrategySearch::settle(size_t most) {
 /// to the first one.
 void StrategySearch::confirmWinner(std::function<void()> meanwhile) {
   constexpr double kRough = 0.95; // What rough evaluations are off by.
-  for (settle(0); result.hasWinner(); settle(0)) {
+  for (settle(0); result.hasWinner() && !isFarBehind(); settle(0)) {
     Candidate &winner = result.candidates.front();
     const Evaluation &evaluation = winner.evaluation;
     bool mayNotFit = evaluation.isRough && evaluation.memory.total() >

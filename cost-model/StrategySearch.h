@@ -65,6 +65,7 @@ private:
   /// The value a candidate must beat to be kept: of the `top` best that fit.
   double worstKept() const;
   double leastKept() const;
+  bool isFarBehind() const;
   void sortAll();
   bool isNearLimit(const Candidate &candidate) const;
   void settle(size_t most);

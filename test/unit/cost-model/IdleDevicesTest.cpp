@@ -311,6 +311,73 @@ TEST(IdleDevices, ANodeTooManyIsLeftOutWithAllEffort) {
 
 namespace {
 
+/// Fewer ranks take longer by more than their number says.
+class Needy : public Talkative {
+public:
+  Needy(int64_t all, int64_t batch, int64_t &calls)
+      : Talkative(1), all(double(all)), batch(batch), calls(calls) {}
+  ModelTotals totals() override {
+    ModelTotals totals;
+    totals.globalBatch = batch;
+    return totals;
+  }
+  Evaluation evaluate(const Strategy &strategy) override {
+    ++calls;
+    Evaluation evaluation = Talkative::evaluate(strategy);
+    evaluation.computeSeconds = 0;
+    evaluation.stepSeconds = 2 * all / double(strategy.ranks()) - 1;
+    return evaluation;
+  }
+
+private:
+  double all;
+  int64_t batch;
+  int64_t &calls;
+};
+
+/// Evaluations of each search.
+std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
+  std::deque<int64_t> calls;
+  PartProblem problem;
+  problem.evaluator = [&](const Cluster &) {
+    return std::make_unique<Needy>(cluster.numDevices(), batch,
+                                   calls.emplace_back(0));
+  };
+  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
+    SearchOptions options;
+    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.maxEvaluations = 16; // Not all, or nothing were left out.
+    options.baselines = false;
+    return options;
+  };
+  auto found = searchParts(cluster, {}, problem);
+  EXPECT_TRUE(found) << found.error();
+  EXPECT_EQ(found->used.numDevices(), cluster.numDevices());
+  return calls;
+}
+
+} // namespace
+
+TEST(IdleDevices, PartsFarBehindEndTheSearch) {
+  // On 32, 24 and 16 devices 1, 1.67 and 3 s. The first strategy of a part says
+  // so, and those with 8, 4, 2 and one are left out.
+  std::deque<int64_t> calls = callsOfNeedy(nodesOf(4, 8), 32 * 8);
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_GT(calls[0], 1);
+  EXPECT_EQ(calls[1], 1);
+  EXPECT_EQ(calls[2], 1);
+  // All parts are tried, and more of each, where there are few devices or few
+  // samples for them.
+  for (const auto &[cluster, batch] : {std::pair(nodesOf(2, 8), 32 * 8),
+                                       std::pair(nodesOf(4, 8), 32 * 8 - 1)}) {
+    calls = callsOfNeedy(cluster, batch);
+    EXPECT_EQ(calls.size(), 1 + partsToTry(cluster).size());
+    EXPECT_GT(calls[1], 1);
+  }
+}
+
+namespace {
+
 /// All devices are best without tensor parallelism, half of them with it.
 class HalfWithTensors : public Talkative {
 public:
