@@ -21,6 +21,12 @@ struct CodegenOptions {
   rt::LrSchedule lrSchedule;
 };
 
+/// What an instruction is of: the places of the first and the last op among
+/// those of its stage's function; -1: it is of none.
+struct SourceOps {
+  int64_t first = -1, last = -1;
+};
+
 /// A plan whose kernels are not compiled yet.
 struct PlanDraft {
   rt::Plan plan;
@@ -31,9 +37,8 @@ struct PlanDraft {
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
   /// Contents of PLAN/constants.bin; empty when there is none.
   std::vector<char> constants;
-  /// By phase of the plan, for each instruction: the place among the ops of its
-  /// stage's function of the one that it is of; -1: it is of none.
-  std::map<std::string, std::vector<int64_t>> sources;
+  /// By phase of the plan, for each instruction.
+  std::map<std::string, std::vector<SourceOps>> sources;
 };
 
 /// Plans `steps`, the functions of the local altitude: one for each pipeline

@@ -21,6 +21,8 @@ ArrayRef<int64_t> KernelEmitter::outputShape(unsigned number) const {
 }
 
 void KernelEmitter::emitForGpu() {
+  if (!spec.groupSizes.empty())
+    return emitGroupStage();
   Block &body = spec.op.getBody().front();
   if (Operation *rowOp = findRowOp(spec.op))
     return emitRowStages(rowOp);

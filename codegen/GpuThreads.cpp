@@ -38,12 +38,15 @@ void KernelEmitter::emitStage(int64_t teams, TeamShape shape,
   std::string name =
       number == 0 ? symbol : symbol + "_" + std::to_string(number);
   bool isPtx = target == KernelTarget::ptx;
-  function = emitImpl(isPtx ? name : name + "_impl");
+  std::string impl = isPtx ? name : name + "_impl";
+  bool isGroup = !spec.groupSizes.empty();
+  function = isGroup ? emitGroupImpl(impl) : emitImpl(impl);
   if (!isPtx)
     emitEntry(function, name);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(function.addEntryBlock());
-  bindArguments(function);
+  if (!isGroup)
+    bindArguments(function);
   stored.clear();
   computed.clear();
   for (unsigned i : storedResults)
@@ -368,8 +371,16 @@ void KernelEmitter::storeTogether(const std::function<void()> &body) {
   std::vector<Deferred> stores, *outer = std::exchange(deferred, &stores);
   body();
   deferred = outer;
+  // Those of one buffer, one after the other: LLVM merges no stores with others
+  // between them that might be to the same place.
+  SmallVector<Value> pointers;
   for (const Deferred &one : stores)
-    store(one.scalar, one.memory, one.indices);
+    if (!llvm::is_contained(pointers, one.memory.pointer))
+      pointers.push_back(one.memory.pointer);
+  for (Value pointer : pointers)
+    for (const Deferred &one : stores)
+      if (one.memory.pointer == pointer)
+        store(one.scalar, one.memory, one.indices);
 }
 
 SmallVector<Value> KernelEmitter::threadColumns(Value thread, int64_t size,

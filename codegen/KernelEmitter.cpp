@@ -52,7 +52,7 @@ Type computeTypeOf(Value value) {
 }
 
 /// Booleans are bytes in memory, bf16 and narrower floats are handled as bits.
-static Type storageType(Type elementType) {
+Type storageTypeOf(Type elementType) {
   if (elementType.isBF16())
     return IntegerType::get(elementType.getContext(), 16);
   if (narrowFormat(elementType) || elementType.isInteger(1))
@@ -278,7 +278,7 @@ Value KernelEmitter::round(Value scalar, Type half) {
 Value KernelEmitter::load(const MemoryRef &memory, Type elementType,
                           ArrayRef<Index> indices) {
   Type stored = memory.element ? memory.element : elementType;
-  Type storage = storageType(stored);
+  Type storage = storageTypeOf(stored);
   if (needsBarrier && !inPhase)
     barrier();
   auto [pointer, alignment] = address(memory, storage, indices);
@@ -299,7 +299,7 @@ void KernelEmitter::store(Value scalar, const MemoryRef &memory,
   }
   hasStored = true;
   Type stored = memory.element ? memory.element : scalar.getType();
-  Type storage = storageType(stored);
+  Type storage = storageTypeOf(stored);
   if (isHalf(stored) || narrowFormat(stored))
     scalar = round(scalar, stored);
   else if (storage != scalar.getType())
@@ -342,7 +342,7 @@ Value KernelEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
         b, b.getIntegerAttr(elementType, value.getSplatValue<APInt>()));
   }
   auto type = cast<RankedTensorType>(value.getType());
-  Type storage = storageType(elementType);
+  Type storage = storageTypeOf(elementType);
   if (storage != elementType)
     value = cast<DenseIntElementsAttr>(value).mapValues(
         storage, [](const APInt &bit) { return bit.zext(8); });

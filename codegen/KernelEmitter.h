@@ -42,6 +42,9 @@ struct KernelSpec {
   llvm::SmallVector<int64_t> aliases;
   /// The memory of such an operand is passed as another operand as well.
   bool overlaps = false;
+  /// Elements of each of the tensors that one launch is for: the kernel is done
+  /// to all of them (GpuGroups.cpp). Empty: to the op's own.
+  llvm::SmallVector<int64_t> groupSizes = {};
 };
 
 /// Elements of a value of the body in memory.
@@ -56,6 +59,9 @@ struct MemoryRef {
 /// are widened on load and rounded on store; signless integers of 8 bits at
 /// least; and else their own type.
 mlir::Type computeTypeOf(mlir::Value value);
+
+/// What elements of a type are loaded and stored as.
+mlir::Type storageTypeOf(mlir::Type elementType);
 
 /// A piece of scratch memory: elements of `type` from `offset` bytes on.
 struct Scratch {
@@ -177,6 +183,17 @@ private:
                const std::function<void(Index)> &body);
   /// What one thread does; may store.
   void once(const std::function<void()> &body);
+
+  // Groups (GpuGroups.cpp).
+  using MemberValues = std::function<llvm::SmallVector<mlir::Value>(size_t)>;
+  mlir::func::FuncOp emitGroupImpl(const std::string &name);
+  void emitGroupStage();
+  llvm::SmallVector<mlir::Value> ofMember(mlir::Value number,
+                                          llvm::ArrayRef<int64_t> firsts,
+                                          size_t low, size_t high,
+                                          const MemberValues &values);
+  mlir::Value bindChunk(mlir::Value number, llvm::ArrayRef<int64_t> firsts,
+                        int64_t chunk);
 
   // Elementwise stages (GpuNests.cpp).
   using ElementsBody =

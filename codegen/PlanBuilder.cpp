@@ -371,12 +371,15 @@ LogicalResult PlanBuilder::build() {
   DenseMap<Operation *, int64_t> places;
   for (auto [i, op] : llvm::enumerate(step.getBody().front()))
     places[&op] = i;
-  for (Operation *op : ops) {
-    lowering = places.lookup(op);
-    if (failed(lower(op)))
+  for (size_t i = 0; i < ops.size();) {
+    std::vector<FlatKernel> group = groupAt(i);
+    size_t count = group.size() > 1 ? group.size() : 1;
+    lowering = {places.lookup(ops[i]), places.lookup(ops[i + count - 1])};
+    if (failed(count > 1 ? lowerGroup(group) : lower(ops[i])))
       return failure();
+    i += count;
   }
-  lowering = -1;
+  lowering = {};
   if (failed(bindResults()))
     return failure();
   orderItems();

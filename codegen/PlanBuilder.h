@@ -51,7 +51,7 @@ struct Slot {
 struct Item {
   int phase = 0; ///< index in PlanBuilder::phases
   rt::Instruction instruction;
-  int64_t source = -1; ///< see PlanDraft::sources
+  SourceOps source; ///< see PlanDraft::sources
 };
 
 /// What a micro-batch keeps between the phases of a chunk.
@@ -63,6 +63,18 @@ struct FramePlan {
   /// All micro-batches run the phases that use it in the order of the phases.
   bool isOrdered = true;
   std::vector<int64_t> slots; ///< by micro-batch
+};
+
+/// An elementwise kernel on dense tensors of one shape, and scalars.
+struct FlatKernel {
+  KernelOp op;
+  int phase = 0;
+  int64_t elements = 0;
+  std::string text; ///< equal for bodies that differ in shapes alone
+  /// Of operands that are scalars, of the others, and of the latter those that
+  /// results take over.
+  llvm::SmallVector<int> scalars, buffers, written;
+  llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
 
 /// Where a kernel is called, and as what it is traced.
@@ -104,6 +116,11 @@ private:
   const EmittedKernel *kernelFor(const KernelSpec &spec);
   llvm::LogicalResult emitCalls(const KernelSpec &spec, rt::KernelOp call,
                                 KernelCall how);
+
+  // PlanGroups.cpp
+  std::optional<FlatKernel> flatKernel(KernelOp op);
+  std::vector<FlatKernel> groupAt(size_t first);
+  llvm::LogicalResult lowerGroup(llvm::ArrayRef<FlatKernel> group);
 
   // PlanCollectives.cpp
   llvm::LogicalResult lowerAllReduce(AllReduceOp op);
@@ -199,7 +216,7 @@ private:
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
   int64_t ringShifts = 0; ///< each has a tag of its own
-  int64_t lowering = -1;  ///< Item::source of what is emitted
+  SourceOps lowering;     ///< Item::source of what is emitted
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step

@@ -62,6 +62,10 @@ static std::string bodyText(const KernelSpec &spec) {
     out << " =" << alias;
   if (spec.overlaps)
     out << " overlaps";
+  if (!spec.groupSizes.empty())
+    out << "\ngroup";
+  for (int64_t size : spec.groupSizes)
+    out << ' ' << size;
   return text;
 }
 

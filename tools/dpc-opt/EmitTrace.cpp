@@ -178,17 +178,22 @@ void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
   assert(phase && "the plan is ours");
   const StageTimes &times = timesOf(rank);
   double start = times.beginOf(*phase, entry.microBatch);
-  const std::vector<int64_t> &sources = draft.sources.at(entry.phase);
+  const std::vector<codegen::SourceOps> &sources =
+      draft.sources.at(entry.phase);
   std::map<int64_t, int64_t> instructions, done; // by op
-  for (int64_t source : sources)
-    ++instructions[source];
+  for (const codegen::SourceOps &source : sources)
+    ++instructions[source.first];
   for (auto [instruction, source] :
        llvm::zip_equal(plan.phases.at(entry.phase), sources)) {
     auto queue = static_cast<size_t>(instruction.queue);
     double begin = std::max(free[queue], start), end = begin;
-    if (auto span = source < 0 ? std::nullopt : times.spanOf(*phase, source)) {
-      auto part = static_cast<double>(done[source]++);
-      auto parts = static_cast<double>(instructions[source]);
+    auto span =
+        source.first < 0 ? std::nullopt : times.spanOf(*phase, source.first);
+    if (span) {
+      if (auto last = times.spanOf(*phase, source.last))
+        span->end = std::max(span->end, last->end);
+      auto part = static_cast<double>(done[source.first]++);
+      auto parts = static_cast<double>(instructions[source.first]);
       double seconds = (span->end - span->begin) / parts;
       begin = std::max(begin, start + span->begin + part * seconds);
       end = std::max(begin, start + span->begin + (part + 1) * seconds);
