@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
+static constexpr const char *kProbe = ".probe-"; ///< with a process's number
 /// More than the manifest of any cluster.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
@@ -64,7 +65,7 @@ Status CheckpointFolder::prepare() const {
   fs::create_directories(dir, code);
   if (code)
     return cannot(dir, "made", code.message());
-  std::string probe = dir + "/.probe-" + std::to_string(getpid());
+  std::string probe = dir + "/" + kProbe + std::to_string(getpid());
   int fd = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0)
     return cannot(dir, "written", std::strerror(errno));
@@ -86,7 +87,9 @@ static std::vector<std::string> namesIn(const std::string &dir) {
 Status CheckpointFolder::removeUnfinished() const {
   for (const std::string &name : namesIn(dir)) {
     size_t at = name.find(kUnfinished);
-    if (at == std::string::npos || !stepOf(name.substr(0, at)))
+    bool isUnfinished =
+        at != std::string::npos && stepOf(name.substr(0, at)).has_value();
+    if (!isUnfinished && name.rfind(kProbe, 0) != 0)
       continue;
     std::error_code code;
     fs::remove_all(fs::path(dir) / name, code);

@@ -95,7 +95,9 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
   int64_t size = sizeOf(tensor.dtype);
   int64_t bytes = numElements(localShape(from.layout, saved.mesh)) * size;
   Status status;
-  int64_t begin = 0, taken = 0; // since the last pages were given back
+  // What was mapped since the last pages were given back: also what lies
+  // between narrow runs, whose checksums need it.
+  int64_t begin = -1;
   auto copy = [&](int64_t from, int64_t to, int64_t count) {
     Expected<const char *> data =
         (*file)->read(tensor.name, bytes, from, count);
@@ -104,12 +106,11 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
       return;
     }
     std::memcpy(local + to, *data, count);
-    begin = taken == 0 ? from : std::min(begin, from);
-    taken += count;
-    if (taken < kWindow)
+    begin = begin < 0 ? from : std::min(begin, from);
+    if (from + count - begin < kWindow)
       return;
     (*file)->giveBack(tensor.name, begin, from + count - begin);
-    taken = 0;
+    begin = -1;
   };
   shared.forEachRun([&](int64_t source, int64_t target, int64_t count) {
     for (int64_t at = 0; at < count * size && status.ok(); at += kWindow)

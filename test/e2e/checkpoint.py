@@ -111,7 +111,7 @@ class Checkpoints(unittest.TestCase):
         def train(name, count, *words):
             path = os.path.join(self.folder, name)
             e2e.must([e2e.tool("dpc-run"), plan, "--batches=" + batches, f"--steps={count}", "--metrics=" + path, f"--save-params={path}.safetensors", *words])
-            timed = ("step_seconds", "tokens_per_second")
+            timed = ("step_seconds", "tokens_per_second", "samples_per_second")
             return [{key: value for key, value in row.items() if key not in timed} for row in e2e.read_metrics(path)], read(path + ".safetensors")
 
         whole = train("whole", steps)

@@ -208,8 +208,10 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
     fs::create_directories(folder.path() + "/" + name);
   for (const char *name : {"step-07", "step-5x"})
     writeFile(folder.path() + "/" + name + "/manifest.json", "{}");
+  writeFile(folder.path() + "/.probe-123", ""); // of one killed in prepare()
   EXPECT_EQ(folder.steps(), (std::vector<int64_t>{3, 20, 100}));
   ASSERT_TRUE(folder.removeUnfinished().ok());
+  EXPECT_FALSE(fs::exists(folder.path() + "/.probe-123"));
   EXPECT_FALSE(fs::exists(folder.unfinished(200, "y")));
   EXPECT_TRUE(fs::exists(folder.path() + "/other"));
   ASSERT_TRUE(folder.prune(2).ok());
