@@ -150,7 +150,14 @@ void FlightRecord::pulse() {
   }
 }
 
-void FlightRecord::fail() { setKind(line(0), "error"); }
+/// One that was stopped and finds that its time is up on being woken has
+/// nothing to say: it is the one that others waited for.
+void FlightRecord::fail() {
+  int64_t last = 0;
+  std::from_chars(line(0) + kTimeAt, line(0) + kTextAt, last);
+  if (microseconds() - last < kStopped)
+    setKind(line(0), "error");
+}
 
 /// Once: to put a text together takes longer than many an instruction.
 void FlightRecord::describe(const Plan &plan, int rank) {

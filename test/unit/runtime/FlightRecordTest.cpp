@@ -81,6 +81,21 @@ TEST_F(FlightRecords, AFailureIsMarked) {
   EXPECT_EQ(lastInstructions(dir), Lines{});
 }
 
+TEST_F(FlightRecords, WhoWasStoppedHasNoSayInWhyItFailed) {
+  auto record = FlightRecord::open(dir, plan, 1);
+  ASSERT_TRUE(record.ok());
+  // As after a stop: a pulse of long ago, and nobody who makes another one.
+  for (int i = 0; i < 100; ++i) {
+    std::fstream file(at("rank-1"), std::ios::in | std::ios::out);
+    file.write("pulse 1000 ", 11);
+    file.close();
+    (*record)->fail();
+    if (textOf("rank-1").rfind("pulse 1000 ", 0) == 0)
+      break; // the thread that pulses did not come between
+  }
+  EXPECT_EQ(lastInstructions(dir).size(), 1u);
+}
+
 /// The microseconds of a record's pulse.
 static int64_t pulseOf(const std::string &path) {
   std::ifstream file(path);
