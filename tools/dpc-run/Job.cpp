@@ -367,18 +367,12 @@ Status Job::runSteps() {
     if (!report)
       return report.status();
     ++ran;
-    DPC_TRY(lookForSlowRanks(*report));
-    if (progress)
-      warnOnce(progress->report(*report));
-    DPC_TRY(guard(*report));
-    DPC_TRY(evaluate(step));
-    Expected<int> stopped = checkpoints->stoppedBy();
+    Expected<int> stopped = betweenSteps(*report, progress);
     if (!stopped)
-      return stopped.status();
-    DPC_TRY(
-        validate(step, step == options.steps, progress ? &*progress : nullptr));
-    bool isLast = *stopped != 0 || step == options.steps;
-    DPC_TRY(checkpoints->afterStep(step, isLast));
+      return stopped.status().code() == Code::Timeout
+                 ? Status(Code::Timeout, "after step " + std::to_string(step) +
+                                             ": " + stopped.status().message())
+                 : stopped.status();
     if (*stopped == 0 || step == options.steps)
       continue;
     endedBySignal = *stopped;
@@ -388,6 +382,23 @@ Status Job::runSteps() {
     break;
   }
   return Status::success();
+}
+
+/// What all processes do after a step; the signal that ends the run, or 0.
+Expected<int> Job::betweenSteps(StepReport &report,
+                                std::optional<Progress> &progress) {
+  DPC_TRY(lookForSlowRanks(report));
+  if (progress)
+    warnOnce(progress->report(report));
+  DPC_TRY(guard(report));
+  DPC_TRY(evaluate(report.step));
+  Expected<int> stopped = checkpoints->stoppedBy();
+  if (!stopped)
+    return stopped;
+  bool isEnd = report.step == options.steps;
+  DPC_TRY(validate(report.step, isEnd, progress ? &*progress : nullptr));
+  DPC_TRY(checkpoints->afterStep(report.step, *stopped != 0 || isEnd));
+  return stopped;
 }
 
 Status Job::validate(int64_t step, bool isLast, Progress *progress) {

@@ -78,6 +78,8 @@ private:
   rt::Status evaluate(int64_t step);
   rt::Status finishEvaluation();
   rt::SessionOptions sessionOptions();
+  rt::Expected<int> betweenSteps(StepReport &report,
+                                 std::optional<Progress> &progress);
   rt::Status validate(int64_t step, bool isLast, Progress *progress);
   bool traces() const { return !options.trace.empty() || options.profile; }
   std::string untracedSteps() const;
