@@ -21,7 +21,7 @@ import exports_targets
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
 TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
-PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas")
+PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
 
 # Model, ranks, strategy.
 PLANS = [
