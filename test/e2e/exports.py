@@ -278,6 +278,38 @@ class Chakra(unittest.TestCase):
                     self.assertEqual(bool(messages), "pp=" in plan[2] or "ring" in plan[2])
 
 
+class Models(unittest.TestCase):
+    """What a target builds is the model that was asked about, as far as its graph shows it."""
+
+    def flags_of(self, plan):
+        with e2e.scratch() as folder:
+            done = emit(folder, plan, "report,megatron")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return dict(re.findall(r"^  --([\w-]+)(?: (\S+))?", read(folder, "megatron.sh"), re.M)), e2e.read_report(f"{folder}/out")["remarks"]
+
+    def test_megatron_builds_the_layers_of_the_model(self):
+        flags, remarks = self.flags_of(("gpt2-tiny", 2, "dp=2"))
+        self.assertTrue({"swiglu", "normalization", "position-embedding-type", "num-experts"}.isdisjoint(flags), flags)
+        self.assertFalse(any("without biases" in text for text in remarks), remarks)
+        flags, remarks = self.flags_of(("llama-tiny", 2, "dp=2"))
+        self.assertIn("swiglu", flags)
+        self.assertEqual((flags["normalization"], flags["position-embedding-type"]), ("RMSNorm", "rope"))
+        self.assertTrue(any("without biases" in text for text in remarks), remarks)
+        flags, remarks = self.flags_of(("moe-tiny", 2, "dp=2,ep=2"))
+        self.assertEqual(flags["num-experts"], "4")
+        self.assertTrue(any("--moe-router-topk" in text for text in remarks), remarks)
+
+    def test_accelerate_on_several_machines_says_where_they_meet(self):
+        cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json")
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={cluster}", "--global-batch=16", "--precision=bf16", "--verify=off",
+                      "--emit=report,accelerate", "--strategy=dp=16,zero=3", "-o", f"{folder}/out"])
+            config = read_yaml(read(folder, "accelerate.yaml"))
+            remarks = e2e.read_report(f"{folder}/out")["remarks"]
+        self.assertEqual((config["main_process_ip"], config["main_process_port"]), ("MAIN_PROCESS_IP", 29500))
+        self.assertTrue(any("main_process_ip is yours to fill in" in text for text in remarks), remarks)
+
+
 class Command(unittest.TestCase):
     def test_several_at_once_beside_a_plan(self):
         with e2e.scratch() as folder:

@@ -60,6 +60,13 @@ class Import(unittest.TestCase):
         # The better ones stand beside it.
         self.assertIn("zero3", [row["name"] for row in report["baselines"]])
 
+    def test_what_the_reading_program_sets_is_on(self):
+        path = write(self.folder, "ds.json", json.dumps({
+            "train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 1}}))
+        report = self.read(path)
+        self.assertEqual(report["step"]["compute_type"], "bf16")
+        self.assertTrue(any(" --precision=bf16" in text for text in report["remarks"]), report["remarks"])
+
     def test_what_has_no_key_is_refused(self):
         self.refused(write(self.folder, "a.json", '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}'), "zero_hpz_partition_size=2", "--global-batch=8")
         self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: Megatron-LM's flags: tp=3", "--global-batch=8")

@@ -68,6 +68,7 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
                     : modelShapeOf(findProgram(*program));
   if (job.model.sequence == 0)
     job.model.sequence = static_cast<int64_t>(result.totals.tokensPerSample);
+  job.model.experts = result.totals.experts;
   job.levels = levelsOf(used, candidate.evaluation);
   return job;
 }

@@ -43,10 +43,52 @@ static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
   return widest;
 }
 
+/// silu(a) * b, the gate of SwiGLU.
+static bool isGate(UnaryOp op) {
+  return op.getKind() == UnaryKind::silu &&
+         llvm::any_of(op->getUsers(), [&](Operation *user) {
+           auto product = dyn_cast<BinaryOp>(user);
+           return product && product.getKind() == BinaryKind::mul;
+         });
+}
+
+/// A product plus a vector of weights.
+static bool isBias(BinaryOp op) {
+  auto isVector = [](Value value) {
+    while (Operation *made = value.getDefiningOp()) {
+      if (!isa<BroadcastOp, ConvertOp, ReshapeOp>(made))
+        return false;
+      value = made->getOperand(0);
+    }
+    return cast<RankedTensorType>(value.getType()).getRank() == 1;
+  };
+  auto isProduct = [](Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    auto product = value.getDefiningOp<MatmulOp>();
+    return product && weightOf(product);
+  };
+  return op.getKind() == BinaryKind::add &&
+         ((isProduct(op.getA()) && isVector(op.getB())) ||
+          (isProduct(op.getB()) && isVector(op.getA())));
+}
+
+/// What a layer is made of.
+static void readKinds(Operation *op, exports::ModelShape &shape) {
+  if (auto norm = dyn_cast<NormOp>(op))
+    shape.hasRmsNorm |= norm.getKind() == NormKind::rms;
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    shape.hasBias |= isBias(binary);
+  shape.hasRope |= isa<RopeOp>(op);
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    shape.hasSwiglu |= isGate(unary);
+}
+
 exports::ModelShape modelShapeOf(func::FuncOp func, int64_t layers) {
   exports::ModelShape shape;
   int64_t attentions = 0;
   func.walk([&](Operation *op) {
+    readKinds(op, shape);
     if (auto attention = dyn_cast<AttentionOp>(op)) {
       ArrayRef<int64_t> q =
           cast<RankedTensorType>(attention.getQ().getType()).getShape();

@@ -184,8 +184,11 @@ operatorsOf(const ordered_json &chosen) {
   for (const ordered_json &row : chosen["detail"]["operators"])
     operators[textOf(row["name"]) + " (" + textOf(row["op"]) + ", " +
               textOf(row["count"]) + " x)"] =
-        textOf(row["kind"]) + ", stored " + textOf(row["stored"]) +
-        ", result " + textOf(row["result"]);
+        textOf(row["kind"]) +
+        (textOf(row["stored"]).empty() ? ""
+                                       : ", stored " + textOf(row["stored"])) +
+        (textOf(row["result"]).empty() ? ""
+                                       : ", result " + textOf(row["result"]));
   return operators;
 }
 

@@ -48,7 +48,7 @@ static void append(std::vector<Rule> &rules, Engine engine,
 
 std::vector<Rule> accelerateRules() {
   const char *fsdp = "FSDP", *ddp = "DistributedDataParallel",
-             *megatron = "Accelerate's plugin for Megatron-LM";
+             *megatron = "its plugin for Megatron-LM";
   std::vector<Rule> rules = {trainingOnly(kWhose),   noGrid(kWhose),
                              evenShares(kWhose),     evenBatch(kWhose),
                              usualPlacement(kWhose), noChunks(kWhose)};
@@ -182,6 +182,10 @@ Exported writeAccelerate(const Job &job) {
   config["num_machines"] = job.nodes();
   config["num_processes"] = job.ranks();
   config["machine_rank"] = 0;
+  if (job.nodes() > 1) {
+    config["main_process_ip"] = "MAIN_PROCESS_IP"; // who knows it fills it in
+    config["main_process_port"] = 29500;
+  }
   config["main_training_function"] = "main";
   config["rdzv_backend"] = "static";
   config["same_network"] = true;
@@ -194,6 +198,11 @@ Exported writeAccelerate(const Job &job) {
   Exported result;
   result.files.push_back(
       {"accelerate.yaml", std::string(emitter.c_str()) + "\n"});
+  if (job.nodes() > 1)
+    result.remarks.emplace_back(
+        "accelerate.yaml: main_process_ip is yours to fill in, and "
+        "machine_rank on each of the " +
+        std::to_string(job.nodes()) + " machines");
   std::string batch = "accelerate.yaml: the batch is the script's: " +
                       std::to_string(job.microBatch()) + " samples a process";
   if (engine != Engine::megatron)

@@ -16,6 +16,9 @@ struct ModelShape {
   int64_t layers = 0;
   int64_t sequence = 0, hidden = 0, heads = 0, kvHeads = 0, headSize = 0;
   int64_t feedForward = 0, vocabulary = 0;
+  int64_t experts = 1; ///< Of a mixture's largest block.
+  bool hasRmsNorm = false, hasRope = false, hasSwiglu = false;
+  bool hasBias = false; ///< Some product is followed by one.
 
   /// All of a layer is known.
   bool isTransformer() const {

@@ -159,6 +159,34 @@ static void addModel(Command &command, const ModelShape &model) {
   }
   command.addSize("seq-length", model.sequence);
   command.addSize("max-position-embeddings", model.sequence);
+  if (model.experts > 1)
+    command.addSize("num-experts", model.experts);
+  if (model.hasSwiglu)
+    command.add("swiglu");
+  if (model.hasRmsNorm)
+    command.add("normalization", "RMSNorm");
+  if (model.hasRope)
+    command.add("position-embedding-type", "rope");
+}
+
+/// What the graph does not say in Megatron's words.
+static std::vector<std::string> modelRemarks(const ModelShape &model) {
+  std::vector<std::string> remarks;
+  if (!model.isTransformer())
+    remarks.emplace_back(
+        "megatron.sh: sizes of the model that its graph does not show are left "
+        "to you (--num-layers, --hidden-size, ...)");
+  remarks.emplace_back(
+      "megatron.sh: pretrain_gpt.py builds a decoder of these sizes and kinds; "
+      "whether its head is tied (--untie-embeddings-and-output-weights)" +
+      std::string(model.hasBias ? "" : ", products without biases") +
+      " and what else your model has of its own is yours to add");
+  if (model.experts > 1)
+    remarks.emplace_back("megatron.sh: how tokens choose among the " +
+                         std::to_string(model.experts) +
+                         " experts is yours to add (--moe-router-topk, "
+                         "--moe-token-dispatcher-type)");
+  return remarks;
 }
 
 static void addOptimizer(Command &command, const Job &job) {
@@ -208,10 +236,8 @@ Exported writeMegatron(const Job &job) {
     result.remarks.emplace_back(
         "megatron.sh: Megatron's selective recomputation is that of attention "
         "alone; what dpc makes again besides, it keeps");
-  if (!job.model.isTransformer())
-    result.remarks.emplace_back(
-        "megatron.sh: sizes of the model that its graph does not show are left "
-        "to you (--num-layers, --hidden-size, ...)");
+  for (std::string &remark : modelRemarks(job.model))
+    result.remarks.push_back(std::move(remark));
   return result;
 }
 

@@ -52,13 +52,14 @@ static const json &sectionOf(const json &config, const char *key) {
   return it != config.end() && it->is_object() ? *it : none;
 }
 
-/// A section that is there and not switched off.
+/// A section that is there and not switched off. "auto" is for the program that
+/// reads the file to say: who wrote the section wants it.
 static bool isOn(const json &config, const char *key) {
   const json &section = sectionOf(config, key);
   if (section.empty())
     return false;
   auto enabled = section.find("enabled");
-  return enabled == section.end() || *enabled == true;
+  return enabled == section.end() || *enabled == true || *enabled == "auto";
 }
 
 Result<int64_t> Reader::number(const json &section, const char *key,
