@@ -332,17 +332,24 @@ static Lines whatIfLines(const WhatIf &whatIf, const SearchResult &result,
   std::string text = "    " + whatIf.change + ": ";
   if (!whatIf.why.empty())
     return wrapLines(text + whatIf.why, form, 8);
-  const Evaluation &now = result.candidates.front().evaluation;
+  const Candidate &winner = result.candidates.front();
+  Strategy now = placedStrategy(winner.strategy, winner.evaluation);
   double rate = result.totals.tokensPerSample *
-                double(result.totals.globalBatch) / now.stepSeconds;
+                double(result.totals.globalBatch) /
+                winner.evaluation.stepSeconds;
   double change = rate > 0 ? whatIf.tokensPerSecond / rate - 1 : 0;
-  return wrapLines(text + formatSeconds(whatIf.stepSeconds) + " a step, " +
-                       formatRate(whatIf.tokensPerSecond) + " " +
-                       std::string(unitOf(result.totals)) + "/s (" +
-                       (change < 0 ? "" : "+") + percent(change) + "), " +
-                       formatBytes(whatIf.memoryBytes) + ", " +
-                       stringifyStrategy(whatIf.strategy),
-                   form, 8);
+  return wrapLines(
+      text + formatSeconds(whatIf.stepSeconds) + " a step, " +
+          formatRate(whatIf.tokensPerSecond) + " " +
+          std::string(unitOf(result.totals)) + "/s (" +
+          (change < 0 ? "" : "+") + percent(change) + "), " +
+          formatBytes(whatIf.memoryBytes) + ", " +
+          (whatIf.strategy == now ? "with the same strategy"
+                                  : stringifyStrategy(whatIf.strategy)) +
+          (whatIf.idleDevices > 0
+               ? "; " + std::to_string(whatIf.idleDevices) + " devices idle"
+               : ""),
+      form, 8);
 }
 
 static Lines whatIfLines(const ReportContext &context,

@@ -35,8 +35,10 @@ std::vector<ChangedCluster> changedClusters(const Cluster &cluster) {
   return {std::move(node), std::move(memory), std::move(bandwidth)};
 }
 
-WhatIf answerOf(const std::string &change, const SearchResult &result) {
-  WhatIf answer{change, "", {}, 0, 0, 0, ""};
+WhatIf answerOf(const std::string &change, const SearchResult &result,
+                int64_t devices) {
+  WhatIf answer;
+  answer.change = change;
   if (!result.hasWinner()) {
     answer.why = "nothing fits";
     return answer;
@@ -49,6 +51,7 @@ WhatIf answerOf(const std::string &change, const SearchResult &result) {
   answer.tokensPerSecond = result.totals.tokensPerSample *
                            double(result.totals.globalBatch) /
                            evaluation.stepSeconds;
+  answer.idleDevices = devices - winner.strategy.ranks();
   answer.bindingConstraint = result.bindingConstraint;
   return answer;
 }
@@ -61,6 +64,7 @@ ordered_json whatIfToJson(const WhatIf &whatIf) {
           {"step_seconds", whatIf.stepSeconds},
           {"tokens_per_second", whatIf.tokensPerSecond},
           {"memory_bytes", std::llround(whatIf.memoryBytes)},
+          {"idle_devices", whatIf.idleDevices},
           {"binding_constraint", whatIf.bindingConstraint}};
 }
 

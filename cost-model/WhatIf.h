@@ -20,16 +20,17 @@ std::vector<ChangedCluster> changedClusters(const Cluster &cluster);
 /// What is chosen after a change.
 struct WhatIf {
   std::string change;
-  std::string
-      why; ///< Why nothing is known of it; else empty, and of the winner
-  Strategy strategy; ///< (with its placement):
+  std::string why;   ///< Why nothing is known of it; else empty.
+  Strategy strategy; ///< Of the winner, with its placement.
   double stepSeconds = 0, memoryBytes = 0;
+  int64_t idleDevices = 0;
   double tokensPerSecond = 0; ///< Or samples: unitOf in Report.h.
   std::string bindingConstraint;
 };
 
-/// The answer that a search on the changed cluster gave.
-WhatIf answerOf(const std::string &change, const SearchResult &result);
+/// The answer that a search on the changed cluster of `devices` gave.
+WhatIf answerOf(const std::string &change, const SearchResult &result,
+                int64_t devices);
 
 /// An entry of "what_if" in report.json.
 nlohmann::ordered_json whatIfToJson(const WhatIf &whatIf);

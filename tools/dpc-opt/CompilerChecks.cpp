@@ -222,28 +222,34 @@ withLongerSequence(const CompileOptions &options) {
 /// Searches changed clusters, and a longer sequence.
 void Compiler::askWhatIf() {
   auto add = [&](const std::string &change,
-                 const cost::Result<cost::SearchResult> &found) {
+                 const cost::Result<cost::SearchResult> &found,
+                 int64_t devices) {
+    cost::WhatIf unknown;
+    unknown.change = change;
+    if (!found)
+      unknown.why = found.error();
     reportContext.whatIfs.push_back(
-        found ? cost::answerOf(change, *found)
-              : cost::WhatIf{change, found.error(), {}, 0, 0, 0, ""});
+        found ? cost::answerOf(change, *found, devices) : unknown);
   };
   for (const cost::ChangedCluster &changed : cost::changedClusters(cluster)) {
     std::vector<std::string> remarks;
     PlanSearch search{options,      changed.cluster,
                       family.get(), family ? ModuleOp() : *program,
                       sample(),     isArranged};
+    int64_t devices = changed.cluster.numDevices();
     if (!changed.why.empty())
-      add(changed.change, cost::Error{changed.why});
+      add(changed.change, cost::Error{changed.why}, devices);
     else if (auto found = search.run(remarks); !found)
-      add(changed.change, cost::Error{found.error()});
+      add(changed.change, cost::Error{found.error()}, devices);
     else
-      add(changed.change, std::move(found->search));
+      add(changed.change, std::move(found->search), devices);
   }
   auto longer = withLongerSequence(options);
   add("sequences twice as long",
       longer ? Compiler(*longer).searchAlone()
              : cost::Error{"the model's sequence is fixed: it has no "
-                           "dimension that --bind=seq=N sets"});
+                           "dimension that --bind=seq=N sets"},
+      cluster.numDevices());
 }
 
 bool Compiler::writeReport(const cost::SearchResult &result,

@@ -260,18 +260,24 @@ TEST(Report, ImagesAreCountedInSamples) {
 TEST(Report, SaysWhatWouldBeIf) {
   SearchResult result = someResult();
   ReportContext context;
-  WhatIf faster = answerOf("one more node", result);
+  WhatIf faster = answerOf("one more node", result, 6);
+  faster.strategy.tp = 2;
   faster.stepSeconds = 1;
   faster.tokensPerSecond = 500; // 400 now
-  context.whatIfs = {faster, {"twice the memory", "nothing", {}, 0, 0, 0, ""}};
+  WhatIf unknown;
+  unknown.change = "twice the memory";
+  unknown.why = "nothing";
+  context.whatIfs = {faster, unknown, answerOf("half", result, 4)};
   std::string text = reportToText(someCluster(), result, context);
   EXPECT_NE(text.find("  what if\n    one more node: 1.00 s a step, 500 "
-                      "tokens/s (+25.0 %), 1000 B, dp=4,tp=1\n"
-                      "    twice the memory: nothing\n"),
+                      "tokens/s (+25.0 %), 1000 B, dp=4,tp=2; 2 devices idle\n"
+                      "    twice the memory: nothing\n"
+                      "    half: 2.00 s a step, 400 tokens/s (+0.0 %), 1000 "
+                      "B, with the same strategy\n"),
             std::string::npos)
       << text;
   auto json = reportToJson(someCluster(), result, context)["what_if"];
-  ASSERT_EQ(json.size(), 2U);
+  ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[0]["tokens_per_second"], 500);
   EXPECT_EQ(json[1]["why"], "nothing");
 }

@@ -43,7 +43,7 @@ TEST(WhatIf, OneNodeHasNoLinkToOthers) {
 
 TEST(WhatIf, SaysWhatIsChosenThen) {
   SearchResult result;
-  EXPECT_EQ(whatIfToJson(answerOf("x", result))["why"], "nothing fits");
+  EXPECT_EQ(whatIfToJson(answerOf("x", result, 6))["why"], "nothing fits");
   result.totals.globalBatch = 8;
   result.totals.tokensPerSample = 100;
   result.bindingConstraint = "memory";
@@ -52,9 +52,10 @@ TEST(WhatIf, SaysWhatIsChosenThen) {
   winner.strategy.dp = 4;
   winner.evaluation.stepSeconds = 2;
   result.candidates = {winner};
-  auto json = whatIfToJson(answerOf("x", result));
+  auto json = whatIfToJson(answerOf("x", result, 6));
   EXPECT_EQ(json["change"], "x");
   EXPECT_EQ(json["strategy"]["dp"], 4);
   EXPECT_EQ(json["tokens_per_second"], 400);
+  EXPECT_EQ(json["idle_devices"], 2);
   EXPECT_EQ(json["binding_constraint"], "memory");
 }

@@ -122,7 +122,12 @@ dpc.gain = (row, plans) => {
 };
 
 dpc.whatIfs = (report) => {
-  if (!report.what_if) return;
+  if (!report.what_if) {
+    document.getElementById('why')?.append(dpc.el('p', {class: 'note'},
+      'What one more node, twice the memory, half the bandwidth between nodes or longer sequences would bring: ',
+      dpc.el('code', {}, 'dpc-opt --what-if'), ' searches again with each.'));
+    return;
+  }
   dpc.section('what-if', 'What if',
     dpc.el('p', {class: 'note'}, 'Each line is a search of its own on a changed cluster or model, by the same compiler.'),
     dpc.table('What would be chosen then', [
@@ -133,6 +138,7 @@ dpc.whatIfs = (report) => {
       {title: 'Against chosen', number: true, text: (row) => dpc.relative(row.tokens_per_second, report)},
       {title: 'Memory', number: true, text: (row) => dpc.bytes(row.memory_bytes)},
       {title: 'Bound by', text: (row) => row.binding_constraint || '–'},
+      {title: 'Idle devices', number: true, text: (row) => (row.strategy ? dpc.count(row.idle_devices) : '–')},
     ], report.what_if));
 };
 
