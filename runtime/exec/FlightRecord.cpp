@@ -52,6 +52,14 @@ static void countContinues() {
   });
 }
 
+/// Blocks SIGCONT in this thread, or lets it through.
+static void keepContinues(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCONT);
+  pthread_sigmask(how, &set, nullptr);
+}
+
 static int64_t microseconds() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -108,7 +116,12 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   }
   self->describe(plan, rank);
   countContinues();
+  // The thread that pulses takes the signal: kernels of libraries may hold
+  // something else than a stack in their stack pointer, and a handler's frame
+  // would overwrite it. Threads that this one starts from now on are spared.
+  keepContinues(SIG_UNBLOCK);
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
+  keepContinues(SIG_BLOCK);
   return self;
 }
 
