@@ -6,6 +6,7 @@
 // only become one (GpuGroups.cpp), as many as its parameters allow.
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/BodyText.h"
 #include "codegen/KernelScalars.h"
 #include "codegen/PlanBuilder.h"
 
@@ -41,27 +42,10 @@ static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
 
 /// Text that is equal for flat kernels of one body, whatever their shapes.
 static std::string flatText(KernelOp op) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  DenseMap<Value, unsigned> numbers;
-  auto print = [&](Value value) {
-    numbers[value] = numbers.size();
-    out << (typeOf(value).getRank() == 0 ? " scalar " : " ")
+  return bodyText(op, [](Value value, llvm::raw_ostream &out) {
+    out << (typeOf(value).getRank() == 0 ? "scalar " : "")
         << typeOf(value).getElementType();
-  };
-  Block &body = op.getBody().front();
-  llvm::for_each(body.getArguments(), print);
-  for (Operation &inner : body) {
-    out << '\n' << inner.getName().getStringRef();
-    for (Value operand : inner.getOperands())
-      out << " %" << numbers.lookup(operand);
-    for (NamedAttribute attribute : inner.getAttrs())
-      if (!attribute.getName().getValue().starts_with("dpc."))
-        out << ' ' << attribute.getName().getValue() << '='
-            << attribute.getValue();
-    llvm::for_each(inner.getResults(), print);
-  }
-  return text;
+  });
 }
 
 /// What may share a launch with `op`, or nothing.

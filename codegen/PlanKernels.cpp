@@ -1,4 +1,5 @@
 //===- PlanKernels.cpp - Kernels and the instructions that call them ------===//
+#include "codegen/BodyText.h"
 #include "codegen/KernelScalars.h"
 #include "codegen/PlanBuilder.h"
 
@@ -29,28 +30,11 @@ int64_t PlanBuilder::tiedInput(KernelOp op, unsigned result) {
 }
 
 /// Text that is equal for kernels that can share code.
-static std::string bodyText(const KernelSpec &spec) {
-  std::string text;
+static std::string textOf(const KernelSpec &spec) {
+  std::string text = bodyText(spec.op, [](Value value, llvm::raw_ostream &out) {
+    out << value.getType();
+  });
   llvm::raw_string_ostream out(text);
-  DenseMap<Value, unsigned> numbers;
-  Block &body = const_cast<KernelOp &>(spec.op).getBody().front();
-  for (BlockArgument argument : body.getArguments()) {
-    numbers[argument] = numbers.size();
-    out << argument.getType() << ' ';
-  }
-  for (Operation &op : body) {
-    out << '\n' << op.getName().getStringRef();
-    for (Value operand : op.getOperands())
-      out << " %" << numbers.lookup(operand);
-    for (NamedAttribute attribute : op.getAttrs())
-      if (!attribute.getName().getValue().starts_with("dpc."))
-        out << ' ' << attribute.getName().getValue() << '='
-            << attribute.getValue();
-    for (Value result : op.getResults()) {
-      numbers[result] = numbers.size();
-      out << " -> " << result.getType();
-    }
-  }
   auto print = [&](const StridedView &view) {
     out << "\n@" << view.offset;
     for (int64_t stride : view.strides)
@@ -71,7 +55,7 @@ static std::string bodyText(const KernelSpec &spec) {
 
 /// The code for `spec`, or null after a diagnostic.
 const EmittedKernel *PlanBuilder::kernelFor(const KernelSpec &spec) {
-  auto [it, isNew] = shared.kernels.try_emplace(bodyText(spec));
+  auto [it, isNew] = shared.kernels.try_emplace(textOf(spec));
   if (!isNew)
     return &it->second;
   KernelOp op = spec.op;
