@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <sstream>
 
 using namespace dpc::test;
 
@@ -50,10 +51,12 @@ std::string adamwOf(const std::vector<std::string> &shapes) {
          body + "  return " + values + " : " + types + "\n}";
 }
 
+/// Of "4x8x", as types spell a shape.
 int64_t sizeOf(const std::string &shape) {
   int64_t size = 1;
-  for (size_t at = 0; at < shape.size(); at = shape.find('x', at) + 1)
-    size *= std::stoll(shape.substr(at));
+  std::istringstream in(shape);
+  for (std::string dim; std::getline(in, dim, 'x');)
+    size *= std::stoll(dim);
   return size;
 }
 
@@ -85,15 +88,8 @@ void expectUpdates(const std::vector<std::string> &shapes, size_t launches) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     SCOPED_TRACE(num(i) + ": " + shapes[i]);
     Array &p = values["p" + num(i)], &m = values["m" + num(i)];
-    Array &v = values["v" + num(i)], &g = values["g" + num(i)];
-    for (size_t j = 0; j < p.size(); ++j) {
-      double grad = 0.5 * g[j];
-      m[j] = 0.9 * m[j] + 0.1 * grad;
-      v[j] = 0.95 * v[j] + 0.05 * grad * grad;
-      p[j] *= 1 - 0.01 * 0.1;
-      p[j] -= 0.01 / (1 - std::pow(0.9, 3)) * m[j] /
-              (std::sqrt(v[j]) / std::sqrt(1 - std::pow(0.95, 3)) + 1e-8);
-    }
+    Array &v = values["v" + num(i)];
+    adamwReference(p, m, v, values["g" + num(i)]);
     expectClose(step.get("p" + num(i)), p);
     expectClose(step.get("m" + num(i)), m);
     expectClose(step.get("v" + num(i)), v);

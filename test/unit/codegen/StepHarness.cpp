@@ -209,6 +209,17 @@ Array randomArray(int64_t count, int seed, double low, double high) {
   return values;
 }
 
+void adamwReference(Array &p, Array &m, Array &v, const Array &g) {
+  for (size_t i = 0; i < p.size(); ++i) {
+    double grad = 0.5 * g[i];
+    m[i] = 0.9 * m[i] + 0.1 * grad;
+    v[i] = 0.95 * v[i] + 0.05 * grad * grad;
+    p[i] *= 1 - 0.01 * 0.1;
+    p[i] -= 0.01 / (1 - std::pow(0.9, 3)) * m[i] /
+            (std::sqrt(v[i]) / std::sqrt(1 - std::pow(0.95, 3)) + 1e-8);
+  }
+}
+
 void expectClose(const Array &actual, const Array &expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {

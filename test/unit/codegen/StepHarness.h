@@ -53,6 +53,10 @@ std::string ptxOf(const std::string &text, const std::string &targetGpu);
 /// `count` values between low and high, the same for equal seeds.
 Array randomArray(int64_t count, int seed, double low = -2, double high = 2);
 
+/// AdamW (Loshchilov and Hutter, 2019) in double, of step 3: lr 0.01, betas 0.9
+/// and 0.95, eps 1e-8, weight decay 0.1, gradients halved.
+void adamwReference(Array &p, Array &m, Array &v, const Array &g);
+
 /// EXPECTs |actual - expected| <= tolerance * (1 + |expected|), NaN = NaN.
 void expectClose(const Array &actual, const Array &expected,
                  double tolerance = 2e-6);

@@ -41,6 +41,23 @@ RunRequest request(int64_t rows) {
   return request;
 }
 
+Status runSteps(const Plan &plan, Session &session, const RunRequest &asked,
+                const std::function<void()> &afterStep) {
+  InitialValues values(".", {}, asked.tensors);
+  DPC_TRY(session.initialize(values));
+  for (int64_t step = 1; step <= asked.steps; ++step) {
+    const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];
+    std::vector<const void *> pointers;
+    pointers.reserve(plan.inputs.size());
+    for (const Port &port : plan.inputs)
+      pointers.push_back(inputs.at(port.name).data.data());
+    DPC_TRY(session.step(step, pointers));
+    if (afterStep)
+      afterStep();
+  }
+  return Status::success();
+}
+
 namespace {
 
 Status runSession(const Plan &plan, ExecutorFactory factory,
@@ -56,17 +73,8 @@ Status runSession(const Plan &plan, ExecutorFactory factory,
   if (!session)
     return session.status();
   factory = nullptr; // nothing needs it any more
-  InitialValues values(".", {}, asked.tensors);
-  DPC_TRY((*session)->initialize(values));
-  for (int64_t step = 1; step <= asked.steps; ++step) {
-    const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];
-    std::vector<const void *> pointers;
-    pointers.reserve(plan.inputs.size());
-    for (const Port &port : plan.inputs)
-      pointers.push_back(inputs.at(port.name).data.data());
-    DPC_TRY((*session)->step(step, pointers));
-    result.outputs.push_back((*session)->outputs());
-  }
+  DPC_TRY(runSteps(plan, **session, asked,
+                   [&] { result.outputs.push_back((*session)->outputs()); }));
   result.traceEvents = (*session)->traceEvents();
   for (const Tensor &tensor : plan.tensors) {
     Expected<HostTensor> value = (*session)->gather(tensor);

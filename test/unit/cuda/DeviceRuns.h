@@ -21,6 +21,10 @@ struct DeviceResult {
   std::string traceEvents; ///< of rank 0's process, when it was traced
 };
 
+/// Sets the tensors and runs the steps of `asked`; `afterStep` may be empty.
+Status runSteps(const Plan &plan, Session &session, const RunRequest &asked,
+                const std::function<void()> &afterStep = nullptr);
+
 /// How they run beside what they compute.
 struct DeviceWishes {
   bool measuresGemms = false;

@@ -24,16 +24,8 @@ std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
       plan, none, makeLocalComms(static_cast<int>(plan.ranks()), {30}),
       options);
   EXPECT_TRUE(session.ok()) << session.status().message();
-  InitialValues values(".", {}, asked.tensors);
-  EXPECT_TRUE((*session)->initialize(values).ok());
-  for (int64_t step = 1; step <= asked.steps; ++step) {
-    const auto &inputs = asked.inputs[(step - 1) % asked.inputs.size()];
-    std::vector<const void *> pointers;
-    pointers.reserve(plan.inputs.size());
-    for (const Port &port : plan.inputs)
-      pointers.push_back(inputs.at(port.name).data.data());
-    EXPECT_TRUE((*session)->step(step, pointers).ok());
-  }
+  Status status = runSteps(plan, **session, asked);
+  EXPECT_TRUE(status.ok()) << status.message();
   return (*session)->traceEvents();
 }
 
