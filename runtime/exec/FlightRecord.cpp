@@ -53,7 +53,7 @@ static void countContinues() {
 }
 
 /// Blocks SIGCONT in this thread, or lets it through.
-static void keepContinues(int how) {
+static void maskContinues(int how) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCONT);
@@ -119,9 +119,9 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   // The thread that pulses takes the signal: kernels of libraries may hold
   // something else than a stack in their stack pointer, and a handler's frame
   // would overwrite it. Threads that this one starts from now on are spared.
-  keepContinues(SIG_UNBLOCK);
+  maskContinues(SIG_UNBLOCK);
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
-  keepContinues(SIG_BLOCK);
+  maskContinues(SIG_BLOCK);
   return self;
 }
 

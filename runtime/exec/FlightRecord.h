@@ -30,7 +30,8 @@ namespace dpc::rt {
 
 class FlightRecord {
 public:
-  /// Makes FOLDER/rank-N anew, and the folder.
+  /// Makes FOLDER/rank-N anew, and the folder. SIGCONT is blocked in the
+  /// calling thread from then on, and in those that it starts.
   static Expected<std::unique_ptr<FlightRecord>>
   open(const std::string &folder, const Plan &plan, int rank);
   /// A rank that ends by itself takes its record along.
