@@ -29,6 +29,8 @@ inline constexpr int numDTypes = 5;
 
 /// "f64", "f32", "bf16", "f16", "fp8".
 std::string_view stringifyDType(DType type);
+/// The type as --precision spells it: "fp32", "bf16", "fp16", "fp8".
+std::string_view precisionOf(DType type);
 /// Inverse of stringifyDType; also takes "fp32", "fp16", "fp64".
 std::optional<DType> symbolizeDType(std::string_view name);
 /// Bytes of one element.

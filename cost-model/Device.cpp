@@ -19,6 +19,19 @@ std::string_view stringifyDType(DType type) {
   return dtypeNames[static_cast<size_t>(type)];
 }
 
+std::string_view precisionOf(DType type) {
+  switch (type) {
+  case DType::F64:
+    return "fp64";
+  case DType::F32:
+    return "fp32";
+  case DType::F16:
+    return "fp16";
+  default:
+    return stringifyDType(type);
+  }
+}
+
 std::optional<DType> symbolizeDType(std::string_view name) {
   if (name == "fp64")
     return DType::F64;

@@ -53,19 +53,6 @@ std::string_view unitOf(const ModelTotals &totals) {
   return totals.tokensPerSample > 1 ? "tokens" : "samples";
 }
 
-std::string_view precisionOf(DType type) {
-  switch (type) {
-  case DType::F64:
-    return "fp64";
-  case DType::F32:
-    return "fp32";
-  case DType::F16:
-    return "fp16";
-  default:
-    return stringifyDType(type);
-  }
-}
-
 /// FLOP/s of the first `ranks` devices, in the type the model computes in.
 static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
@@ -146,7 +133,7 @@ static ordered_json predictedToJson(const Cluster &cluster,
                                     const Candidate &candidate) {
   const Evaluation &evaluation = candidate.evaluation;
   double step = evaluation.stepSeconds;
-  double tokens = totals.tokensPerSample * double(totals.globalBatch);
+  double tokens = totals.tokensPerStep();
   ordered_json levels = ordered_json::object();
   for (size_t i = 0; i < cluster.levels.size(); ++i)
     levels[cluster.levels[i].name] =
@@ -290,7 +277,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   const ModelTotals &totals = result.totals;
   report["step"] = {
       {"global_batch", totals.globalBatch},
-      {"tokens", totals.tokensPerSample * double(totals.globalBatch)},
+      {"tokens", totals.tokensPerStep()},
       {"unit", std::string(unitOf(totals))},
       {"compute_type", std::string(precisionOf(totals.computeType))},
       {"trains", totals.training}};

@@ -96,9 +96,6 @@ std::string verificationText(const Verification &verification,
 /// no sequence of them.
 std::string_view unitOf(const ModelTotals &totals);
 
-/// The type as --precision spells it: "fp32", "bf16", "fp16", "fp8".
-std::string_view precisionOf(DType type);
-
 /// "1.50 GiB", "12.0 MiB", "812 B".
 std::string formatBytes(double bytes);
 /// "1.23 s", "4.56 ms", "7.89 us".

@@ -45,24 +45,20 @@ std::vector<TableRow> candidateRows(const SearchResult &result) {
   return rows;
 }
 
-/// The earlier baseline that asks for the same strategy, or "".
-static std::string sameBaseline(const SearchResult &result, size_t index) {
-  const Candidate &own = result.baselines[index].candidate;
-  for (size_t i = 0; i < index; ++i) {
-    const Candidate &other = result.baselines[i].candidate;
-    if (other.strategy == own.strategy && other.why == own.why &&
-        other.evaluation.rejected == own.evaluation.rejected)
-      return result.baselines[i].name;
-  }
-  return "";
+/// Whether both say the same: the same reason not to fit, or the same strategy.
+static bool isSame(const Candidate &a, const Candidate &b) {
+  bool hasSameReason =
+      a.why == b.why && a.evaluation.rejected == b.evaluation.rejected;
+  bool hasReason = !a.why.empty() || !a.evaluation.rejected.empty();
+  bool areOut = !a.fits && !b.fits && hasReason;
+  return hasSameReason && (areOut || a.strategy == b.strategy);
 }
 
 std::vector<TableRow> baselineRows(const SearchResult &result) {
   std::vector<TableRow> rows;
-  for (size_t i = 0; i < result.baselines.size(); ++i) {
-    const Baseline &baseline = result.baselines[i];
+  const std::vector<Baseline> &all = result.baselines;
+  for (const Baseline &baseline : all) {
     TableRow row = rowOf(baseline.candidate, baseline.name);
-    std::string same = sameBaseline(result, i);
     bool isWinner =
         result.hasWinner() && baseline.candidate.method != "formula" &&
         baseline.candidate.strategy == result.candidates[0].strategy;
@@ -70,17 +66,14 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
       // What cannot run has no time to compare; its strategy is in report.html.
       row.step = row.exposed = "-";
       row.strategy.clear();
-      auto same =
-          std::find_if(rows.begin(), rows.end(), [&](const TableRow &other) {
-            return other.why == row.why;
-          });
-      if (same != rows.end())
-        row.why = "as " + same->mark;
     }
+    auto same = std::find_if(all.begin(), all.end(), [&](const auto &other) {
+      return isSame(other.candidate, baseline.candidate);
+    });
     if (isWinner)
       row.why = "the winner";
-    else if (!same.empty() && baseline.candidate.fits)
-      row.why = "as " + same;
+    else if (&*same != &baseline)
+      row.why = "as " + same->name;
     rows.push_back(std::move(row));
   }
   return rows;

@@ -37,8 +37,7 @@ static std::string headline(const Cluster &cluster,
            " (" + best.why + ")";
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
-  double tokens =
-      result.totals.tokensPerSample * double(result.totals.globalBatch) / step;
+  double tokens = result.totals.tokensPerStep() / step;
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
@@ -334,9 +333,7 @@ static Lines whatIfLines(const WhatIf &whatIf, const SearchResult &result,
     return wrapLines(text + whatIf.why, form, 8);
   const Candidate &winner = result.candidates.front();
   Strategy now = placedStrategy(winner.strategy, winner.evaluation);
-  double rate = result.totals.tokensPerSample *
-                double(result.totals.globalBatch) /
-                winner.evaluation.stepSeconds;
+  double rate = result.totals.tokensPerStep() / winner.evaluation.stepSeconds;
   double change = rate > 0 ? whatIf.tokensPerSecond / rate - 1 : 0;
   return wrapLines(
       text + formatSeconds(whatIf.stepSeconds) + " a step, " +

@@ -142,6 +142,10 @@ struct ModelTotals {
   double routedBytesPerSample = 0;
   DType computeType = DType::F32;
   bool training = true;
+
+  double tokensPerStep() const {
+    return tokensPerSample * static_cast<double>(globalBatch);
+  }
 };
 
 /// Implemented over the IR in passes/. `bound` and `blockOf` are asked by

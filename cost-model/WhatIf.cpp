@@ -48,9 +48,8 @@ WhatIf answerOf(const std::string &change, const SearchResult &result,
   answer.strategy = placedStrategy(winner.strategy, evaluation);
   answer.stepSeconds = evaluation.stepSeconds;
   answer.memoryBytes = evaluation.memory.total();
-  answer.tokensPerSecond = result.totals.tokensPerSample *
-                           double(result.totals.globalBatch) /
-                           evaluation.stepSeconds;
+  answer.tokensPerSecond =
+      result.totals.tokensPerStep() / evaluation.stepSeconds;
   answer.idleDevices = devices - winner.strategy.ranks();
   answer.bindingConstraint = result.bindingConstraint;
   return answer;
