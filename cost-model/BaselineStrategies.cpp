@@ -125,28 +125,94 @@ StrategySearch::byGraph(std::vector<Candidate> estimates) {
   return estimates;
 }
 
+/// The next of `strategies` to ask about where `tried` needs more memory than
+/// there is: the best of those that fit if the formula errs for them as much as
+/// for `tried`, else the smallest; nothing if none is smaller.
+std::optional<Candidate>
+StrategySearch::nextSmaller(std::vector<Strategy> &strategies,
+                            const Candidate &tried) const {
+  auto bytesOf = [&](const Strategy &strategy) {
+    return byFormula(strategy).evaluation.memory.total();
+  };
+  double bytes = bytesOf(tried.strategy);
+  std::erase_if(strategies, [&](const Strategy &strategy) {
+    return bytesOf(strategy) >= bytes;
+  });
+  if (strategies.empty())
+    return std::nullopt;
+  double most =
+      limitOf(tried.evaluation) * bytes / tried.evaluation.memory.total();
+  auto isPromising = [&](const Strategy &strategy) {
+    return bytesOf(strategy) <= most;
+  };
+  std::vector<Strategy> promising;
+  std::copy_if(strategies.begin(), strategies.end(),
+               std::back_inserter(promising), isPromising);
+  if (promising.empty())
+    promising.push_back(*std::min_element(
+        strategies.begin(), strategies.end(),
+        [&](const auto &a, const auto &b) { return bytesOf(a) < bytesOf(b); }));
+  return bestFormula(promising);
+}
+
+/// The best of each family: the formula proposes, the graph answers for those
+/// that may fit, and where it finds too much memory what needs less is proposed
+/// next. With `isFirstEasy` the first is asked even if it should not fit,
+/// unless that takes long.
+std::vector<Candidate>
+StrategySearch::bestOfEach(std::vector<std::vector<Strategy>> families,
+                           bool isFirstEasy) {
+  std::vector<Candidate> best;
+  std::vector<size_t> open;
+  for (size_t i = 0; i < families.size(); ++i) {
+    best.push_back(bestFormula(families[i]));
+    bool isEasy = i == 0 && isFirstEasy &&
+                  best[i].evaluation.rejected.empty() &&
+                  evaluator.blockOf(best[i].strategy).empty();
+    if (isEasy || mayFit(best[i]))
+      open.push_back(i);
+  }
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds && !open.empty(); ++round) {
+    std::vector<Candidate> asked;
+    asked.reserve(open.size());
+    for (size_t i : open)
+      asked.push_back(best[i]);
+    std::vector<Candidate> found = byGraph(std::move(asked));
+    std::vector<size_t> again;
+    for (size_t k = 0; k < open.size(); ++k) {
+      size_t i = open[k];
+      best[i] = std::move(found[k]);
+      if (kindOf(best[i]) != 1 || round + 1 == kRounds)
+        continue;
+      auto next = nextSmaller(families[i], best[i]);
+      if (next && mayFit(*next)) {
+        best[i] = std::move(*next);
+        again.push_back(i);
+      }
+    }
+    open = std::move(again);
+  }
+  return best;
+}
+
 /// DDP is asked of the graph even where it does not fit, if that is easy.
 void StrategySearch::addDataParallel() {
-  std::vector<Candidate> asked;
-  std::vector<size_t> numbers;
-  for (int64_t zero = 0; zero <= 3; ++zero) {
-    Candidate candidate = bestFormula(
+  std::vector<std::vector<Strategy>> families;
+  for (int64_t zero = 0; zero <= 3; ++zero)
+    families.push_back(
         dataParallelStrategies(cluster, options, options.space.ranks, zero));
-    bool isEasy = zero == 0 && candidate.evaluation.rejected.empty() &&
-                  evaluator.blockOf(candidate.strategy).empty();
-    if (isEasy || mayFit(candidate)) {
-      asked.push_back(candidate);
-      numbers.push_back(result.baselines.size());
+  std::vector<Candidate> found = bestOfEach(std::move(families), true);
+  for (size_t zero = 0; zero < found.size(); ++zero) {
+    Candidate &candidate = found[zero];
+    if (candidate.method != "formula") {
+      Pending entry = bounded(candidate.strategy);
+      estimate(entry);
+      corrections.learn(entry, candidate.evaluation);
     }
     result.baselines.push_back(
-        {zero == 0 ? "ddp" : "zero" + std::to_string(zero), candidate});
-  }
-  std::vector<Candidate> found = byGraph(std::move(asked));
-  for (size_t i = 0; i < found.size(); ++i) {
-    Pending entry = bounded(found[i].strategy);
-    estimate(entry);
-    corrections.learn(entry, found[i].evaluation);
-    result.baselines[numbers[i]].candidate = std::move(found[i]);
+        {zero == 0 ? "ddp" : "zero" + std::to_string(zero),
+         std::move(candidate)});
   }
 }
 
@@ -169,41 +235,40 @@ void StrategySearch::addPlain(std::vector<Pending> &pending) {
   }
 }
 
-/// Megatron's layout where pieces have not told it.
-Candidate StrategySearch::megatronByFormula() const {
-  std::vector<Strategy> strategies =
-      megatronStrategies(cluster, result.totals, options);
-  if (!strategies.empty())
-    return bestFormula(strategies);
+/// Why no layout is like Megatron's.
+static Candidate noMegatron(const ModelTotals &totals, int64_t ranks) {
   Candidate none;
   none.method = "formula";
   none.evaluation.rejected =
       "no tp x pp x dp with tp inside a node, at most " +
-      std::to_string(result.totals.layers) + " stages and dp at most " +
-      std::to_string(result.totals.globalBatch) + " samples gives " +
-      std::to_string(options.space.ranks) + " ranks";
+      std::to_string(totals.layers) + " stages and dp at most " +
+      std::to_string(totals.globalBatch) + " samples gives " +
+      std::to_string(ranks) + " ranks";
   return none;
 }
 
-/// Megatron's layout and what one of the devices does alone, both at once. The
-/// latter is there to compare with, not one of the plans that are searched
-/// (IdleDevices.h has those), and joins the others at the end.
+/// Megatron's layout, where pieces have not told it, and what one of the
+/// devices does alone, both at once. The latter is there to compare with, not
+/// one of the plans that are searched (IdleDevices.h has those), and joins the
+/// others at the end.
 void StrategySearch::addMegatron() {
-  Candidate layout = megatron ? *megatron : megatronByFormula();
-  std::vector<Candidate *> asked;
-  if (!megatron && mayFit(layout))
-    asked.push_back(&layout);
-  single = bestFormula(dataParallelStrategies(cluster, options, 1, 0));
-  if (options.space.ranks > 1 && mayFit(single))
-    asked.push_back(&single);
-  std::vector<Candidate> estimates;
-  estimates.reserve(asked.size());
-  for (const Candidate *candidate : asked)
-    estimates.push_back(*candidate);
-  std::vector<Candidate> found = byGraph(std::move(estimates));
-  for (size_t i = 0; i < asked.size(); ++i)
-    *asked[i] = std::move(found[i]);
-  result.baselines.push_back({"megatron-3d", std::move(layout)});
+  std::vector<std::vector<Strategy>> families;
+  if (options.space.ranks > 1)
+    families.push_back(dataParallelStrategies(cluster, options, 1, 0));
+  if (!megatron) {
+    std::vector<Strategy> layouts =
+        megatronStrategies(cluster, result.totals, options);
+    if (layouts.empty())
+      megatron = noMegatron(result.totals, options.space.ranks);
+    else
+      families.push_back(std::move(layouts));
+  }
+  std::vector<Candidate> found = bestOfEach(std::move(families), false);
+  if (options.space.ranks > 1)
+    single = std::move(found.front());
+  if (!megatron)
+    megatron = std::move(found.back());
+  result.baselines.push_back({"megatron-3d", *megatron});
 }
 
 void StrategySearch::addSingle() {

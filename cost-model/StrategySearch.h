@@ -73,7 +73,6 @@ private:
   void explainAll();
   std::string explain(const Candidate &candidate) const;
   void addDataParallel();
-  Candidate megatronByFormula() const;
   void addMegatron();
   void addSingle();
   bool isSame(const Candidate &a, const Candidate &b) const;
@@ -94,6 +93,10 @@ private:
   Candidate bestFormula(const std::vector<Strategy> &strategies) const;
   Candidate byFormula(const Strategy &strategy) const;
   std::vector<Candidate> byGraph(std::vector<Candidate> estimates);
+  std::optional<Candidate> nextSmaller(std::vector<Strategy> &strategies,
+                                       const Candidate &tried) const;
+  std::vector<Candidate> bestOfEach(std::vector<std::vector<Strategy>> families,
+                                    bool isFirstEasy);
   std::string overMemory(double bytes, double limit) const;
   /// The memory for plans of the device that `evaluation` fills most.
   double limitOf(const Evaluation &evaluation) const {

@@ -483,19 +483,6 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   EXPECT_NE(result.candidates[0].strategy.zero, 3);
 }
 
-TEST(Search, NoBaselineThatIsAllowedBeatsTheWinner) {
-  ToyEvaluator evaluator;
-  SearchOptions options = optionsFor(4);
-  options.maxEvaluations = 1;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
-  ASSERT_TRUE(result.hasWinner());
-  for (const Baseline &baseline : result.baselines)
-    if (baseline.candidate.fits && baseline.candidate.method != "formula")
-      EXPECT_GE(baseline.candidate.evaluation.stepSeconds,
-                result.candidates[0].evaluation.stepSeconds)
-          << baseline.name;
-}
-
 TEST(Neighbours, DifferInLittle) {
   Strategy a;
   a.dp = 8;

@@ -1,0 +1,53 @@
+//===- BaselineTest.cpp - Plain strategies beside the winner --------------===//
+#include "test/unit/cost-model/ToySearch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace dpc::cost;
+
+TEST(Baselines, ThatAreAllowedDoNotBeatTheWinner) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.maxEvaluations = 1;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_TRUE(result.hasWinner());
+  for (const Baseline &baseline : result.baselines)
+    if (baseline.candidate.fits && baseline.candidate.method != "formula")
+      EXPECT_GE(baseline.candidate.evaluation.stepSeconds,
+                result.candidates[0].evaluation.stepSeconds)
+          << baseline.name;
+}
+
+/// Samples need far more memory than formulas say.
+class LargeSamples : public ToyEvaluator {
+public:
+  Bounds bound(const Strategy &) override { return {}; }
+  Evaluation evaluate(const Strategy &strategy) override {
+    Evaluation truth = estimateByFormula(toyCluster(4), totals(), strategy);
+    truth.memory[MemoryCategory::Activations] =
+        400 * double(strategy.microBatch);
+    tried.push_back(strategy);
+    return truth;
+  }
+  std::vector<Strategy> tried;
+};
+
+TEST(Baselines, TakeAMicroBatchThatFits) {
+  LargeSamples evaluator;
+  SearchOptions options = optionsFor(4);
+  options.maxEvaluations = 1;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  auto zero3 = std::find_if(result.baselines.begin(), result.baselines.end(),
+                            [](const auto &b) { return b.name == "zero3"; });
+  ASSERT_NE(zero3, result.baselines.end());
+  EXPECT_TRUE(zero3->candidate.fits) << zero3->candidate.why;
+  EXPECT_EQ(zero3->candidate.strategy.microBatch, 1);
+  // Larger ones were asked about first.
+  EXPECT_TRUE(std::any_of(evaluator.tried.begin(), evaluator.tried.end(),
+                          [](const Strategy &strategy) {
+                            return strategy.zero == 3 &&
+                                   strategy.microBatch == 2;
+                          }));
+}
