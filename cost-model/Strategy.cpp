@@ -179,7 +179,7 @@ bool StrategyRequest::allows(const Strategy &strategy,
          agrees(offloadTo, strategy.offloadTo) &&
          agrees(placement, strategy.placement) &&
          agrees(batchShares, strategy.batchShares) &&
-         agrees(ranks, strategy.ranks());
+         agrees(ranks, strategy.ranks()) && (!accepts || accepts(strategy));
 }
 
 } // namespace dpc::cost

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -87,13 +88,16 @@ struct StrategyRequest {
   /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
   /// all are where one of these is named, else as many as are best.
   std::optional<int64_t> ranks;
+  /// What else is demanded of all keys together; nothing where it is empty.
+  /// Asked by several threads at once.
+  std::function<bool(const Strategy &)> accepts;
 
   /// True when it says, by a degree or by `ranks`, how many ranks there are.
   bool namesRanks() const { return ranks || dp || tp || pp || cp; }
   /// True when all degrees that make ranks are fixed, and sp.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
-  /// Whether `strategy` has all values that are fixed. A micro-batch larger
-  /// than a rank's share of `globalBatch` means all of that.
+  /// Whether `strategy` has all values that are fixed, and is accepted. A
+  /// micro-batch larger than a rank's share of `globalBatch` means all of that.
   bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 

@@ -314,6 +314,10 @@ static void expandKeys(const StrategyRequest &request,
     std::erase_if(strategies, [&](const Strategy &strategy) {
       return strategy.vpp > space.maxVpp && gainsLittle(strategy, space);
     });
+  if (request.accepts)
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      return !request.accepts(strategy);
+    });
 }
 
 Strategies enumerateStrategies(const StrategyRequest &request,

@@ -21,6 +21,8 @@ import exports_targets
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
 TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
+# What a refusal names instead.
+NAMED = r"(?:nearest|best that it takes): --strategy=(\S+) \("
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
 
 # Model, ranks, strategy.
@@ -165,14 +167,14 @@ class Recorded(unittest.TestCase):
             self.check_keys(values, FACTS["torchtitan-0.2.2"][section])
 
     def check_refusal(self, plan, target, done, folder):
-        """One line: the rule, and what the target takes when it is passed back. False where nothing is near."""
+        """One line: the rule, and what the target takes when it is passed back. False where there is nothing."""
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
-        found = re.fullmatch(rf"dpc-opt: error: --emit={target}: \S+ cannot be expressed: (.*?)(?:; nearest: --strategy=(\S+) \(.*)?\n", done.stderr)
+        found = re.fullmatch(rf"dpc-opt: error: --emit={target}: \S+ cannot be expressed: (.*?)(?:; {NAMED}.*)?\n", done.stderr)
         self.assertTrue(found, done.stderr)
         self.assertFalse(os.path.exists(os.path.join(folder, "out")))
         if found[2]:
-            nearest = emit(folder, (*plan[:2], found[2]), target)
-            self.assertEqual(nearest.returncode, 0, nearest.stderr)
+            named = emit(folder, (*plan[:2], found[2]), target)
+            self.assertEqual(named.returncode, 0, named.stderr)
         return bool(found[2])
 
     def test_every_target(self):
@@ -336,7 +338,23 @@ class Command(unittest.TestCase):
             done = emit(folder, ("gpt2-tiny", 4, "pp=2,zero=3"), "deepspeed")
             self.assertEqual(done.returncode, 1)
             self.assertIn("schedule=zb-h1,micro_batch=2 cannot be expressed: DeepSpeed has these schedules", done.stderr)
-            self.assertRegex(done.stderr, r"nearest: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ MiB\)")
+            self.assertRegex(done.stderr, r"; best that it takes: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ % (slower|faster), [\d.]+ MiB\)")
+
+    def test_what_is_named_fits(self):
+        """Llama-3 405B: the winner is for Megatron-LM alone, and what is nearest to it needs more memory than there is."""
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-model"), "llama", "--layers=126", "--hidden=16384", "--ffn=53248", "--heads=128", "--kv-heads=8", "--vocab=128256",
+                      "--seq=8192", "-o", f"{folder}/llama.onnx"])
+            words = [e2e.tool("dpc-opt"), f"{folder}/llama.onnx", f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-128.json",
+                     "--global-batch=1024", "--precision=bf16", "--verify=off", "-o", f"{folder}/out"]
+            done = e2e.call([*words, "--emit=deepspeed"])
+            named = re.search(rf"{NAMED}([\d.]+) s a step, [\d.]+ % slower, ([\d.]+) GiB\)$", done.stderr.strip())
+            self.assertTrue(named, done.stderr)
+            e2e.must([*words, "--emit=report,deepspeed", f"--strategy={named[1]}"])
+            chosen = e2e.read_report(f"{folder}/out")["chosen"]
+            self.assertTrue(chosen["fits"])
+            self.assertAlmostEqual(chosen["predicted"]["step_seconds"], float(named[2]), delta=0.005 * float(named[2]))
+            self.assertAlmostEqual(chosen["predicted"]["memory_bytes"]["peak"] / 2**30, float(named[3]), delta=0.005 * float(named[3]))
 
     def test_options_without_a_report_are_refused(self):
         for option in ("--what-if", "--report=json"):
@@ -371,9 +389,9 @@ class Targets(unittest.TestCase):
                 sub = os.path.join(folder, str(i))
                 os.makedirs(sub)
                 done = emit(sub, plan, target)
-                nearest = re.search(r"nearest: --strategy=(\S+)", done.stderr)
-                if done.returncode and nearest:
-                    done = emit(sub, (*plan[:2], nearest[1]), target)
+                named = re.search(NAMED, done.stderr)
+                if done.returncode and named:
+                    done = emit(sub, (*plan[:2], named[1]), target)
                 if done.returncode == 0:
                     written.append((plan[1], os.path.join(sub, "out", "exports")))
             self.assertGreaterEqual(len(written), count)

@@ -5,6 +5,7 @@
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
 #include "tools/dpc-opt/Explain.h"
+#include "tools/dpc-opt/ExpressiblePlan.h"
 #include "tools/dpc-opt/ModelShape.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/PlanSearch.h"
@@ -73,50 +74,31 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
   return job;
 }
 
-/// "--strategy=... (19.9 s a step, 57.2 GiB)": a strategy that was evaluated
-/// and fits, the first one, or else what mends the rules, evaluated now.
-std::string Compiler::nearestFor(const exports::Target &target,
-                                 const exports::Job &job,
-                                 const exports::Legality &legality,
-                                 const cost::SearchResult &result) {
-  auto priced = [&](const cost::Strategy &strategy,
-                    const cost::Evaluation &evaluation) {
-    return "--strategy=" +
-           exports::strategyText(strategy, cluster.numDevices()) + " (" +
-           cost::formatSeconds(evaluation.stepSeconds) + " a step, " +
-           cost::formatBytes(evaluation.memory.total()) + ")";
+/// What follows the refusal of `target`: what it takes instead.
+std::string Compiler::expressibleFor(const exports::Target &target,
+                                     const exports::Legality &legality,
+                                     const cost::SearchResult &result) {
+  auto search = [&](const CompileOptions &asked,
+                    const ExpressiblePlan::Accepts &accepts)
+      -> cost::Result<cost::SearchResult> {
+    std::vector<std::string> remarks;
+    auto found = PlanSearch{asked,
+                            cluster,
+                            family.get(),
+                            family ? ModuleOp() : *program,
+                            sample(),
+                            isArranged,
+                            accepts,
+                            /*baselines=*/static_cast<bool>(accepts)}
+                     .run(remarks);
+    if (!found)
+      return cost::Error{found.error()};
+    return std::move(found->search);
   };
-  for (const cost::Candidate &candidate : result.candidates) {
-    if (!candidate.fits || !candidate.skipped.empty())
-      continue;
-    exports::Job other = job;
-    other.strategy =
-        cost::placedStrategy(candidate.strategy, candidate.evaluation);
-    other.stageLayers.clear();
-    if (exports::checkLegality(other, target.rules()).ok())
-      return priced(other.strategy, candidate.evaluation);
-  }
-  if (!legality.nearest)
-    return "";
-  CompileOptions changed = options;
-  changed.microBatch = 0;
-  changed.strategy =
-      exports::strategyText(*legality.nearest, cluster.numDevices());
-  PlanSearch search{changed,
-                    cluster,
-                    family.get(),
-                    family ? ModuleOp() : *program,
-                    sample(),
-                    /*isArranged=*/!places.empty()};
-  std::vector<std::string> remarks;
-  auto found = search.run(remarks);
-  if (!found || found->search.candidates.empty())
-    return "";
-  const cost::Candidate &nearest = found->search.candidates.front();
-  if (!nearest.evaluation.rejected.empty())
-    return "";
-  return priced(nearest.strategy, nearest.evaluation) +
-         (nearest.fits ? "" : ", which does not fit");
+  std::vector<exports::Rule> rules = target.rules();
+  return ExpressiblePlan(options, *job, rules, result, cluster.numDevices(),
+                         search)
+      .text(legality);
 }
 
 /// --explain. Nothing is written.
@@ -149,11 +131,10 @@ bool Compiler::checkExports(const cost::SearchResult &result) {
     exports::Legality legality = exports::checkLegality(*job, target->rules());
     if (legality.ok())
       continue;
-    std::string nearest = nearestFor(*target, *job, legality, result);
     return fail("--emit=" + std::string(target->name) + ": " +
                 exports::strategyText(job->strategy, cluster.numDevices()) +
                 " cannot be expressed: " + legality.rule +
-                (nearest.empty() ? "" : "; nearest: " + nearest));
+                expressibleFor(*target, legality, result));
   }
   return true;
 }

@@ -99,9 +99,9 @@ private:
   void askWhatIf();
   exports::Job jobOf(const cost::SearchResult &result,
                      const cost::Candidate &candidate);
-  std::string nearestFor(const exports::Target &target, const exports::Job &job,
-                         const exports::Legality &legality,
-                         const cost::SearchResult &result);
+  std::string expressibleFor(const exports::Target &target,
+                             const exports::Legality &legality,
+                             const cost::SearchResult &result);
   bool printExplanation(const cost::SearchResult &result);
   bool checkExports(const cost::SearchResult &result);
   bool simulateForChakra(const cost::SearchResult &result,

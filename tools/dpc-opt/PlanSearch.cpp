@@ -99,6 +99,7 @@ cost::Result<cost::StrategyRequest> PlanSearch::request() const {
     request->microBatch = options.microBatch;
   if (isArranged)
     request->ranks = cluster.numDevices();
+  request->accepts = accepts;
   return request;
 }
 
@@ -121,6 +122,9 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   // All that is written is of the whole program.
   search.confirmsWinner = true;
   search.objective = objective();
+  // Who takes no ZeRO 1 may take 2, which is hardly better elsewhere.
+  if (accepts && search.space.zeros.size() > 1)
+    search.space.zeros = {0, 1, 2, 3};
   return search;
 }
 
@@ -217,6 +221,7 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
     cost::SearchOptions search = optionsFor(evaluator, part, *asked);
     search.progress = progress;
+    search.baselines &= baselines;
     if (!why.empty()) { // whole shares
       search.request.microBatch = search.space.globalBatch;
       // Stages would take turns: what each of them saves is memory only.

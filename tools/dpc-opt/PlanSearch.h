@@ -19,6 +19,9 @@ struct PlanSearch {
   mlir::ModuleOp sample; ///< With a few layers of it, or all.
   /// The order of its groups of nodes is decided, and that all are used.
   bool isArranged = false;
+  /// Of all strategies these only; empty: all. See StrategyRequest.
+  std::function<bool(const cost::Strategy &)> accepts = nullptr;
+  bool baselines = true; ///< Evaluates these as well.
 
   /// The best plan, and what it uses of the cluster. Appends what is worth
   /// knowing to `remarks`. Fails in one line on what --strategy asks for.

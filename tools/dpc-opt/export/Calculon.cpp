@@ -44,7 +44,8 @@ std::vector<Rule> calculonRules() {
   return {
       {"Calculon estimates transformers: layers, heads, hidden and feed-forward"
        " size have to show in the graph",
-       [](const Job &job) { return job.model.isTransformer(); }, nullptr},
+       [](const Job &job) { return job.model.isTransformer(); }, nullptr,
+       /*isOfJob=*/true},
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),

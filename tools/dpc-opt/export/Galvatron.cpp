@@ -20,7 +20,8 @@ std::vector<Rule> galvatronRules() {
   return {
       trainingOnly(kWhose),
       {"Galvatron says what every layer does: the model has to have layers",
-       [](const Job &job) { return job.model.layers > 0; }, nullptr},
+       [](const Job &job) { return job.model.layers > 0; }, nullptr,
+       /*isOfJob=*/true},
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),

@@ -47,6 +47,8 @@ struct Job {
   /// Layers of each virtual stage as the plan cuts them; empty where there are
   /// no stages, or no layers to count.
   std::vector<int64_t> stageLayers;
+  /// They are not known yet, and may be any.
+  bool cutsStagesFreely = false;
   /// The outermost level of the cluster that an axis ("tp", "pp", "dp")
   /// reaches, from 0.
   std::map<std::string, int64_t> levels;

@@ -64,8 +64,10 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
         result.nearest = mended.strategy;
       return result;
     }
-    if (result.ok())
+    if (result.ok()) {
       result.rule = broken->text;
+      result.isOfJob = broken->isOfJob;
+    }
     if (!broken->mend || !broken->mend(mended))
       return result;
     normalize(mended.strategy);
@@ -73,6 +75,15 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
     mended.stageLayers.clear();
   }
   return result;
+}
+
+bool isExpressible(const Job &job, const cost::Strategy &strategy,
+                   const std::vector<Rule> &rules) {
+  Job other = job;
+  other.strategy = strategy;
+  other.stageLayers.clear();
+  other.cutsStagesFreely = true;
+  return !firstBroken(other, rules);
 }
 
 } // namespace dpc::exports

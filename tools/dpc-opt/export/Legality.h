@@ -17,10 +17,13 @@ struct Rule {
   /// Changes the strategy, as little as it takes, so that the rule holds.
   /// Returns false where no strategy of so many ranks does.
   std::function<bool(Job &)> mend;
+  /// Of the model or the command line: all strategies break it, or none.
+  bool isOfJob = false;
 };
 
 struct Legality {
   std::string rule; ///< The first that is broken; empty where there is none.
+  bool isOfJob = false; ///< No strategy mends it.
   /// What the target takes, of as many ranks; none where nothing near is.
   std::optional<cost::Strategy> nearest;
 
@@ -29,6 +32,11 @@ struct Legality {
 
 /// Tries `rules` in their order, then mends what is broken until all hold.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
+
+/// Whether all hold for `job` with `strategy`, wherever its stages are cut and
+/// its ranks lie.
+bool isExpressible(const Job &job, const cost::Strategy &strategy,
+                   const std::vector<Rule> &rules);
 
 /// As --strategy takes it on a cluster of `devices`.
 std::string strategyText(const cost::Strategy &strategy, int64_t devices);

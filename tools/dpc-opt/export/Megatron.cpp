@@ -16,7 +16,10 @@ static const char *const kWhose = "Megatron-LM";
 std::vector<Rule> megatronRules() {
   auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
   auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
-  auto cannotLayOut = [](const Job &job) { return job.stageLayers.empty(); };
+  auto cannotLayOut = [](const Job &job) {
+    bool willBeKnown = job.cutsStagesFreely && job.model.layers > 0;
+    return job.stageLayers.empty() && !willBeKnown;
+  };
   return {
       trainingOnly(kWhose),
       noGrid(kWhose),

@@ -73,6 +73,7 @@ Rule onlyIf(Rule rule, std::function<bool(const Job &)> when) {
   rule.holds = [holds, when](const Job &job) {
     return !when(job) || holds(job);
   };
+  rule.isOfJob = false; // `when` may be of the strategy.
   return rule;
 }
 
@@ -104,7 +105,8 @@ static Rule noRanksAlong(std::string text, int64_t Strategy::*degree) {
 
 Rule trainingOnly(const std::string &whose) {
   return {whose + " trains: there is nothing to say of inference",
-          [](const Job &job) { return job.trains; }, nullptr};
+          [](const Job &job) { return job.trains; }, nullptr,
+          /*isOfJob=*/true};
 }
 
 Rule noGrid(const std::string &whose) {
@@ -325,7 +327,7 @@ Rule wholeRounds(const std::string &whose) {
 Rule precisions(const std::string &whose, const Words &known) {
   return {whose + " computes in " + listed(known) + " (--precision)",
           [known](const Job &job) { return known.count(job.precision) > 0; },
-          nullptr};
+          nullptr, /*isOfJob=*/true};
 }
 
 } // namespace dpc::exports
