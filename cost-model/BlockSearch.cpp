@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
-#include <unordered_map>
 
 namespace dpc::cost {
 
@@ -69,7 +67,11 @@ void BlockSearch::findBlocks() {
     }
   });
   std::unordered_map<std::string_view, size_t> numbers;
-  std::map<Features, size_t> placeNumbers;
+  size_t most = 0;
+  for (const Part &part : parts)
+    most += part.keys.size();
+  numbers.reserve(most);
+  PlaceNumbers placeNumbers;
   for (Part &part : parts)
     for (size_t k = 0; k < part.keys.size(); ++k) {
       auto [it, isNew] = numbers.try_emplace(*part.keys[k], blocks.size());
@@ -82,8 +84,7 @@ void BlockSearch::findBlocks() {
 }
 
 /// A block of strategies like the one of `first`, at its place.
-void BlockSearch::addBlock(size_t first,
-                           std::map<Features, size_t> &placeNumbers) {
+void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   Features features = featuresOf(*pending[first].strategy);
   auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
   if (isFirst)

@@ -21,7 +21,8 @@
 
 #include <array>
 #include <functional>
-#include <map>
+#include <string_view>
+#include <unordered_map>
 
 namespace dpc::cost {
 
@@ -41,6 +42,13 @@ public:
 private:
   /// Coordinates in which blocks are alike that are near.
   using Features = std::array<double, 12>;
+  struct HashFeatures {
+    size_t operator()(const Features &features) const {
+      return std::hash<std::string_view>()(
+          {reinterpret_cast<const char *>(features.data()), sizeof features});
+    }
+  };
+  using PlaceNumbers = std::unordered_map<Features, size_t, HashFeatures>;
   /// What formulas are off by: a mean of logs.
   struct Factor {
     double weight = 1e-9, sum = 0;
@@ -68,7 +76,7 @@ private:
   enum class Turn { Near, Any, Plain };
 
   void findBlocks();
-  void addBlock(size_t first, std::map<Features, size_t> &placeNumbers);
+  void addBlock(size_t first, PlaceNumbers &placeNumbers);
   void takeSamples(const std::function<void(Pending &)> &estimate);
   static Features featuresOf(const Strategy &strategy);
   std::optional<Promise> promiseOf(const Block &block, Turn turn,

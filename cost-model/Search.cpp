@@ -469,11 +469,13 @@ SearchResult StrategySearch::run() {
   result.totals = evaluator.totals();
   result.memoryLimitBytes = cluster.mostUsableBytes();
   std::vector<Pending> pending;
-  inParallel(2, 1, [&](size_t i) {
-    if (i == 1)
-      pending = boundAll(options.request);
-    else if (options.baselines)
+  inParallel(3, 1, [&](size_t i) {
+    if (i == 0 && options.baselines)
       addDataParallel();
+    else if (i == 1)
+      pending = boundAll(options.request);
+    else if (i == 2 && options.confirmsWinner)
+      evaluator.prepareToDescribe();
   });
   searchPending(std::move(pending));
   listed.clear();

@@ -179,6 +179,8 @@ public:
   virtual Evaluation describe(const Strategy &strategy) {
     return evaluateWhole(strategy);
   }
+  /// Makes what `describe` needs of any strategy, next to all of the above.
+  virtual void prepareToDescribe() {}
 };
 
 enum class Objective { Throughput, Memory };

@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/local/EachStep.h"
 #include "passes/local/Passes.h"
 #include "passes/local/Prefetch.h"
 
@@ -325,13 +326,11 @@ struct BucketCollectivesPass
           << bucketBytes.getValue() << ", expected a positive number";
       return signalPassFailure();
     }
-    for (auto func : getOperation().getOps<func::FuncOp>()) {
-      if (!func->hasAttr(attr::kMesh))
-        continue;
-      Block &block = func.getBody().front();
+    onEachStep(getOperation(), [&](func::FuncOp step) {
+      Block &block = step.getBody().front();
       Bucketer(block, bucketBytes).run();
       Reorder(block, gatherAhead(block, bucketBytes, depth)).run();
-    }
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
 #include "passes/local/AttributeEdits.h"
+#include "passes/local/EachStep.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
@@ -227,14 +228,8 @@ std::vector<SmallVector<Operation *>> UnitScheduler::order() {
 
 namespace {
 
-struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
-  void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(attr::kMesh) || function.getName() == "step")
-        if (!function.isDeclaration())
-          formKernels(function.getBody().front());
-  }
-
+/// The kernels of one function.
+struct KernelFormer {
   AttributeEdits untimed;
 
   /// Constants that folding has made know no phase.
@@ -288,6 +283,14 @@ struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
       OpBuilder builder(op);
       KernelBuilder(op, builder, untimed).build();
     }
+  }
+};
+
+struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
+  void runOnOperation() override {
+    onEachStep(getOperation(), [](func::FuncOp step) {
+      KernelFormer().formKernels(step.getBody().front());
+    });
   }
 };
 

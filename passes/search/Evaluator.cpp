@@ -261,6 +261,13 @@ cost::Evaluation ProgramEvaluator::describe(const cost::Strategy &strategy) {
   return evaluateWhole(strategy, /*describes=*/true);
 }
 
+void ProgramEvaluator::prepareToDescribe() {
+  if (!family)
+    return;
+  FirstError error(*family->context()); // told by who asks for it
+  (void)family->whole();
+}
+
 cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
                                                  bool describes) {
   ShardDegrees asked = degreesFor(strategy);
@@ -296,12 +303,25 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
   return evaluation;
 }
 
+/// What the ranks of each stage hold.
+static std::vector<cost::MemoryBreakdown>
+memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
+               const ShardDegrees &degrees) {
+  MemoryOwner owner = memoryOwner(cluster, degrees);
+  std::vector<cost::MemoryBreakdown> memory(steps.size());
+  cost::inParallel(steps.size(), 1, [&](size_t i) {
+    memory[i] =
+        cost::heldMemory(cluster, estimateMemory(steps[i], owner).categories);
+  });
+  return memory;
+}
+
 /// What the ranks of stage `i` hold, and what their devices can.
 static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
-                           func::FuncOp step, const cost::Cluster &cluster,
+                           func::FuncOp step,
+                           const cost::MemoryBreakdown &memory,
+                           const cost::Cluster &cluster,
                            const ShardDegrees &degrees, int64_t &fullest) {
-  cost::MemoryBreakdown memory = cost::heldMemory(
-      cluster, estimateMemory(step, memoryOwner(cluster, degrees)).categories);
   double limit = 0;
   if (cost::isMixed(cluster)) {
     cost::StageDevices devices =
@@ -362,8 +382,10 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
   }
   setTime(evaluation, *estimate);
   int64_t fullest = 0;
+  std::vector<cost::MemoryBreakdown> memory =
+      memoryOfStages(steps, cluster, degrees);
   for (auto [i, step] : llvm::enumerate(steps))
-    addStageMemory(evaluation, i, step, cluster, degrees, fullest);
+    addStageMemory(evaluation, i, step, memory[i], cluster, degrees, fullest);
   if (describes)
     evaluation.detail = std::make_shared<cost::StepDetail>(
         description.finish(steps, fullest, cluster, degrees));

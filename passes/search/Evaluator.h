@@ -44,6 +44,7 @@ public:
   /// Without folding.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
   cost::Evaluation describe(const cost::Strategy &strategy) override;
+  void prepareToDescribe() override;
 
 private:
   ProgramFamily *family = nullptr; ///< Or a program:

@@ -34,6 +34,7 @@ public:
   cost::Evaluation evaluate(const cost::Strategy &strategy) override;
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
   cost::Evaluation describe(const cost::Strategy &strategy) override;
+  void prepareToDescribe() override { first().prepareToDescribe(); }
   std::vector<cost::Evaluation>
   evaluateMany(const std::vector<cost::Strategy> &strategies) override;
   int64_t batchSize() const override {

@@ -1,0 +1,29 @@
+//===- EachStep.h - The steps of a module at the same time ------*- C++ -*-===//
+#ifndef DPC_PASSES_LOCAL_EACHSTEP_H
+#define DPC_PASSES_LOCAL_EACHSTEP_H
+
+#include "cost-model/Parallel.h"
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace dpc {
+
+/// Runs `work` on each function of `module` that has a mesh, or is the step of
+/// one device, on several threads: stages know nothing of one another once they
+/// are apart. It must not emit errors, for their handlers may listen to the
+/// calling thread only.
+inline void onEachStep(mlir::ModuleOp module,
+                       llvm::function_ref<void(mlir::func::FuncOp)> work) {
+  llvm::SmallVector<mlir::func::FuncOp> steps;
+  for (auto func : module.getOps<mlir::func::FuncOp>())
+    if ((func->hasAttr(attr::kMesh) || func.getName() == "step") &&
+        !func.isDeclaration())
+      steps.push_back(func);
+  cost::inParallel(steps.size(), 1, [&](size_t i) { work(steps[i]); });
+}
+
+} // namespace dpc
+
+#endif // DPC_PASSES_LOCAL_EACHSTEP_H
