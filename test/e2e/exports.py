@@ -301,6 +301,18 @@ class Models(unittest.TestCase):
         self.assertEqual(flags["num-experts"], "4")
         self.assertTrue(any("--moe-router-topk" in text for text in remarks), remarks)
 
+    def test_megatron_has_programs_for_models_of_tokens_only(self):
+        with e2e.scratch() as folder:
+            done = emit(folder, ("bert-tiny", 2, "dp=2"), "megatron")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("/pretrain_bert.py", read(folder, "megatron.sh"))
+            e2e.must([e2e.tool("dpc-model"), "vit", "--layers=2", "-o", f"{folder}/vit.onnx"])
+            for model in (e2e.model("dit-tiny"), e2e.model("resnet-tiny"), f"{folder}/vit.onnx"):
+                done = e2e.call([e2e.tool("dpc-opt"), model, "--cluster=local:2", "--global-batch=8", "--verify=off", "--emit=megatron", "--strategy=dp=2",
+                                 "-o", f"{folder}/other"])
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+                self.assertRegex(done.stderr, "--emit=megatron: .* cannot be expressed: Megatron-LM's scripts train .* for each$")
+
     def test_accelerate_on_several_machines_says_where_they_meet(self):
         cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json")
         with e2e.scratch() as folder:

@@ -84,8 +84,52 @@ static void readKinds(Operation *op, exports::ModelShape &shape) {
     shape.hasSwiglu |= isGate(unary);
 }
 
+/// Whether each position sees all others, as far as is shown: a mask that is
+/// the same for all positions is of padding.
+static bool seesAll(AttentionOp attention) {
+  if (attention.getCausal() || !attention.getMask())
+    return !attention.getCausal();
+  return cast<RankedTensorType>(attention.getMask().getType())
+             .getShape()
+             .drop_back()
+             .back() == 1;
+}
+
+/// Tokens come in, [samples, sequence], and more than one is predicted for each
+/// sample, by layers that are all of one kind.
+static exports::ModelKind kindOf(func::FuncOp func) {
+  bool readsTokens = false, predictsTokens = false;
+  int64_t attentions = 0, thatSeeAll = 0, samples = 0;
+  func.walk([&](AttentionOp attention) {
+    samples =
+        cast<RankedTensorType>(attention.getQ().getType()).getShape().front();
+    ++attentions;
+    thatSeeAll += seesAll(attention);
+  });
+  func.walk([&](EmbeddingOp embedding) {
+    auto ids = cast<RankedTensorType>(embedding.getIds().getType());
+    readsTokens |= ids.getRank() == 2 && ids.getShape().front() == samples;
+  });
+  auto lookAt = [&](Value logits) {
+    predictsTokens |=
+        cast<RankedTensorType>(logits.getType()).getShape().front() > samples;
+  };
+  func.walk([&](Operation *op) {
+    if (auto loss = dyn_cast<CrossEntropyOp>(op))
+      lookAt(loss.getLogits());
+    if (auto sums = dyn_cast<CrossEntropySumsOp>(op)) // where it is expanded
+      lookAt(sums.getLogits());
+  });
+  if (!readsTokens || !predictsTokens)
+    return exports::ModelKind::other;
+  return thatSeeAll == 0            ? exports::ModelKind::decoder
+         : thatSeeAll == attentions ? exports::ModelKind::encoder
+                                    : exports::ModelKind::other;
+}
+
 exports::ModelShape modelShapeOf(func::FuncOp func, int64_t layers) {
   exports::ModelShape shape;
+  shape.kind = kindOf(func);
   int64_t attentions = 0;
   func.walk([&](Operation *op) {
     readKinds(op, shape);

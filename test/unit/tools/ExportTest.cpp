@@ -25,6 +25,7 @@ Job jobOf(const std::string &strategy, int64_t ranks, int64_t batch = 64) {
   job.precision = "bf16";
   job.optimizer = {"adamw", 1e-3, 0.9, 0.95, 1e-8, 0.1, 0, 1.0};
   job.model = {24, 2048, 1024, 16, 4, 64, 4096, 50257};
+  job.model.kind = ModelKind::decoder;
   job.levels = {{"tp", 0}, {"dp", 1}, {"pp", 1}};
   return job;
 }
@@ -191,6 +192,23 @@ TEST(Export, MegatronFsdpHasNoConnectionLimit) {
   EXPECT_NE(text.find("--num-distributed-optimizer-instances 2"),
             std::string::npos);
   EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1"), std::string::npos);
+}
+
+TEST(Export, MegatronHasProgramsForModelsOfTokens) {
+  Job job = jobOf("dp=4,zero=1", 4);
+  job.model.kind = ModelKind::encoder;
+  std::string text = textOf(target("megatron").write(job), "megatron.sh");
+  EXPECT_NE(text.find("/pretrain_bert.py\""), std::string::npos) << text;
+  job.model.kind = ModelKind::other;
+  Legality legality = legalityOf("megatron", job);
+  EXPECT_NE(legality.rule.find("predict tokens"), std::string::npos);
+  EXPECT_TRUE(legality.isOfJob);
+  // Others of Accelerate's engines take it.
+  EXPECT_TRUE(legalityOf("accelerate", job).ok());
+  job.strategy = jobOf("tp=4,sp=true", 4).strategy;
+  legality = legalityOf("accelerate", job);
+  EXPECT_NE(legality.rule.find("predict tokens"), std::string::npos);
+  EXPECT_FALSE(legality.isOfJob);
 }
 
 TEST(Export, DeepSpeedConfig) {

@@ -10,6 +10,11 @@
 
 namespace dpc::exports {
 
+/// What a model of transformer layers is of tokens: it predicts the one after
+/// each, or, from all of them, those that are masked; or it is something else,
+/// of images perhaps.
+enum class ModelKind { other, decoder, encoder };
+
 /// Sizes of a model made of transformer layers, as far as its graph shows them;
 /// 0 where it does not.
 struct ModelShape {
@@ -19,6 +24,7 @@ struct ModelShape {
   int64_t experts = 1; ///< Of a mixture's largest block.
   bool hasRmsNorm = false, hasRope = false, hasSwiglu = false;
   bool hasBias = false; ///< Some product is followed by one.
+  ModelKind kind = ModelKind::other;
 
   /// All of a layer is known.
   bool isTransformer() const {

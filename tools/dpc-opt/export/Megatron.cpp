@@ -22,6 +22,12 @@ std::vector<Rule> megatronRules() {
   };
   return {
       trainingOnly(kWhose),
+      {"Megatron-LM's scripts train decoders (pretrain_gpt.py) and encoders "
+       "(pretrain_bert.py) that predict tokens: the model has to embed tokens, "
+       "attend in layers that are all causal or all not, and end in a cross "
+       "entropy over the vocabulary for each",
+       [](const Job &job) { return job.model.kind != ModelKind::other; },
+       nullptr, /*isOfJob=*/true},
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),
@@ -179,8 +185,15 @@ static std::vector<std::string> modelRemarks(const ModelShape &model) {
     remarks.emplace_back(
         "megatron.sh: sizes of the model that its graph does not show are left "
         "to you (--num-layers, --hidden-size, ...)");
+  bool isEncoder = model.kind == ModelKind::encoder;
   remarks.emplace_back(
-      "megatron.sh: pretrain_gpt.py builds a decoder of these sizes and kinds; "
+      "megatron.sh: " +
+      std::string(isEncoder
+                      ? "pretrain_bert.py builds an encoder of these sizes and "
+                        "kinds; whether it has a head for the next sentence "
+                        "(--bert-no-binary-head), "
+                      : "pretrain_gpt.py builds a decoder of these sizes and "
+                        "kinds; ") +
       "whether its head is tied (--untie-embeddings-and-output-weights)" +
       std::string(model.hasBias ? "" : ", products without biases") +
       " and what else your model has of its own is yours to add");
@@ -231,8 +244,9 @@ Exported writeMegatron(const Job &job) {
        << " --node-rank \"${NODE_RANK:-0}\" --master-addr "
           "\"${MASTER_ADDR:-localhost}\" --master-port "
           "\"${MASTER_PORT:-29500}\" \\\n"
-       << "  \"${MEGATRON:-.}/pretrain_gpt.py\"" << command.str()
-       << " \\\n  \"$@\"\n";
+       << "  \"${MEGATRON:-.}/pretrain_"
+       << (job.model.kind == ModelKind::encoder ? "bert" : "gpt") << ".py\""
+       << command.str() << " \\\n  \"$@\"\n";
   Exported result;
   result.files.push_back({"megatron.sh", text.str()});
   if (job.strategy.recompute == "selective")

@@ -171,7 +171,7 @@ static std::vector<Setting> trainingOf(const Job &job) {
       {"enable_cpu_offload", job.strategy.offload == "all"},
       {"mixed_precision_param",
        std::string(job.precision == "bf16" ? "bfloat16" : "float32")}};
-  if (job.model.sequence > 0)
+  if (job.model.sequence > 0 && job.model.kind != ModelKind::other)
     settings.push_back({"seq_len", job.model.sequence});
   return settings;
 }
