@@ -430,6 +430,8 @@ int Compiler::run() {
   std::string error = OutputFolder::refusal(options.output, plans);
   if (!error.empty())
     return fail(error), 1;
+  if (!checkStatedSizes())
+    return 1;
   listParameters();
   std::optional<cost::SearchResult> result = search();
   if (!result)

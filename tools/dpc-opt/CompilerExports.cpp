@@ -1,6 +1,7 @@
 //===- CompilerExports.cpp - The plan for others, and explained -----------===//
 #include "passes/graph/Passes.h"
 #include "passes/search/Evaluator.h"
+#include "passes/search/UnlikeDevices.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
@@ -47,6 +48,25 @@ levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
   return levels;
 }
 
+/// All but how many experts there are, which the search knows.
+exports::ModelShape Compiler::modelShape() {
+  return modelShapeOf(findProgram(fused ? *fused : *program));
+}
+
+/// Fails where the file of --strategy=@FILE is of another model.
+bool Compiler::checkStatedSizes() {
+  if (options.statedSizes.empty())
+    return true;
+  exports::ModelShape shape = modelShape();
+  shape.experts = makeEvaluator(family.get(), family ? ModuleOp() : *program,
+                                cluster, isArranged, commonDegrees(options))
+                      ->totals()
+                      .experts;
+  std::string why = exports::whyOtherModel(options.statedSizes, shape);
+  return why.empty() || fail(options.strategyFile + ": " + why +
+                             "; expected a file of " + options.model);
+}
+
 exports::Job Compiler::jobOf(const cost::SearchResult &result,
                              const cost::Candidate &candidate) {
   bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
@@ -65,8 +85,7 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
                    options.weightDecay.value_or(isSgd ? 0 : 0.01),
                    options.momentum,
                    options.clipGradNorm};
-  job.model = fused ? modelShapeOf(findProgram(*fused))
-                    : modelShapeOf(findProgram(*program));
+  job.model = modelShape();
   if (job.model.sequence == 0)
     job.model.sequence = static_cast<int64_t>(result.totals.tokensPerSample);
   job.model.experts = result.totals.experts;

@@ -70,6 +70,8 @@ private:
   mlir::ModuleOp sample();
   bool hasLoss();
   void listParameters();
+  exports::ModelShape modelShape();
+  bool checkStatedSizes();
   void dump(llvm::StringRef phase, mlir::ModuleOp module);
 
   std::optional<cost::SearchResult> search();

@@ -54,6 +54,8 @@ std::string readNamedStrategy(CompileOptions &options) {
   auto imported = exports::readStrategy(text.str(), cluster->numDevices());
   if (!imported)
     return path + ": " + imported.error();
+  options.strategyFile = path;
+  options.statedSizes = imported->sizes;
   std::string taken;
   if (std::string error = takeBatch(options, path, *imported, taken);
       !error.empty())

@@ -3,6 +3,8 @@
 #ifndef DPC_TOOLS_DPC_OPT_OPTIONS_H
 #define DPC_TOOLS_DPC_OPT_OPTIONS_H
 
+#include "tools/dpc-opt/export/Import.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -60,6 +62,9 @@ struct CompileOptions {
   std::vector<std::string> diff;  ///< Two folders to compare, or none.
   std::string explain;            ///< A weight, or a part of its name.
   std::vector<std::string> notes; ///< For the report's remarks.
+  /// The FILE of --strategy=@FILE, and what it says of the model.
+  std::string strategyFile;
+  std::vector<exports::StatedSize> statedSizes;
   std::vector<std::string> words; ///< Of argv, see WriteCommand.h.
 };
 

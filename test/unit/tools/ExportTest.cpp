@@ -376,8 +376,63 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
             "dp=2,tp=4,pp=2,vpp=2,sp=true,zero=1,schedule=interleaved,"
             "recompute=selective,micro_batch=2");
   EXPECT_EQ(imported->globalBatch, 64);
-  EXPECT_EQ(imported->ignored,
-            (std::vector<std::string>{"--lr", "--seq-length"}));
+  EXPECT_EQ(imported->ignored, std::vector<std::string>{"--lr"});
+}
+
+/// What is written for one model is refused for others.
+TEST(Import, FilesOfOtherModelsAreTold) {
+  const std::pair<int64_t ModelShape::*, const char *> sizes[] = {
+      {&ModelShape::layers, "--num-layers 24, but the model has 25 layers"},
+      {&ModelShape::hidden, "--hidden-size 1024, but the model has a hidden "
+                            "size of 1025"},
+      {&ModelShape::heads, "--num-attention-heads 16, but the model has 17 "
+                           "attention heads"},
+      {&ModelShape::kvHeads, "--num-query-groups 4, but the model has 5 heads "
+                             "of keys and values"},
+      {&ModelShape::feedForward, "--ffn-hidden-size 4096, but the model has a "
+                                 "feed-forward size of 4097"},
+      {&ModelShape::sequence, "--seq-length 2048, but the model has a sequence "
+                              "length of 2049"}};
+  Job job = jobOf("dp=8,recompute=full", 8);
+  auto script =
+      readStrategy(textOf(target("megatron").write(job), "megatron.sh"), 8);
+  ASSERT_TRUE(script);
+  EXPECT_EQ(whyOtherModel(script->sizes, job.model), "");
+  for (auto [size, expected] : sizes) {
+    ModelShape other = job.model;
+    ++(other.*size);
+    EXPECT_EQ(whyOtherModel(script->sizes, other), expected);
+    other.*size = 0; // It does not show.
+    EXPECT_EQ(whyOtherModel(script->sizes, other), "");
+  }
+  auto config =
+      readStrategy(textOf(target("deepspeed").write(job), "ds_config.json"), 8);
+  ASSERT_TRUE(config);
+  EXPECT_EQ(whyOtherModel(config->sizes, job.model), "");
+  job.model.layers = 32;
+  EXPECT_EQ(whyOtherModel(config->sizes, job.model),
+            "activation_checkpointing.number_checkpoints=24, but the model has "
+            "32 layers");
+}
+
+TEST(Import, SizesAreComparedAsMegatronMeansThem) {
+  auto whyNot = [](const std::string &flags, const ModelShape &model) {
+    auto imported = readStrategy("--micro-batch-size 1 " + flags, 8);
+    EXPECT_TRUE(imported);
+    return whyOtherModel(imported->sizes, model);
+  };
+  ModelShape model = jobOf("dp=8", 8).model;
+  EXPECT_EQ(whyNot("--vocab-size 50257 --hidden-size $HIDDEN", model), "");
+  model.vocabulary = 50304; // padded
+  EXPECT_EQ(whyNot("--vocab-size 50257", model), "");
+  EXPECT_EQ(whyNot("--vocab-size 32000", model),
+            "--vocab-size 32000, but the model has a vocabulary of 50304");
+  EXPECT_EQ(whyNot("--num-query-groups 1", model), "");
+  EXPECT_EQ(whyNot("--num-experts 8 --ffn-hidden-size 77", model),
+            "--num-experts 8, but the model has no experts");
+  EXPECT_EQ(whyNot("pretrain_t5.py --num-layers 12", model), "");
+  model.kind = ModelKind::other; // 196 patches, and a token of the class
+  EXPECT_EQ(whyNot("--seq-length 196", model), "");
 }
 
 TEST(Import, DeepSpeedLeavesOpenWhatIsAuto) {

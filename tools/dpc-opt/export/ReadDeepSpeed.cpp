@@ -33,6 +33,7 @@ private:
   Status readRecompute();
   Status refuseOthers() const;
   void readPrecision();
+  void readSizes();
   void listIgnored();
   /// A whole number of at least `least`; `missing` where there is none, or
   /// "auto".
@@ -215,6 +216,23 @@ void Reader::readPrecision() {
       type != sectionOf(config, "optimizer").end() && *type == "SGD";
 }
 
+/// A ds_config says little of the model: how many parts of its layers are made
+/// again, and perhaps its vocabulary.
+void Reader::readSizes() {
+  auto checkpoints = number(sectionOf(config, "activation_checkpointing"),
+                            "number_checkpoints", 0, 0);
+  if (checkpoints && *checkpoints > 0) {
+    StatedSize layers{"activation_checkpointing.number_checkpoints",
+                      *checkpoints, &ModelShape::layers};
+    layers.isDivisor = true;
+    result.sizes.push_back(layers);
+  }
+  auto words = number(config, "vocabulary_size", 0);
+  if (words && *words > 0)
+    result.sizes.push_back({"vocabulary_size", *words, &ModelShape::vocabulary,
+                            /*isOfTokens=*/true});
+}
+
 void Reader::listIgnored() {
   const std::vector<std::string> read = {"train_batch_size",
                                          "train_micro_batch_size_per_gpu",
@@ -224,6 +242,7 @@ void Reader::listIgnored() {
                                          "pipeline",
                                          "tensor_parallel",
                                          "expert_parallel",
+                                         "vocabulary_size",
                                          "bf16",
                                          "fp16"};
   for (const auto &[key, value] : config.items())
@@ -252,6 +271,7 @@ Result<Imported> Reader::run() {
   if (Status status = readRecompute(); !status)
     return Error{status.error()};
   readPrecision();
+  readSizes();
   listIgnored();
   return std::move(result);
 }

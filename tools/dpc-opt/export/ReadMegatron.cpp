@@ -26,6 +26,12 @@ using Words = std::vector<std::string>;
 class Script {
 public:
   explicit Script(const std::string &text) { split(text); }
+  /// Whether its command runs a program of this name, or the like.
+  bool runs(const std::string &part) const {
+    return std::any_of(words.begin(), words.end(), [&](const auto &word) {
+      return word.ends_with(".py") && word.find(part) != std::string::npos;
+    });
+  }
   /// What follows each flag, up to the next one.
   std::map<std::string, Words> flags() const;
 
@@ -41,13 +47,15 @@ private:
 /// Turns flags into a strategy.
 class Reader {
 public:
-  Reader(std::map<std::string, Words> flags, int64_t devices)
-      : flags(std::move(flags)), devices(devices) {}
+  Reader(const Script &script, int64_t devices)
+      : flags(script.flags()), devices(devices),
+        hasTwoStacks(script.runs("t5")) {}
   Result<Imported> run();
 
 private:
   std::map<std::string, Words> flags;
   int64_t devices;
+  bool hasTwoStacks; ///< Of layers: an encoder's and a decoder's.
   Imported result;
   std::set<std::string> used;
 
@@ -63,6 +71,8 @@ private:
   Status readData();
   Status readRecompute();
   Status readBatch();
+  void readSizes();
+  void readVocabulary();
   void readRest();
 };
 
@@ -376,6 +386,51 @@ Status Reader::readBatch() {
   return Status();
 }
 
+/// What is said of the model. What is no number, a variable that the script has
+/// from elsewhere, says nothing.
+void Reader::readSizes() {
+  struct Flag {
+    const char *name;
+    int64_t ModelShape::*size;
+    bool isOfTokens = false;
+  };
+  const Flag all[] = {{"num-layers", &ModelShape::layers},
+                      {"hidden-size", &ModelShape::hidden},
+                      {"num-attention-heads", &ModelShape::heads},
+                      {"kv-channels", &ModelShape::headSize},
+                      {"num-query-groups", &ModelShape::kvHeads},
+                      {"ffn-hidden-size", &ModelShape::feedForward},
+                      {"num-experts", &ModelShape::experts},
+                      {"seq-length", &ModelShape::sequence, true},
+                      {"encoder-seq-length", &ModelShape::sequence, true}};
+  // Of experts the inner size is --moe-ffn-hidden-size, if that is given.
+  bool hasExperts = flags.count("num-experts") > 0;
+  for (const Flag &flag : all) {
+    bool isLeftOut =
+        (hasTwoStacks && flag.size == &ModelShape::layers) ||
+        (hasExperts && flag.size == &ModelShape::feedForward) ||
+        (flag.size == &ModelShape::kvHeads && !has("group-query-attention"));
+    auto value = number(flag.name, 0);
+    if (!isLeftOut && value && *value > 0)
+      result.sizes.push_back(
+          {std::string("--") + flag.name, *value, flag.size, flag.isOfTokens});
+  }
+  readVocabulary();
+}
+
+/// Megatron-LM pads it so that its tensor-parallel ranks have equal parts.
+void Reader::readVocabulary() {
+  constexpr int64_t kDivisor = 128; // Its default.
+  auto divisor = number("make-vocab-size-divisible-by", kDivisor);
+  int64_t multiple = (divisor ? *divisor : kDivisor) * result.strategy.tp;
+  for (const char *flag : {"padded-vocab-size", "vocab-size"})
+    if (auto value = number(flag, 0); value && *value > 0)
+      result.sizes.push_back(
+          {std::string("--") + flag, *value, &ModelShape::vocabulary,
+           /*isOfTokens=*/true,
+           /*most=*/(*value + multiple - 1) / multiple * multiple});
+}
+
 void Reader::readRest() {
   for (const char *precision : {"bf16", "fp16"})
     if (has(precision))
@@ -393,12 +448,14 @@ Result<Imported> Reader::run() {
         &Reader::readRecompute, &Reader::readBatch})
     if (Status status = (this->*step)(); !status)
       return Error{status.error()};
+  readSizes();
   readRest();
   return std::move(result);
 }
 
 Result<Imported> readMegatron(const std::string &text, int64_t devices) {
-  std::map<std::string, Words> flags = Script(text).flags();
+  Script script(text);
+  std::map<std::string, Words> flags = script.flags();
   bool isMegatron = std::any_of(flags.begin(), flags.end(), [](auto &flag) {
     return flag.first.find("parallel-size") != std::string::npos ||
            flag.first == "micro-batch-size";
@@ -406,7 +463,7 @@ Result<Imported> readMegatron(const std::string &text, int64_t devices) {
   if (!isMegatron)
     return wrong("none of them is there (--tensor-model-parallel-size, "
                  "--micro-batch-size, ...)");
-  return Reader(std::move(flags), devices).run();
+  return Reader(script, devices).run();
 }
 
 Result<Imported> readStrategy(const std::string &text, int64_t devices) {
