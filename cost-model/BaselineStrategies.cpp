@@ -27,7 +27,8 @@ dataParallelStrategies(const Cluster &cluster, const SearchOptions &options,
   StrategyRequest request;
   request.dp = ranks;
   request.tp = request.ep = 1;
-  request.microBatch = options.request.microBatch;
+  if (!options.freesBaselines)
+    request.microBatch = options.request.microBatch;
   std::vector<Strategy> strategies = enumerateStrategies(request, space);
   for (Strategy &strategy : strategies)
     strategy.zero = zero;
@@ -49,7 +50,8 @@ std::vector<Strategy> megatronStrategies(const Cluster &cluster,
   std::erase(space.zeros, 3);
   std::erase(space.schedules, "zb-h1");
   StrategyRequest request;
-  request.microBatch = options.request.microBatch;
+  if (!options.freesBaselines)
+    request.microBatch = options.request.microBatch;
   std::vector<Strategy> strategies = enumerateStrategies(request, space);
   std::erase_if(strategies, [&](const Strategy &strategy) {
     return strategy.dp > totals.globalBatch;

@@ -320,6 +320,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                           {"frozen", context.frozen}};
   report["remarks"] = context.remarks;
   report["verification"] = verificationToJson(context.verification);
+  if (context.better)
+    report["better"] = betterPlanToJson(*context.better);
   for (const WhatIf &whatIf : context.whatIfs)
     report["what_if"].push_back(whatIfToJson(whatIf));
   return report;

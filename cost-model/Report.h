@@ -2,6 +2,7 @@
 #ifndef DPC_COST_MODEL_REPORT_H
 #define DPC_COST_MODEL_REPORT_H
 
+#include "cost-model/BetterPlan.h"
 #include "cost-model/Search.h"
 #include "cost-model/StepDetail.h"
 #include "cost-model/TextLines.h"
@@ -44,8 +45,9 @@ struct ReportContext {
   std::vector<std::string> frozen;  ///< Parameter names.
   std::vector<std::string> remarks; ///< Warnings worth reading.
   Verification verification;
-  StepDetail detail = {};           ///< Of the chosen plan; may be empty.
-  std::vector<WhatIf> whatIfs = {}; ///< Of --what-if.
+  StepDetail detail = {};                ///< Of the chosen plan; may be empty.
+  std::vector<WhatIf> whatIfs = {};      ///< Of --what-if.
+  std::optional<BetterPlan> better = {}; ///< Of --strategy=@FILE.
 };
 
 /// Version of report.json.
@@ -54,6 +56,7 @@ inline constexpr int reportVersion = 1;
 /// report.json: {"version", "model", "cluster", "chosen": {"strategy",
 /// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
 /// "step" says in "unit" what "tokens" counts: "tokens" or "samples".
+/// "better" is what a free search finds beside the FILE of --strategy=@FILE.
 /// "chosen" also has "devices", how many it uses, and "idle", why not all.
 /// "changes": {"from", "plans"} are the plans from a baseline to the chosen
 /// one, each with what it changes, seconds and bytes. "pareto" is a list of

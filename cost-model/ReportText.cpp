@@ -404,6 +404,9 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
+  if (context.better)
+    append(head, wrapLines(betterPlanText(*context.better), form, 4,
+                           LineStyle::strong));
   std::string facts = idleLine(cluster, result) +
                       memoryAndTraffic(cluster, result) + offloadLine(result) +
                       pipelineLine(result) + stageDevicesLine(result) +

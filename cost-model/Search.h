@@ -247,6 +247,9 @@ struct SearchOptions {
   double goesOnUpTo = std::numeric_limits<double>::infinity();
   /// Whether the baselines are wanted.
   bool baselines = true;
+  /// The request's micro-batch is that of the one strategy that is asked about:
+  /// baselines take what is best for each.
+  bool freesBaselines = false;
   /// The winner is evaluated whole even if folding is exact enough: a plan
   /// follows.
   bool confirmsWinner = false;

@@ -57,8 +57,31 @@ class Import(unittest.TestCase):
         self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
         self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
                       report["remarks"])
-        # The better ones stand beside it.
-        self.assertIn("zero3", [row["name"] for row in report["baselines"]])
+        # The better ones stand beside it, with micro-batches of their own.
+        rows = {row["name"]: row for row in report["baselines"]}
+        self.assertIn("zero3", rows)
+        self.assertNotEqual({row["strategy"]["micro_batch"] for row in rows.values()}, {2})
+
+    def test_what_is_better_stands_beside_it(self):
+        words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report"]
+        out = os.path.join(self.folder, "out")
+        e2e.must([*words, "--global-batch=8", "-o", out])
+        best = e2e.read_report(out)["chosen"]
+        slow = write(self.folder, "slow.sh", "x --tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8")
+        done = e2e.must([*words, f"--strategy=@{slow}", "-o", out])
+        report = e2e.read_report(out)
+        self.assertEqual(report["chosen"]["strategy"]["tp"], 4)
+        better = report["better"]
+        self.assertEqual(better["strategy"], best["strategy"])
+        self.assertAlmostEqual(better["step_seconds"], best["predicted"]["step_seconds"], delta=1e-3 * best["predicted"]["step_seconds"])
+        self.assertAlmostEqual(better["saved_seconds"], report["chosen"]["predicted"]["step_seconds"] - better["step_seconds"], delta=1e-9)
+        self.assertRegex(" ".join(done.split()), r"better: --strategy=dp=\S+, [\d.]+ ms a step \([\d.]+ % less than [\d.]+ ms\)")
+        found = write(self.folder, "best.json", json.dumps({
+            "train_batch_size": 8, "train_micro_batch_size_per_gpu": best["strategy"]["micro_batch"], "zero_optimization": {"stage": best["strategy"]["zero"]}}))
+        done = e2e.must([*words, f"--strategy=@{found}", "-o", out])
+        self.assertEqual(e2e.read_report(out)["chosen"]["strategy"], best["strategy"])
+        self.assertIsNone(e2e.read_report(out)["better"]["strategy"])
+        self.assertIn("nothing better was found among ", done)
 
     def test_files_of_other_models_are_refused(self):
         self.refused(write(self.folder, "llama.sh", "x --micro-batch-size 1 --num-layers 4 --hidden-size 4096"),

@@ -446,6 +446,8 @@ int Compiler::run() {
     return printExplanation(*result) ? 0 : 1;
   if (!checkExports(*result))
     return 1;
+  if (!options.strategyFile.empty())
+    askForBetter(*result);
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
         used, result->candidates.front().evaluation.groups, places);

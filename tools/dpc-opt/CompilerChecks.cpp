@@ -219,6 +219,19 @@ withLongerSequence(const CompileOptions &options) {
   return isLonger ? std::optional(std::move(longer)) : std::nullopt;
 }
 
+/// Who names a file asks what it does, and what would be better.
+void Compiler::askForBetter(const cost::SearchResult &result) {
+  CompileOptions free = options;
+  free.strategy = "auto";
+  PlanSearch search{free,         cluster,
+                    family.get(), family ? ModuleOp() : *program,
+                    sample(),     isArranged};
+  std::vector<std::string> remarks;
+  if (auto found = search.run(remarks))
+    reportContext.better = cost::betterPlan(
+        result, found->search, *cost::symbolizeObjective(options.objective));
+}
+
 /// Searches changed clusters, and a longer sequence.
 void Compiler::askWhatIf() {
   auto add = [&](const std::string &change,

@@ -99,6 +99,7 @@ private:
                   const std::filesystem::path &dir);
   cost::Result<cost::SearchResult> searchAlone();
   void askWhatIf();
+  void askForBetter(const cost::SearchResult &result);
   exports::Job jobOf(const cost::SearchResult &result,
                      const cost::Candidate &candidate);
   std::string expressibleFor(const exports::Target &target,

@@ -222,6 +222,8 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
     cost::SearchOptions search = optionsFor(evaluator, part, *asked);
     search.progress = progress;
     search.baselines &= baselines;
+    search.freesBaselines =
+        asked->isFixed() && options.microBatch == 0 && why.empty();
     if (!why.empty()) { // whole shares
       search.request.microBatch = search.space.globalBatch;
       // Stages would take turns: what each of them saves is memory only.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 using namespace dpc::cost;
 
@@ -33,6 +34,25 @@ public:
   }
   std::vector<Strategy> tried;
 };
+
+/// The micro-batch of a strategy that is evaluated as it is does not bind what
+/// stands beside it.
+TEST(Baselines, HaveMicroBatchesOfTheirOwnBesideOneStrategy) {
+  SearchOptions options = optionsFor(4);
+  options.request = *parseStrategy("dp=4,micro_batch=1", 4);
+  auto sizes = [&] {
+    ToyEvaluator evaluator;
+    std::set<int64_t> found;
+    for (const Baseline &baseline :
+         searchStrategies(toyCluster(4), evaluator, options).baselines)
+      if (baseline.candidate.strategy.ranks() == 4)
+        found.insert(baseline.candidate.strategy.microBatch);
+    return found;
+  };
+  EXPECT_EQ(sizes(), std::set<int64_t>{1});
+  options.freesBaselines = true;
+  EXPECT_GT(*sizes().rbegin(), 1);
+}
 
 TEST(Baselines, TakeAMicroBatchThatFits) {
   LargeSamples evaluator;

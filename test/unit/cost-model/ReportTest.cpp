@@ -282,6 +282,35 @@ TEST(Report, SaysWhatWouldBeIf) {
   EXPECT_EQ(json[1]["why"], "nothing");
 }
 
+TEST(Report, SaysWhatWouldBeBetter) {
+  SearchResult asked = someResult(), free = someResult();
+  free.considered = 70;
+  auto text = [&] {
+    return betterPlanText(betterPlan(asked, free, Objective::Throughput));
+  };
+  EXPECT_EQ(text(), "nothing better was found among 70 strategies");
+  Evaluation &best = free.candidates[0].evaluation;
+  best.stepSeconds = 1.5; // of 2
+  EXPECT_EQ(
+      text(),
+      "better: --strategy=" + stringifyStrategy(free.candidates[0].strategy) +
+          ", 1.50 s a step (25.0 % less than 2.00 s), 1000 B "
+          "(0.0 % less), bound by " +
+          free.bindingConstraint + "; the best among 70 strategies");
+  ReportContext context;
+  context.better = betterPlan(asked, free, Objective::Throughput);
+  auto json = reportToJson(someCluster(), asked, context)["better"];
+  EXPECT_EQ(json["step_seconds"], 1.5);
+  EXPECT_EQ(json["saved_seconds"], 0.5);
+  EXPECT_NE(
+      reportToText(someCluster(), asked, context).find("better: --strategy="),
+      std::string::npos);
+  asked.candidates[0].fits = false;
+  EXPECT_EQ(text().find("what fits: --strategy="), 0U) << text();
+  free.candidates[0].fits = false;
+  EXPECT_EQ(text(), "nothing that fits was found among 70 strategies");
+}
+
 TEST(Report, SaysWhatWasVerified) {
   Verification verification;
   verification.why = "too odd";

@@ -4,6 +4,7 @@
 dpc.build = () => {
   const report = JSON.parse(document.getElementById('report').textContent);
   dpc.header(report);
+  dpc.better(report);
   if (!dpc.hasCharts())
     document.getElementById('main').append(dpc.el('p', {class: 'bad'},
       'This report has tables only: dpc-opt was built without echarts.min.js, which draws its charts. tools/build fetches it into share/ of the build folder.'));

@@ -43,6 +43,21 @@ dpc.figures = (report) => {
   ];
 };
 
+// What a search that is free finds beside a strategy that was named by a file.
+dpc.better = (report) => {
+  const better = report.better;
+  if (!better) return;
+  const section = dpc.section('better', 'What would be better', dpc.el('p', {}, better.strategy
+    ? 'The plan above is what the file says. A search over all strategies finds '
+    : `The plan above is what the file says: ${better.text}.`));
+  if (!better.strategy) return;
+  const saved = better.saved_seconds / report.chosen?.predicted.step_seconds;
+  section.lastChild.append(dpc.strategyCell(better.strategy), `: ${dpc.seconds(better.step_seconds)} a step`,
+    better.saved_seconds === undefined ? '' : dpc.el('strong', {class: saved >= 0 ? 'good' : 'bad'}, ` (${saved >= 0 ? '−' : '+'}${dpc.percent(Math.abs(saved))})`),
+    `, ${dpc.bytes(better.memory_bytes)}, bound by ${better.binding_constraint}. ` +
+    `${dpc.count(better.considered)} strategies were considered in ${dpc.seconds(better.search_seconds)}.`);
+};
+
 // What a sample is counted in.
 dpc.unitOf = (report) => report.step.unit || 'tokens';
 

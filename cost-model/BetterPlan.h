@@ -1,0 +1,34 @@
+//===- BetterPlan.h - What the search finds beside what is run --*- C++ -*-===//
+#ifndef DPC_COST_MODEL_BETTERPLAN_H
+#define DPC_COST_MODEL_BETTERPLAN_H
+
+#include "cost-model/Search.h"
+
+namespace dpc::cost {
+
+/// The answer to who asks what the present configuration does, and what would
+/// be better: the best plan of a search that nothing was fixed for.
+struct BetterPlan {
+  /// With its placement; none where nothing better was found.
+  std::optional<Strategy> strategy;
+  double stepSeconds = 0, memoryBytes = 0;
+  std::string bindingConstraint;
+  /// Of what was asked about; 0 where that cannot run or does not fit.
+  double askedSeconds = 0, askedBytes = 0;
+  int64_t considered = 0;
+  double searchSeconds = 0;
+};
+
+/// `free` found nothing better than `asked`, or its winner, by `objective`.
+BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
+                      Objective objective);
+
+/// One sentence.
+std::string betterPlanText(const BetterPlan &better);
+
+/// "better" of report.json.
+nlohmann::ordered_json betterPlanToJson(const BetterPlan &better);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_BETTERPLAN_H
