@@ -27,7 +27,9 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const MatmulOp &op) const {
     return runMatmul(op, data(op.a), buffer(op.a).dtype, data(op.b),
-                     buffer(op.b).dtype, data(op.c), buffer(op.c).dtype);
+                     buffer(op.b).dtype, data(op.c), buffer(op.c).dtype,
+                     op.bias < 0 ? nullptr : data(op.bias),
+                     op.aux < 0 ? nullptr : data(op.aux));
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));

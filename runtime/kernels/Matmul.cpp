@@ -1,5 +1,7 @@
 #include "runtime/kernels/Matmul.h"
 
+#include "runtime/kernels/Epilogue.h"
+
 #include <algorithm>
 #include <dlfcn.h>
 #include <dnnl.hpp>
@@ -270,7 +272,9 @@ void scaleOnly(const MatmulOp &op, void *c, DType cType) {
 } // namespace
 
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
-                 DType bType, void *c, DType cType) {
+                 DType bType, void *c, DType cType, void *bias, void *aux) {
+  if (op.epilogue != Epilogue::None)
+    return runWithEpilogue(op, a, aType, b, bType, {c, bias, aux, cType});
   if (op.m == 0 || op.n == 0)
     return Status::success();
   if (op.k == 0) {

@@ -14,9 +14,10 @@ namespace dpc::rt {
 /// element types are given. f32 uses oneDNN's sgemm, bf16 its matmul primitive
 /// (AMX where present; rounded operands through sgemm on a machine without
 /// AVX-512), f16 widened copies through sgemm, f64 plain loops. Fails when
-/// oneDNN does.
+/// oneDNN does. `bias` and `aux` are arrays of C's type, for the epilogue.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
-                 DType bType, void *c, DType cType);
+                 DType bType, void *c, DType cType, void *bias = nullptr,
+                 void *aux = nullptr);
 
 /// Threads that products started by the calling thread may use.
 void setMatmulThreads(int threads);

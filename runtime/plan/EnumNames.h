@@ -47,6 +47,12 @@ template <> struct EnumNames<ConvKind> {
   static constexpr std::array<std::string_view, 3> names = {
       "forward", "grad_input", "grad_filter"};
 };
+template <> struct EnumNames<Epilogue> {
+  static constexpr std::array<std::string_view, 12> names = {
+      "none",      "bias",           "relu",      "relu_bias",
+      "gelu",      "gelu_bias",      "gelu_aux",  "gelu_aux_bias",
+      "gelu_grad", "gelu_grad_bias", "sums_of_a", "sums_of_b"};
+};
 template <> struct EnumNames<ReduceKind> {
   static constexpr std::array<std::string_view, 4> names = {"sum", "max", "min",
                                                             "prod"};

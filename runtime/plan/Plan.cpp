@@ -17,6 +17,7 @@ std::string_view nameOf(InitKind kind) { return enumName(kind); }
 std::string_view nameOf(LrKind kind) { return enumName(kind); }
 std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
 std::string_view nameOf(ConvKind kind) { return enumName(kind); }
+std::string_view nameOf(Epilogue epilogue) { return enumName(epilogue); }
 std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
 std::string_view nameOf(Space space) { return enumName(space); }
 std::string_view nameOf(Queue queue) { return enumName(queue); }
@@ -220,6 +221,14 @@ struct AccessVisitor {
     if (op.beta != 0)
       out.reads.push_back(op.c);
     out.writes = {op.c};
+    for (auto [id, isRead, isWritten] :
+         {std::tuple(op.bias, readsBias(op.epilogue), writesBias(op.epilogue)),
+          {op.aux, readsAux(op.epilogue), writesAux(op.epilogue)}}) {
+      if (isRead)
+        out.reads.push_back(id);
+      if (isWritten)
+        out.writes.push_back(id);
+    }
   }
   void operator()(const ConvOp &op) {
     switch (op.kind) {

@@ -36,6 +36,7 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Layout.h"
 #include "runtime/plan/PlanConv.h"
+#include "runtime/plan/PlanEpilogue.h"
 
 #include <cstdint>
 #include <map>
@@ -47,7 +48,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 6;
+inline constexpr int kPlanVersion = 7;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -250,6 +251,12 @@ struct MatmulOp {
   /// Type of the products: F32 (A, B, C f32), F64 (all f64), or BF16 (A and B
   /// bf16, or f32 rounded to bf16; C f32 or bf16; sums in f32).
   DType compute = DType::F32;
+  /// Of one matrix, with alpha 1 and beta 0. `bias` and `aux` are buffers of
+  /// C's type, or -1 where the epilogue has none; they begin at the offsets, in
+  /// elements, and rows of aux lie auxLd apart.
+  Epilogue epilogue = Epilogue::None;
+  int bias = -1, aux = -1;
+  int64_t biasOffset = 0, auxOffset = 0, auxLd = 0;
 };
 
 enum class ReduceKind { Sum, Max, Min, Prod };

@@ -65,7 +65,8 @@ public:
                     op.transB ? op.k : op.n, op.ldb, op.strideB, op.stride2B));
     DPC_TRY(operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
                     op.stride2C));
-    return productApart(op);
+    DPC_TRY(productApart(op));
+    return checkEpilogue(plan, op);
   }
 
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }

@@ -23,6 +23,9 @@ Status checkBuffers(const Plan &plan);
 Status checkTensors(const Plan &plan);
 /// 4. Every instruction by itself; events; the schedule's entries.
 Status checkInstructions(const Plan &plan);
+/// What a product does beside multiplying; part of 4, when its other fields
+/// have been checked.
+Status checkEpilogue(const Plan &plan, const MatmulOp &op);
 /// The fields of one convolution; part of 4.
 Status checkConv(const Plan &plan, const ConvOp &op);
 /// 5. Written before read, bytes not taken by another buffer, and the

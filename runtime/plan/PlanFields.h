@@ -146,6 +146,12 @@ template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
   visit("alpha", v.alpha);
   visit("beta", v.beta);
   visit("compute", v.compute);
+  visit("epilogue", v.epilogue);
+  visit("bias", v.bias);
+  visit("aux", v.aux);
+  visit("bias_offset", v.biasOffset);
+  visit("aux_offset", v.auxOffset);
+  visit("aux_ld", v.auxLd);
 }
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   visit("kind", v.kind);

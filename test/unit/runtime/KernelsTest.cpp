@@ -174,6 +174,105 @@ TEST(Matmul, NothingToSum) {
   expectProduct(op, DType::F32, DType::F32);
 }
 
+//===----------------------------------------------------------------------===//
+// Epilogues
+//===----------------------------------------------------------------------===//
+
+double geluOf(double x) {
+  return x / 2 *
+         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+/// What the header of PlanEpilogue.h says, of whole numbers.
+struct EpilogueCase {
+  MatmulOp op = small(false, false);
+  HostTensor a, b, c, bias, aux;
+
+  EpilogueCase(Epilogue epilogue, DType type)
+      : a(numbers(400, type)), b(numbers(500, type)), c(numbers(600, type)),
+        bias(numbers(20, type)), aux(numbers(100, type)) {
+    op = small(epilogue == Epilogue::SumsOfA, false);
+    op.compute = type;
+    op.epilogue = epilogue;
+    op.biasOffset = 2;
+    op.auxOffset = 1;
+    op.auxLd = 8;
+  }
+  double sum(int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t k = 0; k < op.k; ++k)
+      sum += a.at(op.aOffset + (op.transA ? k * op.lda + i : i * op.lda + k)) *
+             b.at(op.bOffset + k * op.ldb + j);
+    return sum + (readsBias(op.epilogue) ? bias.at(2 + j) : 0);
+  }
+  double value(int64_t i, int64_t j) const {
+    double s = sum(i, j), x = aux.at(1 + i * 8 + j), d = 1e-5;
+    switch (op.epilogue) {
+    case Epilogue::Relu:
+    case Epilogue::ReluBias:
+      return std::max(s, 0.0);
+    case Epilogue::Gelu:
+    case Epilogue::GeluBias:
+    case Epilogue::GeluAux:
+    case Epilogue::GeluAuxBias:
+      return geluOf(s);
+    case Epilogue::GeluGrad:
+    case Epilogue::GeluGradBias:
+      return s * (geluOf(x + d) - geluOf(x - d)) / (2 * d);
+    default:
+      return s;
+    }
+  }
+};
+
+void expectEpilogue(Epilogue epilogue, DType type) {
+  SCOPED_TRACE(std::string(nameOf(epilogue)) + " of " +
+               std::string(nameOf(type)));
+  EpilogueCase before(epilogue, type), after(epilogue, type);
+  Status status = runMatmul(
+      after.op, after.a.data.data(), type, after.b.data.data(), type,
+      after.c.data.data(), type, after.bias.data.data(), after.aux.data.data());
+  ASSERT_EQ(status.message(), "");
+  double relative = type == DType::F32 ? 1e-6 : 1.0 / 256;
+  auto near = [&](double one, double other) {
+    EXPECT_NEAR(one, other, relative * (1 + std::abs(other)));
+  };
+  const MatmulOp &op = before.op;
+  std::vector<double> sums(op.n);
+  for (int64_t i = 0; i < op.m; ++i)
+    for (int64_t j = 0; j < op.n; ++j) {
+      near(after.c.at(op.cOffset + i * op.ldc + j), before.value(i, j));
+      sums[j] += before.value(i, j);
+      int64_t aux = 1 + i * 8 + j;
+      near(after.aux.at(aux),
+           writesAux(epilogue) ? before.sum(i, j) : before.aux.at(aux));
+    }
+  for (int64_t i = 0; i < 20; ++i) {
+    double want = before.bias.at(i);
+    bool isSum = writesBias(epilogue) && i >= 2;
+    if (isSum && epilogue == Epilogue::GeluGradBias && i < 2 + op.n)
+      want = sums[i - 2];
+    for (int64_t k = 0; isSum && k < op.k; ++k) {
+      want = k == 0 && epilogue != Epilogue::GeluGradBias ? 0 : want;
+      if (epilogue == Epilogue::SumsOfA)
+        want = i < 2 + op.m
+                   ? want + before.a.at(op.aOffset + k * op.lda + i - 2)
+                   : before.bias.at(i);
+      if (epilogue == Epilogue::SumsOfB)
+        want = i < 2 + op.n
+                   ? want + before.b.at(op.bOffset + k * op.ldb + i - 2)
+                   : before.bias.at(i);
+    }
+    near(after.bias.at(i), want);
+  }
+}
+
+TEST(Matmul, EpiloguesAreWhatTheirHeaderSays) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    for (int e = 1; e <= static_cast<int>(Epilogue::SumsOfB); ++e)
+      expectEpilogue(static_cast<Epilogue>(e), type);
+}
+
 TEST(KernelLibrary, LoadsChecksAndCalls) {
   namespace fs = std::filesystem;
   fs::path dir =

@@ -116,8 +116,14 @@ Plan everythingOnGpus() {
   return plan;
 }
 
+Plan withEpilogues() {
+  Plan plan = leastSquares(2, 1);
+  test::addEpilogues(plan);
+  return plan;
+}
+
 TEST(PlanJson, RoundTripsEverything) {
-  for (const Plan &plan : {everything(), everythingOnGpus()}) {
+  for (const Plan &plan : {everything(), everythingOnGpus(), withEpilogues()}) {
     ASSERT_EQ(validatePlan(plan, "p").message(), "");
     std::string text = planToJson(plan);
     Expected<Plan> back = planFromJson(text, "p");
@@ -151,9 +157,9 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 7;
+  plan.version = 8;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 7 is not supported, this build reads 6");
+            "plan.json: plan version 8 is not supported, this build reads 7");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {

@@ -25,6 +25,8 @@ int addBuffer(Plan &plan, const std::string &name, BufferKind kind,
 
 namespace {
 
+constexpr int kEpilogues = static_cast<int>(Epilogue::SumsOfB) + 1;
+
 Instruction compute(const std::string &name, OpVariant op,
                     std::vector<int> waits = {}, int signals = -1) {
   return {Queue::Compute, std::move(waits), signals, name, 0, std::move(op)};
@@ -53,6 +55,18 @@ Tensor parameter(const std::string &name, int buffer,
   tensor.globalShape = std::move(shape);
   tensor.init = InitKind::Source;
   return tensor;
+}
+
+/// A tensor of its own, with random values; returns its buffer.
+int addRandom(Plan &plan, const std::string &name, std::vector<int64_t> shape,
+              DType type) {
+  int id = addBuffer(plan, name, BufferKind::Parameter, shape, type);
+  Tensor tensor = parameter(name, id, std::move(shape));
+  tensor.dtype = type;
+  tensor.init = InitKind::Random;
+  tensor.seed = id;
+  plan.tensors.push_back(tensor);
+  return id;
 }
 
 struct Ids {
@@ -84,6 +98,30 @@ void addPhases(Plan &plan, const Ids &id, int64_t local) {
 }
 
 } // namespace
+
+void addEpilogues(Plan &plan, DType type) {
+  int a = addRandom(plan, "e.a", {8, 8}, type),
+      b = addRandom(plan, "e.b", {8, 8}, type);
+  for (int i = 1; i < kEpilogues; ++i) {
+    auto epilogue = static_cast<Epilogue>(i);
+    std::string name(nameOf(epilogue));
+    int c = addRandom(plan, "c." + name, {8, 8}, type);
+    MatmulOp op = product(a, b, c, 8, 8, 8);
+    op.compute = type;
+    op.epilogue = epilogue;
+    op.transA = epilogue == Epilogue::SumsOfA;
+    if (readsBias(epilogue) || writesBias(epilogue)) {
+      op.bias = addRandom(plan, "bias." + name, {16}, type);
+      op.biasOffset = 8;
+    }
+    if (readsAux(epilogue) || writesAux(epilogue)) {
+      op.aux = addRandom(plan, "aux." + name, {9, 16}, type);
+      op.auxOffset = 16;
+      op.auxLd = 16;
+    }
+    plan.phases["update"].push_back(compute(name, op));
+  }
+}
 
 Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows) {
   Plan plan;

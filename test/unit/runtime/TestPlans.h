@@ -29,6 +29,11 @@ Plan twoStages(int64_t dp, int64_t microBatches, int64_t rows = 8);
 /// What it computes: one step on `x`, changing `a` and `b`; returns the loss.
 double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b);
 
+/// Adds to the update a product of two 8 x 8 parameters for every epilogue,
+/// which puts what it makes into parameters "c.gelu", "aux.gelu_aux", ...
+/// Values are random until they are written; of `type`.
+void addEpilogues(Plan &plan, DType type = DType::F32);
+
 /// Appends a buffer behind the end of the stage's arena, or of the frame's
 /// slot, and returns its id.
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,

@@ -1,0 +1,40 @@
+//===- Epilogue.h - what products do beside multiplying ---------*- C++ -*-===//
+//
+// The meaning of a plan's epilogues, in plain loops: plans for GPUs run on CPUs
+// too, and tests compare with this.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
+#define DPC_RUNTIME_KERNELS_EPILOGUE_H
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace dpc::rt {
+
+/// What a product with an epilogue writes, and what its epilogue reads: arrays
+/// of one type.
+struct EpilogueArrays {
+  void *c = nullptr, *bias = nullptr, *aux = nullptr;
+  DType type = DType::F32;
+};
+
+/// Finishes the product whose dense m x n sums are given, but for SumsOfA and
+/// SumsOfB.
+void finishProduct(const MatmulOp &op, std::vector<float> &sums,
+                   const EpilogueArrays &arrays);
+/// bias[j] = sum over i of the stored rows x cols matrix.
+void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
+                int64_t cols, int64_t ld, void *bias, DType biasType,
+                int64_t biasOffset);
+
+/// runMatmul for an op with an epilogue.
+Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
+                       const void *b, DType bType,
+                       const EpilogueArrays &arrays);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_KERNELS_EPILOGUE_H

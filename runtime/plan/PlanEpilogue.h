@@ -1,0 +1,50 @@
+//===- PlanEpilogue.h - what a product does beside multiplying --*- C++ -*-===//
+#ifndef DPC_RUNTIME_PLAN_PLANEPILOGUE_H
+#define DPC_RUNTIME_PLAN_PLANEPILOGUE_H
+
+#include <string_view>
+
+namespace dpc::rt {
+
+/// What becomes of s = op(A) op(B) before it is stored in C, and what else is
+/// computed in the same pass. All of it is in the type of the sums (f32, and C
+/// rounded once); `bias` is a vector, `aux` a matrix of C's size. gelu is the
+/// tanh form: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+enum class Epilogue {
+  None,        ///< C = s
+  Bias,        ///< C = s + bias[j], which has n elements
+  Relu,        ///< C = max(s, 0)
+  ReluBias,    ///< C = max(s + bias[j], 0)
+  Gelu,        ///< C = gelu(s)
+  GeluBias,    ///< C = gelu(s + bias[j])
+  GeluAux,     ///< aux = s; C = gelu(s)
+  GeluAuxBias, ///< aux = s + bias[j]; C = gelu(s + bias[j])
+  GeluGrad,    ///< C = s gelu'(aux)
+  /// C = s gelu'(aux); bias[j] = sum of C[i][j] over i, before C is rounded.
+  GeluGradBias,
+  /// C = s; bias[i] = sum of op(A)[i][l] over l, m elements. With transA.
+  SumsOfA,
+  /// C = s; bias[j] = sum of op(B)[l][j] over l, n elements. Without transB.
+  SumsOfB,
+};
+/// "none", "bias", "relu", ...
+std::string_view nameOf(Epilogue epilogue);
+
+constexpr bool readsBias(Epilogue e) {
+  return e == Epilogue::Bias || e == Epilogue::ReluBias ||
+         e == Epilogue::GeluBias || e == Epilogue::GeluAuxBias;
+}
+constexpr bool writesBias(Epilogue e) {
+  return e == Epilogue::GeluGradBias || e == Epilogue::SumsOfA ||
+         e == Epilogue::SumsOfB;
+}
+constexpr bool readsAux(Epilogue e) {
+  return e == Epilogue::GeluGrad || e == Epilogue::GeluGradBias;
+}
+constexpr bool writesAux(Epilogue e) {
+  return e == Epilogue::GeluAux || e == Epilogue::GeluAuxBias;
+}
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_PLAN_PLANEPILOGUE_H
