@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dpc::rt {
 
@@ -50,7 +51,7 @@ Status CudaExecutor::setUp(Communicator &control) {
   DPC_TRY(makeStreams());
   DPC_TRY(makeMemory());
   Expected<std::unique_ptr<DeviceBlas>> made =
-      DeviceBlas::create(cuda, *context.blas);
+      DeviceBlas::create(cuda, *context.blas, *context.own);
   if (!made)
     return made.status();
   blas = std::move(*made);
@@ -72,10 +73,31 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   GemmChoices choices(context.gemms, cuda, *blas, *comm, streams[0], arena,
                       arenaBytes);
   DPC_TRY(choices.choose(plan, products, control));
+  DPC_TRY(tellSplits(products));
   if (!choices.hasWritten())
     return Status::success();
   DPC_TRY(clearArena());
   return comm->wait(streams[0]);
+}
+
+/// Says once which epilogues cuBLASLt does not have here.
+Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
+  std::set<std::string> names;
+  for (const DeviceProduct &product : products) {
+    Expected<bool> isSplit = blas->isSplit(product);
+    if (!isSplit)
+      return isSplit.status();
+    if (*isSplit)
+      names.insert(std::string(nameOf(product.op->epilogue)));
+  }
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  if (!names.empty() && rankIndex == 0 && context.gemms.remark)
+    context.gemms.remark("cuBLASLt has no routine here for some products that "
+                         "end in " +
+                         text + "; a kernel of the runtime does that part");
+  return Status::success();
 }
 
 Status CudaExecutor::clearArena() {

@@ -82,6 +82,7 @@ private:
   Status makeMemory();
   Status clearArena();
   Status chooseRoutines(Communicator &control);
+  Status tellSplits(const std::vector<DeviceProduct> &products);
   Status makeStreams();
   Status bindStep();
   Status bindTask(int id);

@@ -136,8 +136,15 @@ DeviceProduct CudaExecutor::productOf(const Task &task,
   auto data = [&](int id) {
     return arena + addressOf(plan, id, task.entry->slots);
   };
-  return {&op,        type(op.a), type(op.b), type(op.c),
-          data(op.a), data(op.b), data(op.c)};
+  return {&op,
+          type(op.a),
+          type(op.b),
+          type(op.c),
+          data(op.a),
+          data(op.b),
+          data(op.c),
+          op.bias < 0 ? nullptr : data(op.bias),
+          op.aux < 0 ? nullptr : data(op.aux)};
 }
 
 Status CudaExecutor::traceBegin(int task) {

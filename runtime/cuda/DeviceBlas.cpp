@@ -27,6 +27,20 @@ static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
           alignmentOf(product.cType, {op.cOffset, op.strideC, op.stride2C})};
 }
 
+/// Of what an epilogue reads and writes beside C: cuBLASLt looks at where it
+/// is.
+static std::string epilogueKey(const DeviceProduct &product) {
+  const MatmulOp &op = *product.op;
+  std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
+  if (op.bias >= 0)
+    text += ", bias aligned " +
+            std::to_string(alignmentOf(product.cType, {op.biasOffset}));
+  if (op.aux >= 0)
+    text += ", aux rows of " + std::to_string(op.auxLd) + " aligned " +
+            std::to_string(alignmentOf(product.cType, {op.auxOffset}));
+  return text;
+}
+
 /// Offsets and the outer batch are not in it: they change where a call begins,
 /// and how often there is one. Of beta all that counts is whether C is read.
 std::string gemmKey(const DeviceProduct &product) {
@@ -43,7 +57,7 @@ std::string gemmKey(const DeviceProduct &product) {
   text << ", aligned";
   for (uint32_t alignment : alignmentsOf(product))
     text << " " << alignment;
-  text << (op.beta != 0 ? ", added to C" : ", C new") << ", epilogue none";
+  text << (op.beta != 0 ? ", added to C" : ", C new") << epilogueKey(product);
   return text.str();
 }
 
@@ -75,9 +89,10 @@ Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
       ": on GPUs A and B have one type, and C theirs or f32");
 }
 
-Expected<std::unique_ptr<DeviceBlas>> DeviceBlas::create(const CudaApi &cuda,
-                                                         const BlasApi &blas) {
-  std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas));
+Expected<std::unique_ptr<DeviceBlas>>
+DeviceBlas::create(const CudaApi &cuda, const BlasApi &blas,
+                   const DeviceKernels &own) {
+  std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas, own));
   DPC_TRY(self->check(blas.cublasLtCreate(&self->handle), "cublasLtCreate"));
   DPC_TRY(cuda.check(cuda.cudaMalloc(&self->workspace, kWorkspaceBytes),
                      "cuBLASLt's workspace"));
@@ -85,16 +100,20 @@ Expected<std::unique_ptr<DeviceBlas>> DeviceBlas::create(const CudaApi &cuda,
 }
 
 DeviceBlas::~DeviceBlas() {
-  for (auto &[op, routine] : routines) {
-    for (cublasLtMatrixLayout_t layout : {routine.a, routine.b, routine.c})
-      if (layout)
-        blas.cublasLtMatrixLayoutDestroy(layout);
-    if (routine.what)
-      blas.cublasLtMatmulDescDestroy(routine.what);
-  }
+  for (auto &[op, routine] : routines)
+    forget(routine);
   if (handle)
     blas.cublasLtDestroy(handle);
   cuda.cudaFree(workspace);
+}
+
+void DeviceBlas::forget(Routine &made) {
+  for (cublasLtMatrixLayout_t layout : {made.a, made.b, made.c})
+    if (layout)
+      blas.cublasLtMatrixLayoutDestroy(layout);
+  if (made.what)
+    blas.cublasLtMatmulDescDestroy(made.what);
+  made = {};
 }
 
 Status DeviceBlas::check(cublasStatus_t status, const char *what) const {
@@ -134,14 +153,10 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
                 "cublasLtMatmulDescCreate"));
   cublasOperation_t first = op.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
                     second = op.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
-  DPC_TRY(check(blas.cublasLtMatmulDescSetAttribute(made.what,
-                                                    CUBLASLT_MATMUL_DESC_TRANSA,
-                                                    &first, sizeof first),
-                "transposition"));
-  DPC_TRY(check(blas.cublasLtMatmulDescSetAttribute(made.what,
-                                                    CUBLASLT_MATMUL_DESC_TRANSB,
-                                                    &second, sizeof second),
-                "transposition"));
+  DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSA, first, "transposition"));
+  DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
+  if (!made.isSplit)
+    DPC_TRY(describeEpilogue(product, made));
   int64_t batch = op.batch;
   DPC_TRY(makeLayout(made.b, product.bType, op.transB ? op.k : op.n,
                      op.transB ? op.n : op.k, op.ldb, batch, op.strideB));
@@ -154,9 +169,26 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
 Expected<DeviceBlas::Routine *>
 DeviceBlas::routine(const DeviceProduct &product) {
   auto [it, isNew] = routines.try_emplace(product.op);
-  if (isNew)
-    DPC_TRY(describe(product, it->second));
-  return &it->second;
+  Routine &made = it->second;
+  if (!isNew)
+    return &made;
+  DPC_TRY(describe(product, made));
+  if (product.op->epilogue == Epilogue::None)
+    return &made;
+  auto found = heuristic(product, made, 1);
+  if (!found)
+    return found.status();
+  if (found->empty()) {
+    forget(made);
+    made.isSplit = true;
+    DPC_TRY(describe(product, made));
+  }
+  return &made;
+}
+
+Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {
+  Expected<Routine *> made = routine(product);
+  return made ? Expected<bool>((*made)->isSplit) : made.status();
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,29 +216,40 @@ Status DeviceBlas::setWishes(const DeviceProduct &product,
 }
 
 Expected<std::vector<cublasLtMatmulAlgo_t>>
-DeviceBlas::candidates(const DeviceProduct &product, int most) {
-  Expected<Routine *> made = routine(product);
-  if (!made)
-    return made.status();
-  const Routine &r = **made;
+DeviceBlas::heuristic(const DeviceProduct &product, const Routine &r,
+                      int most) {
+  if (!r.isSplit)
+    DPC_TRY(pointEpilogue(product, r));
   cublasLtMatmulPreference_t wishes = nullptr;
   DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
                 "cublasLtMatmulPreferenceCreate"));
   Status status = setWishes(product, wishes);
   std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
-  if (status.ok())
-    status = check(blas.cublasLtMatmulAlgoGetHeuristic(handle, r.what, r.b, r.a,
-                                                       r.c, r.c, wishes, most,
-                                                       found.data(), &count),
-                   "cublasLtMatmulAlgoGetHeuristic");
+  if (status.ok()) {
+    cublasStatus_t answer = blas.cublasLtMatmulAlgoGetHeuristic(
+        handle, r.what, r.b, r.a, r.c, r.c, wishes, most, found.data(), &count);
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED)
+      count = 0;
+    else
+      status = check(answer, "cublasLtMatmulAlgoGetHeuristic");
+  }
   blas.cublasLtMatmulPreferenceDestroy(wishes);
   DPC_TRY(status);
   std::vector<cublasLtMatmulAlgo_t> good;
   for (int i = 0; i < count; ++i)
     if (found[i].state == CUBLAS_STATUS_SUCCESS)
       good.push_back(found[i].algo);
-  if (good.empty())
+  return good;
+}
+
+Expected<std::vector<cublasLtMatmulAlgo_t>>
+DeviceBlas::candidates(const DeviceProduct &product, int most) {
+  Expected<Routine *> made = routine(product);
+  if (!made)
+    return made.status();
+  auto good = heuristic(product, **made, most);
+  if (good && good->empty())
     return Status::unsupported("cuBLASLt has no routine for a product");
   return good;
 }
@@ -249,6 +292,8 @@ Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
       return first.status();
     DPC_TRY(choose(product, first->front()));
   }
+  if (!r.isSplit)
+    DPC_TRY(pointEpilogue(product, r));
   auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   bool wide = op.compute == DType::F64;
   const void *alphaAt = wide ? static_cast<const void *>(&op.alpha) : &alpha;
@@ -265,7 +310,7 @@ Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
                                       workspace, kWorkspaceBytes, stream),
                   "cublasLtMatmul"));
   }
-  return Status::success();
+  return r.isSplit ? finish(product, stream) : Status::success();
 }
 
 } // namespace dpc::rt

@@ -3,6 +3,7 @@
 #define DPC_RUNTIME_CUDA_DEVICEBLAS_H
 
 #include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/DeviceKernels.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -11,12 +12,13 @@
 
 namespace dpc::rt {
 
-/// A matrix product with the types of its three buffers, and where these begin.
+/// A matrix product with the types of its buffers, and where these begin. Those
+/// of its epilogue are of C's type.
 struct DeviceProduct {
   const MatmulOp *op = nullptr;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   const void *a = nullptr, *b = nullptr;
-  void *c = nullptr;
+  void *c = nullptr, *bias = nullptr, *aux = nullptr;
 };
 
 /// All that cuBLASLt's choice of a routine depends on, as a line of text:
@@ -24,12 +26,13 @@ struct DeviceProduct {
 std::string gemmKey(const DeviceProduct &product);
 
 /// Products of one rank through cuBLASLt, whose matrices are column-major: it
-/// is asked for the transpose, C' = B' A'.
+/// is asked for the transpose, C' = B' A'. An epilogue that it has no routine
+/// for is a kernel behind the product (`isSplit`).
 class DeviceBlas {
 public:
   /// Takes 32 MiB of the device for cuBLASLt's workspace.
-  static Expected<std::unique_ptr<DeviceBlas>> create(const CudaApi &cuda,
-                                                      const BlasApi &blas);
+  static Expected<std::unique_ptr<DeviceBlas>>
+  create(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own);
   ~DeviceBlas();
 
   /// Fails when no routine takes the op's types, which are those of the three
@@ -45,6 +48,8 @@ public:
   /// The routine of run(); else it is the heuristic's first.
   Status choose(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
 
+  /// Whether the epilogue of a product is a kernel of the runtime.
+  Expected<bool> isSplit(const DeviceProduct &product);
   /// See MatmulOp. Ops outlive this.
   Status run(const DeviceProduct &product, cudaStream_t stream);
 
@@ -53,15 +58,29 @@ private:
   struct Routine {
     cublasLtMatmulDesc_t what = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
-    bool isChosen = false;
+    bool isChosen = false, isSplit = false;
     cublasLtMatmulAlgo_t how = {};
   };
 
-  DeviceBlas(const CudaApi &cuda, const BlasApi &blas)
-      : cuda(cuda), blas(blas) {}
+  DeviceBlas(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own)
+      : cuda(cuda), blas(blas), own(own) {}
   Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceProduct &product);
   Status describe(const DeviceProduct &product, Routine &made);
+  Status describeEpilogue(const DeviceProduct &product, Routine &made);
+  Status pointEpilogue(const DeviceProduct &product, const Routine &made);
+  Status finish(const DeviceProduct &product, cudaStream_t stream) const;
+  void forget(Routine &made);
+  Expected<std::vector<cublasLtMatmulAlgo_t>>
+  heuristic(const DeviceProduct &product, const Routine &made, int most);
+  template <typename T>
+  Status set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t which,
+             T value, const char *name) const {
+    return check(
+        blas.cublasLtMatmulDescSetAttribute(
+            what, which, static_cast<const void *>(&value), sizeof value),
+        name);
+  }
   Status setWishes(const DeviceProduct &product,
                    cublasLtMatmulPreference_t wishes);
   Status makeLayout(cublasLtMatrixLayout_t &layout, DType type, int64_t rows,
@@ -69,6 +88,7 @@ private:
 
   const CudaApi &cuda;
   const BlasApi &blas;
+  const DeviceKernels &own;
   cublasLtHandle_t handle = nullptr;
   void *workspace = nullptr;
   std::map<const MatmulOp *, Routine> routines;

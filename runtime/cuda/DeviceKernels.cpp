@@ -27,8 +27,11 @@ DeviceKernels::load(const CudaApi &cuda, const void *image) {
   DPC_TRY(cuda.check(cuda.cudaLibraryLoadData(&self->library, image, nullptr,
                                               nullptr, 0, nullptr, nullptr, 0),
                      "loading the runtime's kernels"));
-  for (auto [name, kernel] : {std::pair("dpcReduce", &self->reduceKernel),
-                              std::pair("dpcFill", &self->fillKernel)})
+  for (auto [name, kernel] :
+       {std::pair("dpcReduce", &self->reduceKernel),
+        std::pair("dpcFill", &self->fillKernel),
+        std::pair("dpcEpilogue", &self->epilogueKernel),
+        std::pair("dpcSumColumns", &self->sumColumnsKernel)})
     DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(kernel, self->library, name),
                        name));
   return self;
@@ -73,6 +76,29 @@ Status DeviceKernels::reduce(const std::vector<const void *> &parts, void *out,
 Status DeviceKernels::fill(void *to, int64_t count, int64_t width, int64_t bits,
                            cudaStream_t stream) const {
   return launch(fillKernel, count, {to}, {count, width, bits}, stream);
+}
+
+Status DeviceKernels::epilogue(const MatmulOp &op, void *c, void *bias,
+                               void *aux, DType type,
+                               cudaStream_t stream) const {
+  return launch(epilogueKernel, op.m * op.n, {c, bias, aux},
+                {op.m, op.n, op.ldc, op.auxLd, static_cast<int64_t>(type),
+                 static_cast<int64_t>(op.epilogue)},
+                stream);
+}
+
+/// 32 columns a block, whose eight warps take every eighth row.
+Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
+                                 int64_t columns, int64_t ld, void *to,
+                                 DType toType, cudaStream_t stream) const {
+  constexpr int64_t columnsOfBlock = 32, threads = 256;
+  auto blocks =
+      static_cast<unsigned>((columns + columnsOfBlock - 1) / columnsOfBlock);
+  return launchKernel(cuda, sumColumnsKernel, dim3(blocks), dim3(threads), 0,
+                      {const_cast<void *>(matrix), to}, // the first is read
+                      {rows, columns, ld, static_cast<int64_t>(type),
+                       static_cast<int64_t>(toType)},
+                      stream);
 }
 
 } // namespace dpc::rt

@@ -11,9 +11,21 @@ struct Parts {
   const void *of[kMostParts];
 };
 
-// The values of DType and ReduceKind.
+// The values of DType, ReduceKind and Epilogue.
 enum Type { F32, F64, BF16, F16, I64, I32 };
 enum Kind { Sum, Max, Min, Prod };
+enum Epilogue {
+  None,
+  Bias,
+  Relu,
+  ReluBias,
+  Gelu,
+  GeluBias,
+  GeluAux,
+  GeluAuxBias,
+  GeluGrad,
+  GeluGradBias
+};
 
 // A NaN on either side wins, as on the CPU.
 template <typename T> __device__ T combine(T a, T b, long long kind) {
@@ -34,8 +46,8 @@ __device__ void reduce(Stored *out, const Parts &parts, long long members,
                        long long first, long long count, long long kind,
                        double scale) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x +
-                     threadIdx.x;
+  for (long long i =
+           static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < count; i += step) {
     Wide all = 0;
     for (long long p = 0; p < members; ++p) {
@@ -49,7 +61,95 @@ __device__ void reduce(Stored *out, const Parts &parts, long long members,
   }
 }
 
+__device__ float geluTanh(float x) {
+  return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+}
+
+__device__ float geluGrad(float x) {
+  float t = geluTanh(x);
+  return 0.5f * (1 + t) +
+         0.5f * x * (1 - t * t) * 0.79788456f * (1 + 0.134145f * x * x);
+}
+
+// C holds the product: see PlanEpilogue.h.
+template <typename T>
+__device__ void epilogue(T *c, const T *bias, T *aux, long long rows,
+                         long long columns, long long ldc, long long auxLd,
+                         long long kind) {
+  long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i =
+           static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < rows * columns; i += step) {
+    long long row = i / columns, column = i % columns;
+    T *at = c + row * ldc + column;
+    float value = static_cast<float>(*at);
+    if (kind == Bias || kind == ReluBias || kind == GeluBias ||
+        kind == GeluAuxBias)
+      value += static_cast<float>(bias[column]);
+    if (kind == GeluAux || kind == GeluAuxBias)
+      aux[row * auxLd + column] = static_cast<T>(value);
+    if (kind == GeluGrad || kind == GeluGradBias)
+      value *= geluGrad(static_cast<float>(aux[row * auxLd + column]));
+    else if (kind == Relu || kind == ReluBias)
+      value = value < 0 ? 0 : value;
+    else if (kind >= Gelu)
+      value = 0.5f * value * (1 + geluTanh(value));
+    *at = static_cast<T>(value);
+  }
+}
+
+template <typename From, typename To>
+__device__ void sumColumns(const From *matrix, To *to, long long rows,
+                           long long columns, long long ld) {
+  __shared__ float parts[8][32];
+  int lane = static_cast<int>(threadIdx.x) % 32;
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  long long column = static_cast<long long>(blockIdx.x) * 32 + lane;
+  float sum = 0;
+  if (column < columns)
+    for (long long row = warp; row < rows; row += 8)
+      sum += static_cast<float>(matrix[row * ld + column]);
+  parts[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= columns)
+    return;
+  for (int other = 1; other < 8; ++other)
+    sum += parts[other][lane];
+  to[column] = static_cast<To>(sum);
+}
+
 } // namespace
+
+extern "C" __global__ void dpcEpilogue(void *c, const void *bias, void *aux,
+                                       long long rows, long long columns,
+                                       long long ldc, long long auxLd,
+                                       long long type, long long kind) {
+#define FINISH(TYPE, T)                                                        \
+  case TYPE:                                                                   \
+    return epilogue<T>(static_cast<T *>(c), static_cast<const T *>(bias),      \
+                       static_cast<T *>(aux), rows, columns, ldc, auxLd,       \
+                       kind);
+  switch (type) {
+    FINISH(F32, float)
+    FINISH(BF16, __nv_bfloat16)
+    FINISH(F16, __half)
+  }
+}
+
+extern "C" __global__ void dpcSumColumns(const void *matrix, void *to,
+                                         long long rows, long long columns,
+                                         long long ld, long long type,
+                                         long long toType) {
+#define SUM(FROM, From, TO, To)                                                \
+  if (type == FROM && toType == TO)                                            \
+    return sumColumns<From, To>(static_cast<const From *>(matrix),             \
+                                static_cast<To *>(to), rows, columns, ld);
+  SUM(F32, float, F32, float)
+  SUM(BF16, __nv_bfloat16, BF16, __nv_bfloat16)
+  SUM(BF16, __nv_bfloat16, F32, float)
+  SUM(F16, __half, F16, __half)
+  SUM(F16, __half, F32, float)
+}
 
 #define PART(i) const void *p##i
 
@@ -59,8 +159,8 @@ dpcReduce(void *out, PART(0), PART(1), PART(2), PART(3), PART(4), PART(5),
           PART(13), PART(14), PART(15), long long members, long long first,
           long long count, long long type, long long kind,
           long long scaleBits) {
-  Parts parts = {{p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13,
-                  p14, p15}};
+  Parts parts = {
+      {p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15}};
   double scale = __longlong_as_double(scaleBits);
 #define CASE(TYPE, STORED, WIDE)                                               \
   case TYPE:                                                                   \
@@ -79,8 +179,8 @@ dpcReduce(void *out, PART(0), PART(1), PART(2), PART(3), PART(4), PART(5),
 extern "C" __global__ void dpcFill(void *to, long long count, long long width,
                                    long long bits) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x +
-                     threadIdx.x;
+  for (long long i =
+           static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < count; i += step)
     switch (width) {
     case 1:

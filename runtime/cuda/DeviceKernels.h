@@ -3,12 +3,13 @@
 #define DPC_RUNTIME_CUDA_DEVICEKERNELS_H
 
 #include "runtime/cuda/DeviceComm.h"
+#include "runtime/plan/Plan.h"
 
 namespace dpc::rt {
 
-/// What no library does: sums in the order of the ranks, and fills. They have
-/// the ABI of a plan's kernels: a pointer for each buffer, then an i64 for each
-/// scalar.
+/// What no library does: sums in the order of the ranks, fills, and epilogues
+/// that cuBLASLt has no routine for. They have the ABI of a plan's kernels: a
+/// pointer for each buffer, then an i64 for each scalar.
 class DeviceKernels {
 public:
   /// `image`: DeviceKernels.cu, compiled.
@@ -25,6 +26,14 @@ public:
   /// `bits`.
   Status fill(void *to, int64_t count, int64_t width, int64_t bits,
               cudaStream_t stream) const;
+  /// What an epilogue does with the product in C, but for sums.
+  Status epilogue(const MatmulOp &op, void *c, void *bias, void *aux,
+                  DType type, cudaStream_t stream) const;
+  /// to[j] = sum over i of a rows x columns matrix, in f32 and always in the
+  /// same order.
+  Status sumColumns(const void *matrix, DType type, int64_t rows,
+                    int64_t columns, int64_t ld, void *to, DType toType,
+                    cudaStream_t stream) const;
 
 private:
   explicit DeviceKernels(const CudaApi &cuda) : cuda(cuda) {}
@@ -34,6 +43,7 @@ private:
   const CudaApi &cuda;
   cudaLibrary_t library = nullptr;
   cudaKernel_t reduceKernel = nullptr, fillKernel = nullptr;
+  cudaKernel_t epilogueKernel = nullptr, sumColumnsKernel = nullptr;
 };
 
 /// Launches a kernel with the ABI of a plan's.

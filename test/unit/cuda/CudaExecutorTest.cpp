@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceRuns.h"
+#include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -74,6 +75,21 @@ TEST_P(OnDevice, SlowStreamsChangeNothing) {
 
 TEST_P(OnDevice, WithoutGraphsToo) {
   expectCpuResults(twoStages(2, 2), GetParam(), 8, /*graphs=*/false);
+}
+
+/// In an epilogue of cuBLASLt's, or, where it has none, a kernel behind the
+/// product, which in f32 gives the same bits.
+TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(2, 2);
+    addEpilogues(plan, type);
+    expectCpuResults(plan, GetParam(), 8);
+  }
+  Plan plan = leastSquares(2, 2);
+  addEpilogues(plan);
+  refuseFakeEpilogues(true);
+  expectCpuResults(plan, GetParam(), 8);
+  refuseFakeEpilogues(false);
 }
 
 TEST_P(OnDevice, NothingIsLeftBehind) {

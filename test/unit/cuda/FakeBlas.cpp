@@ -1,12 +1,14 @@
 #include "test/unit/cuda/FakeBlas.h"
 
 #include "runtime/comm/Reduce.h"
+#include "runtime/kernels/Epilogue.h"
 #include "runtime/kernels/Matmul.h"
 #include "test/unit/cuda/FakeCuda.h"
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 namespace dpc::rt::test {
 
@@ -21,7 +23,57 @@ struct FakeLayout {
 struct FakeDesc {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void *bias = nullptr, *aux = nullptr;
+  int64_t auxLd = 0;
 };
+
+/// The plan's word for a column-major epilogue, of which rows are columns and A
+/// is B; nothing for those that it has none for.
+std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
+  switch (what.epilogue) {
+  case CUBLASLT_EPILOGUE_DEFAULT:
+    return Epilogue::None;
+  case CUBLASLT_EPILOGUE_BIAS:
+    return Epilogue::Bias;
+  case CUBLASLT_EPILOGUE_RELU:
+    return Epilogue::Relu;
+  case CUBLASLT_EPILOGUE_RELU_BIAS:
+    return Epilogue::ReluBias;
+  case CUBLASLT_EPILOGUE_GELU:
+    return Epilogue::Gelu;
+  case CUBLASLT_EPILOGUE_GELU_BIAS:
+    return Epilogue::GeluBias;
+  case CUBLASLT_EPILOGUE_GELU_AUX:
+    return Epilogue::GeluAux;
+  case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+    return Epilogue::GeluAuxBias;
+  case CUBLASLT_EPILOGUE_DGELU:
+    return Epilogue::GeluGrad;
+  case CUBLASLT_EPILOGUE_DGELU_BGRAD:
+    return Epilogue::GeluGradBias;
+  case CUBLASLT_EPILOGUE_BGRADB:
+    return Epilogue::SumsOfA;
+  case CUBLASLT_EPILOGUE_BGRADA:
+    return Epilogue::SumsOfB;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// What cuBLASLt's header asks for: a vector, and a matrix whose columns begin
+/// at multiples of 8 elements, where the epilogue has them.
+bool isWhole(const FakeDesc &what, const FakeLayout &out) {
+  auto e = epilogueOf(what);
+  if (!e)
+    return false;
+  bool hasBias = readsBias(*e) || writesBias(*e);
+  bool hasAux = readsAux(*e) || writesAux(*e);
+  return (!hasBias || what.bias) &&
+         (!hasAux || (what.aux && what.auxLd % 8 == 0 &&
+                      what.auxLd >= static_cast<int64_t>(out.rows) &&
+                      reinterpret_cast<uintptr_t>(what.aux) % 16 == 0));
+}
 
 struct FakeHandle {
   size_t number = 0;
@@ -30,6 +82,7 @@ struct Routines {
   std::mutex mutex;
   std::vector<double> microseconds = {3, 1, 2};
   std::vector<int> last; ///< by handle
+  bool refusesEpilogues = false;
   int products = 0;
 };
 Routines &routines() {
@@ -78,11 +131,44 @@ void fillKernel(void *const *buffers, const int64_t *scalars) {
     std::memcpy(to + i * scalars[1], scalars + 2, scalars[1]);
 }
 
+/// buffers: c, bias, aux; see DeviceKernels::epilogue.
+void epilogueKernel(void *const *buffers, const int64_t *scalars) {
+  MatmulOp op;
+  op.m = scalars[0];
+  op.n = scalars[1];
+  op.ldc = scalars[2];
+  op.auxLd = scalars[3];
+  auto type = static_cast<DType>(scalars[4]);
+  op.epilogue = static_cast<Epilogue>(scalars[5]);
+  bool sumsToo = op.epilogue == Epilogue::GeluGradBias;
+  if (sumsToo)
+    op.epilogue = Epilogue::GeluGrad;
+  std::vector<float> sums(op.m * op.n);
+  for (int64_t i = 0; i < op.m * op.n; ++i)
+    sums[i] = static_cast<float>(
+        loadAsDouble(buffers[0], type, i / op.n * op.ldc + i % op.n));
+  finishProduct(op, sums, {buffers[0], buffers[1], buffers[2], type});
+}
+
+/// buffers: matrix, sums; see DeviceKernels::sumColumns.
+void sumColumnsKernel(void *const *buffers, const int64_t *scalars) {
+  sumColumns(buffers[0], static_cast<DType>(scalars[3]), 0, scalars[0],
+             scalars[1], scalars[2], buffers[1], static_cast<DType>(scalars[4]),
+             0);
+}
+
 } // namespace
 
 void addRuntimeKernels() {
   addFakeKernel("dpcReduce", reduceKernel, 17, 6);
   addFakeKernel("dpcFill", fillKernel, 1, 3);
+  addFakeKernel("dpcEpilogue", epilogueKernel, 3, 6);
+  addFakeKernel("dpcSumColumns", sumColumnsKernel, 2, 5);
+}
+
+void refuseFakeEpilogues(bool refuse) {
+  std::lock_guard lock(routines().mutex);
+  routines().refusesEpilogues = refuse;
 }
 
 void setFakeRoutines(std::vector<double> microseconds) {
@@ -147,11 +233,30 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
 cublasStatus_t
 cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                cublasLtMatmulDescAttributes_t which,
-                               const void *value, size_t) {
+                               const void *value, size_t bytes) {
   auto &own = *reinterpret_cast<FakeDesc *>(desc);
-  (which == CUBLASLT_MATMUL_DESC_TRANSA ? own.a : own.b) =
-      *static_cast<const cublasOperation_t *>(value);
-  return CUBLAS_STATUS_SUCCESS;
+  auto take = [&](auto &member) {
+    if (bytes != sizeof member)
+      return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(static_cast<void *>(&member), value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (which) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    return take(own.a);
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    return take(own.b);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    return take(own.epilogue);
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    return take(own.bias);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return take(own.aux);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return take(own.auxLd);
+  default:
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
@@ -194,11 +299,16 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-    cublasLtMatmulPreference_t, int most,
+    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t dLayout, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t found[], int *count) {
   std::lock_guard lock(routines().mutex);
+  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
+  if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+      (routines().refusesEpilogues ||
+       !isWhole(what, *reinterpret_cast<FakeLayout *>(dLayout))))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   int all = static_cast<int>(routines().microseconds.size());
   for (*count = 0; *count < std::min(most, all); ++*count) {
     found[*count] = {};
@@ -240,9 +350,11 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   op.transA = what.b != CUBLAS_OP_N;
   op.transB = what.a != CUBLAS_OP_N;
   op.k = static_cast<int64_t>(op.transB ? first.rows : first.columns);
-  if (c != d ||
+  if (c != d || !isWhole(what, out) ||
       op.k != static_cast<int64_t>(op.transA ? second.columns : second.rows))
     return CUBLAS_STATUS_INVALID_VALUE;
+  op.epilogue = *epilogueOf(what);
+  op.auxLd = what.auxLd;
   op.lda = second.ld;
   op.ldb = first.ld;
   op.ldc = out.ld;
@@ -253,9 +365,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   op.alpha = scalar(alpha);
   op.beta = scalar(beta);
   DType type = typeOf(first.type), outType = typeOf(out.type);
-  op.compute = wide                  ? DType::F64
-               : type == DType::BF16 ? DType::BF16
-                                     : DType::F32;
+  op.compute = wide ? DType::F64 : type == DType::F32 ? DType::F32 : type;
   double microseconds = 0;
   {
     std::lock_guard lock(routines().mutex);
@@ -271,7 +381,10 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   }
   enqueueOn(
       stream,
-      [=] { (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType).ok(); },
+      [=, bias = what.bias, aux = what.aux] {
+        (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType, bias, aux)
+            .ok();
+      },
       microseconds);
   return CUBLAS_STATUS_SUCCESS;
 }

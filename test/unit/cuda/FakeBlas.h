@@ -22,7 +22,10 @@ std::vector<int> lastFakeRoutines();
 /// How many products were done since.
 int fakeProducts();
 
-/// Makes dpcReduce and dpcFill kernels of the fake runtime.
+/// From now on there is no routine for any epilogue, or again for all.
+void refuseFakeEpilogues(bool refuse);
+
+/// Makes what DeviceKernels loads kernels of the fake runtime.
 void addRuntimeKernels();
 
 } // namespace dpc::rt::test

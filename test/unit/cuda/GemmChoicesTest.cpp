@@ -72,6 +72,36 @@ TEST_F(GemmChoicesOf, OneRankIsTheFastestAndIsReadAgain) {
     EXPECT_EQ(value.data, last.tensors[name].data) << name;
 }
 
+/// A routine of one epilogue is none of another, nor one with a vector that
+/// begins elsewhere.
+TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
+  Plan plan = leastSquares(1, 1);
+  size_t before = ownersOfProducts(plan).size();
+  addEpilogues(plan);
+  std::map<std::string, int> owners = ownersOfProducts(plan);
+  EXPECT_EQ(owners.size(), before + 11);
+  for (Instruction &instruction : plan.phases["update"])
+    if (auto *op = std::get_if<MatmulOp>(&instruction.op))
+      if (op->epilogue == Epilogue::GeluAuxBias)
+        for (int64_t *offset : {&op->biasOffset, &op->auxOffset}) {
+          *offset += 2;
+          EXPECT_NE(ownersOfProducts(plan), owners);
+          *offset -= 2;
+        }
+  run(plan, Ranks::InProcess);
+  EXPECT_EQ(files().size(), owners.size());
+  EXPECT_TRUE(remarks.empty());
+  refuseFakeEpilogues(true);
+  run(plan, Ranks::InProcess);
+  refuseFakeEpilogues(false);
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_NE(remarks[0].find("bias, gelu, gelu_aux, gelu_aux_bias, gelu_bias, "
+                            "gelu_grad, gelu_grad_bias, relu, relu_bias, "
+                            "sums_of_a, sums_of_b"),
+            std::string::npos)
+      << remarks[0];
+}
+
 TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {
   EXPECT_EQ(run(leastSquares(1, 1), Ranks::InProcess, true, ""),
             std::vector{4});
