@@ -278,6 +278,8 @@ rt::Instruction &PlanBuilder::emit(int phase, rt::OpVariant op,
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanBuilder::lower(Operation *op) {
+  if (absorbed.contains(op))
+    return success();
   if (isView(op))
     return lowerView(op);
   return TypeSwitch<Operation *, LogicalResult>(op)
@@ -366,9 +368,13 @@ LogicalResult PlanBuilder::build() {
       failed(checkLookups()) || failed(bindMesh()) || failed(bindSchedule()))
     return failure();
   wrapLooseOps();
+  bool endsProducts = shared.target != KernelTarget::cpu;
+  if (endsProducts)
+    sumNarrowValues();
   if (failed(orderOps()) || failed(bindArguments()))
     return failure();
-  DenseMap<Operation *, int64_t> places;
+  if (endsProducts)
+    findEpilogues();
   for (auto [i, op] : llvm::enumerate(step.getBody().front()))
     places[&op] = i;
   for (size_t i = 0; i < ops.size();) {

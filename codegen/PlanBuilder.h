@@ -77,6 +77,19 @@ struct FlatKernel {
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
 
+/// What a product does beside multiplying, and for whom (PlanEpilogues.cpp).
+struct ProductEpilogue {
+  rt::Epilogue kind = rt::Epilogue::None;
+  /// Of the product's size: what becomes of its sums, a vector repeated for
+  /// every row, what gelu is applied to. The others are null where `kind` has
+  /// none.
+  mlir::Value result, bias, aux;
+  mlir::Value sums;  ///< of rows
+  KernelOp widening; ///< reads `sums`, or null
+  /// Kernels that do the same, and ops that wait for the product's sums.
+  llvm::SmallVector<mlir::Operation *> absorbed;
+};
+
 /// Where a kernel is called, and as what it is traced.
 struct KernelCall {
   int phase = 0;
@@ -144,6 +157,31 @@ private:
 
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
+  llvm::LogicalResult callsOf(MatmulOp op, const StridedView &c,
+                              llvm::SmallVector<rt::MatmulOp> &calls);
+  Slot permutedSlot(mlir::Value value, llvm::ArrayRef<int64_t> order);
+
+  // PlanEpilogues.cpp
+  void sumNarrowValues();
+  void findEpilogues();
+  bool isReadBehind(mlir::Value value, mlir::Operation *product,
+                    llvm::SmallVector<mlir::Operation *> &waiting) const;
+  bool addRowSums(mlir::Value value, mlir::Type type, mlir::Operation *product,
+                  ProductEpilogue &epilogue);
+  std::optional<ProductEpilogue> activationIn(KernelOp kernel,
+                                              mlir::OpOperand &product) const;
+  std::optional<ProductEpilogue> geluGradientIn(KernelOp kernel,
+                                                mlir::OpOperand &product) const;
+  bool isReady(const ProductEpilogue &epilogue, MatmulOp product) const;
+  std::optional<ProductEpilogue> epilogueBehind(MatmulOp product);
+  std::optional<ProductEpilogue> sumsOfFactor(MatmulOp product);
+  bool canEnd(const rt::MatmulOp &call, const ProductEpilogue &epilogue) const;
+  void bindEpilogue(const ProductEpilogue &epilogue, rt::MatmulOp &call);
+  llvm::LogicalResult lowerViewsTo(mlir::Value value);
+  llvm::FailureOr<bool> lowerEnding(MatmulOp op,
+                                    const ProductEpilogue &epilogue);
+  bool lowerLate(llvm::ArrayRef<mlir::Operation *> late);
+  llvm::LogicalResult giveBack(MatmulOp product);
 
   // PlanPorts.cpp
   llvm::LogicalResult bindMesh();
@@ -212,11 +250,14 @@ private:
   std::vector<LoopEntry> loop;
   llvm::SmallVector<mlir::Operation *> ops; ///< in execution order
   llvm::DenseMap<mlir::Operation *, int64_t> position;
-  llvm::DenseMap<mlir::Value, int64_t> lastUse; ///< by root
+  llvm::DenseMap<mlir::Operation *, int64_t> places; ///< as in SourceOps
+  llvm::DenseMap<mlir::Value, int64_t> lastUse;      ///< by root
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
-  int64_t ringShifts = 0; ///< each has a tag of its own
-  SourceOps lowering;     ///< Item::source of what is emitted
+  llvm::DenseMap<mlir::Operation *, ProductEpilogue> epilogues; ///< by product
+  llvm::DenseSet<mlir::Operation *> absorbed; ///< by epilogues
+  int64_t ringShifts = 0;                     ///< each has a tag of its own
+  SourceOps lowering; ///< Item::source of what is emitted
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step

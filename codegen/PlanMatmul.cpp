@@ -110,33 +110,36 @@ static void emitBatched(rt::MatmulOp op, ArrayRef<Batch> batches,
   out.push_back(op);
 }
 
-LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
+/// A new slot whose memory holds `value` transposed by `order`; the value is a
+/// view of it.
+Slot PlanBuilder::permutedSlot(Value value, ArrayRef<int64_t> order) {
+  Slot slot = newSlot(value);
+  SmallVector<int64_t> shape, inverse(order.size());
+  for (auto [i, d] : llvm::enumerate(order)) {
+    shape.push_back(slot.view.shape[d]);
+    inverse[d] = i;
+  }
+  slot.view = StridedView::dense(shape).transpose(inverse);
+  return slots[value] = slot;
+}
+
+/// The calls that compute `op` into a value that lies as `c` says; without the
+/// buffer of C.
+LogicalResult PlanBuilder::callsOf(MatmulOp op, const StridedView &c,
+                                   SmallVector<rt::MatmulOp> &calls) {
   Type type = op.getA().getType().getElementType();
   std::optional<rt::DType> compute = dtypeOf(type);
   if (!compute || !rt::isFloat(*compute))
     return op.emitOpError() << "of " << type << " cannot be executed; f32, "
                             << "f64, bf16 and f16 can";
   Slot a = slots[op.getA()], b = slots[op.getB()];
-  Slot c = newSlot(op.getResult());
-  if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm)) {
-    // Memory holds the transposed result; the value is a view of it.
-    ArrayRef<int64_t> order = perm.asArrayRef();
-    SmallVector<int64_t> shape, inverse(order.size());
-    for (auto [i, d] : llvm::enumerate(order)) {
-      shape.push_back(c.view.shape[d]);
-      inverse[d] = i;
-    }
-    c.view = StridedView::dense(shape).transpose(inverse);
-    slots[op.getResult()] = c;
-  }
-  auto ma = matrixOf(a.view), mb = matrixOf(b.view), mc = matrixOf(c.view);
+  auto ma = matrixOf(a.view), mb = matrixOf(b.view), mc = matrixOf(c);
   if (!ma || !mb || !mc || mc->transposed)
     return op.emitOpError("has an operand whose rows and columns are both "
                           "strided; it must not be marked dpc.view");
   rt::MatmulOp call;
   call.a = a.buffer;
   call.b = b.buffer;
-  call.c = c.buffer;
   call.aOffset = a.view.offset;
   call.bOffset = b.view.offset;
   call.m = mc->rows;
@@ -148,14 +151,31 @@ LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
   call.ldb = mb->ld;
   call.ldc = mc->ld;
   call.compute = *compute;
-  SmallVector<Batch> batches = batchesOf(a.view, b.view, c.view);
+  SmallVector<Batch> batches = batchesOf(a.view, b.view, c);
   foldIntoRows(batches, call);
-  SmallVector<rt::MatmulOp> calls;
   emitBatched(call, batches, calls);
-  double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
-  for (rt::MatmulOp &part : calls)
-    emit(phaseOf(op), part, nameOfOp(op)).flops = flops / calls.size();
   return success();
+}
+
+LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
+  auto it = epilogues.find(op);
+  if (it != epilogues.end()) {
+    FailureOr<bool> isDone = lowerEnding(op, it->second);
+    if (failed(isDone) || *isDone)
+      return isDone;
+  }
+  auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm);
+  Slot c = perm ? permutedSlot(op.getResult(), perm.asArrayRef())
+                : newSlot(op.getResult());
+  SmallVector<rt::MatmulOp> calls;
+  if (failed(callsOf(op, c.view, calls)))
+    return failure();
+  double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
+  for (rt::MatmulOp &part : calls) {
+    part.c = c.buffer;
+    emit(phaseOf(op), part, nameOfOp(op)).flops = flops / calls.size();
+  }
+  return it == epilogues.end() ? success() : giveBack(op);
 }
 
 } // namespace dpc::codegen

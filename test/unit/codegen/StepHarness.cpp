@@ -3,6 +3,7 @@
 
 #include "ir/Dialect.h"
 #include "runtime/kernels/Convolution.h"
+#include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanValidate.h"
 
 #include "mlir/Parser/Parser.h"
@@ -140,13 +141,24 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
         dlsym(library, op->symbol.c_str()));
     ASSERT_NE(function, nullptr) << op->symbol;
     std::vector<void *> pointers;
+    pointers.reserve(op->buffers.size());
     for (int id : op->buffers)
       pointers.push_back(at(id));
     std::vector<int64_t> scalars;
+    scalars.reserve(op->scalars.size());
     for (const rt::ScalarExpr &scalar : op->scalars)
       scalars.push_back(rt::evaluate(scalar, plan.mesh, rank, mb));
     function(pointers.data(), scalars.data());
-  } else if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op)) {
+  } else if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op);
+             op && (op->epilogue != rt::Epilogue::None ||
+                    op->compute != rt::DType::F32)) {
+    auto type = [&](int id) { return plan.buffers[id].dtype; };
+    rt::Status status = rt::runMatmul(*op, at(op->a), type(op->a), at(op->b),
+                                      type(op->b), at(op->c), type(op->c),
+                                      op->bias < 0 ? nullptr : at(op->bias),
+                                      op->aux < 0 ? nullptr : at(op->aux));
+    EXPECT_EQ(status.message(), "");
+  } else if (op) {
     runMatmul(*op, reinterpret_cast<float *>(at(op->a)),
               reinterpret_cast<float *>(at(op->b)),
               reinterpret_cast<float *>(at(op->c)));
