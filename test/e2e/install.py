@@ -40,7 +40,8 @@ class Installed(unittest.TestCase):
     def test_files(self):
         self.assertEqual(set(os.listdir(f"{self.prefix}/bin")), set(TOOLS))
         for path in ("share/dpc/devices/h100-sxm-80gb.json", "share/dpc/software/dpc-cuda.json", "share/dpc/clusters/dgx-h100-128.json",
-                     "share/bash-completion/completions/dpc-opt", "share/zsh/vendor-completions/_dpc-run", "share/doc/dpc/README.md"):
+                     "share/bash-completion/completions/dpc-opt", "share/bash-completion/completions/dpc-model",
+                     "share/zsh/vendor-completions/_dpc-run", "share/zsh/vendor-completions/_dpc-validate", "share/doc/dpc/README.md"):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, path)), path)
 
     def test_a_plan_is_made_and_run(self):
@@ -114,19 +115,28 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.answers("dpc-opt", "--cluster", "=", "x"), [])  # a file: bash's own
         self.assertEqual(self.answers("dpc-run", "plan", "--comm", "m"), ["mpi"])
         self.assertIn("--checkpoint-every=", self.answers("dpc-run", "--check"))
+        self.assertEqual(self.answers("dpc-validate", "runs.csv", "--p"), ["--plot="])
+
+    def test_bash_of_subcommands(self):
+        self.assertEqual(self.answers("dpc-model", "l"), ["llama"])
+        self.assertEqual(self.answers("dpc-model", "--comp"), ["--completion="])
+        self.assertEqual(self.answers("dpc-model", "--completion", "=", "z"), ["zsh"])
+        self.assertEqual(self.answers("dpc-model", "llama", "--kv"), ["--kv-heads="])
+        self.assertEqual(self.answers("dpc-model", "gpt", "--kv"), [])  # it has none
+        self.assertEqual(self.answers("dpc-model", "moe", "--layers", "=", "4", "--ex"), ["--experts=", "--expert-ffn="])
 
     def test_every_option_is_known(self):
-        for name in ("dpc-opt", "dpc-run"):
-            shown = set(re.findall(r"(?m)^ {2}(?:-\w,)?(--[a-z][a-z-]+)", e2e.must([e2e.tool(name), "--help"])))
-            self.assertGreater(len(shown), 30)
+        for name, command, least in (("dpc-opt", [], 31), ("dpc-run", [], 31), ("dpc-validate", [], 6), ("dpc-model", ["moe"], 15)):
+            shown = set(re.findall(r"(?m)^ {2}(?:-\w,)?(--[a-z][a-z-]+)", e2e.must([e2e.tool(name), *command, "--help"])))
+            self.assertGreaterEqual(len(shown), least, name)
             for shell in ("bash", "zsh"):
                 script = e2e.must([e2e.tool(name), f"--completion={shell}"])
                 self.assertEqual([word for word in shown if word not in script], [])
-        self.assertEqual(e2e.call([e2e.tool("dpc-opt"), "--completion=tcsh"]).returncode, 1)
+            self.assertEqual(e2e.call([e2e.tool(name), "--completion=tcsh"]).returncode, 1)
 
     def test_shells_can_read_it(self):
         for shell in filter(shutil.which, ("bash", "zsh")):
-            for name in ("dpc-opt", "dpc-run"):
+            for name in TOOLS:
                 done = subprocess.run([shell, "-n"], input=e2e.must([e2e.tool(name), f"--completion={shell}"]), capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 

@@ -46,6 +46,12 @@ static std::vector<Word> wordsOf(const CLI::App &app) {
   return words;
 }
 
+/// Commands such as the families of dpc-model, each with its own options.
+static std::vector<const CLI::App *> commandsOf(const CLI::App &app) {
+  return app.get_subcommands(
+      [](const CLI::App *command) { return !command->get_name().empty(); });
+}
+
 /// "dpc-opt" -> "_dpc_opt"
 static std::string functionOf(const std::string &program) {
   return "_" + replaced(program, '-', "_");
@@ -69,8 +75,8 @@ static const char *const kBashBody = R"(
   fi
 )";
 
-static std::string bashScript(const std::vector<Word> &words,
-                              const std::string &program) {
+static std::string bashFunction(const std::vector<Word> &words,
+                                const std::string &name) {
   std::string values, options;
   for (const Word &word : words) {
     options +=
@@ -83,9 +89,29 @@ static std::string bashScript(const std::vector<Word> &words,
   for (const auto &[mark, text] :
        {std::pair("@VALUES@", values), std::pair("@OPTIONS@", options)})
     body.replace(body.find(mark), std::string(mark).size(), text);
-  std::string function = functionOf(program);
-  return "# Completion of " + program + " for bash.\n" + function + "() {" +
-         body + "}\ncomplete -o default -F " + function + " " + program + "\n";
+  return name + "() {" + body + "}\n";
+}
+
+/// The names of commands are the first word, and each has options of its own.
+static std::string bashScript(const CLI::App &app, const std::string &program) {
+  std::string function = functionOf(program), functions, cases, names;
+  for (const CLI::App *command : commandsOf(app)) {
+    std::string own = function + "_" + replaced(command->get_name(), '-', "_");
+    functions += bashFunction(wordsOf(*command), own);
+    cases += "    " + command->get_name() + ") " + own + "; return ;;\n";
+    names += (names.empty() ? "" : " ") + command->get_name();
+  }
+  std::string text = "# Completion of " + program + " for bash.\n" + functions;
+  if (names.empty())
+    text += bashFunction(wordsOf(app), function);
+  else
+    text += bashFunction(wordsOf(app), function + "_") + function +
+            "() {\n  [[ $COMP_CWORD -gt 1 ]] && case ${COMP_WORDS[1]} in\n" +
+            cases + "  esac\n  " + function +
+            "_\n  [[ $COMP_CWORD -eq 1 && ${COMP_WORDS[1]} != -* ]] &&\n"
+            "    COMPREPLY=($(compgen -W \"" +
+            names + "\" -- \"${COMP_WORDS[1]}\"))\n}\n";
+  return text + "complete -o default -F " + function + " " + program + "\n";
 }
 
 /// A text inside of single quotes and brackets.
@@ -99,10 +125,9 @@ static std::string zshText(const std::string &text) {
   return result;
 }
 
-static std::string zshScript(const std::vector<Word> &words,
-                             const std::string &program) {
-  std::string text = "#compdef " + program + "\n# Completion of " + program +
-                     " for zsh.\n" + "_arguments -S";
+static std::string zshArguments(const std::vector<Word> &words,
+                                const std::string &rest) {
+  std::string text = "_arguments -S";
   for (const Word &word : words) {
     text += " \\\n  '" + word.name + (word.takesValue ? "=" : "") + "[" +
             zshText(word.description) + "]";
@@ -112,14 +137,28 @@ static std::string zshScript(const std::vector<Word> &words,
                                   : ":value:(" + word.values + ")";
     text += "'";
   }
-  return text + " \\\n  '*:file:_files'\n";
+  return text + " \\\n  '" + rest + "'\n";
+}
+
+static std::string zshScript(const CLI::App &app, const std::string &program) {
+  std::string text =
+      "#compdef " + program + "\n# Completion of " + program + " for zsh.\n";
+  std::vector<const CLI::App *> commands = commandsOf(app);
+  if (commands.empty())
+    return text + zshArguments(wordsOf(app), "*:file:_files");
+  std::string cases, names;
+  for (const CLI::App *command : commands) {
+    cases += command->get_name() + ")\nshift words; (( CURRENT-- ))\n" +
+             zshArguments(wordsOf(*command), "*:file:_files") + "return ;;\n";
+    names += (names.empty() ? "" : " ") + command->get_name();
+  }
+  return text + "(( CURRENT > 2 )) && case $words[2] in\n" + cases + "esac\n" +
+         zshArguments(wordsOf(app), "1:command:(" + names + ")");
 }
 
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell) {
-  std::vector<Word> words = wordsOf(app);
-  return shell == "zsh" ? zshScript(words, program)
-                        : bashScript(words, program);
+  return shell == "zsh" ? zshScript(app, program) : bashScript(app, program);
 }
 
 } // namespace dpc

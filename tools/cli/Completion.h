@@ -11,7 +11,8 @@ class App;
 namespace dpc {
 
 /// A script with which `shell` ("bash" or "zsh") completes the options of
-/// `program`, and the values of those that take one of a list.
+/// `program`, the values of those that take one of a list, and subcommands with
+/// theirs.
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 

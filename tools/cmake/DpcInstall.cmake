@@ -23,7 +23,7 @@ function(dpc_install)
   install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/LICENSE"
           DESTINATION share/doc/dpc)
   # Made by the programs when they are installed.
-  foreach(tool dpc-opt dpc-run)
+  foreach(tool dpc-opt dpc-run dpc-model dpc-validate)
     if(TARGET ${tool})
       set(completions "${CMAKE_CURRENT_BINARY_DIR}/completions")
       install(CODE "

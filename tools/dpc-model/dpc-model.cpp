@@ -1,4 +1,5 @@
 //===- dpc-model.cpp - Writes weightless models from their dims -----------===//
+#include "tools/cli/Completion.h"
 #include "tools/dpc-model/ModelBuilder.h"
 
 #include <CLI/CLI.hpp>
@@ -81,6 +82,14 @@ std::string familyNames() {
   return names;
 }
 
+/// The family that was named.
+const Options &chosen(const CLI::App &app, const std::vector<Options> &all) {
+  for (size_t i = 0; i < all.size(); ++i)
+    if (app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
+      return all[i];
+  throw CLI::RequiredError::Subcommand(1);
+}
+
 /// Options of the family that was named; throws CLI::Error.
 Options parse(int argc, char **argv) {
   CLI::App app("Writes a model as ONNX from its dims: loss inside, batch "
@@ -90,7 +99,11 @@ Options parse(int argc, char **argv) {
              "--ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192 "
              "-o llama.onnx");
   app.name("dpc-model");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  std::string shell;
+  app.add_option("--completion", shell,
+                 "Print a script that completes options in this shell")
+      ->check(CLI::IsMember({"bash", "zsh"}));
   std::vector<Options> all(allFamilies().size());
   for (size_t i = 0; i < all.size(); ++i)
     addFamily(app, all[i], allFamilies()[i]);
@@ -103,10 +116,11 @@ Options parse(int argc, char **argv) {
     std::cout << app.help();
     throw;
   }
-  size_t i = 0; // a subcommand is required, so one of them was named
-  while (!app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
-    ++i;
-  return all[i];
+  if (!shell.empty()) {
+    std::cout << dpc::completionScript(app, "dpc-model", shell);
+    throw CLI::Success();
+  }
+  return chosen(app, all);
 }
 
 int fail(const std::string &message) {
@@ -137,7 +151,7 @@ int writeModel(const Options &options) {
 int main(int argc, char **argv) {
   try {
     return writeModel(parse(argc, argv));
-  } catch (const CLI::CallForHelp &) {
+  } catch (const CLI::Success &) { // help, a script
     return 0;
   } catch (const CLI::Error &error) {
     return fail(error.what());

@@ -1,4 +1,5 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
+#include "tools/cli/Completion.h"
 #include "tools/dpc-validate/Replay.h"
 #include "tools/dpc-validate/Score.h"
 
@@ -55,7 +56,7 @@ Options parse(int argc, char **argv) {
              "bench/data/published-runs.csv; rows whose notes do not begin "
              "with spec=full are left out and counted.");
   app.name("dpc-validate");
-  app.add_option("FILE", o.file, "Measured runs (.csv)")->required();
+  app.add_option("FILE", o.file, "Measured runs (.csv)");
   app.add_option("--rows", o.rows,
                  "Only rows whose id matches this glob, as {bloom,mpt}-*");
   app.add_option("--every", o.every, "Only every N-th row of a source")
@@ -63,12 +64,22 @@ Options parse(int argc, char **argv) {
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
   app.add_flag("--details", o.details, "A line per row");
   app.add_flag("--json", o.json, "Print JSON instead of tables");
+  std::string shell;
+  app.add_option("--completion", shell,
+                 "Print a script that completes options in this shell")
+      ->check(CLI::IsMember({"bash", "zsh"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     throw;
   }
+  if (!shell.empty()) {
+    std::cout << completionScript(app, "dpc-validate", shell);
+    throw CLI::Success();
+  }
+  if (o.file.empty())
+    throw CLI::RequiredError("FILE");
   return o;
 }
 
@@ -374,7 +385,7 @@ int validateFile(const Options &options) {
 int main(int argc, char **argv) {
   try {
     return validateFile(parse(argc, argv));
-  } catch (const CLI::CallForHelp &) {
+  } catch (const CLI::Success &) { // help, a script
     return 0;
   } catch (const CLI::Error &error) {
     return fail(error.what());
