@@ -44,6 +44,23 @@ class Installed(unittest.TestCase):
                      "share/zsh/vendor-completions/_dpc-run", "share/zsh/vendor-completions/_dpc-validate", "share/doc/dpc/README.md"):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, path)), path)
 
+    def test_documentation(self):
+        """Everything that the README names below examples/ lies beside it, and the reference is that of these programs."""
+        folder = f"{self.prefix}/share/doc/dpc"
+        with open(f"{folder}/README.md", encoding="utf-8") as file:
+            named = set(re.findall(r"examples/[\w/.-]*\w", file.read()))
+        self.assertGreater(len(named), 3)
+        written = {os.path.relpath(os.path.join(at, name), e2e.SOURCE) for at, _, names in os.walk(f"{e2e.SOURCE}/examples")
+                   for name in names if not at.endswith("__pycache__")}
+        for path in sorted(named | written):
+            self.assertTrue(os.path.exists(os.path.join(folder, path)), path)
+        with open(f"{folder}/reference/options.md", encoding="utf-8") as file:
+            text = file.read()
+        for name in TOOLS:
+            self.assertIn(run([self.tool(name), "--help"]).stdout.splitlines()[0], text)
+        for name in ("ops", "passes"):
+            self.assertTrue(os.path.exists(f"{folder}/reference/{name}.md"), name)
+
     def test_a_plan_is_made_and_run(self):
         plan = f"{self.folder}/plan"
         done = run([self.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "-o", plan])

@@ -4,6 +4,23 @@ include(GNUInstallDirs)
 # MLIR's and LLVM's shared libraries lie in a folder of their own.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
+# Examples and the manual lie to the README as they do in the sources, so that
+# the paths in it hold; the reference is made when it is installed.
+function(dpc_install_documentation)
+  install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/LICENSE"
+          DESTINATION share/doc/dpc)
+  install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples" DESTINATION share/doc/dpc
+          FILES_MATCHING PATTERN "*.md" PATTERN "*.py" PATTERN "*.json")
+  if(TARGET dpc-opt)
+    set(reference "${CMAKE_CURRENT_BINARY_DIR}/reference")
+    install(CODE "
+      execute_process(COMMAND \"${CMAKE_COMMAND}\" -E env \"DPC_BUILD_DIR=${CMAKE_BINARY_DIR}\"
+                              \"${CMAKE_SOURCE_DIR}/tools/reference\" \"${reference}\"
+                      OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)")
+    install(DIRECTORY "${reference}" DESTINATION share/doc/dpc)
+  endif()
+endfunction()
+
 # Called behind the folders that make the programs.
 function(dpc_install)
   foreach(tool dpc-opt dpc-run dpc-model dpc-validate)
@@ -20,8 +37,7 @@ function(dpc_install)
   endforeach()
   install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/clusters/"
           DESTINATION share/dpc/clusters FILES_MATCHING PATTERN "*.json")
-  install(FILES "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/LICENSE"
-          DESTINATION share/doc/dpc)
+  dpc_install_documentation()
   # Made by the programs when they are installed.
   foreach(tool dpc-opt dpc-run dpc-model dpc-validate)
     if(TARGET ${tool})
