@@ -3,9 +3,10 @@
 
 A block marked `console` holds commands behind "$ " and what each prints. What is measured or predicted may be another number,
 with its unit and the spaces around: numbers with a unit, a point or an exponent. Whole numbers without a unit, as of degrees and
-counts, are what is written. "..." is any number of lines, at the end of a line or inside of it any text.
+counts, are what is written. "..." is any number of lines, at the end of a line or inside of it any text. The last column of coming-from.md's table is run, too.
 """
 import glob
+import json
 import os
 import re
 import subprocess
@@ -95,6 +96,76 @@ class Manual(unittest.TestCase):
         guides = {os.path.basename(path) for path in glob.glob(os.path.join(MANUAL, "*.md"))} - {"README.md"}
         tested = {name[len("test_"):].replace("_", "-") + ".md" for name in dir(self) if name.startswith("test_")}
         self.assertEqual(guides - tested, set())
+
+
+def here_column(text):
+    """The code of each row's first and last columns, of tables whose last column is called "here"."""
+    for table in re.findall(r"^\|[^\n]*\| here \|\n\| ---[^\n]*\n((?:\|.*\n)+)", text, re.M):
+        for row in table.splitlines():
+            columns = row.strip("|").split("|")
+            yield re.findall(r"`([^`]+)`", columns[0]), re.findall(r"`([^`]+)`", columns[-1])
+
+
+def commands_of(codes):
+    """What each code of a row stands for, as words of dpc-opt: options, a value of --strategy, or another value for the last."""
+    words = []
+    for code in codes:
+        if code.startswith("--"):
+            words = code.split()
+        elif "=" in code:
+            words = [f"--strategy={code}"]
+        elif code.isupper():  # a name of the other trainer
+            continue
+        else:
+            words = words[:-1] + [words[-1][:words[-1].rindex("=") + 1] + code]
+        yield words
+
+
+class HereColumn(unittest.TestCase):
+    """What coming-from.md says the same thing is called here is taken, and does what it says."""
+
+    def files(self, folder, theirs):
+        """What rows of files mean: the configuration that the left side shows."""
+        with open(f"{folder}/ds_config.json", "w") as file:
+            json.dump({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}}, file)
+        with open(f"{folder}/pretrain.sh", "w") as file:
+            flags = " ".join(theirs)
+            file.write("torchrun pretrain_gpt.py --micro-batch-size 2 --global-batch-size 16 " + flags[flags.find("--"):] + "\n")
+
+    def run_row(self, words, folder):
+        asked = dict(pair.split("=", 1) for word in words if word.startswith("--strategy=") for pair in word.split("=", 1)[1].split(",") if pair[0] != "@")
+        model = "moe-tiny" if "ep" in asked else "gpt2-tiny"
+        ranks = 16 if "ep" in asked or "hybrid_shard" in asked else 4
+        line = [word.replace("@", f"@{folder}/") for word in words]
+        if not any(word.startswith("--cluster=") for word in words):
+            line.append(f"--cluster=local:{ranks}")
+        if not any("ds_config" in word for word in words):
+            line.append("--global-batch=16")
+        done = e2e.call([e2e.tool("dpc-opt"), e2e.model(model), *line, "--emit=report", "--verify=off", "-o", f"{folder}/plan"])
+        self.assertEqual(done.returncode, 0, f"{' '.join(words)}\n{done.stderr}")
+        strategy = e2e.read_report(f"{folder}/plan")["chosen"]["strategy"]
+        for key, value in asked.items():
+            self.assertEqual(str(strategy[key]).lower(), value, f"{' '.join(words)}: {key}")
+
+    def test_it_is_taken(self):
+        with open(os.path.join(MANUAL, "coming-from.md"), encoding="utf-8") as file:
+            rows = list(here_column(file.read()))
+        self.assertGreater(len(rows), 12)
+        count = 0
+        with e2e.scratch() as folder:
+            for theirs, codes in rows:
+                self.assertGreater(len(codes), 0, theirs)
+                self.files(folder, theirs)
+                for words in commands_of(codes):
+                    self.run_row(words, folder)
+                    count += 1
+        self.assertGreater(count, 25)
+
+    def test_a_renamed_key_is_found(self):
+        with e2e.scratch() as folder:
+            for words in (["--strategy=dp=4,zerro=1"], ["--precission=bf16"], ["--strategy=dp=4,zero=4"]):
+                with self.assertRaises(AssertionError):
+                    self.run_row(words, folder)
 
 
 class Comparing(unittest.TestCase):
