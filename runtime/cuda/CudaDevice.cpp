@@ -129,6 +129,7 @@ private:
     ranks.context.cuda = &ranks.apis.cuda;
     ranks.context.blas = &ranks.apis.blas;
     ranks.context.own = ranks.own.get();
+    ranks.context.openConvs = ranks.apis.openConvs;
     ranks.context.device = request.index;
     ranks.context.graphs = ranks.apis.graphs;
     DPC_TRY(setTuning(ranks, major * 10 + minor));

@@ -3,6 +3,7 @@
 #define DPC_RUNTIME_CUDA_CUDADEVICE_H
 
 #include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/NcclApi.h"
 #include "runtime/exec/Device.h"
 
@@ -14,6 +15,8 @@ struct CudaApis {
   BlasApi blas;
   /// Asked for when ranks are processes; elsewhere NCCL need not be there.
   Expected<NcclApi> (*loadNccl)() = nullptr;
+  /// Asked for when a plan has convolutions.
+  OpenConvs openConvs = nullptr;
   /// DeviceKernels.cu, compiled.
   const void *kernels = nullptr;
   bool graphs = true; ///< capture steps where that is possible

@@ -34,6 +34,7 @@ CudaExecutor::create(const Plan &plan,
 
 CudaExecutor::~CudaExecutor() {
   blas = nullptr;
+  convs = nullptr;
   trace = nullptr;
   if (graph)
     cuda.cudaGraphExecDestroy(graph);
@@ -194,6 +195,8 @@ Status CudaExecutor::bindStep() {
   signals.resize(program.events);
   for (size_t i = 0; i < program.tasks.size(); ++i)
     DPC_TRY(bindTask(static_cast<int>(i)));
+  if (convs)
+    DPC_TRY(convs->allocate());
   auto place = [&](std::map<size_t, Pinned> &places, size_t index,
                    int64_t bytes) -> Status {
     Expected<Pinned> at = pin(bytes);
@@ -221,6 +224,17 @@ Status CudaExecutor::bindStep() {
   return Status::success();
 }
 
+Status CudaExecutor::bindConv(const ConvOp &op) {
+  if (!convs) {
+    auto made = context.openConvs(cuda);
+    if (!made)
+      return Status(made.status().code(),
+                    "the plan has convolutions: " + made.status().message());
+    convs = std::move(*made);
+  }
+  return convs->prepare(op);
+}
+
 Status CudaExecutor::bindTask(int id) {
   const Task &task = program.tasks[id];
   const OpVariant &op = task.instruction->op;
@@ -237,10 +251,8 @@ Status CudaExecutor::bindTask(int id) {
   } else if (auto *matmul = std::get_if<MatmulOp>(&op)) {
     return DeviceBlas::checkTypes(*matmul, type(matmul->a), type(matmul->b),
                                   type(matmul->c));
-  } else if (std::holds_alternative<ConvOp>(op)) {
-    return Status::unsupported(task.instruction->name +
-                               ": convolutions do not run on GPUs yet; "
-                               "--device=cpu is accepted");
+  } else if (auto *conv = std::get_if<ConvOp>(&op)) {
+    return bindConv(*conv);
   } else if (std::holds_alternative<LoadInputOp>(op) ||
              std::holds_alternative<StoreOutputOp>(op)) {
     auto *load = std::get_if<LoadInputOp>(&op);

@@ -13,6 +13,7 @@
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 #define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 
+#include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/DeviceKernels.h"
 #include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
@@ -37,6 +38,7 @@ struct CudaContext {
   const CudaApi *cuda = nullptr;
   const BlasApi *blas = nullptr;
   const DeviceKernels *own = nullptr;
+  OpenConvs openConvs = nullptr;
   std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
   int device = 0;
   bool graphs = true; ///< capture steps where the communicator allows it
@@ -86,6 +88,7 @@ private:
   Status makeStreams();
   Status bindStep();
   Status bindTask(int id);
+  Status bindConv(const ConvOp &op);
   Expected<Pinned> pin(int64_t bytes);
   Expected<cudaEvent_t> newEvent();
   cudaStream_t streamOf(Queue queue) const {
@@ -122,6 +125,7 @@ private:
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
   std::unique_ptr<DeviceBlas> blas;
+  std::unique_ptr<DeviceConvs> convs; ///< where the plan has some
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;

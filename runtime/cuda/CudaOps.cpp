@@ -27,8 +27,8 @@ struct CudaExecutor::OpRunner {
   Status operator()(const MatmulOp &op) const {
     return self.blas->run(self.productOf(task, op), stream);
   }
-  Status operator()(const ConvOp &) const {
-    return Status::unsupported("convolutions do not run on GPUs yet");
+  Status operator()(const ConvOp &op) const {
+    return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
   }
   Status operator()(const AllReduceOp &op) const {
     std::vector<Slice> slices;

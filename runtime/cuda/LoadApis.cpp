@@ -1,5 +1,9 @@
 #include "runtime/cuda/LoadApis.h"
 
+#ifdef DPC_HAS_CUDNN
+#include "runtime/cuda/CudnnApi.h"
+#endif
+
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -104,6 +108,30 @@ Expected<NcclApi> loadNcclApi() {
                                std::to_string(NCCL_VERSION_CODE) + " or later");
   return api;
 }
+
+#ifdef DPC_HAS_CUDNN
+static Expected<CudnnApi> loadCudnnApi() {
+  const char *file = "libcudnn.so.9";
+  Expected<void *> library = openLibrary(file, "cudnn");
+  if (!library)
+    return library.status();
+  CudnnApi api;
+  DPC_CUDNN_FUNCTIONS(DPC_FIND)
+  return api;
+}
+
+Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda) {
+  Expected<CudnnApi> cudnn = loadCudnnApi();
+  if (!cudnn)
+    return cudnn.status();
+  return makeCudnnConvs(cuda, *cudnn);
+}
+#else
+Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi & /*cuda*/) {
+  return Status::unsupported("convolutions on GPUs need cuDNN 9, without whose "
+                             "headers this plugin was built");
+}
+#endif
 
 #undef DPC_FIND
 

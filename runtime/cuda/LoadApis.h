@@ -9,6 +9,7 @@
 #define DPC_RUNTIME_CUDA_LOADAPIS_H
 
 #include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/NcclApi.h"
 
 #include <vector>
@@ -20,6 +21,9 @@ Expected<CudaApi> loadCudaApi();
 Expected<BlasApi> loadBlasApi();
 /// Also fails when NCCL is older than the headers this was built with.
 Expected<NcclApi> loadNcclApi();
+
+/// Convolutions through cuDNN; fails also in a build without its headers.
+Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda);
 
 /// The files to try for library `name` of wheel folder `wheel`, in order.
 std::vector<std::string> librarySearchPaths(const std::string &name,

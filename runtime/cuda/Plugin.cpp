@@ -26,6 +26,7 @@ static Expected<std::unique_ptr<Device>> openCuda() {
     return blas.status();
   apis.blas = *blas;
   apis.loadNccl = loadNcclApi;
+  apis.openConvs = openCudnn;
   apis.kernels = dpcDeviceKernelImage;
   return makeCudaDevice(apis);
 }

@@ -7,6 +7,7 @@
 #include "test/unit/cuda/DeviceRuns.h"
 #include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
+#include "test/unit/cuda/FakeCudnn.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <atomic>
@@ -91,6 +92,44 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
   expectCpuResults(plan, GetParam(), 8);
   refuseFakeEpilogues(false);
 }
+
+#ifdef DPC_HAS_CUDNN
+/// By the one routine of the fake's that has the same bits in every run.
+TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
+  size_t before = fakeAllocations();
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(2, 1);
+    EXPECT_EQ(addConvs(plan, type), 9);
+    expectCpuResults(plan, GetParam(), 8);
+  }
+  EXPECT_EQ(fakeAllocations(), before);
+}
+
+TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
+  auto errorOf = [&](auto &&change) {
+    Plan plan = leastSquares(1, 1);
+    addConvs(plan);
+    for (Instruction &instruction : plan.phases["update"])
+      if (auto *op = std::get_if<ConvOp>(&instruction.op)) {
+        change(*op);
+        break;
+      }
+    DeviceResult device;
+    return runOnDevice(plan, GetParam(), request(8), {}, device).message();
+  };
+  EXPECT_NE(errorOf([](ConvOp &op) { op.pads = {2, 0}; })
+                .find("a convolution (forward, f32) of 2 4 7 by 6 4 3 has "
+                      "unlike pads before and behind"),
+            std::string::npos);
+  refuseFakeRoutines(true);
+  std::string error = errorOf([](ConvOp &) {});
+  refuseFakeRoutines(false);
+  EXPECT_NE(error.find("cuDNN has no routine that always gives the same bits, "
+                       "within 256 MiB, for a convolution (forward"),
+            std::string::npos)
+      << error;
+}
+#endif
 
 TEST_P(OnDevice, NothingIsLeftBehind) {
   size_t before = fakeAllocations();

@@ -2,6 +2,7 @@
 
 #include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
+#include "test/unit/cuda/FakeCudnn.h"
 #include "test/unit/cuda/FakeNccl.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -16,7 +17,12 @@ Expected<NcclApi> loadFakeNccl() { return fakeNcclApi(); }
 
 CudaApis fakeApis(bool graphs = true) {
   addRuntimeKernels();
-  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl, "image", graphs};
+  OpenConvs openConvs = nullptr;
+#ifdef DPC_HAS_CUDNN
+  openConvs = openFakeCudnn;
+#endif
+  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl,
+          openConvs,     "image",       graphs};
 }
 
 HostTensor identity(int64_t size) {

@@ -123,6 +123,61 @@ void addEpilogues(Plan &plan, DType type) {
   }
 }
 
+int addConvs(Plan &plan, DType type) {
+  std::vector<ConvOp> all;
+  for (ConvKind kind :
+       {ConvKind::Forward, ConvKind::GradInput, ConvKind::GradFilter}) {
+    all.push_back({kind,
+                   0,
+                   0,
+                   0,
+                   {2, 4, 7},
+                   {6, 4, 3},
+                   {2, 6, 4},
+                   {2},
+                   {1},
+                   {1, 1},
+                   type});
+    all.push_back({kind,
+                   0,
+                   0,
+                   0,
+                   {2, 4, 6, 5},
+                   {6, 2, 3, 2},
+                   {2, 6, 3, 6},
+                   {2, 1},
+                   {1, 1},
+                   {1, 1, 1, 1},
+                   type});
+    all.push_back({kind,
+                   0,
+                   0,
+                   0,
+                   {1, 2, 3, 4, 5},
+                   {3, 2, 2, 2, 2},
+                   {1, 3, 2, 2, 4},
+                   {1, 1, 1},
+                   {1, 2, 1},
+                   {0, 0, 0, 0, 0, 0},
+                   type});
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    ConvOp op = all[i];
+    std::string name = "conv." + std::to_string(i);
+    auto nameOfPart = [&](ConvKind kind, const char *part) {
+      return op.kind == kind ? name : name + part;
+    };
+    op.x =
+        addRandom(plan, nameOfPart(ConvKind::GradInput, ".x"), op.xShape, type);
+    op.w = addRandom(plan, nameOfPart(ConvKind::GradFilter, ".w"), op.wShape,
+                     type);
+    op.y =
+        addRandom(plan, nameOfPart(ConvKind::Forward, ".y"), op.yShape, type);
+    plan.phases["update"].push_back(compute(name, op));
+  }
+  return static_cast<int>(all.size());
+}
+
 Plan leastSquares(int64_t dp, int64_t microBatches, int64_t rows) {
   Plan plan;
   plan.model = "least-squares";

@@ -34,6 +34,11 @@ double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b);
 /// Values are random until they are written; of `type`.
 void addEpilogues(Plan &plan, DType type = DType::F32);
 
+/// Adds to the update convolutions and their gradients, of one to three spatial
+/// dimensions, whose results are in parameters "conv.0", "conv.1", ...; returns
+/// their number.
+int addConvs(Plan &plan, DType type = DType::F32);
+
 /// Appends a buffer behind the end of the stage's arena, or of the frame's
 /// slot, and returns its id.
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,

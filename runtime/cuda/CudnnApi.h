@@ -1,0 +1,44 @@
+//===- CudnnApi.h - cuDNN through pointers ----------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_CUDA_CUDNNAPI_H
+#define DPC_RUNTIME_CUDA_CUDNNAPI_H
+
+#include "runtime/cuda/CudaApi.h"
+
+#include <cudnn.h>
+
+namespace dpc::rt {
+
+#define DPC_CUDNN_FUNCTIONS(X)                                                 \
+  X(cudnnConvolutionBackwardData)                                              \
+  X(cudnnConvolutionBackwardFilter)                                            \
+  X(cudnnConvolutionForward)                                                   \
+  X(cudnnCreate)                                                               \
+  X(cudnnCreateConvolutionDescriptor)                                          \
+  X(cudnnCreateFilterDescriptor)                                               \
+  X(cudnnCreateTensorDescriptor)                                               \
+  X(cudnnDestroy)                                                              \
+  X(cudnnDestroyConvolutionDescriptor)                                         \
+  X(cudnnDestroyFilterDescriptor)                                              \
+  X(cudnnDestroyTensorDescriptor)                                              \
+  X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                               \
+  X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                             \
+  X(cudnnGetConvolutionForwardAlgorithm_v7)                                    \
+  X(cudnnGetErrorString)                                                       \
+  X(cudnnSetConvolutionGroupCount)                                             \
+  X(cudnnSetConvolutionMathType)                                               \
+  X(cudnnSetConvolutionNdDescriptor)                                           \
+  X(cudnnSetFilterNdDescriptor)                                                \
+  X(cudnnSetStream)                                                            \
+  X(cudnnSetTensorNdDescriptor)
+
+/// Members have the names of the functions.
+struct CudnnApi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
+#define DPC_DECLARE(name) decltype(&::name) name = nullptr;
+  DPC_CUDNN_FUNCTIONS(DPC_DECLARE)
+#undef DPC_DECLARE
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_CUDA_CUDNNAPI_H

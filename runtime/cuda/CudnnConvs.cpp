@@ -1,0 +1,298 @@
+#include "runtime/cuda/CudnnApi.h"
+#include "runtime/cuda/DeviceConvs.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace dpc::rt {
+
+namespace {
+
+constexpr size_t kMostWorkspace = size_t(256) << 20;
+constexpr int kMostRoutines = 16;
+
+/// What cuDNN is told of an op. It has no convolutions of one spatial
+/// dimension: they get a second one of extent 1.
+struct Words {
+  std::vector<int> x, w, y, pads, strides, dilations;
+  int groups = 1;
+
+  explicit Words(const ConvOp &op) {
+    auto narrow = [](const std::vector<int64_t> &from, size_t count) {
+      return std::vector<int>(from.begin(), from.begin() + count);
+    };
+    size_t spatial = op.xShape.size() - 2;
+    x = narrow(op.xShape, spatial + 2);
+    w = narrow(op.wShape, spatial + 2);
+    y = narrow(op.yShape, spatial + 2);
+    pads = narrow(op.pads, spatial);
+    strides = narrow(op.strides, spatial);
+    dilations = narrow(op.dilations, spatial);
+    groups = x[1] / w[1];
+    if (spatial > 1)
+      return;
+    for (auto *extents : {&x, &w, &y, &strides, &dilations})
+      extents->push_back(1);
+    pads.push_back(0);
+  }
+};
+
+std::vector<int> denseStrides(const std::vector<int> &shape) {
+  std::vector<int> strides(shape.size(), 1);
+  for (size_t d = shape.size() - 1; d > 0; --d)
+    strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+cudnnDataType_t cudnnTypeOf(DType type) {
+  switch (type) {
+  case DType::F64:
+    return CUDNN_DATA_DOUBLE;
+  case DType::BF16:
+    return CUDNN_DATA_BFLOAT16;
+  case DType::F16:
+    return CUDNN_DATA_HALF;
+  default:
+    return CUDNN_DATA_FLOAT;
+  }
+}
+
+std::string describe(const ConvOp &op) {
+  std::string text = "a convolution (" + std::string(nameOf(op.kind)) + ", " +
+                     std::string(nameOf(op.compute)) + ") of";
+  for (int64_t extent : op.xShape)
+    text += " " + std::to_string(extent);
+  text += " by";
+  for (int64_t extent : op.wShape)
+    text += " " + std::to_string(extent);
+  return text;
+}
+
+class CudnnConvs : public DeviceConvs {
+public:
+  CudnnConvs(const CudaApi &cuda, const CudnnApi &cudnn)
+      : cuda(cuda), cudnn(cudnn) {}
+  ~CudnnConvs() override;
+
+  Status open() { return check(cudnn.cudnnCreate(&handle), "cudnnCreate"); }
+  Status prepare(const ConvOp &op) override;
+  Status allocate() override;
+  Status run(const ConvOp &op, void *x, void *w, void *y,
+             cudaStream_t stream) override;
+
+private:
+  struct Routine {
+    cudnnTensorDescriptor_t x = nullptr, y = nullptr;
+    cudnnFilterDescriptor_t w = nullptr;
+    cudnnConvolutionDescriptor_t how = nullptr;
+    int algorithm = -1; ///< of the kind's enum
+    size_t workspace = 0;
+  };
+
+  Status check(cudnnStatus_t status, const char *what) const {
+    return status == CUDNN_STATUS_SUCCESS
+               ? Status::success()
+               : Status::io(std::string(what) +
+                            ": cuDNN: " + cudnn.cudnnGetErrorString(status));
+  }
+  Status makeTensor(cudnnTensorDescriptor_t &tensor, DType type,
+                    const std::vector<int> &shape) const;
+  Status describeFor(const ConvOp &op, Routine &made) const;
+  template <typename Found, typename Ask>
+  Status choose(const ConvOp &op, Routine &made, Ask &&ask) const;
+  Status chooseRoutine(const ConvOp &op, Routine &made) const;
+
+  const CudaApi &cuda;
+  CudnnApi cudnn;
+  cudnnHandle_t handle = nullptr;
+  std::map<const ConvOp *, Routine> routines;
+  void *workspace = nullptr;
+};
+
+CudnnConvs::~CudnnConvs() {
+  for (auto &[op, routine] : routines) {
+    for (cudnnTensorDescriptor_t tensor : {routine.x, routine.y})
+      if (tensor)
+        cudnn.cudnnDestroyTensorDescriptor(tensor);
+    if (routine.w)
+      cudnn.cudnnDestroyFilterDescriptor(routine.w);
+    if (routine.how)
+      cudnn.cudnnDestroyConvolutionDescriptor(routine.how);
+  }
+  if (handle)
+    cudnn.cudnnDestroy(handle);
+  if (workspace)
+    cuda.cudaFree(workspace);
+}
+
+Status CudnnConvs::makeTensor(cudnnTensorDescriptor_t &tensor, DType type,
+                              const std::vector<int> &shape) const {
+  std::vector<int> strides = denseStrides(shape);
+  DPC_TRY(check(cudnn.cudnnCreateTensorDescriptor(&tensor), "tensor"));
+  return check(cudnn.cudnnSetTensorNdDescriptor(tensor, cudnnTypeOf(type),
+                                                static_cast<int>(shape.size()),
+                                                shape.data(), strides.data()),
+               "tensor");
+}
+
+Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
+  Words words(op);
+  DPC_TRY(makeTensor(made.x, op.compute, words.x));
+  DPC_TRY(makeTensor(made.y, op.compute, words.y));
+  DPC_TRY(check(cudnn.cudnnCreateFilterDescriptor(&made.w), "filter"));
+  DPC_TRY(check(cudnn.cudnnSetFilterNdDescriptor(
+                    made.w, cudnnTypeOf(op.compute), CUDNN_TENSOR_NCHW,
+                    static_cast<int>(words.w.size()), words.w.data()),
+                "filter"));
+  DPC_TRY(
+      check(cudnn.cudnnCreateConvolutionDescriptor(&made.how), "convolution"));
+  DPC_TRY(check(
+      cudnn.cudnnSetConvolutionNdDescriptor(
+          made.how, static_cast<int>(words.pads.size()), words.pads.data(),
+          words.strides.data(), words.dilations.data(), CUDNN_CROSS_CORRELATION,
+          op.compute == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
+      "convolution"));
+  bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
+  DPC_TRY(check(cudnn.cudnnSetConvolutionMathType(
+                    made.how, isWide ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
+                "math type"));
+  return check(cudnn.cudnnSetConvolutionGroupCount(made.how, words.groups),
+               "groups");
+}
+
+/// `ask` fills in at most kMostRoutines, the fastest first.
+template <typename Found, typename Ask>
+Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
+  std::vector<Found> found(kMostRoutines);
+  int count = 0;
+  DPC_TRY(check(ask(&count, found.data()), "asking for routines"));
+  bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
+  for (int i = 0; i < count; ++i) {
+    const Found &one = found[i];
+    bool rounds = one.mathType == CUDNN_TENSOR_OP_MATH ||
+                  one.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+    if (one.status != CUDNN_STATUS_SUCCESS ||
+        one.determinism != CUDNN_DETERMINISTIC || one.memory > kMostWorkspace ||
+        (isWide && rounds))
+      continue;
+    made.algorithm = static_cast<int>(one.algo);
+    made.workspace = one.memory;
+    // It is the fastest with this type of arithmetic.
+    return isWide ? Status::success()
+                  : check(cudnn.cudnnSetConvolutionMathType(made.how,
+                                                            one.mathType),
+                          "math type");
+  }
+  return Status::unsupported(
+      "cuDNN has no routine that always gives the same bits, within 256 MiB, "
+      "for " +
+      describe(op));
+}
+
+Status CudnnConvs::chooseRoutine(const ConvOp &op, Routine &made) const {
+  switch (op.kind) {
+  case ConvKind::Forward:
+    return choose<cudnnConvolutionFwdAlgoPerf_t>(
+        op, made, [&](int *count, cudnnConvolutionFwdAlgoPerf_t *found) {
+          return cudnn.cudnnGetConvolutionForwardAlgorithm_v7(
+              handle, made.x, made.w, made.how, made.y, kMostRoutines, count,
+              found);
+        });
+  case ConvKind::GradInput:
+    return choose<cudnnConvolutionBwdDataAlgoPerf_t>(
+        op, made, [&](int *count, cudnnConvolutionBwdDataAlgoPerf_t *found) {
+          return cudnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+              handle, made.w, made.y, made.how, made.x, kMostRoutines, count,
+              found);
+        });
+  case ConvKind::GradFilter:
+    break;
+  }
+  return choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
+      op, made, [&](int *count, cudnnConvolutionBwdFilterAlgoPerf_t *found) {
+        return cudnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+            handle, made.x, made.y, made.how, made.w, kMostRoutines, count,
+            found);
+      });
+}
+
+Status CudnnConvs::prepare(const ConvOp &op) {
+  auto [it, isNew] = routines.try_emplace(&op);
+  if (!isNew)
+    return Status::success();
+  size_t spatial = op.xShape.size() - 2;
+  bool isEven = std::equal(op.pads.begin(), op.pads.begin() + spatial,
+                           op.pads.begin() + spatial);
+  if (spatial > 3 || !isEven)
+    return Status::unsupported(
+        describe(op) +
+        (isEven ? " has more than three spatial dimensions"
+                : " has unlike pads before and behind") +
+        ", which cuDNN does not do; --device=cpu is accepted");
+  if (op.xShape[0] == 0) // a batch of nothing
+    return Status::success();
+  DPC_TRY(describeFor(op, it->second));
+  return chooseRoutine(op, it->second);
+}
+
+Status CudnnConvs::allocate() {
+  size_t most = 0;
+  for (auto &[op, routine] : routines)
+    most = std::max(most, routine.workspace);
+  return most == 0 ? Status::success()
+                   : cuda.check(cuda.cudaMalloc(&workspace, most),
+                                "cuDNN's workspace");
+}
+
+Status CudnnConvs::run(const ConvOp &op, void *x, void *w, void *y,
+                       cudaStream_t stream) {
+  const Routine &r = routines.at(&op);
+  if (r.algorithm < 0) // of nothing; a filter's gradient is zero
+    return op.kind != ConvKind::GradFilter
+               ? Status::success()
+               : cuda.check(cuda.cudaMemsetAsync(
+                                w, 0,
+                                static_cast<size_t>(numElements(op.wShape) *
+                                                    sizeOf(op.compute)),
+                                stream),
+                            "cudaMemsetAsync");
+  bool isDouble = op.compute == DType::F64;
+  const double one = 1, zero = 0;
+  const float oneFloat = 1, zeroFloat = 0;
+  const void *alpha = isDouble ? static_cast<const void *>(&one) : &oneFloat;
+  const void *beta = isDouble ? static_cast<const void *>(&zero) : &zeroFloat;
+  DPC_TRY(check(cudnn.cudnnSetStream(handle, stream), "cudnnSetStream"));
+  switch (op.kind) {
+  case ConvKind::Forward:
+    return check(cudnn.cudnnConvolutionForward(
+                     handle, alpha, r.x, x, r.w, w, r.how,
+                     static_cast<cudnnConvolutionFwdAlgo_t>(r.algorithm),
+                     workspace, r.workspace, beta, r.y, y),
+                 "cudnnConvolutionForward");
+  case ConvKind::GradInput:
+    return check(cudnn.cudnnConvolutionBackwardData(
+                     handle, alpha, r.w, w, r.y, y, r.how,
+                     static_cast<cudnnConvolutionBwdDataAlgo_t>(r.algorithm),
+                     workspace, r.workspace, beta, r.x, x),
+                 "cudnnConvolutionBackwardData");
+  case ConvKind::GradFilter:
+    break;
+  }
+  return check(cudnn.cudnnConvolutionBackwardFilter(
+                   handle, alpha, r.x, x, r.y, y, r.how,
+                   static_cast<cudnnConvolutionBwdFilterAlgo_t>(r.algorithm),
+                   workspace, r.workspace, beta, r.w, w),
+               "cudnnConvolutionBackwardFilter");
+}
+
+} // namespace
+
+Expected<std::unique_ptr<DeviceConvs>> makeCudnnConvs(const CudaApi &cuda,
+                                                      const CudnnApi &cudnn) {
+  auto made = std::make_unique<CudnnConvs>(cuda, cudnn);
+  DPC_TRY(made->open());
+  return std::unique_ptr<DeviceConvs>(std::move(made));
+}
+
+} // namespace dpc::rt
