@@ -21,6 +21,9 @@ import exports_targets
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
 TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
+# Of the training; each plan of the long test has some.
+SETTINGS = [(), ("--lr-schedule=cosine,warmup=10,total=100,min=1e-5",), ("--lr-schedule=linear,total=50", "--loss-scale=128"),
+            ("--lr-schedule=constant,warmup=3", "--train=sgd", "--momentum=0.9")]
 # What a refusal names instead.
 NAMED = r"(?:nearest|best that it takes): --strategy=(\S+) \("
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
@@ -160,7 +163,7 @@ class Recorded(unittest.TestCase):
         arguments = dict(re.findall(r"^            (\w+)=(.*),$", recipe, re.M))
         facts = FACTS["torchtitan-0.3.0"]
         for key in arguments:
-            self.assertTrue(key in facts["parallelism"] or key in facts["training"], key)
+            self.assertTrue(any(key in facts[section] for section in ("parallelism", "training", "lr_scheduler")), key)
         if not os.path.exists(os.path.join(folder, "out", "exports", "torchtitan.toml")):
             return
         for section, values in tomllib.loads(read(folder, "torchtitan.toml")).items():
@@ -301,6 +304,22 @@ class Models(unittest.TestCase):
         self.assertEqual(flags["num-experts"], "4")
         self.assertTrue(any("--moe-router-topk" in text for text in remarks), remarks)
 
+    def test_settings_are_written_or_said_not_to_be(self):
+        with e2e.scratch() as folder:
+            done = emit(folder, ("gpt2-tiny", 2, "dp=2,zero=2"), "report,torchtitan,galvatron", "--lr-schedule=cosine,warmup=10,total=100,min=1e-5", "--loss-scale=128",
+                        "--frozen=body.wpe.weight")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            config = tomllib.loads(read(folder, "torchtitan.toml"))
+            remarks = e2e.read_report(f"{folder}/out")["remarks"]
+            comment = "not expressed: --loss-scale=128; --frozen=body.wpe.weight (requires_grad is the model's)"
+            self.assertIn(f"# {comment}\n", read(folder, "torchtitan.toml"))
+        self.assertEqual(config["training"]["max_norm"], 1)
+        self.assertEqual({key: round(value, 9) if key == "min_lr_factor" else value for key, value in config["lr_scheduler"].items()},
+                         {"warmup_steps": 10, "total_steps": 100, "decay_type": "cosine", "min_lr_factor": 0.01})
+        self.assertIn(f"torchtitan.py: {comment}", remarks)
+        self.assertTrue(any(text.startswith("galvatron.json: not expressed: AdamW (lr=0.001, betas=0.9, 0.999, ") and "--clip-grad-norm=1; --lr-schedule=cosine" in text
+                            for text in remarks), remarks)
+
     def test_megatron_has_programs_for_models_of_tokens_only(self):
         with e2e.scratch() as folder:
             words = ["--cluster=local:2", "--global-batch=8", "--verify=off", "--emit=megatron", "--strategy=dp=2", "-o", f"{folder}/out"]
@@ -401,10 +420,11 @@ class Targets(unittest.TestCase):
             for i, plan in enumerate(PLANS):
                 sub = os.path.join(folder, str(i))
                 os.makedirs(sub)
-                done = emit(sub, plan, target)
+                settings = SETTINGS[i % len(SETTINGS)]
+                done = emit(sub, plan, target, *settings)
                 named = re.search(NAMED, done.stderr)
                 if done.returncode and named:
-                    done = emit(sub, (*plan[:2], named[1]), target)
+                    done = emit(sub, (*plan[:2], named[1]), target, *settings)
                 if done.returncode == 0:
                     written.append((plan[1], os.path.join(sub, "out", "exports")))
             self.assertGreaterEqual(len(written), count)

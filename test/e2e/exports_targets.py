@@ -43,6 +43,11 @@ def deepspeed(ranks, folder):
     split = config.get("tensor_parallel", {}).get("autotp_size", 1) * config.get("pipeline", {}).get("stages", 1) * config.get("sequence_parallel_size", 1)
     data = ranks // split
     read = module.DeepSpeedConfig(path, mpu=types.SimpleNamespace(get_data_parallel_world_size=lambda: data))
+    if "scheduler" in config:
+        import torch
+        from deepspeed.runtime import lr_schedules
+        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=config["optimizer"]["params"]["lr"])
+        getattr(lr_schedules, config["scheduler"]["type"])(optimizer, **config["scheduler"]["params"])
     assert read.world_size == data and read.zero_optimization_stage == config["zero_optimization"]["stage"]
 
 
@@ -71,6 +76,7 @@ def torchtitan_toml(ranks, folder):
 
 
 def torchtitan_recipe(ranks, folder):
+    from torchtitan.components.optimizer import LRSchedulersContainer, OptimizersContainer
     from torchtitan.config import ParallelismConfig, TrainingConfig
     from torchtitan.distributed import ParallelDims
 
@@ -78,6 +84,8 @@ def torchtitan_recipe(ranks, folder):
     class Config:  # as much of Trainer.Config as the recipe touches
         training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
         parallelism: ParallelismConfig = dataclasses.field(default_factory=ParallelismConfig)
+        optimizer: OptimizersContainer.Config = dataclasses.field(default_factory=OptimizersContainer.Config)
+        lr_scheduler: LRSchedulersContainer.Config = dataclasses.field(default_factory=LRSchedulersContainer.Config)
         activation_checkpoint: object = None
 
     config = runpy.run_path(os.path.join(folder, "torchtitan.py"))["with_plan"](Config())

@@ -111,6 +111,16 @@ class ReportPage(unittest.TestCase):
         self.assertGreater(len(light["columns"]["Step"][0]), 3)
         self.assertIn("Verified", light["text"])
 
+    def test_what_would_be_better(self):
+        with e2e.scratch() as folder:
+            with open(f"{folder}/slow.sh", "w") as file:
+                file.write("x --tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8")
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", f"--strategy=@{folder}/slow.sh", "--emit=report", "--verify=off",
+                      "-o", f"{folder}/plan"])
+            seen = self.visit(folder)
+        self.check(seen, SECTIONS | {"better"})
+        self.assertRegex(seen["text"], "A search over all strategies finds dp=")
+
     def test_what_a_run_measured(self):
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--emit=plan,report,trace",

@@ -85,6 +85,11 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
                    options.weightDecay.value_or(isSgd ? 0 : 0.01),
                    options.momentum,
                    options.clipGradNorm};
+  job.schedule = {options.lrSchedule, options.warmup, options.totalSteps,
+                  options.minLr};
+  job.lossScale = {trains && scalesLoss(options), options.lossScale,
+                   options.lossScaleInterval};
+  job.frozen = options.frozen;
   job.model = modelShape();
   if (job.model.sequence == 0)
     job.model.sequence = static_cast<int64_t>(result.totals.tokensPerSample);

@@ -7,6 +7,8 @@
 #include <toml++/toml.h>
 #include <yaml-cpp/yaml.h>
 
+#include <cmath>
+
 using namespace dpc;
 using namespace dpc::exports;
 
@@ -297,6 +299,112 @@ TEST(Export, CalculonExecution) {
   EXPECT_EQ(execution["optimizer_sharding"], true);
   job.model = {};
   EXPECT_NE(legalityOf("calculon", job).rule.find("transformers"),
+            std::string::npos);
+}
+
+//===----------------------------------------------------------------------===//
+// Settings of the training
+//===----------------------------------------------------------------------===//
+
+/// A job with one thing more, by what a remark calls it.
+static std::vector<std::pair<std::string, Job>> jobsWithSettings() {
+  Job job = jobOf("dp=4,zero=3", 4);
+  std::vector<std::pair<std::string, Job>> jobs;
+  auto vary = [&](const char *name, auto change) {
+    jobs.emplace_back(name, job);
+    change(jobs.back().second);
+  };
+  vary("weight_decay=0.25", [](Job &j) { j.optimizer.weightDecay = 0.25; });
+  vary("SGD", [](Job &j) { j.optimizer.name = "sgd"; });
+  vary("--clip-grad-norm=7", [](Job &j) { j.optimizer.clipGradNorm = 7; });
+  vary("--lr-schedule=cosine,warmup=5,total=50,min=0.0001",
+       [](Job &j) { j.schedule = {"cosine", 5, 50, 1e-4}; });
+  vary("--lr-schedule=linear,total=50",
+       [](Job &j) { j.schedule = {"linear", 0, 50, 0}; });
+  vary("--lr-schedule=linear,warmup=5,total=50,min=0.0001",
+       [](Job &j) { j.schedule = {"linear", 5, 50, 1e-4}; });
+  vary("--lr-schedule=constant,warmup=5",
+       [](Job &j) { j.schedule = {"constant", 5, 0, 0}; });
+  vary("--loss-scale=1024", [](Job &j) { j.lossScale = {true, 1024, 0}; });
+  vary("--loss-scale=dynamic,init=1024,interval=100", [](Job &j) {
+    j.precision = "fp16";
+    j.lossScale = {true, 1024, 100};
+  });
+  vary("--frozen=wte.*", [](Job &j) { j.frozen = {"wte.*"}; });
+  return jobs;
+}
+
+static std::string allOf(const Exported &exported) {
+  std::string text;
+  for (const ExportedFile &file : exported.files)
+    text += file.text;
+  for (const std::string &remark : exported.remarks)
+    text += remark;
+  return text;
+}
+
+/// A target has a key for it, or says that it has none: nothing is lost.
+TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
+  Job plain = jobOf("dp=4,zero=3", 4);
+  for (const Target &each : targets())
+    for (const auto &[name, job] : jobsWithSettings()) {
+      SCOPED_TRACE(std::string(each.name) + " " + name);
+      Job base = plain;
+      base.precision = job.precision;
+      Exported exported = each.write(job);
+      EXPECT_NE(allOf(exported), allOf(each.write(base)));
+      std::string remarks;
+      for (const std::string &remark : exported.remarks)
+        remarks += remark;
+      bool isSaid = remarks.find(name) != std::string::npos;
+      // Nobody has a key for it, nor Galvatron for any.
+      if (name.starts_with("--frozen") || each.name == "galvatron") {
+        EXPECT_TRUE(isSaid) << remarks;
+      }
+    }
+}
+
+TEST(Export, SchedulesAndScalesInTheWordsOfEach) {
+  Job job = jobOf("dp=4,zero=1", 4);
+  job.precision = "fp16";
+  job.schedule = {"cosine", 5, 50, 1e-4};
+  job.lossScale = {true, 1024, 100};
+  std::string text = textOf(target("megatron").write(job), "megatron.sh");
+  for (const char *flag :
+       {"--lr-decay-style cosine", "--lr-warmup-iters 5", "--lr-decay-iters 50",
+        "--min-lr 0.0001", "--initial-loss-scale 1024",
+        "--loss-scale-window 100", "--hysteresis 1"})
+    EXPECT_NE(text.find(flag), std::string::npos) << flag << "\n" << text;
+  auto config = jsonOf("deepspeed", job, "ds_config.json");
+  EXPECT_EQ(config["scheduler"]["type"], "WarmupCosineLR");
+  EXPECT_DOUBLE_EQ(config["scheduler"]["params"]["cos_min_ratio"], 0.1);
+  EXPECT_EQ(config["scheduler"]["params"]["warmup_num_steps"], 5);
+  EXPECT_EQ(config["fp16"]["initial_scale_power"], 10);
+  EXPECT_EQ(config["fp16"]["hysteresis"], 1);
+  job.lossScale.interval = 0;
+  EXPECT_EQ(jsonOf("deepspeed", job, "ds_config.json")["fp16"]["loss_scale"],
+            1024);
+  auto plugin = jsonOf("colossalai", job, "colossalai.json")["kwargs"];
+  EXPECT_EQ(plugin["min_scale"], 1024);
+  EXPECT_EQ(plugin["max_scale"], 1024);
+}
+
+/// Without a word torchtitan clips at 1 and lets the rate fall to 0, and
+/// Megatron-LM lets it fall.
+TEST(Export, DefaultsOfOthersAreNotTaken) {
+  Job job = jobOf("dp=4,zero=3", 4);
+  job.optimizer.clipGradNorm = 0;
+  Exported exported = target("torchtitan").write(job);
+  toml::table config = toml::parse(textOf(exported, "torchtitan.toml"));
+  EXPECT_TRUE(std::isinf(*config["training"]["max_norm"].value<double>()));
+  EXPECT_EQ(config["lr_scheduler"]["warmup_steps"].value<int>(), 0);
+  EXPECT_EQ(config["lr_scheduler"]["decay_ratio"].value<double>(), 0.0);
+  std::string recipe = textOf(exported, "torchtitan.py");
+  for (const char *words : {"max_norm=float(\"inf\"),", "decay_ratio=0",
+                            "\"lr\": 0.001", "\"betas\": (0.9, 0.95)"})
+    EXPECT_NE(recipe.find(words), std::string::npos) << words << recipe;
+  EXPECT_NE(textOf(target("megatron").write(job), "megatron.sh")
+                .find("--lr-decay-style constant"),
             std::string::npos);
 }
 

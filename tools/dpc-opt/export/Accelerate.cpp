@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <yaml-cpp/yaml.h>
@@ -178,6 +179,9 @@ Exported writeAccelerate(const Job &job) {
   YAML::Node config;
   config["compute_environment"] = "LOCAL_MACHINE";
   addEngine(config, job, engine);
+  std::set<Setting> expressed;
+  if (engine == Engine::deepSpeed || engine == Engine::megatron)
+    expressed.insert(Setting::clipping);
   config["mixed_precision"] = job.precision == "fp32" ? "no" : job.precision;
   config["num_machines"] = job.nodes();
   config["num_processes"] = job.ranks();
@@ -194,10 +198,14 @@ Exported writeAccelerate(const Job &job) {
   emitter << YAML::Comment(
                  "accelerate launch --config_file; for the strategy " +
                  cost::stringifyStrategy(job.strategy))
-          << YAML::Newline << YAML::Comment("Written by dpc-opt.") << config;
+          << YAML::Newline << YAML::Comment("Written by dpc-opt.");
+  if (std::string text = notExpressed(job, expressed); !text.empty())
+    emitter << YAML::Newline << YAML::Comment(text);
+  emitter << config;
   Exported result;
   result.files.push_back(
       {"accelerate.yaml", std::string(emitter.c_str()) + "\n"});
+  remarkOnSettings(result, job, expressed);
   if (job.nodes() > 1)
     result.remarks.emplace_back(
         "accelerate.yaml: main_process_ip is yours to fill in, and "

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <nlohmann/json.hpp>
@@ -109,6 +110,7 @@ Exported writeCalculon(const Job &job) {
   result.files.push_back({"calculon-execution.json", execution.dump(2) + "\n"});
   result.files.push_back(
       {"calculon-application.json", application.dump(2) + "\n"});
+  remarkOnSettings(result, job, {});
   if (model.kvHeads > 1 && model.kvHeads < model.heads)
     result.remarks.emplace_back(
         "calculon-execution.json: Calculon has no grouped-query attention; it "

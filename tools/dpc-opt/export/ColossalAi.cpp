@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <nlohmann/json.hpp>
@@ -142,6 +143,27 @@ static ordered_json geminiOf(const Job &job) {
   return kwargs;
 }
 
+/// Of fp16 its scaler; a scale that stays lies between itself and itself.
+static void addLossScale(ordered_json &kwargs, const Job &job) {
+  const LossScale &scale = job.lossScale;
+  if (!scale.isUsed || job.precision != "fp16")
+    return;
+  kwargs["initial_scale"] = scale.initial;
+  if (scale.interval > 0) {
+    kwargs["growth_interval"] = scale.interval;
+    return;
+  }
+  kwargs["min_scale"] = scale.initial;
+  kwargs["max_scale"] = scale.initial;
+}
+
+static std::set<Setting> expressedOf(const Job &job) {
+  std::set<Setting> expressed = {Setting::clipping};
+  if (job.precision == "fp16")
+    expressed.insert(Setting::lossScale);
+  return expressed;
+}
+
 static std::string pythonOf(const ordered_json &value) {
   if (value.is_boolean())
     return value.get<bool>() ? "True" : "False";
@@ -156,7 +178,7 @@ static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
        << cost::stringifyStrategy(job.strategy)
        << "\n# Written by dpc-opt; to be merged into a training "
           "configuration.\n"
-       << "plugin = \""
+       << commentOnSettings(job, expressedOf(job)) << "plugin = \""
        << (isHybrid ? "hybrid" : "zero" + std::to_string(job.strategy.zero))
        << "\"\n"
        << "dtype = \"" << job.precision << "\"\n"
@@ -182,6 +204,7 @@ Exported writeColossalAi(const Job &job) {
                             : lowLevelZeroOf(job.strategy);
   kwargs["precision"] = job.precision;
   kwargs["max_norm"] = job.optimizer.clipGradNorm;
+  addLossScale(kwargs, job);
   const char *name = plugin == Plugin::hybrid   ? "HybridParallelPlugin"
                      : plugin == Plugin::gemini ? "GeminiPlugin"
                                                 : "LowLevelZeroPlugin";
@@ -195,6 +218,7 @@ Exported writeColossalAi(const Job &job) {
       {"gradient_checkpointing", job.strategy.recompute == "full"}};
   Exported result;
   result.files.push_back({"colossalai.json", config.dump(2) + "\n"});
+  remarkOnSettings(result, job, expressedOf(job));
   if (plugin != Plugin::gemini && job.precision != "fp32")
     result.files.push_back({"opensora.py", openSoraOf(job, kwargs)});
   return result;

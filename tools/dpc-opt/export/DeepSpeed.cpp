@@ -6,9 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <nlohmann/json.hpp>
+
+#include <cmath>
 
 namespace dpc::exports {
 
@@ -158,6 +161,48 @@ static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
             {"weight_decay", optimizer.weightDecay}}}};
 }
 
+/// Warmup is linear from 0, as dpc's; of no steps DeepSpeed makes two.
+static ordered_json schedulerOf(const Job &job) {
+  const RateSchedule &schedule = job.schedule;
+  double lr = job.optimizer.lr;
+  ordered_json params = {
+      {"warmup_num_steps", std::max<int64_t>(1, schedule.warmup)},
+      {"warmup_type", "linear"}};
+  if (schedule.kind == "cosine") {
+    params["total_num_steps"] = schedule.total;
+    params["warmup_min_ratio"] = schedule.warmup > 0 ? 0.0 : 1.0;
+    params["cos_min_ratio"] = lr > 0 ? schedule.min / lr : 0;
+    return {{"type", "WarmupCosineLR"}, {"params", params}};
+  }
+  params["warmup_min_lr"] = 0.0;
+  params["warmup_max_lr"] = lr;
+  if (schedule.kind == "linear")
+    params["total_num_steps"] = schedule.total;
+  return {{"type", schedule.kind == "linear" ? "WarmupDecayLR" : "WarmupLR"},
+          {"params", params}};
+}
+
+/// WarmupDecayLR falls to where warmup begins.
+static bool hasScheduler(const RateSchedule &schedule) {
+  return schedule.kind != "linear" || schedule.min == 0;
+}
+
+/// fp16 or bf16, and of fp16 the scale of the loss, which every overflow
+/// halves.
+static ordered_json precisionOf(const Job &job) {
+  ordered_json section = {{"enabled", true}};
+  const LossScale &scale = job.lossScale;
+  if (job.precision != "fp16" || !scale.isUsed)
+    return section;
+  section["loss_scale"] = scale.interval == 0 ? scale.initial : 0.0;
+  if (scale.interval == 0)
+    return section;
+  section["initial_scale_power"] = std::llround(std::log2(scale.initial));
+  section["loss_scale_window"] = scale.interval;
+  section["hysteresis"] = 1;
+  return section;
+}
+
 /// What lies in sections of its own.
 static void addDegrees(ordered_json &config, const Job &job) {
   const cost::Strategy &strategy = job.strategy;
@@ -186,10 +231,18 @@ Exported writeDeepSpeed(const Job &job) {
                          {"optimizer", optimizerOf(job.optimizer)},
                          {"zero_optimization", zeroOf(job)}};
   if (job.precision != "fp32")
-    config[job.precision] = {{"enabled", true}};
+    config[job.precision] = precisionOf(job);
+  std::set<Setting> expressed = {Setting::optimizer, Setting::clipping};
+  if (hasScheduler(job.schedule))
+    expressed.insert(Setting::schedule);
+  if (hasScheduler(job.schedule) && !job.schedule.isPlain())
+    config["scheduler"] = schedulerOf(job);
+  if (job.precision == "fp16")
+    expressed.insert(Setting::lossScale);
   addDegrees(config, job);
   Exported result;
   result.files.push_back({"ds_config.json", config.dump(2) + "\n"});
+  remarkOnSettings(result, job, expressed);
   const cost::Strategy &strategy = job.strategy;
   if (strategy.pp > 1)
     result.remarks.push_back(

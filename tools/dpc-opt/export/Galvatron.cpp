@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <nlohmann/json.hpp>
@@ -112,6 +113,7 @@ Exported writeGalvatron(const Job &job) {
   }
   Exported result;
   result.files.push_back({"galvatron.json", config.dump(4) + "\n"});
+  remarkOnSettings(result, job, {});
   if (strategy.tp > 1)
     result.remarks.push_back(
         std::string("galvatron.json: sequence parallelism of norms is an "

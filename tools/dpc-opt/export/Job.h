@@ -40,6 +40,22 @@ struct OptimizerChoice {
   double clipGradNorm = 0; ///< 0: no clipping.
 };
 
+/// --lr-schedule: see LrSchedule in runtime/plan/Plan.h.
+struct RateSchedule {
+  std::string kind = "constant"; ///< Or "cosine", "linear".
+  int64_t warmup = 0, total = 0; ///< Steps.
+  double min = 0;
+
+  bool isPlain() const { return kind == "constant" && warmup == 0; }
+};
+
+/// What the loss is multiplied by, where it is.
+struct LossScale {
+  bool isUsed = false;
+  double initial = 1;
+  int64_t interval = 0; ///< Good steps until it doubles; 0: it stays.
+};
+
 /// A strategy for a model on devices, as a training program of others is to run
 /// it.
 struct Job {
@@ -49,6 +65,9 @@ struct Job {
   std::string precision = "fp32"; ///< Or "bf16", "fp16".
   bool trains = true;
   OptimizerChoice optimizer;
+  RateSchedule schedule;
+  LossScale lossScale;
+  std::vector<std::string> frozen; ///< Names and patterns of --frozen.
   ModelShape model;
   /// Layers of each virtual stage as the plan cuts them; empty where there are
   /// no stages, or no layers to count.

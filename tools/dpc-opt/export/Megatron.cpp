@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <sstream>
@@ -205,6 +206,35 @@ static std::vector<std::string> modelRemarks(const ModelShape &model) {
   return remarks;
 }
 
+/// Its schedule falls to 0 unless it is told not to.
+static void addSchedule(Command &command, const Job &job) {
+  const RateSchedule &schedule = job.schedule;
+  command.add("lr-decay-style", schedule.kind);
+  command.addSize("lr-warmup-iters", schedule.warmup);
+  if (schedule.kind == "constant")
+    return;
+  command.add("lr-decay-iters", schedule.total);
+  command.add("min-lr", schedule.min);
+}
+
+/// Of fp16, and fixed of bf16: where it computes in fp32 nothing is scaled.
+static std::set<Setting> addLossScale(Command &command, const Job &job) {
+  std::set<Setting> expressed = {Setting::optimizer, Setting::clipping,
+                                 Setting::schedule};
+  const LossScale &scale = job.lossScale;
+  if (!scale.isUsed || job.precision == "fp32")
+    return expressed;
+  expressed.insert(Setting::lossScale);
+  if (scale.interval == 0) {
+    command.add("loss-scale", scale.initial);
+    return expressed;
+  }
+  command.add("initial-loss-scale", scale.initial);
+  command.add("loss-scale-window", scale.interval);
+  command.add("hysteresis", 1); // Every overflow halves it.
+  return expressed;
+}
+
 static void addOptimizer(Command &command, const Job &job) {
   const OptimizerChoice &optimizer = job.optimizer;
   bool isSgd = optimizer.name == "sgd";
@@ -221,6 +251,7 @@ static void addOptimizer(Command &command, const Job &job) {
   command.add("clip-grad", optimizer.clipGradNorm);
   if (job.precision != "fp32")
     command.add(job.precision);
+  addSchedule(command, job);
 }
 
 Exported writeMegatron(const Job &job) {
@@ -228,6 +259,7 @@ Exported writeMegatron(const Job &job) {
   addParallelism(command, job);
   addModel(command, job.model);
   addOptimizer(command, job);
+  std::set<Setting> expressed = addLossScale(command, job);
   bool hasFsdp = job.strategy.zero >= 2;
   int64_t processes = std::min(job.devicesPerNode, job.ranks());
   std::ostringstream text;
@@ -236,7 +268,7 @@ Exported writeMegatron(const Job &job) {
        << cost::stringifyStrategy(job.strategy) << "\n"
        << "# Written by dpc-opt. Data, tokenizer, checkpoints and iterations "
           "are added on the command line.\n"
-       << "set -euo pipefail\n"
+       << commentOnSettings(job, expressed) << "set -euo pipefail\n"
        << (hasFsdp ? "unset CUDA_DEVICE_MAX_CONNECTIONS # FSDP overlaps\n"
                    : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n")
        << "exec torchrun --nnodes " << job.nodes() << " --nproc-per-node "
@@ -249,6 +281,7 @@ Exported writeMegatron(const Job &job) {
        << command.str() << " \\\n  \"$@\"\n";
   Exported result;
   result.files.push_back({"megatron.sh", text.str()});
+  remarkOnSettings(result, job, expressed);
   if (job.strategy.recompute == "selective")
     result.remarks.emplace_back(
         "megatron.sh: Megatron's selective recomputation is that of attention "

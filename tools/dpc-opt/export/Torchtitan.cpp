@@ -6,10 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Rules.h"
+#include "tools/dpc-opt/export/Settings.h"
 #include "tools/dpc-opt/export/Targets.h"
 
 #include <toml++/toml.h>
 
+#include <cmath>
+#include <limits>
 #include <sstream>
 
 namespace dpc::exports {
@@ -120,7 +123,7 @@ static std::vector<Rule> tomlRules() {
   };
 }
 
-static std::string scheduleOf(const cost::Strategy &strategy) {
+static std::string pipelineOf(const cost::Strategy &strategy) {
   if (strategy.schedule == "gpipe")
     return "GPipe";
   return strategy.vpp > 1 ? "Interleaved1F1B" : "1F1B";
@@ -129,17 +132,17 @@ static std::string scheduleOf(const cost::Strategy &strategy) {
 namespace {
 
 /// Key and value of [parallelism], which both dialects have.
-struct Setting {
+struct KeyValue {
   const char *key;
-  std::variant<int64_t, bool, std::string> value;
+  std::variant<int64_t, bool, double, std::string> value;
 };
 
 } // namespace
 
-static std::vector<Setting> parallelismOf(const Job &job) {
+static std::vector<KeyValue> parallelismOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   int64_t shard = shardDegree(strategy);
-  std::vector<Setting> settings = {
+  std::vector<KeyValue> settings = {
       {"data_parallel_replicate_degree", strategy.dp / shard},
       {"data_parallel_shard_degree", shard},
       {"tensor_parallel_degree", strategy.tp},
@@ -150,7 +153,7 @@ static std::vector<Setting> parallelismOf(const Job &job) {
     settings.push_back({"fsdp_reshard_after_forward",
                         std::string(strategy.zero == 3 ? "always" : "never")});
   if (strategy.pp > 1) {
-    settings.push_back({"pipeline_parallel_schedule", scheduleOf(strategy)});
+    settings.push_back({"pipeline_parallel_schedule", pipelineOf(strategy)});
     settings.push_back({"pipeline_parallel_microbatch_size", job.microBatch()});
     settings.push_back({"pipeline_parallel_layers_per_stage",
                         job.model.layers / job.stages()});
@@ -163,22 +166,50 @@ static std::vector<Setting> parallelismOf(const Job &job) {
 }
 
 /// [training]. A pipeline takes all of a rank's samples at once.
-static std::vector<Setting> trainingOf(const Job &job) {
-  std::vector<Setting> settings = {
+static std::vector<KeyValue> trainingOf(const Job &job) {
+  std::vector<KeyValue> settings = {
       {"local_batch_size",
        job.strategy.pp > 1 ? job.localBatch() : job.microBatch()},
       {"global_batch_size", job.globalBatch},
       {"enable_cpu_offload", job.strategy.offload == "all"},
       {"mixed_precision_param",
        std::string(job.precision == "bf16" ? "bfloat16" : "float32")}};
+  // It always clips; 1.0 where nothing is said.
+  double most = job.optimizer.clipGradNorm;
+  settings.push_back(
+      {"max_norm", most > 0 ? most : std::numeric_limits<double>::infinity()});
   if (job.model.sequence > 0 && job.model.kind != ModelKind::other)
     settings.push_back({"seq_len", job.model.sequence});
   return settings;
 }
 
-static toml::table tableOf(const std::vector<Setting> &settings) {
+/// [lr_scheduler], which has a warmup of 200 steps and falls to 0 where nothing
+/// is said.
+static std::vector<KeyValue> scheduleOf(const Job &job) {
+  const RateSchedule &schedule = job.schedule;
+  std::vector<KeyValue> settings = {{"warmup_steps", schedule.warmup}};
+  if (schedule.kind == "constant") {
+    settings.push_back({"decay_ratio", 0.0});
+    return settings;
+  }
+  double lr = job.optimizer.lr;
+  settings.push_back({"total_steps", schedule.total});
+  settings.push_back({"decay_type", schedule.kind});
+  settings.push_back({"min_lr_factor", lr > 0 ? schedule.min / lr : 0});
+  return settings;
+}
+
+/// It has AdamW, and scales no loss.
+static std::set<Setting> expressedOf(const Job &job) {
+  std::set<Setting> expressed = {Setting::clipping, Setting::schedule};
+  if (job.optimizer.name == "adamw")
+    expressed.insert(Setting::optimizer);
+  return expressed;
+}
+
+static toml::table tableOf(const std::vector<KeyValue> &settings) {
   toml::table table;
-  for (const Setting &setting : settings)
+  for (const KeyValue &setting : settings)
     std::visit([&](const auto &value) { table.insert(setting.key, value); },
                setting.value);
   return table;
@@ -189,11 +220,9 @@ static std::string tomlOf(const Job &job) {
   toml::table activations{{"mode", job.strategy.recompute}};
   if (job.strategy.recompute == "selective")
     activations.insert("selective_ac_option", "op");
-  toml::table training = tableOf(trainingOf(job));
-  if (optimizer.clipGradNorm > 0)
-    training.insert("max_norm", optimizer.clipGradNorm);
   toml::table config{{"parallelism", tableOf(parallelismOf(job))},
-                     {"training", training},
+                     {"training", tableOf(trainingOf(job))},
+                     {"lr_scheduler", tableOf(scheduleOf(job))},
                      {"activation_checkpoint", activations}};
   if (optimizer.name == "adamw")
     config.insert("optimizer",
@@ -207,17 +236,28 @@ static std::string tomlOf(const Job &job) {
   text << "# torchtitan up to v0.2.2, for the strategy "
        << cost::stringifyStrategy(job.strategy)
        << "\n# Written by dpc-opt. [model], data and steps are yours.\n"
-       << config << "\n";
+       << commentOnSettings(job, expressedOf(job)) << config << "\n";
   return text.str();
 }
 
+/// A number as Python reads it back.
+static void writeNumber(std::ostream &text, double number) {
+  if (std::isinf(number))
+    text << "float(\"inf\")";
+  else
+    text << number;
+}
+
 /// "key=value," in lines of Python.
-static std::string argumentsOf(const std::vector<Setting> &settings) {
+static std::string argumentsOf(const std::vector<KeyValue> &settings) {
   std::ostringstream text;
-  for (const Setting &setting : settings) {
+  text.precision(17);
+  for (const KeyValue &setting : settings) {
     text << "            " << setting.key << "=";
     if (const auto *number = std::get_if<int64_t>(&setting.value))
       text << *number;
+    else if (const auto *measure = std::get_if<double>(&setting.value))
+      writeNumber(text, *measure);
     else if (const auto *flag = std::get_if<bool>(&setting.value))
       text << (*flag ? "True" : "False");
     else
@@ -227,19 +267,43 @@ static std::string argumentsOf(const std::vector<Setting> &settings) {
   return text.str();
 }
 
+/// The optimizer of all parameters, where torchtitan has it.
+static std::string optimizerOf(const OptimizerChoice &optimizer) {
+  if (optimizer.name != "adamw")
+    return "";
+  std::ostringstream text;
+  text.precision(10);
+  text << "        optimizer=OptimizersContainer.Config(\n"
+       << "            param_groups=[\n"
+       << "                ParamGroupConfig(\n"
+       << "                    pattern=r\".*\",\n"
+       << "                    optimizer_name=\"AdamW\",\n"
+       << "                    optimizer_kwargs={\"lr\": " << optimizer.lr
+       << ", \"betas\": (" << optimizer.beta1 << ", " << optimizer.beta2
+       << "), \"eps\": " << optimizer.eps
+       << ", \"weight_decay\": " << optimizer.weightDecay << "},\n"
+       << "                ),\n            ],\n        ),\n";
+  return text.str();
+}
+
 static std::string recipeOf(const Job &job) {
   const std::string &recompute = job.strategy.recompute;
   std::string kind = recompute == "full" ? "FullAC" : "SelectiveAC";
-  std::vector<Setting> parallelism = parallelismOf(job);
+  std::vector<KeyValue> parallelism = parallelismOf(job);
   parallelism.push_back({"enable_sequence_parallel", job.strategy.sp});
   std::ostringstream text;
-  text << "\"\"\"torchtitan 0.3 for the strategy "
-       << cost::stringifyStrategy(job.strategy) << "\n\n"
-       << "Written by dpc-opt. In a config_registry.py:\n\n"
-       << "    def my_run() -> Trainer.Config:\n"
-       << "        return with_plan(llama3_8b())\n\"\"\"\n"
-       << "import dataclasses\n\n"
-       << "from torchtitan.config import ParallelismConfig\n";
+  text
+      << "\"\"\"torchtitan 0.3 for the strategy "
+      << cost::stringifyStrategy(job.strategy) << "\n\n"
+      << "Written by dpc-opt. In a config_registry.py:\n\n"
+      << "    def my_run() -> Trainer.Config:\n"
+      << "        return with_plan(llama3_8b())\n\"\"\"\n"
+      << commentOnSettings(job, expressedOf(job)) << "import dataclasses\n\n"
+      << "from torchtitan.components.optimizer import "
+      << (job.optimizer.name == "adamw"
+              ? "LRSchedulersContainer, OptimizersContainer, ParamGroupConfig\n"
+              : "LRSchedulersContainer\n")
+      << "from torchtitan.config import ParallelismConfig\n";
   if (recompute != "none")
     text << "from torchtitan.distributed.activation_checkpoint import " << kind
          << "\n";
@@ -249,6 +313,9 @@ static std::string recipeOf(const Job &job) {
        << "        training=dataclasses.replace(\n            "
           "config.training,\n"
        << argumentsOf(trainingOf(job)) << "        ),\n"
+       << optimizerOf(job.optimizer)
+       << "        lr_scheduler=LRSchedulersContainer.Config(\n"
+       << argumentsOf(scheduleOf(job)) << "        ),\n"
        << "        parallelism=ParallelismConfig(\n"
        << argumentsOf(parallelism) << "        ),\n"
        << "        activation_checkpoint="
@@ -266,6 +333,7 @@ Exported writeTorchtitan(const Job &job) {
     result.remarks.push_back("torchtitan.toml is not written, torchtitan.py "
                              "for version 0.3 is: " +
                              legality.rule);
+  remarkOnSettings(result, job, expressedOf(job));
   if (job.hasUnevenStages())
     result.remarks.emplace_back(
         "torchtitan: stages get the same number of layers, which the plan's "
