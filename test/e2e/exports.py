@@ -425,8 +425,9 @@ class Targets(unittest.TestCase):
                 named = re.search(NAMED, done.stderr)
                 if done.returncode and named:
                     done = emit(sub, (*plan[:2], named[1]), target, *settings)
+                fewer = named and re.search(r",ranks=(\d+)", named[1])  # the best may leave devices idle
                 if done.returncode == 0:
-                    written.append((plan[1], os.path.join(sub, "out", "exports")))
+                    written.append((int(fewer[1]) if fewer else plan[1], os.path.join(sub, "out", "exports")))
             self.assertGreaterEqual(len(written), count)
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports_targets.py")
             done = subprocess.run([self.python, script, source or self.folder, target, *(f"{ranks}:{path}" for ranks, path in written)], capture_output=True, text=True)
