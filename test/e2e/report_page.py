@@ -27,18 +27,18 @@ const report = (seen) =>
   document.body.append(Object.assign(document.createElement('pre'), {id: 'outcome', textContent: JSON.stringify(seen)}));
 </script>"""
 
-# Sorts every column of the candidates, and shows a tooltip of every chart.
+# Sorts every column of every table, shows a tooltip of every chart, and prints.
 USE = """
-const outcome = {problems, columns: {}, tips: 0, charts: []};
-const table = document.querySelector('#candidates table');
-for (const button of table.querySelectorAll('th button')) {
-  button.click();
-  const at = [...table.querySelectorAll('th')].indexOf(button.parentElement);
-  const cells = () => [...table.tBodies[0].rows].map((row) => row.cells[at].textContent);
-  const rising = cells();
-  button.click();
-  outcome.columns[button.textContent] = [rising, cells()];
-}
+const outcome = {problems, columns: {}, tips: {}, charts: []};
+for (const table of document.querySelectorAll('table'))
+  for (const button of table.querySelectorAll('th button')) {
+    button.click();
+    const at = [...table.querySelectorAll('th')].indexOf(button.parentElement);
+    const cells = () => [...table.tBodies[0].rows].map((row) => row.cells[at].textContent);
+    const rising = cells();
+    button.click();
+    (outcome.columns[table.caption.textContent] ||= {})[button.textContent] = [rising, cells()];
+  }
 for (const box of document.querySelectorAll('.chart')) {
   const chart = echarts.getInstanceByDom(box);
   const drawn = box.querySelector('svg, canvas').getBoundingClientRect();
@@ -46,8 +46,15 @@ for (const box of document.querySelectorAll('.chart')) {
   const series = chart.getOption().series;
   const seriesIndex = series.length - 1;
   chart.dispatchAction({type: 'showTip', seriesIndex, dataIndex: 0});
-  outcome.tips += [...box.children].some((child) => /\\d/.test(child.textContent) && child.tagName === 'DIV' && child.style.position === 'absolute');
+  outcome.tips[box.ariaLabel] = [...box.children].filter((child) => child.tagName === 'DIV' && child.style.position === 'absolute')
+    .map((child) => child.textContent).join(' ');
 }
+const folds = () => [...document.querySelectorAll('details')].map((fold) => fold.open);
+outcome.folds = {before: folds()};
+dispatchEvent(new Event('beforeprint'));
+outcome.folds.printing = folds();
+dispatchEvent(new Event('afterprint'));
+outcome.folds.after = folds();
 outcome.width = document.documentElement.scrollWidth;
 outcome.window = innerWidth;
 outcome.sections = [...document.querySelectorAll('section')].map((section) => section.id);
@@ -60,10 +67,15 @@ report(outcome);
 SECTIONS = {"why", "mesh", "timeline", "phases", "memory", "traffic", "operators", "candidates", "baselines", "verification", "notes"}
 
 
-def seconds_of(text):
-    """'1.23 ms' in seconds; None for a dash."""
-    match = re.fullmatch(r"([\d.]+) (s|ms|µs)", text)
-    return float(match[1]) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[match[2]] if match else None
+UNITS = {"": 1, "%": 0.01, "s": 1, "ms": 1e-3, "µs": 1e-6, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def number_of(text):
+    """'1.23 ms' in seconds, '1,234' as it is, differences by their size; None for a dash; words stay words."""
+    match = re.fullmatch(r"[+−]?([\d.,]+) ?(\S*)", text)
+    if match and match[2] in UNITS:
+        return float(match[1].replace(",", "")) * UNITS[match[2]]
+    return None if text in ("", "–") else text.lower()
 
 
 class ReportPage(unittest.TestCase):
@@ -92,12 +104,28 @@ class ReportPage(unittest.TestCase):
         for chart in seen["charts"]:
             self.assertGreater(min(chart["width"], chart["height"]), 50, chart)
         self.assertEqual(len(seen["charts"]), 5)
-        self.assertGreaterEqual(seen["tips"], 4)
-        rising, falling = ([seconds_of(text) for text in cells] for cells in seen["columns"]["Step"])
+        for label, tip in seen["tips"].items():
+            self.assertRegex(tip, r"\d", label)
+        self.assertEqual(len(seen["tips"]), 5)
+        self.assertLess({"#", "Strategy", "Step", "MFU", "Memory"}, set(self.candidates(seen)))
+        for caption, columns in seen["columns"].items():
+            for title, both in columns.items():
+                if title not in ("Strategy", "Why not"):  # words in the order of a language
+                    self.check_order(f"{caption}: {title}", both)
+        folds = seen["folds"]
+        self.assertEqual(folds["printing"], [True] * len(folds["before"]))
+        self.assertEqual(folds["after"], folds["before"])
+
+    def check_order(self, title, both):
+        rising, falling = ([number_of(text) for text in cells] for cells in both)
         known = [value for value in rising if value is not None]
-        self.assertGreaterEqual(len(known), 1)
-        self.assertEqual(known, sorted(known))
-        self.assertEqual([value for value in falling if value is not None], sorted(known, reverse=True))
+        self.assertEqual(known, sorted(known), title)
+        self.assertEqual([value for value in falling if value is not None], sorted(known, reverse=True), title)
+        for values in (rising, falling):  # what is not known stands together, and so does what is none
+            self.assertIn([value is None for value in values], [sorted((value is None for value in values), reverse=way) for way in (False, True)], title)
+
+    def candidates(self, seen):
+        return next(columns for caption, columns in seen["columns"].items() if caption.startswith("The best strategies"))
 
     def test_small_model_light_and_dark(self):
         with e2e.scratch() as folder:
@@ -108,7 +136,7 @@ class ReportPage(unittest.TestCase):
         for seen in (light, dark):
             self.check(seen, SECTIONS if report["chosen"]["devices"] > 1 else SECTIONS - {"mesh"})
         self.assertNotEqual(light["ground"], dark["ground"])
-        self.assertGreater(len(light["columns"]["Step"][0]), 3)
+        self.assertGreater(len(self.candidates(light)["Step"][0]), 3)
         self.assertIn("Verified", light["text"])
 
     def test_what_would_be_better(self):
@@ -132,13 +160,17 @@ class ReportPage(unittest.TestCase):
 
     def test_large_model(self):
         with e2e.scratch() as folder:
-            e2e.must([e2e.tool("dpc-model"), "llama", "--layers=80", "--hidden=8192", "--ffn=28672", "--heads=64", "--kv-heads=8", "-o", f"{folder}/llama.onnx"])
-            e2e.must([e2e.tool("dpc-opt"), f"{folder}/llama.onnx", "--precision=bf16", "--global-batch=1024", "--emit=report", "--verify=off",
-                      "--strategy=dp=16,tp=8,pp=8,micro_batch=1,sp=true,zero=1,recompute=selective",
-                      f"--cluster={os.path.join(e2e.SOURCE, 'examples', 'clusters', 'dgx-h100-128.json')}", "-o", f"{folder}/plan"])
+            e2e.must([e2e.tool("dpc-model"), "llama", "--layers=126", "--hidden=16384", "--ffn=53248", "--heads=128", "--kv-heads=8",
+                      "--vocab=128256", "--seq=8192", "-o", f"{folder}/llama.onnx"])
+            cluster = e2e.read_json(os.path.join(e2e.SOURCE, "examples", "clusters", "dgx-h100-128.json"))
+            cluster["groups"][0]["nodes"] = 2048
+            e2e.write_json(f"{folder}/cluster.json", cluster)
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/llama.onnx", "--precision=bf16", "--global-batch=2048", "--emit=report", "--verify=off",
+                      "--what-if", f"--cluster={folder}/cluster.json", "-o", f"{folder}/plan"])
             seen = self.visit(folder)
-        self.check(seen, SECTIONS)
+        self.check(seen, SECTIONS | {"what-if"})
         self.assertIn("column parallel (tp)", seen["text"])
+        self.assertIn(True, [not fold for fold in seen["folds"]["before"]])
 
 
 # axe-core says what a screen reader or weak eyes would stumble over; all that is folded is unfolded first.

@@ -22,6 +22,7 @@ dpc.build = () => {
   dpc.whatIfs(report);
   dpc.verification(report);
   dpc.notes(report);
+  dpc.unfoldToPrint();
   if (dpc.hasCharts()) dpc.watchColors();
   document.documentElement.setAttribute('data-ready', 'true');
 };

@@ -43,4 +43,16 @@ dpc.sorted = (rows, valueOf, rising) => {
 dpc.folded = (title, count, content) => (count <= 8 ? content
   : dpc.el('details', {}, dpc.el('summary', {}, Number.isFinite(count) ? `${title} (${count})` : title), content));
 
+// Paper does not unfold: all is open while it prints, and then as it was.
+dpc.unfoldToPrint = () => {
+  let closed = [];
+  addEventListener('beforeprint', () => {
+    closed = [...document.querySelectorAll('details:not([open])')];
+    for (const fold of closed) fold.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const fold of closed.splice(0)) fold.open = false;
+  });
+};
+
 dpc.strategyCell = (strategy) => dpc.el('code', {}, dpc.strategyText(strategy));
