@@ -70,9 +70,10 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
     auto same = std::find_if(all.begin(), all.end(), [&](const auto &other) {
       return isSame(other.candidate, baseline.candidate);
     });
-    if (isWinner)
+    if (isWinner) {
+      row.strategy.clear(); // stands above
       row.why = "the winner";
-    else if (&*same != &baseline)
+    } else if (&*same != &baseline)
       row.why = "as " + same->name;
     rows.push_back(std::move(row));
   }

@@ -326,8 +326,8 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
 
 /// An answer of --what-if in a line or two: what changes, how fast it is then
 /// for each token, with what.
-static Lines whatIfLines(const WhatIf &whatIf, const SearchResult &result,
-                         const TextForm &form) {
+static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
+                     const TextForm &form) {
   std::string text = "    " + whatIf.change + ": ";
   if (!whatIf.why.empty())
     return wrapLines(text + whatIf.why, form, 8);
@@ -337,28 +337,24 @@ static Lines whatIfLines(const WhatIf &whatIf, const SearchResult &result,
   double change = rate > 0 ? whatIf.tokensPerSecond / rate - 1 : 0;
   return wrapLines(
       text + formatSeconds(whatIf.stepSeconds) + " a step, " +
-          formatRate(whatIf.tokensPerSecond) + " " +
-          std::string(unitOf(result.totals)) + "/s (" +
-          (change < 0 ? "" : "+") + percent(change) + "), " +
+          (change < 0 ? "" : "+") + percent(change) + " " +
+          std::string(unitOf(result.totals)) + "/s, " +
           formatBytes(whatIf.memoryBytes) + ", " +
-          (whatIf.strategy == now ? "with the same strategy"
-                                  : stringifyStrategy(whatIf.strategy)) +
+          (whatIf.strategy == now ? "same strategy"
+                                  : differenceOf(now, whatIf.strategy)) +
           (whatIf.idleDevices > 0
                ? "; " + std::to_string(whatIf.idleDevices) + " devices idle"
                : ""),
       form, 8);
 }
 
-static Lines whatIfLines(const ReportContext &context,
+static Block whatIfBlock(const ReportContext &context,
                          const SearchResult &result, const TextForm &form) {
-  Lines lines;
-  if (context.whatIfs.empty() || !result.hasWinner())
-    return lines;
-  lines.push_back({"  what if", LineStyle::strong});
-  for (const WhatIf &whatIf : context.whatIfs)
-    for (Line &line : whatIfLines(whatIf, result, form))
-      lines.push_back(std::move(line));
-  return lines;
+  Block block{{{"  what if", LineStyle::strong}}, {}, " more: report.html"};
+  if (result.hasWinner())
+    for (const WhatIf &whatIf : context.whatIfs)
+      block.items.push_back(linesOf(whatIf, result, form));
+  return block;
 }
 
 static Block remarksBlock(const ReportContext &context, const TextForm &form) {
@@ -381,8 +377,8 @@ public:
 private:
   const SearchResult &result;
   TextForm form;
-  Lines head, tableHead, baselines, tail;
-  Block candidates, changes, remarks;
+  Lines head, tableHead, tail;
+  Block candidates, baselines, changes, whatIfs, remarks;
 
   size_t fixedLines() const;
 };
@@ -396,6 +392,7 @@ static void append(Lines &lines, const Lines &more) {
 Screen::Screen(const Cluster &cluster, const SearchResult &result,
                const ReportContext &context, const TextForm &form)
     : result(result), form(form), changes(changesBlock(result, form)),
+      whatIfs(whatIfBlock(context, result, form)),
       remarks(remarksBlock(context, form)) {
   append(head,
          wrapLines(context.model + " on " + cluster.name + " (" +
@@ -427,11 +424,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
     runners.erase(runners.begin());
   }
   candidates = blockOf(runners, widths, form, " more: report.html");
-  for (const TableRow &row : known)
-    append(baselines, linesOf(row, widths, form));
-  if (!baselines.empty())
-    baselines.insert(baselines.begin(), {"  baselines", LineStyle::strong});
-  append(tail, whatIfLines(context, result, form));
+  baselines = blockOf(known, widths, form, " more: report.html");
+  baselines.title = {{"  baselines", LineStyle::strong}};
   append(tail,
          wrapLines("  " + std::to_string(result.considered) + " considered, " +
                        std::to_string(result.pruned) + " pruned, " +
@@ -445,11 +439,12 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
 }
 
 size_t Screen::fixedLines() const {
-  return head.size() + tableHead.size() + baselines.size() + tail.size();
+  return head.size() + tableHead.size() + tail.size();
 }
 
 Lines Screen::lines() const {
-  // First a few of each kind, then as many as there is room for.
+  // First what is to be seen at any rate, then a few of each kind, then as many
+  // as there is room for.
   constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
   size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
   auto grow = [&](const Block &block, size_t taken, size_t most) {
@@ -459,6 +454,8 @@ Lines Screen::lines() const {
     return taken + more;
   };
   size_t forCandidates = grow(candidates, 0, kFew);
+  size_t forBaselines = grow(baselines, 0, SIZE_MAX);
+  size_t forWhatIfs = grow(whatIfs, 0, SIZE_MAX);
   size_t forChanges = grow(changes, 0, kFew);
   forCandidates = grow(candidates, forCandidates, kRunners);
   size_t forRemarks = grow(remarks, 0, kFew);
@@ -474,9 +471,10 @@ Lines Screen::lines() const {
   Lines lines = head;
   append(lines, tableHead);
   append(lines, candidates.fit(forCandidates));
-  append(lines, baselines);
+  append(lines, baselines.fit(forBaselines));
   append(lines, changes.fit(forChanges));
   append(lines, front.fit(forFront));
+  append(lines, whatIfs.fit(forWhatIfs));
   append(lines, tail);
   append(lines, remarks.fit(forRemarks));
   return lines;

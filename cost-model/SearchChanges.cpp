@@ -33,21 +33,6 @@ const Baseline *StrategySearch::wellKnownPlan() const {
   return best;
 }
 
-/// "zero 0 -> 1, hybrid_shard 1 -> 8"
-static std::string differenceOf(const Strategy &from, const Strategy &to) {
-  nlohmann::ordered_json before = strategyToJson(from);
-  nlohmann::ordered_json after = strategyToJson(to);
-  std::string text;
-  auto print = [](const nlohmann::ordered_json &value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  for (const auto &[key, value] : after.items())
-    if (value != before[key])
-      text += (text.empty() ? "" : ", ") + key + " " + print(before[key]) +
-              " -> " + print(value);
-  return text;
-}
-
 /// The plans from `from` to `to`, each with one more group of keys changed.
 static std::vector<Strategy>
 pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {

@@ -43,6 +43,20 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
           {"batch_shares", strategy.batchShares}};
 }
 
+std::string differenceOf(const Strategy &from, const Strategy &to) {
+  nlohmann::ordered_json before = strategyToJson(from);
+  nlohmann::ordered_json after = strategyToJson(to);
+  std::string text;
+  auto print = [](const nlohmann::ordered_json &value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  for (const auto &[key, value] : after.items())
+    if (value != before[key])
+      text += (text.empty() ? "" : ", ") + key + " " + print(before[key]) +
+              " -> " + print(value);
+  return text;
+}
+
 /// Whether a key that is no degree has any effect beside the others.
 static bool hasEffect(const std::string &key, const Strategy &strategy) {
   if (key == "cp_kind")

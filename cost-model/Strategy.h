@@ -61,6 +61,8 @@ inline constexpr int64_t kMaxMicroBatches = 65'536;
 /// The keys that name it to --strategy, e.g. "dp=2,tp=2x2": dp and tp always,
 /// cp_kind where cp > 1, others that have an effect and are not neutral.
 std::string stringifyStrategy(const Strategy &strategy);
+/// What `to` has otherwise than `from`: "zero 0 -> 1, hybrid_shard 1 -> 8".
+std::string differenceOf(const Strategy &from, const Strategy &to);
 
 /// All keys of design order, for report.json. tp is a number, or "2x2".
 nlohmann::ordered_json strategyToJson(const Strategy &strategy);

@@ -245,6 +245,29 @@ TEST(Report, RunnersUpComeBeforeChanges) {
   EXPECT_NE(text.find(" more: report.html"), std::string::npos) << text;
 }
 
+TEST(Report, FitsAScreenWhateverThereIsToTell) {
+  SearchResult result = someResult();
+  Candidate wordy = result.candidates[0];
+  wordy.why = std::string(150, 'w');
+  result.candidates.resize(1);
+  ReportContext context;
+  for (int i = 0; i < 12; ++i) {
+    wordy.strategy.microBatch = 10 + i;
+    result.candidates.push_back(wordy);
+    result.baselines.push_back({"b" + std::to_string(i), wordy});
+    result.changes.push_back({"zero 1 -> 3", 2, 1000, true});
+    WhatIf whatIf;
+    whatIf.change = "more";
+    whatIf.why = std::string(120, 'y');
+    context.whatIfs.push_back(whatIf);
+    context.remarks.push_back(std::string(120, 'r'));
+  }
+  std::string text = reportToText(someCluster(), result, context);
+  EXPECT_LE(linesOf(text).size(), reportLines) << text;
+  for (const char *words : {"chosen: ", "baselines", "considered", "verif"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << '\n' << text;
+}
+
 TEST(Report, ImagesAreCountedInSamples) {
   SearchResult result = someResult();
   auto unit = [&] {
@@ -269,11 +292,11 @@ TEST(Report, SaysWhatWouldBeIf) {
   unknown.why = "nothing";
   context.whatIfs = {faster, unknown, answerOf("half", result, 4)};
   std::string text = reportToText(someCluster(), result, context);
-  EXPECT_NE(text.find("  what if\n    one more node: 1.00 s a step, 500 "
-                      "tokens/s (+25.0 %), 1000 B, dp=4,tp=2; 2 devices idle\n"
+  EXPECT_NE(text.find("  what if\n    one more node: 1.00 s a step, +25.0 "
+                      "% tokens/s, 1000 B, tp 1 -> 2; 2 devices idle\n"
                       "    twice the memory: nothing\n"
-                      "    half: 2.00 s a step, 400 tokens/s (+0.0 %), 1000 "
-                      "B, with the same strategy\n"),
+                      "    half: 2.00 s a step, +0.0 % tokens/s, 1000 B, "
+                      "same strategy\n"),
             std::string::npos)
       << text;
   auto json = reportToJson(someCluster(), result, context)["what_if"];
