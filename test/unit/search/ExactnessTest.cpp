@@ -313,7 +313,10 @@ TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
           << cost::stringifyStrategy(result.candidates[0].strategy);
     }
   });
-  EXPECT_GT(winners, only ? 0 : count / 2) << "DPC_TEST_SEED=" << seed;
+  // One model in five fits on none of its clusters: of three perhaps all.
+  constexpr int kMany = 20;
+  if (!only && count >= kMany)
+    EXPECT_GT(winners, count) << "DPC_TEST_SEED=" << seed;
 }
 
 /// Of all that fits on any part of the cluster, evaluated whole.
