@@ -94,6 +94,9 @@ static ordered_json stageToJson(const DetailStage &stage, size_t number,
          {"ticks", std::llround(phase.seconds / tick)},
          {"compute", intervalsToJson(phase.compute, least, tick)},
          {"communication", intervalsToJson(phase.communication, least, tick)}});
+    if (phase.waitEnd > phase.waitBegin)
+      phases.back()["wait"] = {std::llround(phase.waitBegin / tick),
+                               std::llround(phase.waitEnd / tick)};
     if (!phase.copy.empty())
       phases.back()["copy"] = intervalsToJson(phase.copy, least, tick);
   }

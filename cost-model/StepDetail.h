@@ -32,6 +32,8 @@ struct DetailPhase {
   std::string name; ///< "forward", of later chunks "forward.1"
   double seconds = 0;
   std::vector<BusyInterval> compute, communication, copy;
+  /// From when to when it waits for other stages.
+  double waitBegin = 0, waitEnd = 0;
 };
 
 /// A run of a phase, in seconds since the step began.

@@ -67,6 +67,8 @@ cost::DetailPhase Describer::phaseOf(const RecordedPhase &phase) {
   cost::DetailPhase result;
   result.name = ::nameOf(phase);
   result.seconds = phase.seconds;
+  result.waitBegin = phase.waitBegin;
+  result.waitEnd = phase.waitEnd;
   for (const RecordedOp &op : phase.ops)
     if (op.queue == StepQueue::compute)
       result.compute.push_back({op.begin, op.end, -1});

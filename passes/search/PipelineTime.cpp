@@ -76,7 +76,9 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
   double times = isInLoop(phase) ? parts.microBatches : 1;
   if (record) {
     std::vector<RecordedPhase> &phases = record->stages[index].phases;
-    phases.push_back({phase, chunk, 0, {}});
+    phases.emplace_back();
+    phases.back().phase = phase;
+    phases.back().chunk = chunk;
     queues.log = &phases.back().ops;
   }
   double alone = -1;
@@ -380,8 +382,11 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   if (!meeting.waits || late <= 0 || stages[i].update <= alone ||
       update == numbers.end())
     return;
-  stage.phases[update->second].seconds += late;
-  for (RecordedOp &op : stage.phases[update->second].ops)
+  RecordedPhase &phase = stage.phases[update->second];
+  phase.seconds += late;
+  phase.waitBegin = alone;
+  phase.waitEnd = alone + late;
+  for (RecordedOp &op : phase.ops)
     if (op.begin >= alone) {
       op.begin += late;
       op.end += late;
@@ -390,7 +395,8 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
 
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
   StepTime result;
-  result.seconds = updateEnd(timeline) + cluster.software.hostStepSeconds;
+  double end = updateEnd(timeline);
+  result.seconds = end + cluster.software.hostStepSeconds;
   result.bytesPerLevel.assign(cluster.levels.size(), 0);
   double idleOfAll = 0;
   for (auto [i, stage] : llvm::enumerate(stages)) {
@@ -400,7 +406,9 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
       time.backwardSeconds += chunk.backward;
       time.weightSeconds += chunk.weight;
     }
-    time.idleSeconds = std::max(0.0, timeline.makespan - stage.setup -
+    // What is left of the step, before, between and behind its phases, and
+    // where its update waits for other stages.
+    time.idleSeconds = std::max(0.0, end - stage.setup - stage.update -
                                          timeline.busySeconds[i]);
     idleOfAll += time.idleSeconds;
     double compute = stage.computeSeconds;

@@ -39,7 +39,7 @@ void StepRecord::meet() {
 
 std::vector<RecordedOp> &PhaseLog::enter(StepPhase phase, double now) {
   if (stage.phases.empty() || stage.phases.back().phase != phase) {
-    stage.phases.push_back({phase, 0, 0, {}});
+    stage.phases.emplace_back().phase = phase;
     begins.push_back(now);
   }
   return stage.phases.back().ops;

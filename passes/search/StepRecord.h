@@ -30,6 +30,8 @@ struct RecordedPhase {
   int64_t chunk = 0;
   double seconds = 0;
   std::vector<RecordedOp> ops; ///< In the order of each queue.
+  /// From when to when an update waits for other stages.
+  double waitBegin = 0, waitEnd = 0;
 };
 
 /// A run of a phase; seconds since the step began.

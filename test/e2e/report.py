@@ -39,6 +39,16 @@ def last_end(timeline):
     return (max(ends) + timeline["host_ticks"]) * timeline["tick_seconds"]
 
 
+def idle_seconds(timeline, stage):
+    """Of the step, what no phase of the stage covers or is a phase's wait."""
+    busy = 0
+    for phase, _, _ in stage["entries"]:
+        phase = stage["phases"][phase]
+        begin, end = phase.get("wait", (0, 0))
+        busy += phase["ticks"] - (end - begin)
+    return (timeline["step_ticks"] - timeline["host_ticks"] - busy) * timeline["tick_seconds"]
+
+
 class Report(unittest.TestCase):
     def check_agreement(self, report):
         predicted, detail = report["chosen"]["predicted"], report["chosen"]["detail"]
@@ -46,6 +56,10 @@ class Report(unittest.TestCase):
         timeline = detail["timeline"]
         self.assertAlmostEqual(timeline["step_ticks"] * timeline["tick_seconds"] / seconds, 1, delta=1e-6)
         self.assertAlmostEqual(last_end(timeline) / seconds, 1, delta=1e-6)
+        for stage in timeline["stages"]:
+            if "stages" in predicted:
+                self.assertAlmostEqual(idle_seconds(timeline, stage) / seconds,
+                                       predicted["stages"][stage["stage"]]["idle_seconds"] / seconds, delta=1e-5)
         held = [sum(values) for values in zip(*detail["memory"]["bytes"].values())]
         self.assertAlmostEqual(max(held) / predicted["memory_bytes"]["peak"], 1, delta=1e-6)
         for level, expected in predicted["bytes_per_level"].items():

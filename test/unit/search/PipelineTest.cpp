@@ -174,6 +174,15 @@ static double lastEnd(const StepRecord &record) {
   return last;
 }
 
+static double busySeconds(const StageRecord &stage) {
+  double busy = 0;
+  for (const RecordedEntry &entry : stage.entries) {
+    const RecordedPhase &phase = stage.phases[entry.phase];
+    busy += phase.seconds - (phase.waitEnd - phase.waitBegin);
+  }
+  return busy;
+}
+
 TEST_F(TwoStages, RecordEndsWithTheStep) {
   for (cost::ScheduleKind kind :
        {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe}) {
@@ -183,6 +192,9 @@ TEST_F(TwoStages, RecordEndsWithTheStep) {
     EXPECT_EQ(record.seconds, time.seconds);
     EXPECT_DOUBLE_EQ(lastEnd(record) + record.hostSeconds, time.seconds);
     ASSERT_EQ(record.stages.size(), 2u);
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(busySeconds(record.stages[i]) + time.stages[i].idleSeconds,
+                  time.seconds - record.hostSeconds, 1e-6);
     // Three micro-batches forward and backward, and the update.
     EXPECT_EQ(record.stages[0].entries.size(), 7u);
     double free = 0;

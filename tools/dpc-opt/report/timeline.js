@@ -25,10 +25,13 @@ dpc.schedule = (report) => {
   dpc.anatomy(report, timeline);
 };
 
-// [row, begin, end, phase, micro-batch] of every entry.
+// [row, begin, end, phase, micro-batch] of every entry; of an update that waits for other stages, both parts.
 dpc.ganttRows = (timeline) =>
-  timeline.stages.flatMap((stage, row) => stage.entries.map(([phase, microBatch, begin]) =>
-    [row, begin, begin + stage.phases[phase].ticks, phase, microBatch]));
+  timeline.stages.flatMap((stage, row) => stage.entries.flatMap(([phase, microBatch, begin]) => {
+    const {ticks, wait = [ticks, ticks]} = stage.phases[phase];
+    return [[0, wait[0]], [wait[1], ticks]].filter(([from, to]) => to > from)
+      .map(([from, to]) => [row, begin + from, begin + to, phase, microBatch]);
+  }));
 
 dpc.ganttOption = (timeline, rows) => {
   const [scale, unit] = dpc.timeUnit(timeline.step_ticks * timeline.tick_seconds);
