@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """--explain says how a weight is split and what other ways cost; --diff what is unlike in two plans."""
+import json
 import os
 import re
 import unittest
@@ -63,6 +64,25 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertRegex(done.stderr.split("near: ")[1], r"^body\.blocks\.\*\.qkv\.weight, ")
+
+    def test_what_does_not_fit_says_so(self):
+        """On devices with room for what ZeRO-3 leaves on a rank, and little more."""
+        devices = os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json")
+        with e2e.scratch() as folder:
+            device = e2e.read_json(devices)
+            device["memory_gibibytes"]["value"] = device["memory_reserved_gibibytes"]["value"] + 2.5 / 1024
+            path = os.path.join(folder, "small.json")
+            with open(path, "w") as file:
+                json.dump({"version": 1, "name": "small", "groups": [{"nodes": 1, "devices_per_node": 4, "device": device}],
+                           "levels": [{"name": "wire", "span": "cluster", "gigabytes_per_second": 10, "latency_microseconds": 3, "kind": "switch",
+                                       "in_network_reduction": False}],
+                           "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}, file)
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={path}", "--global-batch=8", "--strategy=dp=4,zero=3",
+                             "--explain=body.blocks.2.fc.bias"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^    zero=0: .* more\), does not fit: more than 2\.50 MiB$")
+        self.assertNotRegex(done.stdout, r"planned: .*does not fit")
+        self.assertNotIn("does not fit", explain("body.blocks.2.fc.bias", "dp=4,zero=3").stdout)
 
     def check(self, name, strategy, title, *lines):
         """Prints it, and what keys cost that would place it otherwise."""

@@ -132,8 +132,10 @@ bool Compiler::printExplanation(const cost::SearchResult &result) {
     return fail("--explain: the chosen plan's step cannot be simulated");
   ShardDegrees degrees = pricedDegrees(degreesOfWinner(result), used.software,
                                        result.totals.computeType);
+  double limit = result.candidates.front().evaluation.memoryLimitBytes;
   auto text =
-      explain(options.explain, {whole(), used, degrees, reportContext.detail});
+      explain(options.explain, {whole(), used, degrees, reportContext.detail,
+                                limit > 0 ? limit : result.memoryLimitBytes});
   if (!text)
     return fail(text.error());
   llvm::outs() << cost::stringifyStrategy(result.candidates.front().strategy)

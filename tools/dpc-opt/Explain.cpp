@@ -160,7 +160,7 @@ static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   return 0;
 }
 
-/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)"
+/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)"; and whether it fits.
 static std::string costOf(const ExplainedPlan &plan,
                           const cost::StepDetail &other) {
   std::string time = differenceOf(plan.detail.stepSeconds, other.stepSeconds,
@@ -170,7 +170,11 @@ static std::string costOf(const ExplainedPlan &plan,
   return ": " + cost::formatSeconds(other.stepSeconds) + " a step (" +
          (time.empty() ? "as fast" : time) + "), " +
          cost::formatBytes(peakOf(other)) + " (" +
-         (memory.empty() ? "as much" : memory) + ")";
+         (memory.empty() ? "as much" : memory) + ")" +
+         (peakOf(other) > plan.memoryLimitBytes
+              ? ", does not fit: more than " +
+                    cost::formatBytes(plan.memoryLimitBytes)
+              : "");
 }
 
 static std::string describeAlternative(const ExplainedPlan &plan,

@@ -16,6 +16,7 @@ struct ExplainedPlan {
   const cost::Cluster &cluster;
   ShardDegrees degrees; ///< As priced.
   const cost::StepDetail &detail;
+  double memoryLimitBytes; ///< What a rank can have.
 };
 
 /// How what is called `name` lies in `plan` (in full, or a part that only one
