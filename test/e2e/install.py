@@ -98,9 +98,13 @@ class Installed(unittest.TestCase):
     def test_doctor(self):
         done = run([self.tool("dpc-opt"), "--doctor"])
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        for what in ("linker of kernels", "device files", "dpc-run", "MPI", "CUDA plugin"):
+        for what in ("linker of kernels", "LLVM and MLIR", "oneDNN", "device files", "dpc-run", "MPI", "CUDA plugin"):
             self.assertRegex(done.stdout, rf"\n?  (ok     |missing)  {what}: \S+")
         self.assertTrue(done.stdout.endswith("nothing essential is missing\n"))
+        # What --version names is looked at, too.
+        for name, version in re.findall(r"(?m)^([^:\n]+): (.*)$", run([self.tool("dpc-opt"), "--version"]).stdout):
+            if name != "plan format" and version != "none":
+                self.assertIn(f"  ok       {name}: {version}\n", done.stdout)
         ill = run([self.tool("dpc-opt"), "--doctor"], DPC_DEVICE_DIR="/nonexistent")
         self.assertEqual(ill.returncode, 1)
         self.assertRegex(ill.stdout, r"MISSING  device files: .*DPC_DEVICE_DIR")

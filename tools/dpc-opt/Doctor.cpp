@@ -104,6 +104,10 @@ static std::vector<Finding> findings() {
       {"linker of kernels", codegen::kernelLinker().value_or(""),
        "no plan can be written, only reports (--emit=report): install lld-22",
        true},
+      {"LLVM and MLIR", LLVM_VERSION_STRING, ""},
+      {"oneDNN", rt::productLibrary(),
+       "plans with products or convolutions cannot be verified, nor run, on "
+       "CPUs: install libdnnl-dev and build again"},
       {"device files", devices > 0 ? std::to_string(devices) + " devices" : "",
        "no cluster can be described: install again, or set DPC_DEVICE_DIR",
        true},
