@@ -356,6 +356,20 @@ class Command(unittest.TestCase):
             self.assertEqual(again.returncode, 0, again.stderr)
             self.assertFalse(os.path.exists(f"{folder}/out/exports"))
 
+    def test_what_is_legal_is_written_beside_what_is_refused(self):
+        """A line for each refusal, and exit 1; of no legal target, nothing."""
+        with e2e.scratch() as folder:
+            done = emit(folder, ("gpt2-tiny", 4, "cp=4,cp_kind=ulysses"), "torchtitan,report,deepspeed,accelerate")
+            self.assertEqual(done.returncode, 1)
+            lines = done.stderr.splitlines()
+            self.assertEqual([re.match(r"dpc-opt: error: --emit=(\w+): \S+ cannot be expressed", line)[1] for line in lines], ["accelerate", "torchtitan"])
+            self.assertEqual(json.loads(read(folder, "index.json"))["files"], ["ds_config.json"])
+            self.assertTrue(os.path.exists(f"{folder}/out/report.json"))
+            shutil.rmtree(f"{folder}/out")
+            done = emit(folder, ("gpt2-tiny", 4, "cp=4,cp_kind=ulysses"), "torchtitan,report,accelerate")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 2), done.stderr)
+            self.assertFalse(os.path.exists(f"{folder}/out"))
+
     def test_exports_of_others_stay(self):
         with e2e.scratch() as folder:
             os.makedirs(f"{folder}/out/exports")

@@ -451,7 +451,8 @@ int Compiler::run() {
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
         used, result->candidates.front().evaluation.groups, places);
-  return writeAll(*result, plans) ? 0 : 1;
+  bool isWritten = writeAll(*result, plans);
+  return tellRefusals() && isWritten ? 0 : 1;
 }
 
 static int printDiff(const CompileOptions &options) {

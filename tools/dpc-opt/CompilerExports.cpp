@@ -144,8 +144,9 @@ bool Compiler::printExplanation(const cost::SearchResult &result) {
   return true;
 }
 
-/// Fails where --emit names a target that cannot express the winner, before
-/// anything is written.
+/// Which of the targets that --emit names can express the winner. Fails, before
+/// anything is written, where none can; otherwise the others are written, and
+/// told at the end (tellRefusals).
 bool Compiler::checkExports(const cost::SearchResult &result) {
   if (!exportsAny(options))
     return true;
@@ -156,13 +157,25 @@ bool Compiler::checkExports(const cost::SearchResult &result) {
   for (const exports::Target *target : namedTargets(options)) {
     exports::Legality legality = exports::checkLegality(*job, target->rules());
     if (legality.ok())
-      continue;
-    return fail("--emit=" + std::string(target->name) + ": " +
-                exports::strategyText(job->strategy, cluster.numDevices()) +
-                " cannot be expressed: " + legality.rule +
-                expressibleFor(*target, legality, result));
+      legalTargets.push_back(target);
+    else
+      refusals.push_back(
+          "--emit=" + std::string(target->name) + ": " +
+          exports::strategyText(job->strategy, cluster.numDevices()) +
+          " cannot be expressed: " + legality.rule +
+          expressibleFor(*target, legality, result));
   }
-  return true;
+  bool isAnyLeft = !legalTargets.empty() || options.emit.count("chakra");
+  return isAnyLeft || tellRefusals();
+}
+
+/// A line for every target that was refused; whether none was.
+bool Compiler::tellRefusals() {
+  for (const std::string &refusal : refusals) {
+    reported = false; // each is an error of its own
+    fail(refusal);
+  }
+  return refusals.empty();
 }
 
 /// The simulated step of every rank.
@@ -193,7 +206,7 @@ bool Compiler::writeExports(const cost::SearchResult &result,
       return false;
     llvm::append_range(files, traces.files);
   }
-  for (const exports::Target *target : namedTargets(options)) {
+  for (const exports::Target *target : legalTargets) {
     exports::Exported written = target->write(*job);
     llvm::append_range(files, written.files);
     for (const std::string &remark : written.remarks)

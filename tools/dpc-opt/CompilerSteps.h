@@ -56,6 +56,8 @@ private:
   ProgressLine phase;
   int dumps = 0;
   std::optional<exports::Job> job; ///< Where --emit names an export.
+  std::vector<const exports::Target *> legalTargets; ///< That can express it.
+  std::vector<std::string> refusals; ///< Why the others of --emit cannot.
 
   bool fail(const std::string &message);
   void installDiagnostics();
@@ -107,6 +109,7 @@ private:
                              const cost::SearchResult &result);
   bool printExplanation(const cost::SearchResult &result);
   bool checkExports(const cost::SearchResult &result);
+  bool tellRefusals();
   bool simulateForChakra(const cost::SearchResult &result,
                          exports::Exported &written);
   bool writeExports(const cost::SearchResult &result,
