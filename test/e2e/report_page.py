@@ -138,6 +138,7 @@ class ReportPage(unittest.TestCase):
         self.assertNotEqual(light["ground"], dark["ground"])
         self.assertGreater(len(self.candidates(light)["Step"][0]), 3)
         self.assertIn("Verified", light["text"])
+        self.assertNotIn("Beyond the Pareto front", light["text"])
 
     def test_what_would_be_better(self):
         with e2e.scratch() as folder:
@@ -148,6 +149,8 @@ class ReportPage(unittest.TestCase):
             seen = self.visit(folder)
         self.check(seen, SECTIONS | {"better"})
         self.assertRegex(seen["text"], "A search over all strategies finds dp=")
+        # Baselines that tp=4 leaves out are better than its front.
+        self.assertRegex(seen["text"], r"Beyond the Pareto front: \d+ baselines?, evaluated to compare with")
 
     def test_what_a_run_measured(self):
         with e2e.scratch() as folder:

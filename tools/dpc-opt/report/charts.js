@@ -106,11 +106,12 @@ dpc.scatterOption = (report) => {
     value: [entry.memory_bytes * scale, tokens / entry.step_seconds], strategy: dpc.strategyText(entry.strategy),
     seconds: entry.step_seconds, bytes: entry.memory_bytes,
   })).sort((a, b) => a.value[0] - b.value[0]);
+  const isBeyond = (one) => !report.pareto.some((entry) => entry.step_seconds <= one.seconds && entry.memory_bytes <= one.bytes);
   const series = (name, data, color, symbol, size) => ({
     name, type: 'scatter', data, symbol, symbolSize: size, itemStyle: {color: dpc.color(color)},
   });
   return {
-    outside,
+    outside, beyond: near.filter(isBeyond).length,
     grid: {left: 86, right: 16, top: 40, bottom: 46},
     legend: dpc.legend(),
     tooltip: dpc.tooltip({formatter: (item) => item.data.strategy
@@ -137,7 +138,10 @@ dpc.candidates = (report) => {
   const peak = (row) => row.predicted && row.predicted.memory_bytes.peak;
   const section = dpc.section('candidates', 'Candidates');
   dpc.chart(section, 380, `Candidates: ${dpc.unitOf(report)} a second against memory`, () => dpc.scatterOption(report));
-  const outside = dpc.hasCharts() ? dpc.scatterOption(report).outside : 0;
+  const {outside, beyond} = dpc.hasCharts() ? dpc.scatterOption(report) : {outside: 0, beyond: 0};
+  if (beyond)
+    section.append(dpc.el('p', {class: 'note'}, `Beyond the Pareto front: ${beyond} baseline${beyond > 1 ? 's' : ''}, evaluated to compare with. ` +
+      'The front is that of the strategies searched: what the options ask for leaves these out.'));
   if (outside)
     section.append(dpc.el('p', {class: 'note'}, `Not drawn for the memory that they need: ${outside} baseline${outside > 1 ? 's' : ''}, whose numbers are below.`));
   section.append(dpc.table('The best strategies found; click a heading to sort', [

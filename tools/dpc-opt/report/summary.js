@@ -179,7 +179,7 @@ dpc.verification = (report) => {
       ` (${seen.output_error.toExponential(1)} of an output). It took ${dpc.seconds(seen.seconds)}.`));
   if (!isShrunk) return;
   section.append(dpc.el('p', {}, 'The model is too large to run here. The same graph was run with ',
-    [seen.shrunk.layers.map((layer) => `${layer.after} of ${layer.before} layers`),
+    [seen.shrunk.layers.map((layer) => `${layer.after} of ${layer.before} repeats of layers`),
       seen.shrunk.sizes.map((size) => `${size.after.join(' or ')} for ${dpc.count(size.before)}`)].flat().join(', '),
     ' under ', dpc.strategyCell(seen.strategy),
     seen.shrunk.keeps_layouts ? '; tensors lie as they do for the large sizes.' : '; tensors are laid out for the small sizes.'));
