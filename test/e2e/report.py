@@ -168,6 +168,20 @@ class WhatIf(unittest.TestCase):
         rows = {row["change"]: row for row in report["what_if"]}
         self.assertGreater(rows["sequences twice as long"]["step_seconds"], report["chosen"]["predicted"]["step_seconds"])
 
+    def test_longer_sequences_of_a_model_of_dims(self):
+        """Its file has no dimension to bind, but states what it was made of."""
+        with e2e.scratch() as folder:
+            for sequence in (256, 512):
+                e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=2", "--hidden=64", "--heads=4", "--vocab=512", f"--seq={sequence}", "-o", f"{folder}/{sequence}.onnx"])
+            words = ["--cluster=local:2", "--global-batch=8", "--strategy=dp=2", "--emit=report", "--verify=off"]
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/256.onnx", *words, "--what-if", "-o", f"{folder}/plan"])
+            e2e.must([e2e.tool("dpc-opt"), f"{folder}/512.onnx", *words, "-o", f"{folder}/longer"])
+            row = e2e.read_json(f"{folder}/plan/report.json")["what_if"][-1]
+            predicted = e2e.read_json(f"{folder}/longer/report.json")["chosen"]["predicted"]
+        self.assertEqual(row["change"], "sequences twice as long")
+        self.assertEqual(row["memory_bytes"], predicted["memory_bytes"]["peak"])
+        self.assertAlmostEqual(row["step_seconds"] / predicted["step_seconds"], 1, delta=1e-6)
+
     def test_only_when_asked(self):
         with e2e.scratch() as folder:
             self.assertNotIn("what_if", report_of(folder, "mlp", 2, "dp=2"))

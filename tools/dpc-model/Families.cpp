@@ -1,6 +1,7 @@
 //===- Families.cpp - Networks of every family ----------------------------===//
 #include "tools/dpc-model/Blocks.h"
 #include "tools/dpc-model/ModelBuilder.h"
+#include "tools/dpc-model/StatedDims.h"
 
 using ::onnx::TensorProto;
 
@@ -273,6 +274,9 @@ Model Builder::run() {
   Model model;
   model.parameters = g.parameters();
   model.proto = g.take();
+  auto *stated = model.proto.add_metadata_props();
+  stated->set_key(kDimsKey);
+  stated->set_value(stringifyDims(d));
   return model;
 }
 

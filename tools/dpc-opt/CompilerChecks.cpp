@@ -2,12 +2,16 @@
 #include "cost-model/WhatIf.h"
 #include "passes/search/DescribeStep.h"
 #include "passes/search/Evaluator.h"
+#include "tools/dpc-model/StatedDims.h"
 #include "tools/dpc-opt/Compiler.h"
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 #include "tools/dpc-opt/WriteReport.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 
 #include <chrono>
 
@@ -199,10 +203,20 @@ static bool isSequenceLength(StringRef name) {
   });
 }
 
-/// The same command with all sequences twice as long; none where no dimension
-/// of that name was bound.
+/// A model of twice the sequence in `path`, where the file of this one states
+/// what it was made of.
+static bool writeLongerModel(const std::string &file, const std::string &path) {
+  std::optional<model::ModelDims> dims = model::dimsOfFile(file);
+  if (!dims || dims->isImage())
+    return false;
+  dims->seq *= 2;
+  return dims->refusal().empty() && model::writeModelFile(*dims, path);
+}
+
+/// The same command with all sequences twice as long: of a dimension that was
+/// bound, or of a model made again in `path`. None where there is neither.
 static std::optional<CompileOptions>
-withLongerSequence(const CompileOptions &options) {
+withLongerSequence(const CompileOptions &options, const std::string &path) {
   CompileOptions longer = options;
   if (!options.calibrate.empty()) // What was measured is what was written.
     (options.links.empty() ? longer.device : longer.cluster) =
@@ -216,6 +230,10 @@ withLongerSequence(const CompileOptions &options) {
       size *= 2;
       isLonger = true;
     }
+  if (!isLonger && writeLongerModel(options.model, path)) {
+    longer.model = path;
+    isLonger = true;
+  }
   return isLonger ? std::optional(std::move(longer)) : std::nullopt;
 }
 
@@ -257,11 +275,15 @@ void Compiler::askWhatIf() {
     else
       add(changed.change, std::move(found->search), devices);
   }
-  auto longer = withLongerSequence(options);
+  SmallString<128> path;
+  if (llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path))
+    return;
+  llvm::FileRemover remover(path);
+  auto longer = withLongerSequence(options, path.str().str());
   add("sequences twice as long",
       longer ? Compiler(*longer).searchAlone()
-             : cost::Error{"the model's sequence is fixed: it has no "
-                           "dimension that --bind=seq=N sets"},
+             : cost::Error{"the file fixes the model's sequence: export it "
+                           "with a dimension that --bind=seq=N sets"},
       cluster.numDevices());
 }
 

@@ -1,7 +1,12 @@
 //===- ModelBuilderTest.cpp - Models of dims are the published ones -------===//
 #include "tools/dpc-model/ModelBuilder.h"
 
+#include "tools/dpc-model/StatedDims.h"
+
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
 
 using namespace dpc::model;
 
@@ -104,6 +109,34 @@ TEST(ModelBuilderTest, DefaultsFit) {
   for (Family family : allFamilies())
     EXPECT_EQ(refusalOf(ModelDims::defaults(family)), "")
         << stringifyFamily(family);
+}
+
+TEST(ModelBuilderTest, FilesStateTheirDims) {
+  std::string path = testing::TempDir() + "stated-dims.onnx";
+  for (Family family : allFamilies()) {
+    SCOPED_TRACE(stringifyFamily(family));
+    ModelDims d = ModelDims::defaults(family);
+    d.layers = 3;
+    d.capacity = 1.3;
+    d.complete();
+    EXPECT_EQ(stringifyDims(parseDims(stringifyDims(d)).value()),
+              stringifyDims(d));
+    ASSERT_TRUE(writeModelFile(d, path));
+    std::optional<ModelDims> stated = dimsOfFile(path);
+    ASSERT_TRUE(stated.has_value());
+    EXPECT_EQ(stringifyDims(*stated), stringifyDims(d));
+  }
+  // What was changed is no longer what was stated.
+  Model model = buildModel(dims(Family::gpt, 2, 64, 4));
+  model.proto.mutable_graph()->mutable_node(0)->set_name("another");
+  std::ofstream(path, std::ios::binary) << model.proto.SerializeAsString();
+  EXPECT_FALSE(dimsOfFile(path).has_value());
+  std::ofstream(path, std::ios::binary) << "no model";
+  EXPECT_FALSE(dimsOfFile(path).has_value());
+  std::filesystem::remove(path);
+  for (const char *text : {"", "gpt5", "gpt,layers", "gpt,layers=two",
+                           "gpt,layers=2", "gpt,depth=2"})
+    EXPECT_FALSE(parseDims(text).has_value()) << text;
 }
 
 TEST(ModelBuilderTest, BadDimsAreRefused) {
