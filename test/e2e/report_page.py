@@ -29,7 +29,7 @@ const report = (seen) =>
 
 # Sorts every column of every table, shows a tooltip of every chart, and prints.
 USE = """
-const outcome = {problems, columns: {}, tips: {}, charts: []};
+const outcome = {problems, columns: {}, tips: {}, charts: [], marks: {}};
 for (const table of document.querySelectorAll('table'))
   for (const button of table.querySelectorAll('th button')) {
     button.click();
@@ -44,6 +44,8 @@ for (const box of document.querySelectorAll('.chart')) {
   const drawn = box.querySelector('svg, canvas').getBoundingClientRect();
   outcome.charts.push({label: box.ariaLabel, width: drawn.width, height: drawn.height});
   const series = chart.getOption().series;
+  const marks = (series[0].markLine ? series[0].markLine.data : []).filter((mark) => mark.xAxis !== undefined && mark.label && mark.label.show);
+  if (marks.length) outcome.marks[box.ariaLabel] = marks.map((mark) => [chart.convertToPixel({xAxisIndex: 0}, mark.xAxis), mark.name]);
   const seriesIndex = series.length - 1;
   chart.dispatchAction({type: 'showTip', seriesIndex, dataIndex: 0});
   outcome.tips[box.ariaLabel] = [...box.children].filter((child) => child.tagName === 'DIV' && child.style.position === 'absolute')
@@ -112,6 +114,10 @@ class ReportPage(unittest.TestCase):
             for title, both in columns.items():
                 if title not in ("Strategy", "Why not"):  # words in the order of a language
                     self.check_order(f"{caption}: {title}", both)
+        self.assertEqual(len(seen["marks"]), 2)
+        for label, marks in seen["marks"].items():  # names of phases, 11 pixels high, stand beside one another
+            ends = [at + 5.5 * len(name) for at, name in marks]
+            self.assertEqual([name for end, (at, name) in zip(ends, marks[1:]) if at < end], [], label)
         folds = seen["folds"]
         self.assertEqual(folds["printing"], [True] * len(folds["before"]))
         self.assertEqual(folds["after"], folds["before"])

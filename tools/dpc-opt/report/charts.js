@@ -57,6 +57,18 @@ dpc.legend = (more) => ({
   ...more,
 });
 
+// Lines where phases begin, [name, at] each, on an axis that ends at `end`; a name that would stand on the one before is left out.
+dpc.phaseMarks = (phases, end, position) => {
+  const perUnit = (document.querySelector('main').clientWidth - 120) / end;
+  let free = 0;
+  return phases.map(([name, at]) => {
+    const show = at * perUnit >= free;
+    if (show) free = at * perUnit + 6.5 * name.length + 4;
+    return {name, xAxis: at, lineStyle: {color: dpc.color('--gray'), width: 0.8, type: 'solid'},
+      label: {show, formatter: '{b}', position, align: 'left', color: dpc.color('--soft'), fontSize: 11}};
+  });
+};
+
 dpc.watchColors = () => {
   const redraw = () => dpc.drawn.forEach(dpc.draw);
   const resize = () => dpc.drawn.forEach((entry) => entry.chart.resize());

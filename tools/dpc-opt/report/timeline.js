@@ -156,7 +156,7 @@ dpc.anatomyOption = (timeline, phases) => {
   const marks = [];
   let at = 0;
   for (const phase of phases) {
-    if (phase.ticks * 60 > total) marks.push({name: phase.name, xAxis: at * toUnit});
+    if (phase.ticks * 60 > total) marks.push([phase.name, at * toUnit]);
     lanes.forEach(([key], lane) => {
       for (const [begin, end, label] of phase[key] || []) {
         const name = labels[label === undefined ? 0 : label + 1];
@@ -191,8 +191,7 @@ dpc.anatomyOption = (timeline, phases) => {
     series: names.map((name, index) => ({
       name, type: 'custom', renderItem: draw, data: groups.get(name), encode: {x: [1, 2], y: 0}, progressive: 0,
       itemStyle: {color: dpc.color(name === labels[0] ? '--blue' : palette[hidden.indexOf(name) % palette.length])},
-      markLine: index ? undefined : {symbol: 'none', silent: true, data: marks, lineStyle: {color: dpc.color('--gray'), width: 0.8, type: 'solid'},
-        label: {formatter: '{b}', position: 'start', align: 'left', color: dpc.color('--soft'), fontSize: 11}},
+      markLine: index ? undefined : {symbol: 'none', silent: true, data: dpc.phaseMarks(marks, total * toUnit, 'start')},
     })),
   };
 };
@@ -250,9 +249,8 @@ dpc.memoryOption = (detail, limit) => {
       markLine: index ? undefined : {symbol: 'none', silent: true, data: [
         ...(nearLimit ? [{yAxis: limit * scale, name: 'limit', lineStyle: {color: dpc.color('--bad'), type: 'dashed'},
           label: {formatter: 'limit', position: 'insideEndTop', color: dpc.color('--bad')}}] : []),
-        ...memory.phases.filter((phase, i) => ((memory.phases[i + 1] || {at: memory.end}).at - phase.at) * 40 > memory.end)
-          .map((phase) => ({xAxis: phase.at * toUnit, name: phase.name, lineStyle: {color: dpc.color('--gray'), width: 0.8, type: 'solid'},
-            label: {formatter: '{b}', position: 'end', align: 'left', color: dpc.color('--soft'), fontSize: 11}})),
+        ...dpc.phaseMarks(memory.phases.filter((phase, i) => ((memory.phases[i + 1] || {at: memory.end}).at - phase.at) * 40 > memory.end)
+          .map((phase) => [phase.name, phase.at * toUnit]), memory.end * toUnit, 'end'),
       ]},
     })),
   };
