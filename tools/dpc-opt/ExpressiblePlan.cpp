@@ -3,6 +3,7 @@
 
 #include "cost-model/Report.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dpc {
@@ -13,12 +14,16 @@ double ExpressiblePlan::valueOf(double seconds, double bytes) const {
   return options.objective == "memory" ? bytes : seconds;
 }
 
-/// Whether a search would hardly find anything better.
-bool ExpressiblePlan::isNear(const Plan &plan) const {
-  constexpr double kNear = 1.05;
+bool ExpressiblePlan::isWithin(double factor, const Plan &plan) const {
   const cost::Evaluation &winner = result.candidates.front().evaluation;
   return valueOf(plan.stepSeconds, plan.memoryBytes) <=
-         kNear * valueOf(winner.stepSeconds, winner.memory.total());
+         factor * valueOf(winner.stepSeconds, winner.memory.total());
+}
+
+bool ExpressiblePlan::isBetter(const Plan &plan,
+                               const std::optional<Plan> &than) const {
+  return !than || valueOf(plan.stepSeconds, plan.memoryBytes) <
+                      valueOf(than->stepSeconds, than->memoryBytes);
 }
 
 /// Of one strategy, with all that it names; nothing where it does not fit.
@@ -76,9 +81,7 @@ ExpressiblePlan::bestOf(const cost::SearchResult &found) {
         continue;
       plan = std::move(*exact);
     }
-    bool isBetter = !best || valueOf(plan.stepSeconds, plan.memoryBytes) <
-                                 valueOf(best->stepSeconds, best->memoryBytes);
-    if (isBetter)
+    if (isBetter(plan, best))
       best = std::move(plan);
     if (isLegal)
       return best;
@@ -87,9 +90,10 @@ ExpressiblePlan::bestOf(const cost::SearchResult &found) {
 }
 
 /// (E1) and (E2) of the header.
-std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
+std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
+  constexpr double kNear = 1.05;
   std::optional<Plan> best = bestOf(result);
-  if (best && isNear(*best))
+  if (best && isWithin(kNear, *best))
     return best;
   std::vector<CompileOptions> asked = {options};
   if (options.strategy != "auto" || options.microBatch > 0) {
@@ -98,15 +102,12 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
     asked.back().microBatch = 0;
   }
   for (const CompileOptions &each : asked) {
-    auto found = search(each, [&](const Strategy &strategy) {
-      return exports::isExpressible(job, strategy, rules);
-    });
+    auto found = searchLegal(each);
     if (!found)
       continue;
     std::optional<Plan> next = bestOf(*found);
-    if (!best || (next && valueOf(next->stepSeconds, next->memoryBytes) <
-                              valueOf(best->stepSeconds, best->memoryBytes)))
-      best = next ? next : best;
+    if (next && isBetter(*next, best))
+      best = next;
     if (best)
       return best;
     const auto &all = found->candidates;
@@ -116,6 +117,50 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
                  " needs " +
                  cost::formatBytes(all.front().evaluation.memory.total()) +
                  " of " + cost::formatBytes(found->memoryLimitBytes);
+  }
+  return best;
+}
+
+cost::Result<cost::SearchResult>
+ExpressiblePlan::searchLegal(const CompileOptions &asked) const {
+  return search(asked, [this](const Strategy &strategy) {
+    return exports::isExpressible(job, strategy, rules);
+  });
+}
+
+/// (E4) of the header.
+std::vector<int64_t> ExpressiblePlan::ranksToTry() const {
+  constexpr size_t kMost = 2;
+  int64_t nodes = devices / job.devicesPerNode, layers = job.model.layers;
+  std::vector<int64_t> ranks;
+  for (int64_t divisor = 3; divisor <= std::min(nodes, layers); divisor += 2) {
+    if (layers % divisor != 0)
+      continue;
+    int64_t most = divisor;
+    while (2 * most <= nodes)
+      most *= 2;
+    if (most < nodes)
+      ranks.push_back(most * job.devicesPerNode);
+  }
+  std::sort(ranks.rbegin(), ranks.rend());
+  ranks.resize(std::min(ranks.size(), kMost));
+  return ranks;
+}
+
+std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
+  constexpr double kFar = 1.5;
+  std::optional<Plan> best = bestLegal();
+  if (options.strategy != "auto" || (best && isWithin(kFar, *best)))
+    return best;
+  CompileOptions asked = options;
+  for (int64_t ranks : ranksToTry()) {
+    asked.strategy = "ranks=" + std::to_string(ranks);
+    auto found = searchLegal(asked);
+    if (!found)
+      continue;
+    std::optional<Plan> next = bestOf(*found);
+    if (next && isBetter(*next, best))
+      best = next;
   }
   return best;
 }

@@ -14,6 +14,11 @@
 // (E3) Where ranks lie, and what they take of the batch, is found when a
 //      strategy is evaluated. Where that breaks a rule, it is evaluated once
 //      more as the rule has it.
+// (E4) Rules ask for pipelines whose stages divide the layers, of which numbers
+//      of nodes that share no factor with these have few: 128 nodes and 126
+//      layers two stages. Where what was found is half as slow again as the
+//      winner, or nothing was, fewer nodes are tried: of d 2^k, with odd
+//      divisors d of the layers, the two most.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DPC_OPT_EXPRESSIBLEPLAN_H
@@ -54,8 +59,13 @@ private:
 
   std::optional<Plan> evaluate(const cost::Strategy &strategy);
   std::optional<Plan> bestOf(const cost::SearchResult &found);
+  cost::Result<cost::SearchResult>
+  searchLegal(const CompileOptions &asked) const;
+  std::optional<Plan> bestLegal();
   std::optional<Plan> bestOfAll();
-  bool isNear(const Plan &plan) const;
+  std::vector<int64_t> ranksToTry() const;
+  bool isWithin(double factor, const Plan &plan) const;
+  bool isBetter(const Plan &plan, const std::optional<Plan> &than) const;
   double valueOf(double seconds, double bytes) const;
   std::string describe(const Plan &plan) const;
 

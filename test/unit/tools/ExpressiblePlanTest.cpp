@@ -14,7 +14,7 @@ cost::Candidate candidateOf(const std::string &text, double seconds,
   auto request = cost::parseStrategy(text, 8);
   EXPECT_TRUE(request) << text;
   cost::StrategySpace space;
-  space.ranks = 8;
+  space.ranks = request->ranks.value_or(8);
   space.globalBatch = 64;
   cost::Candidate candidate;
   candidate.strategy = cost::enumerateStrategies(*request, space).at(0);
@@ -83,6 +83,17 @@ TEST_F(ExpressiblePlanTest, FarOnesAreSearchedForAmongTheLegal) {
   EXPECT_EQ(text(), "; best that it takes: --strategy=dp=8,tp=1,zero=3,"
                     "micro_batch=4 (1.25 s a step, 25.0 % slower, 1.00 GiB)");
   EXPECT_EQ(asked, std::vector<std::string>{"legal: auto"});
+}
+
+/// Of 8 nodes and 24 layers 6 have pipelines that 8 have not.
+TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
+  result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1)});
+  answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=4", 1.6)}),
+             resultOf({candidateOf("dp=2,pp=3,micro_batch=1,ranks=6", 1.2)})};
+  EXPECT_EQ(text(), "; best that it takes: --strategy=dp=2,tp=1,pp=3,"
+                    "micro_batch=1,ranks=6 (1.20 s a step, 20.0 % slower, "
+                    "1.00 GiB)");
+  EXPECT_EQ(asked, (std::vector<std::string>{"legal: auto", "legal: ranks=6"}));
 }
 
 /// What was placed as no rule has it is evaluated as one has.
