@@ -186,8 +186,9 @@ dpc.verification = (report) => {
 };
 
 dpc.notes = (report) => {
+  const most = 100; // Names that are worth paper.
   const names = (title, list) => list.length
-    ? dpc.el('details', {}, dpc.el('summary', {}, `${title} (${dpc.count(list.length)})`),
+    ? dpc.el('details', {class: list.length > most ? 'long' : undefined}, dpc.el('summary', {}, `${title} (${dpc.count(list.length)})`),
       dpc.el('ul', {}, list.map((name) => dpc.el('li', {}, dpc.el('code', {}, name)))))
     : null;
   dpc.section('notes', 'Remarks and parameters',

@@ -43,11 +43,11 @@ dpc.sorted = (rows, valueOf, rising) => {
 dpc.folded = (title, count, content) => (count <= 8 ? content
   : dpc.el('details', {}, dpc.el('summary', {}, Number.isFinite(count) ? `${title} (${count})` : title), content));
 
-// Paper does not unfold: all is open while it prints, and then as it was.
+// Paper does not unfold: all but endless lists is open while it prints, and then as it was.
 dpc.unfoldToPrint = () => {
   let closed = [];
   addEventListener('beforeprint', () => {
-    closed = [...document.querySelectorAll('details:not([open])')];
+    closed = [...document.querySelectorAll('details:not([open], .long)')];
     for (const fold of closed) fold.open = true;
   });
   addEventListener('afterprint', () => {
