@@ -11,6 +11,9 @@ static constexpr int64_t kBusy = 512;
 /// for a thread of its own.
 static constexpr int64_t kLeast = 16;
 
+/// Columns of a thread.
+static constexpr int64_t kMostColumns = 4;
+
 static int64_t ceilDiv(int64_t a, int64_t n) { return (a + n - 1) / n; }
 
 /// The threads that take the columns of `count` vectors.
@@ -31,6 +34,11 @@ void KernelEmitter::planSums(Sums &sums) {
       sums.shape.empty() || isEmpty ? 1 : vectorWidth(sums.shape.back());
   if (sums.dims.empty())
     sums.width = 1;
+  // Every column of a thread is a register, and more where several rows are on
+  // their way: with 8 of them the assembler spills. A warp's 4 columns of 16
+  // bits are still whole lines.
+  if (!sums.alongRows())
+    sums.width = std::min<int64_t>(sums.width, kMostColumns);
   int64_t teams = std::max<int64_t>(1, sums.kept), least = kLeast * kBlock;
   if (!sums.alongRows()) {
     int64_t vectors = std::max<int64_t>(1, sums.kept / sums.width);
