@@ -267,10 +267,16 @@ std::string verificationText(const Verification &verification, bool isBrief) {
          " compute what one device computes: " + errors;
 }
 
-/// "1.20 s faster, 3.00 GiB less"
+/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" for less than a
+/// thousandth of both.
 static std::string gainText(const Change &before, const Change &after) {
   double seconds = before.stepSeconds - after.stepSeconds;
   double bytes = before.memoryBytes - after.memoryBytes;
+  constexpr double kLeast = 1e-3;
+  if (std::abs(seconds) < kLeast * before.stepSeconds &&
+      std::abs(bytes) < kLeast * before.memoryBytes &&
+      after.fits == before.fits)
+    return "no gain, no loss";
   return formatSeconds(std::abs(seconds)) +
          (seconds >= 0 ? " faster, " : " slower, ") +
          formatBytes(std::abs(bytes)) + (bytes >= 0 ? " less" : " more") +

@@ -191,6 +191,20 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 
+TEST(Report, ChangesSayWhatTheyGain) {
+  SearchResult result = someResult();
+  result.changes = {{"dp=4", 3, 2000, true},
+                    {"sp false -> true", 2, 1000, true},
+                    {"placement auto -> auto", 2.001, 1000, true}};
+  std::string text = reportToText(someCluster(), result, {});
+  EXPECT_NE(text.find("sp false -> true: 1.00 s faster, 1000 B less\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("placement auto -> auto: no gain, no loss\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Report, BaselinesThatAreTheSameSaySo) {
   SearchResult result = someResult();
   Candidate slower = result.candidates[0];
