@@ -86,8 +86,9 @@ struct ProductEpilogue {
   mlir::Value result, bias, aux;
   mlir::Value sums;  ///< of rows
   KernelOp widening; ///< reads `sums`, or null
-  /// Kernels that do the same, and ops that wait for the product's sums.
-  llvm::SmallVector<mlir::Operation *> absorbed;
+  AccumulateOp adds; ///< the product is added to its result; or null
+  /// What does the same, and what can only run when the product has its sums.
+  llvm::SmallVector<mlir::Operation *> parts, waiting;
 };
 
 /// Where a kernel is called, and as what it is traced.
@@ -125,6 +126,7 @@ private:
   llvm::LogicalResult lowerConstant(ConstantOp op);
   llvm::LogicalResult lowerKernel(KernelOp op);
   llvm::LogicalResult lowerAccumulate(AccumulateOp op);
+  Slot clearedSlot(AccumulateOp op);
   int64_t tiedInput(KernelOp op, unsigned result);
   const EmittedKernel *kernelFor(const KernelSpec &spec);
   llvm::LogicalResult emitCalls(const KernelSpec &spec, rt::KernelOp call,
@@ -174,7 +176,8 @@ private:
                                                 mlir::OpOperand &product) const;
   bool isReady(const ProductEpilogue &epilogue, MatmulOp product) const;
   std::optional<ProductEpilogue> epilogueBehind(MatmulOp product);
-  std::optional<ProductEpilogue> sumsOfFactor(MatmulOp product);
+  bool addUp(MatmulOp product, ProductEpilogue &epilogue) const;
+  bool sumFactor(MatmulOp product, ProductEpilogue &found);
   bool canEnd(const rt::MatmulOp &call, const ProductEpilogue &epilogue) const;
   void bindEpilogue(const ProductEpilogue &epilogue, rt::MatmulOp &call);
   llvm::LogicalResult lowerViewsTo(mlir::Value value);

@@ -6,6 +6,7 @@
 //   y = gelu(x w + b)          with what gelu is applied to, if it is kept
 //   dx = (dy w) gelu'(x)       and the sum of its rows, a bias gradient
 //   dw = dy' x                 and the sum of dy's rows, a bias gradient
+//   dw += dy' x                over micro-batches, in f32
 //
 // A kernel that does nothing but that is lowered as nothing: its results are
 // made where the product is. It may stand behind the product or, for sums of a
@@ -159,7 +160,10 @@ bool PlanBuilder::isReadBehind(Value value, Operation *product,
     if (it == position.end() || it->second > position.at(product))
       continue;
     waiting.push_back(reader);
-    bool canWait = isView(reader) || isa<AccumulateOp>(reader);
+    auto kernel = dyn_cast<KernelOp>(reader);
+    bool canWait = isView(reader) || isa<AccumulateOp>(reader) ||
+                   (kernel && kernel.getNumResults() == 1 &&
+                    llvm::all_of(opsOf(kernel), llvm::IsaPred<ConvertOp>));
     if (!canWait || !isReadBehind(reader->getResult(0), product, waiting))
       return false;
   }
@@ -189,7 +193,7 @@ bool PlanBuilder::addRowSums(Value value, Type type, Operation *product,
     auto sum = dyn_cast<KernelOp>(user);
     if (!sum || !rowSum(sum) || !isHere(sum))
       continue;
-    SmallVector<Operation *> ops = {sum};
+    SmallVector<Operation *> parts = {sum}, waiting;
     Value result = sum->getResult(0);
     KernelOp widening;
     if (!type.isF32()) {
@@ -198,16 +202,17 @@ bool PlanBuilder::addRowSums(Value value, Type type, Operation *product,
                          : KernelOp();
       if (!convert || !isHere(convert) || !narrowsTo(type, convert))
         continue;
-      ops.push_back(convert);
       if (opsOf(convert).size() == 2)
         widening = convert;
+      (widening ? waiting : parts).push_back(convert);
       result = convert->getResult(0);
     }
-    if (!isReadBehind(result, product, ops))
+    if (!isReadBehind(result, product, waiting))
       continue;
     epilogue.sums = widening ? sum->getResult(0) : result;
     epilogue.widening = widening;
-    epilogue.absorbed.append(ops);
+    epilogue.parts.append(parts);
+    epilogue.waiting.append(waiting);
     return true;
   }
   return false;
@@ -266,7 +271,7 @@ PlanBuilder::activationIn(KernelOp kernel, OpOperand &product) const {
                : !found.aux ? found.bias ? Epilogue::GeluBias : Epilogue::Gelu
                : found.bias ? Epilogue::GeluAuxBias
                             : Epilogue::GeluAux;
-  found.absorbed = {kernel};
+  found.parts = {kernel};
   return found;
 }
 
@@ -291,7 +296,7 @@ PlanBuilder::geluGradientIn(KernelOp kernel, OpOperand &product) const {
   found.kind = rt::Epilogue::GeluGrad;
   found.aux = outside(kernel, slope.getX());
   found.result = kernel->getResult(0);
-  found.absorbed = {kernel};
+  found.parts = {kernel};
   return found.aux ? std::optional(found) : std::nullopt;
 }
 
@@ -331,10 +336,42 @@ std::optional<ProductEpilogue> PlanBuilder::epilogueBehind(MatmulOp product) {
   return std::nullopt;
 }
 
+/// A product that is only added up, perhaps in a wider type, is made where the
+/// sum lies.
+bool PlanBuilder::addUp(MatmulOp product, ProductEpilogue &epilogue) const {
+  auto onlyUser = [&](Value value) {
+    Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
+    bool isHere =
+        user && phaseOf(user) == phaseOf(product) && !absorbed.contains(user);
+    return isHere ? user : nullptr;
+  };
+  Operation *user = onlyUser(product.getResult());
+  auto convert = dyn_cast_if_present<KernelOp>(user);
+  if (convert) {
+    SmallVector<Operation *> ops = opsOf(convert);
+    if (ops.size() != 1 || !isa<ConvertOp>(ops[0]) ||
+        convert.getNumResults() != 1)
+      return false;
+    user = onlyUser(convert->getResult(0));
+  }
+  auto sum = dyn_cast_if_present<AccumulateOp>(user);
+  if (!sum || sum.getKind() != ReduceKind::sum)
+    return false;
+  RankedTensorType type = typeOf(sum.getResult());
+  bool isStored =
+      type.getElementType().isF32() || type == product.getResult().getType();
+  if (type.getShape() != typeOf(product.getResult()).getShape() || !isStored)
+    return false;
+  if (convert)
+    epilogue.parts.push_back(convert);
+  epilogue.parts.push_back(sum);
+  epilogue.adds = sum;
+  epilogue.result = sum.getResult();
+  return true;
+}
+
 /// Sums of a factor whose rows the product sums over.
-std::optional<ProductEpilogue> PlanBuilder::sumsOfFactor(MatmulOp product) {
-  ProductEpilogue found;
-  found.result = product.getResult();
+bool PlanBuilder::sumFactor(MatmulOp product, ProductEpilogue &found) {
   for (auto [factor, kind, isOuter] :
        {std::tuple(product.getA(), rt::Epilogue::SumsOfA, product.getTa()),
         {product.getB(), rt::Epilogue::SumsOfB, !product.getTb()}}) {
@@ -347,9 +384,9 @@ std::optional<ProductEpilogue> PlanBuilder::sumsOfFactor(MatmulOp product) {
                     found))
       continue;
     found.kind = kind;
-    return found;
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 /// What is behind products first: a gradient's sums are a part of it rather
@@ -363,13 +400,20 @@ void PlanBuilder::findEpilogues() {
           typeOf(product.getResult()).getElementType().isF64())
         continue;
       if (std::optional<ProductEpilogue> found = epilogueOf(product)) {
-        absorbed.insert_range(found->absorbed);
+        absorbed.insert_range(found->parts);
+        absorbed.insert_range(found->waiting);
         epilogues[op] = std::move(*found);
       }
     }
   };
   find([&](MatmulOp product) { return epilogueBehind(product); });
-  find([&](MatmulOp product) { return sumsOfFactor(product); });
+  find([&](MatmulOp product) {
+    ProductEpilogue found;
+    found.result = product.getResult();
+    bool isAdded = addUp(product, found);
+    bool isSummed = sumFactor(product, found);
+    return isAdded || isSummed ? std::optional(found) : std::nullopt;
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -403,9 +447,11 @@ LogicalResult PlanBuilder::lowerViewsTo(Value value) {
 /// matrix at multiples of 8 elements.
 bool PlanBuilder::canEnd(const rt::MatmulOp &call,
                          const ProductEpilogue &epilogue) const {
-  bool isWhole = call.batch == 1 && call.batch2 == 1 && call.m > 0 &&
-                 call.n > 0 && call.k > 0;
-  if (!isWhole || (epilogue.aux && call.n % 8 != 0) ||
+  bool isWhole = call.m > 0 && call.n > 0 && call.k > 0;
+  if (epilogue.kind == rt::Epilogue::None)
+    return isWhole;
+  bool isOne = call.batch == 1 && call.batch2 == 1;
+  if (!isWhole || !isOne || (epilogue.aux && call.n % 8 != 0) ||
       (epilogue.kind == rt::Epilogue::SumsOfA && !call.transA) ||
       (epilogue.kind == rt::Epilogue::SumsOfB && call.transB))
     return false;
@@ -463,17 +509,15 @@ FailureOr<bool> PlanBuilder::lowerEnding(MatmulOp op,
   if (calls.size() != 1 || !canEnd(calls.front(), epilogue))
     return false;
   rt::MatmulOp call = calls.front();
-  call.c = newSlot(epilogue.result).buffer;
+  call.c = epilogue.adds ? clearedSlot(epilogue.adds).buffer
+                         : newSlot(epilogue.result).buffer;
+  call.beta = epilogue.adds ? 1 : 0;
   bindEpilogue(epilogue, call);
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
-  SmallVector<Operation *> waited;
-  for (Operation *part : epilogue.absorbed)
-    if (isa<KernelOp>(part) && part != epilogue.widening)
-      flops += cast<CostOpInterface>(part).getFlops();
-    else
-      waited.push_back(part);
+  for (Operation *part : epilogue.parts)
+    flops += cast<CostOpInterface>(part).getFlops();
   emit(phaseOf(op), call, nameOfOp(op)).flops = flops;
-  if (!lowerLate(waited))
+  if (!lowerLate(epilogue.waiting))
     return failure();
   return true;
 }
@@ -494,7 +538,9 @@ bool PlanBuilder::lowerLate(ArrayRef<Operation *> late) {
 /// Kernels that are no part of a product after all.
 LogicalResult PlanBuilder::giveBack(MatmulOp product) {
   SmallVector<Operation *> late;
-  for (Operation *op : epilogues.at(product).absorbed) {
+  const ProductEpilogue &epilogue = epilogues.at(product);
+  for (Operation *op :
+       llvm::concat<Operation *const>(epilogue.parts, epilogue.waiting)) {
     absorbed.erase(op);
     if (position.at(op) < position.at(product))
       late.push_back(op);

@@ -128,16 +128,22 @@ LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
   return emitCalls(spec, std::move(call), {phaseOf(op), nameOfOp(op), flops});
 }
 
-// sum += x, into a buffer that the setup phase clears.
-LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
-  if (op.getKind() != ReduceKind::sum)
-    return op.emitOpError("accumulates other than sums cannot be executed");
-  Slot sum = newSlot(op.getResult()), x = slots[op.getX()];
+/// A buffer for a sum, which the setup phase clears.
+Slot PlanBuilder::clearedSlot(AccumulateOp op) {
+  Slot sum = newSlot(op.getResult());
   Item clear;
   clear.phase = setupPhase();
   clear.instruction.op = rt::FillOp{sum.buffer, 0};
   clear.instruction.name = "zero";
   items.insert(items.begin(), std::move(clear));
+  return sum;
+}
+
+// sum += x.
+LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
+  if (op.getKind() != ReduceKind::sum)
+    return op.emitOpError("accumulates other than sums cannot be executed");
+  Slot sum = clearedSlot(op), x = slots[op.getX()];
   // The body of an addition, not part of the function.
   OpBuilder builder(op);
   OperationState state(op.getLoc(), KernelOp::getOperationName());

@@ -64,15 +64,19 @@ Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
                        const EpilogueArrays &arrays) {
   MatmulOp plain = op;
   plain.epilogue = Epilogue::None;
-  plain.cOffset = 0;
-  plain.ldc = op.n;
-  std::vector<float> sums(op.m * op.n);
-  DPC_TRY(runMatmul(plain, a, aType, b, bType, sums.data(), DType::F32));
-  finishProduct(op, sums, arrays);
+  if (op.epilogue != Epilogue::SumsOfA && op.epilogue != Epilogue::SumsOfB) {
+    plain.cOffset = 0;
+    plain.ldc = op.n;
+    std::vector<float> sums(op.m * op.n);
+    DPC_TRY(runMatmul(plain, a, aType, b, bType, sums.data(), DType::F32));
+    finishProduct(op, sums, arrays);
+    return Status::success();
+  }
+  DPC_TRY(runMatmul(plain, a, aType, b, bType, arrays.c, arrays.type));
   if (op.epilogue == Epilogue::SumsOfA)
     sumColumns(a, aType, op.aOffset, op.k, op.m, op.lda, arrays.bias,
                arrays.type, op.biasOffset);
-  if (op.epilogue == Epilogue::SumsOfB)
+  else
     sumColumns(b, bType, op.bOffset, op.k, op.n, op.ldb, arrays.bias,
                arrays.type, op.biasOffset);
   return Status::success();

@@ -251,7 +251,8 @@ struct MatmulOp {
   /// Type of the products: F32 (A, B, C f32), F64 (all f64), or BF16 (A and B
   /// bf16, or f32 rounded to bf16; C f32 or bf16; sums in f32).
   DType compute = DType::F32;
-  /// Of one matrix, with alpha 1 and beta 0. `bias` and `aux` are buffers of
+  /// Of one matrix, with alpha 1 and, unless all it does is to sum a factor,
+  /// beta 0. `bias` and `aux` are buffers of
   /// C's type, or -1 where the epilogue has none; they begin at the offsets, in
   /// elements, and rows of aux lie auxLd apart.
   Epilogue epilogue = Epilogue::None;

@@ -352,6 +352,65 @@ TEST(Epilogue, ViewsWaitAndAreMade) {
   expectEpilogues(biased, {"relu_bias"}, 0);
 }
 
+// A product over micro-batches is added where the sum lies, in f32, and so are
+// the sums of its factor, which keep the type that they were computed in.
+TEST(Epilogue, MicroBatchesAreAddedByTheProduct) {
+  for (const char *type : {"f32", "bf16"}) {
+    SCOPED_TRACE(type);
+    bool isWide = type == std::string("f32");
+    std::string a = std::string("2x8x") + type;
+    std::string x = "tensor<" + a + ">",
+                dw = "tensor<8x8x" + std::string(type) + ">";
+    std::string global = ", dpc.global = tensor<6x8x" + std::string(type) +
+                         ", #dpc.sharding<#dpc.mesh<mb=3>, [{mb}, {} ]>>}";
+    auto input = [&](const std::string &name) {
+      std::string text = argument(name, a);
+      return text.replace(text.size() - 1, 1, global);
+    };
+    std::string text =
+        "func.func @step(" + input("a") + ", " + input("c") +
+        ") -> (tensor<8x8xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
+        "{dpc.name = \"db\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
+        "  %r = dpc.kernel %a {dpc.phase = \"backward\"} : (" +
+        x + ") -> tensor<8xf32> {\n  ^bb0(%i: " + x + "):\n" +
+        (isWide ? "    %k = dpc.reduce sum %i dims = [0] : " + x +
+                      " -> tensor<8xf32>\n"
+                : "    %j = dpc.convert %i : " + x +
+                      " -> tensor<2x8xf32>\n    %k = dpc.reduce sum %j dims = "
+                      "[0] : tensor<2x8xf32> -> tensor<8xf32>\n") +
+        "    dpc.yield %k : tensor<8xf32>\n  }\n"
+        "  %db = dpc.accumulate sum %r {dpc.phase = \"backward\"} : "
+        "tensor<8xf32> -> tensor<8xf32>\n"
+        "  %p = dpc.matmul %a, %c ta {dpc.phase = \"backward\"} : (" +
+        x + ", " + x + ") -> " + dw + "\n" +
+        (isWide ? ""
+                : "  %w = dpc.convert %p {dpc.phase = \"backward\"} : " + dw +
+                      " -> tensor<8x8xf32>\n") +
+        "  %dw = dpc.accumulate sum " + (isWide ? "%p" : "%w") +
+        " {dpc.phase = \"backward\"} : tensor<8x8xf32> -> tensor<8x8xf32>\n"
+        "  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>\n}";
+    Step step(text);
+    ASSERT_EQ(step.error, "") << text;
+    expectEpilogues(step, {"sums_of_a"}, 1);
+    step.set("a", randomArray(16, 1));
+    step.set("c", randomArray(16, 2));
+    Array from = step.get("a"), with = step.get("c"), sums(8), product(64);
+    for (int k = 0; k < 2; ++k)
+      for (int i = 0; i < 8; ++i) {
+        sums[i] += 3 * from[k * 8 + i]; // the harness has one for all
+        for (int j = 0; j < 8; ++j)
+          product[i * 8 + j] += 3 * from[k * 8 + i] * with[k * 8 + j];
+      }
+    step.run();
+    double tolerance = isWide ? 1e-5 : 0.02;
+    expectClose(step.get("dw"), product, tolerance);
+    expectClose(step.get("db"), sums, tolerance);
+#ifdef DPC_TEST_GPU_EMULATION
+    expectClose(step.get("dw"), product, 1e-5); // nothing is rounded to bf16
+#endif
+  }
+}
+
 // The factor is one column of many: found, but then no call can do it, and the
 // kernel, whose turn has passed, is lowered behind the product.
 TEST(Epilogue, AKernelIsGivenBack) {

@@ -25,6 +25,12 @@ Plan valid() {
   return plan;
 }
 
+TEST(PlanEpilogue, SumsOfAFactorLetAProductBeAdded) {
+  Plan plan = valid();
+  product(plan, Epilogue::SumsOfA).beta = 1;
+  EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
+}
+
 TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
   Plan plan = valid();
   auto count = [&](Epilogue epilogue) {
@@ -36,7 +42,8 @@ TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
   EXPECT_EQ(count(Epilogue::ReluBias), std::pair(size_t(3), size_t(1)));
   EXPECT_EQ(count(Epilogue::GeluAuxBias), std::pair(size_t(3), size_t(2)));
   EXPECT_EQ(count(Epilogue::GeluGradBias), std::pair(size_t(3), size_t(2)));
-  EXPECT_EQ(count(Epilogue::SumsOfB), std::pair(size_t(2), size_t(2)));
+  EXPECT_EQ(count(Epilogue::SumsOfA), std::pair(size_t(2), size_t(2)));
+  EXPECT_EQ(count(Epilogue::SumsOfB), std::pair(size_t(3), size_t(2))); // adds
 }
 
 class EpilogueMutation : public testing::TestWithParam<Mutation> {};
@@ -108,6 +115,8 @@ const Mutation kMutations[] = {
      },
      "one matrix"},
     {"alpha", [](Plan &p) { product(p, Epilogue::Gelu).alpha = 2; },
+     "alpha 1 and beta 0"},
+    {"beta", [](Plan &p) { product(p, Epilogue::Bias).beta = 1; },
      "alpha 1 and beta 0"},
     {"transposedA",
      [](Plan &p) { product(p, Epilogue::SumsOfA).transA = false; },

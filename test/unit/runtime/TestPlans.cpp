@@ -110,6 +110,7 @@ void addEpilogues(Plan &plan, DType type) {
     op.compute = type;
     op.epilogue = epilogue;
     op.transA = epilogue == Epilogue::SumsOfA;
+    op.beta = epilogue == Epilogue::SumsOfB ? 1 : 0;
     if (readsBias(epilogue) || writesBias(epilogue)) {
       op.bias = addRandom(plan, "bias." + name, {16}, type);
       op.biasOffset = 8;
