@@ -69,8 +69,6 @@ class Trace(unittest.TestCase):
         for strategy, batch, ranks in (("dp=512,pp=2,micro_batch=1", 4096, {0, 512}), ("dp=256,pp=4,micro_batch=1", 65536 * 4, {0, 256, 768})):
             with self.subTest(strategy), e2e.scratch() as folder:
                 text, path = self.simulated(folder, strategy, cluster, batch)
-                if batch > 65536:  # which one device cannot have in micro-batches of one sample
-                    self.assertIn("rejected: a step would have more than 65536 micro-batches on a rank", " ".join(text.split()))
                 left_out = e2e.read_json(path)["otherData"]["left_out"]
                 self.assertIn(f"remark: trace.json: {left_out}", " ".join(text.split()))
                 self.assertIn("of 1024 ranks: at most 200000 events are written", left_out)

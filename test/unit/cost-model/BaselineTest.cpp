@@ -71,3 +71,18 @@ TEST(Baselines, TakeAMicroBatchThatFits) {
                                    strategy.microBatch == 2;
                           }));
 }
+
+TEST(Baselines, KeepTheMicroBatchThatTheUserFixed) {
+  ToyEvaluator evaluator;
+  SearchOptions options = optionsFor(4);
+  options.request.microBatch = 1;
+  options.space.globalBatch = 2 * 65536 * options.space.ranks;
+  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  ASSERT_FALSE(result.baselines.empty());
+  for (const Baseline &baseline : result.baselines)
+    if (baseline.name != "megatron-3d")
+      EXPECT_NE(baseline.candidate.evaluation.rejected.find(
+                    "more than 65536 micro-batches on a rank"),
+                std::string::npos)
+          << baseline.name << ": " << baseline.candidate.evaluation.rejected;
+}
