@@ -1,11 +1,10 @@
 //===- ReadMegatron.cpp - A strategy from flags of Megatron-LM ------------===//
 //
-// Reads a command line, or a script that has one: lines continued by a
-// backslash, comments, quotes, arrays, and variables that are set to a word
-// (TP=8 ... --tensor-model-parallel-size $TP, ${TP} or ${TP:-8}).
+// Reads a command line, or a script that has one (ShellWords.h).
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/export/Import.h"
+#include "tools/dpc-opt/export/ShellWords.h"
 
 #include <algorithm>
 #include <charconv>
@@ -25,7 +24,7 @@ using Words = std::vector<std::string>;
 /// Words of a script, with variables filled in.
 class Script {
 public:
-  explicit Script(const std::string &text) { split(text); }
+  explicit Script(const std::string &text) : words(shellWords(text)) {}
   /// Whether its command runs a program of this name, or the like.
   bool runs(const std::string &part) const {
     return std::any_of(words.begin(), words.end(), [&](const auto &word) {
@@ -37,11 +36,6 @@ public:
 
 private:
   Words words;
-  std::map<std::string, std::string> variables;
-
-  void split(const std::string &text);
-  void add(const std::string &word);
-  std::string filled(const std::string &word) const;
 };
 
 /// Turns flags into a strategy.
@@ -80,92 +74,6 @@ private:
 
 static Error wrong(const std::string &what) {
   return Error{"Megatron-LM's flags: " + what};
-}
-
-std::string Script::filled(const std::string &word) const {
-  std::string text = word;
-  for (size_t at = 0; (at = text.find('$', at)) != std::string::npos;) {
-    bool isBraced = at + 1 < text.size() && text[at + 1] == '{';
-    size_t begin = at + (isBraced ? 2 : 1), end = begin;
-    while (end < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
-            text[end] == '_'))
-      ++end;
-    std::string name = text.substr(begin, end - begin), otherwise;
-    if (isBraced) {
-      size_t close = text.find('}', end);
-      if (close == std::string::npos)
-        break;
-      if (text.compare(end, 2, ":-") == 0)
-        otherwise = text.substr(end + 2, close - end - 2);
-      end = close + 1;
-    }
-    auto value = variables.find(name);
-    if (value == variables.end() && otherwise.empty()) {
-      at = end;
-      continue;
-    }
-    const std::string &inserted =
-        value == variables.end() ? otherwise : value->second;
-    text.replace(at, end - at, inserted);
-    at += inserted.size();
-  }
-  return text;
-}
-
-/// A word of the script: an assignment, or what a command is made of.
-void Script::add(const std::string &raw) {
-  std::string word = raw;
-  if (!word.empty() && word.front() == '(')
-    word.erase(0, 1);
-  if (!word.empty() && word.back() == ')')
-    word.pop_back();
-  size_t equal = word.find('=');
-  bool isName =
-      equal != std::string::npos && equal > 0 &&
-      std::all_of(word.begin(), word.begin() + long(equal), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-      });
-  if (isName) {
-    std::string value = word.substr(equal + 1);
-    if (!value.empty() && value.front() == '(') { // an array's first word
-      words.push_back(filled(value.substr(1)));
-      return;
-    }
-    variables[word.substr(0, equal)] = filled(value);
-    return;
-  }
-  if (!word.empty())
-    words.push_back(filled(word));
-}
-
-void Script::split(const std::string &text) {
-  std::string word;
-  char quote = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '\\' && i + 1 < text.size() && text[i + 1] == '\n') {
-      ++i;
-      c = ' ';
-    }
-    if (quote) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#' && word.empty()) {
-      while (i + 1 < text.size() && text[i + 1] != '\n')
-        ++i;
-    } else if (std::isspace(static_cast<unsigned char>(c)) != 0 || c == ';') {
-      add(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
-  add(word);
 }
 
 std::map<std::string, Words> Script::flags() const {
@@ -280,7 +188,12 @@ Status Reader::readStages() {
       return Error{value->error()};
   strategy.vpp = *chunks;
   if (*each > 0) {
-    if (*layers % (*each * strategy.pp) != 0 || *layers == 0)
+    if (*layers == 0)
+      return wrong("--num-layers-per-virtual-pipeline-stage " +
+                   std::to_string(*each) +
+                   " needs --num-layers, which is not "
+                   "there");
+    if (*layers % (*each * strategy.pp) != 0)
       return wrong("--num-layers-per-virtual-pipeline-stage " +
                    std::to_string(*each) + " with --num-layers " +
                    std::to_string(*layers) +
