@@ -48,6 +48,7 @@ struct ReportContext {
   StepDetail detail = {};                ///< Of the chosen plan; may be empty.
   std::vector<WhatIf> whatIfs = {};      ///< Of --what-if.
   std::optional<BetterPlan> better = {}; ///< Of --strategy=@FILE.
+  std::string readAs = {};               ///< How that FILE was read.
 };
 
 /// Version of report.json.

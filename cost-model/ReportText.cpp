@@ -27,13 +27,21 @@ static std::string formatRate(double perSecond) {
   return buffer;
 }
 
+/// As --strategy takes it on this cluster.
+static std::string textOf(const Strategy &strategy, const Cluster &cluster) {
+  std::string text = stringifyStrategy(strategy);
+  if (strategy.ranks() < cluster.numDevices())
+    text += ",ranks=" + std::to_string(strategy.ranks());
+  return text;
+}
+
 static std::string headline(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy agrees with the request";
   const Candidate &best = result.candidates.front();
   if (!result.hasWinner())
-    return "no strategy fits; nearest: " + stringifyStrategy(best.strategy) +
+    return "no strategy fits; nearest: " + textOf(best.strategy, cluster) +
            " (" + best.why + ")";
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
@@ -41,7 +49,7 @@ static std::string headline(const Cluster &cluster,
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
-         stringifyStrategy(placedStrategy(best.strategy, evaluation)) + ", " +
+         textOf(placedStrategy(best.strategy, evaluation), cluster) + ", " +
          formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", MFU " +
          percent(mfuOf(cluster, result.totals, best)) + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
@@ -83,11 +91,15 @@ static std::string memoryAndTraffic(const Cluster &cluster,
 /// A line about devices that the winner does not use, if there are any.
 static std::string idleLine(const Cluster &cluster,
                             const SearchResult &result) {
-  if (result.idle.empty())
+  if (result.candidates.empty())
     return "";
-  return "uses " + std::to_string(result.candidates.front().strategy.ranks()) +
-         " of " + std::to_string(cluster.numDevices()) +
-         " devices: " + result.idle + "\n";
+  int64_t used = result.candidates.front().strategy.ranks();
+  if (used >= cluster.numDevices())
+    return "";
+  return "uses " + std::to_string(used) + " of " +
+         std::to_string(cluster.numDevices()) + " devices" +
+         (result.idle.empty() ? ", as it was asked for" : ": " + result.idle) +
+         "\n";
 }
 
 /// A line about what the winner keeps outside its devices' memory, if anything.
@@ -407,6 +419,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));
+  if (!context.readAs.empty())
+    append(head, wrapLines(context.readAs, form));
   if (context.better)
     append(head, wrapLines(betterPlanText(*context.better), form, 4,
                            LineStyle::strong));

@@ -62,6 +62,21 @@ class Import(unittest.TestCase):
         self.assertIn("zero3", rows)
         self.assertNotEqual({row["strategy"]["micro_batch"] for row in rows.values()}, {2})
 
+    def test_a_script_for_a_part_of_the_devices(self):
+        script = write(self.folder, "part.sh", "torchrun --nproc_per_node 2 x --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 --lr 1")
+        out = os.path.join(self.folder, "out")
+        words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report", "-o", out]
+        shown = " ".join(e2e.must([*words, f"--strategy=@{script}"]).split())
+        self.assertIn(f"{script}: read as --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; 1 other settings ignored", shown)
+        self.assertIn("uses 2 of 4 devices, as it was asked for", shown)
+        # What is better is so on as many devices, and what is chosen can be asked for as it is printed.
+        report = e2e.read_report(out)
+        self.assertEqual((report["chosen"]["devices"], report["better"]["devices"]), (2, 2))
+        chosen = shown.split("chosen: ")[1].split(", ")[0]
+        self.assertTrue(chosen.endswith(",ranks=2"), chosen)
+        e2e.must([*words, "--global-batch=8", f"--strategy={chosen}"])
+        self.assertEqual(e2e.read_report(out)["chosen"]["strategy"], report["chosen"]["strategy"])
+
     def test_what_is_better_stands_beside_it(self):
         words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report"]
         out = os.path.join(self.folder, "out")

@@ -413,6 +413,7 @@ int Compiler::run() {
   context->loadAllAvailableDialects();
   installDiagnostics();
   reportContext.remarks = options.notes;
+  reportContext.readAs = options.readAs;
   bool printsOnly = options.cluster.empty() && options.emit.count("mlir");
   phase.begin("reading " + rt::oneLine(options.model));
   if ((!printsOnly && !loadCluster()) || !loadInitialValues() ||

@@ -237,10 +237,15 @@ withLongerSequence(const CompileOptions &options, const std::string &path) {
   return isLonger ? std::optional(std::move(longer)) : std::nullopt;
 }
 
-/// Who names a file asks what it does, and what would be better.
+/// Who names a file asks what it does, and what would be better on as many
+/// devices.
 void Compiler::askForBetter(const cost::SearchResult &result) {
   CompileOptions free = options;
-  free.strategy = "auto";
+  int64_t used = result.candidates.empty()
+                     ? cluster.numDevices()
+                     : result.candidates.front().strategy.ranks();
+  free.strategy =
+      used < cluster.numDevices() ? "ranks=" + std::to_string(used) : "auto";
   PlanSearch search{free,         cluster,
                     family.get(), family ? ModuleOp() : *program,
                     sample(),     isArranged};

@@ -63,6 +63,10 @@ std::string readNamedStrategy(CompileOptions &options) {
   options.strategy =
       exports::strategyText(imported->strategy, cluster->numDevices());
   std::string note = path + ": read as --strategy=" + options.strategy + taken;
+  options.readAs = note;
+  if (size_t ignored = imported->ignored.size())
+    options.readAs +=
+        "; " + std::to_string(ignored) + " other settings ignored";
   for (size_t i = 0; i < imported->ignored.size(); ++i)
     note += (i == 0 ? "; ignored: " : ", ") + imported->ignored[i];
   options.notes.push_back(note);

@@ -64,6 +64,7 @@ struct CompileOptions {
   std::vector<std::string> notes; ///< For the report's remarks.
   /// The FILE of --strategy=@FILE, and what it says of the model.
   std::string strategyFile;
+  std::string readAs; ///< As the report shows it.
   std::vector<exports::StatedSize> statedSizes;
   std::vector<std::string> words; ///< Of argv, see WriteCommand.h.
 };

@@ -21,6 +21,8 @@ dpc.header = (report) => {
   }
   if (!chosen.fits) lead.append(dpc.el('strong', {class: 'bad'}, 'Does not fit: '));
   lead.append(`${dpc.strategySentence(chosen.strategy)}. `, dpc.strategyCell(chosen.strategy));
+  const all = report.cluster.devices;
+  if (chosen.devices < all) lead.append(` Uses ${dpc.count(chosen.devices)} of ${dpc.count(all)} devices.`);
   document.getElementById('figures').append(...dpc.figures(report));
 };
 
