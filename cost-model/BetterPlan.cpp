@@ -56,8 +56,11 @@ std::string betterPlanText(const BetterPlan &better) {
     return isKnown ? "nothing better was found" + among
                    : "nothing that fits was found" + among;
   return std::string(isKnown ? "better" : "what fits") +
-         ": --strategy=" + stringifyStrategy(*better.strategy) + ", " +
-         formatSeconds(better.stepSeconds) + " a step" +
+         ": --strategy=" + stringifyStrategy(*better.strategy) +
+         (better.strategy->ranks() < better.devices
+              ? ",ranks=" + std::to_string(better.strategy->ranks())
+              : "") +
+         ", " + formatSeconds(better.stepSeconds) + " a step" +
          (isKnown ? " (" +
                         change(better.askedSeconds, better.stepSeconds, "less",
                                "more") +

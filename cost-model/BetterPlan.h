@@ -16,6 +16,7 @@ struct BetterPlan {
   /// Of what was asked about; 0 where that cannot run or does not fit.
   double askedSeconds = 0, askedBytes = 0;
   int64_t considered = 0;
+  int64_t devices = 0; ///< Of the cluster; it may use fewer.
   double searchSeconds = 0;
 };
 

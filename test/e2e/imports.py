@@ -74,6 +74,7 @@ class Import(unittest.TestCase):
         self.assertEqual((report["chosen"]["devices"], report["better"]["devices"]), (2, 2))
         chosen = shown.split("chosen: ")[1].split(", ")[0]
         self.assertTrue(chosen.endswith(",ranks=2"), chosen)
+        self.assertRegex(shown, r"better: --strategy=\S+,ranks=2, ")
         e2e.must([*words, "--global-batch=8", f"--strategy={chosen}"])
         self.assertEqual(e2e.read_report(out)["chosen"]["strategy"], report["chosen"]["strategy"])
 

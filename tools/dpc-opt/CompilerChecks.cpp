@@ -250,9 +250,11 @@ void Compiler::askForBetter(const cost::SearchResult &result) {
                     family.get(), family ? ModuleOp() : *program,
                     sample(),     isArranged};
   std::vector<std::string> remarks;
-  if (auto found = search.run(remarks))
+  if (auto found = search.run(remarks)) {
     reportContext.better = cost::betterPlan(
         result, found->search, *cost::symbolizeObjective(options.objective));
+    reportContext.better->devices = cluster.numDevices();
+  }
 }
 
 /// Searches changed clusters, and a longer sequence.
