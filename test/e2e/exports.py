@@ -370,6 +370,16 @@ class Command(unittest.TestCase):
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 2), done.stderr)
             self.assertFalse(os.path.exists(f"{folder}/out"))
 
+    def test_a_step_too_long_for_chakra_leaves_the_rest(self):
+        with e2e.scratch() as folder:
+            done = subprocess.run([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={os.path.join(e2e.SOURCE, 'examples', 'clusters', 'dgx-h100-128.json')}",
+                            "--global-batch=8192", "--strategy=dp=1024,micro_batch=1", "--verify=off", "--emit=report,chakra,deepspeed", "-o", f"{folder}/out"],
+                                  capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            self.assertIn("--emit=chakra: the steps of 1024 ranks have more than the 1000000 nodes", done.stderr)
+            self.assertEqual(json.loads(read(folder, "index.json"))["files"], ["ds_config.json"])
+            self.assertTrue(os.path.exists(f"{folder}/out/report.json"))
+
     def test_exports_of_others_stay(self):
         with e2e.scratch() as folder:
             os.makedirs(f"{folder}/out/exports")

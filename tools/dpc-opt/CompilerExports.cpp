@@ -178,34 +178,36 @@ bool Compiler::tellRefusals() {
   return refusals.empty();
 }
 
-/// The simulated step of every rank.
-bool Compiler::simulateForChakra(const cost::SearchResult &result,
-                                 exports::Exported &written) {
+/// The simulated step of every rank. Returns why there is none, or "".
+std::string Compiler::simulateForChakra(const cost::SearchResult &result,
+                                        exports::Exported &written) {
   if (!whole())
-    return fail("the program cannot be made");
-  std::string error =
-      simulateStep(options, whole(), used, degreesOfWinner(result),
-                   exports::kMostChakraNodes, [&](const SimulatedStep &step) {
-                     if (!step.leftOut.empty())
-                       return "the steps of " +
-                              std::to_string(step.plan.ranks()) +
-                              " ranks are too long; at most " +
-                              std::to_string(exports::kMostChakraNodes) +
-                              " nodes are written";
-                     written = exports::writeChakra(step.plan, step.lanes);
-                     return std::string();
-                   });
-  return error.empty() ? true : fail("--emit=chakra: " + error);
+    return "the program cannot be made";
+  return simulateStep(
+      options, whole(), used, degreesOfWinner(result),
+      exports::kMostChakraNodes, [&](const SimulatedStep &step) {
+        if (!step.leftOut.empty())
+          return "the steps of " + std::to_string(step.plan.ranks()) +
+                 " ranks have more than the " +
+                 std::to_string(exports::kMostChakraNodes) +
+                 " nodes that are written at most; expected fewer ranks "
+                 "(--strategy=ranks=N) or micro-batches (--global-batch)";
+        written = exports::writeChakra(step.plan, step.lanes);
+        return std::string();
+      });
 }
 
 bool Compiler::writeExports(const cost::SearchResult &result,
                             const std::filesystem::path &dir) {
   std::vector<exports::ExportedFile> files;
   if (exports::Exported traces; options.emit.count("chakra")) {
-    if (!simulateForChakra(result, traces))
-      return false;
+    std::string refusal = simulateForChakra(result, traces);
+    if (!refusal.empty())
+      refusals.push_back("--emit=chakra: " + refusal);
     llvm::append_range(files, traces.files);
   }
+  if (files.empty() && legalTargets.empty())
+    return true; // told with the other refusals
   for (const exports::Target *target : legalTargets) {
     exports::Exported written = target->write(*job);
     llvm::append_range(files, written.files);

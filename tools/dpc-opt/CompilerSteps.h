@@ -110,8 +110,8 @@ private:
   bool printExplanation(const cost::SearchResult &result);
   bool checkExports(const cost::SearchResult &result);
   bool tellRefusals();
-  bool simulateForChakra(const cost::SearchResult &result,
-                         exports::Exported &written);
+  std::string simulateForChakra(const cost::SearchResult &result,
+                                exports::Exported &written);
   bool writeExports(const cost::SearchResult &result,
                     const std::filesystem::path &dir);
   void print(const cost::SearchResult &result) const;
