@@ -241,6 +241,7 @@ withLongerSequence(const CompileOptions &options, const std::string &path) {
 /// devices.
 void Compiler::askForBetter(const cost::SearchResult &result) {
   CompileOptions free = options;
+  free.microBatch = 0;
   int64_t used = result.candidates.empty()
                      ? cluster.numDevices()
                      : result.candidates.front().strategy.ranks();

@@ -24,6 +24,8 @@ TEST(ShellWords, VariablesWithSeveralFlagsAreSplit) {
   EXPECT_EQ(shellWords("X=\"\n  --a 1\n  --b two\n\"\nrun ${X} --c"), expected);
   EXPECT_EQ(shellWords("X=\"--a 1 \\\n --b two\"\nrun \"$X\" --c"), expected);
   EXPECT_EQ(shellWords("Y='--b two'; X=\"--a 1 $Y\"; run $X --c"), expected);
+  EXPECT_EQ(shellWords("X='--a 1'\nX+=' --b two'\nrun $X --c"), expected);
+  EXPECT_EQ(shellWords("run\nX=(--a 1)\nX+=(--b two\n--c)"), expected);
   // Nothing but a value with spaces stays one.
   EXPECT_EQ(shellWords("D='0.5 a 0.5 b'; run --data $D"),
             (Words{"run", "--data", "0.5 a 0.5 b"}));

@@ -104,6 +104,7 @@ std::optional<int64_t> Arithmetic::factor() {
     if (++depth > kDeepest)
       return std::nullopt;
     std::optional<int64_t> inner = sum();
+    --depth;
     return take(")") ? inner : std::nullopt;
   }
   take("$");
@@ -207,16 +208,19 @@ void Reader::add(std::string word) {
   }
   if (!word.empty() && word.back() == ')' && closes > opens)
     word.pop_back();
-  size_t equal = word.find('=');
-  if (equal == 0 || equal == std::string::npos || endOfName(word, 0) != equal) {
+  size_t end = endOfName(word, 0);
+  bool isAppended = word.compare(end, 2, "+=") == 0;
+  if (end == 0 || (!isAppended && word.compare(end, 1, "=") != 0)) {
     addFilled(filled(word));
     return;
   }
-  std::string value = word.substr(equal + 1);
+  std::string value = word.substr(end + (isAppended ? 2 : 1));
   if (!value.empty() && value.front() == '(') // an array's first word
     addFilled(filled(value.substr(1)));
+  else if (isAppended)
+    variables[word.substr(0, end)] += filled(value);
   else
-    variables[word.substr(0, equal)] = filled(value);
+    variables[word.substr(0, end)] = filled(value);
 }
 
 std::vector<std::string> Reader::read(const std::string &script) {
