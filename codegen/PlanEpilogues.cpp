@@ -156,6 +156,8 @@ void PlanBuilder::sumNarrowValues() {
 bool PlanBuilder::isReadBehind(Value value, Operation *product,
                                SmallVector<Operation *> &waiting) const {
   for (Operation *reader : value.getUsers()) {
+    if (absorbed.contains(reader)) // It runs where another product does.
+      return false;
     auto it = position.find(reader);
     if (it == position.end() || it->second > position.at(product))
       continue;

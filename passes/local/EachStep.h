@@ -21,7 +21,11 @@ inline void onEachStep(mlir::ModuleOp module,
     if ((func->hasAttr(attr::kMesh) || func.getName() == "step") &&
         !func.isDeclaration())
       steps.push_back(func);
-  cost::inParallel(steps.size(), 1, [&](size_t i) { work(steps[i]); });
+  // Without threads a context makes types and attributes without locks.
+  if (!module.getContext()->isMultithreadingEnabled())
+    llvm::for_each(steps, work);
+  else
+    cost::inParallel(steps.size(), 1, [&](size_t i) { work(steps[i]); });
 }
 
 } // namespace dpc
