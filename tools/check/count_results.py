@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Prints "passed failed skipped" for a result file of ctest or lit.
+"""Prints "passed failed skipped" for a result file of ctest or lit, or what failed.
 
-    count_results.py ctest FILE.xml | count_results.py lit FILE.json
+    count_results.py ctest FILE.xml | count_results.py lit FILE.json | count_results.py failures FILE.xml
+
+`failures` prints each test of ctest that failed with the end of its output.
 """
 import json
 import os
 import sys
 import xml.etree.ElementTree
+
+LAST_LINES = 40  # of a failed test's output
+LONGEST_LINE = 1000
 
 
 def state(case):
@@ -27,6 +32,19 @@ def ctest(path):
     return [states.count(name) for name in ("passed", "failed", "skipped")]
 
 
+def print_failures(path):
+    root = xml.etree.ElementTree.parse(path).getroot()
+    for case in root.iter("testcase"):
+        if state(case) != "failed":
+            continue
+        lines = (case.findtext("system-out") or "").rstrip().splitlines()
+        print(f"failed: {case.get('name')} after {float(case.get('time', 0)):.1f} s")
+        if len(lines) > LAST_LINES:
+            print(f"  .. {len(lines) - LAST_LINES} lines before")
+        for line in lines[-LAST_LINES:]:
+            print(f"  {line[:LONGEST_LINE]}")
+
+
 def lit(path):
     with open(path, encoding="utf-8") as file:
         codes = [test["code"] for test in json.load(file)["tests"]]
@@ -40,6 +58,9 @@ def main():
     kind, path = sys.argv[1:]
     if not os.path.exists(path):
         return 1
+    if kind == "failures":
+        print_failures(path)
+        return 0
     print(*{"ctest": ctest, "lit": lit}[kind](path))
     return 0
 
