@@ -6,14 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstdio>
 
 namespace dpc::cost {
 
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
-                      Objective objective) {
+                      Objective objective, int64_t devices) {
   // What was evaluated twice differs by rounding.
   constexpr double kRounding = 1e-3;
   BetterPlan better;
+  better.clusterDevices = devices;
   better.considered = free.considered;
   better.searchSeconds = free.seconds;
   auto value = [&](const Evaluation &evaluation) {
@@ -55,12 +57,9 @@ std::string betterPlanText(const BetterPlan &better) {
   if (!better.strategy)
     return isKnown ? "nothing better was found" + among
                    : "nothing that fits was found" + among;
-  return std::string(isKnown ? "better" : "what fits") +
-         ": --strategy=" + stringifyStrategy(*better.strategy) +
-         (better.strategy->ranks() < better.devices
-              ? ",ranks=" + std::to_string(better.strategy->ranks())
-              : "") +
-         ", " + formatSeconds(better.stepSeconds) + " a step" +
+  return std::string(isKnown ? "better" : "what fits") + ": --strategy=" +
+         stringifyStrategy(*better.strategy, better.clusterDevices) + ", " +
+         formatSeconds(better.stepSeconds) + " a step" +
          (isKnown ? " (" +
                         change(better.askedSeconds, better.stepSeconds, "less",
                                "more") +

@@ -16,13 +16,15 @@ struct BetterPlan {
   /// Of what was asked about; 0 where that cannot run or does not fit.
   double askedSeconds = 0, askedBytes = 0;
   int64_t considered = 0;
-  int64_t devices = 0; ///< Of the cluster; it may use fewer.
+  int64_t clusterDevices = 0; ///< The plan may use fewer.
   double searchSeconds = 0;
 };
 
-/// `free` found nothing better than `asked`, or its winner, by `objective`.
+/// The winner of `free` where it is better than that of `asked` by `objective`,
+/// else no strategy. Both are of clusters of
+/// `devices`, of which they may have been asked to use fewer.
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
-                      Objective objective);
+                      Objective objective, int64_t devices);
 
 /// One sentence.
 std::string betterPlanText(const BetterPlan &better);

@@ -28,30 +28,25 @@ static std::string formatRate(double perSecond) {
 }
 
 /// As --strategy takes it on this cluster.
-static std::string textOf(const Strategy &strategy, const Cluster &cluster) {
-  std::string text = stringifyStrategy(strategy);
-  if (strategy.ranks() < cluster.numDevices())
-    text += ",ranks=" + std::to_string(strategy.ranks());
-  return text;
-}
-
 static std::string headline(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy agrees with the request";
   const Candidate &best = result.candidates.front();
   if (!result.hasWinner())
-    return "no strategy fits; nearest: " + textOf(best.strategy, cluster) +
-           " (" + best.why + ")";
+    return "no strategy fits; nearest: " +
+           stringifyStrategy(best.strategy, cluster.numDevices()) + " (" +
+           best.why + ")";
   const Evaluation &evaluation = best.evaluation;
   double step = std::max(evaluation.stepSeconds, 1e-12);
   double tokens = result.totals.tokensPerStep() / step;
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
-         textOf(placedStrategy(best.strategy, evaluation), cluster) + ", " +
-         formatSeconds(evaluation.stepSeconds) + " a step, " + rate + ", MFU " +
-         percent(mfuOf(cluster, result.totals, best)) + ", " +
+         stringifyStrategy(placedStrategy(best.strategy, evaluation),
+                           cluster.numDevices()) +
+         ", " + formatSeconds(evaluation.stepSeconds) + " a step, " + rate +
+         ", MFU " + percent(mfuOf(cluster, result.totals, best)) + ", " +
          formatBytes(evaluation.memory.total()) + " of " +
          formatBytes(evaluation.memoryLimitBytes > 0
                          ? evaluation.memoryLimitBytes

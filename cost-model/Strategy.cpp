@@ -85,6 +85,13 @@ std::string stringifyStrategy(const Strategy &strategy) {
   return text;
 }
 
+std::string stringifyStrategy(const Strategy &strategy, int64_t devices) {
+  std::string text = stringifyStrategy(strategy);
+  if (strategy.ranks() != devices)
+    text += ",ranks=" + std::to_string(strategy.ranks());
+  return text;
+}
+
 //===----------------------------------------------------------------------===//
 // Combinations
 //===----------------------------------------------------------------------===//

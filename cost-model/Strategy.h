@@ -61,6 +61,10 @@ inline constexpr int64_t kMaxMicroBatches = 65'536;
 /// The keys that name it to --strategy, e.g. "dp=2,tp=2x2": dp and tp always,
 /// cp_kind where cp > 1, others that have an effect and are not neutral.
 std::string stringifyStrategy(const Strategy &strategy);
+
+/// As it is asked for on a cluster of `devices`: with "ranks=" where it takes
+/// only some of them.
+std::string stringifyStrategy(const Strategy &strategy, int64_t devices);
 /// What `to` has otherwise than `from`: "zero 0 -> 1, hybrid_shard 1 -> 8".
 std::string differenceOf(const Strategy &from, const Strategy &to);
 

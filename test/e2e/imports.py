@@ -103,8 +103,7 @@ class Import(unittest.TestCase):
         self.refused(write(self.folder, "llama.sh", "x --micro-batch-size 1 --num-layers 4 --hidden-size 4096"),
                      "llama.sh: --hidden-size 4096, but the model has a hidden size of 64; expected a file of ", "--global-batch=8")
         self.refused(write(self.folder, "moe.sh", "x --micro-batch-size 1 --num-experts 8"), "moe.sh: --num-experts 8, but the model has no experts", "--global-batch=8")
-        self.refused(write(self.folder, "ds.json", '{"activation_checkpointing": {"number_checkpoints": 32}}'), "number_checkpoints=32, but the model has 4 layers",
-                     "--global-batch=8")
+        self.refused(write(self.folder, "ds.json", '{"vocabulary_size": 32000}'), "vocabulary_size=32000, but the model has a vocabulary of ", "--global-batch=8")
 
     def test_what_the_reading_program_sets_is_on(self):
         path = write(self.folder, "ds.json", json.dumps({

@@ -251,11 +251,10 @@ void Compiler::askForBetter(const cost::SearchResult &result) {
                     family.get(), family ? ModuleOp() : *program,
                     sample(),     isArranged};
   std::vector<std::string> remarks;
-  if (auto found = search.run(remarks)) {
+  if (auto found = search.run(remarks))
     reportContext.better = cost::betterPlan(
-        result, found->search, *cost::symbolizeObjective(options.objective));
-    reportContext.better->devices = cluster.numDevices();
-  }
+        result, found->search, *cost::symbolizeObjective(options.objective),
+        cluster.numDevices());
 }
 
 /// Searches changed clusters, and a longer sequence.
@@ -283,12 +282,17 @@ void Compiler::askWhatIf() {
     else
       add(changed.change, std::move(found->search), devices);
   }
+  const std::string kLonger = "sequences twice as long";
   SmallString<128> path;
-  if (llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path))
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path)) {
+    add(kLonger, cost::Error{"no temporary file: " + code.message()},
+        cluster.numDevices());
     return;
+  }
   llvm::FileRemover remover(path);
   auto longer = withLongerSequence(options, path.str().str());
-  add("sequences twice as long",
+  add(kLonger,
       longer ? Compiler(*longer).searchAlone()
              : cost::Error{"the file fixes the model's sequence: export it "
                            "with a dimension that --bind=seq=N sets"},

@@ -161,7 +161,7 @@ bool Compiler::checkExports(const cost::SearchResult &result) {
     else
       refusals.push_back(
           "--emit=" + std::string(target->name) + ": " +
-          exports::strategyText(job->strategy, cluster.numDevices()) +
+          cost::stringifyStrategy(job->strategy, cluster.numDevices()) +
           " cannot be expressed: " + legality.rule +
           expressibleFor(*target, legality, result));
   }

@@ -31,7 +31,7 @@ std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::evaluate(const Strategy &strategy) {
   CompileOptions asked = options;
   asked.microBatch = 0;
-  asked.strategy = exports::strategyText(strategy, devices);
+  asked.strategy = cost::stringifyStrategy(strategy, devices);
   auto found = search(asked, nullptr);
   if (!found || found->candidates.empty() ||
       !found->candidates.front().evaluation.rejected.empty())
@@ -43,7 +43,7 @@ ExpressiblePlan::evaluate(const Strategy &strategy) {
   if (candidate.fits)
     return plan;
   if (smallest.empty())
-    smallest = exports::strategyText(plan.strategy, devices) + " needs " +
+    smallest = cost::stringifyStrategy(plan.strategy, devices) + " needs " +
                cost::formatBytes(plan.memoryBytes) + " of " +
                cost::formatBytes(found->memoryLimitBytes);
   return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
     const auto &all = found->candidates;
     if (!all.empty() && all.front().evaluation.rejected.empty() &&
         all.front().skipped.empty())
-      smallest = exports::strategyText(all.front().strategy, devices) +
+      smallest = cost::stringifyStrategy(all.front().strategy, devices) +
                  " needs " +
                  cost::formatBytes(all.front().evaluation.memory.total()) +
                  " of " + cost::formatBytes(found->memoryLimitBytes);
@@ -178,8 +178,8 @@ static std::string comparedTo(double winner, double seconds) {
 
 /// "--strategy=... (19.9 s a step, 3.4 % slower, 57.2 GiB)"
 std::string ExpressiblePlan::describe(const Plan &plan) const {
-  return "--strategy=" + exports::strategyText(plan.strategy, devices) + " (" +
-         cost::formatSeconds(plan.stepSeconds) + " a step, " +
+  return "--strategy=" + cost::stringifyStrategy(plan.strategy, devices) +
+         " (" + cost::formatSeconds(plan.stepSeconds) + " a step, " +
          comparedTo(result.candidates.front().evaluation.stepSeconds,
                     plan.stepSeconds) +
          ", " + cost::formatBytes(plan.memoryBytes) + ")";

@@ -61,7 +61,7 @@ std::string readNamedStrategy(CompileOptions &options) {
       !error.empty())
     return error;
   options.strategy =
-      exports::strategyText(imported->strategy, cluster->numDevices());
+      cost::stringifyStrategy(imported->strategy, cluster->numDevices());
   std::string note = path + ": read as --strategy=" + options.strategy + taken;
   options.readAs = note;
   if (size_t ignored = imported->ignored.size())

@@ -322,8 +322,10 @@ TEST(Report, SaysWhatWouldBeIf) {
 TEST(Report, SaysWhatWouldBeBetter) {
   SearchResult asked = someResult(), free = someResult();
   free.considered = 70;
+  int64_t devices = free.candidates[0].strategy.ranks();
   auto text = [&] {
-    return betterPlanText(betterPlan(asked, free, Objective::Throughput));
+    return betterPlanText(
+        betterPlan(asked, free, Objective::Throughput, devices));
   };
   EXPECT_EQ(text(), "nothing better was found among 70 strategies");
   Evaluation &best = free.candidates[0].evaluation;
@@ -334,8 +336,12 @@ TEST(Report, SaysWhatWouldBeBetter) {
           ", 1.50 s a step (25.0 % less than 2.00 s), 1000 B "
           "(0.0 % less), bound by " +
           free.bindingConstraint + "; the best among 70 strategies");
+  devices += 1;
+  EXPECT_NE(text().find(",ranks=" + std::to_string(devices - 1) + ", 1.50 s"),
+            std::string::npos)
+      << text();
   ReportContext context;
-  context.better = betterPlan(asked, free, Objective::Throughput);
+  context.better = betterPlan(asked, free, Objective::Throughput, devices);
   auto json = reportToJson(someCluster(), asked, context)["better"];
   EXPECT_EQ(json["step_seconds"], 1.5);
   EXPECT_EQ(json["saved_seconds"], 0.5);

@@ -250,6 +250,18 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
             "cp = 8, the ranks of the cluster (ranks=6 leaves devices idle)");
 }
 
+TEST(StringifyStrategy, CanBeAskedForOnTheSameCluster) {
+  Strategy strategy;
+  strategy.dp = strategy.tp = 2;
+  EXPECT_EQ(stringifyStrategy(strategy, 4), "dp=2,tp=2");
+  EXPECT_EQ(stringifyStrategy(strategy, 8), "dp=2,tp=2,ranks=4");
+  auto request = parseStrategy(stringifyStrategy(strategy, 8), 8);
+  ASSERT_TRUE(request) << request.error();
+  strategy.tp = 1;
+  strategy.cp = 2;
+  EXPECT_EQ(stringifyStrategy(strategy, 4), "dp=2,tp=1,cp=2,cp_kind=ring");
+}
+
 TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=2,dp=2,micro_batch=1", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=2,tp=1,pp=2,micro_batch=1"}));

@@ -161,16 +161,15 @@ static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
             {"weight_decay", optimizer.weightDecay}}}};
 }
 
-/// Warmup is linear from 0, as dpc's; of no steps DeepSpeed makes two.
+/// Warmup is linear from 0, as dpc's.
 static ordered_json schedulerOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   double lr = job.optimizer.lr;
-  ordered_json params = {
-      {"warmup_num_steps", std::max<int64_t>(1, schedule.warmup)},
-      {"warmup_type", "linear"}};
+  ordered_json params = {{"warmup_num_steps", schedule.warmup},
+                         {"warmup_type", "linear"}};
   if (schedule.kind == "cosine") {
     params["total_num_steps"] = schedule.total;
-    params["warmup_min_ratio"] = schedule.warmup > 0 ? 0.0 : 1.0;
+    params["warmup_min_ratio"] = 0.0;
     params["cos_min_ratio"] = lr > 0 ? schedule.min / lr : 0;
     return {{"type", "WarmupCosineLR"}, {"params", params}};
   }
@@ -182,9 +181,18 @@ static ordered_json schedulerOf(const Job &job) {
           {"params", params}};
 }
 
-/// WarmupDecayLR falls to where warmup begins.
+/// DeepSpeed's schedulers warm up for at least two steps (WarmupLR takes the
+/// larger), and WarmupDecayLR falls to where warmup begins.
 static bool hasScheduler(const RateSchedule &schedule) {
-  return schedule.kind != "linear" || schedule.min == 0;
+  return schedule.isPlain() ||
+         (schedule.warmup >= 2 &&
+          (schedule.kind != "linear" || schedule.min == 0));
+}
+
+/// initial_scale_power is a whole number.
+static bool hasLossScale(const LossScale &scale) {
+  return scale.interval == 0 ||
+         std::exp2(std::round(std::log2(scale.initial))) == scale.initial;
 }
 
 /// fp16 or bf16, and of fp16 the scale of the loss, which every overflow
@@ -197,7 +205,8 @@ static ordered_json precisionOf(const Job &job) {
   section["loss_scale"] = scale.interval == 0 ? scale.initial : 0.0;
   if (scale.interval == 0)
     return section;
-  section["initial_scale_power"] = std::llround(std::log2(scale.initial));
+  if (hasLossScale(scale))
+    section["initial_scale_power"] = std::llround(std::log2(scale.initial));
   section["loss_scale_window"] = scale.interval;
   section["hysteresis"] = 1;
   return section;
@@ -237,7 +246,7 @@ Exported writeDeepSpeed(const Job &job) {
     expressed.insert(Setting::schedule);
   if (hasScheduler(job.schedule) && !job.schedule.isPlain())
     config["scheduler"] = schedulerOf(job);
-  if (job.precision == "fp16")
+  if (job.precision == "fp16" && hasLossScale(job.lossScale))
     expressed.insert(Setting::lossScale);
   addDegrees(config, job);
   Exported result;

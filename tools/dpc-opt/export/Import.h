@@ -25,8 +25,6 @@ struct StatedSize {
   bool isOfTokens = false;
   /// The model's may be this, or up to that much more.
   int64_t most = 0;
-  /// Whatever divides the model's is right.
-  bool isDivisor = false;
 };
 
 struct Imported {

@@ -10,13 +10,6 @@ bool Job::hasUnevenStages() const {
                             std::not_equal_to<>()) != stageLayers.end();
 }
 
-std::string strategyText(const cost::Strategy &strategy, int64_t devices) {
-  std::string text = cost::stringifyStrategy(strategy);
-  if (strategy.ranks() != devices)
-    text += ",ranks=" + std::to_string(strategy.ranks());
-  return text;
-}
-
 /// Keys without effect are neutral, keys that others contradict give way.
 static void normalize(cost::Strategy &strategy) {
   if (strategy.pp == 1) {

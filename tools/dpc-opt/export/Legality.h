@@ -38,9 +38,6 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 bool isExpressible(const Job &job, const cost::Strategy &strategy,
                    const std::vector<Rule> &rules);
 
-/// As --strategy takes it on a cluster of `devices`.
-std::string strategyText(const cost::Strategy &strategy, int64_t devices);
-
 } // namespace dpc::exports
 
 #endif // DPC_TOOLS_DPC_OPT_EXPORT_LEGALITY_H

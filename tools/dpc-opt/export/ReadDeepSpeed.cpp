@@ -216,17 +216,8 @@ void Reader::readPrecision() {
       type != sectionOf(config, "optimizer").end() && *type == "SGD";
 }
 
-/// A ds_config says little of the model: how many parts of its layers are made
-/// again, and perhaps its vocabulary.
+/// All that a ds_config may say of the model is its vocabulary.
 void Reader::readSizes() {
-  auto checkpoints = number(sectionOf(config, "activation_checkpointing"),
-                            "number_checkpoints", 0, 0);
-  if (checkpoints && *checkpoints > 0) {
-    StatedSize layers{"activation_checkpointing.number_checkpoints",
-                      *checkpoints, &ModelShape::layers};
-    layers.isDivisor = true;
-    result.sizes.push_back(layers);
-  }
   auto words = number(config, "vocabulary_size", 0);
   if (words && *words > 0)
     result.sizes.push_back({"vocabulary_size", *words, &ModelShape::vocabulary,

@@ -35,8 +35,6 @@ static bool agrees(const StatedSize &stated, const ModelShape &model) {
   int64_t actual = model.*stated.size;
   if (actual <= 0 || (stated.isOfTokens && model.kind == ModelKind::other))
     return true; // it does not show
-  if (stated.isDivisor)
-    return actual % stated.value == 0;
   return actual == stated.value ||
          (actual > stated.value && actual <= stated.most);
 }
