@@ -275,11 +275,14 @@ double ProblemBuilder::sequencePenalty(Operation *op,
   return isRight ? 0 : kLastResort;
 }
 
-/// (R2) and (R3) of the header.
+/// (R2), (R3), (R5) and (R6) of the header.
 double ProblemBuilder::tensorPenalty(Operation *op,
                                      const AxisChoice &choice) const {
   bool along =
       choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
+  // (R5)
+  if (along && op->hasAttr(attr::kRing))
+    return kLastResort;
   // (R6)
   if (auto expert = experts.ops.find(op); expert != experts.ops.end())
     return choice.kind == AxisChoice::split && choice.factor == expert->second

@@ -24,11 +24,12 @@
 //        norms run over: it would trade an all_reduce for a reduce_scatter and
 //        an all_gather around a bias.
 //   (R7) an argument with dpc.user_split is split as that says (or it fails).
+//   (R5) the positions of a ring are the sequence axis' alone.
 //   (R6) where tensor axes share experts, ops that work on those split them.
 // For a sequence axis:
 //   (R4) an op that can be split along the sequence is; parameters are not
 //        split;
-//   (R5) attention splits its heads (Ulysses) unless it runs as a ring.
+//   (R5) attention splits its heads (Ulysses), or its positions (a ring).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
