@@ -77,6 +77,14 @@ struct FlatKernel {
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
 
+/// Sums of rows, in f32 or the product's type, that a product writes.
+struct RowSums {
+  mlir::Value result; ///< what the product writes; null for no sums
+  KernelOp widening;  ///< reads `result`, or null
+  /// What does the same, and what can only run when the product has its sums.
+  llvm::SmallVector<mlir::Operation *> parts, waiting;
+};
+
 /// What a product does beside multiplying, and for whom (PlanEpilogues.cpp).
 struct ProductEpilogue {
   rt::Epilogue kind = rt::Epilogue::None;
@@ -84,11 +92,13 @@ struct ProductEpilogue {
   /// every row, what gelu is applied to. The others are null where `kind` has
   /// none.
   mlir::Value result, bias, aux;
-  mlir::Value sums;  ///< of rows
-  KernelOp widening; ///< reads `sums`, or null
   AccumulateOp adds; ///< the product is added to its result; or null
-  /// What does the same, and what can only run when the product has its sums.
-  llvm::SmallVector<mlir::Operation *> parts, waiting;
+  llvm::SmallVector<mlir::Operation *> parts; ///< what does the same
+  RowSums sums;
+
+  /// The same but for the sums.
+  ProductEpilogue withoutSums() const;
+  bool isNothing() const { return kind == rt::Epilogue::None && !adds; }
 };
 
 /// Where a kernel is called, and as what it is traced.
@@ -181,9 +191,10 @@ private:
   bool canEnd(const rt::MatmulOp &call, const ProductEpilogue &epilogue) const;
   void bindEpilogue(const ProductEpilogue &epilogue, rt::MatmulOp &call);
   llvm::LogicalResult lowerViewsTo(mlir::Value value);
-  llvm::FailureOr<bool> lowerEnding(MatmulOp op,
-                                    const ProductEpilogue &epilogue);
+  llvm::FailureOr<bool> lowerEnding(MatmulOp op, ProductEpilogue &epilogue);
   bool lowerLate(llvm::ArrayRef<mlir::Operation *> late);
+  llvm::SmallVector<mlir::Operation *> release(const RowSums &sums,
+                                               MatmulOp product);
   llvm::LogicalResult giveBack(MatmulOp product);
 
   // PlanPorts.cpp

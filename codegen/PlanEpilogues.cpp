@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "codegen/KernelScalars.h"
 #include "codegen/PlanBuilder.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -110,12 +111,12 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   for (auto [old, result] : llvm::zip_equal(kept, rest.getOutputs()))
     old.replaceAllUsesWith(result);
   Operation *yield = rest.getBody().front().getTerminator();
-  SmallVector<Value> unread;
+  llvm::SetVector<Value> unread; // one value may stand there twice
   for (unsigned i : drops.set_bits())
-    unread.push_back(yield->getOperand(i));
+    unread.insert(yield->getOperand(i));
   yield->eraseOperands(drops);
   for (Value value : unread)
-    if (Operation *op = value.getDefiningOp(); isOpTriviallyDead(op))
+    if (Operation *op = value.getDefiningOp(); op && isOpTriviallyDead(op))
       op->erase();
   kernel.erase();
 }
@@ -211,10 +212,8 @@ bool PlanBuilder::addRowSums(Value value, Type type, Operation *product,
     }
     if (!isReadBehind(result, product, waiting))
       continue;
-    epilogue.sums = widening ? sum->getResult(0) : result;
-    epilogue.widening = widening;
-    epilogue.parts.append(parts);
-    epilogue.waiting.append(waiting);
+    epilogue.sums = {widening ? sum->getResult(0) : result, widening, parts,
+                     waiting};
     return true;
   }
   return false;
@@ -403,7 +402,8 @@ void PlanBuilder::findEpilogues() {
         continue;
       if (std::optional<ProductEpilogue> found = epilogueOf(product)) {
         absorbed.insert_range(found->parts);
-        absorbed.insert_range(found->waiting);
+        absorbed.insert_range(found->sums.parts);
+        absorbed.insert_range(found->sums.waiting);
         epilogues[op] = std::move(*found);
       }
     }
@@ -481,11 +481,11 @@ static void readNarrow(KernelOp widening) {
 void PlanBuilder::bindEpilogue(const ProductEpilogue &epilogue,
                                rt::MatmulOp &call) {
   call.epilogue = epilogue.kind;
-  if (epilogue.widening)
-    readNarrow(epilogue.widening);
-  if (epilogue.bias || epilogue.sums) {
-    Slot slot =
-        epilogue.bias ? slots.at(epilogue.bias) : newSlot(epilogue.sums);
+  const RowSums &sums = epilogue.sums;
+  if (sums.widening)
+    readNarrow(sums.widening);
+  if (epilogue.bias || sums.result) {
+    Slot slot = epilogue.bias ? slots.at(epilogue.bias) : newSlot(sums.result);
     call.bias = slot.buffer;
     call.biasOffset = slot.view.offset;
   }
@@ -498,28 +498,47 @@ void PlanBuilder::bindEpilogue(const ProductEpilogue &epilogue,
   }
 }
 
-/// One product for `op` and the kernels of its epilogue; false if none can do
-/// it.
+ProductEpilogue ProductEpilogue::withoutSums() const {
+  ProductEpilogue rest = *this;
+  rest.sums = {};
+  if (kind == rt::Epilogue::GeluGradBias)
+    rest.kind = rt::Epilogue::GeluGrad;
+  else if (kind == rt::Epilogue::SumsOfA || kind == rt::Epilogue::SumsOfB)
+    rest.kind = rt::Epilogue::None;
+  return rest;
+}
+
+/// One product for `op` and the kernels of its epilogue, or those of them that
+/// do not sum rows; false if none can do it.
 FailureOr<bool> PlanBuilder::lowerEnding(MatmulOp op,
-                                         const ProductEpilogue &epilogue) {
+                                         ProductEpilogue &epilogue) {
   SmallVector<rt::MatmulOp> calls;
   auto type = cast<RankedTensorType>(op.getResult().getType());
   if (failed(callsOf(op, StridedView::dense(type.getShape()), calls)) ||
       failed(lowerViewsTo(epilogue.bias)) ||
       (rt::readsAux(epilogue.kind) && failed(lowerViewsTo(epilogue.aux))))
     return failure();
-  if (calls.size() != 1 || !canEnd(calls.front(), epilogue))
+  if (calls.size() != 1)
     return false;
   rt::MatmulOp call = calls.front();
+  SmallVector<Operation *> late = epilogue.sums.waiting;
+  if (!canEnd(call, epilogue)) {
+    ProductEpilogue rest = epilogue.withoutSums();
+    if (!epilogue.sums.result || rest.isNothing() || !canEnd(call, rest))
+      return false;
+    late = release(epilogue.sums, op);
+    epilogue = rest;
+  }
   call.c = epilogue.adds ? clearedSlot(epilogue.adds).buffer
                          : newSlot(epilogue.result).buffer;
   call.beta = epilogue.adds ? 1 : 0;
   bindEpilogue(epilogue, call);
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
-  for (Operation *part : epilogue.parts)
+  for (Operation *part :
+       llvm::concat<Operation *const>(epilogue.parts, epilogue.sums.parts))
     flops += cast<CostOpInterface>(part).getFlops();
   emit(phaseOf(op), call, nameOfOp(op)).flops = flops;
-  if (!lowerLate(epilogue.waiting))
+  if (!lowerLate(late))
     return failure();
   return true;
 }
@@ -537,16 +556,27 @@ bool PlanBuilder::lowerLate(ArrayRef<Operation *> late) {
   return true;
 }
 
-/// Kernels that are no part of a product after all.
-LogicalResult PlanBuilder::giveBack(MatmulOp product) {
+/// Sums that are no part of a product after all; returns those whose turn has
+/// passed.
+SmallVector<Operation *> PlanBuilder::release(const RowSums &sums,
+                                              MatmulOp product) {
   SmallVector<Operation *> late;
-  const ProductEpilogue &epilogue = epilogues.at(product);
   for (Operation *op :
-       llvm::concat<Operation *const>(epilogue.parts, epilogue.waiting)) {
+       llvm::concat<Operation *const>(sums.parts, sums.waiting)) {
     absorbed.erase(op);
     if (position.at(op) < position.at(product))
       late.push_back(op);
   }
+  return late;
+}
+
+/// Kernels that are no part of a product after all. They stand behind it but
+/// for sums.
+LogicalResult PlanBuilder::giveBack(MatmulOp product) {
+  const ProductEpilogue &epilogue = epilogues.at(product);
+  for (Operation *op : epilogue.parts)
+    absorbed.erase(op);
+  SmallVector<Operation *> late = release(epilogue.sums, product);
   epilogues.erase(product);
   return success(lowerLate(late));
 }

@@ -151,6 +151,20 @@ TEST(Epilogue, ABiasIsTheSameInAllRows) {
   Step step(text);
   ASSERT_EQ(step.error, "");
   expectEpilogues(step, {"none"}, 1);
+  Array x = randomArray(kRows * kIn, 1), w = randomArray(kOut * kIn, 2),
+        v = randomArray(3, 3), y(kRows * kOut);
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kOut; ++j) {
+      double sum = v[i % 3];
+      for (int k = 0; k < kIn; ++k)
+        sum += x[i * kIn + k] * w[j * kIn + k];
+      y[i * kOut + j] = std::max(sum, 0.0);
+    }
+  step.set("x", x);
+  step.set("w", w);
+  step.set("v", v);
+  step.run();
+  expectClose(step.get("y"), y, 1e-5);
 }
 
 // Others read the product: they need it in memory, unless it is just what is
@@ -159,7 +173,11 @@ TEST(Epilogue, WhatOthersReadIsThere) {
   const std::string other =
       "  %p = dpc.unary neg %s : tensor<2x3x8xf32> -> tensor<2x3x8xf32>\n";
   Step biased(forward(biasAnd("gelu_tanh", false) + other, true));
-  ASSERT_EQ(biased.error, "");
+  expectForward(biased, false, gelu);
+  Array p = biased.get("p"), v = randomArray(kOut, 3);
+  for (int i = 0; i < kRows * kOut; ++i)
+    p[i] = gelu(v[i % kOut] - p[i]);
+  expectClose(biased.get("y"), p, 1e-5);
   expectEpilogues(biased, {"none"}, 2);
   Step plain(forward("  %y = dpc.unary gelu_tanh %s : tensor<2x3x8xf32> -> "
                      "tensor<2x3x8xf32>\n" +
@@ -438,6 +456,83 @@ TEST(Epilogue, AKernelIsGivenBack) {
   step.set("c", randomArray(30, 2));
   step.run();
   expectClose(step.get("db"), db, 1e-5);
+}
+
+// Of a factor that is stored the other way round no call can sum rows; micro-
+// batches are added up by the product all the same.
+TEST(Epilogue, OnlySumsAreGivenBack) {
+  auto input = [](const std::string &name, const std::string &type,
+                  const std::string &global) {
+    std::string text = argument(name, type);
+    return text.replace(text.size() - 1, 1,
+                        ", dpc.global = tensor<" + global + ">}");
+  };
+  const std::string phase = " {dpc.phase = \"backward\"}",
+                    mesh = "#dpc.sharding<#dpc.mesh<mb=3>, ";
+  Step step("func.func @step(" +
+            input("a", "8x2xf32", "8x6xf32, " + mesh + "[{}, {mb}]>") + ", " +
+            input("c", "2x8xf32", "6x8xf32, " + mesh + "[{mb}, {}]>") +
+            ") -> (tensor<8x8xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
+            "{dpc.name = \"db\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
+            "  %t = dpc.transpose %a perm = [1, 0] {dpc.view, dpc.phase = "
+            "\"backward\"} : tensor<8x2xf32> -> tensor<2x8xf32>\n"
+            "  %r = dpc.reduce sum %t dims = [0]" +
+            phase +
+            " : tensor<2x8xf32> -> tensor<8xf32>\n"
+            "  %db = dpc.accumulate sum %r" +
+            phase +
+            " : tensor<8xf32> -> tensor<8xf32>\n"
+            "  %p = dpc.matmul %t, %c ta" +
+            phase +
+            " : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>\n"
+            "  %dw = dpc.accumulate sum %p" +
+            phase +
+            " : tensor<8x8xf32> -> tensor<8x8xf32>\n"
+            "  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>\n}");
+  ASSERT_EQ(step.error, "");
+  expectEpilogues(step, {"none"}, 2);
+#ifdef DPC_TEST_GPU_EMULATION
+  for (const auto &instruction : step.plan.phases.at("backward"))
+    if (auto *op = std::get_if<dpc::rt::MatmulOp>(&instruction.op))
+      EXPECT_EQ(op->beta, 1);
+#endif
+  Array a = randomArray(16, 1), c = randomArray(16, 2), dw(64), db(8);
+  for (int i = 0; i < 8; ++i)
+    for (int k = 0; k < 2; ++k) {
+      db[i] += 3 * a[i * 2 + k];
+      for (int j = 0; j < 8; ++j)
+        dw[i * 8 + j] += 3 * a[i * 2 + k] * c[k * 8 + j];
+    }
+  step.set("a", a);
+  step.set("c", c);
+  step.run();
+  expectClose(step.get("dw"), dw, 1e-5);
+  expectClose(step.get("db"), db, 1e-5);
+}
+
+// One value in f32 may be yielded twice, once for each of two sums.
+TEST(Epilogue, ACopyThatIsThereTwiceIsGone) {
+  const std::string t = "tensor<6x8xbf16>", w = "tensor<6x8xf32>";
+  Step step("func.func @step(" + argument("x", "6x8xbf16") + ") -> (" + t +
+            " {dpc.name = \"y\"}, tensor<8xf32> {dpc.name = \"p\"}, "
+            "tensor<8xf32> {dpc.name = \"q\"}) {\n"
+            "  %y, %a, %b = dpc.kernel %x : (" +
+            t + ") -> (" + t + ", " + w + ", " + w + ") {\n  ^bb0(%i: " + t +
+            "):\n    %k = dpc.unary neg %i : " + t + " -> " + t +
+            "\n    %c = dpc.convert %k : " + t + " -> " + w +
+            "\n    dpc.yield %k, %c, %c : " + t + ", " + w + ", " + w +
+            "\n  }\n  %p = dpc.reduce sum %a dims = [0] : " + w +
+            " -> tensor<8xf32>\n  %q = dpc.reduce sum %b dims = [0] : " + w +
+            " -> tensor<8xf32>\n  return %y, %p, %q : " + t +
+            ", tensor<8xf32>, tensor<8xf32>\n}");
+  ASSERT_EQ(step.error, "");
+  step.set("x", randomArray(48, 1));
+  Array x = step.get("x"), sums(8);
+  for (int i = 0; i < 48; ++i)
+    sums[i % 8] -= x[i];
+  step.run();
+  expectClose(step.get("p"), sums, 1e-5);
+  expectClose(step.get("q"), sums, 1e-5);
 }
 
 } // namespace
