@@ -81,7 +81,8 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   return comm->wait(streams[0]);
 }
 
-/// Says once which epilogues cuBLASLt does not have here.
+/// The first rank of each pipeline stage says which epilogues cuBLASLt does not
+/// have here: the others of a stage have the same products.
 Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
   std::set<std::string> names;
   for (const DeviceProduct &product : products) {
@@ -94,7 +95,10 @@ Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
   std::string text;
   for (const std::string &name : names)
     text += (text.empty() ? "" : ", ") + name;
-  if (!names.empty() && rankIndex == 0 && context.gemms.remark)
+  bool isFirst = true;
+  for (int64_t rank = 0; rank < rankIndex; ++rank)
+    isFirst &= plan.mesh.stageOf(rank) != stageIndex;
+  if (!names.empty() && isFirst && context.gemms.remark)
     context.gemms.remark("cuBLASLt has no routine here for some products that "
                          "end in " +
                          text + "; a kernel of the runtime does that part");

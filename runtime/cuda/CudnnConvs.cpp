@@ -14,11 +14,11 @@ constexpr int kMostRoutines = 16;
 
 /// What cuDNN is told of an op. It has no convolutions of one spatial
 /// dimension: they get a second one of extent 1.
-struct Words {
+struct CudnnShapes {
   std::vector<int> x, w, y, pads, strides, dilations;
   int groups = 1;
 
-  explicit Words(const ConvOp &op) {
+  explicit CudnnShapes(const ConvOp &op) {
     auto narrow = [](const std::vector<int64_t> &from, size_t count) {
       return std::vector<int>(from.begin(), from.begin() + count);
     };
@@ -98,6 +98,8 @@ private:
   }
   Status makeTensor(cudnnTensorDescriptor_t &tensor, DType type,
                     const std::vector<int> &shape) const;
+  Status makeRoutine(const ConvOp &op, Routine &made) const;
+  void forget(const Routine &made) const;
   Status describeFor(const ConvOp &op, Routine &made) const;
   template <typename Found, typename Ask>
   Status choose(const ConvOp &op, Routine &made, Ask &&ask) const;
@@ -111,19 +113,22 @@ private:
 };
 
 CudnnConvs::~CudnnConvs() {
-  for (auto &[op, routine] : routines) {
-    for (cudnnTensorDescriptor_t tensor : {routine.x, routine.y})
-      if (tensor)
-        cudnn.cudnnDestroyTensorDescriptor(tensor);
-    if (routine.w)
-      cudnn.cudnnDestroyFilterDescriptor(routine.w);
-    if (routine.how)
-      cudnn.cudnnDestroyConvolutionDescriptor(routine.how);
-  }
+  for (auto &[op, routine] : routines)
+    forget(routine);
   if (handle)
     cudnn.cudnnDestroy(handle);
   if (workspace)
     cuda.cudaFree(workspace);
+}
+
+void CudnnConvs::forget(const Routine &made) const {
+  for (cudnnTensorDescriptor_t tensor : {made.x, made.y})
+    if (tensor)
+      cudnn.cudnnDestroyTensorDescriptor(tensor);
+  if (made.w)
+    cudnn.cudnnDestroyFilterDescriptor(made.w);
+  if (made.how)
+    cudnn.cudnnDestroyConvolutionDescriptor(made.how);
 }
 
 Status CudnnConvs::makeTensor(cudnnTensorDescriptor_t &tensor, DType type,
@@ -137,27 +142,28 @@ Status CudnnConvs::makeTensor(cudnnTensorDescriptor_t &tensor, DType type,
 }
 
 Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
-  Words words(op);
-  DPC_TRY(makeTensor(made.x, op.compute, words.x));
-  DPC_TRY(makeTensor(made.y, op.compute, words.y));
+  CudnnShapes shapes(op);
+  DPC_TRY(makeTensor(made.x, op.compute, shapes.x));
+  DPC_TRY(makeTensor(made.y, op.compute, shapes.y));
   DPC_TRY(check(cudnn.cudnnCreateFilterDescriptor(&made.w), "filter"));
   DPC_TRY(check(cudnn.cudnnSetFilterNdDescriptor(
                     made.w, cudnnTypeOf(op.compute), CUDNN_TENSOR_NCHW,
-                    static_cast<int>(words.w.size()), words.w.data()),
+                    static_cast<int>(shapes.w.size()), shapes.w.data()),
                 "filter"));
   DPC_TRY(
       check(cudnn.cudnnCreateConvolutionDescriptor(&made.how), "convolution"));
   DPC_TRY(check(
       cudnn.cudnnSetConvolutionNdDescriptor(
-          made.how, static_cast<int>(words.pads.size()), words.pads.data(),
-          words.strides.data(), words.dilations.data(), CUDNN_CROSS_CORRELATION,
+          made.how, static_cast<int>(shapes.pads.size()), shapes.pads.data(),
+          shapes.strides.data(), shapes.dilations.data(),
+          CUDNN_CROSS_CORRELATION,
           op.compute == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
       "convolution"));
   bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
   DPC_TRY(check(cudnn.cudnnSetConvolutionMathType(
                     made.how, isWide ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
                 "math type"));
-  return check(cudnn.cudnnSetConvolutionGroupCount(made.how, words.groups),
+  return check(cudnn.cudnnSetConvolutionGroupCount(made.how, shapes.groups),
                "groups");
 }
 
@@ -221,6 +227,15 @@ Status CudnnConvs::prepare(const ConvOp &op) {
   auto [it, isNew] = routines.try_emplace(&op);
   if (!isNew)
     return Status::success();
+  Status status = makeRoutine(op, it->second);
+  if (!status.ok()) {
+    forget(it->second);
+    routines.erase(it);
+  }
+  return status;
+}
+
+Status CudnnConvs::makeRoutine(const ConvOp &op, Routine &made) const {
   size_t spatial = op.xShape.size() - 2;
   bool isEven = std::equal(op.pads.begin(), op.pads.begin() + spatial,
                            op.pads.begin() + spatial);
@@ -232,8 +247,8 @@ Status CudnnConvs::prepare(const ConvOp &op) {
         ", which cuDNN does not do; --device=cpu is accepted");
   if (op.xShape[0] == 0) // a batch of nothing
     return Status::success();
-  DPC_TRY(describeFor(op, it->second));
-  return chooseRoutine(op, it->second);
+  DPC_TRY(describeFor(op, made));
+  return chooseRoutine(op, made);
 }
 
 Status CudnnConvs::allocate() {

@@ -169,12 +169,20 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
 Expected<DeviceBlas::Routine *>
 DeviceBlas::routine(const DeviceProduct &product) {
   auto [it, isNew] = routines.try_emplace(product.op);
-  Routine &made = it->second;
   if (!isNew)
-    return &made;
+    return &it->second;
+  if (Status status = makeRoutine(product, it->second); !status.ok()) {
+    forget(it->second);
+    routines.erase(it);
+    return status;
+  }
+  return &it->second;
+}
+
+Status DeviceBlas::makeRoutine(const DeviceProduct &product, Routine &made) {
   DPC_TRY(describe(product, made));
   if (product.op->epilogue == Epilogue::None)
-    return &made;
+    return Status::success();
   auto found = heuristic(product, made, 1);
   if (!found)
     return found.status();
@@ -183,7 +191,7 @@ DeviceBlas::routine(const DeviceProduct &product) {
     made.isSplit = true;
     DPC_TRY(describe(product, made));
   }
-  return &made;
+  return Status::success();
 }
 
 Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {

@@ -66,6 +66,7 @@ private:
       : cuda(cuda), blas(blas), own(own) {}
   Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceProduct &product);
+  Status makeRoutine(const DeviceProduct &product, Routine &made);
   Status describe(const DeviceProduct &product, Routine &made);
   Status describeEpilogue(const DeviceProduct &product, Routine &made);
   Status pointEpilogue(const DeviceProduct &product, const Routine &made);

@@ -1,9 +1,17 @@
 // The runtime's own kernels, see DeviceKernels.h. Compiled without contraction
 // to fma, so that sums have the bits of the CPU's.
+#include "runtime/base/DType.h"
+#include "runtime/plan/PlanEpilogue.h"
+#include "runtime/plan/ReduceKind.h"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 namespace {
+
+using dpc::rt::DType;
+using dpc::rt::Epilogue;
+using dpc::rt::ReduceKind;
 
 constexpr int kMostParts = 16;
 
@@ -11,30 +19,14 @@ struct Parts {
   const void *of[kMostParts];
 };
 
-// The values of DType, ReduceKind and Epilogue.
-enum Type { F32, F64, BF16, F16, I64, I32 };
-enum Kind { Sum, Max, Min, Prod };
-enum Epilogue {
-  None,
-  Bias,
-  Relu,
-  ReluBias,
-  Gelu,
-  GeluBias,
-  GeluAux,
-  GeluAuxBias,
-  GeluGrad,
-  GeluGradBias
-};
-
 // A NaN on either side wins, as on the CPU.
-template <typename T> __device__ T combine(T a, T b, long long kind) {
+template <typename T> __device__ T combine(T a, T b, ReduceKind kind) {
   switch (kind) {
-  case Max:
+  case ReduceKind::Max:
     return a > b || a != a ? a : b;
-  case Min:
+  case ReduceKind::Min:
     return a < b || a != a ? a : b;
-  case Prod:
+  case ReduceKind::Prod:
     return a * b;
   default:
     return a + b;
@@ -43,7 +35,7 @@ template <typename T> __device__ T combine(T a, T b, long long kind) {
 
 template <typename Stored, typename Wide>
 __device__ void reduce(Stored *out, const Parts &parts, long long members,
-                       long long first, long long count, long long kind,
+                       long long first, long long count, ReduceKind kind,
                        double scale) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i =
@@ -75,7 +67,7 @@ __device__ float geluGrad(float x) {
 template <typename T>
 __device__ void epilogue(T *c, const T *bias, T *aux, long long rows,
                          long long columns, long long ldc, long long auxLd,
-                         long long kind) {
+                         Epilogue kind) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i =
            static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -83,16 +75,15 @@ __device__ void epilogue(T *c, const T *bias, T *aux, long long rows,
     long long row = i / columns, column = i % columns;
     T *at = c + row * ldc + column;
     float value = static_cast<float>(*at);
-    if (kind == Bias || kind == ReluBias || kind == GeluBias ||
-        kind == GeluAuxBias)
+    if (readsBias(kind))
       value += static_cast<float>(bias[column]);
-    if (kind == GeluAux || kind == GeluAuxBias)
+    if (writesAux(kind))
       aux[row * auxLd + column] = static_cast<T>(value);
-    if (kind == GeluGrad || kind == GeluGradBias)
+    if (readsAux(kind))
       value *= geluGrad(static_cast<float>(aux[row * auxLd + column]));
-    else if (kind == Relu || kind == ReluBias)
+    else if (kind == Epilogue::Relu || kind == Epilogue::ReluBias)
       value = value < 0 ? 0 : value;
-    else if (kind >= Gelu)
+    else if (kind != Epilogue::Bias)
       value = 0.5f * value * (1 + geluTanh(value));
     *at = static_cast<T>(value);
   }
@@ -125,11 +116,11 @@ extern "C" __global__ void dpcEpilogue(void *c, const void *bias, void *aux,
                                        long long ldc, long long auxLd,
                                        long long type, long long kind) {
 #define FINISH(TYPE, T)                                                        \
-  case TYPE:                                                                   \
+  case DType::TYPE:                                                            \
     return epilogue<T>(static_cast<T *>(c), static_cast<const T *>(bias),      \
                        static_cast<T *>(aux), rows, columns, ldc, auxLd,       \
-                       kind);
-  switch (type) {
+                       static_cast<Epilogue>(kind));
+  switch (static_cast<DType>(type)) {
     FINISH(F32, float)
     FINISH(BF16, __nv_bfloat16)
     FINISH(F16, __half)
@@ -141,7 +132,8 @@ extern "C" __global__ void dpcSumColumns(const void *matrix, void *to,
                                          long long ld, long long type,
                                          long long toType) {
 #define SUM(FROM, From, TO, To)                                                \
-  if (type == FROM && toType == TO)                                            \
+  if (static_cast<DType>(type) == DType::FROM &&                               \
+      static_cast<DType>(toType) == DType::TO)                                 \
     return sumColumns<From, To>(static_cast<const From *>(matrix),             \
                                 static_cast<To *>(to), rows, columns, ld);
   SUM(F32, float, F32, float)
@@ -163,10 +155,11 @@ dpcReduce(void *out, PART(0), PART(1), PART(2), PART(3), PART(4), PART(5),
       {p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15}};
   double scale = __longlong_as_double(scaleBits);
 #define CASE(TYPE, STORED, WIDE)                                               \
-  case TYPE:                                                                   \
+  case DType::TYPE:                                                            \
     return reduce<STORED, WIDE>(static_cast<STORED *>(out), parts, members,    \
-                                first, count, kind, scale);
-  switch (type) {
+                                first, count, static_cast<ReduceKind>(kind),   \
+                                scale);
+  switch (static_cast<DType>(type)) {
     CASE(F32, float, float)
     CASE(F64, double, double)
     CASE(BF16, __nv_bfloat16, float)

@@ -37,6 +37,7 @@
 #include "runtime/base/Layout.h"
 #include "runtime/plan/PlanConv.h"
 #include "runtime/plan/PlanEpilogue.h"
+#include "runtime/plan/ReduceKind.h"
 
 #include <cstdint>
 #include <map>
@@ -252,16 +253,13 @@ struct MatmulOp {
   /// bf16, or f32 rounded to bf16; C f32 or bf16; sums in f32).
   DType compute = DType::F32;
   /// Of one matrix, with alpha 1 and, unless all it does is to sum a factor,
-  /// beta 0. `bias` and `aux` are buffers of
-  /// C's type, or -1 where the epilogue has none; they begin at the offsets, in
-  /// elements, and rows of aux lie auxLd apart.
+  /// beta 0. `bias` and `aux` are buffers of C's type, or -1 where the epilogue
+  /// has none; they begin at the offsets, in elements, and rows of aux lie
+  /// auxLd apart.
   Epilogue epilogue = Epilogue::None;
   int bias = -1, aux = -1;
   int64_t biasOffset = 0, auxOffset = 0, auxLd = 0;
 };
-
-enum class ReduceKind { Sum, Max, Min, Prod };
-std::string_view nameOf(ReduceKind kind);
 
 /// Reduces each buffer over the group, in place.
 struct AllReduceOp {

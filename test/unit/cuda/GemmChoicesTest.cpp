@@ -102,6 +102,19 @@ TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
       << remarks[0];
 }
 
+/// Each stage has products of its own.
+TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
+  Plan plan = twoStages(2, 1);
+  for (Instruction &instruction : plan.phases["s1.forward"])
+    if (auto *op = std::get_if<MatmulOp>(&instruction.op))
+      op->epilogue = Epilogue::Relu;
+  refuseFakeEpilogues(true);
+  run(plan, Ranks::InProcess);
+  refuseFakeEpilogues(false);
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_NE(remarks[0].find("end in relu;"), std::string::npos) << remarks[0];
+}
+
 TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {
   EXPECT_EQ(run(leastSquares(1, 1), Ranks::InProcess, true, ""),
             std::vector{4});
