@@ -31,6 +31,16 @@ TEST(ShellWords, VariablesWithSeveralFlagsAreSplit) {
             (Words{"run", "--data", "0.5 a 0.5 b"}));
 }
 
+TEST(ShellWords, DefaultsMayHoldVariables) {
+  EXPECT_EQ(shellWords("B=2; run ${A:-$B} ${A:-${C:-3}} ${A:-${B}4}"),
+            (Words{"run", "2", "3", "24"}));
+  std::string deep;
+  for (int i = 0; i < 9999; ++i)
+    deep += "${A:-";
+  EXPECT_EQ(shellWords("run " + deep + "1" + std::string(9999, '}')).size(),
+            2U);
+}
+
 TEST(ShellWords, SumsOfWholeNumbers) {
   auto valueOf = [](const std::string &sum) {
     return shellWords("A=8\nB=4\nrun $((" + sum + "))").back();

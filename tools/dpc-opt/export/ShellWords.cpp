@@ -134,6 +134,20 @@ private:
 
 } // namespace
 
+/// Of the brace that closes what a ${ before `at` opens; npos where none does,
+/// or where too many stand in each other.
+static size_t closingBrace(const std::string &text, size_t at) {
+  constexpr int kDeepest = 64;
+  int depth = 1;
+  for (; at < text.size() && depth <= kDeepest; ++at) {
+    depth += text.compare(at, 2, "${") == 0;
+    depth -= text[at] == '}';
+    if (depth == 0)
+      return at;
+  }
+  return std::string::npos;
+}
+
 size_t Reader::fill(std::string &text, size_t at) const {
   if (text.compare(at, 3, "$((") == 0) {
     size_t close = text.find("))", at);
@@ -153,11 +167,11 @@ size_t Reader::fill(std::string &text, size_t at) const {
   size_t begin = at + (isBraced ? 2 : 1), end = endOfName(text, begin);
   std::string name = text.substr(begin, end - begin), otherwise;
   if (isBraced) {
-    size_t close = text.find('}', end);
+    size_t close = closingBrace(text, end);
     if (close == std::string::npos)
       return text.size();
     if (text.compare(end, 2, ":-") == 0)
-      otherwise = text.substr(end + 2, close - end - 2);
+      otherwise = filled(text.substr(end + 2, close - end - 2));
     end = close + 1;
   }
   auto value = variables.find(name);

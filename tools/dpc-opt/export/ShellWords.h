@@ -9,9 +9,10 @@ namespace dpc::exports {
 
 /// What the commands of a script of bash are made of, as far as that can be
 /// told without running it: comments, quotes, lines continued by a backslash,
-/// arrays, variables set to words or to several flags, ${NAME:-default}, and
-/// $((sums of whole numbers)). What a variable is that comes from elsewhere
-/// stays as it is written.
+/// arrays, variables set to words or to several flags, ${NAME:-default}, which
+/// may hold others, and $((sums of whole numbers)). What a variable is that
+/// comes from elsewhere stays as it is written, and a word in quotes that holds
+/// flags is taken apart.
 std::vector<std::string> shellWords(const std::string &script);
 
 } // namespace dpc::exports
