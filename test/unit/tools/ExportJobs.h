@@ -1,0 +1,61 @@
+//===- ExportJobs.h - jobs, and what is written for them --------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
+#define DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
+
+#include "tools/dpc-opt/export/Targets.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace dpc::exports::test {
+
+/// A GPT of 24 layers on `ranks` devices, 8 a node.
+inline Job jobOf(const std::string &strategy, int64_t ranks,
+                 int64_t batch = 64) {
+  Job job;
+  auto request = cost::parseStrategy(strategy, ranks);
+  EXPECT_TRUE(request) << strategy;
+  cost::StrategySpace space;
+  space.ranks = ranks;
+  space.globalBatch = batch;
+  job.strategy = cost::enumerateStrategies(*request, space).at(0);
+  job.devicesPerNode = 8;
+  job.globalBatch = batch;
+  job.precision = "bf16";
+  job.optimizer = {"adamw", 1e-3, 0.9, 0.95, 1e-8, 0.1, 0, 1.0};
+  job.model = {24, 2048, 1024, 16, 4, 64, 4096, 50257};
+  job.model.kind = ModelKind::decoder;
+  job.levels = {{"tp", 0}, {"dp", 1}, {"pp", 1}};
+  return job;
+}
+
+/// One of the targets by its name.
+inline const Target &target(const char *name) {
+  const Target *found = findTarget(name);
+  EXPECT_NE(found, nullptr) << name;
+  return *found;
+}
+
+inline Legality legalityOf(const char *name, const Job &job) {
+  return checkLegality(job, target(name).rules());
+}
+
+/// What is written as `file`.
+inline std::string textOf(const Exported &exported, const std::string &file) {
+  for (const ExportedFile &written : exported.files)
+    if (written.name == file)
+      return written.text;
+  ADD_FAILURE() << "no file " << file;
+  return "";
+}
+
+/// The same of a job that the target takes, parsed.
+inline nlohmann::json jsonOf(const char *name, const Job &job,
+                             const char *file) {
+  EXPECT_EQ(legalityOf(name, job).rule, "");
+  return nlohmann::json::parse(textOf(target(name).write(job), file));
+}
+
+} // namespace dpc::exports::test
+
+#endif // DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
