@@ -288,6 +288,8 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
     report["chosen"] =
         candidateToJson(cluster, result.totals, result.candidates[0]);
     report["chosen"]["binding_constraint"] = result.bindingConstraint;
+    if (!result.bindingDetail.empty())
+      report["chosen"]["binding_detail"] = result.bindingDetail;
     report["chosen"]["devices"] = result.candidates[0].strategy.ranks();
     if (!result.changes.empty())
       report["chosen"]["changes"] = changesToJson(result);

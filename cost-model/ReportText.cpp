@@ -53,7 +53,8 @@ static std::string headline(const Cluster &cluster,
                          : result.memoryLimitBytes) +
          ", communication exposed " +
          percent(evaluation.exposedCommunicationSeconds / step) +
-         ", bound by " + result.bindingConstraint;
+         ", bound by " + result.bindingConstraint +
+         (result.bindingDetail.empty() ? "" : ": " + result.bindingDetail);
 }
 
 /// What the fullest rank holds at its peak, and what one sends over which

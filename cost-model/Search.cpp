@@ -498,7 +498,7 @@ SearchResult StrategySearch::run() {
   if (options.baselines)
     addSingle();
   explainAll();
-  result.bindingConstraint = bindingConstraint();
+  findBinding();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

@@ -268,6 +268,9 @@ struct SearchResult {
   /// "pipeline bubble", "transfers to host memory", "transfers to disk",
   /// "launch overhead".
   std::string bindingConstraint;
+  /// Where memory limits a winner: the fastest plan that it keeps away, and
+  /// what that needs. Else empty.
+  std::string bindingDetail;
   ModelTotals totals;
   double memoryLimitBytes = 0;
   double seconds = 0;

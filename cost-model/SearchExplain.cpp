@@ -99,22 +99,34 @@ void StrategySearch::explainBaseline(Candidate &candidate) const {
     candidate.why = explain(candidate);
 }
 
-std::string StrategySearch::bindingConstraint() const {
-  if (!result.hasWinner())
-    return "memory";
-  const Evaluation &winner = result.candidates.front().evaluation;
-  // A faster candidate that does not fit: memory decides.
-  auto isFasterButTooLarge = [&](const Candidate &candidate) {
-    return kindOf(candidate) == 1 && candidate.method != "formula" &&
-           candidate.evaluation.stepSeconds < winner.stepSeconds;
+/// The fastest candidate that is faster than the winner and does not fit.
+const Candidate *StrategySearch::fasterButTooLarge() const {
+  const Candidate *fastest = &result.candidates.front();
+  auto look = [&](const Candidate &candidate) {
+    if (kindOf(candidate) == 1 && candidate.method != "formula" &&
+        candidate.evaluation.stepSeconds < fastest->evaluation.stepSeconds)
+      fastest = &candidate;
   };
   for (const Candidate &candidate : result.candidates)
-    if (isFasterButTooLarge(candidate))
-      return "memory";
+    look(candidate);
   for (const Baseline &baseline : result.baselines)
-    if (isFasterButTooLarge(baseline.candidate))
-      return "memory";
-  // What takes most of the step.
+    look(baseline.candidate);
+  return fastest == &result.candidates.front() ? nullptr : fastest;
+}
+
+void StrategySearch::findBinding() {
+  const Candidate *larger = result.hasWinner() ? fasterButTooLarge() : nullptr;
+  if (larger)
+    result.bindingDetail =
+        "a plan of " + formatSeconds(larger->evaluation.stepSeconds) +
+        " a step needs " + formatBytes(larger->evaluation.memory.total());
+  result.bindingConstraint =
+      larger || !result.hasWinner() ? "memory" : slowestPart();
+}
+
+/// What takes most of the winner's step.
+std::string StrategySearch::slowestPart() const {
+  const Evaluation &winner = result.candidates.front().evaluation;
   double bubble = winner.bubbleFraction * winner.stepSeconds;
   double exposed = winner.exposedCommunicationSeconds;
   if (bubble > winner.computeSeconds && bubble > exposed)

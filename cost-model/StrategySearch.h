@@ -103,7 +103,9 @@ private:
     return evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
                                            : result.memoryLimitBytes;
   }
-  std::string bindingConstraint() const;
+  const Candidate *fasterButTooLarge() const;
+  void findBinding();
+  std::string slowestPart() const;
 
   const Cluster &cluster;
   Evaluator &evaluator;

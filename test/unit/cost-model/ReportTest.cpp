@@ -108,6 +108,7 @@ TEST(Report, JsonHasTheContractsKeys) {
   EXPECT_EQ(predicted["bytes_per_level"]["wire"], 77);
   EXPECT_EQ(report["chosen"]["strategy"]["dp"], 4);
   EXPECT_EQ(report["chosen"]["binding_constraint"], "compute");
+  EXPECT_FALSE(report["chosen"].contains("binding_detail"));
   EXPECT_EQ(report["candidates"][1]["rejected"], "memory 123 GiB > 80.0 GiB");
   EXPECT_EQ(report["candidates"][2]["rejected"], "no kernel");
   EXPECT_FALSE(report["candidates"][2].contains("predicted"));
@@ -138,6 +139,19 @@ static std::vector<std::string> linesOf(const std::string &text) {
   for (std::string line; std::getline(stream, line);)
     lines.push_back(line);
   return lines;
+}
+
+TEST(Report, SaysWhatMemoryKeepsAway) {
+  SearchResult result = someResult();
+  result.bindingConstraint = "memory";
+  result.bindingDetail = "a plan of 1.50 s a step needs 95.0 GiB";
+  EXPECT_NE(
+      reportToText(someCluster(), result, ReportContext())
+          .find("bound by memory: a plan of 1.50 s a step needs 95.0 GiB"),
+      std::string::npos);
+  EXPECT_EQ(reportToJson(someCluster(), result,
+                         ReportContext())["chosen"]["binding_detail"],
+            result.bindingDetail);
 }
 
 TEST(Report, SaysWhatMemoryHoldsAndWhatIsSent) {

@@ -76,6 +76,7 @@ TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
             std::string::npos)
       << result.candidates[0].why;
   EXPECT_EQ(result.bindingConstraint, "memory");
+  EXPECT_EQ(result.bindingDetail, ""); // nothing fits at all
 }
 
 /// Parameters can be elsewhere, at the price of time.
@@ -121,6 +122,8 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
             0);
   EXPECT_GT(result.candidates[0].evaluation.hostBytes, 0);
   EXPECT_EQ(result.bindingConstraint, "memory");
+  EXPECT_NE(result.bindingDetail.find(" a step needs "), std::string::npos)
+      << result.bindingDetail;
 
   // What the user asks for is what is tried.
   options.request.offload = "none";

@@ -85,7 +85,8 @@ dpc.sharesOf = (predicted) => {
 dpc.boundBy = (report) => {
   const chosen = report.chosen;
   const section = dpc.section('why', 'What limits it',
-    dpc.el('p', {}, 'The chosen plan is bound by ', dpc.el('strong', {}, chosen.binding_constraint), '. ',
+    dpc.el('p', {}, 'The chosen plan is bound by ', dpc.el('strong', {}, chosen.binding_constraint),
+      chosen.binding_detail ? `: ${chosen.binding_detail}. ` : '. ',
       chosen.idle ? `It uses ${dpc.count(chosen.devices)} of ${dpc.count(report.cluster.devices)} devices: ${chosen.idle}.` : ''));
   const shares = dpc.sharesOf(chosen.predicted);
   dpc.chart(section, 92, 'Shares of the step', () => dpc.sharesOption(shares, chosen.predicted.step_seconds));
