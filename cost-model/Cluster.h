@@ -163,6 +163,9 @@ Result<Device> parseDevice(const nlohmann::json &json,
 /// the folder this library was built with. Lists the known names on failure.
 Result<Device> loadDevice(const std::string &name);
 
+/// The same file as it stands there.
+Result<nlohmann::json> loadDeviceFile(const std::string &name);
+
 /// Names of the device files that loadDevice finds, sorted.
 std::vector<std::string> knownDevices();
 

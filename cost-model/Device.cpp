@@ -229,6 +229,13 @@ static constexpr DataFolder devices{"device", "DPC_DEVICE_DIR", DPC_DEVICE_DIR};
 
 std::vector<std::string> knownDevices() { return devices.names(); }
 
+Result<json> loadDeviceFile(const std::string &name) {
+  auto file = devices.read(name);
+  if (!file)
+    return Error{file.error()};
+  return file->second;
+}
+
 Result<Device> loadDevice(const std::string &name) {
   auto file = devices.read(name);
   if (!file)

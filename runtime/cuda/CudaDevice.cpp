@@ -2,6 +2,7 @@
 
 #include "runtime/base/OneLine.h"
 #include "runtime/cuda/CudaExecutor.h"
+#include "runtime/cuda/CudaProbe.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <algorithm>
@@ -97,17 +98,29 @@ public:
         });
   }
 
+  Expected<std::unique_ptr<DeviceProbe>> probe(int index) override {
+    DPC_TRY(checkIndex(index));
+    return makeCudaProbe(apis, index);
+  }
+
 private:
+  Status checkIndex(int index) const {
+    int devices = 0;
+    DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
+                            "counting GPUs"));
+    return index < devices
+               ? Status::success()
+               : Status::unsupported(
+                     "this process needs GPU " + std::to_string(index) +
+                     " of this machine, which has " + std::to_string(devices) +
+                     "; start one process for each");
+  }
+
   Status prepare(ProcessRanks &ranks) const {
     const CudaApi &cuda = ranks.apis.cuda;
     const DeviceRequest &request = ranks.request;
-    int devices = 0, major = 0, minor = 0;
-    DPC_TRY(cuda.check(cuda.cudaGetDeviceCount(&devices), "counting GPUs"));
-    if (request.index >= devices)
-      return Status::unsupported(
-          "this process needs GPU " + std::to_string(request.index) +
-          " of this machine, which has " + std::to_string(devices) +
-          "; start one process for each");
+    int major = 0, minor = 0;
+    DPC_TRY(checkIndex(request.index));
     DPC_TRY(cuda.check(cuda.cudaSetDevice(request.index), "cudaSetDevice"));
     for (auto [value, which] :
          {std::pair(&major, cudaDevAttrComputeCapabilityMajor),

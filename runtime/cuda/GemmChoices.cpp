@@ -1,5 +1,7 @@
 #include "runtime/cuda/GemmChoices.h"
 
+#include "runtime/cuda/CudaProbe.h"
+
 #include "runtime/base/ReadFile.h"
 #include "runtime/base/Wait.h"
 
@@ -292,37 +294,9 @@ Status GemmChoices::prepare() {
   return isFilled ? Status::success() : fillRoom();
 }
 
-/// Operands that are not all one number: how much power a product takes, and so
-/// how fast it is, depends on the bits that change. Every 16 bits are a number
-/// from 1/128 to 2 as bf16, from 1 to 2 as f16; two of them are one as f32.
 Status GemmChoices::fillRoom() {
-  constexpr int64_t block = int64_t(1) << 20;
   isFilled = true;
-  int64_t filled = std::min(bytes, block);
-  void *memory = nullptr;
-  DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(block),
-                                        cudaHostAllocDefault),
-                     "cudaHostAlloc"));
-  std::minstd_rand random(1);
-  for (int64_t i = 0; i < block / 2; ++i)
-    static_cast<uint16_t *>(memory)[i] =
-        static_cast<uint16_t>((random() >> 8 & 0x83ff) | 0x3c00);
-  auto copy = [&](int64_t to, const void *from, int64_t count,
-                  cudaMemcpyKind kind) {
-    return cuda.check(cuda.cudaMemcpyAsync(room + to, from,
-                                           static_cast<size_t>(count), kind,
-                                           stream),
-                      "cudaMemcpyAsync");
-  };
-  Status status = copy(0, memory, filled, cudaMemcpyHostToDevice);
-  for (; status.ok() && filled < bytes;
-       filled += std::min(filled, bytes - filled))
-    status = copy(filled, room, std::min(filled, bytes - filled),
-                  cudaMemcpyDeviceToDevice);
-  if (status.ok())
-    status = comm.wait(stream);
-  cuda.cudaFreeHost(memory);
-  return status;
+  return fillWithNumbers(cuda, room, bytes, stream);
 }
 
 } // namespace dpc::rt

@@ -8,12 +8,13 @@
 #ifndef DPC_RUNTIME_EXEC_DEVICE_H
 #define DPC_RUNTIME_EXEC_DEVICE_H
 
+#include "runtime/exec/DeviceProbe.h"
 #include "runtime/exec/Executor.h"
 
 namespace dpc::rt {
 
 /// Raised with every change of what program and plugin share.
-inline constexpr int kDevicePluginVersion = 2;
+inline constexpr int kDevicePluginVersion = 3;
 
 struct DeviceRequest {
   const Plan *plan = nullptr;
@@ -37,6 +38,8 @@ public:
   /// Fails when the plan is not for this device. The request's plan outlives
   /// the factory.
   virtual Expected<ExecutorFactory> executors(const DeviceRequest &request) = 0;
+  /// Of the device `index` of this machine.
+  virtual Expected<std::unique_ptr<DeviceProbe>> probe(int index) = 0;
 };
 
 /// What a plugin gives: `extern "C" const DevicePlugin *dpcDevicePlugin()`.

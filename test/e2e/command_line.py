@@ -11,9 +11,9 @@ import e2e
 # The contract of the two commands, as far as it is built.
 COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --bucket-mb --compress-gradients --compress-weights --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
     --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --init --emit
-    --verify --report --what-if --dump-ir-dir --calibrate --links --device-file --version --doctor --completion --help""".split()
+    --verify --report --what-if --dump-ir-dir --calibrate --device --links --device-file --version --doctor --completion --help""".split()
 RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
-    --export --max-shard-size --max-restarts --elastic --elastic-wait --ranks-file --trace --dump-ledger --measure-links --ranks --profile --version --completion --help""".split()
+    --export --max-shard-size --max-restarts --elastic --elastic-wait --ranks-file --trace --dump-ledger --measure-links --measure-device --ranks --profile --version --completion --help""".split()
 
 
 class Help(unittest.TestCase):
@@ -44,7 +44,7 @@ class Help(unittest.TestCase):
 class Command(unittest.TestCase):
     """command.json, of which --elastic makes plans of the same step."""
     # Of how the step is split, what is measured, shown or written.
-    OTHERS = set("cluster strategy micro-batch top calibrate links output emit report what-if explain diff dump-ir-dir version doctor completion help".split())
+    OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report what-if explain diff dump-ir-dir version doctor completion help".split())
 
     def written(self, *words):
         with e2e.scratch() as scratch:

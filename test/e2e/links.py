@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measured links: dpc-run measures, dpc-opt writes a cluster.json with what was measured and plans for it."""
+"""Measured links and GPUs: dpc-run measures, dpc-opt writes a cluster.json or a device file of it and plans for it."""
 import json
 import os
 import sys
 import unittest
+import unittest.mock
 
 import e2e
 
@@ -60,6 +61,54 @@ class Links(unittest.TestCase):
         self.refuse([opt, f"--links={self.table}"], "--links needs")
         self.refuse([run, f"--measure-links={self.folder}/no/folder.txt", "--ranks=2"], "cannot be written")
         self.refuse([run, "--ranks=2"], "--ranks requires --measure-links")
+        self.assertFalse(os.path.exists(self.out))
+
+
+def measurements():
+    """As dpc-run --measure-device writes them, of a GPU of 500 TFLOP/s whose products take 5 us more."""
+    products = [{"type": "bf16", "m": m, "n": n, "k": k, "trans_a": False, "trans_b": True, "seconds": 5e-6 + 2 * m * n * k / 5e14}
+                for m in (512, 2048, 8192) for n in (512, 4096) for k in (512, 4096)]
+    return {"device_measurements": 1, "name": "NVIDIA H200", "libraries": "cuBLASLt 130000", "memory_bytes": 150109880320, "reserved_bytes": 800000000,
+            "multiprocessors": 132, "launch_seconds": 1.5e-6, "products": products,
+            "streams": [{"bytes": 536870912, "seconds": 536870912 / 4.2e12}],
+            "host_copies": [{"bytes": 134217728, "to_device": True, "seconds": 134217728 / 5e10}]}
+
+
+class MeasuredGpu(Links):
+    """The measurements are made up: no GPU is needed."""
+    test_measure_then_plan = test_over_mpi = None
+
+    def test_a_device_file_is_fitted_and_planned_for(self):
+        with open(self.table, "w") as file:
+            json.dump(measurements(), file)
+        opt = e2e.tool("dpc-opt")
+        said = e2e.must([opt, f"--calibrate={self.out}", f"--device={self.table}"])
+        self.assertIn("calibrated, NVIDIA H200:", said)
+        self.assertRegex(said, r"the formula is off by +[\d.]+ % in the mean of 12 products")
+        self.assertIn(f"wrote {self.out}", said)
+        device = e2e.read_json(self.out)
+        self.assertEqual(device["name"], "h200-sxm-141gb")
+        self.assertEqual(device["memory_fraction"]["value"], 0.875)
+        with open(self.given, "w") as file:
+            json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": device}]}, file)
+        e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
+
+    def test_bad_input(self):
+        opt, run = e2e.tool("dpc-opt"), e2e.tool("dpc-run")
+        self.refuse([opt, f"--calibrate={self.out}", f"--device={self.folder}/none"], "--device=", "none", "cannot be read", "dpc-run --measure-device")
+        with open(self.table, "w") as file:
+            json.dump({**measurements(), "launch_seconds": -1}, file)
+        self.refuse([opt, f"--calibrate={self.out}", f"--device={self.table}"], "links.txt: launch_seconds", "a number > 0")
+        self.refuse([opt, e2e.model("gpt2-tiny"), f"--calibrate={self.out}", f"--device={self.table}"], "as the device of a group")
+        self.refuse([opt, e2e.model("gpt2-tiny"), "--cluster=local:2", "--device=cuda"], "--device=cuda is for --calibrate=FILE")
+        self.refuse([run, f"--measure-device={self.out}"], "give --device=cuda")
+        self.refuse([run, f"--measure-device={self.folder}/no/folder.json", "--device=cuda"], "cannot be written")
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_without_a_gpu_it_is_said(self):
+        with unittest.mock.patch.dict(os.environ, DPC_CUDA_PLUGIN=f"{self.folder}/none.so"):
+            for words in ([e2e.tool("dpc-run"), f"--measure-device={self.out}", "--device=cuda"], [e2e.tool("dpc-opt"), f"--calibrate={self.out}", "--device=cuda"]):
+                self.refuse(words, "--device=cuda: ", "none.so")
         self.assertFalse(os.path.exists(self.out))
 
 

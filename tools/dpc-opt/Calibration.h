@@ -14,6 +14,11 @@ namespace dpc {
 /// one-line error.
 std::string calibrateMachine(const std::string &file);
 
+/// Writes a device file of this machine's GPU (`device` is "cuda"), or of the
+/// one that the file `device` of dpc-run --measure-device is of, to `file`.
+/// Prints a table. Returns "" or a one-line error.
+std::string calibrateGpuTo(const std::string &device, const std::string &file);
+
 /// Writes `cluster`, a cluster.json, to `file` with the levels that `links`
 /// measured (LinkMeasurements.h), and prints what has changed. Returns "" or a
 /// one-line error.

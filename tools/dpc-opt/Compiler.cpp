@@ -121,6 +121,8 @@ void Compiler::dump(StringRef phase, ModuleOp module) {
 
 /// Writes what was measured; returns "" or a one-line error.
 static std::string calibrate(const CompileOptions &options) {
+  if (!options.calibrated.empty() && options.calibrated != "cpu")
+    return calibrateGpuTo(options.calibrated, options.calibrate);
   return options.links.empty() ? calibrateMachine(options.calibrate)
                                : calibrateLinks(options.cluster, options.links,
                                                 options.calibrate);

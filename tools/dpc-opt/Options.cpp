@@ -210,6 +210,11 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
                  "write the --cluster with measured levels; with a MODEL, use "
                  "it")
       ->group(group);
+  app.add_option("--device", o.calibrated,
+                 "For --calibrate: cpu (this machine's, the default), cuda "
+                 "(its GPU), or the FILE that dpc-run --measure-device wrote "
+                 "of one")
+      ->group(group);
   app.add_option("--links", o.links,
                  "For --calibrate: what nccl-tests, or dpc-run "
                  "--measure-links, wrote on the cluster")
@@ -378,6 +383,17 @@ void finish(CompileOptions &o, const RawOptions &raw) {
     throw CLI::ValidationError("--links needs --cluster=cluster.json, whose "
                                "levels were measured, and --calibrate=FILE, to "
                                "write it with what was measured");
+  bool isOfGpu = !o.calibrated.empty() && o.calibrated != "cpu";
+  if (!o.calibrated.empty() && o.calibrate.empty())
+    throw CLI::ValidationError("--device=" + o.calibrated +
+                               " is for --calibrate=FILE, which measures; what "
+                               "a plan is for is --target-gpu=sm_NN, and on "
+                               "what it runs dpc-run's --device");
+  if (isOfGpu && (!o.model.empty() || !o.links.empty() || !o.cluster.empty()))
+    throw CLI::ValidationError(
+        "--calibrate=" + o.calibrate + " --device=" + o.calibrated +
+        " writes a device file and no plan: put what it holds into a "
+        "cluster.json, as the device of a group, for the next call");
   if (!o.device.empty() && !o.cluster.starts_with("local:"))
     throw CLI::ValidationError("--device-file=" + o.device +
                                " is for --cluster=local:N; name it as "

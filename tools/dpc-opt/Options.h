@@ -56,7 +56,8 @@ struct CompileOptions {
   std::string report = "text"; ///< What is printed: "text" or "json".
   bool whatIf = false;
   std::string dumpIrDir;
-  std::string calibrate; ///< Write a measured device file (cluster) here.
+  std::string calibrate;  ///< Write a measured device file (cluster) here.
+  std::string calibrated; ///< "cpu", "cuda" or a file of measurements.
   std::vector<std::string> links; ///< Tables of measured collectives.
   std::string device;             ///< Device file used for local:N.
   std::vector<std::string> diff;  ///< Two folders to compare, or none.

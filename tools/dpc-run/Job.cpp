@@ -12,10 +12,10 @@
 #include "tools/dpc-run/Samples.h"
 #include "tools/dpc-run/SaveWeights.h"
 #include "tools/dpc-run/StopSignal.h"
+#include "tools/dpc-run/Writable.h"
 #include "tools/dpc-run/WriteProfile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -75,28 +75,6 @@ Status Job::openDevice() {
     return Status(opened.status().code(),
                   "--device=cuda: " + opened.status().message());
   device = std::move(*opened);
-  return Status::success();
-}
-
-/// Whether a file can be written at `path`: tried, so that an hour of training
-/// does not end with the answer. Leaves what is there as it is.
-static Status checkWritable(const char *option, const std::string &path) {
-  if (path.empty())
-    return Status::success();
-  auto error = [&](const std::string &why) {
-    return Status::io(std::string(option) + ": " + path +
-                      " cannot be written: " + why);
-  };
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code))
-    return error("it is a folder");
-  bool exists = std::filesystem::exists(path, code);
-  std::FILE *file = std::fopen(path.c_str(), "ab");
-  if (!file)
-    return error(std::strerror(errno));
-  std::fclose(file);
-  if (!exists)
-    std::filesystem::remove(path, code);
   return Status::success();
 }
 

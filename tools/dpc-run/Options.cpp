@@ -305,6 +305,13 @@ static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
                      "64 MiB, and run no plan; dpc-opt --links=FILE reads it")
           ->type_name("FILE")
           ->excludes(plan);
+  app.add_option("--measure-device", o.measureDevice,
+                 "FILE, with --device=cuda: measure products, memory and "
+                 "launches of this GPU, a minute, and run no plan; dpc-opt "
+                 "--calibrate=DEVICE.json --device=FILE reads it")
+      ->type_name("FILE")
+      ->excludes(plan)
+      ->excludes(links);
   app.add_option("--ranks", o.ranks,
                  "ranks to measure between on this machine (default 2)")
       ->check(CLI::Range(2, 1024))
@@ -370,7 +377,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
     exitCode = 0;
     if (answer(questions, app))
       return false;
-    if (o.plan.empty() && o.measureLinks.empty())
+    if (o.plan.empty() && o.measureLinks.empty() && o.measureDevice.empty())
       throw CLI::RequiredError("PLAN");
     if (o.resume && o.resume->empty() && o.checkpoint.empty())
       throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");

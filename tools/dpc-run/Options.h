@@ -49,11 +49,12 @@ struct RunOptions {
   double spike = 0;          ///< factor of alarms; 0: none
   bool noOverlap = false;
   bool profile = false;
-  std::string offloadDir;   ///< "": the plan's folder
-  std::string flightRecord; ///< folder, "": only where it is supervised
-  std::string ledgers;      ///< folder for --dump-ledger, "" without it
-  std::string measureLinks; ///< file for --measure-links, "" without it
-  int ranks = 0;            ///< of --measure-links on this machine
+  std::string offloadDir;    ///< "": the plan's folder
+  std::string flightRecord;  ///< folder, "": only where it is supervised
+  std::string ledgers;       ///< folder for --dump-ledger, "" without it
+  std::string measureLinks;  ///< file for --measure-links, "" without it
+  std::string measureDevice; ///< file for --measure-device, "" without it
+  int ranks = 0;             ///< of --measure-links on this machine
 };
 
 /// Parses argv. Returns true to go on; else `exitCode` is what to exit with

@@ -10,6 +10,7 @@
 #include "runtime/plan/PlanJson.h"
 #include "tools/cli/Spinning.h"
 #include "tools/dpc-run/Job.h"
+#include "tools/dpc-run/MeasureDevice.h"
 #include "tools/dpc-run/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
 #include "tools/dpc-run/Supervisor.h"
@@ -203,6 +204,8 @@ static int runMain(int argc, char **argv) {
     return supervise(options, wordsOfRun(options, argc, argv));
   if (!options.ledgers.empty())
     return dumpLedgers(options, launch.rank == 0);
+  if (!options.measureDevice.empty())
+    return finish(measureDevice(options));
   if (options.comm.empty())
     options.comm = launch.size == 1           ? "local"
                    : options.device == "cuda" ? "nccl"

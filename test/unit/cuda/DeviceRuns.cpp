@@ -15,16 +15,6 @@ namespace {
 
 Expected<NcclApi> loadFakeNccl() { return fakeNcclApi(); }
 
-CudaApis fakeApis(bool graphs = true) {
-  addRuntimeKernels();
-  OpenConvs openConvs = nullptr;
-#ifdef DPC_HAS_CUDNN
-  openConvs = openFakeCudnn;
-#endif
-  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl,
-          openConvs,     "image",       graphs};
-}
-
 HostTensor identity(int64_t size) {
   HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
   for (int64_t i = 0; i < size; ++i)
@@ -33,6 +23,16 @@ HostTensor identity(int64_t size) {
 }
 
 } // namespace
+
+CudaApis fakeApis(bool graphs) {
+  addRuntimeKernels();
+  OpenConvs openConvs = nullptr;
+#ifdef DPC_HAS_CUDNN
+  openConvs = openFakeCudnn;
+#endif
+  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl,
+          openConvs,     "image",       graphs};
+}
 
 RunRequest request(int64_t rows) {
   RunRequest request;

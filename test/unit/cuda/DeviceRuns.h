@@ -8,6 +8,9 @@
 
 namespace dpc::rt::test {
 
+/// Everything a device is reached through, of the fakes.
+CudaApis fakeApis(bool graphs = true);
+
 /// Four steps on two batches of the plans in TestPlans.h, with values that
 /// round.
 RunRequest request(int64_t rows);

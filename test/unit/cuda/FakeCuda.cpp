@@ -210,6 +210,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
   *properties = {};
   std::strcpy(properties->name, "a fake");
+  properties->multiProcessorCount = 3;
   return cudaSuccess;
 }
 const char *cudaGetErrorString(cudaError_t error) {

@@ -1,0 +1,343 @@
+#include "runtime/cuda/CudaProbe.h"
+
+#include "runtime/base/OneLine.h"
+#include "runtime/cuda/DeviceBlas.h"
+#include "runtime/cuda/DeviceKernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <limits>
+#include <random>
+#include <thread>
+
+namespace dpc::rt {
+
+namespace {
+
+/// Of a queue that is timed: long enough that clocks and the host's part do not
+/// count, and that a device which lowers its clocks under load has done so.
+constexpr double kSecondsOfRun = 0.02;
+constexpr int kMostRuns = 2000, kMostRoutines = 16;
+
+/// Waits without a time limit: what is measured takes milliseconds.
+Status waitFor(const CudaApi &cuda, cudaStream_t stream) {
+  for (;;) {
+    cudaError_t state = cuda.cudaStreamQuery(stream);
+    if (state != cudaErrorNotReady)
+      return cuda.check(state, "cudaStreamQuery");
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+class CudaProbe : public DeviceProbe {
+public:
+  CudaProbe(const CudaApis &apis, int index, int64_t mostBytes)
+      : apis(apis), index(index), mostBytes(mostBytes) {}
+  ~CudaProbe() override;
+
+  Status open();
+  const DeviceFacts &facts() const override { return known; }
+  Expected<double> product(const ProductShape &shape) override;
+  Expected<double> stream(int64_t bytes) override;
+  Expected<double> hostCopy(int64_t bytes, bool toDevice) override;
+  Expected<double> launch() override;
+
+private:
+  Status readFacts();
+  Status takeRoom();
+  Status chooseRoutine(DeviceProduct product);
+  /// Where copy number `i` of a product's matrices lies.
+  DeviceProduct copyOf(const MatmulOp &op, DType type, int64_t i) const;
+  template <typename F> Expected<double> secondsOf(int runs, F &&run);
+  template <typename F> Expected<double> steadySecondsOf(F &&run);
+  Expected<double> graphSeconds(int launches);
+
+  CudaApis apis;
+  const CudaApi &cuda = apis.cuda;
+  int index;
+  int64_t mostBytes;
+  DeviceFacts known;
+  cudaStream_t queue = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  std::unique_ptr<DeviceKernels> own;
+  std::unique_ptr<DeviceBlas> blas;
+  char *room = nullptr, *pinned = nullptr;
+  int64_t roomBytes = 0, pinnedBytes = 0;
+  std::deque<MatmulOp> ops; ///< `blas` knows them by their addresses
+};
+
+} // namespace
+
+CudaProbe::~CudaProbe() {
+  blas = nullptr;
+  own = nullptr;
+  if (room)
+    cuda.cudaFree(room);
+  if (pinned)
+    cuda.cudaFreeHost(pinned);
+  for (cudaEvent_t event : {begin, end})
+    if (event)
+      cuda.cudaEventDestroy(event);
+  if (queue)
+    cuda.cudaStreamDestroy(queue);
+}
+
+Status CudaProbe::open() {
+  DPC_TRY(cuda.check(cuda.cudaSetDevice(index), "cudaSetDevice"));
+  DPC_TRY(
+      cuda.check(cuda.cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking),
+                 "cudaStreamCreate"));
+  for (cudaEvent_t *event : {&begin, &end})
+    DPC_TRY(cuda.check(cuda.cudaEventCreateWithFlags(event, cudaEventDefault),
+                       "cudaEventCreate"));
+  auto kernels = DeviceKernels::load(cuda, apis.kernels);
+  if (!kernels)
+    return kernels.status();
+  own = std::move(*kernels);
+  auto products = DeviceBlas::create(cuda, apis.blas, *own);
+  if (!products)
+    return products.status();
+  blas = std::move(*products);
+  DPC_TRY(readFacts());
+  return takeRoom();
+}
+
+Status CudaProbe::readFacts() {
+  cudaDeviceProp properties = {};
+  DPC_TRY(cuda.check(cuda.cudaGetDeviceProperties(&properties, index),
+                     "cudaGetDeviceProperties"));
+  properties.name[sizeof properties.name - 1] = 0;
+  known.name = oneLine(properties.name);
+  known.multiprocessors = properties.multiProcessorCount;
+  known.libraries =
+      "cuBLASLt " + std::to_string(apis.blas.cublasLtGetVersion());
+  size_t free = 0, total = 0;
+  DPC_TRY(cuda.check(cuda.cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  known.memoryBytes = static_cast<int64_t>(total);
+  known.reservedBytes = static_cast<int64_t>(total - free);
+  return Status::success();
+}
+
+Status CudaProbe::takeRoom() {
+  int64_t half = (known.memoryBytes - known.reservedBytes) / 2;
+  roomBytes = std::min(mostBytes, half);
+  void *memory = nullptr;
+  DPC_TRY(cuda.check(cuda.cudaMalloc(&memory, static_cast<size_t>(roomBytes)),
+                     "room to measure in"));
+  room = static_cast<char *>(memory);
+  return fillWithNumbers(cuda, room, roomBytes, queue);
+}
+
+/// Seconds of each of `runs` in a queue, by the device's clock.
+template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
+  DPC_TRY(cuda.check(cuda.cudaEventRecord(begin, queue), "cudaEventRecord"));
+  for (int i = 0; i < runs; ++i)
+    DPC_TRY(run(i));
+  DPC_TRY(cuda.check(cuda.cudaEventRecord(end, queue), "cudaEventRecord"));
+  DPC_TRY(waitFor(cuda, queue));
+  float milliseconds = 0;
+  DPC_TRY(cuda.check(cuda.cudaEventElapsedTime(&milliseconds, begin, end),
+                     "cudaEventElapsedTime"));
+  return static_cast<double>(milliseconds) * 1e-3 / runs;
+}
+
+/// The same of as many as take kSecondsOfRun, behind some that warm up.
+template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
+  Expected<double> first = secondsOf(3, run);
+  if (!first)
+    return first;
+  double runs = kSecondsOfRun / std::max(*first, 1e-9);
+  return secondsOf(static_cast<int>(std::clamp(runs, 3.0, double(kMostRuns))),
+                   run);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+static int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+DeviceProduct CudaProbe::copyOf(const MatmulOp &op, DType type,
+                                int64_t i) const {
+  int64_t a = roundUp(op.m * op.k * sizeOf(type)),
+          b = roundUp(op.k * op.n * sizeOf(type)),
+          c = roundUp(op.m * op.n * sizeOf(type));
+  int64_t copies = std::max<int64_t>(1, roomBytes / (a + b + c));
+  char *at = room + i % copies * (a + b + c);
+  return {&op, type, type, type, at, at + a, at + a + b};
+}
+
+/// The fastest of cuBLASLt's first routines, as a run chooses it.
+Status CudaProbe::chooseRoutine(DeviceProduct product) {
+  auto candidates = blas->candidates(product, kMostRoutines);
+  if (!candidates)
+    return candidates.status();
+  double best = std::numeric_limits<double>::infinity();
+  const cublasLtMatmulAlgo_t *fastest = nullptr;
+  for (const cublasLtMatmulAlgo_t &how : *candidates) {
+    if (!blas->accepts(product, how))
+      continue;
+    DPC_TRY(blas->choose(product, how));
+    auto run = [&](int i) {
+      return blas->run(copyOf(*product.op, product.cType, i), queue);
+    };
+    if (Expected<double> first = secondsOf(1, run);
+        !first || *first > 3 * best) // loads its code, too
+      continue;
+    Expected<double> seconds = secondsOf(3, run);
+    if (seconds && *seconds < best) {
+      best = *seconds;
+      fastest = &how;
+    }
+  }
+  return fastest ? blas->choose(product, *fastest)
+                 : Status::unsupported("cuBLASLt has no routine for a product");
+}
+
+Expected<double> CudaProbe::product(const ProductShape &shape) {
+  auto isSame = [&](const MatmulOp &op) {
+    return op.m == shape.m && op.n == shape.n && op.k == shape.k &&
+           op.transA == shape.transA && op.transB == shape.transB &&
+           op.compute == shape.type;
+  };
+  auto it = std::find_if(ops.begin(), ops.end(), isSame);
+  bool isNew = it == ops.end();
+  if (isNew) {
+    MatmulOp op;
+    op.m = shape.m;
+    op.n = shape.n;
+    op.k = shape.k;
+    op.transA = shape.transA;
+    op.transB = shape.transB;
+    op.lda = shape.transA ? shape.m : shape.k;
+    op.ldb = shape.transB ? shape.k : shape.n;
+    op.ldc = shape.n;
+    op.compute = shape.type;
+    ops.push_back(op);
+    it = std::prev(ops.end());
+  }
+  const MatmulOp &op = *it;
+  int64_t bytes =
+      (op.m * op.k + op.k * op.n + op.m * op.n) * sizeOf(shape.type) + 3 * 256;
+  if (bytes > roomBytes)
+    return Status::unsupported("a product of " + std::to_string(bytes) +
+                               " bytes has no room on this device");
+  if (isNew)
+    DPC_TRY(chooseRoutine(copyOf(op, shape.type, 0)));
+  return steadySecondsOf(
+      [&](int i) { return blas->run(copyOf(op, shape.type, i), queue); });
+}
+
+//===----------------------------------------------------------------------===//
+// Memory and launches
+//===----------------------------------------------------------------------===//
+
+Expected<double> CudaProbe::stream(int64_t bytes) {
+  bytes = std::min(bytes, roomBytes);
+  return steadySecondsOf([&](int) {
+    return cuda.check(cuda.cudaMemcpyAsync(room + bytes / 2, room,
+                                           static_cast<size_t>(bytes / 2),
+                                           cudaMemcpyDeviceToDevice, queue),
+                      "cudaMemcpyAsync");
+  });
+}
+
+Expected<double> CudaProbe::hostCopy(int64_t bytes, bool toDevice) {
+  bytes = std::min(bytes, roomBytes);
+  if (bytes > pinnedBytes) {
+    if (pinned)
+      cuda.cudaFreeHost(std::exchange(pinned, nullptr));
+    void *memory = nullptr;
+    DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(bytes),
+                                          cudaHostAllocDefault),
+                       "cudaHostAlloc"));
+    pinned = static_cast<char *>(memory);
+    pinnedBytes = bytes;
+  }
+  return steadySecondsOf([&](int) {
+    return cuda.check(
+        cuda.cudaMemcpyAsync(
+            toDevice ? room : pinned, toDevice ? pinned : room,
+            static_cast<size_t>(bytes),
+            toDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, queue),
+        "cudaMemcpyAsync");
+  });
+}
+
+/// Of a graph of small kernels in a row, which a step is.
+Expected<double> CudaProbe::graphSeconds(int launches) {
+  DPC_TRY(cuda.check(
+      cuda.cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal),
+      "cudaStreamBeginCapture"));
+  Status captured;
+  for (int i = 0; i < launches && captured.ok(); ++i)
+    captured = own->fill(room, 1, 8, 0, queue);
+  cudaGraph_t graph = nullptr;
+  Status ended = cuda.check(cuda.cudaStreamEndCapture(queue, &graph),
+                            "cudaStreamEndCapture");
+  DPC_TRY(captured);
+  DPC_TRY(ended);
+  cudaGraphExec_t made = nullptr;
+  Status status = cuda.check(cuda.cudaGraphInstantiate(&made, graph, 0),
+                             "cudaGraphInstantiate");
+  cuda.cudaGraphDestroy(graph);
+  DPC_TRY(status);
+  Expected<double> seconds = steadySecondsOf([&](int) {
+    return cuda.check(cuda.cudaGraphLaunch(made, queue), "cudaGraphLaunch");
+  });
+  cuda.cudaGraphExecDestroy(made);
+  return seconds;
+}
+
+/// The difference of two graphs, in which the graph's own launch does not
+/// count.
+Expected<double> CudaProbe::launch() {
+  constexpr int few = 64, many = 512;
+  Expected<double> less = graphSeconds(few);
+  if (!less)
+    return less;
+  Expected<double> more = graphSeconds(many);
+  if (!more)
+    return more;
+  return (*more - *less) / (many - few);
+}
+
+Expected<std::unique_ptr<DeviceProbe>>
+makeCudaProbe(const CudaApis &apis, int index, int64_t mostBytes) {
+  auto probe = std::make_unique<CudaProbe>(apis, index, mostBytes);
+  DPC_TRY(probe->open());
+  return std::unique_ptr<DeviceProbe>(std::move(probe));
+}
+
+Status fillWithNumbers(const CudaApi &cuda, char *room, int64_t bytes,
+                       cudaStream_t stream) {
+  constexpr int64_t block = int64_t(1) << 20;
+  int64_t filled = std::min(bytes, block);
+  void *memory = nullptr;
+  DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(block),
+                                        cudaHostAllocDefault),
+                     "cudaHostAlloc"));
+  std::minstd_rand random(1);
+  for (int64_t i = 0; i < block / 2; ++i)
+    static_cast<uint16_t *>(memory)[i] =
+        static_cast<uint16_t>((random() >> 8 & 0x83ff) | 0x3c00);
+  auto copy = [&](int64_t to, const void *from, int64_t count,
+                  cudaMemcpyKind kind) {
+    return cuda.check(cuda.cudaMemcpyAsync(room + to, from,
+                                           static_cast<size_t>(count), kind,
+                                           stream),
+                      "cudaMemcpyAsync");
+  };
+  Status status = copy(0, memory, filled, cudaMemcpyHostToDevice);
+  for (; status.ok() && filled < bytes;
+       filled += std::min(filled, bytes - filled))
+    status = copy(filled, room, std::min(filled, bytes - filled),
+                  cudaMemcpyDeviceToDevice);
+  if (status.ok())
+    status = waitFor(cuda, stream);
+  cuda.cudaFreeHost(memory);
+  return status;
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,165 @@
+#include "runtime/exec/MeasureDevice.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+using Json = nlohmann::ordered_json;
+
+/// Of one layer: queries, keys and values; what is behind attention; the two of
+/// the feed-forward; and of the second its two gradients.
+static void addLayer(std::vector<ProductShape> &products, int64_t tokens,
+                     int64_t hidden) {
+  constexpr DType type = DType::BF16;
+  products.push_back({tokens, 3 * hidden, hidden, false, true, type});
+  products.push_back({tokens, hidden, hidden, false, true, type});
+  products.push_back({tokens, 4 * hidden, hidden, false, true, type});
+  products.push_back({tokens, hidden, 4 * hidden, false, true, type});
+  products.push_back({tokens, 4 * hidden, hidden, false, false, type});
+  products.push_back({hidden, 4 * hidden, tokens, true, false, type});
+}
+
+DeviceSchedule usualSchedule() {
+  DeviceSchedule schedule;
+  for (auto [tokens, hidden] : {std::pair<int64_t, int64_t>(2048, 768),
+                                {8192, 768},
+                                {4096, 2048},
+                                {8192, 4096},
+                                {4096, 8192}})
+    addLayer(schedule.products, tokens, hidden);
+  auto add = [&](int64_t m, int64_t n, int64_t k, DType type) {
+    schedule.products.push_back({m, n, k, false, true, type});
+  };
+  for (int64_t size : {128, 256, 512, 1024, 2048, 4096, 8192})
+    add(size, size, size, DType::BF16);
+  // Few tiles and long sums, many tiles and short ones.
+  add(256, 256, 16384, DType::BF16);
+  add(512, 512, 8192, DType::BF16);
+  add(16384, 16384, 64, DType::BF16);
+  add(8192, 8192, 128, DType::BF16);
+  // Vocabularies and hidden sizes that no cache line divides.
+  add(8192, 50304, 768, DType::BF16);
+  add(8192, 50257, 768, DType::BF16);
+  add(8192, 3000, 1000, DType::BF16);
+  add(4096, 6100, 2100, DType::BF16);
+  add(2048, 1600, 1600, DType::BF16);
+  for (DType type : {DType::F16, DType::F32})
+    for (int64_t size : {1024, 4096, 8192})
+      add(size, size, size, type);
+  schedule.streamBytes = {int64_t(64) << 20, int64_t(512) << 20};
+  schedule.copyBytes = {int64_t(16) << 20, int64_t(128) << 20};
+  return schedule;
+}
+
+namespace {
+
+/// Seconds of everything, by pass.
+struct Times {
+  std::vector<std::vector<double>> products, streams, to, from;
+  std::vector<double> launch;
+
+  explicit Times(const DeviceSchedule &schedule)
+      : products(schedule.products.size()),
+        streams(schedule.streamBytes.size()), to(schedule.copyBytes.size()),
+        from(schedule.copyBytes.size()) {}
+};
+
+double medianOf(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2,
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// Appends what was measured; fails where that did, or is no time.
+Status keep(std::vector<double> &times, Expected<double> seconds,
+            const std::string &what) {
+  if (!seconds)
+    return seconds.status();
+  if (!(*seconds > 0))
+    return Status::io("measuring " + what + ": it took " +
+                      std::to_string(*seconds) + " s; expected more than 0");
+  times.push_back(*seconds);
+  return Status::success();
+}
+
+std::string describe(const ProductShape &shape) {
+  return "a product of " + std::to_string(shape.m) + " x " +
+         std::to_string(shape.k) + " by " + std::to_string(shape.k) + " x " +
+         std::to_string(shape.n) + " (" + std::string(nameOf(shape.type)) + ")";
+}
+
+Status measurePass(DeviceProbe &probe, const DeviceSchedule &schedule,
+                   Times &times) {
+  DPC_TRY(keep(times.launch, probe.launch(), "launches"));
+  for (size_t i = 0; i < schedule.products.size(); ++i) {
+    const ProductShape &shape = schedule.products[i];
+    Expected<double> seconds = probe.product(shape);
+    if (!seconds && seconds.status().code() == Code::Unsupported)
+      continue;
+    DPC_TRY(keep(times.products[i], std::move(seconds), describe(shape)));
+  }
+  for (size_t i = 0; i < schedule.streamBytes.size(); ++i)
+    DPC_TRY(keep(times.streams[i], probe.stream(schedule.streamBytes[i]),
+                 "copies on the device"));
+  for (size_t i = 0; i < schedule.copyBytes.size(); ++i) {
+    DPC_TRY(keep(times.to[i], probe.hostCopy(schedule.copyBytes[i], true),
+                 "copies to the device"));
+    DPC_TRY(keep(times.from[i], probe.hostCopy(schedule.copyBytes[i], false),
+                 "copies from the device"));
+  }
+  return Status::success();
+}
+
+Json toJson(const DeviceFacts &facts, const DeviceSchedule &schedule,
+            const Times &times) {
+  Json json = {{"device_measurements", 1},
+               {"name", facts.name},
+               {"libraries", facts.libraries},
+               {"memory_bytes", facts.memoryBytes},
+               {"reserved_bytes", facts.reservedBytes},
+               {"multiprocessors", facts.multiprocessors},
+               {"launch_seconds", medianOf(times.launch)},
+               {"products", Json::array()},
+               {"streams", Json::array()},
+               {"host_copies", Json::array()}};
+  for (size_t i = 0; i < schedule.products.size(); ++i) {
+    const ProductShape &shape = schedule.products[i];
+    if (!times.products[i].empty())
+      json["products"].push_back({{"type", nameOf(shape.type)},
+                                  {"m", shape.m},
+                                  {"n", shape.n},
+                                  {"k", shape.k},
+                                  {"trans_a", shape.transA},
+                                  {"trans_b", shape.transB},
+                                  {"seconds", medianOf(times.products[i])}});
+  }
+  for (size_t i = 0; i < schedule.streamBytes.size(); ++i)
+    json["streams"].push_back({{"bytes", schedule.streamBytes[i]},
+                               {"seconds", medianOf(times.streams[i])}});
+  for (size_t i = 0; i < schedule.copyBytes.size(); ++i)
+    for (bool isTo : {true, false})
+      json["host_copies"].push_back(
+          {{"bytes", schedule.copyBytes[i]},
+           {"to_device", isTo},
+           {"seconds", medianOf((isTo ? times.to : times.from)[i])}});
+  return json;
+}
+
+} // namespace
+
+Expected<std::string>
+measureDevice(DeviceProbe &probe, const DeviceSchedule &schedule,
+              const std::function<void(const std::string &)> &progress) {
+  Times times(schedule);
+  for (int pass = 0; pass < schedule.passes; ++pass) {
+    if (progress)
+      progress("pass " + std::to_string(pass + 1) + " of " +
+               std::to_string(schedule.passes));
+    DPC_TRY(measurePass(probe, schedule, times));
+  }
+  return toJson(probe.facts(), schedule, times).dump(1) + "\n";
+}
+
+} // namespace dpc::rt
