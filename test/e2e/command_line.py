@@ -40,6 +40,17 @@ class Help(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(mention, done.stderr)
 
+    def test_what_was_probably_meant(self):
+        for tool, words, near in (("dpc-opt", ["m.onnx", "--clustr=local:1"], "--cluster"), ("dpc-opt", ["m.onnx", "--globalbatch", "8"], "--global-batch"),
+                                  ("dpc-run", ["plan", "--step=3"], "--steps"), ("dpc-model", ["gpt", "--hiden=64"], "--hidden"), ("dpc-validate", ["--jsn"], "--json"),
+                                  ("dpc-opt", ["m.onnx", "--qwertyuiop"], None)):
+            done = e2e.call([e2e.tool(tool), *words])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+            if near:
+                self.assertIn(f"did you mean {near}?", done.stderr)
+            else:
+                self.assertNotIn("did you mean", done.stderr)
+
 
 class Command(unittest.TestCase):
     """command.json, of which --elastic makes plans of the same step."""

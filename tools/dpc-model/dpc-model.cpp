@@ -1,5 +1,6 @@
 //===- dpc-model.cpp - Writes weightless models from their dims -----------===//
 #include "tools/cli/Completion.h"
+#include "tools/cli/NearName.h"
 #include "tools/dpc-model/ModelBuilder.h"
 
 #include <CLI/CLI.hpp>
@@ -115,6 +116,8 @@ Options parse(int argc, char **argv) {
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     throw;
+  } catch (const CLI::ExtrasError &error) {
+    throw CLI::ValidationError(dpc::errorText(app, error, argc, argv));
   }
   if (!shell.empty()) {
     std::cout << dpc::completionScript(app, "dpc-model", shell);

@@ -3,6 +3,7 @@
 
 #include "passes/local/CompressTopK.h"
 #include "tools/cli/Completion.h"
+#include "tools/cli/NearName.h"
 #include "tools/dpc-opt/Doctor.h"
 #include "tools/dpc-opt/WriteCommand.h"
 #include "tools/dpc-opt/export/Targets.h"
@@ -500,7 +501,8 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
     exitCode = 0;
     return std::nullopt;
   } catch (const CLI::Error &error) {
-    std::cerr << "dpc-opt: error: " << error.what() << "\n";
+    std::cerr << "dpc-opt: error: " << errorText(app, error, argc, argv)
+              << "\n";
     exitCode = 1;
     return std::nullopt;
   }

@@ -7,6 +7,7 @@
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
 #include "tools/cli/Completion.h"
+#include "tools/cli/NearName.h"
 
 #include <CLI/CLI.hpp>
 
@@ -399,7 +400,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
     if (isHelp && speaks)
       app.exit(error);
     else if (speaks)
-      std::cerr << "dpc-run: error: " << error.what()
+      std::cerr << "dpc-run: error: " << errorText(app, error, argc, argv)
                 << " (dpc-run --help lists the options)\n";
     return false;
   }

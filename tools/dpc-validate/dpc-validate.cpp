@@ -1,5 +1,6 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
 #include "tools/cli/Completion.h"
+#include "tools/cli/NearName.h"
 #include "tools/dpc-validate/Replay.h"
 #include "tools/dpc-validate/Score.h"
 
@@ -73,6 +74,8 @@ Options parse(int argc, char **argv) {
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     throw;
+  } catch (const CLI::ExtrasError &error) {
+    throw CLI::ValidationError(errorText(app, error, argc, argv));
   }
   if (!shell.empty()) {
     std::cout << completionScript(app, "dpc-validate", shell);
