@@ -380,6 +380,23 @@ class Command(unittest.TestCase):
             self.assertEqual(json.loads(read(folder, "index.json"))["files"], ["ds_config.json"])
             self.assertTrue(os.path.exists(f"{folder}/out/report.json"))
 
+    def test_what_the_targets_software_makes_of_it_is_said(self):
+        """It keeps more than a plan does: its libraries' and allocator's share, and 16-bit gradients beside their sums."""
+        cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json")
+        with e2e.scratch() as folder:
+            words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--global-batch=16", "--verify=off", "--emit=report,megatron,deepspeed",
+                     "--strategy=dp=8,tp=2,zero=1,micro_batch=2", "-o", f"{folder}/out"]
+            said = e2e.must([*words, f"--cluster={cluster}", "--precision=bf16"])
+            self.assertIn("--emit=megatron: run as megatron-core-2024 runs it, ", said)
+            expected = json.loads(read(folder, "index.json"))["expected"]
+            self.assertEqual(list(expected), ["megatron"])  # DeepSpeed has no profile
+            here = e2e.read_report(f"{folder}/out")["chosen"]["predicted"]
+            self.assertGreater(expected["megatron"]["memory_bytes"], here["memory_bytes"]["peak"] + 7 * 2**30)
+            self.assertGreater(expected["megatron"]["step_seconds"], here["step_seconds"])
+            self.assertIs(expected["megatron"]["fits"], True)
+            e2e.must([*words, f"--cluster={cluster}", "--precision=fp32"])  # for which nothing was fitted
+            self.assertNotIn("expected", json.loads(read(folder, "index.json")))
+
     def test_exports_of_others_stay(self):
         with e2e.scratch() as folder:
             os.makedirs(f"{folder}/out/exports")

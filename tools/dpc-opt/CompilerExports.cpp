@@ -6,7 +6,6 @@
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
 #include "tools/dpc-opt/Explain.h"
-#include "tools/dpc-opt/ExpressiblePlan.h"
 #include "tools/dpc-opt/ModelShape.h"
 #include "tools/dpc-opt/OutputFolder.h"
 #include "tools/dpc-opt/PlanSearch.h"
@@ -98,26 +97,46 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
   return job;
 }
 
+/// Another search of the same model. With `accepts` it sees the baselines, too.
+cost::Result<cost::SearchResult>
+Compiler::searchAs(const CompileOptions &asked, const cost::Cluster &where,
+                   const ExpressiblePlan::Accepts &accepts) {
+  std::vector<std::string> remarks;
+  auto found = PlanSearch{asked,
+                          where,
+                          family.get(),
+                          family ? ModuleOp() : *program,
+                          sample(),
+                          isArranged,
+                          accepts,
+                          /*baselines=*/static_cast<bool>(accepts)}
+                   .run(remarks);
+  if (!found)
+    return cost::Error{found.error()};
+  return std::move(found->search);
+}
+
+/// What the plan takes where `target` runs it, if that is known.
+std::optional<TargetForecast>
+Compiler::forecastFor(const exports::Target &target) {
+  std::string software(target.software);
+  auto theirs = clusterRunBy(cluster, software, options.precision);
+  if (!theirs)
+    return std::nullopt;
+  CompileOptions asked = options;
+  asked.strategy = cost::stringifyStrategy(job->strategy, cluster.numDevices());
+  auto found = searchAs(asked, *theirs, nullptr);
+  return found ? forecastOf(std::string(target.name), software, *found)
+               : std::nullopt;
+}
+
 /// What follows the refusal of `target`: what it takes instead.
 std::string Compiler::expressibleFor(const exports::Target &target,
                                      const exports::Legality &legality,
                                      const cost::SearchResult &result) {
   auto search = [&](const CompileOptions &asked,
-                    const ExpressiblePlan::Accepts &accepts)
-      -> cost::Result<cost::SearchResult> {
-    std::vector<std::string> remarks;
-    auto found = PlanSearch{asked,
-                            cluster,
-                            family.get(),
-                            family ? ModuleOp() : *program,
-                            sample(),
-                            isArranged,
-                            accepts,
-                            /*baselines=*/static_cast<bool>(accepts)}
-                     .run(remarks);
-    if (!found)
-      return cost::Error{found.error()};
-    return std::move(found->search);
+                    const ExpressiblePlan::Accepts &accepts) {
+    return searchAs(asked, cluster, accepts);
   };
   std::vector<exports::Rule> rules = target.rules();
   return ExpressiblePlan(options, *job, rules, result, cluster.numDevices(),
@@ -200,6 +219,7 @@ std::string Compiler::simulateForChakra(const cost::SearchResult &result,
 bool Compiler::writeExports(const cost::SearchResult &result,
                             const std::filesystem::path &dir) {
   std::vector<exports::ExportedFile> files;
+  std::vector<TargetForecast> forecasts;
   if (exports::Exported traces; options.emit.count("chakra")) {
     std::string refusal = simulateForChakra(result, traces);
     if (!refusal.empty())
@@ -213,9 +233,17 @@ bool Compiler::writeExports(const cost::SearchResult &result,
     llvm::append_range(files, written.files);
     for (const std::string &remark : written.remarks)
       addRemark(remark);
+    if (auto forecast = forecastFor(*target)) {
+      std::string text =
+          forecastText(*forecast, result.candidates.front().evaluation);
+      addRemark(text);
+      if (!forecast->fits()) // among remarks it may be left out
+        llvm::errs() << "dpc-opt: warning: " << text << "\n";
+      forecasts.push_back(*forecast);
+    }
   }
-  std::string error =
-      writeExportedFiles(files, cost::stringifyStrategy(job->strategy), dir);
+  std::string error = writeExportedFiles(
+      files, cost::stringifyStrategy(job->strategy), dir, forecasts);
   return error.empty() ? true : fail(error);
 }
 

@@ -10,8 +10,10 @@
 #include "passes/search/ProgramFamily.h"
 #include "runtime/plan/Plan.h"
 #include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-opt/ExpressiblePlan.h"
 #include "tools/dpc-opt/Options.h"
 #include "tools/dpc-opt/ProgressLine.h"
+#include "tools/dpc-opt/TargetForecast.h"
 #include "tools/dpc-opt/Verify.h"
 #include "tools/dpc-opt/export/Targets.h"
 
@@ -104,6 +106,10 @@ private:
   void askForBetter(const cost::SearchResult &result);
   exports::Job jobOf(const cost::SearchResult &result,
                      const cost::Candidate &candidate);
+  cost::Result<cost::SearchResult>
+  searchAs(const CompileOptions &asked, const cost::Cluster &where,
+           const ExpressiblePlan::Accepts &accepts);
+  std::optional<TargetForecast> forecastFor(const exports::Target &target);
   std::string expressibleFor(const exports::Target &target,
                              const exports::Legality &legality,
                              const cost::SearchResult &result);

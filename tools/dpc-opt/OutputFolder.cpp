@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <unistd.h>
 
@@ -197,14 +198,21 @@ std::string OutputFolder::commit() {
 }
 
 std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
-                               const std::string &strategy,
-                               const fs::path &dir) {
+                               const std::string &strategy, const fs::path &dir,
+                               const std::vector<TargetForecast> &forecasts) {
   nlohmann::ordered_json index = {{"generator", "dpc-opt"},
                                   {"strategy", strategy},
                                   {"files", nlohmann::json::array()}};
   std::vector<exports::ExportedFile> all = files;
   for (const exports::ExportedFile &file : files)
     index["files"].push_back(file.name);
+  for (const TargetForecast &forecast : forecasts)
+    index["expected"][forecast.target] = {
+        {"software", forecast.software},
+        {"step_seconds", forecast.stepSeconds},
+        {"memory_bytes", std::llround(forecast.memoryBytes)},
+        {"memory_limit_bytes", std::llround(forecast.limitBytes)},
+        {"fits", forecast.fits()}};
   all.push_back({"index.json", index.dump(2) + "\n"});
   std::error_code code;
   fs::create_directories(dir / kExports, code);

@@ -3,10 +3,12 @@
 #ifndef DPC_TOOLS_DPC_OPT_OUTPUTFOLDER_H
 #define DPC_TOOLS_DPC_OPT_OUTPUTFOLDER_H
 
+#include "tools/dpc-opt/TargetForecast.h"
 #include "tools/dpc-opt/export/Job.h"
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace dpc {
 
@@ -42,11 +44,13 @@ private:
   bool writesPlan;
 };
 
-/// Writes `files` into DIR/exports, with an index of them there. Returns "" or
-/// a one-line error.
-std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
-                               const std::string &strategy,
-                               const std::filesystem::path &dir);
+/// Writes `files` into DIR/exports, with an index of them and of what is
+/// expected of their targets there. Returns "" or a one-line error.
+std::string
+writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                   const std::string &strategy,
+                   const std::filesystem::path &dir,
+                   const std::vector<TargetForecast> &forecasts = {});
 
 } // namespace dpc
 

@@ -10,8 +10,8 @@ const std::vector<Target> &targets() {
       {"colossalai", colossalAiRules, writeColossalAi},
       {"deepspeed", deepSpeedRules, writeDeepSpeed},
       {"galvatron", galvatronRules, writeGalvatron},
-      {"megatron", megatronRules, writeMegatron},
-      {"torchtitan", torchtitanRules, writeTorchtitan}};
+      {"megatron", megatronRules, writeMegatron, "megatron-core-2024"},
+      {"torchtitan", torchtitanRules, writeTorchtitan, "pytorch-fsdp-2024"}};
   return all;
 }
 
