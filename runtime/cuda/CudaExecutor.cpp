@@ -257,6 +257,11 @@ Status CudaExecutor::bindTask(int id) {
                                   type(matmul->c));
   } else if (auto *conv = std::get_if<ConvOp>(&op)) {
     return bindConv(*conv);
+  } else if (std::holds_alternative<AttentionOp>(op) ||
+             std::holds_alternative<AttentionGradOp>(op)) {
+    return Status::unsupported(
+        "the plan has attention as one instruction, which this plugin does not "
+        "run yet; a plan of --attention=expanded is accepted");
   } else if (std::holds_alternative<LoadInputOp>(op) ||
              std::holds_alternative<StoreOutputOp>(op)) {
     auto *load = std::get_if<LoadInputOp>(&op);

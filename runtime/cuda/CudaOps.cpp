@@ -30,6 +30,9 @@ struct CudaExecutor::OpRunner {
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
   }
+  /// Refused before the first step.
+  Status operator()(const AttentionOp &) const { return Status::success(); }
+  Status operator()(const AttentionGradOp &) const { return Status::success(); }
   Status operator()(const AllReduceOp &op) const {
     std::vector<Slice> slices;
     slices.reserve(op.buffers.size());

@@ -1,5 +1,6 @@
 #include "runtime/exec/RankExecutor.h"
 
+#include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Ledger.h"
@@ -33,6 +34,14 @@ struct RankExecutor::OpRunner {
   }
   Status operator()(const ConvOp &op) const {
     return runConv(op, data(op.x), data(op.w), data(op.y));
+  }
+  Status operator()(const AttentionOp &op) const {
+    return runAttention(op,
+                        attentionData(op, [&](int id) { return data(id); }));
+  }
+  Status operator()(const AttentionGradOp &op) const {
+    return runAttention(op,
+                        attentionData(op, [&](int id) { return data(id); }));
   }
   Status operator()(const AllReduceOp &op) const {
     std::vector<Slice> slices;

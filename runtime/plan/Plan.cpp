@@ -243,6 +243,14 @@ struct AccessVisitor {
       break;
     }
   }
+  void operator()(const AttentionOp &op) {
+    out = {{op.q.buffer, op.k.buffer, op.v.buffer}, {op.out.buffer, op.lse}};
+  }
+  void operator()(const AttentionGradOp &op) {
+    out = {{op.q.buffer, op.k.buffer, op.v.buffer, op.out.buffer,
+            op.dout.buffer, op.lse},
+           {op.dq.buffer, op.dk.buffer, op.dv.buffer}};
+  }
   void operator()(const AllReduceOp &op) {
     out.reads = out.writes = op.buffers;
   }

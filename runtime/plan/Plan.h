@@ -35,6 +35,7 @@
 
 #include "runtime/base/DType.h"
 #include "runtime/base/Layout.h"
+#include "runtime/plan/PlanAttention.h"
 #include "runtime/plan/PlanConv.h"
 #include "runtime/plan/PlanEpilogue.h"
 #include "runtime/plan/ReduceKind.h"
@@ -49,7 +50,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 7;
+inline constexpr int kPlanVersion = 8;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -339,9 +340,10 @@ struct StoreOutputOp {
 };
 
 using OpVariant =
-    std::variant<KernelOp, MatmulOp, ConvOp, AllReduceOp, AllGatherOp,
-                 ReduceScatterOp, AllToAllOp, BroadcastOp, SendOp, RecvOp,
-                 CopyOp, TransferOp, FillOp, LoadInputOp, StoreOutputOp>;
+    std::variant<KernelOp, MatmulOp, ConvOp, AttentionOp, AttentionGradOp,
+                 AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
+                 BroadcastOp, SendOp, RecvOp, CopyOp, TransferOp, FillOp,
+                 LoadInputOp, StoreOutputOp>;
 
 enum class Queue { Compute, Comm, Copy };
 inline constexpr int kNumQueues = 3;

@@ -70,6 +70,12 @@ public:
   }
 
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
+  Status operator()(const AttentionOp &op) const {
+    return checkAttention(plan, op);
+  }
+  Status operator()(const AttentionGradOp &op) const {
+    return checkAttention(plan, op);
+  }
 
   Status operator()(const AllReduceOp &op) const {
     DPC_TRY(group(op.group));

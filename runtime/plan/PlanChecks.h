@@ -28,6 +28,9 @@ Status checkInstructions(const Plan &plan);
 Status checkEpilogue(const Plan &plan, const MatmulOp &op);
 /// The fields of one convolution; part of 4.
 Status checkConv(const Plan &plan, const ConvOp &op);
+/// The fields of one attention or its gradient; part of 4.
+Status checkAttention(const Plan &plan, const AttentionOp &op);
+Status checkAttention(const Plan &plan, const AttentionGradOp &op);
 /// 5. Written before read, bytes not taken by another buffer, and the
 /// queues ordered by events where they touch the same bytes.
 Status checkLiveness(const Plan &plan);

@@ -166,6 +166,43 @@ template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   visit("pads", v.pads);
   visit("compute", v.compute);
 }
+template <typename V> void fields(V &visit, Is<AttentionShape> auto &v) {
+  visit("batch", v.batch);
+  visit("heads", v.heads);
+  visit("groups", v.groups);
+  visit("queries", v.queries);
+  visit("keys", v.keys);
+  visit("depth", v.depth);
+  visit("value_depth", v.valueDepth);
+  visit("scale", v.scale);
+  visit("causal", v.causal);
+  visit("compute", v.compute);
+}
+template <typename V> void fields(V &visit, Is<AttentionTensor> auto &v) {
+  visit("buffer", v.buffer);
+  visit("offset", v.offset);
+  visit("strides", v.strides);
+}
+template <typename V> void fields(V &visit, Is<AttentionOp> auto &v) {
+  visit("shape", v.shape);
+  visit("q", v.q);
+  visit("k", v.k);
+  visit("v", v.v);
+  visit("out", v.out);
+  visit("lse", v.lse);
+}
+template <typename V> void fields(V &visit, Is<AttentionGradOp> auto &v) {
+  visit("shape", v.shape);
+  visit("q", v.q);
+  visit("k", v.k);
+  visit("v", v.v);
+  visit("out", v.out);
+  visit("dout", v.dout);
+  visit("lse", v.lse);
+  visit("dq", v.dq);
+  visit("dk", v.dk);
+  visit("dv", v.dv);
+}
 template <typename V> void fields(V &visit, Is<AllReduceOp> auto &v) {
   visit("group", v.group);
   visit("buffers", v.buffers);

@@ -157,9 +157,9 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 8;
+  plan.version = 9;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 8 is not supported, this build reads 7");
+            "plan.json: plan version 9 is not supported, this build reads 8");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {

@@ -124,6 +124,44 @@ void addEpilogues(Plan &plan, DType type) {
   }
 }
 
+void addAttention(Plan &plan, DType type) {
+  constexpr int64_t kBatch = 2, kHeads = 4, kGroups = 2, kLength = 6,
+                    kDepth = 8;
+  AttentionShape shape{kBatch, kHeads, kGroups, kLength, kLength,
+                       kDepth, kDepth, 0.4,     true,    type};
+  // Of positions, then heads.
+  auto tensor = [&](int buffer, int64_t heads, int64_t firstHead) {
+    int64_t row = heads * kDepth;
+    return AttentionTensor{
+        buffer, firstHead * kDepth, {kLength * row, kDepth, row}};
+  };
+  auto made = [&](const std::string &name, int64_t heads) {
+    int id = addRandom(plan, name, {kBatch, kLength, heads, kDepth}, type);
+    return tensor(id, heads, 0);
+  };
+  constexpr int64_t kAll = kHeads + 2 * kGroups;
+  int qkv = addRandom(plan, "a.qkv", {kBatch, kLength, kAll, kDepth}, type);
+  AttentionOp op{
+      shape,
+      tensor(qkv, kAll, 0),
+      tensor(qkv, kAll, kHeads),
+      tensor(qkv, kAll, kHeads + kGroups),
+      made("a.out", kHeads),
+      addRandom(plan, "a.lse", {kBatch, kHeads, kLength}, DType::F32)};
+  plan.phases["update"].push_back(compute("attention", op));
+  AttentionGradOp grad{shape,
+                       op.q,
+                       op.k,
+                       op.v,
+                       op.out,
+                       made("a.dout", kHeads),
+                       op.lse,
+                       made("a.dq", kHeads),
+                       made("a.dk", kGroups),
+                       made("a.dv", kGroups)};
+  plan.phases["update"].push_back(compute("attention gradient", grad));
+}
+
 int addConvs(Plan &plan, DType type) {
   std::vector<ConvOp> all;
   for (ConvKind kind :

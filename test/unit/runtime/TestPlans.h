@@ -39,6 +39,12 @@ void addEpilogues(Plan &plan, DType type = DType::F32);
 /// their number.
 int addConvs(Plan &plan, DType type = DType::F32);
 
+/// Adds to the update an attention of two samples, four query heads, two key
+/// heads, six positions and eight numbers a head, causal, and its gradient. q,
+/// k and v are parts of one parameter "a.qkv" of [2, 6, 8 heads, 8]; results
+/// are parameters "a.out", "a.lse", "a.dq", "a.dk" and "a.dv".
+void addAttention(Plan &plan, DType type = DType::F32);
+
 /// Appends a buffer behind the end of the stage's arena, or of the frame's
 /// slot, and returns its id.
 int addBuffer(Plan &plan, const std::string &name, BufferKind kind,

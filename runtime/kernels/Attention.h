@@ -1,0 +1,52 @@
+//===- Attention.h - attention on the CPU -----------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_KERNELS_ATTENTION_H
+#define DPC_RUNTIME_KERNELS_ATTENTION_H
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/PlanAttention.h"
+
+namespace dpc::rt {
+
+/// Where the buffers of an attention or its gradient begin.
+struct AttentionData {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *out = nullptr, *lse = nullptr; ///< read by the gradient
+  const void *dout = nullptr;          ///< this and what follows: its alone
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+/// `at(buffer)` says where a buffer begins.
+template <typename At>
+AttentionData attentionData(const AttentionOp &op, const At &at) {
+  AttentionData data;
+  data.q = at(op.q.buffer);
+  data.k = at(op.k.buffer);
+  data.v = at(op.v.buffer);
+  data.out = at(op.out.buffer);
+  data.lse = at(op.lse);
+  return data;
+}
+template <typename At>
+AttentionData attentionData(const AttentionGradOp &op, const At &at) {
+  AttentionData data;
+  data.q = at(op.q.buffer);
+  data.k = at(op.k.buffer);
+  data.v = at(op.v.buffer);
+  data.out = at(op.out.buffer);
+  data.lse = at(op.lse);
+  data.dout = at(op.dout.buffer);
+  data.dq = at(op.dq.buffer);
+  data.dk = at(op.dk.buffer);
+  data.dv = at(op.dv.buffer);
+  return data;
+}
+
+/// Plain loops in f32, and the meaning of the instructions: probabilities are
+/// not rounded. Takes memory for the f32 copies of one key head on top of the
+/// plan's.
+Status runAttention(const AttentionOp &op, const AttentionData &data);
+Status runAttention(const AttentionGradOp &op, const AttentionData &data);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_KERNELS_ATTENTION_H
