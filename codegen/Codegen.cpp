@@ -78,7 +78,7 @@ void attach(MLIRContext *context) {
 void registerLoweringModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, DpcDialect *) {
     attach<LoweringKind::matmul, MatmulOp, ConvOp, ConvGradInputOp,
-           ConvGradFilterOp>(context);
+           ConvGradFilterOp, AttentionOp, AttentionGradOp>(context);
     attach<LoweringKind::elementwise, ConstantOp, IotaOp, UnaryOp, BinaryOp,
            CompareOp, SelectOp, ConvertOp, PadOp, ConcatOp, RopeOp, EmbeddingOp,
            CrossEntropyGradOp, AdamWOp, SgdOp, MaskOp, RankSliceOp,

@@ -287,6 +287,8 @@ LogicalResult PlanBuilder::lower(Operation *op) {
       .Case([&](MatmulOp o) { return lowerMatmul(o); })
       .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(
           [&](auto o) { return lowerConv(o); })
+      .Case<AttentionOp, AttentionGradOp>(
+          [&](auto o) { return lowerAttention(o); })
       .Case([&](ConstantOp o) { return lowerConstant(o); })
       .Case([&](AccumulateOp o) { return lowerAccumulate(o); })
       .Case([&](AllReduceOp o) { return lowerAllReduce(o); })

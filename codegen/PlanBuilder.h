@@ -167,6 +167,9 @@ private:
   // PlanConv.cpp
   llvm::LogicalResult lowerConv(mlir::Operation *op);
 
+  // PlanAttention.cpp
+  llvm::LogicalResult lowerAttention(mlir::Operation *op);
+
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
   llvm::LogicalResult callsOf(MatmulOp op, const StridedView &c,

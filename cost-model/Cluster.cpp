@@ -238,7 +238,8 @@ static Result<Software> ownSoftware(const Cluster &cluster) {
 /// Why `software` cannot be priced on the cluster's devices, or "".
 static std::string missingRate(const Cluster &cluster,
                                const Software &software) {
-  if (software.attention != AttentionKernels::Fused)
+  if (software.attention != AttentionKernels::Fused &&
+      software.attention != AttentionKernels::Cudnn)
     return "";
   for (size_t i = 0; i < cluster.groups.size(); ++i)
     if (!cluster.groups[i].device.hasFusedAttention())

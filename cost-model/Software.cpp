@@ -61,9 +61,11 @@ static void readAttention(const std::string &text, const std::string &where,
     attention = AttentionKernels::Unfused;
   else if (text == "fused")
     attention = AttentionKernels::Fused;
+  else if (text == "cudnn")
+    attention = AttentionKernels::Cudnn;
   else
     errors.report(where, "value \"" + text + "\"",
-                  "one of planned unfused fused");
+                  "one of planned unfused fused cudnn");
 }
 
 static void readCheckpoints(const std::string &text, const std::string &where,

@@ -15,6 +15,8 @@
 //               With dropout each direction moves 5 more (in, out, mask byte)
 //     fused     FLOPs at the device's attention rates times attentionRate; the
 //               masked half of causal scores is left out
+//     cudnn     the same where plans for GPUs have it as one instruction, of
+//               cuDNN; else as planned
 //   products    the library's share of the device's peak fraction: versions of
 //               libraries differ, and work of nothing but products runs at
 //               lower clocks than work with pauses between them
@@ -59,7 +61,7 @@
 namespace dpc::cost {
 
 /// How attention is computed.
-enum class AttentionKernels { Planned, Unfused, Fused };
+enum class AttentionKernels { Planned, Unfused, Fused, Cudnn };
 
 /// What full recomputation keeps and makes again.
 enum class Checkpoints {

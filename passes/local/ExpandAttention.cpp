@@ -12,9 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
+#include "passes/local/FusedAttention.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -132,7 +134,21 @@ void AttentionExpander::expand(AttentionGradOp grad) {
 namespace {
 
 struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
+  using Base::Base;
+
   void runOnOperation() override {
+    std::optional<FusedKernels> known =
+        llvm::StringSwitch<std::optional<FusedKernels>>(keep)
+            .Case("", FusedKernels::none)
+            .Case("cudnn", FusedKernels::cudnn)
+            .Case("loops", FusedKernels::loops)
+            .Default(std::nullopt);
+    if (!known) {
+      getOperation().emitError("keep is '") << keep << "', expected cudnn or "
+                                            << "loops";
+      return signalPassFailure();
+    }
+    kernels = *known;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
       if (!mesh)
@@ -148,7 +164,15 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
     }
   }
 
-  static LogicalResult expandOp(Operation *op, MeshAttr mesh) {
+  LogicalResult expandOp(Operation *op, MeshAttr mesh) const {
+    if (kernels != FusedKernels::none) {
+      std::string why = whyNotFused(op, kernels);
+      if (why.empty())
+        return AttentionExpander(op).check();
+      if (require)
+        return op->emitError("attention cannot be fused: ")
+               << why << "; --attention=expanded takes any";
+    }
     if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
       return expandRing(op, mesh);
     AttentionExpander expander(op);
@@ -160,6 +184,8 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
       expander.expand(cast<AttentionGradOp>(op));
     return success();
   }
+
+  FusedKernels kernels = FusedKernels::none;
 };
 
 } // namespace

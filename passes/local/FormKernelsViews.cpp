@@ -5,13 +5,17 @@
 // are content:
 //   * a kernel takes any strides;
 //   * a matmul operand needs rows or columns that are contiguous;
+//   * one of attention a contiguous last dimension, and where that takes a
+//     multiple of 16 bytes, steps that do; out and dout of its gradient lie
+//     alike, as cuDNN wants them;
 //   * collectives, accumulations and results need dense memory;
 //   * a reshape needs evenly spaced dimensions (ir/StridedView.h).
-// A matmul whose result is transposed writes the transposed layout in the first
-// place (`dpc.out_perm`), so that the transpose is dense, if its other readers
-// take strides.
+// A matmul or attention whose result is transposed writes the transposed layout
+// in the first place (`dpc.out_perm`, `dpc.out_perms`), so that the transpose
+// is dense, if its other readers take strides.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/OutPerms.h"
 #include "ir/StridedView.h"
 #include "passes/local/FormKernels.h"
 
@@ -36,6 +40,61 @@ static bool isMatrix(const StridedView &view) {
   return rowMajor || colMajor;
 }
 
+/// One contiguous dimension, and, where it is one of a multiple of 8 elements,
+/// all else at multiples of 8.
+static bool isAttentionOperand(const StridedView &view) {
+  int64_t depth = view.shape.back();
+  if (depth != 1 && view.strides.back() != 1)
+    return false;
+  int64_t unit = depth % 8 == 0 ? 8 : 1;
+  if (view.offset % unit != 0)
+    return false;
+  for (size_t d = 0; d + 1 < view.shape.size(); ++d)
+    if (view.shape[d] != 1 &&
+        (view.strides[d] < depth || view.strides[d] % unit != 0))
+      return false;
+  return true;
+}
+
+/// Whether elements of equal places are equally far apart in both.
+static bool liesAlike(const StridedView &a, const StridedView &b) {
+  for (size_t d = 0; d < a.shape.size(); ++d)
+    if (a.shape[d] != 1 && a.strides[d] != b.strides[d])
+      return false;
+  return true;
+}
+
+/// The order in which `result` is written; empty where that is the usual one.
+static ArrayRef<int64_t> writtenOrder(OpResult result) {
+  Operation *op = result.getOwner();
+  if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm))
+    return perm.asArrayRef();
+  if (auto perms = op->getAttrOfType<ArrayAttr>(attr::kOutPerms))
+    return cast<DenseI64ArrayAttr>(perms[result.getResultNumber()])
+        .asArrayRef();
+  return {};
+}
+
+/// Lets `result` be written in the usual order.
+static void dropOrder(OpResult result) {
+  Operation *op = result.getOwner();
+  op->removeAttr(attr::kOutPerm);
+  if (auto perms = op->getAttrOfType<ArrayAttr>(attr::kOutPerms)) {
+    SmallVector<Attribute> kept(perms.begin(), perms.end());
+    kept[result.getResultNumber()] =
+        DenseI64ArrayAttr::get(op->getContext(), ArrayRef<int64_t>());
+    op->setAttr(attr::kOutPerms, ArrayAttr::get(op->getContext(), kept));
+  }
+}
+
+/// What makes `value` strided, if it is: a mover's result, or one that is
+/// written in another order.
+static OpResult stridedSource(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return dyn_cast<OpResult>(value);
+}
+
 namespace {
 
 class ViewMarker {
@@ -44,7 +103,7 @@ public:
   void run();
 
 private:
-  void permuteMatmuls();
+  void permuteResults();
   /// Views of all values from `begin` on; the first operand that its reader
   /// cannot take. Views of values before `begin` must be known.
   std::optional<Value> findConflict(Block::iterator begin);
@@ -52,7 +111,8 @@ private:
                                     const StridedView &from) const;
   bool accepts(OpOperand &operand, const StridedView &view) const;
   StridedView lookup(Value value) const;
-  Operation *nearestView(Value value) const;
+  bool isAccepted(AttentionGradOp grad, OpOperand &operand) const;
+  bool canBeDense(Value value) const;
 
   Block &block;
   DenseMap<Value, StridedView> views;
@@ -61,18 +121,37 @@ private:
 
 } // namespace
 
-void ViewMarker::permuteMatmuls() {
-  for (auto matmul : block.getOps<MatmulOp>())
-    for (Operation *user : matmul.getResult().getUsers()) {
-      auto transpose = dyn_cast<TransposeOp>(user);
-      if (!transpose)
-        continue;
-      // The innermost dimension must stay where BLAS writes it.
+/// The order that the first transpose of `value` wants, or null. The innermost
+/// dimension must stay where it is written.
+static DenseI64ArrayAttr orderOfReaders(Value value) {
+  for (Operation *user : value.getUsers())
+    if (auto transpose = dyn_cast<TransposeOp>(user)) {
       ArrayRef<int64_t> perm = transpose.getPerm();
-      if (perm.back() == static_cast<int64_t>(perm.size()) - 1)
-        matmul->setAttr(attr::kOutPerm, transpose.getPermAttr());
-      break;
+      return perm.back() == static_cast<int64_t>(perm.size()) - 1
+                 ? transpose.getPermAttr()
+                 : DenseI64ArrayAttr();
     }
+  return nullptr;
+}
+
+void ViewMarker::permuteResults() {
+  for (Operation &op : block) {
+    if (isa<MatmulOp>(op)) {
+      if (DenseI64ArrayAttr order = orderOfReaders(op.getResult(0)))
+        op.setAttr(attr::kOutPerm, order);
+    } else if (isa<AttentionOp, AttentionGradOp>(op)) {
+      SmallVector<Attribute> orders;
+      for (Value result : op.getResults()) {
+        DenseI64ArrayAttr order;
+        if (shapeOf(result).size() == 4)
+          order = orderOfReaders(result);
+        orders.push_back(order ? order
+                               : DenseI64ArrayAttr::get(op.getContext(),
+                                                        ArrayRef<int64_t>()));
+      }
+      op.setAttr(attr::kOutPerms, ArrayAttr::get(op.getContext(), orders));
+    }
+  }
 }
 
 StridedView ViewMarker::lookup(Value value) const {
@@ -98,28 +177,47 @@ bool ViewMarker::accepts(OpOperand &operand, const StridedView &view) const {
     return true;
   if (isa<MatmulOp>(op))
     return isMatrix(view);
+  if (isa<AttentionOp, AttentionGradOp>(op) && view.shape.size() == 4) {
+    auto grad = dyn_cast<AttentionGradOp>(op);
+    return isAttentionOperand(view) && (!grad || isAccepted(grad, operand));
+  }
   return view.isDense();
 }
 
-/// The mover above `value` that makes it strided.
-Operation *ViewMarker::nearestView(Value value) const {
-  Operation *op = value.getDefiningOp();
-  while (isa<ReshapeOp>(op))
-    op = op->getOperand(0).getDefiningOp();
-  return op;
+/// Whether making a buffer, or writing in the usual order, would make it dense.
+bool ViewMarker::canBeDense(Value value) const {
+  OpResult source = stridedSource(value);
+  if (!source)
+    return false;
+  Operation *op = source.getOwner();
+  return !writtenOrder(source).empty() ||
+         (kernelRole(op) == KernelRole::mover && !buffered.contains(op));
+}
+
+/// Where out and dout lie unlike each other, dout becomes dense, then out.
+bool ViewMarker::isAccepted(AttentionGradOp grad, OpOperand &operand) const {
+  bool isOut = operand.get() == grad.getOut(),
+       isDout = operand.get() == grad.getDout();
+  if ((!isOut && !isDout) ||
+      liesAlike(lookup(grad.getOut()), lookup(grad.getDout())))
+    return true;
+  return isDout ? !canBeDense(grad.getDout()) : canBeDense(grad.getDout());
 }
 
 std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
   for (Operation &op : llvm::make_range(begin, block.end())) {
     for (Value result : op.getResults())
       views.erase(result);
-    if (auto perm = op.getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm)) {
-      SmallVector<int64_t> inverse(perm.size()), shape;
-      for (auto [i, d] : llvm::enumerate(perm.asArrayRef())) {
+    for (OpResult result : op.getResults()) {
+      ArrayRef<int64_t> order = writtenOrder(result);
+      if (order.empty())
+        continue;
+      SmallVector<int64_t> inverse(order.size()), shape;
+      for (auto [i, d] : llvm::enumerate(order)) {
         inverse[d] = i;
-        shape.push_back(shapeOf(op.getResult(0))[d]);
+        shape.push_back(shapeOf(result)[d]);
       }
-      views[op.getResult(0)] = StridedView::dense(shape).transpose(inverse);
+      views[result] = StridedView::dense(shape).transpose(inverse);
     }
     for (OpOperand &operand : op.getOpOperands())
       if (!accepts(operand, lookup(operand.get())))
@@ -135,14 +233,15 @@ std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
 }
 
 void ViewMarker::run() {
-  permuteMatmuls();
+  permuteResults();
   Block::iterator begin = block.begin();
   while (auto value = findConflict(begin)) {
-    Operation *op = nearestView(*value);
+    OpResult source = stridedSource(*value);
+    Operation *op = source ? source.getOwner() : nullptr;
     // What comes before the op that changes keeps its views.
     begin = op ? op->getIterator() : block.begin();
-    if (op && isa<MatmulOp>(op)) {
-      op->removeAttr(attr::kOutPerm);
+    if (source && !writtenOrder(source).empty()) {
+      dropOrder(source);
       continue;
     }
     bool isNew = op && buffered.insert(op).second;

@@ -91,7 +91,18 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
     Query heads of one key head are folded into the rows of the matmuls
     (`[B, G * R, T, D]` is `[B, G, R * T, D]`), which costs nothing and sums dk
     and dv over the group.
+
+    With `keep`, an attention stays one op where that library has it as one
+    kernel: `cudnn` (16 bits, no mask, heads of up to 128 numbers, multiples of
+    8, causal with as many keys as queries) or `loops`, the runtime's reference
+    on CPUs (16 or 32 bits, no mask). `require` refuses what it cannot keep.
   }];
+  let options = [
+    Option<"keep", "keep", "std::string", "\"\"",
+           "Attention stays one op where this has it: cudnn, loops.">,
+    Option<"require", "require", "bool", "false",
+           "An attention that cannot stay one op is an error.">,
+  ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 

@@ -90,17 +90,29 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 }
 
 /// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
-/// its own.
+/// its own. Plans of this compiler say op by op what they fuse.
 ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
                                 const cost::Software &software,
                                 cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   degrees.checkpoints = software.checkpoints;
-  degrees.keepAttention =
-      software.attention != AttentionKernels::Planned &&
-      (isHalf || software.attention != AttentionKernels::Fused) &&
-      (degrees.cp == 1 || degrees.cpKind != CpKind::ring);
+  bool isRing = degrees.cp > 1 && degrees.cpKind == CpKind::ring;
+  switch (software.attention) {
+  case AttentionKernels::Planned:
+    break;
+  case AttentionKernels::Cudnn:
+    if (degrees.attention == AttentionForm::automatic)
+      degrees.attention = AttentionForm::fused;
+    break;
+  case AttentionKernels::Fused:
+  case AttentionKernels::Unfused:
+    degrees.attention =
+        !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
+            ? AttentionForm::whole
+            : AttentionForm::expanded;
+    break;
+  }
   return degrees;
 }
 

@@ -70,6 +70,22 @@ static std::string checkpointOptions(cost::Checkpoints checkpoints) {
   llvm_unreachable("all kinds are handled");
 }
 
+static std::string attentionPass(const ShardDegrees &degrees) {
+  std::string options = degrees.attentionMustFuse ? " require=true" : "";
+  switch (degrees.attention) {
+  case AttentionForm::automatic:
+  case AttentionForm::expanded:
+    return "dpc-expand-attention,";
+  case AttentionForm::fused:
+    return "dpc-expand-attention{keep=cudnn" + options + "},";
+  case AttentionForm::loops:
+    return "dpc-expand-attention{keep=loops" + options + "},";
+  case AttentionForm::whole:
+    return "";
+  }
+  llvm_unreachable("all forms are handled");
+}
+
 /// What all strategies share that differ by what backward makes again.
 static std::string sharedPipeline(const ShardDegrees &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
@@ -81,8 +97,7 @@ static std::string sharedPipeline(const ShardDegrees &degrees) {
             " chunks=" + std::to_string(degrees.vpp) +
             " micro-batches=" + std::to_string(most) + "},";
   }
-  if (!degrees.keepAttention)
-    text += "dpc-expand-attention,";
+  text += attentionPass(degrees);
   // Functions of one block have no regions to simplify.
   return text + "canonicalize{region-simplify=disabled},cse";
 }

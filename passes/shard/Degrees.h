@@ -44,6 +44,15 @@ enum class CpKind {
   ring
 };
 
+/// What becomes of attention in the local program.
+enum class AttentionForm {
+  automatic, ///< Kernels; in estimates what the software has (Software.h).
+  expanded,  ///< Products and row kernels.
+  fused,     ///< One op where cuDNN takes it (passes/local/FusedAttention.h).
+  loops,     ///< One op where the runtime's loops do.
+  whole,     ///< Always one op, for estimates.
+};
+
 /// Degrees of one strategy.
 struct ShardDegrees {
   /// Data-parallel degree, `dpi` and `ep` included.
@@ -90,9 +99,10 @@ struct ShardDegrees {
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;
 
-  /// Attention stays one op in the local program: for estimates where the
-  /// software has kernels of its own for it (cost-model/Software.h).
-  bool keepAttention = false;
+  /// What becomes of attention in the local program.
+  AttentionForm attention = AttentionForm::automatic;
+  /// Attention that cannot be fused is an error.
+  bool attentionMustFuse = false;
   /// Where full recomputation begins, and where it ends, by software.
   cost::Checkpoints checkpoints = cost::Checkpoints::Planned;
 

@@ -18,13 +18,13 @@ static constexpr std::string_view kLocal = "local:";
 
 /// No option that names a file to be written, and none of a strategy.
 static constexpr std::string_view kStepOptions[] = {
-    "bind",         "global-batch", "frozen",    "trainable",
-    "seed",         "loss",         "init",      "train",
-    "infer",        "lr",           "beta1",     "beta2",
-    "eps",          "lr-schedule",  "momentum",  "clip-grad-norm",
-    "precision",    "loss-scale",   "bucket-mb", "compress-gradients",
-    "weight-decay", "device-file",  "objective", "compress-weights",
-    "verify",       "target-cpu",   "target-gpu"};
+    "bind",         "global-batch", "frozen",     "trainable",
+    "seed",         "loss",         "init",       "train",
+    "infer",        "lr",           "beta1",      "beta2",
+    "eps",          "lr-schedule",  "momentum",   "clip-grad-norm",
+    "precision",    "loss-scale",   "bucket-mb",  "compress-gradients",
+    "weight-decay", "device-file",  "objective",  "compress-weights",
+    "verify",       "target-cpu",   "target-gpu", "attention"};
 
 bool isStepOption(std::string_view name) {
   return std::find(std::begin(kStepOptions), std::end(kStepOptions), name) !=

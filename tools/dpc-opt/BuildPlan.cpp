@@ -61,6 +61,17 @@ codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   return result;
 }
 
+/// What estimates and plans make of attention.
+static AttentionForm attentionForm(const CompileOptions &options) {
+  bool onGpus = !options.targetGpu.empty();
+  if (options.attention == "expanded")
+    return AttentionForm::expanded;
+  if (onGpus)
+    return AttentionForm::fused;
+  return options.attention == "fused" ? AttentionForm::loops
+                                      : AttentionForm::automatic;
+}
+
 /// Moves ranks from the devices that they have to `places[device]`, counted
 /// over those that are used.
 static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
@@ -81,8 +92,11 @@ static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
 
 std::optional<rt::Plan>
 PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
-                   const ShardDegrees &degrees, const fs::path &dir,
+                   const ShardDegrees &asked, const fs::path &dir,
                    PhaseObserver observer, LayoutModel *layouts) const {
+  ShardDegrees degrees = asked;
+  degrees.attention = attentionForm(options);
+  degrees.attentionMustFuse = options.attention == "fused";
   // Plans are verified phase by phase: an observer says so.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
@@ -106,6 +120,7 @@ ShardDegrees commonDegrees(const CompileOptions &options) {
   common.bucketBytes = options.bucketMb << 20;
   common.compressGradients = options.compressGradients;
   common.compressWeights = options.compressWeights;
+  common.attention = attentionForm(options);
   return common;
 }
 

@@ -269,6 +269,13 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "GPUs kernels are compiled for; without it, CPUs")
       ->check(CLI::IsMember({"sm_80", "sm_90"}))
       ->group(group);
+  app.add_option("--attention", o.attention,
+                 "fused: one instruction, of cuDNN on GPUs and plain loops on "
+                 "CPUs; expanded: products and kernels; auto: on GPUs fused "
+                 "where cuDNN takes it")
+      ->check(CLI::IsMember({"auto", "fused", "expanded"}))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--explain", o.explain,
                  "Instead of writing: how this parameter, optimizer state, "
                  "input or operator (or a part of its name) is split, and "

@@ -50,6 +50,7 @@ struct CompileOptions {
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
   std::string targetGpu;
+  std::string attention = "auto";
   std::string init;
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";

@@ -2,6 +2,7 @@
 #include "test/unit/codegen/StepHarness.h"
 
 #include "ir/Dialect.h"
+#include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanValidate.h"
@@ -165,6 +166,12 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
   } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
     rt::Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
     EXPECT_EQ(status.message(), "");
+  } else if (auto *op = std::get_if<rt::AttentionOp>(&instruction.op)) {
+    auto data = rt::attentionData(*op, [&](int id) { return at(id); });
+    EXPECT_EQ(rt::runAttention(*op, data).message(), "");
+  } else if (auto *op = std::get_if<rt::AttentionGradOp>(&instruction.op)) {
+    auto data = rt::attentionData(*op, [&](int id) { return at(id); });
+    EXPECT_EQ(rt::runAttention(*op, data).message(), "");
   } else if (auto *op = std::get_if<rt::FillOp>(&instruction.op)) {
     const rt::Buffer &buffer = plan.buffers[op->buffer];
     for (int64_t i = 0; i < rt::numElements(buffer.shape); ++i)

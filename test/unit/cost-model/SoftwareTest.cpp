@@ -55,7 +55,7 @@ TEST(Software, ErrorsNameThePlace) {
   json root = example();
   root["attention"]["value"] = "flash";
   EXPECT_EQ(errorOf(root), "toy.json: attention.value: value \"flash\"; "
-                           "expected one of planned unfused fused");
+                           "expected one of planned unfused fused cudnn");
   root = example();
   root["checkpoints"] = {{"value", "all"}, {"source", "s"}};
   EXPECT_EQ(errorOf(root), "toy.json: checkpoints.value: value \"all\"; "
@@ -101,7 +101,7 @@ TEST(Software, AClusterNamesOrHoldsIt) {
   ASSERT_TRUE(read()) << read().error();
   // Its device has kernels of fused attention.
   EXPECT_EQ(read()->software.name, "dpc-cuda");
-  EXPECT_EQ(read()->software.attention, AttentionKernels::Fused);
+  EXPECT_EQ(read()->software.attention, AttentionKernels::Cudnn);
   cluster["software"] = example();
   ASSERT_TRUE(read()) << read().error();
   EXPECT_EQ(read()->software.name, "toy");
