@@ -163,11 +163,13 @@ private:
         ranks.apis.cuda.cudaGetDeviceProperties(&properties, request.index),
         "cudaGetDeviceProperties"));
     properties.name[sizeof properties.name - 1] = 0;
+    ranks.context.tf32 = request.tf32;
     tuning.measures = request.measuresGemms;
     tuning.folder = request.gemmCache;
     tuning.device = oneLine(properties.name) + ", sm_" +
                     std::to_string(capability) + ", cuBLASLt " +
-                    std::to_string(ranks.apis.blas.cublasLtGetVersion());
+                    std::to_string(ranks.apis.blas.cublasLtGetVersion()) +
+                    (request.tf32 ? ", f32 by tf32" : "");
     tuning.mostSeconds = std::min(60.0, request.timeoutSeconds / 4);
     tuning.remark = request.remark;
     return Status::success();

@@ -52,7 +52,7 @@ Status CudaExecutor::setUp(Communicator &control) {
   DPC_TRY(makeStreams());
   DPC_TRY(makeMemory());
   Expected<std::unique_ptr<DeviceBlas>> made =
-      DeviceBlas::create(cuda, *context.blas, *context.own);
+      DeviceBlas::create(cuda, *context.blas, *context.own, context.tf32);
   if (!made)
     return made.status();
   blas = std::move(*made);

@@ -43,6 +43,7 @@ struct CudaContext {
   int device = 0;
   bool graphs = true; ///< capture steps where the communicator allows it
   GemmTuning gemms;
+  bool tf32 = false; ///< see DeviceRequest
 };
 
 class CudaExecutor : public Executor {

@@ -91,8 +91,8 @@ Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
 
 Expected<std::unique_ptr<DeviceBlas>>
 DeviceBlas::create(const CudaApi &cuda, const BlasApi &blas,
-                   const DeviceKernels &own) {
-  std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas, own));
+                   const DeviceKernels &own, bool tf32) {
+  std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas, own, tf32));
   DPC_TRY(self->check(blas.cublasLtCreate(&self->handle), "cublasLtCreate"));
   DPC_TRY(cuda.check(cuda.cudaMalloc(&self->workspace, kWorkspaceBytes),
                      "cuBLASLt's workspace"));
@@ -147,9 +147,12 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
 Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   const MatmulOp &op = *product.op;
   bool wide = op.compute == DType::F64;
-  DPC_TRY(check(blas.cublasLtMatmulDescCreate(
-                    &made.what, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                    wide ? CUDA_R_64F : CUDA_R_32F),
+  cublasComputeType_t type = wide ? CUBLAS_COMPUTE_64F
+                             : tf32 && op.compute == DType::F32
+                                 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                 : CUBLAS_COMPUTE_32F;
+  DPC_TRY(check(blas.cublasLtMatmulDescCreate(&made.what, type,
+                                              wide ? CUDA_R_64F : CUDA_R_32F),
                 "cublasLtMatmulDescCreate"));
   cublasOperation_t first = op.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
                     second = op.transA ? CUBLAS_OP_T : CUBLAS_OP_N;

@@ -30,9 +30,12 @@ std::string gemmKey(const DeviceProduct &product);
 /// for is a kernel behind the product (`isSplit`).
 class DeviceBlas {
 public:
-  /// Takes 32 MiB of the device for cuBLASLt's workspace.
-  static Expected<std::unique_ptr<DeviceBlas>>
-  create(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own);
+  /// Takes 32 MiB of the device for cuBLASLt's workspace. With `tf32` operands
+  /// of f32 are rounded to it.
+  static Expected<std::unique_ptr<DeviceBlas>> create(const CudaApi &cuda,
+                                                      const BlasApi &blas,
+                                                      const DeviceKernels &own,
+                                                      bool tf32 = false);
   ~DeviceBlas();
 
   /// Fails when no routine takes the op's types, which are those of the three
@@ -62,8 +65,9 @@ private:
     cublasLtMatmulAlgo_t how = {};
   };
 
-  DeviceBlas(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own)
-      : cuda(cuda), blas(blas), own(own) {}
+  DeviceBlas(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own,
+             bool tf32)
+      : cuda(cuda), blas(blas), own(own), tf32(tf32) {}
   Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceProduct &product);
   Status makeRoutine(const DeviceProduct &product, Routine &made);
@@ -90,6 +94,7 @@ private:
   const CudaApi &cuda;
   const BlasApi &blas;
   const DeviceKernels &own;
+  bool tf32;
   cublasLtHandle_t handle = nullptr;
   void *workspace = nullptr;
   std::map<const MatmulOp *, Routine> routines;

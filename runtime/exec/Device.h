@@ -14,7 +14,7 @@
 namespace dpc::rt {
 
 /// Raised with every change of what program and plugin share.
-inline constexpr int kDevicePluginVersion = 3;
+inline constexpr int kDevicePluginVersion = 4;
 
 struct DeviceRequest {
   const Plan *plan = nullptr;
@@ -28,6 +28,8 @@ struct DeviceRequest {
   /// the same for all ranks.
   bool measuresGemms = false;
   std::string gemmCache; ///< folder for what was found; "": it is not kept
+  /// Products of f32 round their operands to ten bits behind the first.
+  bool tf32 = false;
   /// Called, by any thread, with what the user may want to know.
   std::function<void(const std::string &)> remark;
 };

@@ -13,7 +13,7 @@ COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --bucket-
     --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --attention --init --emit
     --verify --report --what-if --dump-ir-dir --calibrate --device --links --device-file --version --doctor --completion --help""".split()
 RUN = """--batches --data --inputs --outputs --steps --init --comm --device --threads --timeout-seconds --no-overlap --poison --metrics --save-params
-    --export --max-shard-size --max-restarts --elastic --elastic-wait --ranks-file --trace --dump-ledger --measure-links --measure-device --ranks --profile --version --completion --help""".split()
+    --export --max-shard-size --max-restarts --elastic --elastic-wait --ranks-file --trace --dump-ledger --measure-links --measure-device --tf32 --ranks --profile --version --completion --help""".split()
 
 
 class Help(unittest.TestCase):

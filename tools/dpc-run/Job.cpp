@@ -32,6 +32,9 @@ Status Job::prepare() {
   if (!read)
     return read.status();
   plan = std::move(*read);
+  if (options.tf32 && options.device != "cuda")
+    return Status::invalid("--tf32 is for --device=cuda: CPUs have no such "
+                           "products");
   if (options.device == "cuda") {
     DPC_TRY(openDevice());
   } else {
@@ -158,6 +161,7 @@ Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
   request.inProcess = !isDistributed;
   request.index = isDistributed ? detectLaunch().localRank : 0;
   request.timeoutSeconds = options.timeoutSeconds;
+  request.tf32 = options.tf32;
   request.measuresGemms = options.gemmCache != "off";
   request.gemmCache =
       options.gemmCache.empty() ? userCache() : options.gemmCache;

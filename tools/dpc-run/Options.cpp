@@ -145,6 +145,10 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
                  "the first step (default ~/.cache/dpc); off: nothing is "
                  "measured, cuBLASLt's own choice is taken")
       ->type_name("DIR|off");
+  app.add_flag("--tf32", o.tf32,
+               "of --device=cuda: products of fp32 round their operands to "
+               "TF32, ten bits behind the first: much faster, and off by a "
+               "thousandth");
   app.add_option("--threads", o.threads,
                  "threads of a rank (default: cores / ranks here)")
       ->check(positive());

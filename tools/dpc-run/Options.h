@@ -22,6 +22,7 @@ struct RunOptions {
   int64_t evalEvery = 0;          ///< steps; 0: at the end alone
   std::string comm;               ///< "": mpi under a launcher, else local
   std::string device = "cpu";
+  bool tf32 = false;
   std::string gemmCache; ///< folder, "off", "": the user's cache folder
   std::vector<std::string> metrics; ///< each a MetricsPlace
   std::string saveParams, trace, init;

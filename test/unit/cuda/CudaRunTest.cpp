@@ -8,7 +8,9 @@
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/TestPlans.h"
 
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -17,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace dpc::rt::test {
 namespace {
@@ -106,6 +109,30 @@ TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
   Ran ran = run("--device=cuda --gemm-cache=mine", fakes);
   ASSERT_EQ(ran.exitCode, 0);
   EXPECT_EQ(ran.err.rfind("dpc-run: warning: mine/gemm-", 0), 0u) << ran.err;
+}
+
+TEST_F(CudaRun, Tf32IsAskedFor) {
+  auto valuesOf = [&](const char *file) {
+    Expected<SafetensorsFile> saved = openSafetensors((dir / file).string());
+    EXPECT_TRUE(saved.ok()) << saved.status().message();
+    const SafetensorsEntry &w = saved->entries.at("w");
+    std::vector<float> values(w.bytes / sizeof(float));
+    std::memcpy(values.data(), saved->file.data() + w.offset, w.bytes);
+    return values;
+  };
+  for (const char *how : {"", "--comm=nccl"}) {
+    writePlanOf(leastSquares(std::string(how) == "--comm=nccl" ? 1 : 2, 2));
+    ASSERT_EQ(run("--save-params=cpu.safetensors", "").exitCode, 0);
+    std::string words = "--device=cuda --save-params=gpu.safetensors ";
+    Ran ran = run(words + "--tf32 " + how, fakes);
+    ASSERT_EQ(ran.exitCode, 0) << ran.err;
+    std::vector<float> exact = valuesOf("cpu.safetensors"),
+                       rounded = valuesOf("gpu.safetensors");
+    EXPECT_NE(rounded, exact) << how;
+    for (size_t i = 0; i < exact.size(); ++i)
+      EXPECT_NEAR(rounded[i], exact[i], 0.01 * std::abs(exact[i]) + 1e-3);
+  }
+  expectError(run("--tf32", ""), "--tf32 is for --device=cuda");
 }
 
 TEST_F(CudaRun, WritesTracesAndProfiles) {

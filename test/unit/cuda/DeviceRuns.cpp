@@ -100,6 +100,7 @@ DeviceRequest deviceRequest(const Plan &plan, bool inProcess,
           30,
           wishes.measuresGemms,
           wishes.gemmCache,
+          /*tf32=*/false,
           wishes.remark};
 }
 

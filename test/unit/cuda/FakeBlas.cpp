@@ -327,6 +327,38 @@ cublasStatus_t cublasLtMatmulAlgoCheck(
                               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+/// Notes that a product is done by `how`; what that takes, or nothing where it
+/// is no routine.
+static std::optional<double> takeRoutine(const FakeHandle &handle,
+                                         const cublasLtMatmulAlgo_t &how) {
+  std::lock_guard lock(routines().mutex);
+  int routine = routineOf(how);
+  if (routine < 0)
+    return std::nullopt;
+  auto count = static_cast<size_t>(routines().microseconds.size());
+  if (handle.number < routines().last.size())
+    routines().last[handle.number] = routine;
+  ++routines().products;
+  return routines().microseconds[(routine + handle.number) % count];
+}
+
+/// The elements of a layout's matrices, of f32, rounded to ten bits behind the
+/// first.
+static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
+  auto columns = static_cast<int64_t>(layout.columns);
+  auto rows = static_cast<int64_t>(layout.rows);
+  std::vector<float> values((layout.batch - 1) * layout.stride +
+                            (columns - 1) * layout.ld + rows);
+  std::memcpy(values.data(), from, values.size() * sizeof(float));
+  for (float &value : values) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x1000) & ~uint32_t(0x1fff);
+    std::memcpy(&value, &bits, sizeof bits);
+  }
+  return values;
+}
+
 /// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'.
 cublasStatus_t
 cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
@@ -366,26 +398,25 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   op.beta = scalar(beta);
   DType type = typeOf(first.type), outType = typeOf(out.type);
   op.compute = wide ? DType::F64 : type == DType::F32 ? DType::F32 : type;
-  double microseconds = 0;
-  {
-    std::lock_guard lock(routines().mutex);
-    int routine = routineOf(*how);
-    if (routine < 0)
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-    size_t number = reinterpret_cast<FakeHandle *>(handle)->number;
-    auto count = static_cast<size_t>(routines().microseconds.size());
-    microseconds = routines().microseconds[(routine + number) % count];
-    if (number < routines().last.size())
-      routines().last[number] = routine;
-    ++routines().products;
-  }
+  std::optional<double> microseconds =
+      takeRoutine(*reinterpret_cast<FakeHandle *>(handle), *how);
+  if (!microseconds)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   enqueueOn(
       stream,
-      [=, bias = what.bias, aux = what.aux] {
-        (void)dpc::rt::runMatmul(op, b, type, a, type, d, outType, bias, aux)
+      [=, bias = what.bias, aux = what.aux,
+       rounds = what.compute == CUBLAS_COMPUTE_32F_FAST_TF32] {
+        std::vector<float> left, right;
+        if (rounds) {
+          left = inTf32(b, second);
+          right = inTf32(a, first);
+        }
+        (void)dpc::rt::runMatmul(op, rounds ? left.data() : b, type,
+                                 rounds ? right.data() : a, type, d, outType,
+                                 bias, aux)
             .ok();
       },
-      microseconds);
+      *microseconds);
   return CUBLAS_STATUS_SUCCESS;
 }
 }
