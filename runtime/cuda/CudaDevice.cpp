@@ -143,6 +143,7 @@ private:
     ranks.context.blas = &ranks.apis.blas;
     ranks.context.own = ranks.own.get();
     ranks.context.openConvs = ranks.apis.openConvs;
+    ranks.context.openAttention = ranks.apis.openAttention;
     ranks.context.device = request.index;
     ranks.context.graphs = ranks.apis.graphs;
     DPC_TRY(setTuning(ranks, major * 10 + minor));

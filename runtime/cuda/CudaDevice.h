@@ -3,6 +3,7 @@
 #define DPC_RUNTIME_CUDA_CUDADEVICE_H
 
 #include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/DeviceAttention.h"
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/NcclApi.h"
 #include "runtime/exec/Device.h"
@@ -17,6 +18,7 @@ struct CudaApis {
   Expected<NcclApi> (*loadNccl)() = nullptr;
   /// Asked for when a plan has convolutions.
   OpenConvs openConvs = nullptr;
+  OpenAttention openAttention = nullptr;
   /// DeviceKernels.cu, compiled.
   const void *kernels = nullptr;
   bool graphs = true; ///< capture steps where that is possible

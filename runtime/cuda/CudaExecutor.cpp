@@ -35,6 +35,7 @@ CudaExecutor::create(const Plan &plan,
 CudaExecutor::~CudaExecutor() {
   blas = nullptr;
   convs = nullptr;
+  attention = nullptr;
   trace = nullptr;
   if (graph)
     cuda.cudaGraphExecDestroy(graph);
@@ -201,6 +202,8 @@ Status CudaExecutor::bindStep() {
     DPC_TRY(bindTask(static_cast<int>(i)));
   if (convs)
     DPC_TRY(convs->allocate());
+  if (attention)
+    DPC_TRY(attention->allocate());
   auto place = [&](std::map<size_t, Pinned> &places, size_t index,
                    int64_t bytes) -> Status {
     Expected<Pinned> at = pin(bytes);
@@ -239,6 +242,19 @@ Status CudaExecutor::bindConv(const ConvOp &op) {
   return convs->prepare(op);
 }
 
+template <typename Op> Status CudaExecutor::bindAttention(const Op &op) {
+  if (!attention) {
+    auto made = context.openAttention(cuda, context.device);
+    if (!made)
+      return Status(made.status().code(),
+                    "the plan has attention as one instruction: " +
+                        made.status().message() +
+                        "; a plan of --attention=expanded is accepted");
+    attention = std::move(*made);
+  }
+  return attention->prepare(op);
+}
+
 Status CudaExecutor::bindTask(int id) {
   const Task &task = program.tasks[id];
   const OpVariant &op = task.instruction->op;
@@ -257,11 +273,10 @@ Status CudaExecutor::bindTask(int id) {
                                   type(matmul->c));
   } else if (auto *conv = std::get_if<ConvOp>(&op)) {
     return bindConv(*conv);
-  } else if (std::holds_alternative<AttentionOp>(op) ||
-             std::holds_alternative<AttentionGradOp>(op)) {
-    return Status::unsupported(
-        "the plan has attention as one instruction, which this plugin does not "
-        "run yet; a plan of --attention=expanded is accepted");
+  } else if (auto *attends = std::get_if<AttentionOp>(&op)) {
+    return bindAttention(*attends);
+  } else if (auto *gradient = std::get_if<AttentionGradOp>(&op)) {
+    return bindAttention(*gradient);
   } else if (std::holds_alternative<LoadInputOp>(op) ||
              std::holds_alternative<StoreOutputOp>(op)) {
     auto *load = std::get_if<LoadInputOp>(&op);

@@ -13,6 +13,7 @@
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 #define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 
+#include "runtime/cuda/DeviceAttention.h"
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/DeviceKernels.h"
 #include "runtime/cuda/DeviceTrace.h"
@@ -39,6 +40,7 @@ struct CudaContext {
   const BlasApi *blas = nullptr;
   const DeviceKernels *own = nullptr;
   OpenConvs openConvs = nullptr;
+  OpenAttention openAttention = nullptr;
   std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
   int device = 0;
   bool graphs = true; ///< capture steps where the communicator allows it
@@ -90,6 +92,7 @@ private:
   Status bindStep();
   Status bindTask(int id);
   Status bindConv(const ConvOp &op);
+  template <typename Op> Status bindAttention(const Op &op);
   Expected<Pinned> pin(int64_t bytes);
   Expected<cudaEvent_t> newEvent();
   cudaStream_t streamOf(Queue queue) const {
@@ -127,6 +130,7 @@ private:
   ExecutorOptions options;
   std::unique_ptr<DeviceBlas> blas;
   std::unique_ptr<DeviceConvs> convs; ///< where the plan has some
+  std::unique_ptr<DeviceAttention> attention;
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;

@@ -30,9 +30,8 @@ struct CudaExecutor::OpRunner {
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
   }
-  /// Refused before the first step.
-  Status operator()(const AttentionOp &) const { return Status::success(); }
-  Status operator()(const AttentionGradOp &) const { return Status::success(); }
+  Status operator()(const AttentionOp &op) const { return attend(op); }
+  Status operator()(const AttentionGradOp &op) const { return attend(op); }
   Status operator()(const AllReduceOp &op) const {
     std::vector<Slice> slices;
     slices.reserve(op.buffers.size());
@@ -118,6 +117,10 @@ struct CudaExecutor::OpRunner {
   }
 
 private:
+  template <typename Op> Status attend(const Op &op) const {
+    return self.attention->run(
+        op, attentionData(op, [&](int id) { return data(id); }), stream);
+  }
   /// Runs in the middle of a stream, where nothing of CUDA may be called.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);

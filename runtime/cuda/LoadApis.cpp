@@ -109,10 +109,31 @@ Expected<NcclApi> loadNcclApi() {
   return api;
 }
 
+Expected<void *> openCudnnLibrary() {
+  return openLibrary("libcudnn.so.9", "cudnn");
+}
+
+#ifdef DPC_HAS_CUDNN_FRONTEND
+Expected<std::unique_ptr<DeviceAttention>>
+openCudnnAttention(const CudaApi &cuda, int device) {
+  Expected<void *> library = openCudnnLibrary();
+  if (!library)
+    return library.status();
+  return makeCudnnAttention(cuda, *library, device);
+}
+#else
+Expected<std::unique_ptr<DeviceAttention>>
+openCudnnAttention(const CudaApi & /*cuda*/, int /*device*/) {
+  return Status::unsupported("attention on GPUs needs cuDNN 9 and "
+                             "cudnn-frontend, without whose headers this "
+                             "plugin was built");
+}
+#endif
+
 #ifdef DPC_HAS_CUDNN
 static Expected<CudnnApi> loadCudnnApi() {
   const char *file = "libcudnn.so.9";
-  Expected<void *> library = openLibrary(file, "cudnn");
+  Expected<void *> library = openCudnnLibrary();
   if (!library)
     return library.status();
   CudnnApi api;

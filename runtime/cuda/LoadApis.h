@@ -9,6 +9,7 @@
 #define DPC_RUNTIME_CUDA_LOADAPIS_H
 
 #include "runtime/cuda/BlasApi.h"
+#include "runtime/cuda/DeviceAttention.h"
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/NcclApi.h"
 
@@ -24,6 +25,12 @@ Expected<NcclApi> loadNcclApi();
 
 /// Convolutions through cuDNN; fails also in a build without its headers.
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda);
+
+/// Attention through cuDNN; fails also in a build without cudnn-frontend.
+Expected<std::unique_ptr<DeviceAttention>>
+openCudnnAttention(const CudaApi &cuda, int device);
+/// cuDNN's library.
+Expected<void *> openCudnnLibrary();
 
 /// The files to try for library `name` of wheel folder `wheel`, in order.
 std::vector<std::string> librarySearchPaths(const std::string &name,

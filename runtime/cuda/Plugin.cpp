@@ -27,6 +27,7 @@ static Expected<std::unique_ptr<Device>> openCuda() {
   apis.blas = *blas;
   apis.loadNccl = loadNcclApi;
   apis.openConvs = openCudnn;
+  apis.openAttention = openCudnnAttention;
   apis.kernels = dpcDeviceKernelImage;
   return makeCudaDevice(apis);
 }

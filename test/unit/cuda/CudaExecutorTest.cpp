@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceRuns.h"
+#include "test/unit/cuda/FakeAttention.h"
 #include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
 #include "test/unit/cuda/FakeCudnn.h"
@@ -151,6 +152,45 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
       << error;
 }
 #endif
+
+TEST_P(OnDevice, AttentionIsThatOfTheCpu) {
+  size_t before = fakeAllocations();
+  for (DType type : {DType::BF16, DType::F16})
+    for (bool graphs : {true, false}) {
+      Plan plan = leastSquares(2, 2);
+      addAttention(plan, type);
+      expectCpuResults(plan, GetParam(), 8, graphs);
+    }
+  EXPECT_EQ(fakeAllocations(), before);
+}
+
+/// The gradient is refused when there is a handle and a graph already, or its
+/// workspace: the run ends with one line, and nothing stays.
+TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
+  size_t before = fakeAllocations();
+  auto errorOf = [&](FakeAttentionFault fault) {
+    Plan plan = leastSquares(1, 1);
+    addAttention(plan, DType::BF16);
+    setFakeAttentionFault(fault);
+    DeviceResult device;
+    std::string error =
+        runOnDevice(plan, GetParam(), request(8), {}, device).message();
+    setFakeAttentionFault(FakeAttentionFault::None);
+    return error;
+  };
+  EXPECT_NE(errorOf(FakeAttentionFault::NoLibrary)
+                .find("the plan has attention as one instruction: no cuDNN "
+                      "here; a plan of --attention=expanded is accepted"),
+            std::string::npos);
+  EXPECT_NE(errorOf(FakeAttentionFault::NoEngine).find("no engine"),
+            std::string::npos);
+  EXPECT_NE(errorOf(FakeAttentionFault::NoMemory).find("no workspace"),
+            std::string::npos);
+  EXPECT_NE(errorOf(FakeAttentionFault::Run)
+                .find("update of micro-batch 0, attention gradient: "),
+            std::string::npos);
+  EXPECT_EQ(fakeAllocations(), before);
+}
 
 TEST_P(OnDevice, NothingIsLeftBehind) {
   size_t before = fakeAllocations();

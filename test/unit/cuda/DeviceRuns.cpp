@@ -1,5 +1,6 @@
 #include "test/unit/cuda/DeviceRuns.h"
 
+#include "test/unit/cuda/FakeAttention.h"
 #include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
 #include "test/unit/cuda/FakeCudnn.h"
@@ -30,8 +31,8 @@ CudaApis fakeApis(bool graphs) {
 #ifdef DPC_HAS_CUDNN
   openConvs = openFakeCudnn;
 #endif
-  return {fakeCudaApi(), fakeBlasApi(), loadFakeNccl,
-          openConvs,     "image",       graphs};
+  return {fakeCudaApi(),     fakeBlasApi(), loadFakeNccl, openConvs,
+          openFakeAttention, "image",       graphs};
 }
 
 RunRequest request(int64_t rows) {

@@ -1,0 +1,148 @@
+//===- CudnnAttentionTest.cpp - cuDNN compiles what plans ask of it -------===//
+//
+// The graphs of CudnnAttention are given to the real cuDNN for devices that are
+// not here; libcuda.so.1 is FakeDriver.cpp. What they compute, only a GPU shows
+// (tools/gpu-check).
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/cuda/LoadApis.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+/// As cuDNN writes and reads the properties of a device.
+std::string properties(int capability) {
+  bool isHopper = capability == 90;
+  return R"({"cudaDeviceId": 0, "deviceVer": )" +
+         std::to_string(capability * 10) +
+         R"(, "driverVer": 13000, "totalGlobalMem": 85000000000,
+             "maxGridSize": [2147483647, 65535, 65535],
+             "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
+             "multiProcessorCount": )" +
+         (isHopper ? "132" : "108") +
+         R"(, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
+             "maxSharedMemoryPerBlockOptin": )" +
+         (isHopper ? "232448" : "166912") +
+         R"(, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
+             "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024,
+             "maxThreadsPerSM": 2048, "pciDeviceId": 9008, "isTccDriver": 0,
+             "supportCoopLaunch": 1, "smClockRateKHz": 1410000,
+             "memClockRateKHz": 1593000, "l2CacheSize": 41943040,
+             "deviceName": "a GPU"})";
+}
+
+/// [B, T, heads, depth] in memory, in rows of `row` elements.
+AttentionTensor tensor(int64_t depth, int64_t positions, int64_t row) {
+  return {0, 0, {positions * row, depth, row}};
+}
+
+AttentionOp forward(const AttentionShape &shape) {
+  // q, k and v lie beside each other, as one product makes them.
+  int64_t row = (shape.heads + shape.groups) * shape.depth +
+                shape.groups * shape.valueDepth;
+  AttentionOp op;
+  op.shape = shape;
+  op.q = tensor(shape.depth, shape.queries, row);
+  op.k = tensor(shape.depth, shape.keys, row);
+  op.v = tensor(shape.valueDepth, shape.keys, row);
+  op.out =
+      tensor(shape.valueDepth, shape.queries, shape.heads * shape.valueDepth);
+  return op;
+}
+
+AttentionGradOp gradient(const AttentionShape &shape) {
+  AttentionOp op = forward(shape);
+  AttentionGradOp grad;
+  grad.shape = shape;
+  grad.q = op.q;
+  grad.k = op.k;
+  grad.v = op.v;
+  grad.out = grad.dout = op.out;
+  grad.dq = tensor(shape.depth, shape.queries, shape.heads * shape.depth);
+  grad.dk = tensor(shape.depth, shape.keys, shape.groups * shape.depth);
+  grad.dv =
+      tensor(shape.valueDepth, shape.keys, shape.groups * shape.valueDepth);
+  return grad;
+}
+
+class CudnnAttention : public testing::TestWithParam<int> {
+protected:
+  void SetUp() override {
+    Expected<void *> found = openCudnnLibrary();
+    if (!found)
+      GTEST_SKIP() << found.status().message();
+    auto version =
+        reinterpret_cast<size_t (*)()>(dlsym(*found, "cudnnGetVersion"));
+    if (!version || version() < 91100)
+      GTEST_SKIP() << "cuDNN is older than 9.11, which needs a device";
+    library = *found;
+  }
+  template <typename Op> Expected<int64_t> compile(const Op &op) const {
+    return compileCudnnAttention(op, library, properties(GetParam()),
+                                 GetParam());
+  }
+  /// Both ways; returns the gradient's workspace.
+  int64_t expectEngines(const AttentionShape &shape) const {
+    Expected<int64_t> one = compile(forward(shape));
+    EXPECT_TRUE(one.ok()) << one.status().message();
+    Expected<int64_t> other = compile(gradient(shape));
+    EXPECT_TRUE(other.ok()) << other.status().message();
+    return other.ok() ? *other : -1;
+  }
+
+  void *library = nullptr;
+};
+
+TEST_P(CudnnAttention, HasEnginesForModels) {
+  // GPT-2 and Llama 3 8B. No scores are stored: the gradient of q is added up
+  // in f32, and there may be copies of it and of those of k and v for all
+  // heads.
+  EXPECT_LT(
+      expectEngines({4, 12, 12, 1024, 1024, 64, 64, 0.125, true, DType::BF16}),
+      int64_t(32) << 20);
+  EXPECT_LT(expectEngines(
+                {1, 32, 8, 4096, 4096, 128, 128, 0.0884, true, DType::BF16}),
+            int64_t(256) << 20);
+}
+
+/// What FusedAttention.cpp lets through.
+TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
+  for (auto [type, causal] :
+       {std::pair(DType::BF16, true), {DType::F16, false}}) {
+    expectEngines({2, 4, 2, 24, 24, 16, 16, 0.25, causal, type});
+    expectEngines({1, 1, 1, 7, 7, 8, 8, 0.4, causal, type});
+    expectEngines({3, 3, 1, 33, 33, 120, 72, 0.1, causal, type});
+  }
+  expectEngines({2, 6, 6, 5, 77, 40, 40, 0.2, false, DType::BF16});
+  expectEngines({2, 6, 2, 77, 5, 64, 64, 0.2, false, DType::F16});
+  expectEngines({2, 2, 1, 1, 9, 64, 64, 0.2, false, DType::BF16});
+}
+
+TEST_P(CudnnAttention, SaysWhatItDoesNotDo) {
+  Expected<int64_t> wide =
+      compile(forward({2, 4, 4, 8, 8, 16, 16, 0.25, true, DType::F32}));
+  EXPECT_EQ(wide.status().message(),
+            "cuDNN does not do an attention (f32, causal) of queries 2 4 8 16 "
+            "and values 2 4 8 16: it is not of 16 bits; a plan of "
+            "--attention=expanded is accepted");
+  Expected<int64_t> odd =
+      compile(gradient({2, 4, 4, 8, 8, 1024, 1024, 0.25, true, DType::BF16}));
+  std::string message = odd.status().message();
+  EXPECT_EQ(message.rfind("cuDNN does not do the gradient of an attention "
+                          "(bf16, causal) of queries 2 4 8 1024",
+                          0),
+            0U)
+      << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CudnnAttention, testing::Values(80, 90),
+                         [](const auto &target) {
+                           return "sm_" + std::to_string(target.param);
+                         });
+
+} // namespace
+} // namespace dpc::rt
