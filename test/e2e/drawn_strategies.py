@@ -24,6 +24,7 @@ SEED = 1
 # What cannot be, as dpc-opt says it.
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
+    "attention cannot be fused",  # a ring, or a mask
 )
 
 
@@ -101,10 +102,11 @@ class Matrix:
         # Batch norm over a micro-batch is another definition, and capacity slots are counted over the whole batch.
         strategy, ranks = draw_strategy(self.rng, batch, micro_batches=name not in ("resnet-tiny", "moe-capacity"),
                                         experts=EXPERTS if "moe" in name else 0, sequence=name not in ("resnet-tiny", "mlp"))
-        return f"{name} {strategy} on {ranks}", lambda: self.follow(folder, strategy, ranks)
+        words = ["--attention=fused"] if self.rng.random() < 0.25 else []
+        return " ".join([name, strategy, f"on {ranks}", *words]), lambda: self.follow(folder, strategy, ranks, words)
 
-    def follow(self, folder, strategy, ranks):
-        case = follow_curve.Case(folder, strategy, ranks)
+    def follow(self, folder, strategy, ranks, words):
+        case = follow_curve.Case(folder, strategy, ranks, words=words)
         case.memory_tolerance = None
         found, summary = case.outcome()
         if found:
