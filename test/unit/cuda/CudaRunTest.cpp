@@ -92,6 +92,18 @@ TEST_F(CudaRun, TrainsAsOnTheCpu) {
   }
 }
 
+/// The fake has cuDNN's convolutions, but not its graphs.
+TEST_F(CudaRun, AttentionThatCudnnDoesNotDoIsRefusedBeforeTheFirstStep) {
+  Plan plan = leastSquares(1, 1);
+  addAttention(plan, DType::BF16);
+  writePlanOf(plan);
+  Ran ran = run("--device=cuda", fakes);
+  expectError(ran, "");
+  EXPECT_NE(ran.err.find("; a plan of --attention=expanded is accepted"),
+            std::string::npos)
+      << ran.err;
+}
+
 TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
   auto files = [&](const char *folder) {
     std::error_code none;
