@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/PlanBuilder.h"
-#include "ir/OutPerms.h"
+#include "ir/FusedAttributes.h"
 
 using namespace mlir;
 
@@ -88,6 +88,11 @@ LogicalResult PlanBuilder::lowerAttention(Operation *op) {
                            tensorOf(results[0]),
                            tensorOf(results[1]),
                            tensorOf(results[2])};
+  if (auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace))
+    call.workspace =
+        addBuffer(RankedTensorType::get(bytes.getInt(),
+                                        IntegerType::get(op->getContext(), 8)),
+                  rt::BufferKind::Workspace, "workspace of attention");
   emit(phaseOf(op), std::move(call), "attention gradient").flops = flops;
   return success();
 }

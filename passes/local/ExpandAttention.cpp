@@ -167,6 +167,8 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
   LogicalResult expandOp(Operation *op, MeshAttr mesh) const {
     if (kernels != FusedKernels::none) {
       std::string why = whyNotFused(op, kernels);
+      if (why.empty() && kernels == FusedKernels::cudnn)
+        markWorkspace(op);
       if (why.empty())
         return AttentionExpander(op).check();
       if (require)

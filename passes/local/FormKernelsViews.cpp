@@ -15,7 +15,7 @@
 // is dense, if its other readers take strides.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/OutPerms.h"
+#include "ir/FusedAttributes.h"
 #include "ir/StridedView.h"
 #include "passes/local/FormKernels.h"
 

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/FusedAttention.h"
 
+#include "cost-model/AttentionWorkspace.h"
+#include "ir/FusedAttributes.h"
 #include "ir/Sharding.h"
 
 using namespace mlir;
@@ -55,6 +57,18 @@ std::string whyNotFused(Operation *op, FusedKernels kernels) {
   if (!isHalf)
     return "it is not of 16 bits, --precision=bf16 and fp16 are accepted";
   return whyNotShape(op);
+}
+
+void markWorkspace(Operation *op) {
+  if (!isa<AttentionGradOp>(op))
+    return;
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
+                    k = shapeOf(op->getOperand(1)),
+                    v = shapeOf(op->getOperand(2));
+  int64_t bytes = cost::attentionWorkspaceBytes(q[0] * q[1], q[1] != k[1], q[2],
+                                                k[2], q[3], v[3]);
+  op->setAttr(attr::kWorkspace,
+              Builder(op->getContext()).getI64IntegerAttr(bytes));
 }
 
 } // namespace dpc

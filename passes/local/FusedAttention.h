@@ -23,6 +23,9 @@ enum class FusedKernels {
 /// `kernels`, and what could; "" where it can.
 std::string whyNotFused(mlir::Operation *op, FusedKernels kernels);
 
+/// Notes on a gradient that cuDNN runs how many bytes it needs meanwhile.
+void markWorkspace(mlir::Operation *op);
+
 } // namespace dpc
 
 #endif // DPC_PASSES_LOCAL_FUSEDATTENTION_H

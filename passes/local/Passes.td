@@ -95,7 +95,8 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
     With `keep`, an attention stays one op where that library has it as one
     kernel: `cudnn` (16 bits, no mask, heads of up to 128 numbers, multiples of
     8, causal with as many keys as queries) or `loops`, the runtime's reference
-    on CPUs (16 or 32 bits, no mask). `require` refuses what it cannot keep.
+    on CPUs (16 or 32 bits, no mask). A gradient for cuDNN gets the attribute
+    `dpc.workspace`, the bytes that it needs meanwhile. `require` refuses what it cannot keep.
   }];
   let options = [
     Option<"keep", "keep", "std::string", "\"\"",

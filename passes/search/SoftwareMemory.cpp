@@ -238,7 +238,8 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
 
 void SoftwareView::run() {
   for (auto [id, value] : llvm::enumerate(live.values))
-    live.buffers[id].bytes = std::llround(keptBytes(value, live.buffers[id]));
+    live.buffers[id].bytes =
+        value ? std::llround(keptBytes(value, live.buffers[id])) : 0;
   for (auto [at, op] : llvm::enumerate(live.ops))
     addScores(op, at);
   cost::MemoryBreakdown states = statesOf(live.step, owner, false);

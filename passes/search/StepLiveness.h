@@ -27,7 +27,7 @@ public:
   llvm::SmallVector<mlir::Operation *> ops;
   /// Without what communication under way holds.
   std::vector<cost::Buffer> buffers;
-  std::vector<mlir::Value> values;                 ///< What made it, by buffer.
+  std::vector<mlir::Value> values; ///< By buffer; null: a workspace.
   std::vector<llvm::SmallVector<int64_t>> touches; ///< Ops, by buffer.
   std::vector<Hold> holds;
   llvm::DenseSet<int64_t> received; ///< Buffers of messages in the loop.

@@ -1,4 +1,5 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
+#include "ir/FusedAttributes.h"
 #include "passes/search/StepLiveness.h"
 
 using namespace mlir;
@@ -231,6 +232,12 @@ void Liveness::place(Operation *op, int64_t at) {
     int64_t first = isa<AccumulateOp>(op) ? 0 : at;
     bufferOf[result] =
         reused >= 0 ? reused : add(result, categoryOf(result, at), first);
+  }
+  if (auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
+    int64_t id = add(op->getResult(0), MemoryCategory::Workspace, at);
+    buffers[id].bytes = bytes.getInt();
+    values[id] = nullptr;
+    touches[id].push_back(at);
   }
 }
 

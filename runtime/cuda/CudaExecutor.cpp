@@ -252,7 +252,11 @@ template <typename Op> Status CudaExecutor::bindAttention(const Op &op) {
                         "; a plan of --attention=expanded is accepted");
     attention = std::move(*made);
   }
-  return attention->prepare(op);
+  if constexpr (std::is_same_v<Op, AttentionGradOp>)
+    return attention->prepare(
+        op, op.workspace < 0 ? 0 : plan.buffers[op.workspace].bytes);
+  else
+    return attention->prepare(op);
 }
 
 Status CudaExecutor::bindTask(int id) {

@@ -231,6 +231,9 @@ void setLibrary(void *library) {
   std::call_once(once, [&] { fe::cudnn_dlhandle = library; });
 }
 
+/// Of a workspace. Buffers of a plan begin at multiples of 64.
+constexpr int64_t kAlignment = 256;
+
 class CudnnAttention : public DeviceAttention {
 public:
   explicit CudnnAttention(const CudaApi &cuda) : cuda(cuda) {}
@@ -259,13 +262,12 @@ public:
     return Status::io(std::string("cuDNN: ") + error.what());
   }
 
-  Status prepare(const AttentionOp &op) override { return prepareOne(op); }
-  Status prepare(const AttentionGradOp &op) override { return prepareOne(op); }
+  Status prepare(const AttentionOp &op) override { return prepareOne(op, 0); }
+  Status prepare(const AttentionGradOp &op, int64_t bytes) override {
+    return prepareOne(op, bytes);
+  }
 
   Status allocate() override {
-    int64_t most = 0;
-    for (auto &[key, graph] : graphs)
-      most = std::max<int64_t>(most, graph->get_workspace_size());
     return most == 0 ? Status::success()
                      : cuda.check(cuda.cudaMalloc(&workspace,
                                                   static_cast<size_t>(most)),
@@ -275,7 +277,7 @@ public:
   Status run(const AttentionOp &op, const AttentionData &data,
              cudaStream_t stream) override {
     std::unordered_map<int64_t, void *> places = common(op, data);
-    return execute(op, places, stream);
+    return execute(op, places, nullptr, stream);
   }
   Status run(const AttentionGradOp &op, const AttentionData &data,
              cudaStream_t stream) override {
@@ -287,11 +289,12 @@ public:
     put(DQ, op.dq, data.dq);
     put(DK, op.dk, data.dk);
     put(DV, op.dv, data.dv);
-    return execute(op, places, stream);
+    return execute(op, places, data.workspace, stream);
   }
 
 private:
-  template <typename Op> Status prepareOne(const Op &op) {
+  /// `bytes`: of the op's own workspace, which is enough for most.
+  template <typename Op> Status prepareOne(const Op &op, int64_t bytes) {
     std::string key = keyOf(op);
     auto known = graphs.find(key);
     if (known == graphs.end()) {
@@ -300,7 +303,11 @@ private:
         return made.status();
       known = graphs.emplace(std::move(key), std::move(*made)).first;
     }
-    graphOf[&op] = known->second.get();
+    int64_t needed = known->second->get_workspace_size();
+    bool isOwn = needed + kAlignment <= bytes;
+    if (!isOwn)
+      most = std::max(most, needed);
+    runs[&op] = {known->second.get(), isOwn};
     return Status::success();
   }
 
@@ -321,13 +328,17 @@ private:
 
   template <typename Op>
   Status execute(const Op &op, std::unordered_map<int64_t, void *> &places,
-                 cudaStream_t stream) try {
+                 void *own, cudaStream_t stream) try {
     cudnnStatus_t status = fe::detail::set_stream(target.handle, stream);
     if (status != CUDNN_STATUS_SUCCESS)
       return Status::io(std::string("cudnnSetStream: cuDNN: ") +
                         fe::detail::get_error_string(status));
-    fe::error_t error =
-        graphOf.at(&op)->execute(target.handle, places, workspace);
+    const Run &run = runs.at(&op);
+    auto address = (reinterpret_cast<uintptr_t>(own) + kAlignment - 1) /
+                   kAlignment * kAlignment;
+    fe::error_t error = run.graph->execute(
+        target.handle, places,
+        run.isOwn ? reinterpret_cast<void *>(address) : workspace);
     return error.is_good() ? Status::success()
                            : Status::io("cuDNN: " + error.get_message());
   } catch (const std::exception &error) {
@@ -337,7 +348,12 @@ private:
   const CudaApi &cuda;
   Target target;
   std::map<std::string, Graph> graphs; ///< by keyOf
-  std::map<const void *, fe::graph::Graph *> graphOf;
+  struct Run {
+    fe::graph::Graph *graph = nullptr;
+    bool isOwn = false; ///< in the op's workspace
+  };
+  std::map<const void *, Run> runs; ///< by op
+  int64_t most = 0;                 ///< that a graph needs in `workspace`
   void *workspace = nullptr;
 };
 

@@ -16,11 +16,11 @@ class DeviceAttention {
 public:
   virtual ~DeviceAttention() = default;
 
-  /// Makes what runs `op`, which outlives this. Fails where there is nothing,
-  /// and then leaves this as it was.
+  /// Makes what runs `op`, which outlives this and has a workspace of so many
+  /// bytes. Fails where there is nothing, and then leaves this as it was.
   virtual Status prepare(const AttentionOp &op) = 0;
-  virtual Status prepare(const AttentionGradOp &op) = 0;
-  /// Takes the workspace of all that was prepared.
+  virtual Status prepare(const AttentionGradOp &op, int64_t workspace) = 0;
+  /// Takes a workspace for what was prepared with too little.
   virtual Status allocate() = 0;
   /// See AttentionOp; `op` was prepared.
   virtual Status run(const AttentionOp &op, const AttentionData &data,

@@ -13,6 +13,7 @@ struct AttentionData {
   void *out = nullptr, *lse = nullptr; ///< read by the gradient
   const void *dout = nullptr;          ///< this and what follows: its alone
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  void *workspace = nullptr; ///< which the loops do not need
 };
 
 /// `at(buffer)` says where a buffer begins.
@@ -38,6 +39,7 @@ AttentionData attentionData(const AttentionGradOp &op, const At &at) {
   data.dq = at(op.dq.buffer);
   data.dk = at(op.dk.buffer);
   data.dv = at(op.dv.buffer);
+  data.workspace = op.workspace < 0 ? nullptr : at(op.workspace);
   return data;
 }
 

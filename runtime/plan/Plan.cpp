@@ -250,6 +250,8 @@ struct AccessVisitor {
     out = {{op.q.buffer, op.k.buffer, op.v.buffer, op.out.buffer,
             op.dout.buffer, op.lse},
            {op.dq.buffer, op.dk.buffer, op.dv.buffer}};
+    if (op.workspace >= 0)
+      out.writes.push_back(op.workspace);
   }
   void operator()(const AllReduceOp &op) {
     out.reads = out.writes = op.buffers;

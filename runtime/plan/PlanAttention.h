@@ -50,6 +50,7 @@ struct AttentionGradOp {
   AttentionTensor q, k, v, out, dout;
   int lse = -1;
   AttentionTensor dq, dk, dv;
+  int workspace = -1; ///< a buffer that holds anything before and after, or -1
 };
 
 } // namespace dpc::rt

@@ -159,10 +159,32 @@ Status checkAttention(const Plan &plan, const AttentionOp &op) {
        {"out", op.out, {s.batch, s.heads, s.queries, s.valueDepth}, true}});
 }
 
+/// Nothing else lies in it.
+static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
+  if (op.workspace == -1)
+    return Status::success();
+  if (op.workspace < -1 ||
+      op.workspace >= static_cast<int>(plan.buffers.size()))
+    return bad("workspace", op.workspace,
+               "-1 or a buffer below " + std::to_string(plan.buffers.size()));
+  for (auto [name, id] : {std::pair("q", op.q.buffer),
+                          {"k", op.k.buffer},
+                          {"v", op.v.buffer},
+                          {"out", op.out.buffer},
+                          {"dout", op.dout.buffer},
+                          {"lse", op.lse},
+                          {"dq", op.dq.buffer},
+                          {"dk", op.dk.buffer},
+                          {"dv", op.dv.buffer}})
+    if (mayOverlap(plan, wholeOf(plan, id), wholeOf(plan, op.workspace)))
+      return Status::invalid(std::string(name) + " overlaps workspace");
+  return Status::success();
+}
+
 Status checkAttention(const Plan &plan, const AttentionGradOp &op) {
   const AttentionShape &s = op.shape;
   DPC_TRY(checkShape(s));
-  return checkAll(
+  DPC_TRY(checkAll(
       plan, s, op.lse, false,
       {{"q", op.q, {s.batch, s.heads, s.queries, s.depth}, false},
        {"k", op.k, {s.batch, s.groups, s.keys, s.depth}, false},
@@ -171,7 +193,8 @@ Status checkAttention(const Plan &plan, const AttentionGradOp &op) {
        {"dout", op.dout, {s.batch, s.heads, s.queries, s.valueDepth}, false},
        {"dq", op.dq, {s.batch, s.heads, s.queries, s.depth}, true},
        {"dk", op.dk, {s.batch, s.groups, s.keys, s.depth}, true},
-       {"dv", op.dv, {s.batch, s.groups, s.keys, s.valueDepth}, true}});
+       {"dv", op.dv, {s.batch, s.groups, s.keys, s.valueDepth}, true}}));
+  return checkWorkspace(plan, op);
 }
 
 } // namespace dpc::rt

@@ -202,6 +202,7 @@ template <typename V> void fields(V &visit, Is<AttentionGradOp> auto &v) {
   visit("dq", v.dq);
   visit("dk", v.dk);
   visit("dv", v.dv);
+  visit("workspace", v.workspace);
 }
 template <typename V> void fields(V &visit, Is<AllReduceOp> auto &v) {
   visit("group", v.group);

@@ -9,10 +9,11 @@
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: dpc.attention
-// CHECK-NEXT: dpc.attention_grad
+// CHECK-NEXT: dpc.attention_grad {{.*}}dpc.workspace = 172032 : i64
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
 // LOOPS-NEXT: dpc.attention_grad
+// LOOPS-NOT: dpc.workspace
 func.func @step(%q: tensor<2x4x6x16xbf16>, %k: tensor<2x2x6x16xbf16>, %v: tensor<2x2x6x8xbf16>) -> (tensor<2x4x6x16xbf16>, tensor<2x2x6x16xbf16>, tensor<2x2x6x8xbf16>) attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %o, %lse = dpc.attention %q, %k, %v scale = 0.5 causal {dpc.phase = "forward"} : (tensor<2x4x6x16xbf16>, tensor<2x2x6x16xbf16>, tensor<2x2x6x8xbf16>) -> (tensor<2x4x6x8xbf16>, tensor<2x4x6xf32>)
   %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %o scale = 0.5 causal {dpc.phase = "backward"} : (tensor<2x4x6x16xbf16>, tensor<2x2x6x16xbf16>, tensor<2x2x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x4x6xf32>, tensor<2x4x6x8xbf16>) -> (tensor<2x4x6x16xbf16>, tensor<2x2x6x16xbf16>, tensor<2x2x6x8xbf16>)

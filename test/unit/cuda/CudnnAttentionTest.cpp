@@ -5,6 +5,7 @@
 // (tools/gpu-check).
 //
 //===----------------------------------------------------------------------===//
+#include "cost-model/AttentionWorkspace.h"
 #include "runtime/cuda/LoadApis.h"
 
 #include <dlfcn.h>
@@ -90,7 +91,15 @@ protected:
     EXPECT_TRUE(one.ok()) << one.status().message();
     Expected<int64_t> other = compile(gradient(shape));
     EXPECT_TRUE(other.ok()) << other.status().message();
-    return other.ok() ? *other : -1;
+    if (!other)
+      return -1;
+    // 256 to begin where cuDNN likes it.
+    EXPECT_LE(*other + 256,
+              cost::attentionWorkspaceBytes(
+                  shape.batch * shape.heads, shape.heads != shape.groups,
+                  shape.queries, shape.keys, shape.depth, shape.valueDepth))
+        << shape.queries << " " << shape.keys << " " << shape.depth;
+    return *other;
   }
 
   void *library = nullptr;

@@ -3,12 +3,14 @@
 #include "test/unit/cuda/FakeCuda.h"
 
 #include <atomic>
+#include <cstring>
 #include <set>
 
 namespace dpc::rt::test {
 
 namespace {
 
+constexpr int64_t kFakeWorkspace = 512;
 std::atomic<FakeAttentionFault> theFault = FakeAttentionFault::None;
 
 class FakeAttention : public DeviceAttention {
@@ -22,7 +24,9 @@ public:
   Status prepare(const AttentionOp &op) override {
     return add(&op, op.shape, false);
   }
-  Status prepare(const AttentionGradOp &op) override {
+  Status prepare(const AttentionGradOp &op, int64_t bytes) override {
+    if (bytes != (op.workspace < 0 ? 0 : kFakeWorkspace))
+      return Status::invalid("another workspace");
     return add(&op, op.shape, true);
   }
   Status allocate() override {
@@ -38,6 +42,10 @@ public:
   }
   Status run(const AttentionGradOp &op, const AttentionData &data,
              cudaStream_t stream) override {
+    if (data.workspace) // is the op's own
+      enqueueOn(stream, [to = data.workspace] {
+        std::memset(to, 0xff, kFakeWorkspace);
+      });
     return give(op, data, stream, true);
   }
 

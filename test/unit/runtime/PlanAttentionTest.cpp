@@ -44,7 +44,10 @@ TEST(PlanAttention, ReadsAndWritesItsOperands) {
     return std::pair(accesses.reads.size(), accesses.writes.size());
   };
   EXPECT_EQ(count(forward(plan)), std::pair(size_t(3), size_t(2)));
+  EXPECT_EQ(count(gradient(plan)), std::pair(size_t(6), size_t(4)));
+  gradient(plan).workspace = -1;
   EXPECT_EQ(count(gradient(plan)), std::pair(size_t(6), size_t(3)));
+  EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
 }
 
 /// A dimension of one element has no neighbours.
@@ -127,6 +130,11 @@ const Mutation kMutations[] = {
     {"overEachOther",
      [](Plan &p) { gradient(p).dk.buffer = gradient(p).dv.buffer; },
      "dk overlaps dv, which is written"},
+    {"workspace", [](Plan &p) { gradient(p).workspace = 900; },
+     "workspace is 900"},
+    {"workspaceIsQ",
+     [](Plan &p) { gradient(p).workspace = gradient(p).q.buffer; },
+     "q overlaps workspace"},
     {"readsLse",
      [](Plan &p) {
        AttentionGradOp &op = gradient(p);

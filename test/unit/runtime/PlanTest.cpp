@@ -157,9 +157,9 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 9;
+  plan.version = 10;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 9 is not supported, this build reads 8");
+            "plan.json: plan version 10 is not supported, this build reads 9");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {

@@ -159,6 +159,8 @@ void addAttention(Plan &plan, DType type) {
                        made("a.dq", kHeads),
                        made("a.dk", kGroups),
                        made("a.dv", kGroups)};
+  grad.workspace =
+      addBuffer(plan, "workspace", BufferKind::Workspace, {512}, DType::U8);
   plan.phases["update"].push_back(compute("attention gradient", grad));
 }
 

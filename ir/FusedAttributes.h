@@ -1,0 +1,19 @@
+//===- FusedAttributes.h - Attributes of fused attention --------*- C++ -*-===//
+#ifndef DPC_IR_FUSEDATTRIBUTES_H
+#define DPC_IR_FUSEDATTRIBUTES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace dpc::attr {
+
+/// On attention and its gradient: for each result what kOutPerm (Dialect.h) is
+/// on a matmul; an empty list where it is written in the usual order.
+inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
+
+/// On the gradient of attention that cuDNN runs: the bytes that it needs while
+/// it runs.
+inline constexpr llvm::StringLiteral kWorkspace = "dpc.workspace";
+
+} // namespace dpc::attr
+
+#endif // DPC_IR_FUSEDATTRIBUTES_H
