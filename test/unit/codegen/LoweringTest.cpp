@@ -13,8 +13,6 @@ namespace {
 
 /// Why the listed ops have no lowering. All others must have one.
 const std::map<std::string, std::string> kWithout = {
-    {"dpc.attention", "expanded by dpc-expand-attention"},
-    {"dpc.attention_grad", "expanded by dpc-expand-attention"},
     {"dpc.batch_norm", "expanded by dpc-expand-batch-norm"},
     {"dpc.batch_norm_grad", "expanded by dpc-expand-batch-norm"},
     {"dpc.cross_entropy", "expanded by dpc-expand-cross-entropy"},
