@@ -6,7 +6,12 @@
 
 namespace dpc::attr {
 
-/// On attention and its gradient: for each result what kOutPerm (Dialect.h) is
+/// A unit on attention and its gradient that the plan has as one instruction:
+/// its operands and results may be strided. Without it, where estimates keep
+/// attention whole as other software has it, they are dense.
+inline constexpr llvm::StringLiteral kFused = "dpc.fused";
+
+/// On such: for each result what kOutPerm (Dialect.h) is
 /// on a matmul; an empty list where it is written in the usual order.
 inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
 

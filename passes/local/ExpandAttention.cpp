@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
+#include "ir/FusedAttributes.h"
 #include "passes/local/FusedAttention.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -169,8 +170,10 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
       std::string why = whyNotFused(op, kernels);
       if (why.empty() && kernels == FusedKernels::cudnn)
         markWorkspace(op);
-      if (why.empty())
+      if (why.empty()) {
+        op->setAttr(attr::kFused, UnitAttr::get(op->getContext()));
         return AttentionExpander(op).check();
+      }
       if (require)
         return op->emitError("attention cannot be fused: ")
                << why << "; --attention=expanded takes any";

@@ -139,7 +139,7 @@ void ViewMarker::permuteResults() {
     if (isa<MatmulOp>(op)) {
       if (DenseI64ArrayAttr order = orderOfReaders(op.getResult(0)))
         op.setAttr(attr::kOutPerm, order);
-    } else if (isa<AttentionOp, AttentionGradOp>(op)) {
+    } else if (op.hasAttr(attr::kFused)) {
       SmallVector<Attribute> orders;
       for (Value result : op.getResults()) {
         DenseI64ArrayAttr order;
@@ -177,7 +177,7 @@ bool ViewMarker::accepts(OpOperand &operand, const StridedView &view) const {
     return true;
   if (isa<MatmulOp>(op))
     return isMatrix(view);
-  if (isa<AttentionOp, AttentionGradOp>(op) && view.shape.size() == 4) {
+  if (op->hasAttr(attr::kFused) && view.shape.size() == 4) {
     auto grad = dyn_cast<AttentionGradOp>(op);
     return isAttentionOperand(view) && (!grad || isAccepted(grad, operand));
   }

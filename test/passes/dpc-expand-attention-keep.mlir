@@ -8,7 +8,7 @@
 // Query heads share key heads; causal, as many keys as queries.
 
 // CHECK-LABEL: func.func @step
-// CHECK-NEXT: dpc.attention
+// CHECK-NEXT: dpc.attention {{.*}}{dpc.fused, dpc.phase
 // CHECK-NEXT: dpc.attention_grad {{.*}}dpc.workspace = 172032 : i64
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention

@@ -6,10 +6,10 @@
 // CHECK-LABEL: func.func @step
 // CHECK-COUNT-3: dpc.slice {{.*}} {dpc.phase = "forward", dpc.view}
 // CHECK-COUNT-3: dpc.transpose {{.*}} {dpc.phase = "forward", dpc.view}
-// CHECK: dpc.attention {{.*}} {dpc.out_perms = [array<i64: 0, 2, 1, 3>, array<i64>], dpc.phase = "forward"}
+// CHECK: dpc.attention {{.*}} {dpc.fused, dpc.out_perms = [array<i64: 0, 2, 1, 3>, array<i64>], dpc.phase = "forward"}
 // CHECK-NEXT: dpc.transpose {{.*}} {dpc.phase = "forward", dpc.view}
 // CHECK-NOT: dpc.kernel
-// CHECK: dpc.attention_grad {{.*}} {dpc.out_perms = [array<i64: 0, 2, 1, 3>, array<i64>, array<i64: 0, 2, 1, 3>], dpc.phase = "backward"}
+// CHECK: dpc.attention_grad {{.*}} {dpc.fused, dpc.out_perms = [array<i64: 0, 2, 1, 3>, array<i64>, array<i64: 0, 2, 1, 3>], dpc.phase = "backward"}
 // CHECK-NOT: dpc.kernel
 // CHECK: return
 func.func @step(%x: tensor<2x6x24xbf16> {dpc.role = "input", dpc.name = "x"}, %dy: tensor<2x6x8xbf16> {dpc.role = "input", dpc.name = "dy"})
@@ -24,12 +24,12 @@ func.func @step(%x: tensor<2x6x24xbf16> {dpc.role = "input", dpc.name = "x"}, %d
   %q = dpc.transpose %q1 perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x6x1x8xbf16> -> tensor<2x1x6x8xbf16>
   %k = dpc.transpose %k1 perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x6x1x8xbf16> -> tensor<2x1x6x8xbf16>
   %v = dpc.transpose %v1 perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x6x1x8xbf16> -> tensor<2x1x6x8xbf16>
-  %o, %lse = dpc.attention %q, %k, %v scale = 0.5 causal {dpc.phase = "forward"} : (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>) -> (tensor<2x1x6x8xbf16>, tensor<2x1x6xf32>)
+  %o, %lse = dpc.attention %q, %k, %v scale = 0.5 causal {dpc.fused, dpc.phase = "forward"} : (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>) -> (tensor<2x1x6x8xbf16>, tensor<2x1x6xf32>)
   %o1 = dpc.transpose %o perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x1x6x8xbf16> -> tensor<2x6x1x8xbf16>
   %y = dpc.reshape %o1 {dpc.phase = "forward"} : tensor<2x6x1x8xbf16> -> tensor<2x6x8xbf16>
   %do1 = dpc.reshape %dy {dpc.phase = "backward"} : tensor<2x6x8xbf16> -> tensor<2x6x1x8xbf16>
   %do = dpc.transpose %do1 perm = [0, 2, 1, 3] {dpc.phase = "backward"} : tensor<2x6x1x8xbf16> -> tensor<2x1x6x8xbf16>
-  %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do scale = 0.5 causal {dpc.phase = "backward"} : (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6xf32>, tensor<2x1x6x8xbf16>) -> (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>)
+  %dq, %dk, %dv = dpc.attention_grad %q, %k, %v, %o, %lse, %do scale = 0.5 causal {dpc.fused, dpc.phase = "backward"} : (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6xf32>, tensor<2x1x6x8xbf16>) -> (tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>, tensor<2x1x6x8xbf16>)
   %dq1 = dpc.transpose %dq perm = [0, 2, 1, 3] {dpc.phase = "backward"} : tensor<2x1x6x8xbf16> -> tensor<2x6x1x8xbf16>
   %dv1 = dpc.transpose %dv perm = [0, 2, 1, 3] {dpc.phase = "backward"} : tensor<2x1x6x8xbf16> -> tensor<2x6x1x8xbf16>
   %dq2 = dpc.reshape %dq1 {dpc.phase = "backward"} : tensor<2x6x1x8xbf16> -> tensor<2x6x8xbf16>
@@ -49,7 +49,7 @@ func.func @step(%x: tensor<2x6x24xbf16> {dpc.role = "input", dpc.name = "x"}, %d
 func.func @step(%x: tensor<1x2x6x16xbf16> {dpc.role = "input", dpc.name = "x"})
     -> (tensor<1x2x6x8xbf16> {dpc.name = "y"}) attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %q = dpc.slice %x offsets = [0, 0, 0, 4] strides = [1, 1, 1, 1] {dpc.phase = "forward"} : tensor<1x2x6x16xbf16> -> tensor<1x2x6x8xbf16>
-  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 causal {dpc.phase = "forward"} : (tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>) -> (tensor<1x2x6x8xbf16>, tensor<1x2x6xf32>)
+  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 causal {dpc.fused, dpc.phase = "forward"} : (tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>) -> (tensor<1x2x6x8xbf16>, tensor<1x2x6xf32>)
   return %o : tensor<1x2x6x8xbf16>
 }
 
@@ -59,13 +59,30 @@ func.func @step(%x: tensor<1x2x6x16xbf16> {dpc.role = "input", dpc.name = "x"})
 // transpose, is written as dout lies where that is a buffer of its own.
 
 // CHECK-LABEL: func.func @step
-// CHECK: dpc.attention {{.*}} {dpc.out_perms = [array<i64>, array<i64>], dpc.phase = "forward"}
+// CHECK: dpc.attention {{.*}} {dpc.fused, dpc.out_perms = [array<i64>, array<i64>], dpc.phase = "forward"}
 // CHECK: dpc.attention_grad
 func.func @step(%q: tensor<2x3x6x8xbf16> {dpc.role = "input", dpc.name = "q"}, %do: tensor<2x3x6x8xbf16> {dpc.role = "input", dpc.name = "do"})
     -> (tensor<2x3x6x8xbf16> {dpc.name = "dq"}, tensor<2x6x24xbf16> {dpc.name = "y"}) attributes {dpc.mesh = #dpc.mesh<dp=1>} {
-  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 causal {dpc.phase = "forward"} : (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>) -> (tensor<2x3x6x8xbf16>, tensor<2x3x6xf32>)
+  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 causal {dpc.fused, dpc.phase = "forward"} : (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>) -> (tensor<2x3x6x8xbf16>, tensor<2x3x6xf32>)
   %o1 = dpc.transpose %o perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x3x6x8xbf16> -> tensor<2x6x3x8xbf16>
   %y = dpc.reshape %o1 {dpc.phase = "forward"} : tensor<2x6x3x8xbf16> -> tensor<2x6x24xbf16>
-  %dq, %dk, %dv = dpc.attention_grad %q, %q, %q, %o, %lse, %do scale = 0.5 causal {dpc.phase = "backward"} : (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6xf32>, tensor<2x3x6x8xbf16>) -> (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>)
+  %dq, %dk, %dv = dpc.attention_grad %q, %q, %q, %o, %lse, %do scale = 0.5 causal {dpc.fused, dpc.phase = "backward"} : (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6xf32>, tensor<2x3x6x8xbf16>) -> (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>)
   return %dq, %y : tensor<2x3x6x8xbf16>, tensor<2x6x24xbf16>
+}
+
+// -----
+
+// Attention that is whole in estimates only has dense operands, which other
+// software copies, too.
+
+// CHECK-LABEL: func.func @step
+// CHECK: dpc.kernel
+// CHECK: dpc.attention
+// CHECK-NOT: dpc.out_perms
+func.func @step(%x: tensor<2x6x3x8xbf16> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<2x6x3x8xbf16> {dpc.name = "y"}) attributes {dpc.mesh = #dpc.mesh<dp=1>} {
+  %q = dpc.transpose %x perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x6x3x8xbf16> -> tensor<2x3x6x8xbf16>
+  %o, %lse = dpc.attention %q, %q, %q scale = 0.5 causal {dpc.phase = "forward"} : (tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>) -> (tensor<2x3x6x8xbf16>, tensor<2x3x6xf32>)
+  %y = dpc.transpose %o perm = [0, 2, 1, 3] {dpc.phase = "forward"} : tensor<2x3x6x8xbf16> -> tensor<2x6x3x8xbf16>
+  return %y : tensor<2x6x3x8xbf16>
 }
