@@ -67,12 +67,28 @@ double Cluster::mostUsableBytes() const {
   return most;
 }
 
+/// A device file beside the cluster's, as dpc-opt --calibrate writes it.
+static Result<Device> loadDeviceBeside(const std::string &name,
+                                       const std::filesystem::path &folder,
+                                       const std::string &where) {
+  std::string path = (folder / name).string();
+  Result<std::string> text =
+      readTextFile(path, "a device file, or the name of a known device");
+  if (!text)
+    return Error{where + ": " + text.error()};
+  Result<json> root = parseJson(*text, path);
+  return root ? parseDevice(*root, path) : Result<Device>(Error{root.error()});
+}
+
+/// `folder`: where paths of device files begin.
 static void readGroup(const json &entry, const std::string &where,
-                      NodeGroup &group, JsonErrors &errors) {
+                      const std::filesystem::path &folder, NodeGroup &group,
+                      JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
   fields.integer("nodes", group.nodes, 1, 1 << 20);
   fields.integer("devices_per_node", group.devicesPerNode, 1, 1 << 12);
-  const char *expected = "a device name or a device object";
+  const char *expected = "a device name, a device file (FILE.json) or a device "
+                         "object";
   const json *device = fields.required("device", expected);
   fields.finish();
   if (!device || errors)
@@ -90,11 +106,16 @@ static void readGroup(const json &entry, const std::string &where,
                   expected);
     return;
   }
-  Result<Device> loaded = loadDevice(device->get<std::string>());
+  auto name = device->get<std::string>();
+  bool isFile = name.ends_with(".json");
+  Result<Device> loaded =
+      isFile ? loadDeviceBeside(name, folder, fields.path("device"))
+             : loadDevice(name);
   if (loaded)
     group.device = *loaded;
   else
-    errors = JsonErrors::of(fields.path("device") + ": " + loaded.error());
+    errors = JsonErrors::of((isFile ? "" : fields.path("device") + ": ") +
+                            loaded.error());
 }
 
 /// "node", "cluster" or a number of devices.
@@ -216,11 +237,12 @@ static void readHost(const json *entry, const std::string &where, Host &host,
 }
 
 static void readGroups(const json *groups, const std::string &where,
-                       Cluster &cluster, JsonErrors &errors) {
+                       const std::filesystem::path &folder, Cluster &cluster,
+                       JsonErrors &errors) {
   if (!groups)
     return;
   for (size_t i = 0; i < groups->size() && !errors; ++i)
-    readGroup((*groups)[i], where + "[" + std::to_string(i) + "]",
+    readGroup((*groups)[i], where + "[" + std::to_string(i) + "]", folder,
               cluster.groups.emplace_back(), errors);
   if (!errors && cluster.numDevices() > maxDevices)
     errors.report(where, std::to_string(cluster.numDevices()) + " devices",
@@ -290,7 +312,8 @@ Result<Cluster> parseCluster(const std::string &text, const std::string &file) {
   const json *software = fields.optional("software");
   fields.finish();
   if (!errors)
-    readGroups(groups, fields.path("groups"), cluster, errors);
+    readGroups(groups, fields.path("groups"),
+               std::filesystem::path(file).parent_path(), cluster, errors);
   for (size_t i = 0; !errors && i < levels->size(); ++i)
     readLevel((*levels)[i],
               fields.path("levels") + "[" + std::to_string(i) + "]", cluster,

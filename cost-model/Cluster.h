@@ -169,7 +169,8 @@ Result<nlohmann::json> loadDeviceFile(const std::string &name);
 /// Names of the device files that loadDevice finds, sorted.
 std::vector<std::string> knownDevices();
 
-/// Parses cluster.json text; `file` is only used in messages. Unknown fields
+/// Parses cluster.json text; `file` is used in messages, and device files that
+/// it names lie beside it. Unknown fields
 /// are refused, so that a typing error is not silently a default.
 Result<Cluster> parseCluster(const std::string &text, const std::string &file);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -250,6 +251,12 @@ Result<std::string> withMeasuredLevels(const std::string &text,
     if (level.contains("oversubscription"))
       level["oversubscription"] = cluster.levels[i].oversubscription;
   }
+  // Device files lie beside the file that names them.
+  std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  for (ordered_json &group : json["groups"])
+    if (ordered_json &device = group["device"];
+        device.is_string() && device.get<std::string>().ends_with(".json"))
+      device = (folder / device.get<std::string>()).string();
   return json.dump(2) + "\n";
 }
 

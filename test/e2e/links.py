@@ -89,9 +89,24 @@ class MeasuredGpu(Links):
         device = e2e.read_json(self.out)
         self.assertEqual(device["name"], "h200-sxm-141gb")
         self.assertEqual(device["memory_fraction"]["value"], 0.875)
+        chosen = []
+        for named in (device, "measured.json", self.out):  # itself, beside the cluster's file, anywhere
+            with open(self.given, "w") as file:
+                json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": named}]}, file)
+            e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
+            chosen.append(e2e.read_report(f"{self.folder}/plan")["chosen"]["predicted"])
+        self.assertEqual(chosen[0], chosen[1])
+        self.assertEqual(chosen[0], chosen[2])
+        e2e.must([e2e.tool("dpc-run"), f"--measure-links={self.folder}/links2.txt", "--ranks=2"])
+        os.mkdir(f"{self.folder}/else")  # of the device file beside the one that is read
         with open(self.given, "w") as file:
-            json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": device}]}, file)
-        e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
+            json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": "measured.json"}]}, file)
+        e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", f"--calibrate={self.folder}/else/out.json", f"--links={self.folder}/links2.txt",
+                  "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
+        self.assertEqual(e2e.read_json(f"{self.folder}/else/out.json")["groups"][0]["device"], self.out)
+        with open(self.given, "w") as file:
+            json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": "none.json"}]}, file)
+        self.refuse([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}"], "groups[0].device: ", "none.json: cannot be read; expected a device file")
 
     def test_bad_input(self):
         opt, run = e2e.tool("dpc-opt"), e2e.tool("dpc-run")

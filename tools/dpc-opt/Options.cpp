@@ -400,8 +400,8 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   if (isOfGpu && (!o.model.empty() || !o.links.empty() || !o.cluster.empty()))
     throw CLI::ValidationError(
         "--calibrate=" + o.calibrate + " --device=" + o.calibrated +
-        " writes a device file and no plan: put what it holds into a "
-        "cluster.json, as the device of a group, for the next call");
+        " writes a device file and no plan: name it in a cluster.json, as "
+        "the device of a group, for the next call");
   if (!o.device.empty() && !o.cluster.starts_with("local:"))
     throw CLI::ValidationError("--device-file=" + o.device +
                                " is for --cluster=local:N; name it as "
