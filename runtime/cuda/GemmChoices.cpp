@@ -12,7 +12,6 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
-#include <random>
 #include <set>
 #include <unistd.h>
 

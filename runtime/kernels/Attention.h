@@ -5,6 +5,8 @@
 #include "runtime/base/Status.h"
 #include "runtime/plan/PlanAttention.h"
 
+#include <type_traits>
+
 namespace dpc::rt {
 
 /// Where the buffers of an attention or its gradient begin.
@@ -16,30 +18,22 @@ struct AttentionData {
   void *workspace = nullptr; ///< which the loops do not need
 };
 
-/// `at(buffer)` says where a buffer begins.
-template <typename At>
-AttentionData attentionData(const AttentionOp &op, const At &at) {
+/// Of an attention or its gradient; `at(buffer)` says where a buffer begins.
+template <typename Op, typename At>
+AttentionData attentionData(const Op &op, const At &at) {
   AttentionData data;
   data.q = at(op.q.buffer);
   data.k = at(op.k.buffer);
   data.v = at(op.v.buffer);
   data.out = at(op.out.buffer);
   data.lse = at(op.lse);
-  return data;
-}
-template <typename At>
-AttentionData attentionData(const AttentionGradOp &op, const At &at) {
-  AttentionData data;
-  data.q = at(op.q.buffer);
-  data.k = at(op.k.buffer);
-  data.v = at(op.v.buffer);
-  data.out = at(op.out.buffer);
-  data.lse = at(op.lse);
-  data.dout = at(op.dout.buffer);
-  data.dq = at(op.dq.buffer);
-  data.dk = at(op.dk.buffer);
-  data.dv = at(op.dv.buffer);
-  data.workspace = op.workspace < 0 ? nullptr : at(op.workspace);
+  if constexpr (std::is_same_v<Op, AttentionGradOp>) {
+    data.dout = at(op.dout.buffer);
+    data.dq = at(op.dq.buffer);
+    data.dk = at(op.dk.buffer);
+    data.dv = at(op.dv.buffer);
+    data.workspace = op.workspace < 0 ? nullptr : at(op.workspace);
+  }
   return data;
 }
 

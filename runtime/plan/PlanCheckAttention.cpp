@@ -9,12 +9,6 @@ namespace {
 
 using Wide = __int128;
 
-Status bad(const std::string &field, int64_t value,
-           const std::string &expected) {
-  return Status::invalid(field + " is " + std::to_string(value) +
-                         ", expected " + expected);
-}
-
 /// An operand, and what the shape says of it.
 struct Operand {
   const char *name;
@@ -37,8 +31,8 @@ struct Operand {
 Status checkBuffer(const Plan &plan, const std::string &name, int id,
                    DType type, const std::string &expected) {
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-    return bad(name, id,
-               "a buffer below " + std::to_string(plan.buffers.size()));
+    return wrongField(name, id,
+                      "a buffer below " + std::to_string(plan.buffers.size()));
   if (plan.buffers[id].dtype != type)
     return Status::invalid(name + " holds " +
                            std::string(nameOf(plan.buffers[id].dtype)) +
@@ -61,10 +55,11 @@ Status checkShape(const AttentionShape &shape) {
       {"value_depth", shape.valueDepth}};
   for (auto [name, extent] : extents)
     if (extent < 1 || extent > INT32_MAX)
-      return bad(name, extent, "1 to " + std::to_string(INT32_MAX));
+      return wrongField(name, extent, "1 to " + std::to_string(INT32_MAX));
   if (shape.heads % shape.groups != 0)
-    return bad("heads", shape.heads,
-               "a multiple of the " + std::to_string(shape.groups) + " groups");
+    return wrongField("heads", shape.heads,
+                      "a multiple of the " + std::to_string(shape.groups) +
+                          " groups");
   if (!std::isfinite(shape.scale))
     return Status::invalid("scale is not finite");
   return Status::success();
@@ -77,12 +72,13 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,
                       std::string(nameOf(type)) + ", as compute says"));
   if (one.tensor.strides.size() != 3)
-    return bad("number of strides of " + name,
-               static_cast<int64_t>(one.tensor.strides.size()), "3");
+    return wrongField("number of strides of " + name,
+                      static_cast<int64_t>(one.tensor.strides.size()), "3");
   Wide last = Wide(one.tensor.offset) + one.extents[3] - 1;
   for (int d = 0; d < 3; ++d) {
     if (one.tensor.strides[d] < 0)
-      return bad("a stride of " + name, one.tensor.strides[d], "at least 0");
+      return wrongField("a stride of " + name, one.tensor.strides[d],
+                        "at least 0");
     last += Wide(one.extents[d] - 1) * one.tensor.strides[d];
   }
   int64_t elements = numElements(plan.buffers[one.tensor.buffer].shape);
@@ -105,8 +101,9 @@ Status checkDistinct(const Operand &one) {
     if (extent == 1)
       continue;
     if (stride < least)
-      return bad(std::string("a stride of ") + one.name, stride,
-                 "at least " + std::to_string(least) + ", as it is written");
+      return wrongField(std::string("a stride of ") + one.name, stride,
+                        "at least " + std::to_string(least) +
+                            ", as it is written");
     least = stride * (extent - 1) + least;
   }
   return Status::success();
@@ -123,8 +120,8 @@ Status checkAll(const Plan &plan, const AttentionShape &shape, int lse,
   DPC_TRY(checkBuffer(plan, "lse", lse, DType::F32, "f32"));
   int64_t rows = shape.batch * shape.heads * shape.queries;
   if (numElements(plan.buffers[lse].shape) != rows)
-    return bad("elements of lse", numElements(plan.buffers[lse].shape),
-               std::to_string(rows));
+    return wrongField("elements of lse", numElements(plan.buffers[lse].shape),
+                      std::to_string(rows));
   auto apart = [&](const char *name, const BufferPart &part,
                    const char *written, const BufferPart &other) {
     return mayOverlap(plan, part, other)
@@ -165,8 +162,9 @@ static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
     return Status::success();
   if (op.workspace < -1 ||
       op.workspace >= static_cast<int>(plan.buffers.size()))
-    return bad("workspace", op.workspace,
-               "-1 or a buffer below " + std::to_string(plan.buffers.size()));
+    return wrongField("workspace", op.workspace,
+                      "-1 or a buffer below " +
+                          std::to_string(plan.buffers.size()));
   for (auto [name, id] : {std::pair("q", op.q.buffer),
                           {"k", op.k.buffer},
                           {"v", op.v.buffer},

@@ -41,6 +41,13 @@ Status checkMeetings(const Plan &plan);
 /// one schedule for all ranks of a stage, which has to be looked at once.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
+/// "FIELD is VALUE, expected ...".
+inline Status wrongField(const std::string &field, int64_t value,
+                         const std::string &expected) {
+  return Status::invalid(field + " is " + std::to_string(value) +
+                         ", expected " + expected);
+}
+
 /// "forward[12] (all_reduce)".
 std::string placeOf(const Plan &plan, const std::string &phase, size_t index);
 
