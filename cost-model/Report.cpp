@@ -253,6 +253,7 @@ static ordered_json verificationToJson(const Verification &verification) {
                        {"compared_tensors", verification.tensors},
                        {"output_error", verification.outputError},
                        {"tolerance_share", verification.toleranceShare},
+                       {"magnifies_rounding", verification.isSensitive},
                        {"seconds", verification.seconds}};
   if (isShrunk)
     json["shrunk"] = shrinkingToJson(verification);

@@ -26,6 +26,8 @@ struct Verification {
   int64_t tensors = 0;       ///< parameters, buffers and states.
   double outputError = 0;    ///< Largest of an output, relative to its largest.
   double toleranceShare = 0; ///< Largest error relative to its tolerance.
+  /// Tolerances grew by what the model makes of rounding on one device.
+  bool isSensitive = false;
   double seconds = 0;
 
   /// Of the shrunk model: tensors lie as for the large one's sizes; layers, and

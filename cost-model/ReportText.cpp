@@ -263,16 +263,21 @@ std::string verificationText(const Verification &verification, bool isBrief) {
                 100 * verification.toleranceShare,
                 formatSeconds(verification.seconds).c_str());
   std::string ranks = std::to_string(verification.ranks) + " ranks";
+  std::string found =
+      errors +
+      std::string(verification.isSensitive
+                      ? " (wider than usual: the model magnifies rounding "
+                        "as much on one device)"
+                      : "");
   if (verification.scope == Scope::full)
-    return "verified: " + ranks +
-           " compute what one device computes: " + errors;
+    return "verified: " + ranks + " compute what one device computes: " + found;
   return "verified in shrunk form" +
          std::string(verification.inFp32 ? " and fp32" : "") + " (" +
          shrinkingText(verification, isBrief) + ", batch " +
          std::to_string(verification.globalBatch) + "): " + ranks + " under " +
          stringifyStrategy(verification.strategy) +
          (verification.keepsLayouts ? "" : ", laid out for the small sizes,") +
-         " compute what one device computes: " + errors;
+         " compute what one device computes: " + found;
 }
 
 /// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" for less than a

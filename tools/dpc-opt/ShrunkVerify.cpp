@@ -183,6 +183,7 @@ void setVerdict(cost::Verification &verification, const Verdict &verdict) {
   verification.tensors = verdict.tensors;
   verification.outputError = verdict.outputError;
   verification.toleranceShare = verdict.toleranceShare;
+  verification.isSensitive = verdict.isSensitive;
 }
 
 static cost::Verification describe(const ShrunkProgram &shrunk,

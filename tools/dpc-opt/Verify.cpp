@@ -5,6 +5,7 @@
 #include "runtime/exec/RunPlan.h"
 
 #include <cmath>
+#include <cstdio>
 
 namespace dpc {
 
@@ -45,6 +46,12 @@ randomBatches(const rt::Plan &plan) {
     steps.push_back(std::move(batch));
   }
   return steps;
+}
+
+std::string withDigits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", value);
+  return text;
 }
 
 double largest(const rt::HostTensor &tensor) {
@@ -94,13 +101,65 @@ Rounding roundingOf(const rt::Plan &plan, double compression) {
   return rounding;
 }
 
+double largestDifference(const rt::HostTensor &a, const rt::HostTensor &b) {
+  double result = 0;
+  for (int64_t i = 0, e = a.elements(); i < e; ++i)
+    result = std::max(result, std::abs(a.at(i) - b.at(i)));
+  return result;
+}
+
+/// What a model makes of weights that differ in their last digits: deep ones
+/// with batch norms of random weights magnify them a thousandfold, on one
+/// device too, and a relu near zero lets a gradient through or not. Rounding of
+/// sums in another order does as much.
+class Sensitivity {
+public:
+  /// Takes in one more run from weights that differ so.
+  void add(const rt::RunResult &reference, const rt::RunResult &nudged) {
+    outputs.resize(reference.outputs.size());
+    for (size_t step = 0; step < outputs.size(); ++step)
+      note(outputs[step], reference.outputs[step], nudged.outputs[step]);
+    note(tensors, reference.tensors, nudged.tensors);
+  }
+
+  /// What an output with elements up to `scale` is known up to; 0 as long as no
+  /// run was added.
+  double ofOutput(size_t step, const std::string &name, double scale) const {
+    return outputs.empty() ? 0 : bounded(outputs[step].at(name), scale);
+  }
+  double ofTensor(const std::string &name, double scale) const {
+    return tensors.empty() ? 0 : bounded(tensors.at(name), scale);
+  }
+
+private:
+  /// The largest difference of an element in any run, by step and name.
+  std::vector<std::map<std::string, double>> outputs;
+  std::map<std::string, double> tensors;
+
+  static void note(std::map<std::string, double> &differences,
+                   const NamedTensors &a, const NamedTensors &b) {
+    for (const auto &[name, value] : a)
+      differences[name] =
+          std::max(differences[name], largestDifference(value, b.at(name)));
+  }
+
+  /// A few runs are samples of what may happen. What is wrong in a plan (a part
+  /// of a sum lost or taken twice) differs by more than kMost of the whole.
+  static double bounded(double difference, double scale) {
+    constexpr double kSamples = 2, kMost = 0.1;
+    return std::min(kSamples * difference, kMost * scale);
+  }
+};
+
 /// Compares one run with the reference run, which began with `start`.
 class Comparison {
 public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
              const rt::RunResult &want, const NamedTensors &start,
-             Verdict &verdict, double compression)
-      : plan(plan), got(got), want(want), start(start), verdict(verdict),
+             const Sensitivity &sensitivity, Verdict &verdict,
+             double compression)
+      : plan(plan), got(got), want(want), start(start),
+        sensitivity(sensitivity), verdict(verdict),
         rounding(roundingOf(plan, compression)) {
     for (const rt::Tensor &tensor : plan.tensors) {
       auto found = want.tensors.find(tensor.name);
@@ -109,7 +168,7 @@ public:
       if (tensor.role == rt::TensorRole::State)
         note(tensor.slot, largest(found->second));
       else if (auto first = start.find(tensor.name); first != start.end())
-        note("", largestChange(found->second, first->second));
+        note("", largestDifference(found->second, first->second));
     }
   }
 
@@ -123,7 +182,8 @@ public:
         if (found == got.outputs[step].end())
           return where + " is missing";
         double scale = largest(value),
-               tolerance = rounding.output * scale + 1e-6;
+               tolerance = rounding.output * scale + 1e-6 +
+                           sensitivity.ofOutput(step, name, scale);
         ++verdict.outputs;
         std::string why = compare(where, found->second, value,
                                   [&](int64_t) { return tolerance; });
@@ -148,6 +208,7 @@ private:
   const rt::Plan &plan;
   const rt::RunResult &got, &want;
   const NamedTensors &start;
+  const Sensitivity &sensitivity;
   Verdict &verdict;
   Rounding rounding;
   /// Of all states of a slot, and (under "") of all changes of parameters.
@@ -164,14 +225,6 @@ private:
           std::max(verdict.outputError, std::abs(a.at(i) - b.at(i)) / scale);
   }
 
-  static double largestChange(const rt::HostTensor &after,
-                              const rt::HostTensor &before) {
-    double result = 0;
-    for (int64_t i = 0, e = after.elements(); i < e; ++i)
-      result = std::max(result, std::abs(after.at(i) - before.at(i)));
-    return result;
-  }
-
   /// Tables that the compiler folded: numbered as each layout needs them, so
   /// that equal names mean nothing. The outputs depend on them.
   static bool isConstant(const rt::Tensor &tensor) {
@@ -179,17 +232,18 @@ private:
   }
 
   /// The first moment of an AdamW parameter, or null.
-  const rt::HostTensor *momentOf(const rt::Tensor &tensor) const {
+  const rt::Tensor *momentOf(const rt::Tensor &tensor) const {
     for (const rt::Tensor &state : plan.tensors)
       if (state.of == tensor.name && state.slot == "exp_avg")
-        return &want.tensors.at(state.name);
+        return &state;
     return nullptr;
   }
 
   /// What a gradient's first moments are known up to.
-  double noiseOf(const rt::HostTensor &moment) const {
+  double noiseOf(const std::string &name, const rt::HostTensor &moment) const {
+    double scale = largest(moment);
     return rounding.noise * largestOf.at("exp_avg") +
-           rounding.ownNoise * largest(moment);
+           rounding.ownNoise * scale + sensitivity.ofTensor(name, scale);
   }
 
   /// What rounding may do to an AdamW update. A gradient is known up to
@@ -216,19 +270,31 @@ private:
     const rt::HostTensor &b = reference->second;
     if (tensor.role == rt::TensorRole::State) {
       double tolerance = rounding.own * largest(b) +
-                         rounding.across * largestOf.at(tensor.slot);
+                         rounding.across * largestOf.at(tensor.slot) +
+                         sensitivity.ofTensor(tensor.name, largest(b));
       return compare(where, a, b, [&](int64_t) { return tolerance; });
     }
-    // Not the value counts but what the step changed.
+    return compareUpdated(tensor, a, b, where);
+  }
+
+  /// Of a parameter or buffer not the value counts but what the step changed.
+  std::string compareUpdated(const rt::Tensor &tensor, const rt::HostTensor &a,
+                             const rt::HostTensor &b,
+                             const std::string &where) const {
     const rt::HostTensor &before = start.at(tensor.name);
-    const rt::HostTensor *moment = momentOf(tensor);
-    double tolerance = rounding.own * largestChange(b, before) +
+    double change = largestDifference(b, before);
+    double tolerance = rounding.own * change +
                        2 * rounding.ulp * std::max(largest(b), largest(before));
-    if (!moment)
-      tolerance += rounding.noise * largestOf.at("");
-    double noise = moment ? noiseOf(*moment) : 0;
+    const rt::Tensor *state = momentOf(tensor);
+    if (!state) {
+      tolerance += rounding.noise * largestOf.at("") +
+                   sensitivity.ofTensor(tensor.name, change);
+      return compare(where, a, b, [&](int64_t) { return tolerance; });
+    }
+    const rt::HostTensor &moment = want.tensors.at(state->name);
+    double noise = noiseOf(state->name, moment);
     return compare(where, a, b, [&](int64_t i) {
-      return tolerance + (moment ? roundedUpdate(moment->at(i), noise) : 0);
+      return tolerance + roundedUpdate(moment.at(i), noise);
     });
   }
 
@@ -260,8 +326,8 @@ private:
         continue;
       if (!agrees)
         return where + " differs from one device: element " +
-               std::to_string(i) + " is " + std::to_string(a.at(i)) + ", not " +
-               std::to_string(b.at(i));
+               std::to_string(i) + " is " + withDigits(a.at(i)) + ", not " +
+               withDigits(b.at(i));
       if (a.at(i) != b.at(i))
         verdict.toleranceShare = std::max(
             verdict.toleranceShare, std::abs(a.at(i) - b.at(i)) / allowed(i));
@@ -289,12 +355,33 @@ static rt::Plan withVerifyLossScale(rt::Plan plan) {
   return plan;
 }
 
-/// Runs both plans for `request.steps` and compares them; the tensors too when
-/// `start` has those of the reference before the first step.
+/// `weights` with every float off by as much as a long sum in fp32 rounds, or
+/// the type of narrow products.
+static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
+                           uint64_t seed) {
+  constexpr double kRoundedSum = 16 * kUlp;
+  double nudge = std::max(kRoundedSum, roundingOf(plan).ulp);
+  for (const rt::Tensor &tensor : plan.tensors) {
+    auto found = weights.find(tensor.name);
+    if (found == weights.end() || tensor.role == rt::TensorRole::State ||
+        !rt::isFloat(tensor.dtype))
+      continue;
+    rt::HostTensor &values = found->second;
+    rt::RandomStream stream(seed, "nudge of " + tensor.name);
+    for (int64_t i = 0, e = values.elements(); i < e; ++i)
+      values.set(i,
+                 values.at(i) * (stream.bits(i) % 2 ? 1 + nudge : 1 - nudge));
+  }
+  return weights;
+}
+
+/// Runs both plans for `request.steps` from `start` and compares them; the
+/// tensors too when `tensors`.
 static std::string compareRuns(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const rt::RunRequest &request,
-                               const NamedTensors *start, Verdict &verdict) {
+                               const NamedTensors &start, bool tensors,
+                               Verdict &verdict) {
   auto got = rt::runPlan(plan.plan, plan.dir, request);
   if (!got)
     return "the plan does not run: " + got.status().message();
@@ -302,13 +389,30 @@ static std::string compareRuns(const PlanInFolder &plan,
   verdict.cannotBeChecked = !want;
   if (!want)
     return "the plan for one device does not run: " + want.status().message();
-  const NamedTensors none;
-  Comparison comparison(plan.plan, *got, *want, start ? *start : none, verdict,
-                        plan.compression);
-  std::string why = comparison.compareOutputs();
-  if (why.empty() && start)
-    why = comparison.compareTensors();
-  return why;
+  auto compared = [&](const Sensitivity &sensitivity) {
+    Comparison comparison(plan.plan, *got, *want, start, sensitivity, verdict,
+                          plan.compression);
+    std::string why = comparison.compareOutputs();
+    return why.empty() && tensors ? comparison.compareTensors() : why;
+  };
+  const Verdict before = verdict;
+  std::string why = compared({});
+  if (why.empty() || verdict.cannotBeChecked)
+    return why;
+  // Only now what the model itself makes of rounding: it costs runs.
+  Sensitivity sensitivity;
+  for (uint64_t seed : {1, 2, 3}) {
+    rt::RunRequest again = request;
+    again.tensors = nudged(start, reference.plan, seed);
+    auto near = rt::runPlan(reference.plan, reference.dir, again);
+    if (!near)
+      return why;
+    sensitivity.add(*want, *near);
+  }
+  verdict = before;
+  std::string still = compared(sensitivity);
+  verdict.isSensitive |= still.empty();
+  return still;
 }
 
 Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
@@ -340,12 +444,12 @@ Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
   rt::Plan fast = withVerifyLr(own), one = withVerifyLr(single);
   verdict.why =
       compareRuns({fast, plan.dir, plan.compression}, {one, reference.dir},
-                  request, &start->tensors, verdict);
+                  request, start->tensors, true, verdict);
   request.steps = kSteps;
   if (verdict.ok())
     verdict.why =
         compareRuns({own, plan.dir, plan.compression}, {single, reference.dir},
-                    request, nullptr, verdict);
+                    request, start->tensors, false, verdict);
   return verdict;
 }
 

@@ -30,6 +30,9 @@ struct Verdict {
   double outputError = 0;
   /// Largest error of an output or a tensor, relative to its tolerance.
   double toleranceShare = 0;
+  /// Something differs by more than the usual tolerances, but by no more than
+  /// the model on one device magnifies a change of its weights' last digits.
+  bool isSensitive = false;
 
   bool ok() const { return why.empty(); }
 };
@@ -53,6 +56,11 @@ using NamedTensors = std::map<std::string, rt::HostTensor>;
 /// relative error, which is 1 where the reference's first moment is rounding
 /// noise (1e-5 of the largest of all) and falls as it grows. Constants that the
 /// compiler folded are not compared: they are numbered by layout.
+///
+/// Where that is not enough, one device runs three times again from weights
+/// whose last digits differ (by 2e-6, or the rounding of a narrow type); a
+/// tolerance grows by twice the most that changed, at most by a tenth of the
+/// largest element (of the largest change, of a parameter).
 ///
 /// With a `compression` c of gradients: c, 4 c and c / 5 more, and an update is
 /// uncertain from 2 c of the largest on. This tells a rounded sum from a wrong

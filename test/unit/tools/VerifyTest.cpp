@@ -118,6 +118,18 @@ TEST_F(Verify, SeesMistakesThroughTheRoundingOfBf16) {
   }
 }
 
+// Batch norms magnify rounding, and tolerances grow with that, but not to what
+// a mistake changes.
+TEST_F(Verify, SeesMistakesInWhatMagnifiesRounding) {
+  CompileOptions tested = options(2), one = options(1);
+  tested.model = one.model = DPC_FIXTURES "/models/resnet-tiny/model.onnx";
+  EXPECT_EQ(verify(tested, one), "");
+  one.beta1 = 0.5;
+  std::string why = verify(tested, one);
+  EXPECT_NE(why.find(".exp_avg' differs from one device"), std::string::npos)
+      << why;
+}
+
 // NaN equals NaN in any plan.
 TEST_F(Verify, RefusesWhatIsNaNOnOneDevice) {
   ASSERT_EQ(verify(options(2), options(1)), "");

@@ -179,7 +179,8 @@ dpc.verification = (report) => {
       `${seen.ranks} ranks compute what one device computes, ` +
       `${dpc.count(seen.compared_outputs)} outputs and ${dpc.count(seen.compared_tensors)} parameters, buffers and optimizer states over two steps` +
       `${seen.in_fp32 ? ', in fp32' : ''}. The largest error is ${(100 * seen.tolerance_share).toPrecision(2)} % of what was tolerated` +
-      ` (${seen.output_error.toExponential(1)} of an output). It took ${dpc.seconds(seen.seconds)}.`));
+      ` (${seen.output_error.toExponential(1)} of an output)` +
+      `${seen.magnifies_rounding ? ', which is wider than usual: the model magnifies rounding as much on one device' : ''}. It took ${dpc.seconds(seen.seconds)}.`));
   if (!isShrunk) return;
   section.append(dpc.el('p', {}, 'The model is too large to run here. The same graph was run with ',
     [seen.shrunk.layers.map((layer) => `${layer.after} of ${layer.before} repeats of layers`),
