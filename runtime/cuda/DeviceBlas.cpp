@@ -75,6 +75,9 @@ static cudaDataType cudaTypeOf(DType type) {
 }
 
 Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
+  if (op.fp8)
+    return Status::unsupported("a product of fp8 does not run on GPUs yet; one "
+                               "of --precision=bf16 is accepted");
   bool half = a == DType::BF16 || a == DType::F16;
   bool ok = a == b &&
             (op.compute == DType::F64 ? a == DType::F64 && c == a

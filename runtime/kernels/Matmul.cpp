@@ -1,6 +1,7 @@
 #include "runtime/kernels/Matmul.h"
 
 #include "runtime/kernels/Epilogue.h"
+#include "runtime/kernels/Fp8.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -281,6 +282,8 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
     scaleOnly(op, c, cType);
     return Status::success();
   }
+  if (op.fp8)
+    return runFp8Matmul(op, a, b, c, cType);
   switch (op.compute) {
   case DType::F32:
     return matmulF32(op, static_cast<const float *>(a),

@@ -13,8 +13,9 @@ namespace dpc::rt {
 /// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, whose
 /// element types are given. f32 uses oneDNN's sgemm, bf16 its matmul primitive
 /// (AMX where present; rounded operands through sgemm on a machine without
-/// AVX-512), f16 widened copies through sgemm, f64 plain loops. Fails when
-/// oneDNN does. `bias` and `aux` are arrays of C's type, for the epilogue.
+/// AVX-512), f16 widened copies through sgemm, f64 plain loops, fp8 what its
+/// codes stand for through sgemm. Fails when oneDNN does. `bias` and `aux` are
+/// arrays of C's type, for the epilogue.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType, void *bias = nullptr,
                  void *aux = nullptr);

@@ -229,6 +229,8 @@ struct AccessVisitor {
       if (isWritten)
         out.writes.push_back(id);
     }
+    if (op.fp8)
+      out.writes.push_back(op.fp8->workspace);
   }
   void operator()(const ConvOp &op) {
     switch (op.kind) {

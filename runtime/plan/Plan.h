@@ -38,6 +38,7 @@
 #include "runtime/plan/PlanAttention.h"
 #include "runtime/plan/PlanConv.h"
 #include "runtime/plan/PlanEpilogue.h"
+#include "runtime/plan/PlanFp8.h"
 #include "runtime/plan/ReduceKind.h"
 
 #include <cstdint>
@@ -50,7 +51,7 @@
 namespace dpc::rt {
 
 /// The plan format this build writes and reads.
-inline constexpr int kPlanVersion = 9;
+inline constexpr int kPlanVersion = 10;
 
 /// What a buffer is for. Parameter, Optimizer and Scalar buffers persist from
 /// step to step and share their bytes with no other buffer.
@@ -260,6 +261,8 @@ struct MatmulOp {
   Epilogue epilogue = Epilogue::None;
   int bias = -1, aux = -1;
   int64_t biasOffset = 0, auxOffset = 0, auxLd = 0;
+  /// Of one matrix, A and B of bf16.
+  std::optional<Fp8Factors> fp8;
 };
 
 /// Reduces each buffer over the group, in place.

@@ -66,7 +66,8 @@ public:
     DPC_TRY(operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
                     op.stride2C));
     DPC_TRY(productApart(op));
-    return checkEpilogue(plan, op);
+    DPC_TRY(checkEpilogue(plan, op));
+    return checkFp8(plan, op);
   }
 
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }

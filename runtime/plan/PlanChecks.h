@@ -26,6 +26,8 @@ Status checkInstructions(const Plan &plan);
 /// What a product does beside multiplying; part of 4, when its other fields
 /// have been checked.
 Status checkEpilogue(const Plan &plan, const MatmulOp &op);
+/// The codes that a product multiplies instead of its factors; the same.
+Status checkFp8(const Plan &plan, const MatmulOp &op);
 /// The fields of one convolution; part of 4.
 Status checkConv(const Plan &plan, const ConvOp &op);
 /// The fields of one attention or its gradient; part of 4.

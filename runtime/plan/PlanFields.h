@@ -120,6 +120,11 @@ template <typename V> void fields(V &visit, Is<KernelLaunch> auto &v) {
   visit("threads", v.threads);
   visit("shared_bytes", v.sharedBytes);
 }
+template <typename V> void fields(V &visit, Is<Fp8Factors> auto &v) {
+  visit("a", v.a);
+  visit("b", v.b);
+  visit("workspace", v.workspace);
+}
 template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
   visit("a", v.a);
   visit("b", v.b);
@@ -152,6 +157,7 @@ template <typename V> void fields(V &visit, Is<MatmulOp> auto &v) {
   visit("bias_offset", v.biasOffset);
   visit("aux_offset", v.auxOffset);
   visit("aux_ld", v.auxLd);
+  visit("fp8", v.fp8);
 }
 template <typename V> void fields(V &visit, Is<ConvOp> auto &v) {
   visit("kind", v.kind);

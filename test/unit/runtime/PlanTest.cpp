@@ -122,8 +122,15 @@ Plan withEpilogues() {
   return plan;
 }
 
+Plan withFp8() {
+  Plan plan = leastSquares(2, 1);
+  test::addFp8(plan);
+  return plan;
+}
+
 TEST(PlanJson, RoundTripsEverything) {
-  for (const Plan &plan : {everything(), everythingOnGpus(), withEpilogues()}) {
+  for (const Plan &plan :
+       {everything(), everythingOnGpus(), withEpilogues(), withFp8()}) {
     ASSERT_EQ(validatePlan(plan, "p").message(), "");
     std::string text = planToJson(plan);
     Expected<Plan> back = planFromJson(text, "p");
@@ -157,9 +164,9 @@ std::string replaced(std::string text, const std::string &from,
 
 TEST(PlanJson, RefusesOtherVersions) {
   Plan plan = leastSquares(2, 1);
-  plan.version = 10;
+  plan.version = 11;
   EXPECT_EQ(readError(planToJson(plan)),
-            "plan.json: plan version 10 is not supported, this build reads 9");
+            "plan.json: plan version 11 is not supported, this build reads 10");
 }
 
 TEST(PlanJson, RefusesAChangedNumber) {

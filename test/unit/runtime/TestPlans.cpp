@@ -124,6 +124,51 @@ void addEpilogues(Plan &plan, DType type) {
   }
 }
 
+int addFp8(Plan &plan) {
+  constexpr int64_t kM = 32, kN = 48, kK = 16, kPadding = 8;
+  constexpr DType kValue = DType::F8E4M3FN, kGradient = DType::F8E5M2;
+  int a = addRandom(plan, "f.a", {kM, kM + kPadding}, DType::BF16),
+      b = addRandom(plan, "f.b", {kN, kN + kPadding}, DType::BF16);
+  int64_t bytes = fp8WorkspaceBytes(kM, kN, kK);
+  int workspace =
+      addBuffer(plan, "f.w", BufferKind::Workspace, {bytes}, DType::U8);
+  int count = 0;
+  auto add = [&](MatmulOp op, DType type) {
+    op.c = addRandom(plan, "f." + std::to_string(count++), {kM, kN}, type);
+    plan.phases["update"].push_back(compute("fp8", op));
+  };
+  MatmulOp op = product(a, b, -1, kM, kN, kK);
+  op.aOffset = 8;
+  op.lda = kM + kPadding;
+  op.ldb = kN + kPadding;
+  op.compute = DType::BF16;
+  for (auto [first, second] :
+       {std::pair(kValue, kValue), {kGradient, kValue}, {kValue, kGradient}})
+    for (int trans = 0; trans < 4; ++trans) {
+      op.fp8 = Fp8Factors{first, second, workspace};
+      op.transA = trans & 1;
+      op.transB = trans & 2;
+      op.beta = trans == 3 ? 1 : 0;
+      add(op, trans == 2 ? DType::F32 : DType::BF16);
+    }
+  op.beta = 0;
+  op.transB = false;
+  for (int i = 1; i < kEpilogues; ++i) {
+    op.epilogue = static_cast<Epilogue>(i);
+    op.bias = op.aux = -1;
+    op.auxLd = 0;
+    std::string name(nameOf(op.epilogue));
+    if (readsBias(op.epilogue) || writesBias(op.epilogue))
+      op.bias = addRandom(plan, "f.bias." + name, {kN}, DType::BF16);
+    if (readsAux(op.epilogue) || writesAux(op.epilogue)) {
+      op.aux = addRandom(plan, "f.aux." + name, {kM, kN}, DType::BF16);
+      op.auxLd = kN;
+    }
+    add(op, DType::BF16);
+  }
+  return count;
+}
+
 void addAttention(Plan &plan, DType type) {
   constexpr int64_t kBatch = 2, kHeads = 4, kGroups = 2, kLength = 6,
                     kDepth = 8;

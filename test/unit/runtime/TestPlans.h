@@ -34,6 +34,12 @@ double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b);
 /// Values are random until they are written; of `type`.
 void addEpilogues(Plan &plan, DType type = DType::F32);
 
+/// Adds to the update products of fp8 of bf16 parameters, with every transpose
+/// and pair of formats, some added to C, one into f32, and one for every
+/// epilogue. What they make is in parameters "f.0", "f.1", ...; returns their
+/// number.
+int addFp8(Plan &plan);
+
 /// Adds to the update convolutions and their gradients, of one to three spatial
 /// dimensions, whose results are in parameters "conv.0", "conv.1", ...; returns
 /// their number.

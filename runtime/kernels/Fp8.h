@@ -1,0 +1,42 @@
+//===- Fp8.h - 8-bit codes of a matrix --------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_KERNELS_FP8_H
+#define DPC_RUNTIME_KERNELS_FP8_H
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace dpc::rt {
+
+/// A matrix of bf16 as it is stored: rows `ld` elements apart.
+struct StoredMatrix {
+  const uint16_t *data = nullptr;
+  int64_t rows = 0, cols = 0, ld = 0;
+};
+
+/// The factors of an op whose buffers begin at `a` and `b`.
+StoredMatrix storedA(const MatmulOp &op, const void *a);
+StoredMatrix storedB(const MatmulOp &op, const void *b);
+
+/// The bits of the largest |x| as f32: those of a NaN are above all others.
+uint32_t amaxBits(const StoredMatrix &matrix);
+
+/// See Fp8Factors.
+float fp8Scale(uint32_t amaxBits, DType format);
+/// Of a number that has been scaled.
+uint8_t fp8Code(float scaled, DType format);
+
+/// Codes in rows of `cols`, or, transposed, of `rows`.
+void fp8Codes(const StoredMatrix &matrix, float scale, DType format,
+              bool transposes, uint8_t *codes);
+/// What `count` codes stand for.
+std::vector<float> fp8Values(const uint8_t *codes, int64_t count, DType format);
+
+/// Computes an op with `fp8` and without an epilogue; A and B are of bf16.
+Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
+                    DType cType);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_KERNELS_FP8_H

@@ -1,0 +1,69 @@
+#include "runtime/plan/PlanChecks.h"
+
+namespace dpc::rt {
+
+static Status checkFormats(const Fp8Factors &fp8) {
+  for (auto [name, format] : {std::pair("fp8.a", fp8.a), {"fp8.b", fp8.b}})
+    if (format != DType::F8E4M3FN && format != DType::F8E5M2)
+      return Status::invalid(std::string(name) + " is " +
+                             std::string(nameOf(format)) +
+                             ", expected f8e4m3fn or f8e5m2");
+  if (fp8.a == DType::F8E5M2 && fp8.b == DType::F8E5M2)
+    return Status::invalid("fp8.a and fp8.b are f8e5m2, expected f8e4m3fn for "
+                           "one of them");
+  return Status::success();
+}
+
+/// Whether rows of a factor or of C begin at multiples of 16 bytes.
+static bool isAligned(DType type, int64_t offset, int64_t ld) {
+  return offset * sizeOf(type) % 16 == 0 && ld * sizeOf(type) % 16 == 0;
+}
+
+/// Large enough, and apart from all else that the product touches.
+static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
+  int id = op.fp8->workspace;
+  if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
+    return wrongField("fp8.workspace", id,
+                      "a buffer below " + std::to_string(plan.buffers.size()));
+  int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k),
+          bytes = plan.buffers[id].bytes;
+  if (bytes < needed)
+    return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
+                           " of " + std::to_string(bytes) +
+                           " bytes, expected at least " +
+                           std::to_string(needed));
+  for (auto [name, other] : {std::pair("a", op.a),
+                             {"b", op.b},
+                             {"c", op.c},
+                             {"bias", op.bias},
+                             {"aux", op.aux}})
+    if (other >= 0 && mayOverlap(plan, wholeOf(plan, other), wholeOf(plan, id)))
+      return Status::invalid(std::string(name) + " overlaps fp8.workspace");
+  return Status::success();
+}
+
+Status checkFp8(const Plan &plan, const MatmulOp &op) {
+  if (!op.fp8)
+    return Status::success();
+  DPC_TRY(checkFormats(*op.fp8));
+  DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype;
+  if (op.compute != DType::BF16 || a != DType::BF16 || b != DType::BF16)
+    return Status::invalid("fp8 needs factors of bf16, these are " +
+                           std::string(nameOf(a)) + " and " +
+                           std::string(nameOf(b)) + " in " +
+                           std::string(nameOf(op.compute)));
+  if (op.batch != 1 || op.batch2 != 1)
+    return Status::invalid("fp8 needs one matrix, batch is " +
+                           std::to_string(op.batch) + " and batch2 " +
+                           std::to_string(op.batch2));
+  for (auto [name, size] : {std::pair("m", op.m), {"n", op.n}, {"k", op.k}})
+    if (size == 0 || size % kFp8Multiple != 0)
+      return wrongField(name, size,
+                        "a multiple of " + std::to_string(kFp8Multiple) +
+                            " for fp8");
+  if (!isAligned(plan.buffers[op.c].dtype, op.cOffset, op.ldc))
+    return Status::invalid("fp8 needs rows of c at multiples of 16 bytes");
+  return checkWorkspace(plan, op);
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,91 @@
+#include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/PlanMutation.h"
+#include "test/unit/runtime/TestPlans.h"
+
+#include <gtest/gtest.h>
+
+namespace dpc::rt {
+namespace {
+
+using test::Mutation;
+
+/// The first product of fp8, of 32 x 16 by 16 x 48.
+MatmulOp &product(Plan &plan) {
+  for (Instruction &instruction : plan.phases["update"])
+    if (auto *op = std::get_if<MatmulOp>(&instruction.op); op && op->fp8)
+      return *op;
+  ADD_FAILURE();
+  return std::get<MatmulOp>(plan.phases["forward"][1].op);
+}
+
+Plan valid() {
+  Plan plan = test::leastSquares(1, 1);
+  test::addFp8(plan);
+  return plan;
+}
+
+TEST(PlanFp8, WritesItsWorkspace) {
+  Plan plan = valid();
+  MatmulOp op = product(plan);
+  Accesses accesses = accessesOf({Queue::Compute, {}, -1, "", 0, op}, plan);
+  EXPECT_EQ(accesses.writes, (std::vector<int>{op.c, op.fp8->workspace}));
+}
+
+class Fp8Mutation : public testing::TestWithParam<Mutation> {};
+
+TEST_P(Fp8Mutation, IsRefused) {
+  Plan plan = valid();
+  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
+  GetParam().change(plan);
+  Status status = validatePlan(plan, "plan.json");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
+      << status.message();
+}
+
+const Mutation kMutations[] = {
+    {"format", [](Plan &p) { product(p).fp8->a = DType::F8E4M3FNUZ; },
+     "fp8.a is f8e4m3fnuz, expected f8e4m3fn or f8e5m2"},
+    {"bothOfGradients",
+     [](Plan &p) {
+       product(p).fp8->a = DType::F8E5M2;
+       product(p).fp8->b = DType::F8E5M2;
+     },
+     "expected f8e4m3fn for one of them"},
+    {"type", [](Plan &p) { product(p).compute = DType::F16; },
+     "compute is f16"},
+    {"factor",
+     [](Plan &p) {
+       product(p).a = test::addBuffer(p, "wide", BufferKind::Parameter,
+                                      {32, 40}, DType::F32);
+     },
+     "fp8 needs factors of bf16, these are f32 and bf16 in bf16"},
+    {"batch", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
+    {"m", [](Plan &p) { product(p).m = 24; },
+     "m is 24, expected a multiple of 16 for fp8"},
+    {"k", [](Plan &p) { product(p).k = 0; },
+     "k is 0, expected a multiple of 16 for fp8"},
+    {"rowsOfC",
+     [](Plan &p) {
+       product(p).m = 16;
+       product(p).ldc = 50;
+     },
+     "rows of c at multiples of 16 bytes"},
+    {"noWorkspace", [](Plan &p) { product(p).fp8->workspace = -1; },
+     "fp8.workspace is -1, expected a buffer below"},
+    {"smallWorkspace",
+     [](Plan &p) {
+       product(p).fp8->workspace = test::addBuffer(
+           p, "small", BufferKind::Workspace, {1343}, DType::U8);
+     },
+     "of 1343 bytes, expected at least 1344"},
+    {"workspaceIsC", [](Plan &p) { product(p).fp8->workspace = product(p).c; },
+     "c overlaps fp8.workspace"},
+};
+INSTANTIATE_TEST_SUITE_P(PlanFp8, Fp8Mutation, testing::ValuesIn(kMutations),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+} // namespace
+} // namespace dpc::rt
