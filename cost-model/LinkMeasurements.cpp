@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -49,7 +50,11 @@ private:
   }
 
   LinkMeasurement &found;
-  std::set<std::string> hosts;
+  struct Group {
+    int64_t ranks = 0;
+    std::set<std::string> hosts;
+  };
+  std::map<std::string, Group> groups;
   bool isKindKnown = false;
   size_t timeColumn = 0; ///< 0 until the table's head was read.
 };
@@ -75,8 +80,10 @@ Status TableReader::readComment(const std::vector<std::string> &words) {
     if (on + 1 >= words.size())
       return wrong("a line of a rank names no host; expected '# Rank N ... on "
                    "HOST device D'");
-    hosts.insert(words[on + 1]);
-    ++found.ranks;
+    size_t name = at("Group");
+    Group &group = groups[name + 1 < words.size() ? words[name + 1] : "0"];
+    ++group.ranks;
+    group.hosts.insert(words[on + 1]);
   } else if (words.size() > 4 && words[1] == "Collective") {
     const std::string &name = words.back();
     if (name == "all_reduce_perf")
@@ -115,7 +122,18 @@ Status TableReader::readRow(const std::vector<std::string> &words) {
 }
 
 Status TableReader::finish() {
-  found.hosts = static_cast<int64_t>(hosts.size());
+  for (const auto &[name, group] : groups) {
+    auto ofHosts = static_cast<int64_t>(group.hosts.size());
+    if (found.ranks > 0 &&
+        (found.ranks != group.ranks || found.hosts != ofHosts))
+      return wrong("group " + name + " has " + std::to_string(group.ranks) +
+                   " ranks on " + std::to_string(ofHosts) +
+                   " hosts, not as the ones before it " +
+                   std::to_string(found.ranks) + " on " +
+                   std::to_string(found.hosts) + "; expected equal groups");
+    found.ranks = group.ranks;
+    found.hosts = ofHosts;
+  }
   if (found.ranks < 2)
     return wrong("names " + std::to_string(found.ranks) +
                  " ranks; expected at least 2 lines '# Rank N ... on HOST'");

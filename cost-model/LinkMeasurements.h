@@ -4,7 +4,9 @@
 // reduce_scatter_perf), and what `dpc-run --measure-links` writes in that
 // layout, and finds the bandwidth and latency of the level that the measured
 // ranks meet at: of all levels those that join at least as many devices, the
-// innermost; ranks on several hosts meet at the innermost one past a node.
+// innermost; ranks on several hosts meet at the innermost one past a node. Of
+// groups that are measured at once (nccl-tests' split masks; one rank of each
+// host) each has a device's own share of the links.
 //
 // Found by the model itself: with the inner levels as they are, the bandwidth
 // that makes `estimateCollective` of the largest message as long as it was
@@ -28,8 +30,8 @@ struct LinkMeasurement {
   };
   std::string file;
   Collective kind = Collective::AllReduce;
-  int64_t ranks = 0;
-  int64_t hosts = 0;
+  int64_t ranks = 0;           ///< Of one group; groups are measured at once.
+  int64_t hosts = 0;           ///< Of one group.
   std::vector<Sample> samples; ///< Rising bytes, at least two.
 };
 

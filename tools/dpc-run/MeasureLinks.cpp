@@ -47,16 +47,21 @@ static Status measureRank(const RunOptions &options, Communicator &comm) {
   Expected<std::vector<std::string>> hosts = hostsOf(comm);
   if (!hosts)
     return hosts.status();
+  // Ranks of one host meet over other links, and are measured on one host.
+  std::vector<std::vector<int>> groups = peersAcrossHosts(*hosts);
+  if (!groups.empty())
+    DPC_TRY(comm.makeGroups({{0, {}, groups}}));
   std::vector<CollectiveSample> samples;
   for (int64_t bytes = leastBytes; bytes <= mostBytes; bytes *= 4) {
-    Expected<CollectiveSample> sample = measureAllReduce(comm, bytes);
+    Expected<CollectiveSample> sample =
+        measureAllReduce(comm, bytes, groups.empty() ? kWorldGroup : 0);
     if (!sample)
       return sample.status();
     samples.push_back(*sample);
   }
   return comm.rank() != 0 ? Status::success()
                           : writeFile(options.measureLinks,
-                                      formatAllReduce(samples, *hosts));
+                                      formatAllReduce(samples, *hosts, groups));
 }
 
 static Expected<std::vector<std::unique_ptr<Communicator>>>

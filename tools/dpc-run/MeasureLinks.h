@@ -8,7 +8,10 @@
 namespace dpc {
 
 /// Measures all_reduce between the ranks that `options` says (threads, or the
-/// processes of mpirun); the first writes `options.measureLinks`.
+/// processes of mpirun); the first writes `options.measureLinks`. Of several
+/// hosts with several ranks each, ranks of different hosts at the same place
+/// meet, all such groups at once, as they would along an axis of a mesh that
+/// lies between hosts; what ranks of one host reach is measured on one host.
 rt::Status measureLinks(const RunOptions &options);
 
 } // namespace dpc

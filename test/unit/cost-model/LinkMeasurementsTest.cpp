@@ -96,6 +96,27 @@ TEST(LinkMeasurements, GathersAndOneRankANode) {
   EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
 }
 
+// Four pairs at once between two nodes: each has a device's share.
+TEST(LinkMeasurements, GroupsAtOnce) {
+  Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
+  Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);
+  std::string text = table(truth, {{1, 2}}, 2);
+  for (int pair = 1; pair < 4; ++pair)
+    for (const char *host : {"node0", "node1"})
+      text += "#  Rank  9 Group  " + std::to_string(pair) + " Pid 4 on " +
+              host + " device  1 [0x1] H100\n";
+  LinkMeasurement measured = parsed(text, "pairs");
+  EXPECT_EQ(measured.ranks, 2);
+  EXPECT_EQ(measured.hosts, 2);
+  ASSERT_TRUE(applyLinkMeasurements(found, {measured}));
+  EXPECT_NEAR(found.levels[1].bytesPerSecond, 21e9, 21e9 * 1e-3);
+  EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
+  text += "#  Rank  9 Group  9 Pid 4 on node0 device  1 [0x1] H100\n";
+  EXPECT_NE(refusal(text).find("group 9 has 1 ranks on 1 hosts, not as"),
+            std::string::npos)
+      << refusal(text);
+}
+
 TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
   Cluster cluster = twoNodes(1e9, 1e-6, 1e9, 1e-6);
   std::string good = table(cluster, {{4, 1}}, 1);

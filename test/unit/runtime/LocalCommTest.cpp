@@ -1,5 +1,6 @@
 #include "runtime/base/Wait.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/MeasureCollectives.h"
 #include "test/unit/runtime/CommConformance.h"
 
 #include <chrono>
@@ -97,6 +98,32 @@ TEST(LocalComm, DISABLED_Speed) {
       std::printf("all_reduce %9lld bytes x%d: %.1f us\n",
                   static_cast<long long>(bytes), ranks, best[0] * 1e6);
     }
+}
+
+TEST(LocalComm, RanksOfHostsMeetTheirPeers) {
+  using Groups = std::vector<std::vector<int>>;
+  EXPECT_EQ(peersAcrossHosts({"a", "a", "b", "b"}), (Groups{{0, 2}, {1, 3}}));
+  EXPECT_EQ(peersAcrossHosts({"a", "b", "b", "a"}), (Groups{{0, 1}, {2, 3}}));
+  // All of one host, one of each, and hosts of unlike sizes: the world.
+  EXPECT_EQ(peersAcrossHosts({"a", "a"}), Groups{});
+  EXPECT_EQ(peersAcrossHosts({"a", "b"}), Groups{});
+  EXPECT_EQ(peersAcrossHosts({"a", "a", "b"}), Groups{});
+}
+
+TEST(LocalComm, GroupsAreMeasuredAtOnce) {
+  onRanks(4, 20, [](Communicator &comm) {
+    std::vector<std::string> hosts = {"a", "a", "b", "b"};
+    std::vector<std::vector<int>> groups = peersAcrossHosts(hosts);
+    ASSERT_TRUE(comm.makeGroups({{0, {}, groups}}).ok());
+    Expected<CollectiveSample> sample = measureAllReduce(comm, 4096, 0);
+    ASSERT_TRUE(sample) << sample.status().message();
+    EXPECT_GT(sample->seconds, 0);
+    std::string text = formatAllReduce({{4000, 1e-6}}, hosts, groups);
+    EXPECT_NE(text.find("#  Rank   2 Group  0 on b "), std::string::npos);
+    EXPECT_NE(text.find("#  Rank   3 Group  1 on b "), std::string::npos);
+    // 4 GB/s; two ranks send as much as their buffers hold.
+    EXPECT_NE(text.find("  4.000   4.000 "), std::string::npos) << text;
+  });
 }
 
 } // namespace
