@@ -373,6 +373,8 @@ static void takeShare(Device &device, int64_t ranks) {
   device.memoryBytes *= part;
   device.memoryReservedBytes *= part;
   device.multiprocessors = threads;
+  device.ranksPerCore =
+      std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
 }
 
 /// A device that stands for the whole machine.

@@ -62,8 +62,11 @@ struct Device {
   double memoryFraction = 1.0;     ///< Achieved by streaming kernels.
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
-  double launchSeconds = 0;        ///< Smallest time of one kernel.
-  double scalarFlops = 0; ///< Of kernels without products; 0: the f32 peak.
+  /// Ranks that take turns at each core: while others wait, a rank is so many
+  /// times as fast as all numbers here say. Only makeLocalCluster sets it.
+  double ranksPerCore = 1;
+  double launchSeconds = 0; ///< Smallest time of one kernel.
+  double scalarFlops = 0;   ///< Of kernels without products; 0: the f32 peak.
   /// Of the bandwidth, what one core alone reaches; 0 where not given. Only
   /// makeLocalCluster reads it.
   double coreBytesPerSecond = 0;
@@ -193,7 +196,8 @@ Result<Cluster> loadCluster(const std::string &option,
 ///   memory     the R-th part, at most what one core reaches alone
 ///   others     1 / max(C, R) of the rate of all cores where that was
 ///              measured, else as the peak
-/// Memory's size is divided by the ranks.
+/// Memory's size is divided by the ranks. More ranks than cores take turns:
+/// stages of a pipeline that wait leave their cores to others.
 Result<Cluster> makeLocalCluster(int64_t ranks,
                                  const std::string &calibratedDevice = "");
 

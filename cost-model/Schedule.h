@@ -108,6 +108,10 @@ struct ScheduleCosts {
   std::vector<ScheduleTransfer> transfers;
   /// By rank stage, when it can start; empty = at 0.
   std::vector<double> firstStarts;
+  /// How many times as fast a stage runs while the others wait, at most: ranks
+  /// that take turns at the cores of one machine leave them to each other.
+  /// Seconds above are those of a stage beside all others.
+  double turns = 1;
 };
 
 /// Transfers between neighbouring virtual stages, forward and backward.
@@ -127,6 +131,11 @@ struct ScheduleTimeline {
 /// Runs the tables: a stage starts an entry when the one before it has ended
 /// and its needs have arrived. Transfers do not occupy a stage. Fails with one
 /// line that names a stage and its entry when the tables get stuck.
+///
+/// With `turns` the stages are one processor that is shared evenly (egalitarian
+/// processor sharing, Kleinrock, 1967): k of pp stages at work run at
+/// min(turns, pp / k) times their speed. What a stage waits for counts from the
+/// end of the entry that makes it, at the earliest.
 Result<ScheduleTimeline>
 simulateSchedule(const std::vector<std::vector<ScheduleStep>> &tables,
                  const ScheduleCosts &costs);

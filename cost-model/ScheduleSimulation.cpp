@@ -3,6 +3,7 @@
 #include "cost-model/Schedule.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dpc::cost {
 
@@ -51,8 +52,11 @@ private:
   double &endOf(int64_t phase, int64_t v, int64_t m) {
     return ended[index(phase, v) * microBatches + m];
   }
-  double secondsOf(const ScheduleStep &step, int64_t v) const;
+  double secondsOfNext(int64_t stage) const;
+  void finishEntry(int64_t stage, double start, double end);
+  std::optional<double> startOf(int64_t stage);
   bool runEntry(int64_t stage);
+  void runInTurns();
   std::string missing(const ScheduleStep &step, int64_t v) const;
   Error stuck() const;
   void sumUp();
@@ -86,38 +90,97 @@ TableRun::TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs)
   timeline.ends.resize(pp);
 }
 
-double TableRun::secondsOf(const ScheduleStep &step, int64_t v) const {
-  const PhaseSeconds &seconds = costs.virtualStages[v];
+/// What the next entry of a stage takes beside all other stages.
+double TableRun::secondsOfNext(int64_t stage) const {
+  const ScheduleStep &step = tables[stage][next[stage]];
+  const PhaseSeconds &seconds = costs.virtualStages[step.chunk * pp + stage];
   if (step.phase == SchedulePhase::Forward)
     return seconds.forward;
   return step.phase == SchedulePhase::Backward ? seconds.backward
                                                : seconds.weight;
 }
 
-/// Runs the next entry of a stage; false when there is none that can start.
-bool TableRun::runEntry(int64_t stage) {
+/// When the next entry of a stage can start; nothing when there is none, or
+/// when something that it needs has not ended.
+std::optional<double> TableRun::startOf(int64_t stage) {
   if (next[stage] == tables[stage].size())
-    return false;
+    return std::nullopt;
   const ScheduleStep &step = tables[stage][next[stage]];
   int64_t v = step.chunk * pp + stage;
-  auto phase = static_cast<int64_t>(step.phase);
-  std::vector<double> &ends = timeline.ends[stage];
+  const std::vector<double> &ends = timeline.ends[stage];
   double start = !ends.empty()               ? ends.back()
                  : costs.firstStarts.empty() ? 0
                                              : costs.firstStarts[stage];
-  for (const Need &need : needs[index(phase, v)]) {
+  for (const Need &need : needs[index(static_cast<int64_t>(step.phase), v)]) {
     double arrival = endOf(need.phase, need.from, step.microBatch);
     if (arrival < 0)
-      return false;
+      return std::nullopt;
     start = std::max(start, arrival + need.seconds);
   }
-  double seconds = secondsOf(step, v);
+  return start;
+}
+
+void TableRun::finishEntry(int64_t stage, double start, double end) {
+  const ScheduleStep &step = tables[stage][next[stage]];
   timeline.starts[stage].push_back(start);
-  ends.push_back(start + seconds);
-  timeline.busySeconds[stage] += seconds;
-  endOf(phase, v, step.microBatch) = start + seconds;
+  timeline.ends[stage].push_back(end);
+  timeline.busySeconds[stage] += end - start;
+  endOf(static_cast<int64_t>(step.phase), step.chunk * pp + stage,
+        step.microBatch) = end;
   ++next[stage];
+}
+
+/// Runs the next entry of a stage; false when there is none that can start.
+bool TableRun::runEntry(int64_t stage) {
+  std::optional<double> start = startOf(stage);
+  if (!start)
+    return false;
+  finishEntry(stage, *start, *start + secondsOfNext(stage));
   return true;
+}
+
+/// Runs all tables by the clock: what has begun ends later when others begin.
+void TableRun::runInTurns() {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  struct Work {
+    double start = kNever;
+    double left = 0; ///< Seconds beside all other stages.
+  };
+  std::vector<Work> works(pp);
+  for (double now = 0;;) {
+    int64_t atWork = 0;
+    double nextStart = kNever, least = kNever;
+    for (int64_t stage = 0; stage < pp; ++stage) {
+      Work &work = works[stage];
+      if (work.start > now) // It has not begun, and more may be known now.
+        if (std::optional<double> start = startOf(stage))
+          work = {std::max(*start, now), secondsOfNext(stage)};
+      if (work.start <= now) {
+        ++atWork;
+        least = std::min(least, work.left);
+      } else {
+        nextStart = std::min(nextStart, work.start);
+      }
+    }
+    if (atWork == 0 && nextStart == kNever)
+      return;
+    double speed = std::min(costs.turns, static_cast<double>(pp) /
+                                             std::max<double>(1, atWork));
+    bool ends = now + least / speed <= nextStart;
+    double then = ends ? now + least / speed : nextStart;
+    for (int64_t stage = 0; stage < pp; ++stage) {
+      Work &work = works[stage];
+      if (work.start > now)
+        continue;
+      bool isFirst = ends && work.left == least;
+      work.left -= isFirst ? work.left : (then - now) * speed;
+      if (!isFirst)
+        continue;
+      finishEntry(stage, work.start, then);
+      work = {};
+    }
+    now = then;
+  }
 }
 
 /// The first need of an entry that nobody has met.
@@ -161,7 +224,9 @@ void TableRun::sumUp() {
 }
 
 Result<ScheduleTimeline> TableRun::run() {
-  for (bool moved = true; moved;) {
+  if (costs.turns > 1)
+    runInTurns();
+  for (bool moved = costs.turns <= 1; moved;) {
     moved = false;
     for (int64_t stage = 0; stage < pp; ++stage)
       while (runEntry(stage))

@@ -190,6 +190,11 @@ private:
   std::map<int64_t, double> updateWire; ///< Seconds of messages, by sender.
 
   int64_t numStages() const { return stages.size(); }
+  double turns() const {
+    return cluster.groups.size() == 1
+               ? cluster.groups.front().device.ranksPerCore
+               : 1;
+  }
   int64_t virtualStage(const MessageEnd &end) const {
     return end.chunk * numStages() + end.stage;
   }
@@ -206,6 +211,7 @@ private:
   Meeting meetingOf(const cost::ScheduleTimeline &timeline) const;
   double updateEnd(const cost::ScheduleTimeline &timeline) const;
   void recordStage(const cost::ScheduleTimeline &timeline, size_t i);
+  double savedSeconds(const cost::ScheduleTimeline &timeline, size_t i);
   StepTime sumUp(const cost::ScheduleTimeline &timeline);
 };
 
@@ -286,6 +292,7 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
     }
   for (const StageParts &stage : stages)
     costs.firstStarts.push_back(stage.setup);
+  costs.turns = turns();
   for (const StageMessage &message : messages) {
     const MessageEnd &from = message.from, &to = message.to;
     double wire = messageSeconds(message);
@@ -371,8 +378,14 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
       stage.entries.push_back({it->second, microBatch, begin});
   };
   add(StepPhase::setup, 0, 0, 0);
-  for (auto [entry, start] : llvm::zip_equal(tables[i], timeline.starts[i]))
-    add(stepPhase(entry.phase), entry.chunk, entry.microBatch, start);
+  for (auto [entry, start, end] :
+       llvm::zip_equal(tables[i], timeline.starts[i], timeline.ends[i])) {
+    StepPhase phase = stepPhase(entry.phase);
+    add(phase, entry.chunk, entry.microBatch, start);
+    double beside = stages[i].secondsOf(phase, entry.chunk);
+    if (turns() > 1 && end - start < beside && !stage.entries.empty())
+      stage.makeFaster(stage.entries.back(), beside / (end - start));
+  }
   double start = updateStart(timeline, i);
   add(StepPhase::update, 0, 0, start);
   Meeting meeting = meetingOf(timeline);
@@ -393,6 +406,15 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
     }
 }
 
+/// By how much the entries of stage `i` are shorter than beside all others.
+double Pipeline::savedSeconds(const cost::ScheduleTimeline &timeline,
+                              size_t i) {
+  double beside = 0;
+  for (const cost::ScheduleStep &entry : tables[i])
+    beside += stages[i].secondsOf(stepPhase(entry.phase), entry.chunk);
+  return std::max(0.0, beside - timeline.busySeconds[i]);
+}
+
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
   StepTime result;
   double end = updateEnd(timeline);
@@ -411,7 +433,8 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
     time.idleSeconds = std::max(0.0, end - stage.setup - stage.update -
                                          timeline.busySeconds[i]);
     idleOfAll += time.idleSeconds;
-    double compute = stage.computeSeconds;
+    double compute =
+        std::max(0.0, stage.computeSeconds - savedSeconds(timeline, i));
     result.transferSeconds =
         std::max(result.transferSeconds, stage.transferSeconds);
     if (compute > result.computeSeconds) {

@@ -91,7 +91,13 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
   };
   std::vector<Key> keys;
   for (const RecordedPhase &phase : record.phases) {
-    keys.push_back({phase.phase, isInLoop(phase.phase) ? phase.chunk : 0});
+    Key key{phase.phase, isInLoop(phase.phase) ? phase.chunk : 0};
+    // Of ranks that take turns at cores, the first run of a phase stands for
+    // all.
+    bool isKnown = llvm::is_contained(keys, key);
+    keys.push_back(key);
+    if (isKnown)
+      continue;
     for (const RecordedOp &op : phase.ops) {
       auto [it, isNew] = spans.try_emplace({keys.back(), placeOf(op.op)},
                                            Span{op.begin, op.end});

@@ -296,3 +296,46 @@ TEST(Schedule, StagesMayStartLateAndDataMayLeaveEarly) {
   EXPECT_EQ(timeline->starts[1], (std::vector<double>{4, 6}));
   EXPECT_EQ(timeline->busySeconds, (std::vector<double>{3, 3}));
 }
+
+// Four ranks on two cores: two stages of four at work are twice as fast, and
+// one alone is, too; nobody is slower than beside all others.
+TEST(Schedule, StagesThatWaitLeaveTheirCores) {
+  for (const Shape &shape : allShapes()) {
+    std::vector<Table> tables = tablesOf(shape);
+    ScheduleCosts costs = equalCosts(shape.pp * shape.vpp, {1, 2, 1}, 0.25);
+    auto alone = simulateSchedule(tables, costs);
+    costs.turns = 2;
+    auto shared = simulateSchedule(tables, costs);
+    ASSERT_TRUE(alone && shared) << nameOf(shape);
+    double work = 0, busy = 0;
+    for (int64_t stage = 0; stage < shape.pp; ++stage) {
+      work += alone->busySeconds[stage];
+      busy += shared->busySeconds[stage];
+      EXPECT_EQ(shared->ends[stage].size(), tables[stage].size());
+    }
+    double pp = static_cast<double>(shape.pp);
+    EXPECT_LE(shared->makespan, alone->makespan + 1e-9) << nameOf(shape);
+    EXPECT_GE(shared->makespan, work / pp - 1e-9) << nameOf(shape);
+    EXPECT_GE(busy, work / 2 - 1e-9) << nameOf(shape);
+    EXPECT_EQ(shared->makespan < alone->makespan - 1e-9, shape.pp > 1)
+        << nameOf(shape);
+  }
+}
+
+// Two stages, two micro-batches, F only: stage 0 alone for 1/2 s, both for
+// 1 s, stage 1 alone for 1/2 s.
+TEST(Schedule, SharedSecondsByHand) {
+  std::vector<Table> tables =
+      forwardOnly(tablesOf({ScheduleKind::GPipe, 2, 1, 2}));
+  ScheduleCosts costs = equalCosts(2, {1, 0, 0});
+  costs.turns = 2;
+  auto timeline = simulateSchedule(tables, costs);
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->starts[0], (std::vector<double>{0, 0.5}));
+  EXPECT_EQ(timeline->ends[0], (std::vector<double>{0.5, 1.5}));
+  EXPECT_EQ(timeline->starts[1], (std::vector<double>{0.5, 1.5}));
+  EXPECT_EQ(timeline->ends[1], (std::vector<double>{1.5, 2.0}));
+  // Stages that wait are missed by nobody where each has a core.
+  costs.turns = 1;
+  EXPECT_EQ(simulateSchedule(tables, costs)->makespan, 3);
+}
