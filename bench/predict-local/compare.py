@@ -5,7 +5,7 @@ Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with what was measu
 rounds. Of each plan the least step of all rounds counts: calibration is what the machine does undisturbed, and other
 work, or a host that gives its cores to others, only ever adds time. The median over all rounds is printed beside it:
 where the two are far apart, the machine was not quiet. Some plans run as MPI processes on two hosts (network
-namespaces) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
+namespaces, each with half of the cores) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
 Printed: predicted, least and median milliseconds of each plan, the mean absolute error, what other guests of the host
 took meanwhile, and which place the measured-best plan of each group has among the predicted.
 """
@@ -77,7 +77,7 @@ class Bench:
         self.clusters, self.hosts = {}, None
 
     def start_hosts(self, stack):
-        self.hosts = stack.enter_context(two_hosts.TwoHosts(bits_per_second=int(self.gigabits * 1e9)))
+        self.hosts = stack.enter_context(two_hosts.TwoHosts(bits_per_second=int(self.gigabits * 1e9), own_cores=True))
 
     def launcher(self, ranks):
         """The words before dpc-run: none for threads."""
@@ -102,7 +102,7 @@ class Bench:
         links = [self.measure(ranks, self.hosts.mpirun(per_host))]
         if per_host > 1:
             levels.insert(0, {"name": "memory", "span": "node", "gigabytes_per_second": 5, "latency_microseconds": 5, "kind": "shared-memory"})
-            links.append(self.measure("host", e2e.mpirun(per_host)))
+            links.append(self.measure("host", [*self.hosts.cores[0], *e2e.mpirun(per_host), *e2e.UNBOUND]))
         given, path = f"{self.out}/given-{ranks}.json", f"{self.out}/cluster-{ranks}.json"
         device = share_of(e2e.read_json(self.device), hosts * per_host)
         with open(given, "w") as file:

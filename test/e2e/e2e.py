@@ -67,6 +67,10 @@ def write_two_machines(folder, devices):
     return path
 
 
+# For mpirun: processes stay where the one that starts them may run.
+UNBOUND = ["--bind-to", "none"]
+
+
 def mpirun(processes):
     """The words before a command that start it on several processes, or None when there is no mpirun."""
     found = shutil.which("mpirun")

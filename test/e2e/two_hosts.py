@@ -20,12 +20,12 @@ ADDRESSES = ("10.213.77.1", "10.213.77.2")
 NETWORK = "10.213.77.0/30"
 # Not bound to cores: each side's daemon would take the first one for its own.
 MPI_WORDS = ["--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", NETWORK, "--mca", "oob_tcp_if_include", NETWORK,
-             "--mca", "plm", "rsh", "--oversubscribe", "--bind-to", "none"]
+             "--mca", "plm", "rsh", "--oversubscribe", *e2e.UNBOUND]
 
 AGENT = """#!/bin/sh
 # In place of ssh: HOST COMMAND...
 shift
-exec ip netns exec {namespace} unshare --uts sh -c 'hostname {namespace}; exec sh -c "$0"' "$*"
+exec {cores} ip netns exec {namespace} unshare --uts sh -c 'hostname {namespace}; exec sh -c "$0"' "$*"
 """
 
 
@@ -44,8 +44,13 @@ def why_not():
 
 
 class TwoHosts:
-    def __init__(self, bits_per_second=None):
+    """With `own_cores` each host has half of the machine's cores to itself, as two machines do."""
+    def __init__(self, bits_per_second=None, own_cores=False):
         self.rate = bits_per_second
+        cores = sorted(os.sched_getaffinity(0))
+        half = len(cores) // 2
+        self.cores = [["taskset", "-c", ",".join(map(str, part))] if own_cores and half else []
+                      for part in (cores[:half], cores[half:])]
         self.names = [f"dpc-{os.getpid()}-{side}" for side in "ab"]
         self.folder = None
 
@@ -82,13 +87,13 @@ class TwoHosts:
                           "burst", "1mbit", "latency", "200ms"])
         self.agent = os.path.join(self.folder, "agent")
         with open(self.agent, "w") as file:
-            file.write(AGENT.format(namespace=self.names[1]))
+            file.write(AGENT.format(namespace=self.names[1], cores=" ".join(self.cores[1])))
         os.chmod(self.agent, 0o755)
 
     def mpirun(self, per_host):
         """The words before a command that start `per_host` processes on each side, the first ones on side a."""
         hosts = ",".join(f"{address}:{per_host}" for address in ADDRESSES)
-        inside = ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", f'hostname {self.names[0]}; exec "$0" "$@"']
+        inside = [*self.cores[0], "ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", f'hostname {self.names[0]}; exec "$0" "$@"']
         return inside + ["mpirun", "--mca", "plm_rsh_agent", self.agent, *MPI_WORDS, "--host", hosts, "-np", str(2 * per_host),
                          "-x", "OMPI_ALLOW_RUN_AS_ROOT", "-x", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
 
