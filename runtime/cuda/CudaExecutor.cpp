@@ -37,6 +37,7 @@ CudaExecutor::~CudaExecutor() {
   convs = nullptr;
   attention = nullptr;
   trace = nullptr;
+  numbers = nullptr;
   if (graph)
     cuda.cudaGraphExecDestroy(graph);
   for (cudaStream_t stream : ownStreams)
@@ -63,6 +64,12 @@ Status CudaExecutor::setUp(Communicator &control) {
     if (!made)
       return made.status();
     trace = std::move(*made);
+  }
+  if (options.checkNumbers) {
+    auto made = DeviceNumbers::create(cuda, *context.own, *comm);
+    if (!made)
+      return made.status();
+    numbers = std::move(*made);
   }
   return chooseRoutines(control);
 }
@@ -389,6 +396,9 @@ Status CudaExecutor::step(const StepData &data) {
   isTraced = trace && trace->wantsStep();
   if (isTraced)
     DPC_TRY(trace->startStep(data.step, streams[0]));
+  fault.reset();
+  if (numbers && !options.poison)
+    DPC_TRY(checkTensors());
   DPC_TRY(launchStep());
   DPC_TRY(comm->wait(streams[0]));
   if (isTraced)
@@ -412,7 +422,8 @@ void CudaExecutor::forgetTrace() {
 }
 
 bool CudaExecutor::isCaptured() const {
-  return context.graphs && comm->capturable() && stepsRun > 0 && !isTraced;
+  return context.graphs && comm->capturable() && stepsRun > 0 && !isTraced &&
+         !numbers;
 }
 
 Status CudaExecutor::launchStep() {

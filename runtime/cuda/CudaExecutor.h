@@ -16,6 +16,7 @@
 #include "runtime/cuda/DeviceAttention.h"
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/DeviceKernels.h"
+#include "runtime/cuda/DeviceNumbers.h"
 #include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
 #include "runtime/cuda/MessagePlan.h"
@@ -64,6 +65,7 @@ public:
                                     std::vector<char> &scratch) override;
   std::vector<TraceLane> traceLanes() const override;
   void forgetTrace() override;
+  std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:
   /// A place in pinned memory.
@@ -111,6 +113,8 @@ private:
   Status issueTask(const Task &task, int id);
   DeviceProduct productOf(const Task &task, const MatmulOp &op) const;
   Status issueRound(const DeviceStep &step);
+  Status checkTensors();
+  Status checkNumbers(const Task &task);
   Status traceBegin(int task);
   Status traceEnd(int task);
   Status waitFor(const Task &task);
@@ -152,8 +156,10 @@ private:
   std::deque<DiskMove> diskMoves;
   std::map<int, DiskMove *> diskMoveOf; ///< by task
 
-  std::unique_ptr<DeviceTrace> trace; ///< with ExecutorOptions::trace
-  bool isTraced = false;              ///< this step
+  std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
+  bool isTraced = false;                  ///< this step
+  std::unique_ptr<DeviceNumbers> numbers; ///< with checkNumbers
+  std::optional<NumberFault> fault;       ///< of this step
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
   std::mutex mutex; ///< guards `diskFailure`

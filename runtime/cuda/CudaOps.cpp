@@ -1,6 +1,8 @@
 //===- CudaOps.cpp - what a task gives to its stream ----------------------===//
 #include "runtime/cuda/CudaExecutor.h"
 
+#include "runtime/base/Wait.h"
+
 #include <cstring>
 
 namespace dpc::rt {
@@ -181,23 +183,66 @@ Status CudaExecutor::issueOne(const DeviceStep &step) {
                  streamOf(task.instruction->queue)));
   }
   DPC_TRY(traceEnd(step.task));
+  DPC_TRY(checkNumbers(task));
   return signal(task);
 }
 
-/// "s1.forward of micro-batch 2, sum of squares: " before what went wrong.
+/// "s1.forward of micro-batch 2, sum of squares"
+static std::string placeOf(const Task &task) {
+  const Instruction &instruction = *task.instruction;
+  return task.entry->phase + " of micro-batch " +
+         std::to_string(task.entry->microBatch) + ", " +
+         (instruction.name.empty() ? std::string(opName(instruction.op))
+                                   : instruction.name);
+}
+
+/// Padding counts as well; it is zeros where it is not poisoned.
+Status CudaExecutor::checkTensors() {
+  std::vector<char> scratch;
+  for (const Tensor &tensor : plan.tensors) {
+    const Buffer &buffer = plan.buffers[tensor.buffer];
+    if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
+      continue;
+    Expected<const char *> bytes = readBuffer(tensor.buffer, scratch);
+    if (!bytes)
+      return bytes.status();
+    std::string why = faultOf(tensor, *bytes, numElements(buffer.shape));
+    if (!why.empty())
+      fault = NumberFault{nowSeconds(), why};
+  }
+  return Status::success();
+}
+
+/// What a task wrote, as long as nothing was found in the step. Tasks come in
+/// an order in which none reads what a later one writes.
+Status CudaExecutor::checkNumbers(const Task &task) {
+  if (!numbers || fault)
+    return Status::success();
+  for (int id : accessesOf(*task.instruction, plan).writes) {
+    const Buffer &buffer = plan.buffers[id];
+    if (buffer.space != Space::Device)
+      continue;
+    Expected<bool> isNan = numbers->hasNan(
+        arena + addressOf(plan, id, task.entry->slots), buffer.dtype,
+        numElements(buffer.shape), streamOf(task.instruction->queue));
+    if (!isNan)
+      return isNan.status();
+    if (*isNan) {
+      fault = NumberFault{nowSeconds(),
+                          placeOf(task) + ": buffer '" + buffer.name + "'"};
+      break;
+    }
+  }
+  return Status::success();
+}
+
 Status CudaExecutor::issueTask(const Task &task, int id) {
   Status status =
       std::visit(OpRunner{*this, task, id, streamOf(task.instruction->queue)},
                  task.instruction->op);
   if (status.ok() || status.code() == Code::Cancelled)
     return status;
-  const Instruction &instruction = *task.instruction;
-  std::string name = instruction.name.empty()
-                         ? std::string(opName(instruction.op))
-                         : instruction.name;
-  return Status(status.code(), task.entry->phase + " of micro-batch " +
-                                   std::to_string(task.entry->microBatch) +
-                                   ", " + name + ": " + status.message());
+  return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
 /// In a trace the first message that is received has the time of all; what is
@@ -223,6 +268,7 @@ Status CudaExecutor::issueRound(const DeviceStep &step) {
   for (const PlannedMessage &message : step.messages)
     if (!message.isSend) {
       DPC_TRY(traceEnd(message.task));
+      DPC_TRY(checkNumbers(program.tasks[message.task]));
       DPC_TRY(signal(program.tasks[message.task]));
     }
   return Status::success();

@@ -31,7 +31,8 @@ DeviceKernels::load(const CudaApi &cuda, const void *image) {
        {std::pair("dpcReduce", &self->reduceKernel),
         std::pair("dpcFill", &self->fillKernel),
         std::pair("dpcEpilogue", &self->epilogueKernel),
-        std::pair("dpcSumColumns", &self->sumColumnsKernel)})
+        std::pair("dpcSumColumns", &self->sumColumnsKernel),
+        std::pair("dpcFindNan", &self->findNanKernel)})
     DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(kernel, self->library, name),
                        name));
   return self;
@@ -85,6 +86,12 @@ Status DeviceKernels::epilogue(const MatmulOp &op, void *c, void *bias,
                 {op.m, op.n, op.ldc, op.auxLd, static_cast<int64_t>(type),
                  static_cast<int64_t>(op.epilogue)},
                 stream);
+}
+
+Status DeviceKernels::findNan(const void *data, DType type, int64_t count,
+                              void *flag, cudaStream_t stream) const {
+  return launch(findNanKernel, count, {const_cast<void *>(data), flag},
+                {count, static_cast<int64_t>(type)}, stream); // data is read
 }
 
 /// 32 columns a block, whose eight warps take every eighth row.

@@ -6,6 +6,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 namespace {
 
@@ -109,6 +110,18 @@ __device__ void sumColumns(const From *matrix, To *to, long long rows,
   to[column] = static_cast<To>(sum);
 }
 
+template <typename T>
+__device__ void findNan(const T *data, int *flag, long long count) {
+  long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i =
+           static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < count; i += step) {
+    auto value = static_cast<float>(data[i]);
+    if (value != value)
+      *flag = 1; // whoever comes first
+  }
+}
+
 } // namespace
 
 extern "C" __global__ void dpcEpilogue(void *c, const void *bias, void *aux,
@@ -141,6 +154,22 @@ extern "C" __global__ void dpcSumColumns(const void *matrix, void *to,
   SUM(BF16, __nv_bfloat16, F32, float)
   SUM(F16, __half, F16, __half)
   SUM(F16, __half, F32, float)
+}
+
+extern "C" __global__ void dpcFindNan(const void *data, void *flag,
+                                      long long count, long long type) {
+#define FIND(TYPE, T)                                                          \
+  case DType::TYPE:                                                            \
+    return findNan(static_cast<const T *>(data), static_cast<int *>(flag),     \
+                   count);
+  switch (static_cast<DType>(type)) {
+    FIND(F32, float)
+    FIND(F64, double)
+    FIND(BF16, __nv_bfloat16)
+    FIND(F16, __half)
+    FIND(F8E4M3FN, __nv_fp8_e4m3)
+    FIND(F8E5M2, __nv_fp8_e5m2)
+  }
 }
 
 #define PART(i) const void *p##i

@@ -34,6 +34,10 @@ public:
   Status sumColumns(const void *matrix, DType type, int64_t rows,
                     int64_t columns, int64_t ld, void *to, DType toType,
                     cudaStream_t stream) const;
+  /// Writes an int that is not zero to `flag` where one of `count` elements is
+  /// NaN.
+  Status findNan(const void *data, DType type, int64_t count, void *flag,
+                 cudaStream_t stream) const;
 
 private:
   explicit DeviceKernels(const CudaApi &cuda) : cuda(cuda) {}
@@ -44,6 +48,7 @@ private:
   cudaLibrary_t library = nullptr;
   cudaKernel_t reduceKernel = nullptr, fillKernel = nullptr;
   cudaKernel_t epilogueKernel = nullptr, sumColumnsKernel = nullptr;
+  cudaKernel_t findNanKernel = nullptr;
 };
 
 /// Launches a kernel with the ABI of a plan's.

@@ -35,14 +35,11 @@ Status Job::prepare() {
   if (options.tf32 && options.device != "cuda")
     return Status::invalid("--tf32 is for --device=cuda: CPUs have no such "
                            "products");
-  if (options.device == "cuda") {
-    DPC_TRY(openDevice());
-  } else {
-    Expected<KernelLibrary> loaded = KernelLibrary::load(plan, options.plan);
-    if (!loaded)
-      return loaded.status();
-    kernels = std::move(*loaded);
-  }
+  DPC_TRY(sessions.open());
+  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
+  if (!loaded)
+    return loaded.status();
+  kernels = std::move(*loaded);
   if (!options.init.empty()) {
     if (std::error_code code; std::filesystem::is_regular_file(
             options.init + "/" + kManifestFile, code))
@@ -60,25 +57,10 @@ Status Job::prepare() {
                            "from a checkpoint");
   DPC_TRY(openInputs());
   if (!options.evalPlan.empty()) {
-    validation = std::make_unique<Validation>(options);
+    validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
   return checkOutputs();
-}
-
-Status Job::openDevice() {
-  Status status;
-  if (options.checkNumbers)
-    status = Status::unsupported("--check-numbers is for --device=cpu");
-  if (!options.evalPlan.empty())
-    status = Status::unsupported("--eval-plan is for --device=cpu");
-  Expected<std::unique_ptr<Device>> opened =
-      status.ok() ? openCudaDevice() : status;
-  if (!opened)
-    return Status(opened.status().code(),
-                  "--device=cuda: " + opened.status().message());
-  device = std::move(*opened);
-  return Status::success();
 }
 
 /// Makes the folder; `name` is of a file that will be written there.
@@ -141,39 +123,6 @@ int64_t Job::lastStep() const {
   return plan.trains ? 10 : 1;
 }
 
-/// $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" where neither is known.
-static std::string userCache() {
-  const char *cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache == '/') // others are to be ignored, says its standard
-    return std::string(cache) + "/dpc";
-  const char *home = std::getenv("HOME");
-  return home && *home == '/' ? std::string(home) + "/.cache/dpc" : "";
-}
-
-Expected<std::unique_ptr<Session>>
-Job::makeSession(std::vector<std::unique_ptr<Communicator>> comms,
-                 const SessionOptions &sessionOptions) {
-  if (!device)
-    return Session::create(plan, kernels, std::move(comms), sessionOptions);
-  DeviceRequest request;
-  request.plan = &plan;
-  request.dir = options.plan;
-  request.inProcess = !isDistributed;
-  request.index = isDistributed ? detectLaunch().localRank : 0;
-  request.timeoutSeconds = options.timeoutSeconds;
-  request.tf32 = options.tf32;
-  request.measuresGemms = options.gemmCache != "off";
-  request.gemmCache =
-      options.gemmCache.empty() ? userCache() : options.gemmCache;
-  request.remark = [](const std::string &text) {
-    std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
-  };
-  Expected<ExecutorFactory> executors = device->executors(request);
-  if (!executors)
-    return executors.status();
-  return Session::create(plan, *executors, std::move(comms), sessionOptions);
-}
-
 SessionOptions Job::sessionOptions() {
   SessionOptions made;
   made.poison = options.poison;
@@ -198,7 +147,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
     DPC_TRY(validation->start(std::move(evalComms), sessionOptions()));
-  auto made = makeSession(std::move(comms), sessionOptions());
+  auto made = sessions.make(plan, options.plan, kernels, std::move(comms),
+                            sessionOptions());
   if (!made)
     return Status(made.status().code(),
                   options.plan + ": " + made.status().message());
@@ -323,7 +273,8 @@ void Job::sayWhatIsShared() const {
   size_t processors = std::thread::hardware_concurrency();
   size_t ranks = session->ranksHere().size();
   bool measures = traces() || options.slowRank > 0;
-  if (!measures || device || processors == 0 || ranks <= processors)
+  if (!measures || sessions.hasDevice() || processors == 0 ||
+      ranks <= processors)
     return;
   std::printf("%zu ranks share %zu processors here: what is measured holds "
               "their waiting for each other\n",

@@ -4,7 +4,6 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/Device.h"
 #include "runtime/exec/InitialValues.h"
 #include "runtime/exec/InputSource.h"
 #include "runtime/exec/Session.h"
@@ -13,6 +12,7 @@
 #include "tools/dpc-run/NumberGuard.h"
 #include "tools/dpc-run/Options.h"
 #include "tools/dpc-run/Progress.h"
+#include "tools/dpc-run/SessionMaker.h"
 #include "tools/dpc-run/Validation.h"
 
 #include <atomic>
@@ -26,7 +26,8 @@ class Job {
 public:
   Job(const RunOptions &options, bool isDistributed)
       : options(options), isDistributed(isDistributed),
-        lossAlarm(options.spike), normAlarm(options.spike) {}
+        sessions(this->options, isDistributed), lossAlarm(options.spike),
+        normAlarm(options.spike) {}
 
   /// Reads and checks the plan, kernels, data and initial values, and whether
   /// the files that are asked for can be written.
@@ -57,10 +58,6 @@ public:
   int exitCodeOfFailure() const { return failureCode; }
 
 private:
-  rt::Status openDevice();
-  rt::Expected<std::unique_ptr<rt::Session>>
-  makeSession(std::vector<std::unique_ptr<rt::Communicator>> comms,
-              const rt::SessionOptions &sessionOptions);
   rt::Status openInputs();
   int64_t lastStep() const;
   rt::Status checkMask();
@@ -95,7 +92,7 @@ private:
   std::atomic<bool> hasSpoken{false};
   rt::Plan plan;
   rt::KernelLibrary kernels;
-  std::unique_ptr<rt::Device> device; ///< with --device=cuda
+  SessionMaker sessions;
   std::unique_ptr<rt::InputSource> inputs;
   rt::InitChoice init;
   std::unique_ptr<rt::Session> session;

@@ -36,7 +36,7 @@ Status Validation::prepare(const Plan &training) {
   if (Status status = check(training); !status.ok())
     return Status(status.code(),
                   "--eval-plan=" + options.evalPlan + ": " + status.message());
-  Expected<KernelLibrary> loaded = KernelLibrary::load(plan, options.evalPlan);
+  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.evalPlan);
   if (!loaded)
     return loaded.status();
   kernels = std::move(*loaded);
@@ -54,7 +54,8 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
   SessionOptions own = sessionOptions; // of the steps that train
   own.trace = own.checkNumbers = own.timesRanks = false;
   own.flightRecord = ""; // a rank has one
-  auto made = Session::create(plan, kernels, std::move(comms), own);
+  auto made =
+      sessions.make(plan, options.evalPlan, kernels, std::move(comms), own);
   if (!made)
     return Status(made.status().code(),
                   options.evalPlan + ": " + made.status().message());

@@ -4,7 +4,7 @@
 
 #include "runtime/exec/CopyValues.h"
 #include "runtime/exec/InputSource.h"
-#include "tools/dpc-run/Options.h"
+#include "tools/dpc-run/SessionMaker.h"
 
 #include <memory>
 
@@ -15,7 +15,8 @@ namespace dpc {
 /// training has come to. All calls are made by all processes.
 class Validation {
 public:
-  explicit Validation(const RunOptions &options) : options(options) {}
+  Validation(const RunOptions &options, const SessionMaker &sessions)
+      : options(options), sessions(sessions) {}
 
   /// Reads and checks plan, kernels and data.
   rt::Status prepare(const rt::Plan &training);
@@ -43,6 +44,7 @@ private:
                           const std::vector<const void *> &arrays);
 
   const RunOptions &options;
+  const SessionMaker &sessions;
   rt::Plan plan;
   rt::KernelLibrary kernels;
   std::unique_ptr<rt::InputSource> inputs;

@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <netinet/in.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(dir); }
 
-  void writePlanOf(Plan plan) const {
+  void writePlanOf(Plan plan, const char *name = "plan") const {
     HostTensor eye = HostTensor::zeros(DType::F32, {4, 4}),
                w = ramp({4, 2}, 0.125, 0.5);
     for (int i = 0; i < 4; ++i)
@@ -52,8 +53,8 @@ protected:
     out.write(reinterpret_cast<char *>(eye.data.data()), 64);
     plan.tensors[0].source = TensorSource{"../weights.bin", 0, 32, DType::F32};
     plan.tensors[1].source = TensorSource{"../weights.bin", 32, 64, DType::F32};
-    std::filesystem::create_directories(dir / "plan");
-    ASSERT_TRUE(writePlan(plan, (dir / "plan").string()).ok());
+    std::filesystem::create_directories(dir / name);
+    ASSERT_TRUE(writePlan(plan, (dir / name).string()).ok());
   }
 
   std::string read(const std::string &name) const {
@@ -156,6 +157,64 @@ TEST_F(CudaRun, WritesTracesAndProfiles) {
   EXPECT_NE(read("plan/profile.json").find("matmul"), std::string::npos);
 }
 
+/// In one process and through NCCL, of steps that would be graphs otherwise.
+TEST_F(CudaRun, TheFirstNanIsNamed) {
+  HostTensor bad = ramp({3, 8, 4}, 1.0 / 64);
+  bad.set(32 + 30, std::nan("")); // step 2, of the last rank
+  ASSERT_TRUE(writeNpy((dir / "batches/x.npy").string(), bad).ok());
+  for (int ranks : {1, 2}) {
+    writePlanOf(leastSquares(ranks, 2));
+    std::string words = "--device=cuda --check-numbers";
+    Ran ran = run(words + (ranks == 1 ? " --comm=nccl" : ""), fakes);
+    EXPECT_EQ(ran.exitCode, 3) << ran.err;
+    EXPECT_NE(ran.err.find("step 2: the loss is nan; input 'x' holds nan in "
+                           "sample 7; it comes from rank " +
+                           std::to_string(ranks - 1) + ": forward of "),
+              std::string::npos)
+        << ran.err;
+    EXPECT_NE(ran.err.find(", load x: buffer 'x'"), std::string::npos)
+        << ran.err;
+  }
+}
+
+/// With values that training has on the device, of steps that the host never
+/// sees.
+TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
+  Plan eval = leastSquares(1, 1);
+  eval.trains = false;
+  for (const char *phase : {"backward", "update"}) {
+    eval.phases.erase(phase);
+    for (auto &table : eval.schedule)
+      std::erase_if(table, [&](const ScheduleEntry &entry) {
+        return entry.phase == phase;
+      });
+  }
+  writePlanOf(eval, "eval");
+  writePlanOf(leastSquares(1, 2));
+  std::filesystem::create_directories(dir / "held");
+  ASSERT_TRUE(
+      writeNpy((dir / "held/x.npy").string(), ramp({16, 4}, 1.0 / 32)).ok());
+  auto linesOf = [&](const char *file) {
+    std::vector<std::string> lines;
+    std::istringstream all(read(file));
+    for (std::string line; std::getline(all, line);)
+      if (line.find("eval_loss") != std::string::npos)
+        lines.push_back(line);
+    return lines;
+  };
+  std::string words =
+      "--eval-plan=eval --eval-data=held --eval-every=1 --metrics=";
+  Ran ran = run(words + "cpu.jsonl", "");
+  ASSERT_EQ(ran.exitCode, 0) << ran.err;
+  for (const char *how : {"", " --comm=nccl"}) {
+    std::filesystem::remove(dir / "gpu.jsonl");
+    ran = run(words + "gpu.jsonl --device=cuda" + how, fakes);
+    ASSERT_EQ(ran.exitCode, 0) << ran.err;
+    EXPECT_EQ(linesOf("gpu.jsonl"), linesOf("cpu.jsonl"));
+  }
+  EXPECT_EQ(linesOf("cpu.jsonl").size(), 3u);
+}
+
 TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
               "--device=cuda: /nowhere.so cannot be loaded");
@@ -164,8 +223,6 @@ TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda --comm=mpi", fakes),
               "--comm=mpi does not reach the memory of GPUs");
   expectError(run("--comm=nccl", fakes), "--comm=nccl is for GPUs");
-  expectError(run("--device=cuda --check-numbers", fakes),
-              "--device=cuda: --check-numbers is for --device=cpu");
   expectError(run("--device=cuda",
                   fakes + " RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=x"),
               "--comm=nccl: MASTER_ADDR and MASTER_PORT");

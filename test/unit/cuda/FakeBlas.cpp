@@ -1,6 +1,7 @@
 #include "test/unit/cuda/FakeBlas.h"
 
 #include "runtime/comm/Reduce.h"
+#include "runtime/exec/NumberCheck.h"
 #include "runtime/kernels/Epilogue.h"
 #include "runtime/kernels/Matmul.h"
 #include "test/unit/cuda/FakeCuda.h"
@@ -157,6 +158,13 @@ void sumColumnsKernel(void *const *buffers, const int64_t *scalars) {
              0);
 }
 
+/// buffers: data, flag; see DeviceKernels::findNan.
+void findNanKernel(void *const *buffers, const int64_t *scalars) {
+  int isFound =
+      firstNan(buffers[0], static_cast<DType>(scalars[1]), scalars[0]) >= 0;
+  std::memcpy(buffers[1], &isFound, sizeof isFound);
+}
+
 } // namespace
 
 void addRuntimeKernels() {
@@ -164,6 +172,7 @@ void addRuntimeKernels() {
   addFakeKernel("dpcFill", fillKernel, 1, 3);
   addFakeKernel("dpcEpilogue", epilogueKernel, 3, 6);
   addFakeKernel("dpcSumColumns", sumColumnsKernel, 2, 5);
+  addFakeKernel("dpcFindNan", findNanKernel, 2, 2);
 }
 
 void refuseFakeEpilogues(bool refuse) {
