@@ -18,6 +18,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <set>
 
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
@@ -154,9 +155,22 @@ static LogicalResult linkLibdevice(llvm::Module &module, std::string &error) {
 // The stages
 //===----------------------------------------------------------------------===//
 
-static void
-markKernels(llvm::Module &module,
-            const std::map<std::string, rt::KernelLaunch> &launches) {
+/// Kernels that are to have some more registers, which are no longer marked.
+static std::set<std::string> takeMarks(ModuleOp module) {
+  std::set<std::string> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->removeAttr(kKeepsManyValues))
+      names.insert(function.getName().str());
+  return names;
+}
+
+/// Threads of an SM that leave each of them 64 registers, eight warps of a
+/// quarter with 16,384: loads enough are in flight.
+constexpr int64_t kThreadsOfSm = 1024;
+
+static void markKernels(llvm::Module &module,
+                        const std::map<std::string, rt::KernelLaunch> &launches,
+                        const std::set<std::string> &keepMany) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
@@ -167,7 +181,11 @@ markKernels(llvm::Module &module,
       continue;
     }
     function.setCallingConv(llvm::CallingConv::PTX_Kernel);
-    function.addFnAttr("nvvm.maxntid", std::to_string(launch->second.threads));
+    int64_t threads = launch->second.threads;
+    function.addFnAttr("nvvm.maxntid", std::to_string(threads));
+    if (int64_t blocks = kThreadsOfSm / threads;
+        blocks > 0 && keepMany.count(function.getName().str()))
+      function.addFnAttr("nvvm.minctasm", std::to_string(blocks));
   }
 }
 
@@ -181,6 +199,7 @@ compileToPtx(ModuleOp module, const std::string &targetGpu,
   if (!machine)
     return module.emitError(error);
   bool needsLibrary = callDeviceFunctions(module);
+  std::set<std::string> keepMany = takeMarks(module);
   if (failed(lowerToLLVMDialect(module)))
     return failure();
   llvm::LLVMContext context;
@@ -192,7 +211,7 @@ compileToPtx(ModuleOp module, const std::string &targetGpu,
   llvmModule->setDataLayout(machine->createDataLayout());
   if (needsLibrary && failed(linkLibdevice(*llvmModule, error)))
     return module.emitError(error);
-  markKernels(*llvmModule, launches);
+  markKernels(*llvmModule, launches, keepMany);
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = false;
   optimizeModule(*llvmModule, *machine, tuning);

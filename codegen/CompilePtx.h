@@ -15,6 +15,10 @@ namespace dpc::codegen {
 /// tested. Fails with a message in `error`.
 bool checkTargetGpu(llvm::StringRef name, std::string &error);
 
+/// A unit attribute of functions that keep many values in registers: the
+/// assembler is told to give them some more, so that none is spilled.
+inline constexpr llvm::StringLiteral kKeepsManyValues = "dpc.keeps_many_values";
+
 /// Lowers `module` (func, scf, arith, math and llvm ops; consumed), whose
 /// functions named in `launches` become kernels, and writes `path`, PTX text
 /// for `targetGpu`. Math that has no code here is taken from the CUDA toolkit's

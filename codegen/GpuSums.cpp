@@ -1,6 +1,8 @@
 //===- GpuSums.cpp - Reductions over dimensions on a GPU ------------------===//
 #include "codegen/GpuSums.h"
 
+#include "codegen/CompilePtx.h"
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -199,6 +201,8 @@ void KernelEmitter::emitPartialColumns(const Sums &sums) {
     return next;
   };
   auto columns = [&](Value vector, Value part) {
+    // Left alone, the assembler spills a register of some for more threads.
+    function->setAttr(kKeepsManyValues, b.getUnitAttr());
     auto [begin, end] = boundsOf(sums, part);
     Value column = arith::MulIOp::create(b, vector, constantI64(b, sums.width));
     Indices kept;
