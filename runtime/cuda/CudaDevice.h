@@ -28,7 +28,8 @@ struct CudaApis {
 /// kernels of their own.
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
-/// Fails when the plan is not for a GPU of compute capability `major`.`minor`.
+/// Fails when the plan is not for a GPU of compute capability `major`.`minor`,
+/// or has products of fp8 that it does not compute.
 Status checkTarget(const Plan &plan, int major, int minor);
 
 } // namespace dpc::rt

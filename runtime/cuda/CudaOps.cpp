@@ -152,7 +152,8 @@ DeviceProduct CudaExecutor::productOf(const Task &task,
           data(op.b),
           data(op.c),
           op.bias < 0 ? nullptr : data(op.bias),
-          op.aux < 0 ? nullptr : data(op.aux)};
+          op.aux < 0 ? nullptr : data(op.aux),
+          op.fp8 ? data(op.fp8->workspace) : nullptr};
 }
 
 Status CudaExecutor::traceBegin(int task) {

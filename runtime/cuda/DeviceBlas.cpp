@@ -19,9 +19,29 @@ static uint32_t alignmentOf(DType type,
   return alignment;
 }
 
+namespace {
+
+/// What cuBLASLt is asked to multiply: A and B, or their codes.
+struct Factors {
+  DType aType, bType;
+  bool transA, transB;
+  int64_t lda, ldb;
+};
+
+} // namespace
+
+static Factors factorsOf(const DeviceProduct &product) {
+  const MatmulOp &op = *product.op;
+  if (op.fp8)
+    return {op.fp8->a, op.fp8->b, false, true, op.k, op.k};
+  return {product.aType, product.bType, op.transA, op.transB, op.lda, op.ldb};
+}
+
 /// Of A, B and C.
 static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
+  if (op.fp8) // sizes are multiples of 16
+    return {64, 64, alignmentOf(product.cType, {op.cOffset})};
   return {alignmentOf(product.aType, {op.aOffset, op.strideA, op.stride2A}),
           alignmentOf(product.bType, {op.bOffset, op.strideB, op.stride2B}),
           alignmentOf(product.cType, {op.cOffset, op.strideC, op.stride2C})};
@@ -45,12 +65,13 @@ static std::string epilogueKey(const DeviceProduct &product) {
 /// and how often there is one. Of beta all that counts is whether C is read.
 std::string gemmKey(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
+  Factors factors = factorsOf(product);
   std::ostringstream text;
-  text << nameOf(product.aType) << " " << nameOf(product.bType) << " "
+  text << nameOf(factors.aType) << " " << nameOf(factors.bType) << " "
        << nameOf(product.cType) << " in " << nameOf(op.compute) << ", " << op.m
-       << "x" << op.n << "x" << op.k << " " << (op.transA ? "t" : "n")
-       << (op.transB ? "t" : "n") << ", rows of " << op.lda << " " << op.ldb
-       << " " << op.ldc;
+       << "x" << op.n << "x" << op.k << " " << (factors.transA ? "t" : "n")
+       << (factors.transB ? "t" : "n") << ", rows of " << factors.lda << " "
+       << factors.ldb << " " << op.ldc;
   if (op.batch > 1)
     text << ", " << op.batch << " at " << op.strideA << " " << op.strideB << " "
          << op.strideC;
@@ -69,15 +90,16 @@ static cudaDataType cudaTypeOf(DType type) {
     return CUDA_R_16BF;
   case DType::F16:
     return CUDA_R_16F;
+  case DType::F8E4M3FN:
+    return CUDA_R_8F_E4M3;
+  case DType::F8E5M2:
+    return CUDA_R_8F_E5M2;
   default:
     return CUDA_R_32F;
   }
 }
 
 Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
-  if (op.fp8)
-    return Status::unsupported("a product of fp8 does not run on GPUs yet; one "
-                               "of --precision=bf16 is accepted");
   bool half = a == DType::BF16 || a == DType::F16;
   bool ok = a == b &&
             (op.compute == DType::F64 ? a == DType::F64 && c == a
@@ -157,17 +179,22 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   DPC_TRY(check(blas.cublasLtMatmulDescCreate(&made.what, type,
                                               wide ? CUDA_R_64F : CUDA_R_32F),
                 "cublasLtMatmulDescCreate"));
-  cublasOperation_t first = op.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
-                    second = op.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
+  Factors factors = factorsOf(product);
+  cublasOperation_t first = factors.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
+                    second = factors.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSA, first, "transposition"));
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
+  if (op.fp8)
+    DPC_TRY(describeCodes(product, made));
   if (!made.isSplit)
     DPC_TRY(describeEpilogue(product, made));
   int64_t batch = op.batch;
-  DPC_TRY(makeLayout(made.b, product.bType, op.transB ? op.k : op.n,
-                     op.transB ? op.n : op.k, op.ldb, batch, op.strideB));
-  DPC_TRY(makeLayout(made.a, product.aType, op.transA ? op.m : op.k,
-                     op.transA ? op.k : op.m, op.lda, batch, op.strideA));
+  DPC_TRY(makeLayout(made.b, factors.bType, factors.transB ? op.k : op.n,
+                     factors.transB ? op.n : op.k, factors.ldb, batch,
+                     op.strideB));
+  DPC_TRY(makeLayout(made.a, factors.aType, factors.transA ? op.m : op.k,
+                     factors.transA ? op.k : op.m, factors.lda, batch,
+                     op.strideA));
   return makeLayout(made.c, product.cType, op.n, op.m, op.ldc, batch,
                     op.strideC);
 }
@@ -186,8 +213,12 @@ DeviceBlas::routine(const DeviceProduct &product) {
 }
 
 Status DeviceBlas::makeRoutine(const DeviceProduct &product, Routine &made) {
+  Epilogue epilogue = product.op->epilogue;
+  // Sums are of factors, not of their codes.
+  made.isSplit = product.op->fp8 && (epilogue == Epilogue::SumsOfA ||
+                                     epilogue == Epilogue::SumsOfB);
   DPC_TRY(describe(product, made));
-  if (product.op->epilogue == Epilogue::None)
+  if (epilogue == Epilogue::None || made.isSplit)
     return Status::success();
   auto found = heuristic(product, made, 1);
   if (!found)
@@ -234,6 +265,8 @@ DeviceBlas::heuristic(const DeviceProduct &product, const Routine &r,
                       int most) {
   if (!r.isSplit)
     DPC_TRY(pointEpilogue(product, r));
+  if (product.op->fp8)
+    DPC_TRY(pointScales(product, r));
   cublasLtMatmulPreference_t wishes = nullptr;
   DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
                 "cublasLtMatmulPreferenceCreate"));
@@ -308,6 +341,10 @@ Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
   }
   if (!r.isSplit)
     DPC_TRY(pointEpilogue(product, r));
+  if (op.fp8) {
+    DPC_TRY(pointScales(product, r));
+    DPC_TRY(codeFactors(product, stream));
+  }
   auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   bool wide = op.compute == DType::F64;
   const void *alphaAt = wide ? static_cast<const void *>(&op.alpha) : &alpha;
@@ -317,6 +354,10 @@ Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
                       (op.aOffset + j * op.stride2A) * sizeOf(product.aType);
     const char *bAt = static_cast<const char *>(product.b) +
                       (op.bOffset + j * op.stride2B) * sizeOf(product.bType);
+    if (op.fp8) {
+      aAt = static_cast<const char *>(product.workspace) + kFp8HeadBytes;
+      bAt = aAt + op.m * op.k;
+    }
     char *cAt = static_cast<char *>(product.c) +
                 (op.cOffset + j * op.stride2C) * sizeOf(product.cType);
     DPC_TRY(check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt,

@@ -19,6 +19,7 @@ struct DeviceProduct {
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
+  void *workspace = nullptr; ///< of fp8
 };
 
 /// All that cuBLASLt's choice of a routine depends on, as a line of text:
@@ -39,7 +40,8 @@ public:
   ~DeviceBlas();
 
   /// Fails when no routine takes the op's types, which are those of the three
-  /// buffers: all f32, all f64, or A and B bf16 (f16) and C the same or f32.
+  /// buffers: all f32, all f64, or A and B bf16 (f16) and C the same or f32;
+  /// for fp8 A and B are bf16.
   static Status checkTypes(const MatmulOp &op, DType a, DType b, DType c);
 
   /// At most `most` routines, what the heuristic takes for the fastest first.
@@ -75,6 +77,9 @@ private:
   Status describeEpilogue(const DeviceProduct &product, Routine &made);
   Status pointEpilogue(const DeviceProduct &product, const Routine &made);
   Status finish(const DeviceProduct &product, cudaStream_t stream) const;
+  Status describeCodes(const DeviceProduct &product, Routine &made);
+  Status pointScales(const DeviceProduct &product, const Routine &made);
+  Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>
   heuristic(const DeviceProduct &product, const Routine &made, int most);

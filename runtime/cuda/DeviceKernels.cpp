@@ -32,7 +32,10 @@ DeviceKernels::load(const CudaApi &cuda, const void *image) {
         std::pair("dpcFill", &self->fillKernel),
         std::pair("dpcEpilogue", &self->epilogueKernel),
         std::pair("dpcSumColumns", &self->sumColumnsKernel),
-        std::pair("dpcFindNan", &self->findNanKernel)})
+        std::pair("dpcFindNan", &self->findNanKernel),
+        std::pair("dpcAmax", &self->amaxKernel),
+        std::pair("dpcFp8", &self->fp8Kernel),
+        std::pair("dpcFp8Transposed", &self->fp8TransposedKernel)})
     DPC_TRY(cuda.check(cuda.cudaLibraryGetKernel(kernel, self->library, name),
                        name));
   return self;
@@ -106,6 +109,35 @@ Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
                       {rows, columns, ld, static_cast<int64_t>(type),
                        static_cast<int64_t>(toType)},
                       stream);
+}
+
+/// A thread takes eight elements at a time.
+Status DeviceKernels::amax(const void *matrix, int64_t rows, int64_t columns,
+                           int64_t ld, void *bits, cudaStream_t stream) const {
+  return launch(amaxKernel, rows * columns / 8,
+                {const_cast<void *>(matrix), bits}, // the first is read
+                {rows, columns, ld}, stream);
+}
+
+/// The same, or a block turns 64 x 64 elements.
+Status DeviceKernels::fp8Codes(const void *matrix, int64_t rows,
+                               int64_t columns, int64_t ld,
+                               const void *amaxBits, DType format,
+                               bool transposes, void *codes, void *inverse,
+                               cudaStream_t stream) const {
+  constexpr int64_t tile = 64, threads = 256;
+  // The first two are read.
+  std::vector<void *> buffers = {const_cast<void *>(matrix),
+                                 const_cast<void *>(amaxBits), codes, inverse};
+  std::vector<int64_t> scalars = {rows, columns, ld,
+                                  static_cast<int64_t>(format)};
+  if (!transposes)
+    return launch(fp8Kernel, rows * columns / 8, std::move(buffers),
+                  std::move(scalars), stream);
+  int64_t blocks = ((rows + tile - 1) / tile) * ((columns + tile - 1) / tile);
+  return launchKernel(cuda, fp8TransposedKernel,
+                      dim3(static_cast<unsigned>(blocks)), dim3(threads), 0,
+                      buffers, scalars, stream);
 }
 
 } // namespace dpc::rt

@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// What no library does: sums in the order of the ranks, fills, and epilogues
-/// that cuBLASLt has no routine for. They have the ABI of a plan's kernels: a
-/// pointer for each buffer, then an i64 for each scalar.
+/// What no library does: sums in the order of the ranks, fills, codes of fp8,
+/// and epilogues that cuBLASLt has no routine for. They have the ABI of a
+/// plan's kernels: a pointer for each buffer, then an i64 for each scalar.
 class DeviceKernels {
 public:
   /// `image`: DeviceKernels.cu, compiled.
@@ -38,6 +38,16 @@ public:
   /// NaN.
   Status findNan(const void *data, DType type, int64_t count, void *flag,
                  cudaStream_t stream) const;
+  /// The bits of the largest |x| of a matrix of bf16 as f32, into `bits`, which
+  /// is 0 before.
+  Status amax(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
+              void *bits, cudaStream_t stream) const;
+  /// The codes of a matrix of bf16, of multiples of 16 rows and columns (see
+  /// Fp8Factors), in rows of `columns` or, transposed, of `rows`; and what they
+  /// are multiplied by to be the matrix again.
+  Status fp8Codes(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
+                  const void *amaxBits, DType format, bool transposes,
+                  void *codes, void *inverse, cudaStream_t stream) const;
 
 private:
   explicit DeviceKernels(const CudaApi &cuda) : cuda(cuda) {}
@@ -49,6 +59,8 @@ private:
   cudaKernel_t reduceKernel = nullptr, fillKernel = nullptr;
   cudaKernel_t epilogueKernel = nullptr, sumColumnsKernel = nullptr;
   cudaKernel_t findNanKernel = nullptr;
+  cudaKernel_t amaxKernel = nullptr, fp8Kernel = nullptr,
+               fp8TransposedKernel = nullptr;
 };
 
 /// Launches a kernel with the ABI of a plan's.

@@ -81,41 +81,20 @@ StoredMatrix storedB(const MatmulOp &op, const void *b) {
           op.transB ? op.n : op.k, op.transB ? op.k : op.n, op.ldb};
 }
 
-namespace {
-
-/// A factor as it is stored, and what multiplies its codes again.
-struct Coded {
-  std::vector<float> values;
-  double inverse = 1;
-};
-
-Coded codedFactor(const StoredMatrix &matrix, DType format) {
-  float scale = fp8Scale(amaxBits(matrix), format);
-  std::vector<uint8_t> codes(matrix.rows * matrix.cols);
-  fp8Codes(matrix, scale, format, /*transposes=*/false, codes.data());
-  return {fp8Values(codes.data(), static_cast<int64_t>(codes.size()), format),
-          1 / scale};
-}
-
-} // namespace
-
-Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
-                    DType cType) {
-  Coded left = codedFactor(storedA(op, a), op.fp8->a),
-        right = codedFactor(storedB(op, b), op.fp8->b);
-  MatmulOp dense = op;
-  dense.fp8.reset();
-  dense.compute = DType::F32;
-  dense.aOffset = dense.bOffset = dense.cOffset = 0;
-  dense.lda = op.transA ? op.m : op.k;
-  dense.ldb = op.transB ? op.k : op.n;
+Status multiplyCodes(const MatmulOp &op, const Fp8Codes &a, const Fp8Codes &b,
+                     void *c, DType cType) {
+  MatmulOp dense;
+  dense.m = op.m;
+  dense.n = op.n;
+  dense.k = dense.lda = dense.ldb = op.k;
   dense.ldc = op.n;
-  dense.alpha = 1;
-  dense.beta = 0;
-  std::vector<float> sums(op.m * op.n);
-  DPC_TRY(runMatmul(dense, left.values.data(), DType::F32, right.values.data(),
-                    DType::F32, sums.data(), DType::F32));
-  double scale = op.alpha * left.inverse * right.inverse;
+  dense.transB = true;
+  std::vector<float> left = fp8Values(a.codes, op.m * op.k, a.format),
+                     right = fp8Values(b.codes, op.n * op.k, b.format),
+                     sums(op.m * op.n);
+  DPC_TRY(runMatmul(dense, left.data(), DType::F32, right.data(), DType::F32,
+                    sums.data(), DType::F32));
+  double scale = op.alpha * a.inverse * b.inverse;
   for (int64_t i = 0; i < op.m; ++i)
     for (int64_t j = 0; j < op.n; ++j) {
       int64_t at = op.cOffset + i * op.ldc + j;
@@ -123,6 +102,21 @@ Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
       storeFromDouble(c, cType, at, scale * sums[i * op.n + j] + old);
     }
   return Status::success();
+}
+
+Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
+                    DType cType) {
+  auto coded = [](const StoredMatrix &matrix, DType format, bool transposes,
+                  std::vector<uint8_t> &codes) {
+    float scale = fp8Scale(amaxBits(matrix), format);
+    codes.resize(matrix.rows * matrix.cols);
+    fp8Codes(matrix, scale, format, transposes, codes.data());
+    return Fp8Codes{codes.data(), format, 1 / scale};
+  };
+  std::vector<uint8_t> left, right;
+  return multiplyCodes(op, coded(storedA(op, a), op.fp8->a, op.transA, left),
+                       coded(storedB(op, b), op.fp8->b, !op.transB, right), c,
+                       cType);
 }
 
 } // namespace dpc::rt

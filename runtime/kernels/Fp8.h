@@ -33,6 +33,16 @@ void fp8Codes(const StoredMatrix &matrix, float scale, DType format,
 /// What `count` codes stand for.
 std::vector<float> fp8Values(const uint8_t *codes, int64_t count, DType format);
 
+/// A coded factor: rows of k codes, m of op(A) or n of op(B)'.
+struct Fp8Codes {
+  const uint8_t *codes = nullptr;
+  DType format = DType::F8E4M3FN;
+  float inverse = 1; ///< 1 / scale
+};
+/// Of `op` what follows when its factors are coded. No epilogue.
+Status multiplyCodes(const MatmulOp &op, const Fp8Codes &a, const Fp8Codes &b,
+                     void *c, DType cType);
+
 /// Computes an op with `fp8` and without an epilogue; A and B are of bf16.
 Status runFp8Matmul(const MatmulOp &op, const void *a, const void *b, void *c,
                     DType cType);

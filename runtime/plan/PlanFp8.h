@@ -24,10 +24,14 @@ namespace dpc::rt {
 struct Fp8Factors {
   DType a = DType::F8E4M3FN, b = DType::F8E4M3FN; ///< or F8E5M2, not both
   /// A buffer of bytes that holds anything before and after: on GPUs 64 for
-  /// both amax and 1 / scale, then the codes of op(A), m rows of k, and those
-  /// of op(B)', n rows of k.
+  /// what is below, then the codes of op(A), m rows of k, and those of op(B)',
+  /// n rows of k.
   int workspace = -1;
 };
+
+/// Where in the workspace lie the bits of both amax, f32, and both 1 / scale.
+inline constexpr int64_t kFp8AmaxA = 0, kFp8AmaxB = 4, kFp8InverseA = 16,
+                         kFp8InverseB = 32;
 
 /// What m, n and k of such a product are multiples of, as cuBLASLt asks.
 inline constexpr int64_t kFp8Multiple = 16;

@@ -115,6 +115,21 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
   refuseFakeEpilogues(false);
 }
 
+/// The same codes, and the same sums of them. Where the epilogue is a kernel
+/// behind the product, as sums of factors always are, it reads what was
+/// rounded.
+TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
+  Plan plan = leastSquares(2, 2);
+  EXPECT_EQ(addFp8(plan), 23);
+  expectCpuResults(plan, GetParam(), 8, /*graphs=*/true, 1.0 / 128);
+  for (auto &[phase, instructions] : plan.phases)
+    for (Instruction &instruction : instructions)
+      if (auto *op = std::get_if<MatmulOp>(&instruction.op);
+          op && op->epilogue == Epilogue::GeluGradBias)
+        op->epilogue = Epilogue::GeluGrad, op->bias = -1;
+  expectCpuResults(plan, GetParam(), 8);
+}
+
 #ifdef DPC_HAS_CUDNN
 /// By the one routine of the fake's that has the same bits in every run.
 TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
@@ -270,6 +285,16 @@ TEST(CudaExecutor, PlansForCpusAreRefused) {
   EXPECT_TRUE(checkTarget(plan, 9, 0).ok());
   EXPECT_EQ(checkTarget(plan, 8, 6).message(),
             "the plan is for sm_90 or later, this GPU is sm_86");
+}
+
+TEST(CudaExecutor, PlansOfFp8AreRefusedWhereThereIsNone) {
+  Plan plan = leastSquares(1, 1);
+  addFp8(plan);
+  EXPECT_TRUE(checkTarget(plan, 8, 9).ok());
+  EXPECT_TRUE(checkTarget(plan, 10, 0).ok());
+  EXPECT_EQ(checkTarget(plan, 8, 0).message(),
+            "the plan has products of fp8, which sm_89 and later compute; this "
+            "GPU is sm_80, for which a plan of --precision=bf16 is accepted");
 }
 
 } // namespace

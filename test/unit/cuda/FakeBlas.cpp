@@ -3,6 +3,7 @@
 #include "runtime/comm/Reduce.h"
 #include "runtime/exec/NumberCheck.h"
 #include "runtime/kernels/Epilogue.h"
+#include "runtime/kernels/Fp8.h"
 #include "runtime/kernels/Matmul.h"
 #include "test/unit/cuda/FakeCuda.h"
 
@@ -27,6 +28,9 @@ struct FakeDesc {
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void *bias = nullptr, *aux = nullptr;
   int64_t auxLd = 0;
+  void *aScale = nullptr, *bScale = nullptr;
+  int8_t fastSums = 0;
+  cudaDataType biasType = CUDA_R_32F;
 };
 
 /// The plan's word for a column-major epilogue, of which rows are columns and A
@@ -100,10 +104,37 @@ int routineOf(const cublasLtMatmulAlgo_t &how) {
 }
 
 DType typeOf(cudaDataType type) {
-  return type == CUDA_R_64F    ? DType::F64
-         : type == CUDA_R_16BF ? DType::BF16
-         : type == CUDA_R_16F  ? DType::F16
-                               : DType::F32;
+  return type == CUDA_R_64F       ? DType::F64
+         : type == CUDA_R_16BF    ? DType::BF16
+         : type == CUDA_R_16F     ? DType::F16
+         : type == CUDA_R_8F_E4M3 ? DType::F8E4M3FN
+         : type == CUDA_R_8F_E5M2 ? DType::F8E5M2
+                                  : DType::F32;
+}
+
+bool isFp8(cudaDataType type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/// What Hopper's routines of fp8 ask for: both factors with k first, sizes and
+/// columns in multiples of 16, a scale for each, not both of gradients, no sums
+/// of factors; fast sums of values alone, as the plugin wishes.
+bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
+              const FakeLayout &d) {
+  auto e = epilogueOf(what);
+  bool sums = !e || *e == Epilogue::SumsOfA || *e == Epilogue::SumsOfB ||
+              *e == Epilogue::GeluGradBias;
+  bool hasGradient = a.type == CUDA_R_8F_E5M2 || b.type == CUDA_R_8F_E5M2;
+  bool sixteens = true;
+  for (auto size :
+       {static_cast<int64_t>(a.rows), static_cast<int64_t>(a.columns),
+        static_cast<int64_t>(b.columns), a.ld, b.ld})
+    sixteens &= size % 16 == 0;
+  return isFp8(b.type) && what.a == CUBLAS_OP_T && what.b == CUBLAS_OP_N &&
+         sixteens && d.ld % 8 == 0 && what.aScale && what.bScale && !sums &&
+         (a.type != CUDA_R_8F_E5M2 || b.type != CUDA_R_8F_E5M2) &&
+         what.fastSums != hasGradient &&
+         (!what.bias || what.biasType == d.type);
 }
 
 /// buffers: out, parts; see DeviceKernels::reduce.
@@ -165,6 +196,49 @@ void findNanKernel(void *const *buffers, const int64_t *scalars) {
   std::memcpy(buffers[1], &isFound, sizeof isFound);
 }
 
+dpc::rt::StoredMatrix storedMatrix(void *const *buffers,
+                                   const int64_t *scalars) {
+  return {static_cast<const uint16_t *>(buffers[0]), scalars[0], scalars[1],
+          scalars[2]};
+}
+
+/// buffers: matrix, bits; see DeviceKernels::amax.
+void amaxKernel(void *const *buffers, const int64_t *scalars) {
+  auto *bits = static_cast<uint32_t *>(buffers[1]);
+  *bits = std::max(*bits, dpc::rt::amaxBits(storedMatrix(buffers, scalars)));
+}
+
+/// buffers: matrix, bits, codes, inverse; see DeviceKernels::fp8Codes.
+template <bool transposes>
+void fp8Kernel(void *const *buffers, const int64_t *scalars) {
+  auto format = static_cast<DType>(scalars[3]);
+  float scale = dpc::rt::fp8Scale(*static_cast<uint32_t *>(buffers[1]), format);
+  *static_cast<float *>(buffers[3]) = 1 / scale;
+  dpc::rt::fp8Codes(storedMatrix(buffers, scalars), scale, format, transposes,
+                    static_cast<uint8_t *>(buffers[2]));
+}
+
+/// A product of codes, column-major as it is asked for; `op` is the row-major
+/// one.
+void multiplyFp8(const MatmulOp &op, const FakeDesc &what, const void *a,
+                 DType aType, const void *b, DType bType, void *d, DType type) {
+  auto codes = [](const void *at, DType format, const void *scale) {
+    return dpc::rt::Fp8Codes{static_cast<const uint8_t *>(at), format,
+                             *static_cast<const float *>(scale)};
+  };
+  auto left = codes(b, bType, what.bScale),
+       right = codes(a, aType, what.aScale);
+  if (op.epilogue == Epilogue::None) {
+    (void)multiplyCodes(op, left, right, d, type).ok();
+    return;
+  }
+  MatmulOp plain = op;
+  plain.ldc = op.n;
+  std::vector<float> sums(op.m * op.n);
+  (void)multiplyCodes(plain, left, right, sums.data(), DType::F32).ok();
+  finishProduct(op, sums, {d, what.bias, what.aux, type});
+}
+
 } // namespace
 
 void addRuntimeKernels() {
@@ -173,6 +247,9 @@ void addRuntimeKernels() {
   addFakeKernel("dpcEpilogue", epilogueKernel, 3, 6);
   addFakeKernel("dpcSumColumns", sumColumnsKernel, 2, 5);
   addFakeKernel("dpcFindNan", findNanKernel, 2, 2);
+  addFakeKernel("dpcAmax", amaxKernel, 2, 3);
+  addFakeKernel("dpcFp8", fp8Kernel<false>, 4, 4);
+  addFakeKernel("dpcFp8Transposed", fp8Kernel<true>, 4, 4);
 }
 
 void refuseFakeEpilogues(bool refuse) {
@@ -263,6 +340,14 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     return take(own.aux);
   case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
     return take(own.auxLd);
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return take(own.aScale);
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return take(own.bScale);
+  case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+    return take(own.fastSums);
+  case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+    return take(own.biasType);
   default:
     return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -308,8 +393,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t aLayout,
+    cublasLtMatrixLayout_t bLayout, cublasLtMatrixLayout_t,
     cublasLtMatrixLayout_t dLayout, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t found[], int *count) {
   std::lock_guard lock(routines().mutex);
@@ -317,6 +402,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
       (routines().refusesEpilogues ||
        !isWhole(what, *reinterpret_cast<FakeLayout *>(dLayout))))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
+  if (isFp8(first.type) &&
+      !takesFp8(what, first, *reinterpret_cast<FakeLayout *>(bLayout),
+                *reinterpret_cast<FakeLayout *>(dLayout)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   int all = static_cast<int>(routines().microseconds.size());
   for (*count = 0; *count < std::min(most, all); ++*count) {
@@ -368,7 +458,33 @@ static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
   return values;
 }
 
-/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'.
+/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'. Nothing where
+/// the layouts do not fit.
+static std::optional<dpc::rt::MatmulOp> productOf(const FakeDesc &what,
+                                                  const FakeLayout &first,
+                                                  const FakeLayout &second,
+                                                  const FakeLayout &out) {
+  dpc::rt::MatmulOp op;
+  op.m = static_cast<int64_t>(out.columns);
+  op.n = static_cast<int64_t>(out.rows);
+  op.transA = what.b != CUBLAS_OP_N;
+  op.transB = what.a != CUBLAS_OP_N;
+  op.k = static_cast<int64_t>(op.transB ? first.rows : first.columns);
+  if (!isWhole(what, out) ||
+      op.k != static_cast<int64_t>(op.transA ? second.columns : second.rows))
+    return std::nullopt;
+  op.epilogue = *epilogueOf(what);
+  op.auxLd = what.auxLd;
+  op.lda = second.ld;
+  op.ldb = first.ld;
+  op.ldc = out.ld;
+  op.batch = out.batch;
+  op.strideA = second.stride;
+  op.strideB = first.stride;
+  op.strideC = out.stride;
+  return op;
+}
+
 cublasStatus_t
 cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                const void *alpha, const void *a, cublasLtMatrixLayout_t aLayout,
@@ -385,27 +501,18 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     return wide ? *static_cast<const double *>(at)
                 : static_cast<double>(*static_cast<const float *>(at));
   };
-  dpc::rt::MatmulOp op;
-  op.m = static_cast<int64_t>(out.columns);
-  op.n = static_cast<int64_t>(out.rows);
-  op.transA = what.b != CUBLAS_OP_N;
-  op.transB = what.a != CUBLAS_OP_N;
-  op.k = static_cast<int64_t>(op.transB ? first.rows : first.columns);
-  if (c != d || !isWhole(what, out) ||
-      op.k != static_cast<int64_t>(op.transA ? second.columns : second.rows))
+  auto found = productOf(what, first, second, out);
+  if (c != d || !found)
     return CUBLAS_STATUS_INVALID_VALUE;
-  op.epilogue = *epilogueOf(what);
-  op.auxLd = what.auxLd;
-  op.lda = second.ld;
-  op.ldb = first.ld;
-  op.ldc = out.ld;
-  op.batch = out.batch;
-  op.strideA = second.stride;
-  op.strideB = first.stride;
-  op.strideC = out.stride;
+  dpc::rt::MatmulOp op = *found;
   op.alpha = scalar(alpha);
   op.beta = scalar(beta);
   DType type = typeOf(first.type), outType = typeOf(out.type);
+  bool isCoded = isFp8(first.type);
+  if (isCoded && (!takesFp8(what, first, second, out) ||
+                  reinterpret_cast<uintptr_t>(a) % 16 != 0 ||
+                  reinterpret_cast<uintptr_t>(b) % 16 != 0))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   op.compute = wide ? DType::F64 : type == DType::F32 ? DType::F32 : type;
   std::optional<double> microseconds =
       takeRoutine(*reinterpret_cast<FakeHandle *>(handle), *how);
@@ -413,8 +520,10 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     return CUBLAS_STATUS_NOT_SUPPORTED;
   enqueueOn(
       stream,
-      [=, bias = what.bias, aux = what.aux,
+      [=, bias = what.bias, aux = what.aux, bType = typeOf(second.type),
        rounds = what.compute == CUBLAS_COMPUTE_32F_FAST_TF32] {
+        if (isCoded)
+          return multiplyFp8(op, what, a, type, b, bType, d, outType);
         std::vector<float> left, right;
         if (rounds) {
           left = inTf32(b, second);
