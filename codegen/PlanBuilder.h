@@ -172,6 +172,7 @@ private:
 
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
+  void codeFactors(MatmulOp op, rt::MatmulOp &call);
   llvm::LogicalResult callsOf(MatmulOp op, const StridedView &c,
                               llvm::SmallVector<rt::MatmulOp> &calls);
   Slot permutedSlot(mlir::Value value, llvm::ArrayRef<int64_t> order);

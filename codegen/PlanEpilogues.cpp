@@ -533,6 +533,7 @@ FailureOr<bool> PlanBuilder::lowerEnding(MatmulOp op,
                          : newSlot(epilogue.result).buffer;
   call.beta = epilogue.adds ? 1 : 0;
   bindEpilogue(epilogue, call);
+  codeFactors(op, call);
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
   for (Operation *part :
        llvm::concat<Operation *const>(epilogue.parts, epilogue.sums.parts))

@@ -173,6 +173,8 @@ LogicalResult PlanBuilder::lowerMatmul(MatmulOp op) {
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
   for (rt::MatmulOp &part : calls) {
     part.c = c.buffer;
+    if (calls.size() == 1)
+      codeFactors(op, part);
     emit(phaseOf(op), part, nameOfOp(op)).flops = flops / calls.size();
   }
   return it == epilogues.end() ? success() : giveBack(op);

@@ -270,18 +270,24 @@ static ordered_json changesToJson(const SearchResult &result) {
   return {{"from", result.changedFrom}, {"plans", plans}};
 }
 
-ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
-                          const ReportContext &context) {
-  ordered_json report = {{"version", reportVersion},
-                         {"model", context.model},
-                         {"cluster", clusterToJson(cluster, result)}};
-  const ModelTotals &totals = result.totals;
-  report["step"] = {
+static ordered_json stepToJson(const ModelTotals &totals) {
+  ordered_json step = {
       {"global_batch", totals.globalBatch},
       {"tokens", totals.tokensPerStep()},
       {"unit", std::string(unitOf(totals))},
       {"compute_type", std::string(precisionOf(totals.computeType))},
       {"trains", totals.training}};
+  if (totals.fp8Flops > 0)
+    step["fp8_fraction"] = totals.fp8Flops / totals.flopsPerStep;
+  return step;
+}
+
+ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
+                          const ReportContext &context) {
+  ordered_json report = {{"version", reportVersion},
+                         {"model", context.model},
+                         {"cluster", clusterToJson(cluster, result)}};
+  report["step"] = stepToJson(result.totals);
   // A fixed strategy that does not fit is still what was asked for.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&

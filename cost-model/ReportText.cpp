@@ -404,6 +404,13 @@ private:
 
 } // namespace
 
+static std::string fp8Share(const ModelTotals &totals) {
+  return totals.fp8Flops > 0
+             ? ", " + percent(totals.fp8Flops / totals.flopsPerStep) +
+                   " of its operations in fp8"
+             : "";
+}
+
 static void append(Lines &lines, const Lines &more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
@@ -416,7 +423,8 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   append(head,
          wrapLines(context.model + " on " + cluster.name + " (" +
                        devicesText(cluster) + "), computes in " +
-                       std::string(precisionOf(result.totals.computeType)),
+                       std::string(precisionOf(result.totals.computeType)) +
+                       fp8Share(result.totals),
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));

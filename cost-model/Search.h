@@ -141,6 +141,7 @@ struct ModelTotals {
   /// What goes in and out of one block's experts, forward.
   double routedBytesPerSample = 0;
   DType computeType = DType::F32;
+  double fp8Flops = 0; ///< Of `flopsPerStep`: products that may be in fp8.
   bool training = true;
 
   double tokensPerStep() const {

@@ -8,7 +8,13 @@
 // all others, and sums, are in f32. Converted values are made once, right
 // behind what they convert.
 //
+// With fp8, products of a weight are marked afterwards: an operand that is a
+// parameter or a table beside it, moved and converted, and another that is not.
+// Products that logits come from are not: what they round goes straight into
+// the loss, and in other software the last layer stays in 16 bits, too.
+//
 //===----------------------------------------------------------------------===//
+#include "passes/graph/Fp8.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/graph/Passes.h"
 
@@ -31,8 +37,10 @@ public:
   Retyper(func::FuncOp func, FloatType half)
       : func(func), half(half), f32(Float32Type::get(func.getContext())) {}
   void run();
+  void markProducts();
 
 private:
+  bool isWeight(Value value);
   bool isHalf(Value value) const { return elementOf(value) == half; }
   bool isF32(Value value) const { return elementOf(value) == f32; }
   /// Takes the type of what it meets.
@@ -220,6 +228,29 @@ void Retyper::run() {
     visit(op);
 }
 
+/// Made of parameters or buffers by moving and converting them.
+bool Retyper::isWeight(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto role =
+        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
+    return role && (role.getValue() == role::kParameter ||
+                    role.getValue() == role::kBuffer);
+  }
+  Operation *op = value.getDefiningOp();
+  return isa<ConvertOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp>(
+             op) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isWeight(operand); });
+}
+
+void Retyper::markProducts() {
+  func.walk([&](MatmulOp op) {
+    if (!logits.contains(op) && isHalf(op.getA()) && isHalf(op.getB()) &&
+        isWeight(op.getA()) != isWeight(op.getB()))
+      markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
+  });
+}
+
 namespace {
 struct MixedPrecisionPass
     : dpc::impl::DpcMixedPrecisionBase<MixedPrecisionPass> {
@@ -236,8 +267,17 @@ struct MixedPrecisionPass
           << type.getValue() << "', expected bf16 or f16";
       return signalPassFailure();
     }
-    if (func.getName() == kForwardFunction && !func.isExternal())
-      Retyper(func, half).run();
+    if (fp8 && !half.isBF16()) {
+      func.emitError("compute type is '")
+          << type.getValue() << "', expected bf16 for fp8";
+      return signalPassFailure();
+    }
+    if (func.getName() != kForwardFunction || func.isExternal())
+      return;
+    Retyper retyper(func, half);
+    retyper.run();
+    if (fp8)
+      retyper.markProducts();
   }
 };
 } // namespace

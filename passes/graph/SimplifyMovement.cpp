@@ -265,19 +265,21 @@ static LogicalResult simplifyMatmul(MatmulOp op, PatternRewriter &rewriter) {
   Value a = op.getA(), b = op.getB();
   bool ta = op.getTa(), tb = op.getTb();
   bool isShared = shapeOf(b).size() < shapeOf(a).size();
-  Value better;
-  if (!isShared && (better = untransposed(a, rewriter))) {
-    a = better;
+  if (Value plain = isShared ? Value() : untransposed(a, rewriter)) {
+    a = plain;
     ta = !ta;
-  } else if ((better = untransposed(b, rewriter))) {
-    b = better;
+  } else if (Value plain = untransposed(b, rewriter)) {
+    b = plain;
     tb = !tb;
-  } else if (!ta && (better = sharedMatrix(b))) {
-    b = better;
+  } else if (Value matrix = ta ? Value() : sharedMatrix(b)) {
+    b = matrix;
   } else {
     return failure();
   }
-  rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), a, b, ta, tb);
+  auto marks = op->getDiscardableAttrDictionary();
+  auto made =
+      rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), a, b, ta, tb);
+  made->setDiscardableAttrs(marks);
   return success();
 }
 

@@ -3,10 +3,13 @@
 // Padding may hold anything, NaN included. It does no harm where an op maps
 // padding to padding. It does where a loop that is split unevenly ends: a
 // result without that iteration dimension sums over it. Then every float
-// operand that has the dimension is masked, for 0 * NaN is NaN.
+// operand that has the dimension is masked, for 0 * NaN is NaN. A product of
+// fp8 looks for the largest element of all of its operands.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Partition.h"
+
+#include "ir/Fp8.h"
 
 #include <cstring>
 #include <limits>
@@ -107,6 +110,8 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
     return;
   ShardingRule rule = ruled.getShardingRule();
   llvm::SmallDenseSet<int64_t> reduced = reducedDims(rule);
+  if (op->hasAttr(attr::kFp8))
+    reduced.insert_range(llvm::seq<int64_t>(0, rule.dims.size()));
   if (reduced.empty())
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {

@@ -1,6 +1,8 @@
 //===- PartitionOps.cpp - Ops whose clone needs more than local types -----===//
 #include "passes/local/Partition.h"
 
+#include "passes/graph/Fp8.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -121,6 +123,8 @@ LogicalResult Partitioner::partition(Operation *op) {
   }
   setGlobalType(op, local);
   makeBoxLocal(op, local);
+  if (auto matmul = dyn_cast<MatmulOp>(local))
+    settleFp8(matmul);
   return success();
 }
 

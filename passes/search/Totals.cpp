@@ -1,6 +1,7 @@
 //===- Totals.cpp - What the whole program adds up to ---------------------===//
 #include "passes/search/Totals.h"
 
+#include "passes/graph/Fp8.h"
 #include "passes/search/StepEstimate.h"
 #include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
@@ -117,6 +118,8 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
     if (auto matmul = dyn_cast<MatmulOp>(op)) {
       Type type = matmul.getA().getType().getElementType();
       sums.computeType = costType(type);
+      if (fp8SizesOf(matmul))
+        sums.fp8Flops += cast<CostOpInterface>(op).getFlops();
     }
     attentions += isa<AttentionOp>(op);
     if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)

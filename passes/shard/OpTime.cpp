@@ -1,6 +1,9 @@
 //===- OpTime.cpp - Seconds of one op on one device -----------------------===//
 #include "passes/shard/OpTime.h"
 
+#include "cost-model/Fp8Products.h"
+#include "passes/graph/Fp8.h"
+
 using namespace mlir;
 using namespace dpc;
 
@@ -26,7 +29,24 @@ static cost::DType productType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(tensorOf(value).getElementType()));
 }
 
+/// Codes lie as cuBLASLt wants them; two kernels a factor make them.
+static double fp8Seconds(const Fp8Sizes &sizes, const cost::Device &device) {
+  cost::GemmShape shape;
+  shape.m = sizes.m;
+  shape.n = sizes.n;
+  shape.k = sizes.k;
+  shape.transB = true;
+  constexpr int kMoreLaunches = 3; // beside that of streamSeconds
+  return cost::gemmSeconds(device, cost::DType::FP8, shape) +
+         kMoreLaunches * device.launchSeconds +
+         cost::streamSeconds(device,
+                             cost::fp8CodingBytes(sizes.m, sizes.n, sizes.k));
+}
+
 static double matmulSeconds(MatmulOp op, const cost::Device &device) {
+  if (std::optional<Fp8Sizes> sizes = fp8SizesOf(op);
+      sizes && device.peak(cost::DType::FP8) > 0)
+    return fp8Seconds(*sizes, device);
   ArrayRef<int64_t> a = op.getA().getType().getShape();
   ArrayRef<int64_t> out = op.getResult().getType().getShape();
   cost::GemmShape shape;

@@ -13,6 +13,7 @@
 #include "runtime/plan/PlanJson.h"
 #include "tools/dpc-opt/Calibration.h"
 #include "tools/dpc-opt/Emit.h"
+#include "tools/dpc-opt/Fp8Checks.h"
 #include "tools/dpc-opt/Inputs.h"
 #include "tools/dpc-opt/LoadModel.h"
 #include "tools/dpc-opt/NamedStrategy.h"
@@ -223,10 +224,14 @@ bool Compiler::prepareProgram() {
 
 /// What search asks for is made when it asks: of a deep model a few layers.
 bool Compiler::makeFamily(bool trains) {
+  if (std::string why = whyNoFp8(options, cluster); !why.empty())
+    return fail(why);
   std::string pipeline;
   if (options.precision != "fp32")
     pipeline = "func.func(dpc-mixed-precision{type=" +
-               std::string(options.precision == "fp16" ? "f16" : "bf16") +
+               std::string(options.precision == "fp16"  ? "f16"
+                           : options.precision == "fp8" ? "bf16 fp8=true"
+                                                        : "bf16") +
                "},canonicalize),";
   pipeline += graphPipeline(options, trains);
   family = std::make_unique<ProgramFamily>(*fused, pipeline);
@@ -337,6 +342,8 @@ bool Compiler::writePlan(const cost::SearchResult &result,
       whole(), used, degrees, dir, observerInto(result, dir));
   if (!plan)
     return fail("the plan could not be built");
+  if (std::string text = remarkOnFp8(options, *plan); !text.empty())
+    addRemark(text);
   rt::Status status = rt::writePlan(*plan, dir.string());
   if (status.ok())
     status = writeCommand(options, dir.string());

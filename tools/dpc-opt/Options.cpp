@@ -137,8 +137,9 @@ void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--precision", o.precision,
-                 "Compute type: fp32, bf16 or fp16 (masters stay fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+                 "Compute type: fp32, bf16, fp16, or fp8: bf16 whose linear "
+                 "layers but the last multiply 8-bit codes (masters stay fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--loss-scale", raw.lossScale,

@@ -1,4 +1,6 @@
 //===- Contraction.cpp - Gradients of matmul and attention ----------------===//
+#include "ir/Fp8.h"
+#include "passes/graph/Fp8.h"
 #include "passes/graph/vjp/Vjp.h"
 
 #include <limits>
@@ -38,9 +40,16 @@ struct MatmulVjp : VjpOpInterface::ExternalModel<MatmulVjp, MatmulOp> {
     Value dy = g.convert(resultGrads[0], tensorType(a).getElementType());
     bool ta = matmul.getTa(), tb = matmul.getTb();
     operandGrads.assign(2, Value());
+    // A gradient of a product in fp8 is one, too.
+    auto product = [&](Value left, Value right, bool tLeft, bool tRight) {
+      Value made = g.matmul(left, right, tLeft, tRight);
+      if (op->hasAttr(attr::kFp8))
+        markFp8(made.getDefiningOp<MatmulOp>(), left == dy, right == dy);
+      return made;
+    };
     if (wanted[0])
       operandGrads[0] =
-          ta ? g.matmul(b, dy, tb, true) : g.matmul(dy, b, false, !tb);
+          ta ? product(b, dy, tb, true) : product(dy, b, false, !tb);
     if (!wanted[1])
       return success();
     if (shapeOf(a).size() > shapeOf(b).size()) {
@@ -48,7 +57,7 @@ struct MatmulVjp : VjpOpInterface::ExternalModel<MatmulVjp, MatmulOp> {
       dy = flattenRows(g, dy);
     }
     operandGrads[1] =
-        tb ? g.matmul(dy, a, true, ta) : g.matmul(a, dy, !ta, false);
+        tb ? product(dy, a, true, ta) : product(a, dy, !ta, false);
     return success();
   }
 };

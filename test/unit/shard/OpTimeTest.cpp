@@ -40,5 +40,34 @@ TEST(OpTime, ConvolutionsAreImplicitProducts) {
   EXPECT_LT(filter, seconds(64, kDepth, kWindows, 8));
 }
 
+const char *kProduct = R"mlir(
+func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<4096x8192xbf16> {dpc.role = "parameter"}) -> tensor<8x512x8192xbf16> {
+  %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<8x512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<8x512x8192xbf16>
+  return %0 : tensor<8x512x8192xbf16>
+}
+)mlir";
+
+/// Each factor is read twice, in 16 bits, and written once, in 8, by two
+/// kernels; then the product is one of fp8, where the device has them.
+TEST(OpTime, ProductsOfFp8CodeTheirFactorsFirst) {
+  ParsedProgram program(kProduct);
+  ASSERT_TRUE(program.module);
+  constexpr int64_t kM = 8 * 512, kN = 8192, kK = 4096;
+  auto h100 = cost::loadDevice("h100-sxm-80gb"),
+       a100 = cost::loadDevice("a100-sxm-80gb");
+  ASSERT_TRUE(h100 && a100);
+  cost::GemmShape shape{1, kM, kN, kK};
+  shape.transB = true;
+  double coding = 3 * h100->launchSeconds +
+                  cost::streamSeconds(*h100, 5.0 * (kM + kN) * kK);
+  EXPECT_EQ(opSeconds(program.op("matmul"), *h100),
+            cost::gemmSeconds(*h100, cost::DType::FP8, shape) + coding);
+  shape.transB = false;
+  EXPECT_EQ(opSeconds(program.op("matmul"), *a100),
+            cost::gemmSeconds(*a100, cost::DType::BF16, shape));
+  EXPECT_LT(opSeconds(program.op("matmul"), *h100),
+            cost::gemmSeconds(*h100, cost::DType::BF16, shape));
+}
+
 } // namespace
 } // namespace dpc

@@ -82,6 +82,20 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
   EXPECT_EQ(imported->ignored, std::vector<std::string>{"--lr"});
 }
 
+TEST(Import, ScriptsOfFp8) {
+  Job job = jobOf("dp=8", 8);
+  job.precision = "fp8";
+  auto script =
+      readStrategy(textOf(target("megatron").write(job), "megatron.sh"), 8);
+  ASSERT_TRUE(script) << script.error();
+  EXPECT_EQ(script->precision, "fp8");
+  auto other = readStrategy(
+      "pretrain_gpt.py --micro-batch-size 2 --bf16 --fp8-format e4m3", 8);
+  ASSERT_TRUE(other) << other.error();
+  EXPECT_EQ(other->precision, "bf16");
+  EXPECT_EQ(other->ignored, std::vector<std::string>{"--fp8-format"});
+}
+
 /// What is written for one model is refused for others.
 TEST(Import, FilesOfOtherModelsAreTold) {
   const std::pair<int64_t ModelShape::*, const char *> sizes[] = {

@@ -118,6 +118,20 @@ TEST_F(Verify, SeesMistakesThroughTheRoundingOfBf16) {
   }
 }
 
+// Nor do codes of fp8 hide it, whose scales are a rank's own.
+TEST_F(Verify, SeesMistakesThroughTheRoundingOfFp8) {
+  for (const char *strategy : {"dp=2", "tp=2"}) {
+    CompileOptions tested = options(2), one = options(1);
+    tested.model = one.model = DPC_FIXTURES "/models/bert-tiny/model.onnx";
+    tested.strategy = strategy;
+    tested.precision = one.precision = "fp8";
+    EXPECT_EQ(verify(tested, one), "") << strategy;
+    one.beta1 = 0.5;
+    std::string why = verify(tested, one);
+    EXPECT_NE(why.find("differs from one device"), std::string::npos) << why;
+  }
+}
+
 // Batch norms magnify rounding, and tolerances grow with that, but not to what
 // a mistake changes.
 TEST_F(Verify, SeesMistakesInWhatMagnifiesRounding) {

@@ -50,9 +50,13 @@ static void append(std::vector<Rule> &rules, Engine engine,
 std::vector<Rule> accelerateRules() {
   const char *fsdp = "FSDP", *ddp = "DistributedDataParallel",
              *megatron = "its plugin for Megatron-LM";
-  std::vector<Rule> rules = {trainingOnly(kWhose),   noGrid(kWhose),
-                             evenShares(kWhose),     evenBatch(kWhose),
-                             usualPlacement(kWhose), noChunks(kWhose)};
+  std::vector<Rule> rules = {trainingOnly(kWhose),
+                             noGrid(kWhose),
+                             evenShares(kWhose),
+                             evenBatch(kWhose),
+                             usualPlacement(kWhose),
+                             noChunks(kWhose),
+                             precisions(kWhose, {"fp32", "bf16", "fp16"})};
   append(rules, Engine::fsdp,
          {hostOnly(fsdp), offloads(fsdp, {"none", "all"}),
           recomputes(fsdp, {"none", "full"}), contextKind(fsdp, "ring")});

@@ -47,6 +47,7 @@ std::vector<Rule> calculonRules() {
        " size have to show in the graph",
        [](const Job &job) { return job.model.isTransformer(); }, nullptr,
        /*isOfJob=*/true},
+      precisions(kWhose, {"fp32", "bf16", "fp16"}),
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),

@@ -66,8 +66,9 @@ static std::vector<Rule> hybridRules() {
 
 std::vector<Rule> colossalAiRules() {
   std::vector<Rule> rules = {
-      trainingOnly(kWhose), noGrid(kWhose), evenShares(kWhose),
-      evenBatch(kWhose), usualPlacement(kWhose, {"tp.cp.pp.dp"}),
+      trainingOnly(kWhose), precisions("Colossal-AI", {"fp32", "bf16", "fp16"}),
+      noGrid(kWhose), evenShares(kWhose), evenBatch(kWhose),
+      usualPlacement(kWhose, {"tp.cp.pp.dp"}),
       noExperts("dpc's export for Colossal-AI"), hostOnly(kWhose),
       recomputes(kWhose, {"none", "full"}),
       // Which is checked when training begins.

@@ -99,6 +99,7 @@ static std::vector<Rule> expertRules() {
 std::vector<Rule> deepSpeedRules() {
   std::vector<Rule> rules = {
       trainingOnly(kWhose),
+      precisions(kWhose, {"fp32", "bf16", "fp16"}),
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),

@@ -23,6 +23,7 @@ std::vector<Rule> galvatronRules() {
       {"Galvatron says what every layer does: the model has to have layers",
        [](const Job &job) { return job.model.layers > 0; }, nullptr,
        /*isOfJob=*/true},
+      precisions(kWhose, {"fp32", "bf16", "fp16"}),
       noGrid(kWhose),
       evenShares(kWhose),
       evenBatch(kWhose),

@@ -62,7 +62,7 @@ struct Job {
   cost::Strategy strategy; ///< With the placement that was found.
   int64_t devicesPerNode = 1;
   int64_t globalBatch = 1;
-  std::string precision = "fp32"; ///< Or "bf16", "fp16".
+  std::string precision = "fp32"; ///< Or "bf16", "fp16", "fp8".
   bool trains = true;
   OptimizerChoice optimizer;
   RateSchedule schedule;

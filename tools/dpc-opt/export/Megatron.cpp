@@ -54,6 +54,9 @@ std::vector<Rule> megatronRules() {
                     }),
              "Megatron-FSDP with experts splits over all data-parallel ranks "
              "(hybrid_shard=1)"),
+      saying(onlyIf(precisions("", {"fp32", "bf16", "fp16"}), hasExperts),
+             "Megatron-LM's experts are of fp8 in a model of fp8, those of "
+             "dpc are not (--precision=bf16)"),
       hostOnly(kWhose),
       offloads(kWhose, {"none", "optimizer"}),
       saying(onlyIf(offloads("", {"none"}), hasFsdp),
@@ -249,8 +252,13 @@ static void addOptimizer(Command &command, const Job &job) {
     command.add("adam-eps", optimizer.eps);
   }
   command.add("clip-grad", optimizer.clipGradNorm);
-  if (job.precision != "fp32")
+  if (job.precision == "fp8") { // Each tensor scaled by what it holds.
+    command.add("bf16");
+    command.add("fp8-format", "hybrid");
+    command.add("fp8-recipe", "tensorwise");
+  } else if (job.precision != "fp32") {
     command.add(job.precision);
+  }
   addSchedule(command, job);
 }
 

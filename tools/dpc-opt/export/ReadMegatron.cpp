@@ -348,6 +348,13 @@ void Reader::readRest() {
   for (const char *precision : {"bf16", "fp16"})
     if (has(precision))
       result.precision = precision;
+  // How tensors are scaled (--fp8-recipe) is dpc's own choice.
+  auto format = flags.find("fp8-format");
+  if (format != flags.end() &&
+      format->second == std::vector<std::string>{"hybrid"}) {
+    result.precision = "fp8";
+    used.insert({"fp8-format", "fp8-recipe"});
+  }
   result.usesSgd = word("optimizer") == "sgd";
   for (const auto &[flag, values] : flags)
     if (!used.count(flag))

@@ -1,0 +1,54 @@
+#include "passes/graph/Fp8.h"
+
+#include "cost-model/Fp8Products.h"
+#include "ir/Fp8.h"
+#include "ir/FusedAttributes.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  if (!op->hasAttr(attr::kFp8) || !a.getElementType().isBF16() ||
+      !b.getElementType().isBF16())
+    return std::nullopt;
+  ArrayRef<int64_t> left = a.getShape(), right = b.getShape(),
+                    out = op.getResult().getType().getShape();
+  Fp8Sizes sizes{out[out.size() - 2], out.back(),
+                 left[left.size() - (op.getTa() ? 2 : 1)]};
+  int64_t batch = 1;
+  for (int64_t size : out.drop_back(2))
+    batch *= size;
+  // A plain matrix on the right makes one tall product.
+  bool isTall = right.size() == 2 && !op.getTa();
+  if (isTall)
+    sizes.m *= batch;
+  bool isOne = isTall || batch == 1;
+  return isOne && cost::takesFp8(sizes.m, sizes.n, sizes.k)
+             ? std::optional(sizes)
+             : std::nullopt;
+}
+
+void markFp8(MatmulOp op, bool gradientInA, bool gradientInB) {
+  Builder builder(op.getContext());
+  auto format = [&](bool isGradient) -> Attribute {
+    return TypeAttr::get(isGradient
+                             ? Type(Float8E5M2Type::get(op.getContext()))
+                             : Type(Float8E4M3FNType::get(op.getContext())));
+  };
+  op->setAttr(attr::kFp8,
+              builder.getArrayAttr({format(gradientInA), format(gradientInB)}));
+}
+
+void settleFp8(MatmulOp op) {
+  if (std::optional<Fp8Sizes> sizes = fp8SizesOf(op))
+    op->setAttr(attr::kWorkspace,
+                Builder(op.getContext())
+                    .getI64IntegerAttr(
+                        cost::fp8WorkspaceBytes(sizes->m, sizes->n, sizes->k)));
+  else
+    op->removeAttr(attr::kFp8);
+}
+
+} // namespace dpc

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Which products --precision=fp8 computes in fp8, where it is refused, and what estimates and exports make of it.
+
+That such plans train as PyTorch trained, by the runtime's loops on CPUs, follow_curve.py tests.
+"""
+import collections
+import os
+import re
+import sys
+import unittest
+
+import e2e
+
+CLUSTERS = os.path.join(e2e.SOURCE, "examples", "clusters")
+
+
+def compile_plan(folder, model, *words, ranks=1):
+    e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", "--global-batch=12", "--precision=fp8",
+              "-o", f"{folder}/plan", *words])
+    return e2e.read_plan(f"{folder}/plan")
+
+
+def formats(plan):
+    """How often which codes are multiplied, by phase; None: bf16."""
+    found = collections.Counter()
+    for phase, instructions in plan["phases"].items():
+        for instruction in instructions:
+            if instruction["op"] == "matmul":
+                codes = instruction["fp8"]
+                found[phase, codes and (codes["a"], codes["b"])] += 1
+    return found
+
+
+class Products(unittest.TestCase):
+    def test_linear_layers_and_their_gradients(self):
+        with e2e.scratch() as folder:
+            found = formats(compile_plan(folder, "gpt2-tiny", "--strategy=dp=1", "--verify=off"))
+        value, gradient = "f8e4m3fn", "f8e5m2"
+        # Four layers of four; attention's two and the last layer's one are of bf16.
+        self.assertEqual(found.pop(("forward", (value, value))), 16)
+        self.assertEqual(found.pop(("forward", None)), 4 * 2 + 1)
+        self.assertEqual(found.pop(("backward", None)), 4 * 5 + 2)
+        self.assertEqual(found.pop(("backward", (gradient, value)), 0) + found.pop(("backward", (value, gradient)), 0), 32)
+        self.assertFalse(found)
+
+    def test_gpus_have_the_same(self):
+        with e2e.scratch() as folder:
+            here = formats(compile_plan(folder, "gpt2-tiny", "--strategy=dp=1", "--verify=off"))
+            there = formats(compile_plan(folder, "gpt2-tiny", "--strategy=dp=1", "--verify=off", "--target-gpu=sm_90"))
+        coded = lambda found: {key: count for key, count in found.items() if key[1]}
+        self.assertEqual(coded(here), coded(there))
+
+    def test_none(self):
+        """A rank has 22 columns, or fewer: nothing is a multiple of 16."""
+        with e2e.scratch() as folder:
+            plan = compile_plan(folder, "llama-tiny", "--strategy=tp=3", "--verify=off", ranks=3)
+            self.assertEqual({key[1] for key in formats(plan)}, {None})
+            self.assertIn("no product of this plan is one", " ".join(e2e.read_report(f"{folder}/plan")["remarks"]))
+
+    def test_ranks_compute_what_one_device_does(self):
+        for model, ranks, strategy in (("gpt2-tiny", 4, "dp=2,tp=2,zero=3,micro_batch=2"), ("llama-tiny", 2, "pp=2,micro_batch=2"),
+                                       ("bert-tiny", 3, "dp=3"), ("moe-tiny", 2, "dp=2,ep=2"), ("gpt2-tiny", 3, "tp=3"),
+                                       ("dit-tiny", 2, "cp=2")):
+            with self.subTest(model=model, strategy=strategy), e2e.scratch() as folder:
+                plan = compile_plan(folder, model, f"--strategy={strategy}", "--verify=on", ranks=ranks)
+                self.assertTrue(any(codes for _, codes in formats(plan)))
+                self.assertEqual(e2e.read_report(f"{folder}/plan")["verification"]["scope"], "full")
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, *words):
+        with e2e.scratch() as folder:
+            done = e2e.call([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--global-batch=16", "--precision=fp8", "--verify=off",
+                             "-o", f"{folder}/plan", *words])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+            return done.stderr
+
+    def test_devices_without(self):
+        self.assertRegex(self.refused(f"--cluster={CLUSTERS}/a100-2x8.json"),
+                         "--precision=fp8: device a100-sxm-[48]0gb has no products of fp8; --precision=bf16 is accepted here")
+        self.assertIn("--precision=fp8: sm_80 has no products of fp8; sm_89 and later are accepted",
+                      self.refused("--cluster=local:1", "--target-gpu=sm_80"))
+
+    def test_scale(self):
+        self.assertIn("--loss-scale=dynamic: gradients of --precision=fp8", self.refused("--cluster=local:1", "--loss-scale=dynamic"))
+
+
+class Estimates(unittest.TestCase):
+    def test_large_layers_take_less_time(self):
+        seconds, fractions = {}, {}
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-model"), "llama", "--layers=8", "--hidden=8192", "--heads=64", "--seq=4096", "-o", f"{folder}/llama.onnx"])
+            for precision in ("bf16", "fp8"):
+                e2e.must([e2e.tool("dpc-opt"), f"{folder}/llama.onnx", f"--cluster={CLUSTERS}/dgx-h100-16.json", "--global-batch=256",
+                          "--strategy=dp=128,tp=1,pp=1,zero=1,micro_batch=1", f"--precision={precision}", "--emit=report", "--verify=off", "-o", f"{folder}/plan"])
+                report = e2e.read_report(f"{folder}/plan")
+                seconds[precision] = report["chosen"]["predicted"]["compute_seconds"]
+                fractions[precision] = report["step"].get("fp8_fraction", 0)
+        print(seconds, fractions)
+        self.assertEqual(fractions["bf16"], 0)
+        self.assertGreater(fractions["fp8"], 0.7)
+        # Products take half the time; attention, the last layer and quantizing do not.
+        self.assertLess(seconds["fp8"], 0.9 * seconds["bf16"])
+        self.assertGreater(seconds["fp8"], 0.5 * seconds["bf16"])
+
+
+class Exports(unittest.TestCase):
+    def test_megatron_has_it_and_others_say_that_they_do_not(self):
+        others = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "torchtitan")
+        with e2e.scratch() as folder:
+            words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:2", "--global-batch=16", "--precision=fp8",
+                     "--verify=off", "--strategy=dp=2", "-o", f"{folder}/out"]
+            done = e2e.call([*words, "--emit=" + ",".join(("report", "megatron", *others))])
+            self.assertEqual(done.returncode, 1)
+            for target in others:
+                self.assertRegex(done.stderr, rf"--emit={target}: .* computes in bf16, (fp16, )?fp32 \(--precision\)")
+            with open(f"{folder}/out/exports/megatron.sh", encoding="utf-8") as file:
+                flags = dict(re.findall(r"^  --([\w-]+)(?: (\S+))?", file.read(), re.M))
+        self.assertEqual((flags["fp8-format"], flags["fp8-recipe"]), ("hybrid", "tensorwise"))
+        self.assertIn("bf16", flags)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, argv=sys.argv)

@@ -1,0 +1,59 @@
+// RUN: dpc-opt %s --split-input-file --dpc-partition --dpc-verify-local | FileCheck %s
+
+// What a product of fp8 needs beside it: 64 bytes, 32 x 16 codes of one factor
+// and 48 x 16 of the other. Rows of samples are one dimension.
+
+#x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}, {}]>
+#w = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
+
+// CHECK-LABEL: func.func @step
+// CHECK: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward", dpc.workspace = 1344 : i64} : (tensor<2x16x16xbf16>, tensor<16x48xbf16>)
+func.func @forward(%x: tensor<4x16x16xbf16, #x> {dpc.role = "input"}, %w: tensor<16x48xbf16, #w> {dpc.role = "input"}) -> tensor<4x16x48xbf16, #x> {
+  %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<4x16x16xbf16, #x>, tensor<16x48xbf16, #w>) -> tensor<4x16x48xbf16, #x>
+  return %0 : tensor<4x16x48xbf16, #x>
+}
+
+// -----
+
+// A rank has 24 columns, which fp8 does not take.
+
+#x = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>
+#w = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp}]>
+
+// CHECK-LABEL: func.func @step
+// CHECK: dpc.matmul {{.*}} {dpc.phase = "forward"} : (tensor<16x16xbf16>, tensor<16x24xbf16>)
+func.func @forward(%x: tensor<16x16xbf16, #x> {dpc.role = "input"}, %w: tensor<16x48xbf16, #w> {dpc.role = "input"}) -> tensor<16x48xbf16, #w> {
+  %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<16x16xbf16, #x>, tensor<16x48xbf16, #w>) -> tensor<16x48xbf16, #w>
+  return %0 : tensor<16x48xbf16, #w>
+}
+
+// -----
+
+// The largest element is looked for in rows that are not summed over, too.
+
+#x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>
+#w = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
+
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[X:.*]]: tensor<16x16xbf16> {{.*}}, %[[W:.*]]: tensor<16x48xbf16>
+// CHECK: %[[M:.*]] = dpc.mask %[[X]] value = 0.000000e+00 global = tensor<31x16xbf16, #s_dp_r>
+// CHECK-NEXT: dpc.matmul %[[M]], %[[W]] {dpc.fp8
+func.func @forward(%x: tensor<31x16xbf16, #x> {dpc.role = "input"}, %w: tensor<16x48xbf16, #w> {dpc.role = "input"}) -> tensor<31x48xbf16, #x> {
+  %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<31x16xbf16, #x>, tensor<16x48xbf16, #w>) -> tensor<31x48xbf16, #x>
+  return %0 : tensor<31x48xbf16, #x>
+}
+
+// -----
+
+// Several matrices, and one of f32, are no product of fp8.
+
+#x = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}, {}]>
+
+// CHECK-LABEL: func.func @step
+// CHECK: dpc.matmul {{.*}} {dpc.phase = "forward"} : (tensor<2x16x16xbf16>, tensor<2x16x16xbf16>)
+// CHECK: dpc.matmul {{.*}} {dpc.phase = "forward"} : (tensor<1x16x16xf32>, tensor<1x16x16xf32>)
+func.func @forward(%x: tensor<2x16x16xbf16, #x> {dpc.role = "input"}, %y: tensor<1x16x16xf32, #x> {dpc.role = "input"}) -> (tensor<2x16x16xbf16, #x>, tensor<1x16x16xf32, #x>) {
+  %0 = dpc.matmul %x, %x {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<2x16x16xbf16, #x>, tensor<2x16x16xbf16, #x>) -> tensor<2x16x16xbf16, #x>
+  %1 = dpc.matmul %y, %y {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<1x16x16xf32, #x>, tensor<1x16x16xf32, #x>) -> tensor<1x16x16xf32, #x>
+  return %0, %1 : tensor<2x16x16xbf16, #x>, tensor<1x16x16xf32, #x>
+}
