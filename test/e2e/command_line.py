@@ -40,6 +40,11 @@ class Help(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(mention, done.stderr)
 
+    def test_each_says_its_version(self):
+        found = {tool: e2e.must([e2e.tool(tool), "--version"]).splitlines()[0].split() for tool in ("dpc-opt", "dpc-run", "dpc-model", "dpc-validate")}
+        self.assertEqual([words[0] for words in found.values()], list(found))
+        self.assertEqual(len({words[1] for words in found.values()}), 1, found)
+
     def test_what_was_probably_meant(self):
         for tool, words, near in (("dpc-opt", ["m.onnx", "--clustr=local:1"], "--cluster"), ("dpc-opt", ["m.onnx", "--globalbatch", "8"], "--global-batch"),
                                   ("dpc-run", ["plan", "--step=3"], "--steps"), ("dpc-model", ["gpt", "--hiden=64"], "--hidden"), ("dpc-validate", ["--jsn"], "--json"),

@@ -102,6 +102,8 @@ Options parse(int argc, char **argv) {
   app.name("dpc-model");
   app.require_subcommand(0, 1);
   std::string shell;
+  bool showsVersion = false;
+  app.add_flag("--version", showsVersion, "Print the version of dpc");
   app.add_option("--completion", shell,
                  "Print a script that completes options in this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
@@ -118,6 +120,10 @@ Options parse(int argc, char **argv) {
     throw;
   } catch (const CLI::ExtrasError &error) {
     throw CLI::ValidationError(dpc::errorText(app, error, argc, argv));
+  }
+  if (showsVersion) {
+    std::cout << "dpc-model " << DPC_VERSION << "\n";
+    throw CLI::Success();
   }
   if (!shell.empty()) {
     std::cout << dpc::completionScript(app, "dpc-model", shell);

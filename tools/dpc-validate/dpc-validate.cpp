@@ -66,6 +66,8 @@ Options parse(int argc, char **argv) {
   app.add_flag("--details", o.details, "A line per row");
   app.add_flag("--json", o.json, "Print JSON instead of tables");
   std::string shell;
+  bool showsVersion = false;
+  app.add_flag("--version", showsVersion, "Print the version of dpc");
   app.add_option("--completion", shell,
                  "Print a script that completes options in this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
@@ -76,6 +78,10 @@ Options parse(int argc, char **argv) {
     throw;
   } catch (const CLI::ExtrasError &error) {
     throw CLI::ValidationError(errorText(app, error, argc, argv));
+  }
+  if (showsVersion) {
+    std::cout << "dpc-validate " << DPC_VERSION << "\n";
+    throw CLI::Success();
   }
   if (!shell.empty()) {
     std::cout << completionScript(app, "dpc-validate", shell);
