@@ -10,8 +10,9 @@
 //
 // With fp8, products of a weight are marked afterwards: an operand that is a
 // parameter or a table beside it, moved and converted, and another that is not.
-// Products that logits come from are not: what they round goes straight into
-// the loss, and in other software the last layer stays in 16 bits, too.
+// Products that logits or results come from are not: what they round goes
+// straight into the loss, and in other software the last layer stays in 16
+// bits, too.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
@@ -41,6 +42,7 @@ public:
 
 private:
   bool isWeight(Value value);
+  bool isLast(MatmulOp op);
   bool isHalf(Value value) const { return elementOf(value) == half; }
   bool isF32(Value value) const { return elementOf(value) == f32; }
   /// Takes the type of what it meets.
@@ -243,10 +245,27 @@ bool Retyper::isWeight(Value value) {
                       [&](Value operand) { return isWeight(operand); });
 }
 
+/// Whether a result of the function is this product, moved, converted or with a
+/// bias.
+bool Retyper::isLast(MatmulOp op) {
+  Value value = op.getResult();
+  while (value.hasOneUse()) {
+    Operation *user = *value.getUsers().begin();
+    auto sum = dyn_cast<BinaryOp>(user);
+    bool isBias = sum && llvm::any_of(sum->getOperands(), [&](Value operand) {
+                    return isWeight(operand);
+                  });
+    if (!isBias && !isa<ConvertOp, ReshapeOp, TransposeOp, SliceOp>(user))
+      return isa<func::ReturnOp>(user);
+    value = user->getResult(0);
+  }
+  return llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>);
+}
+
 void Retyper::markProducts() {
   func.walk([&](MatmulOp op) {
-    if (!logits.contains(op) && isHalf(op.getA()) && isHalf(op.getB()) &&
-        isWeight(op.getA()) != isWeight(op.getB()))
+    if (!logits.contains(op) && !isLast(op) && isHalf(op.getA()) &&
+        isHalf(op.getB()) && isWeight(op.getA()) != isWeight(op.getB()))
       markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
   });
 }

@@ -67,7 +67,7 @@ def DpcMixedPrecision : Pass<"dpc-mixed-precision", "::mlir::func::FuncOp"> {
     * Rows picked from a table are converted to f32, so that the sum through the
       blocks of a transformer is in f32.
     * Sums, and ops not named here, are in f32.
-    * With `fp8`, products of a parameter, but for those of logits, get
+    * With `fp8`, products of a parameter, but for those of logits and results, get
       `dpc.fp8 = [f8E4M3FN, f8E4M3FN]`: the codes that the plan multiplies
       where a rank's sizes are multiples of 16. Gradients of such products have
       f8E5M2 for the gradient that comes in.

@@ -184,8 +184,11 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
                     second = factors.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSA, first, "transposition"));
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
-  if (op.fp8)
+  if (op.fp8) {
     DPC_TRY(describeCodes(product, made));
+    // cuBLASLt may look at them whenever it is asked.
+    DPC_TRY(pointScales(product, made));
+  }
   if (!made.isSplit)
     DPC_TRY(describeEpilogue(product, made));
   int64_t batch = op.batch;
@@ -265,8 +268,6 @@ DeviceBlas::heuristic(const DeviceProduct &product, const Routine &r,
                       int most) {
   if (!r.isSplit)
     DPC_TRY(pointEpilogue(product, r));
-  if (product.op->fp8)
-    DPC_TRY(pointScales(product, r));
   cublasLtMatmulPreference_t wishes = nullptr;
   DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
                 "cublasLtMatmulPreferenceCreate"));

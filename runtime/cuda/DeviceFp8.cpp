@@ -14,7 +14,7 @@ Status DeviceBlas::describeCodes(const DeviceProduct &product, Routine &made) {
   bool isFast = fp8.a == DType::F8E4M3FN && fp8.b == DType::F8E4M3FN;
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
               static_cast<int8_t>(isFast), "accumulation"));
-  if (product.op->bias < 0)
+  if (product.op->bias < 0 || made.isSplit)
     return Status::success();
   cudaDataType type = product.cType == DType::F32 ? CUDA_R_32F : CUDA_R_16BF;
   return set(made.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type,

@@ -418,9 +418,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(
-    cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-    const cublasLtMatmulAlgo_t *how, cublasLtMatmulHeuristicResult_t *) {
+    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t aLayout,
+    cublasLtMatrixLayout_t bLayout, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *how,
+    cublasLtMatmulHeuristicResult_t *) {
+  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
+  if (isFp8(first.type) && !takesFp8(*reinterpret_cast<FakeDesc *>(desc), first,
+                                     *reinterpret_cast<FakeLayout *>(bLayout),
+                                     *reinterpret_cast<FakeLayout *>(dLayout)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   std::lock_guard lock(routines().mutex);
   return routineOf(*how) >= 0 ? CUBLAS_STATUS_SUCCESS
                               : CUBLAS_STATUS_NOT_SUPPORTED;

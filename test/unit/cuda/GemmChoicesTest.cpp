@@ -102,6 +102,21 @@ TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
       << remarks[0];
 }
 
+/// Transposes are none of cuBLASLt's business, formats are.
+TEST_F(GemmChoicesOf, RoutinesOfFp8AreKept) {
+  Plan plan = leastSquares(1, 1);
+  size_t before = ownersOfProducts(plan).size();
+  addFp8(plan);
+  constexpr size_t kFormats = 3, kKindsOfC = 3, kEpilogues = 11;
+  EXPECT_EQ(ownersOfProducts(plan).size(),
+            before + kFormats * kKindsOfC + kEpilogues);
+  run(plan, Ranks::InProcess);
+  EXPECT_EQ(files().size(), ownersOfProducts(plan).size());
+  run(plan, Ranks::InProcess);
+  for (const std::string &remark : remarks)
+    EXPECT_EQ(remark.find("measured again"), std::string::npos) << remark;
+}
+
 /// Each stage has products of its own.
 TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   Plan plan = twoStages(2, 1);
