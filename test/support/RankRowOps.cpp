@@ -49,9 +49,11 @@ static void evalTopK(Evaluation &e) {
     for (int64_t i = 0; i < n; ++i)
       if (!std::isnan(x[row * n + i]))
         order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    // Of equal values the first one is first. (libstdc++'s stable_sort warns of
+    // itself here.)
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       double p = x[row * n + a], q = x[row * n + b];
-      return op.getSmallest() ? p < q : p > q;
+      return p == q ? a < b : op.getSmallest() ? p < q : p > q;
     });
     order.resize(std::max<size_t>(order.size(), k), -1);
     for (int64_t j = 0; j < k; ++j) {
