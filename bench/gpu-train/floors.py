@@ -1,0 +1,112 @@
+"""Where the time of a plan's step goes, by class of instruction, against what its operations and bytes must take.
+
+The floor of an instruction is the longer of its operations at the device's peak and its bytes at the memory's rate, where
+every buffer that it reads or writes moves once: a kernel in several launches counts once, and what it keeps for itself
+between them (its scratch) not at all. No time of a launch, and no caches: a floor, not an estimate.
+"""
+import collections
+import glob
+import json
+import math
+import os
+
+WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "bf16": 2, "f16": 2}
+
+
+def peaks_of(name, devices):
+    """({type: FLOP/s}, bytes/s, the file's name) of the device file in `devices` that a GPU's name begins like, or None."""
+    words = name.lower().replace("-", " ").split()
+    for path in sorted(glob.glob(os.path.join(devices, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            device = json.load(file)
+        if device["name"].split("-")[0] in words:
+            peaks = {kind: entry["value"] * 1e12 for kind, entry in device["peak_teraflops"].items()}
+            return peaks, device["memory_gigabytes_per_second"]["value"] * 1e9, device["name"]
+    return None
+
+
+def class_of(instruction, phase):
+    if instruction["op"] != "kernel":
+        return instruction["op"].replace("_", " ")
+    return {"setup": "kernels of weights", "update": "kernels of the optimizer"}.get(phase, "kernels of " + phase)
+
+
+def bytes_of(instruction, buffers):
+    """What one instruction reads and writes."""
+    if instruction["op"] == "matmul":
+        m, n, k, batch = instruction["m"], instruction["n"], instruction["k"], instruction["batch"] * instruction["batch2"]
+        width = lambda which: WIDTHS[buffers[instruction[which]]["dtype"]]
+        ends = 1 + (instruction["beta"] != 0) + (instruction["aux"] >= 0)
+        return batch * (m * k * width("a") + k * n * width("b") + ends * m * n * width("c"))
+    if "shape" in instruction: # attention, and its gradient
+        s = instruction["shape"]
+        width = WIDTHS[s["compute"]]
+        q, out = (s["batch"] * s["heads"] * s["queries"] * s[depth] for depth in ("depth", "value_depth"))
+        kv = s["batch"] * s["groups"] * s["keys"] * (s["depth"] + s["value_depth"])
+        return width * (q + out + kv) * (2 if instruction["op"] == "attention_grad" else 1)
+    return sum(buffers[b]["bytes"] for b in set(instruction.get("buffers", [])) if not buffers[b]["name"].endswith("(scratch)"))
+
+
+def lane_of(plan, rank=0):
+    """(instruction, phase, whether it goes on with the kernel before it) of a rank's compute queue, as they run in a step."""
+    lane = []
+    for entry in plan["schedule"][rank]:
+        before = None
+        for instruction in plan["phases"][entry["phase"]]:
+            if instruction["queue"] != "compute":
+                continue
+            what = (instruction["name"], instruction.get("buffers"))
+            lane.append((instruction, entry["phase"], instruction["op"] == "kernel" and what == before))
+            before = what
+    return lane
+
+
+def compute_type(instruction):
+    if instruction.get("fp8"):
+        return "fp8"
+    return instruction.get("compute") or instruction.get("shape", {}).get("compute") or "f32"
+
+
+def model_flops(plan):
+    """Operations of products and attention in a step."""
+    return sum(i["flops"] for i, _, _ in lane_of(plan) if i["op"] in ("matmul", "conv", "conv_grad", "attention", "attention_grad"))
+
+
+def floors(plan, peaks, bytes_per_second):
+    """{class: (instructions, floor in seconds, operations, bytes)}; `peaks` in operations a second, by type."""
+    buffers = {buffer["id"]: buffer for buffer in plan["buffers"]}
+    rows = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0])
+    for instruction, phase, goes_on in lane_of(plan):
+        flops, moved = (0, 0) if goes_on else (instruction["flops"], bytes_of(instruction, buffers))
+        row = rows[class_of(instruction, phase)]
+        row[0] += 1
+        # Kernels compute beside tensor cores, and are bound by memory.
+        peak = math.inf if instruction["op"] == "kernel" else peaks.get(compute_type(instruction), peaks["f32"])
+        row[1] += max(flops / peak, moved / bytes_per_second)
+        row[2] += flops
+        row[3] += moved
+    return {name: tuple(row) for name, row in rows.items()}
+
+
+def measured(plan, trace):
+    """{class: seconds a step} of a trace of dpc-run, the least of its steps for every instruction."""
+    events = [e["dur"] * 1e-6 for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 0 and e["tid"] == 0]
+    lane = lane_of(plan)
+    steps, rest = divmod(len(events), len(lane))
+    if steps == 0 or rest:
+        raise ValueError(f"the trace has {len(events)} events of a lane of {len(lane)}: it is of another plan")
+    seconds = collections.Counter()
+    for at, (instruction, phase, _) in enumerate(lane):
+        seconds[class_of(instruction, phase)] += min(events[step * len(lane) + at] for step in range(steps))
+    return dict(seconds)
+
+
+def table(plan, trace, peaks, bytes_per_second):
+    """Lines: by class, milliseconds measured and at least, and the share of the floor that is reached."""
+    taken, least = measured(plan, trace), floors(plan, peaks, bytes_per_second)
+    lines = [f"    {'':26}{'runs':>6}{'measured':>11}{'floor':>11}{'reached':>9}{'TFLOP':>9}{'GB':>8}"]
+    for name in sorted(taken, key=taken.get, reverse=True):
+        runs, floor, flops, moved = least[name]
+        share = f"{100 * floor / taken[name]:.0f} %" if taken[name] > 0 else "-"
+        lines.append(f"    {name:26}{runs:6}{taken[name] * 1e3:8.2f} ms{floor * 1e3:8.2f} ms{share:>9}{flops * 1e-12:9.2f}{moved * 1e-9:8.2f}")
+    return lines
