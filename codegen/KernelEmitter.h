@@ -316,6 +316,8 @@ private:
                       mlir::Value factor);
   void zeroBeyond(mlir::Value limit, int64_t size, const MemoryRef &target,
                   mlir::Type type, llvm::ArrayRef<Index> row);
+  void findRowMax(CrossEntropySumsOp op, ReduceOp max,
+                  llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);
   /// The memory of a value that the kernel yields, or null.
   const MemoryRef *targetOf(mlir::Value value) const;

@@ -5,6 +5,8 @@
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace dpc::codegen {
@@ -75,6 +77,9 @@ void KernelEmitter::emitRowStage(Operation *rowOp) {
 }
 
 void KernelEmitter::emitRow(Operation *rowOp, ArrayRef<Index> row) {
+  if (auto sums = dyn_cast<CrossEntropySumsOp>(rowOp))
+    if (auto max = sums.getRowmax().getDefiningOp<ReduceOp>())
+      findRowMax(sums, max, row);
   storeRowResults(rowOp, row, /*before=*/true);
   TypeSwitch<Operation *>(rowOp)
       .Case([&](SoftmaxOp op) { softmaxRow(op, row); })
@@ -431,6 +436,51 @@ void KernelEmitter::probsRow(AttentionProbsOp op, ArrayRef<Index> row) {
   computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
 }
 
+/// The greatest of a row and the sum of e^(x - greatest), in one pass on GPUs,
+/// where a row of logits is longer than what is near: a sum of what came so far
+/// is scaled when a greater element comes (Milakov and Gimelshein, "Online
+/// normalizer calculation for softmax", 2018). The least finite number stands
+/// for no element, as the difference of two infinities is none.
+void KernelEmitter::findRowMax(CrossEntropySumsOp op, ReduceOp max,
+                               ArrayRef<Index> row) {
+  assert(scalars[op].empty() && "of columns that are not split");
+  int64_t size = shapeOf(op.getLogits()).back();
+  Type type = elementOf(op.getLogits());
+  if (!onGpu() || !type.isF32()) {
+    Value greatest =
+        rowFold(ReduceKind::max, type, size, {},
+                [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                  return {math.accumulate(ReduceKind::max, carried[0],
+                                          at(op.getLogits(), append(row, j)))};
+                })[0];
+    computed[max.getResult()] = [=](ArrayRef<Index>) { return greatest; };
+    return;
+  }
+  auto join = [this](ValueRange x, ValueRange y) -> SmallVector<Value> {
+    Value least = math.accumulate(ReduceKind::min, x[0], y[0]);
+    Value most = math.accumulate(ReduceKind::max, x[0], y[0]);
+    Value factor = math.expOfDifference(least, most);
+    Value isGreater = math.compare(CompareKind::gt, y[0], x[0]);
+    auto scaled = [&](Value other, Value own) {
+      return math.accumulate(ReduceKind::sum, math.mul(other, factor), own);
+    };
+    return {most, arith::SelectOp::create(b, isGreater, scaled(x[1], y[1]),
+                                          scaled(y[1], x[1]))};
+  };
+  SmallVector<Value> found = fold({type, type}, join, [&](Value thread) {
+    SmallVector<Value> none = {
+        math.constant(type, -std::numeric_limits<float>::max()),
+        math.constant(type, 0)};
+    return threadColumns(thread, size, {}, none,
+                         [&](Index j, ValueRange carried) {
+                           Value x = at(op.getLogits(), append(row, j));
+                           return join(carried, {x, math.constant(type, 1)});
+                         });
+  });
+  computed[max.getResult()] = [=](ArrayRef<Index>) { return found[0]; };
+  computed[op.getSumexp()] = [=](ArrayRef<Index>) { return found[1]; };
+}
+
 // Columns beyond the valid ones are padding: they may hold NaN and are not
 // visited.
 void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
@@ -440,18 +490,20 @@ void KernelEmitter::crossEntropyRow(CrossEntropySumsOp op,
   Value shift = at(op.getRowmax(), row);
   Value valid = scalars[op].empty() ? Value() : scalar(op, 1);
   Value zero = math.constant(type, 0);
-  Value sum =
-      rowFold(ReduceKind::sum, type, size, valid,
-              [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                Value x = at(op.getLogits(), append(row, j));
-                return {math.accumulate(ReduceKind::sum, carried[0],
-                                        math.expOfDifference(x, shift))};
-              })[0];
+  if (!computed.count(op.getSumexp())) {
+    Value sum =
+        rowFold(ReduceKind::sum, type, size, valid,
+                [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                  Value x = at(op.getLogits(), append(row, j));
+                  return {math.accumulate(ReduceKind::sum, carried[0],
+                                          math.expOfDifference(x, shift))};
+                })[0];
+    computed[op.getSumexp()] = [=](ArrayRef<Index>) { return sum; };
+  }
   auto [column, found] = lookup(op, at(op.getLabels(), row), size);
   Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));
   Value logit = at(op.getLogits(), append(row, LoopSpace::opaque(safe)));
   Value picked = arith::SelectOp::create(b, found, logit, zero);
-  computed[op.getSumexp()] = [=](ArrayRef<Index>) { return sum; };
   computed[op.getPicked()] = [=](ArrayRef<Index>) { return picked; };
 }
 

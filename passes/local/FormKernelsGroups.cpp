@@ -95,6 +95,17 @@ static bool isAligned(OpOperand &operand) {
   return true;
 }
 
+/// Whether `reduce` finds the greatest of every row of what `sums` sums, which
+/// then goes through its rows once more while they are near.
+static bool isRowMaxOf(Operation *reduce, Operation *sums) {
+  auto max = dyn_cast<ReduceOp>(reduce);
+  auto entropy = dyn_cast<CrossEntropySumsOp>(sums);
+  return max && entropy && max.getKind() == ReduceKind::max &&
+         entropy.getRowmax() == max.getResult() &&
+         entropy.getLogits() == max.getX() &&
+         llvm::equal(max.getDims(), ArrayRef<int64_t>{1});
+}
+
 KernelGroups::KernelGroups(Block &block) {
   for (Operation &op : block) {
     Id id = nodes.size();
@@ -277,6 +288,12 @@ bool KernelGroups::compatible(const Group &producer, const Group &consumer,
   if (nodes[producer.ops.front()].phase != nodes[consumer.ops.front()].phase ||
       producer.ops.size() + consumer.ops.size() > kMaxOps)
     return false;
+  auto only = [&](const Group &group) {
+    return group.ops.size() == 1 ? nodes[group.ops.front()].op : nullptr;
+  };
+  if (only(producer) && only(consumer) &&
+      isRowMaxOf(only(producer), only(consumer)))
+    return true;
   bool sameShape = producer.shape == consumer.shape;
   KernelRole from = producer.role, to = consumer.role;
   if (from == KernelRole::elementwise && to == KernelRole::elementwise)
@@ -304,7 +321,7 @@ void KernelGroups::tryMerge(Id producer, Id consumer, bool throughReshape) {
       (isReadElsewhere && delays(p, c)) || readsMoved(p, c) ||
       !arrange(p, c, isReadElsewhere))
     return;
-  if (from.role != KernelRole::elementwise)
+  if (from.role != KernelRole::elementwise && into.role != KernelRole::alone)
     into.role = from.role;
   into.mixed |= from.mixed || into.shape != from.shape;
   into.last = std::max(into.last, from.last);

@@ -304,7 +304,8 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
     * elementwise ops over one shape share a kernel, with several results where
       values are read elsewhere; small constants are copied into their readers;
     * softmax, norms and their gradients take elementwise neighbours with the
-      same rows; a reduction takes producers that nothing else reads;
+      same rows; a reduction takes producers that nothing else reads; sums of a
+      cross entropy take the greatest of each of their rows;
     * a fusion never makes a kernel wait for itself, crosses no phase, and
       never delays another reader of what it computes.
 

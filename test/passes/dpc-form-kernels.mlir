@@ -113,3 +113,20 @@ module {
     return %i : tensor<4xf32>
   }
 }
+
+// -----
+
+// The greatest of every row is found where the row is summed, unless ranks have
+// to agree on it between the two.
+
+// CHECK-LABEL: func @row_max_of_cross_entropy
+// CHECK: dpc.kernel
+// CHECK: %[[MAX:.*]] = dpc.reduce max %[[L:.*]] dims = [1]
+// CHECK-NEXT: dpc.cross_entropy_sums %[[L]], %[[MAX]]
+// CHECK-NOT: dpc.kernel
+// CHECK: return
+func.func @row_max_of_cross_entropy(%l: tensor<8x32xf32>, %labels: tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) attributes {dpc.mesh = #dpc.mesh<dp=1>} {
+  %max = dpc.reduce max %l dims = [1] : tensor<8x32xf32> -> tensor<8xf32>
+  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels : (tensor<8x32xf32>, tensor<8xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+  return %max, %sum, %picked : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}

@@ -1,6 +1,7 @@
 //===- RowKernelTest.cpp - Row and reduction kernels against loops --------===//
 #include "test/unit/codegen/StepHarness.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -319,6 +320,65 @@ func.func @step(%s: tensor<2x1x3x4xf32> {dpc.role = "input", dpc.name = "s"},
         EXPECT_TRUE(p[i] == 0 && p2[i] == 0 && ds[i] == 0) << i;
     }
   }
+}
+
+// The greatest of a row and its sum are one kernel; rows of 37, 1,000 and 5,000
+// are one, several and many elements a thread.
+TEST(Row, CrossEntropyWithTheGreatestOfItsRows) {
+  for (int columns : {37, 1000, 5000}) {
+    std::string wide = "tensor<5x" + std::to_string(columns) + "xf32>";
+    Step step(
+        "func.func @step(%l: " + wide +
+        R"( {dpc.role = "input", dpc.name = "l"},
+                %labels: tensor<5xi64> {dpc.role = "input", dpc.name = "labels"})
+    -> (tensor<5xf32> {dpc.name = "max"}, tensor<5xf32> {dpc.name = "sum"}, tensor<5xf32> {dpc.name = "picked"}) {
+  %max = dpc.reduce max %l dims = [1] : )" +
+        wide + R"( -> tensor<5xf32>
+  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels : ()" +
+        wide +
+        R"(, tensor<5xf32>, tensor<5xi64>) -> (tensor<5xf32>, tensor<5xf32>)
+  return %max, %sum, %picked : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>
+})");
+    Array l = randomArray(5 * columns, 1, -30, 30),
+          labels = {5, 0, -100, 36, 1};
+    for (int j = 0; j < columns; ++j) {
+      l[columns + j] = j - columns;         // a greater one every time
+      l[2 * columns + j] = -1e30 * (j + 1); // none later
+    }
+    l[0] = l[3 * columns + 1] = l[4 * columns + columns - 1] = -kInf;
+    step.set("l", l);
+    step.set("labels", labels);
+    step.run();
+    Array max(5), sum(5), picked(5);
+    for (int i = 0; i < 5; ++i) {
+      auto row = l.begin() + i * columns;
+      max[i] = *std::max_element(row, row + columns);
+      for (int j = 0; j < columns; ++j)
+        sum[i] += std::exp(row[j] - max[i]);
+      picked[i] = labels[i] >= 0 ? row[static_cast<int>(labels[i])] : 0;
+    }
+    expectClose(step.get("max"), max);
+    expectClose(step.get("sum"), sum);
+    expectClose(step.get("picked"), picked);
+  }
+}
+
+TEST(Row, CrossEntropyOfARowWithNaN) {
+  Step step(R"(
+func.func @step(%l: tensor<2x40xf32> {dpc.role = "input", dpc.name = "l"},
+                %labels: tensor<2xi64> {dpc.role = "input", dpc.name = "labels"})
+    -> (tensor<2xf32> {dpc.name = "sum"}, tensor<2xf32> {dpc.name = "picked"}) {
+  %max = dpc.reduce max %l dims = [1] : tensor<2x40xf32> -> tensor<2xf32>
+  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels : (tensor<2x40xf32>, tensor<2xf32>, tensor<2xi64>) -> (tensor<2xf32>, tensor<2xf32>)
+  return %sum, %picked : tensor<2xf32>, tensor<2xf32>
+})");
+  Array l = randomArray(80, 1), labels = {5, 1};
+  l[17] = kNaN;
+  step.set("l", l);
+  step.set("labels", labels);
+  step.run();
+  EXPECT_TRUE(std::isnan(step.get("sum")[0]));
+  EXPECT_FALSE(std::isnan(step.get("sum")[1]));
 }
 
 // 7 columns over 2 ranks: 4 and 3; the padding column is NaN.
