@@ -127,6 +127,7 @@ void KernelEmitter::emitGroupStage() {
     blocks += (size + chunk - 1) / chunk;
   }
   emitStage(blocks, {kBlock, 1}, [&](Value number) {
+    keepValues();
     Value limit = arith::MinSIOp::create(b, bindChunk(number, firsts, chunk),
                                          constantI64(b, chunk));
     rowLoop(chunk, limit, [&](Index i) {

@@ -7,6 +7,7 @@
 // of a cache line that a warp leaves are read soon by another of its block.
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/CompilePtx.h"
 #include "codegen/KernelEmitter.h"
 
 #include <numeric>
@@ -22,12 +23,32 @@ static int64_t productOf(ArrayRef<int64_t> sizes) {
                          std::multiplies<>());
 }
 
+/// Of several lines that are read and written at once the assembler would spill
+/// a register for more threads than the memory needs. What libdevice computes
+/// (sin, pow) takes more registers by itself, which it is left.
+void KernelEmitter::keepValues() {
+  bool isLong = llvm::any_of(spec.op.getBody().front(), [](Operation &op) {
+    auto unary = dyn_cast<UnaryOp>(op);
+    auto binary = dyn_cast<BinaryOp>(op);
+    return (unary && llvm::is_contained({UnaryKind::sin, UnaryKind::cos},
+                                        unary.getKind())) ||
+           (binary && binary.getKind() == BinaryKind::pow) ||
+           llvm::any_of(op.getResultTypes(), [](Type type) {
+             return cast<RankedTensorType>(type).getElementType().isF64();
+           });
+  });
+  if (!isLong)
+    function->setAttr(kKeepsManyValues, b.getUnitAttr());
+}
+
 void KernelEmitter::gridStage(int64_t elements,
                               const std::function<void()> &body) {
   int64_t vectors = elements / vectorWidth(0) + 1;
   gridTeams =
       std::clamp<int64_t>((vectors + kBlock - 1) / kBlock, 1, kMaxBlocks);
   emitStage(gridTeams, {kBlock, 1}, [&](Value number) {
+    if (yields.size() > 1)
+      keepValues();
     phase([&](Value thread) {
       gridTeam = number;
       blockThread = thread;

@@ -201,6 +201,7 @@ private:
   llvm::ArrayRef<int64_t> outputShape(unsigned number) const;
   void emitElementwiseStage(llvm::ArrayRef<unsigned> results);
   void emitFillStage(unsigned result, double value);
+  void keepValues();
   void gridStage(int64_t elements, const std::function<void()> &body);
   /// Gives the numbers from `begin` to `end` to the threads of all blocks.
   void gridLoop(int64_t begin, int64_t end, const LoopBody &body);

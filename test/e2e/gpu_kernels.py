@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Plans for GPUs, without one: every kernel assembles, spills nothing, and moves 16 bytes at a time where lines are long.
 
-gpu_kernels.py MODEL PRECISION STRATEGY RANKS: prints what the assembler says of each kernel.
+gpu_kernels.py MODEL PRECISION STRATEGY RANKS, or gpu_kernels.py bench CASE for one of bench/gpu-train/cases.py, at the
+size that people train: prints what the assembler says of each kernel.
 """
 import json
 import os
@@ -24,6 +25,18 @@ def assembler():
 def compile_plan(model, precision, strategy, ranks, target, folder):
     e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", "--global-batch=8", f"--precision={precision}",
               f"--strategy={strategy}", "--clip-grad-norm=1", "--verify=off", "--init=random:1", f"--target-gpu={target}", "-o", folder])
+    return read(folder)
+
+
+def compile_bench(case, target, folder):
+    from gpu_bench import RUN
+    with e2e.scratch() as scratch:
+        cluster = RUN.write_cluster(os.path.join(scratch, "cluster.json"), "h100-sxm-80gb")
+        RUN.compile_case(next(one for one in RUN.CASES if one.name == case), e2e.BIN, target, cluster, folder)
+    return read(folder)
+
+
+def read(folder):
     with open(f"{folder}/plan.json", encoding="utf-8") as file:
         plan = json.load(file)
     with open(f"{folder}/kernels/kernels.ptx", encoding="utf-8") as file:
@@ -48,9 +61,9 @@ def assembled(ptxas, path, target):
     return found
 
 
-def check(model, precision, strategy, ranks, target, ptxas):
+def check(compile_for, title, target, ptxas):
     with e2e.scratch() as scratch:
-        plan, ptx = compile_plan(model, precision, strategy, ranks, target, scratch)
+        plan, ptx = compile_for(target, scratch)
         kernels, launches = bodies(ptx), plan["kernel_launches"]
         assert plan["target_gpu"] == target, plan["target_gpu"]
         assert kernels and set(kernels) == set(launches), set(kernels) ^ set(launches)
@@ -65,7 +78,7 @@ def check(model, precision, strategy, ranks, target, ptxas):
         assert refused.returncode == 1 and "--device=cuda" in refused.stderr and len(refused.stderr.splitlines()) == 1, refused.stderr
         found = assembled(ptxas, f"{scratch}/kernels/kernels.ptx", target)
         assert set(found) == set(kernels), set(found) ^ set(kernels)
-    print(f"{model} {precision} {target}: {len(kernels)} kernels")
+    print(f"{title} {target}: {len(kernels)} kernels")
     print(f"  {'kernel':34} registers spills  stack shared threads  blocks")
     for name, one in sorted(found.items()):
         launch = launches[name]
@@ -75,12 +88,14 @@ def check(model, precision, strategy, ranks, target, ptxas):
 
 
 def main():
-    model, precision, strategy, ranks = sys.argv[1:5]
     ptxas = assembler()
     if not ptxas:
         e2e.skip("no ptxas: the CUDA toolkit is in neither PATH, $CUDA_HOME nor /usr/local/cuda")
     for target in ("sm_80", "sm_90"):
-        check(model, precision, strategy, int(ranks), target, ptxas)
+        if sys.argv[1] == "bench":
+            check(lambda *where: compile_bench(sys.argv[2], *where), sys.argv[2], target, ptxas)
+        else:
+            check(lambda *where: compile_plan(*sys.argv[1:5], *where), " ".join(sys.argv[1:3]), target, ptxas)
 
 
 if __name__ == "__main__":
