@@ -77,7 +77,8 @@ Status CudaExecutor::setUp(Communicator &control) {
 Status CudaExecutor::chooseRoutines(Communicator &control) {
   std::vector<DeviceProduct> products;
   for (const Task &task : program.tasks)
-    if (auto *op = std::get_if<MatmulOp>(&task.instruction->op))
+    if (auto *op = std::get_if<MatmulOp>(&task.instruction->op);
+        op && !isEmpty(*op))
       products.push_back(productOf(task, *op));
   GemmChoices choices(context.gemms, cuda, *blas, *comm, streams[0], arena,
                       arenaBytes);

@@ -82,6 +82,16 @@ std::string gemmKey(const DeviceProduct &product) {
   return text.str();
 }
 
+bool isEmpty(const MatmulOp &op) {
+  return std::min({op.m, op.n, op.k, op.batch, op.batch2}) == 0;
+}
+
+/// An error of cuBLASLt with what it was asked for.
+static Status withKey(const Status &status, const DeviceProduct &product) {
+  return {status.code(),
+          status.message() + ", for the product " + gemmKey(product)};
+}
+
 static cudaDataType cudaTypeOf(DType type) {
   switch (type) {
   case DType::F64:
@@ -210,28 +220,32 @@ DeviceBlas::routine(const DeviceProduct &product) {
   if (Status status = makeRoutine(product, it->second); !status.ok()) {
     forget(it->second);
     routines.erase(it);
-    return status;
+    return withKey(status, product);
   }
   return &it->second;
 }
 
+/// Sums are of factors, not of their codes; and of codes there is no f32 with a
+/// vector of f32.
+static bool mustSplit(const DeviceProduct &product) {
+  const MatmulOp &op = *product.op;
+  return op.fp8 && (op.epilogue == Epilogue::SumsOfA ||
+                    op.epilogue == Epilogue::SumsOfB ||
+                    (op.bias >= 0 && product.cType == DType::F32));
+}
+
+/// cuBLASLt has several words for an epilogue that it does not have: not
+/// supported, an invalid value, or no routines. So whatever it says of a
+/// product with one, without it is the next try.
 Status DeviceBlas::makeRoutine(const DeviceProduct &product, Routine &made) {
-  Epilogue epilogue = product.op->epilogue;
-  // Sums are of factors, not of their codes.
-  made.isSplit = product.op->fp8 && (epilogue == Epilogue::SumsOfA ||
-                                     epilogue == Epilogue::SumsOfB);
-  DPC_TRY(describe(product, made));
-  if (epilogue == Epilogue::None || made.isSplit)
-    return Status::success();
-  auto found = heuristic(product, made, 1);
-  if (!found)
-    return found.status();
-  if (found->empty()) {
+  if (product.op->epilogue != Epilogue::None && !mustSplit(product)) {
+    if (describe(product, made).ok())
+      if (auto found = heuristic(product, made, 1); found && !found->empty())
+        return Status::success();
     forget(made);
-    made.isSplit = true;
-    DPC_TRY(describe(product, made));
   }
-  return Status::success();
+  made.isSplit = product.op->epilogue != Epilogue::None;
+  return describe(product, made);
 }
 
 Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {
@@ -297,8 +311,10 @@ DeviceBlas::candidates(const DeviceProduct &product, int most) {
   if (!made)
     return made.status();
   auto good = heuristic(product, **made, most);
-  if (good && good->empty())
-    return Status::unsupported("cuBLASLt has no routine for a product");
+  if (!good)
+    return withKey(good.status(), product);
+  if (good->empty())
+    return withKey(Status::unsupported("cuBLASLt has no routine"), product);
   return good;
 }
 
@@ -328,7 +344,39 @@ Status DeviceBlas::choose(const DeviceProduct &product,
 // A product
 //===----------------------------------------------------------------------===//
 
+/// C = beta C, where there is some: a row at a time, unless rows lie dense.
+Status DeviceBlas::scaleOnly(const DeviceProduct &product,
+                             cudaStream_t stream) const {
+  const MatmulOp &op = *product.op;
+  bool isDense = op.ldc == op.n;
+  int64_t rows = isDense ? 1 : op.m, columns = isDense ? op.m * op.n : op.n;
+  DType type = product.cType;
+  auto scale = [&](int64_t offset) -> Status {
+    char *at = static_cast<char *>(product.c) + offset * sizeOf(type);
+    if (op.beta != 0)
+      return own.reduce({at}, at, 0, columns, type, ReduceKind::Sum, op.beta,
+                        stream);
+    return cuda.check(
+        cuda.cudaMemsetAsync(at, 0, static_cast<size_t>(columns * sizeOf(type)),
+                             stream),
+        "cudaMemsetAsync");
+  };
+  if (op.m == 0 || op.n == 0 || op.beta == 1)
+    return Status::success();
+  for (int64_t i = 0; i < op.batch; ++i)
+    for (int64_t j = 0; j < op.batch2; ++j)
+      for (int64_t row = 0; row < rows; ++row)
+        DPC_TRY(scale(op.cOffset + i * op.strideC + j * op.stride2C +
+                      row * op.ldc));
+  return Status::success();
+}
+
 Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
+  return isEmpty(*product.op) ? scaleOnly(product, stream)
+                              : multiply(product, stream);
+}
+
+Status DeviceBlas::multiply(const DeviceProduct &product, cudaStream_t stream) {
   const MatmulOp &op = *product.op;
   Expected<Routine *> made = routine(product);
   if (!made)
@@ -361,10 +409,13 @@ Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
     }
     char *cAt = static_cast<char *>(product.c) +
                 (op.cOffset + j * op.stride2C) * sizeOf(product.cType);
-    DPC_TRY(check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt,
-                                      r.a, betaAt, cAt, r.c, cAt, r.c, &r.how,
-                                      workspace, kWorkspaceBytes, stream),
-                  "cublasLtMatmul"));
+    Status status =
+        check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt, r.a,
+                                  betaAt, cAt, r.c, cAt, r.c, &r.how, workspace,
+                                  kWorkspaceBytes, stream),
+              "cublasLtMatmul");
+    if (!status.ok())
+      return withKey(status, product);
   }
   return r.isSplit ? finish(product, stream) : Status::success();
 }

@@ -26,9 +26,13 @@ struct DeviceProduct {
 /// products of one key can be done by the same routine.
 std::string gemmKey(const DeviceProduct &product);
 
+/// Whether a product is of nothing, or sums nothing: it has no routine.
+bool isEmpty(const MatmulOp &op);
+
 /// Products of one rank through cuBLASLt, whose matrices are column-major: it
 /// is asked for the transpose, C' = B' A'. An epilogue that it has no routine
-/// for is a kernel behind the product (`isSplit`).
+/// for is a kernel behind the product (`isSplit`). Errors name the product's
+/// key. All but checkTypes and run are for products that are not empty.
 class DeviceBlas {
 public:
   /// Takes 32 MiB of the device for cuBLASLt's workspace. With `tf32` operands
@@ -73,12 +77,14 @@ private:
   Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceProduct &product);
   Status makeRoutine(const DeviceProduct &product, Routine &made);
+  Status multiply(const DeviceProduct &product, cudaStream_t stream);
   Status describe(const DeviceProduct &product, Routine &made);
   Status describeEpilogue(const DeviceProduct &product, Routine &made);
   Status pointEpilogue(const DeviceProduct &product, const Routine &made);
   Status finish(const DeviceProduct &product, cudaStream_t stream) const;
   Status describeCodes(const DeviceProduct &product, Routine &made);
   Status pointScales(const DeviceProduct &product, const Routine &made);
+  Status scaleOnly(const DeviceProduct &product, cudaStream_t stream) const;
   Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>

@@ -114,7 +114,8 @@ std::map<std::string, int> ownersOfProducts(const Plan &plan) {
   std::map<std::string, std::set<std::string>> ofPhase;
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
-      if (auto *op = std::get_if<MatmulOp>(&instruction.op))
+      if (auto *op = std::get_if<MatmulOp>(&instruction.op);
+          op && !isEmpty(*op))
         ofPhase[phase].insert(
             gemmKey({op, plan.buffers[op->a].dtype, plan.buffers[op->b].dtype,
                      plan.buffers[op->c].dtype}));

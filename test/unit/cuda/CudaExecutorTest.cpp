@@ -104,15 +104,41 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
     addEpilogues(plan, type);
     expectCpuResults(plan, GetParam(), 8);
   }
-  refuseFakeEpilogues(true);
-  for (auto [type, share] : {std::pair(DType::F32, 0.0),
-                             {DType::BF16, 1.0 / 128},
-                             {DType::F16, 1.0 / 1024}}) {
-    Plan plan = leastSquares(2, 2);
-    addEpilogues(plan, type);
-    expectCpuResults(plan, GetParam(), 8, /*graphs=*/true, share);
+  for (cublasStatus_t how :
+       {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
+    refuseFakeEpilogues(how);
+    for (auto [type, share] : {std::pair(DType::F32, 0.0),
+                               {DType::BF16, 1.0 / 128},
+                               {DType::F16, 1.0 / 1024}}) {
+      Plan plan = leastSquares(2, 2);
+      addEpilogues(plan, type);
+      expectCpuResults(plan, GetParam(), 8, /*graphs=*/true, share);
+    }
   }
-  refuseFakeEpilogues(false);
+  refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
+}
+
+/// C is scaled, or left alone.
+TEST_P(OnDevice, ProductsOfNothingAreThoseOfTheCpu) {
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(2, 1);
+    EXPECT_EQ(addEmptyProducts(plan, type), 15);
+    expectCpuResults(plan, GetParam(), 8);
+  }
+}
+
+/// What cuBLASLt does not do has its sizes and types in the error.
+TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
+  setFakeRoutines({});
+  DeviceResult device;
+  std::string error =
+      runOnDevice(leastSquares(1, 1), GetParam(), request(8), {}, device)
+          .message();
+  setFakeRoutines({3, 1, 2});
+  EXPECT_NE(error.find("cuBLASLt has no routine, for the product f32 f32 f32 "
+                       "in f32, 8x2x4 nn"),
+            std::string::npos)
+      << error;
 }
 
 /// The same codes, and the same sums of them. Where the epilogue is a kernel
@@ -120,7 +146,7 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
 /// rounded.
 TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
   Plan plan = leastSquares(2, 2);
-  EXPECT_EQ(addFp8(plan), 23);
+  EXPECT_EQ(addFp8(plan), 34);
   expectCpuResults(plan, GetParam(), 8, /*graphs=*/true, 1.0 / 128);
   for (auto &[phase, instructions] : plan.phases)
     for (Instruction &instruction : instructions)

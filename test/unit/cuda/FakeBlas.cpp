@@ -87,7 +87,7 @@ struct Routines {
   std::mutex mutex;
   std::vector<double> microseconds = {3, 1, 2};
   std::vector<int> last; ///< by handle
-  bool refusesEpilogues = false;
+  cublasStatus_t epilogues = CUBLAS_STATUS_SUCCESS;
   int products = 0;
 };
 Routines &routines() {
@@ -133,8 +133,39 @@ bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
   return isFp8(b.type) && what.a == CUBLAS_OP_T && what.b == CUBLAS_OP_N &&
          sixteens && d.ld % 8 == 0 && what.aScale && what.bScale && !sums &&
          (a.type != CUDA_R_8F_E5M2 || b.type != CUDA_R_8F_E5M2) &&
-         what.fastSums != hasGradient &&
-         (!what.bias || what.biasType == d.type);
+         what.fastSums != hasGradient;
+}
+
+/// What cuBLASLt calls an invalid value: no elements, types that no routine
+/// has. Codes of fp8 into f32 have a vector of bf16.
+bool isImpossible(const FakeDesc &what, const FakeLayout &a,
+                  const FakeLayout &b, const FakeLayout &d) {
+  for (const FakeLayout *layout : {&a, &b, &d})
+    if (layout->rows == 0 || layout->columns == 0 || layout->batch == 0)
+      return true;
+  bool isCoded = isFp8(a.type);
+  if (isCoded)
+    return what.bias && what.biasType != CUDA_R_16BF;
+  bool isWide = what.compute == CUBLAS_COMPUTE_64F;
+  return a.type != b.type || isWide != (a.type == CUDA_R_64F) ||
+         (d.type != a.type && (isWide || d.type != CUDA_R_32F));
+}
+
+/// What cuBLASLt answers of a product, before routines.
+cublasStatus_t answerTo(cublasLtMatmulDesc_t desc,
+                        cublasLtMatrixLayout_t aLayout,
+                        cublasLtMatrixLayout_t bLayout,
+                        cublasLtMatrixLayout_t dLayout) {
+  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
+  const auto &a = *reinterpret_cast<FakeLayout *>(aLayout);
+  const auto &b = *reinterpret_cast<FakeLayout *>(bLayout);
+  const auto &d = *reinterpret_cast<FakeLayout *>(dLayout);
+  if (isImpossible(what, a, b, d))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  bool isTaken =
+      (what.epilogue == CUBLASLT_EPILOGUE_DEFAULT || isWhole(what, d)) &&
+      (!isFp8(a.type) || takesFp8(what, a, b, d));
+  return isTaken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /// buffers: out, parts; see DeviceKernels::reduce.
@@ -252,9 +283,9 @@ void addRuntimeKernels() {
   addFakeKernel("dpcFp8Transposed", fp8Kernel<true>, 4, 4);
 }
 
-void refuseFakeEpilogues(bool refuse) {
+void refuseFakeEpilogues(cublasStatus_t how) {
   std::lock_guard lock(routines().mutex);
-  routines().refusesEpilogues = refuse;
+  routines().epilogues = how;
 }
 
 void setFakeRoutines(std::vector<double> microseconds) {
@@ -398,16 +429,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t dLayout, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t found[], int *count) {
   std::lock_guard lock(routines().mutex);
-  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
-  if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
-      (routines().refusesEpilogues ||
-       !isWhole(what, *reinterpret_cast<FakeLayout *>(dLayout))))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
-  if (isFp8(first.type) &&
-      !takesFp8(what, first, *reinterpret_cast<FakeLayout *>(bLayout),
-                *reinterpret_cast<FakeLayout *>(dLayout)))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  bool hasEpilogue =
+      reinterpret_cast<FakeDesc *>(desc)->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  if (hasEpilogue && routines().epilogues != CUBLAS_STATUS_SUCCESS)
+    return routines().epilogues;
+  if (auto answer = answerTo(desc, aLayout, bLayout, dLayout);
+      answer != CUBLAS_STATUS_SUCCESS)
+    return answer;
   int all = static_cast<int>(routines().microseconds.size());
   for (*count = 0; *count < std::min(most, all); ++*count) {
     found[*count] = {};
@@ -422,11 +450,9 @@ cublasStatus_t cublasLtMatmulAlgoCheck(
     cublasLtMatrixLayout_t bLayout, cublasLtMatrixLayout_t,
     cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *how,
     cublasLtMatmulHeuristicResult_t *) {
-  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
-  if (isFp8(first.type) && !takesFp8(*reinterpret_cast<FakeDesc *>(desc), first,
-                                     *reinterpret_cast<FakeLayout *>(bLayout),
-                                     *reinterpret_cast<FakeLayout *>(dLayout)))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (auto answer = answerTo(desc, aLayout, bLayout, dLayout);
+      answer != CUBLAS_STATUS_SUCCESS)
+    return answer;
   std::lock_guard lock(routines().mutex);
   return routineOf(*how) >= 0 ? CUBLAS_STATUS_SUCCESS
                               : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -507,6 +533,9 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     return wide ? *static_cast<const double *>(at)
                 : static_cast<double>(*static_cast<const float *>(at));
   };
+  if (auto answer = answerTo(desc, aLayout, bLayout, dLayout);
+      answer != CUBLAS_STATUS_SUCCESS)
+    return answer;
   auto found = productOf(what, first, second, out);
   if (c != d || !found)
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -515,8 +544,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   op.beta = scalar(beta);
   DType type = typeOf(first.type), outType = typeOf(out.type);
   bool isCoded = isFp8(first.type);
-  if (isCoded && (!takesFp8(what, first, second, out) ||
-                  reinterpret_cast<uintptr_t>(a) % 16 != 0 ||
+  if (isCoded && (reinterpret_cast<uintptr_t>(a) % 16 != 0 ||
                   reinterpret_cast<uintptr_t>(b) % 16 != 0))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   op.compute = wide ? DType::F64 : type == DType::F32 ? DType::F32 : type;

@@ -22,8 +22,9 @@ std::vector<int> lastFakeRoutines();
 /// How many products were done since.
 int fakeProducts();
 
-/// From now on there is no routine for any epilogue, or again for all.
-void refuseFakeEpilogues(bool refuse);
+/// From now on what is said of every epilogue: CUBLAS_STATUS_SUCCESS, or a word
+/// for "there is none".
+void refuseFakeEpilogues(cublasStatus_t how);
 
 /// Makes what DeviceKernels loads kernels of the fake runtime.
 void addRuntimeKernels();

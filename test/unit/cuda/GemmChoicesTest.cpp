@@ -91,9 +91,9 @@ TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
   run(plan, Ranks::InProcess);
   EXPECT_EQ(files().size(), owners.size());
   EXPECT_TRUE(remarks.empty());
-  refuseFakeEpilogues(true);
+  refuseFakeEpilogues(CUBLAS_STATUS_NOT_SUPPORTED);
   run(plan, Ranks::InProcess);
-  refuseFakeEpilogues(false);
+  refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
   EXPECT_NE(remarks[0].find("bias, gelu, gelu_aux, gelu_aux_bias, gelu_bias, "
                             "gelu_grad, gelu_grad_bias, relu, relu_bias, "
@@ -107,7 +107,7 @@ TEST_F(GemmChoicesOf, RoutinesOfFp8AreKept) {
   Plan plan = leastSquares(1, 1);
   size_t before = ownersOfProducts(plan).size();
   addFp8(plan);
-  constexpr size_t kFormats = 3, kKindsOfC = 3, kEpilogues = 11;
+  constexpr size_t kFormats = 3, kKindsOfC = 3, kEpilogues = 2 * 11;
   EXPECT_EQ(ownersOfProducts(plan).size(),
             before + kFormats * kKindsOfC + kEpilogues);
   run(plan, Ranks::InProcess);
@@ -123,9 +123,9 @@ TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   for (Instruction &instruction : plan.phases["s1.forward"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))
       op->epilogue = Epilogue::Relu;
-  refuseFakeEpilogues(true);
+  refuseFakeEpilogues(CUBLAS_STATUS_NOT_SUPPORTED);
   run(plan, Ranks::InProcess);
-  refuseFakeEpilogues(false);
+  refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
   EXPECT_NE(remarks[0].find("end in relu;"), std::string::npos) << remarks[0];
 }

@@ -153,18 +153,45 @@ int addFp8(Plan &plan) {
     }
   op.beta = 0;
   op.transB = false;
-  for (int i = 1; i < kEpilogues; ++i) {
-    op.epilogue = static_cast<Epilogue>(i);
-    op.bias = op.aux = -1;
-    op.auxLd = 0;
-    std::string name(nameOf(op.epilogue));
-    if (readsBias(op.epilogue) || writesBias(op.epilogue))
-      op.bias = addRandom(plan, "f.bias." + name, {kN}, DType::BF16);
-    if (readsAux(op.epilogue) || writesAux(op.epilogue)) {
-      op.aux = addRandom(plan, "f.aux." + name, {kM, kN}, DType::BF16);
-      op.auxLd = kN;
+  for (DType type : {DType::BF16, DType::F32})
+    for (int i = 1; i < kEpilogues; ++i) {
+      op.epilogue = static_cast<Epilogue>(i);
+      op.bias = op.aux = -1;
+      op.auxLd = 0;
+      std::string name = "." + std::to_string(count);
+      if (readsBias(op.epilogue) || writesBias(op.epilogue))
+        op.bias = addRandom(plan, "f.bias" + name, {kN}, type);
+      if (readsAux(op.epilogue) || writesAux(op.epilogue)) {
+        op.aux = addRandom(plan, "f.aux" + name, {kM, kN}, type);
+        op.auxLd = kN;
+      }
+      add(op, type);
     }
-    add(op, DType::BF16);
+  return count;
+}
+
+int addEmptyProducts(Plan &plan, DType type) {
+  constexpr int64_t kRows = 4, kColumns = 3, kPadding = 2;
+  int factor = addRandom(plan, "n.f", {8, 8}, type), count = 0;
+  auto add = [&](int64_t m, int64_t n, int64_t k, double beta, int64_t batch,
+                 int64_t ldc) {
+    int c = addRandom(plan, "n." + std::to_string(count++), {48}, type);
+    MatmulOp op = product(factor, factor, c, m, n, k);
+    op.lda = std::max<int64_t>(k, 1);
+    op.ldb = op.ldc = ldc;
+    op.compute = type;
+    op.beta = beta;
+    op.cOffset = 1;
+    op.batch = batch;
+    op.strideC = op.ldc * kRows;
+    plan.phases["update"].push_back(compute("empty", op));
+  };
+  for (double beta : {0.0, 0.5, 1.0}) {
+    add(0, kColumns, 2, beta, 1, kColumns);
+    add(kRows, 0, 2, beta, 1, 1);
+    add(kRows, kColumns, 2, beta, 0, kColumns);
+    for (int64_t ldc : {kColumns, kColumns + kPadding})
+      add(kRows, kColumns, 0, beta, 2, ldc);
   }
   return count;
 }

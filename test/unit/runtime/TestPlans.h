@@ -35,10 +35,15 @@ double twoStagesStep(const HostTensor &x, HostTensor &a, HostTensor &b);
 void addEpilogues(Plan &plan, DType type = DType::F32);
 
 /// Adds to the update products of fp8 of bf16 parameters, with every transpose
-/// and pair of formats, some added to C, one into f32, and one for every
-/// epilogue. What they make is in parameters "f.0", "f.1", ...; returns their
-/// number.
+/// and pair of formats, some added to C, one into f32, and two for every
+/// epilogue, into bf16 and f32. What they make is in parameters "f.0", "f.1",
+/// ...; returns their number.
 int addFp8(Plan &plan);
+
+/// Adds to the update products without elements, and of factors without, with
+/// and without beta, whose C are parameters "n.0", "n.1", ...; returns their
+/// number.
+int addEmptyProducts(Plan &plan, DType type = DType::F32);
 
 /// Adds to the update convolutions and their gradients, of one to three spatial
 /// dimensions, whose results are in parameters "conv.0", "conv.1", ...; returns
