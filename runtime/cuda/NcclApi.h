@@ -15,6 +15,7 @@ namespace dpc::rt {
   X(ncclCommAbort)                                                             \
   X(ncclCommDeregister)                                                        \
   X(ncclCommDestroy)                                                           \
+  X(ncclCommFinalize)                                                          \
   X(ncclCommGetAsyncError)                                                     \
   X(ncclCommInitRankConfig)                                                    \
   X(ncclCommRegister)                                                          \

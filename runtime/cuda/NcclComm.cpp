@@ -27,6 +27,8 @@ namespace {
 constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
 /// A roll is answered at once by all that wait, or not at all.
 constexpr double kRollSeconds = 5;
+/// What the ends of all communicators may take together.
+constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
   switch (type) {
@@ -77,12 +79,8 @@ public:
         timeoutSeconds(timeoutSeconds) {}
 
   ~NcclComm() override {
-    for (auto [comm, handle] : registrations)
-      if (!aborted)
-        nccl.ncclCommDeregister(comm, handle);
-    for (auto it = cells.rbegin(); it != cells.rend(); ++it)
-      if (it->comm && !aborted)
-        nccl.ncclCommDestroy(it->comm);
+    if (!aborted)
+      endAll();
     for (void *memory : allocations)
       nccl.ncclMemFree(memory);
     for (const Issued &each : issued)
@@ -440,6 +438,29 @@ private:
         late.push_back(peer);
     abortOwn();
     return lateRanks(rank(), timeoutSeconds, name, late);
+  }
+
+  /// Those that are split from the world, then it. None is at work behind this,
+  /// in threads of its own or on the memory that is freed next; one that does
+  /// not come to its end is aborted, as nobody can be told of it any more.
+  void endAll() {
+    double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
+    for (auto [comm, handle] : registrations)
+      nccl.ncclCommDeregister(comm, handle);
+    for (auto it = cells.rbegin(); it != cells.rend(); ++it) {
+      if (!it->comm)
+        continue;
+      ncclResult_t state = nccl.ncclCommFinalize(it->comm);
+      while (state == ncclInProgress && nowSeconds() < deadline) {
+        usleep(100);
+        if (nccl.ncclCommGetAsyncError(it->comm, &state) != ncclSuccess)
+          state = ncclInternalError;
+      }
+      if (state == ncclSuccess)
+        nccl.ncclCommDestroy(it->comm);
+      else
+        nccl.ncclCommAbort(it->comm);
+    }
   }
 
   void abortOwn() {

@@ -72,6 +72,7 @@ struct Comm {
   uint64_t met = 0, splits = 0;
   std::atomic<bool> isAborted{false};
   std::atomic<int> busyLooks{0}; ///< until a call is no longer in progress
+  bool isFinalized = false;      ///< or will be, after busyLooks
   std::map<int, double> scales;  ///< of operators that multiply first
   /// A split that waits for the others, in the clique of the parent.
   std::shared_ptr<Clique> parent;
@@ -79,7 +80,13 @@ struct Comm {
   int parentRank = 0;
 };
 
-std::atomic<int> callsUntilBreak{0};
+std::atomic<int> callsUntilBreak{0}, misuses{0};
+std::atomic<bool> stalls{false};
+
+ncclResult_t misuse() {
+  ++misuses;
+  return ncclInvalidUsage;
+}
 
 std::shared_ptr<Comm> &commOf(ncclComm_t comm) {
   return *reinterpret_cast<std::shared_ptr<Comm> *>(comm);
@@ -271,6 +278,8 @@ ncclResult_t flush() {
 ncclResult_t add(ncclComm_t comm, const Call &call, cudaStream_t stream) {
   if (!typeOf(call.type))
     return ncclInvalidArgument;
+  if (commOf(comm)->isFinalized)
+    return misuse();
   pending.push_back({commOf(comm), call, stream});
   return groupDepth > 0 ? ncclSuccess : flush();
 }
@@ -322,6 +331,8 @@ NcclApi fakeNcclApi() {
 }
 
 void breakFakeNccl(int calls) { callsUntilBreak = calls; }
+int fakeNcclMisuses() { return misuses; }
+void stallFakeNcclEnds(bool stall) { stalls = stall; }
 
 } // namespace dpc::rt::test
 
@@ -406,8 +417,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error) {
   Comm &comm = *commOf(handle);
-  bool isBusy = comm.busyLooks > 0;
-  if (isBusy)
+  bool isBusy = comm.busyLooks > 0 || (comm.isFinalized && stalls);
+  if (comm.busyLooks > 0)
     --comm.busyLooks;
   if (!isReady(comm) || isBusy) {
     *error = ncclInProgress;
@@ -418,9 +429,24 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error) {
   return ncclSuccess;
 }
 
+/// In a thread of NCCL's: it takes some looks.
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  Comm &comm = *commOf(handle);
+  ncclResult_t state = ncclSuccess;
+  ncclCommGetAsyncError(handle, &state);
+  if (state == ncclSuccess && comm.isFinalized)
+    return misuse();
+  if (state != ncclSuccess)
+    return ncclInvalidArgument;
+  comm.isFinalized = true;
+  comm.busyLooks = 5;
+  return ncclInProgress;
+}
+/// NCCL would wait for its end here, for as long as it takes.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  bool isAtEnd = commOf(comm)->isFinalized && commOf(comm)->busyLooks == 0;
   delete &commOf(comm);
-  return ncclSuccess;
+  return isAtEnd ? ncclSuccess : misuse();
 }
 /// Ends what this rank waits for; the others wait on, as in NCCL.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -430,7 +456,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     std::lock_guard lock(own->clique->mutex);
     own->clique->changed.notify_all();
   }
-  return ncclCommDestroy(comm);
+  delete &commOf(comm);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,

@@ -19,6 +19,14 @@ NcclApi fakeNcclApi();
 /// ncclRemoteError: what NCCL says when a peer's process has died. 0: never.
 void breakFakeNccl(int calls);
 
+/// Communicators that were used or destroyed in a way that NCCL forbids, since
+/// the program began.
+int fakeNcclMisuses();
+
+/// From now on communicators that are finalized stay in progress, or again come
+/// to their end.
+void stallFakeNcclEnds(bool stall);
+
 } // namespace dpc::rt::test
 
 #endif // DPC_TEST_UNIT_CUDA_FAKENCCL_H

@@ -38,6 +38,7 @@ onDevices(int ranks, double timeoutSeconds,
     });
   for (std::thread &thread : threads)
     thread.join();
+  EXPECT_EQ(fakeNcclMisuses(), 0);
 }
 
 void onRanks(int ranks, double timeoutSeconds,
@@ -154,6 +155,20 @@ TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
     Expected<void *> memory = comm.allocate(1 << 16);
     ASSERT_TRUE(memory.ok()) << memory.status().message();
   });
+  EXPECT_EQ(fakeAllocations(), before);
+}
+
+/// The other has ended long ago, or never will.
+TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
+  size_t before = fakeAllocations();
+  stallFakeNcclEnds(true);
+  auto began = std::chrono::steady_clock::now();
+  onDevices(2, 0.2, [](DeviceComm &comm, Communicator &) {
+    ASSERT_TRUE(comm.makeGroups({}).ok());
+    ASSERT_TRUE(comm.allocate(1 << 16).ok());
+  });
+  stallFakeNcclEnds(false);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_EQ(fakeAllocations(), before);
 }
 
