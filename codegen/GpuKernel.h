@@ -60,6 +60,10 @@ enum class KernelTarget { cpu, ptx, emulation };
 struct KernelStage {
   std::string symbol;
   rt::KernelLaunch launch; ///< nothing on a CPU
+  /// Of one stage of several: the kernel's buffers that are its parameters, and
+  /// which of these it stores to. It has all operands, and of results and
+  /// scratch memory what it touches.
+  std::vector<int> buffers = {}, writes = {};
 };
 
 /// The code of a kernel: a single stage on a CPU.

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/BitVector.h"
 
 #include <numeric>
 
@@ -16,6 +17,14 @@ using namespace mlir;
 namespace dpc::codegen {
 
 static constexpr const char *kSharedMemory = "dpc_shared";
+
+namespace {
+
+struct Touch {
+  bool reads = false, writes = false;
+};
+
+} // namespace
 
 TeamShape teamFor(int64_t size, int64_t width) {
   // Registers are shared by the threads of a block: not too many.
@@ -41,8 +50,7 @@ void KernelEmitter::emitStage(int64_t teams, TeamShape shape,
   std::string impl = isPtx ? name : name + "_impl";
   bool isGroup = !spec.groupSizes.empty();
   function = isGroup ? emitGroupImpl(impl) : emitImpl(impl);
-  if (!isPtx)
-    emitEntry(function, name);
+  functions.push_back(function);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(function.addEntryBlock());
   if (!isGroup)
@@ -61,6 +69,58 @@ void KernelEmitter::emitStage(int64_t teams, TeamShape shape,
       std::max<int64_t>(1, (teams + shape.perBlock - 1) / shape.perBlock);
   result.stages.push_back(
       {name, {blocks, shape.threads * shape.perBlock, sharedBytes}});
+}
+
+/// Which kinds of accesses there are through a pointer.
+static Touch touchOf(Value pointer) {
+  Touch touch;
+  for (Operation *user : pointer.getUsers()) {
+    Touch more{true, true};
+    if (isa<LLVM::GEPOp>(user))
+      more = touchOf(user->getResult(0));
+    else if (isa<LLVM::LoadOp>(user))
+      more = {true, false};
+    else if (auto store = dyn_cast<LLVM::StoreOp>(user))
+      more = {store.getValue() == pointer, true};
+    touch.reads |= more.reads;
+    touch.writes |= more.writes;
+  }
+  return touch;
+}
+
+/// Takes results and scratch memory out of the parameters of a stage that does
+/// not touch them: in the plan it then writes what it stores, and nothing else.
+void KernelEmitter::dropUntouched(func::FuncOp impl, KernelStage &stage) {
+  unsigned numInputs = spec.inputs.size();
+  unsigned numBuffers =
+      numInputs + spec.outputs.size() + (result.scratchBytes > 0 ? 1 : 0);
+  llvm::BitVector dropped(impl.getNumArguments());
+  for (unsigned i = 0; i < numBuffers; ++i) {
+    bool isOutput = i >= numInputs && i - numInputs < spec.outputs.size();
+    int64_t alias = isOutput ? spec.aliases[i - numInputs] : -1;
+    Touch touch = touchOf(impl.getArgument(alias >= 0 ? alias : i));
+    bool isWritten = i >= numInputs && touch.writes;
+    // An aliased one that is read is among the operands.
+    bool isRead = i < numInputs || (alias < 0 && touch.reads);
+    if (!isRead && !isWritten) {
+      dropped.set(i);
+      continue;
+    }
+    if (isWritten)
+      stage.writes.push_back(static_cast<int>(stage.buffers.size()));
+    stage.buffers.push_back(static_cast<int>(i));
+  }
+  [[maybe_unused]] LogicalResult erased = impl.eraseArguments(dropped);
+  assert(succeeded(erased) && "nothing uses them");
+}
+
+void KernelEmitter::finishStages() {
+  for (auto [impl, stage] : llvm::zip_equal(functions, result.stages)) {
+    if (functions.size() > 1)
+      dropUntouched(impl, stage);
+    if (target == KernelTarget::emulation)
+      emitEntry(impl, stage.symbol);
+  }
 }
 
 void KernelEmitter::emitTeams(int64_t teams, const LoopBody &body) {

@@ -164,10 +164,12 @@ LogicalResult KernelEmitter::emitForCpu() {
 }
 
 FailureOr<EmittedKernel> KernelEmitter::emit() {
-  if (onGpu())
+  if (onGpu()) {
     emitForGpu();
-  else
+    finishStages();
+  } else {
     failed |= mlir::failed(emitForCpu());
+  }
   if (failed)
     return failure();
   return result;

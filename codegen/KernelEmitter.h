@@ -138,6 +138,8 @@ private:
   bool onGpu() const { return target != KernelTarget::cpu; }
   /// A stage of `teams` teams; `body` gets the number of a team.
   void emitStage(int64_t teams, TeamShape shape, const LoopBody &body);
+  void finishStages();
+  void dropUntouched(mlir::func::FuncOp impl, KernelStage &stage);
   void emitTeams(int64_t teams, const LoopBody &body);
   void phase(const LoopBody &body);
   llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<mlir::Type> types,
@@ -364,6 +366,7 @@ private:
   // GPU: of the stage that is being emitted.
   KernelTarget target;
   EmittedKernel result;
+  std::vector<mlir::func::FuncOp> functions; ///< of all stages so far
   mlir::func::FuncOp function;
   TeamShape team;
   mlir::Value scratch;

@@ -92,8 +92,16 @@ LogicalResult PlanBuilder::emitCalls(const KernelSpec &spec, rt::KernelOp call,
         addBuffer(type, rt::BufferKind::Workspace, how.name + " (scratch)"));
   }
   for (const KernelStage &stage : kernel->stages) {
-    call.symbol = stage.symbol;
-    emit(how.phase, call, how.name).flops = std::exchange(how.flops, 0);
+    rt::KernelOp launch = call;
+    launch.symbol = stage.symbol;
+    if (kernel->stages.size() > 1) {
+      launch.writes = stage.writes;
+      launch.buffers.clear();
+      for (int position : stage.buffers)
+        launch.buffers.push_back(call.buffers[position]);
+    }
+    emit(how.phase, std::move(launch), how.name).flops =
+        std::exchange(how.flops, 0);
   }
   return success();
 }

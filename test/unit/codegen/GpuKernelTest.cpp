@@ -107,6 +107,7 @@ func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
       }
   for (double v : ends)
     squares[0] += v * v;
+  step.checksNumbers = true;
   step.set("x", x);
   step.run();
   expectClose(step.get("columns"), columns, 2e-5);
@@ -162,6 +163,7 @@ func.func @step(%ids: tensor<5x40xi64> {dpc.role = "input", dpc.name = "ids"},
   Array ids(200), expected(17 * 24);
   for (int i = 0; i < 200; ++i)
     ids[i] = i % 7 == 0 ? 3 : i % 11;
+  step.checksNumbers = true;
   step.set("ids", ids);
   step.set("dy", randomArray(200 * 24, 1));
   Array dy = step.get("dy");
@@ -200,6 +202,7 @@ func.func @step(%x: tensor<7x100x36xf32> {dpc.role = "input", dpc.name = "x"},
     for (int64_t j = 0; j < n; ++j)
       dx[i * n + j] = r[i] * (dy[i * n + j] - u - h(j) * uh);
   }
+  step.checksNumbers = true;
   step.set("x", x);
   step.set("dy", dy);
   step.set("m", m);

@@ -481,6 +481,7 @@ func.func @step(%x: tensor<4x5xf32> {dpc.role = "input", dpc.name = "x"})
   Array x = randomArray(20, 1), y(20), s(5);
   for (int i = 0; i < 20; ++i)
     s[i % 5] += y[i] = std::abs(x[i]);
+  step.checksNumbers = true;
   step.set("x", x);
   step.run();
   expectClose(step.get("y"), y);

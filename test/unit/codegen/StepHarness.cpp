@@ -9,6 +9,7 @@
 
 #include "mlir/Parser/Parser.h"
 
+#include <cmath>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
@@ -192,8 +193,23 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
 void Step::run(int64_t rank) {
   ASSERT_EQ(error, "");
   for (const rt::ScheduleEntry &entry : plan.schedule[rank])
-    for (const rt::Instruction &instruction : plan.phases[entry.phase])
+    for (const rt::Instruction &instruction : plan.phases[entry.phase]) {
       execute(instruction, rank, entry.microBatch);
+      if (checksNumbers)
+        expectNumbers(instruction);
+    }
+}
+
+void Step::expectNumbers(const rt::Instruction &instruction) {
+  for (int id : rt::accessesOf(instruction, plan).writes) {
+    const rt::Buffer &buffer = plan.buffers[id];
+    for (int64_t i = 0, e = rt::numElements(buffer.shape); i < e; ++i)
+      if (std::isnan(rt::loadAsDouble(at(id), buffer.dtype, i))) {
+        ADD_FAILURE() << "element " << i << " of " << buffer.name << " behind "
+                      << instruction.name;
+        break;
+      }
+  }
 }
 
 std::string ptxOf(const std::string &text, const std::string &targetGpu) {

@@ -35,9 +35,12 @@ public:
 
   rt::Plan plan;
   std::string error;
+  /// What an instruction writes has no NaN then.
+  bool checksNumbers = false;
 
 private:
   void execute(const rt::Instruction &instruction, int64_t rank, int64_t mb);
+  void expectNumbers(const rt::Instruction &instruction);
   int bufferOf(const std::string &name) const;
   char *at(int buffer);
 
