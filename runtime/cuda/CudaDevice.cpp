@@ -84,6 +84,10 @@ public:
   Expected<ExecutorFactory> executors(const DeviceRequest &request) override {
     auto ranks = std::make_shared<ProcessRanks>(apis);
     ranks->request = request;
+    Expected<int> index = ownDevice(request.index);
+    if (!index)
+      return index.status();
+    ranks->request.index = *index;
     DPC_TRY(prepare(*ranks));
     return ExecutorFactory(
         [ranks](Communicator &control, const ExecutorOptions &options)
@@ -99,28 +103,33 @@ public:
   }
 
   Expected<std::unique_ptr<DeviceProbe>> probe(int index) override {
-    DPC_TRY(checkIndex(index));
-    return makeCudaProbe(apis, index);
+    Expected<int> own = ownDevice(index);
+    if (!own)
+      return own.status();
+    return makeCudaProbe(apis, *own);
   }
 
 private:
-  Status checkIndex(int index) const {
+  /// The one that is asked for. A launcher may let each process see its own
+  /// alone; should all of them see the same, NCCL says so.
+  Expected<int> ownDevice(int index) const {
     int devices = 0;
     DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
                             "counting GPUs"));
+    if (devices == 1)
+      return 0;
     return index < devices
-               ? Status::success()
+               ? Expected<int>(index)
                : Status::unsupported(
                      "this process needs GPU " + std::to_string(index) +
-                     " of this machine, which has " + std::to_string(devices) +
-                     "; start one process for each");
+                     " of this machine, of which it sees " +
+                     std::to_string(devices) + "; start one process for each");
   }
 
   Status prepare(ProcessRanks &ranks) const {
     const CudaApi &cuda = ranks.apis.cuda;
     const DeviceRequest &request = ranks.request;
     int major = 0, minor = 0;
-    DPC_TRY(checkIndex(request.index));
     DPC_TRY(cuda.check(cuda.cudaSetDevice(request.index), "cudaSetDevice"));
     for (auto [value, which] :
          {std::pair(&major, cudaDevAttrComputeCapabilityMajor),

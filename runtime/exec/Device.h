@@ -20,7 +20,7 @@ struct DeviceRequest {
   const Plan *plan = nullptr;
   std::string dir; ///< the plan's folder, for kernels
   /// All ranks are threads of this process, on one device; else this process
-  /// is one rank, and its device is `index`.
+  /// is one rank, and its device is `index`, or the only one that it sees.
   bool inProcess = true;
   int index = 0;
   double timeoutSeconds = 300;
@@ -40,7 +40,7 @@ public:
   /// Fails when the plan is not for this device. The request's plan outlives
   /// the factory.
   virtual Expected<ExecutorFactory> executors(const DeviceRequest &request) = 0;
-  /// Of the device `index` of this machine.
+  /// Of the device `index` of this machine, or the only one.
   virtual Expected<std::unique_ptr<DeviceProbe>> probe(int index) = 0;
 };
 

@@ -298,6 +298,33 @@ TEST(FakeCuda, CapturesMustJoin) {
   cuda.cudaEventDestroy(event);
 }
 
+/// Streams, events and kernels of a rank are its device's; a process that sees
+/// one takes it, whatever its place on the machine.
+TEST(CudaExecutor, ARankHasTheDeviceOfItsProcess) {
+  for (auto [devices, index] : {std::pair(4, 2), {1, 0}, {1, 3}}) {
+    setFakeDevices(devices);
+    for (bool trace : {false, true}) {
+      DeviceWishes wishes;
+      wishes.device = index;
+      wishes.measuresGemms = wishes.trace = trace;
+      DeviceResult device;
+      Status status = runOnDevice(leastSquares(2, 2), Ranks::Nccl, request(8),
+                                  wishes, device);
+      EXPECT_EQ(status.message(), "") << index << " of " << devices;
+    }
+  }
+  setFakeDevices(2);
+  DeviceWishes wishes;
+  wishes.device = 2;
+  DeviceResult device;
+  EXPECT_EQ(
+      runOnDevice(leastSquares(1, 1), Ranks::Nccl, request(8), wishes, device)
+          .message(),
+      "this process needs GPU 2 of this machine, of which it sees 2; "
+      "start one process for each");
+  setFakeDevices(1);
+}
+
 TEST(CudaExecutor, PlansForCpusAreRefused) {
   Plan plan = leastSquares(1, 1);
   EXPECT_TRUE(checkTarget(plan, 9, 0).ok()); // it has no kernels

@@ -55,7 +55,9 @@ TEST(CudaProbe, WhatHasNoRoomIsSaid) {
 }
 
 TEST(CudaProbe, DevicesThatAreNotThereAreNamed) {
+  setFakeDevices(2);
   auto probe = makeCudaDevice(fakeApis())->probe(99);
+  setFakeDevices(1);
   ASSERT_FALSE(probe.ok());
   EXPECT_NE(probe.status().message().find("GPU 99 of this machine"),
             std::string::npos);

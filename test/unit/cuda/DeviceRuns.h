@@ -35,6 +35,7 @@ struct DeviceWishes {
   std::function<void(const std::string &)> remark = nullptr;
   bool trace = false;
   bool overlap = true;
+  int device = 0;
 };
 
 /// Rank 0's result. `graphs`: steps may be captured.

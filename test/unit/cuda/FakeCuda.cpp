@@ -27,7 +27,10 @@ struct World {
   std::map<std::string, Kernel> kernels;
   std::atomic<int> delay{0};
   std::atomic<unsigned> seed{0};
+  std::atomic<int> devices{1};
 };
+
+thread_local int currentDevice = 0;
 
 World &world() {
   static World theWorld;
@@ -88,6 +91,10 @@ void setFakeDelay(int microseconds, unsigned seed) {
   world().seed = seed;
   world().delay = microseconds;
 }
+
+void setFakeDevices(int count) { world().devices = count; }
+
+int currentFakeDevice() { return currentDevice; }
 
 size_t fakeAllocations() {
   std::lock_guard lock(world().mutex);
@@ -197,11 +204,14 @@ cudaError_t cudaDriverGetVersion(int *version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int *count) {
-  *count = 1;
+  *count = world().devices;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  if (device < 0 || device >= world().devices)
+    return cudaErrorInvalidDevice;
+  currentDevice = device;
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
@@ -326,6 +336,8 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 blocks, dim3 threads,
   const auto &kernel = *static_cast<const Kernel *>(function);
   if (blocks.x == 0 || threads.x == 0 || threads.x > 1024)
     return cudaErrorInvalidConfiguration;
+  if (streamOf(stream).device != currentDevice)
+    return cudaErrorInvalidResourceHandle;
   std::vector<void *> buffers;
   std::vector<int64_t> scalars;
   buffers.reserve(kernel.buffers);

@@ -46,10 +46,17 @@ void setFakeDelay(int microseconds, unsigned seed);
 /// than what it waits for. Events with timing read them.
 inline constexpr double kFakeMicroseconds = 1;
 
+/// From now on there are so many GPUs, of which each thread has one that is
+/// current: the first at its begin.
+void setFakeDevices(int count);
+
 /// Memory that was allocated and not freed, device and pinned.
 size_t fakeAllocations();
 
 struct FakeCapture;
+
+/// Of this thread.
+int currentFakeDevice();
 
 /// A thread that does its work in order.
 class FakeStream {
@@ -60,6 +67,7 @@ public:
   bool idle();
   /// Of its thread, in its work.
   double clock = 0;
+  const int device = currentFakeDevice();
 
   std::shared_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t lane = 0;                      ///< in `capture`
@@ -86,6 +94,7 @@ public:
   bool reached(uint64_t record);
 
   bool hasTiming = false;
+  const int device = currentFakeDevice();
   std::weak_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t capturedRecord = 0;
   std::map<size_t, size_t> covers; ///< by lane: work before the record

@@ -70,6 +70,8 @@ extern "C" {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   std::shared_ptr<FakeEvent> e = eventOf(event);
   FakeStream &stream = streamOf(handle);
+  if (e->device != stream.device || stream.device != currentFakeDevice())
+    return cudaErrorInvalidResourceHandle;
   {
     std::lock_guard lock(captureMutex());
     if (stream.capture) {

@@ -81,7 +81,7 @@ struct Comm {
 };
 
 std::atomic<int> callsUntilBreak{0}, misuses{0};
-std::atomic<bool> stalls{false};
+std::atomic<bool> stalls{false}, refuses{false};
 
 ncclResult_t misuse() {
   ++misuses;
@@ -332,6 +332,7 @@ NcclApi fakeNcclApi() {
 
 void breakFakeNccl(int calls) { callsUntilBreak = calls; }
 int fakeNcclMisuses() { return misuses; }
+void refuseFakeNcclWorlds(bool refuse) { refuses = refuse; }
 void stallFakeNcclEnds(bool stall) { stalls = stall; }
 
 } // namespace dpc::rt::test
@@ -391,6 +392,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     std::lock_guard lock(made->clique->mutex);
     made->clique->size = size;
     ++made->clique->joined;
+    if (refuses) {
+      made->clique->error = ncclInvalidUsage;
+      made->clique->lastError = "Duplicate GPU detected";
+    }
   }
   *comm = handleOf(std::move(made));
   return ncclInProgress;

@@ -19,6 +19,10 @@ NcclApi fakeNcclApi();
 /// ncclRemoteError: what NCCL says when a peer's process has died. 0: never.
 void breakFakeNccl(int calls);
 
+/// From now on the ranks of a new world find out that they share a GPU, or
+/// again do not.
+void refuseFakeNcclWorlds(bool refuse);
+
 /// Communicators that were used or destroyed in a way that NCCL forbids, since
 /// the program began.
 int fakeNcclMisuses();

@@ -172,6 +172,24 @@ TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
+/// Ranks that see one GPU each take it: whether it is the same one is found out
+/// here, in NCCL's words.
+TEST(NcclComm, WhatNcclSaysOfAWorldIsSaid) {
+  refuseFakeNcclWorlds(true);
+  auto controls = makeLocalComms(2, {30});
+  std::vector<std::thread> threads;
+  for (auto &control : controls)
+    threads.emplace_back([raw = control.get()] {
+      EXPECT_EQ(makeNcclComm(cuda, nccl, *raw, 30).status().message(),
+                "connecting NCCL: NCCL: an error of the fake (Duplicate GPU "
+                "detected)");
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  refuseFakeNcclWorlds(false);
+  EXPECT_EQ(fakeNcclMisuses(), 0);
+}
+
 /// The process of a peer died: NCCL says so before the time is up.
 TEST(NcclComm, ADeadPeerEndsTheWait) {
   breakFakeNccl(2);
