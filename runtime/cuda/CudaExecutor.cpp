@@ -1,10 +1,16 @@
 #include "runtime/cuda/CudaExecutor.h"
 
+#include "runtime/base/Wait.h"
+
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <unistd.h>
 
 namespace dpc::rt {
+
+/// What a rank that is done with waits for its streams.
+static constexpr double kEndSeconds = 10;
 
 //===----------------------------------------------------------------------===//
 // Making it
@@ -32,7 +38,45 @@ CudaExecutor::create(const Plan &plan,
   return std::unique_ptr<Executor>(std::move(self));
 }
 
+/// Whether the streams did in time what they were given: a step that failed
+/// leaves them at work, callbacks included. One with an error is at its end.
+bool CudaExecutor::comeToEnd() const {
+  double deadline = nowSeconds() + kEndSeconds;
+  for (cudaStream_t stream : ownStreams)
+    while (cuda.cudaStreamQuery(stream) == cudaErrorNotReady) {
+      if (nowSeconds() > deadline)
+        return false;
+      usleep(100);
+    }
+  return true;
+}
+
+/// For streams that hang, as long as the process lives: what they are at work
+/// on stays, and so does what would wait for them.
+void CudaExecutor::leaveBehind() {
+  struct Left {
+    std::shared_ptr<const CudaContext> context;
+    std::unique_ptr<DeviceComm> comm;
+    std::unique_ptr<DeviceBlas> blas;
+    std::unique_ptr<DeviceConvs> convs;
+    std::unique_ptr<DeviceAttention> attention;
+    std::unique_ptr<Disk> disk;
+    std::unique_ptr<DeviceTrace> trace;
+    std::unique_ptr<DeviceNumbers> numbers;
+  };
+  static auto &all = *new std::vector<Left>; // goes with the process
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  all.push_back({std::move(held), std::move(comm), std::move(blas),
+                 std::move(convs), std::move(attention), std::move(disk),
+                 std::move(trace), std::move(numbers)});
+}
+
 CudaExecutor::~CudaExecutor() {
+  if (!comeToEnd()) {
+    leaveBehind();
+    return;
+  }
   blas = nullptr;
   convs = nullptr;
   attention = nullptr;
@@ -166,7 +210,7 @@ Status CudaExecutor::makeMemory() {
         OffloadFile::create(options.offloadDir, rankIndex, onDisk);
     if (!file)
       return file.status();
-    disk = *file;
+    disk->file = *file;
     int64_t longest = 0;
     for (const Buffer &buffer : plan.buffers)
       if (holds(buffer.id) && buffer.space == Space::Disk)
@@ -174,7 +218,7 @@ Status CudaExecutor::makeMemory() {
     Expected<Pinned> made = pin(longest);
     if (!made)
       return made.status();
-    bounce = *made;
+    disk->bounce = *made;
   }
   return comm->wait(streams[0]);
 }
@@ -301,9 +345,10 @@ Status CudaExecutor::bindTask(int id) {
   } else if (auto *transfer = std::get_if<TransferOp>(&op)) {
     for (int buffer : {transfer->in, transfer->out})
       if (plan.buffers[buffer].space == Space::Disk) {
-        diskMoves.push_back(
-            {this, &plan.buffers[buffer], buffer == transfer->out});
-        diskMoveOf[id] = &diskMoves.back();
+        disk->moves.push_back({disk.get(), plan.buffers[buffer].offset,
+                               plan.buffers[buffer].bytes,
+                               buffer == transfer->out});
+        diskMoveOf[id] = &disk->moves.back();
       }
   }
   return Status::success();
@@ -349,7 +394,7 @@ Status CudaExecutor::fillBuffer(int id,
                           static_cast<char>(fillByte()));
   DPC_TRY(fill(bytes.data()));
   if (buffer.space == Space::Disk)
-    return disk.write(buffer.offset, bytes.data(), buffer.bytes);
+    return disk->file.write(buffer.offset, bytes.data(), buffer.bytes);
   if (buffer.space == Space::Device)
     return moveNow(buffer, bytes.data(), true);
   std::memcpy(hostArena.data + buffer.offset, bytes.data(), buffer.bytes);
@@ -363,7 +408,7 @@ Expected<const char *> CudaExecutor::readBuffer(int id,
     return static_cast<const char *>(hostArena.data + buffer.offset);
   scratch.resize(buffer.bytes);
   DPC_TRY(buffer.space == Space::Disk
-              ? disk.read(buffer.offset, scratch.data(), buffer.bytes)
+              ? disk->file.read(buffer.offset, scratch.data(), buffer.bytes)
               : moveNow(buffer, scratch.data(), false));
   return static_cast<const char *>(scratch.data());
 }
@@ -405,8 +450,8 @@ Status CudaExecutor::step(const StepData &data) {
   if (isTraced)
     DPC_TRY(trace->collectStep());
   {
-    std::lock_guard lock(mutex);
-    DPC_TRY(diskFailure);
+    std::lock_guard lock(disk->mutex);
+    DPC_TRY(disk->failure);
   }
   takeOutputs(data);
   ++stepsRun;

@@ -73,11 +73,20 @@ private:
     char *data = nullptr;
     int64_t bytes = 0;
   };
+  struct Disk;
   /// A transfer between memory and disk, in the middle of a stream.
   struct DiskMove {
-    CudaExecutor *self;
-    const Buffer *buffer;
+    Disk *disk;
+    int64_t offset, bytes;
     bool isWrite;
+  };
+  /// All that these use.
+  struct Disk {
+    OffloadFile file;
+    Pinned bounce;
+    std::deque<DiskMove> moves;
+    std::mutex mutex; ///< guards `failure`
+    Status failure;
   };
   struct OpRunner;
 
@@ -103,6 +112,8 @@ private:
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
   char *device(const Buffer &buffer) const { return arena + buffer.offset; }
 
+  bool comeToEnd() const;
+  void leaveBehind();
   void fail(const Status &status);
   Status step(const StepData &data);
   bool isCaptured() const;
@@ -138,8 +149,8 @@ private:
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;
-  Pinned hostArena, bounce;
-  OffloadFile disk;
+  Pinned hostArena;
+  std::unique_ptr<Disk> disk = std::make_unique<Disk>();
   std::vector<void *> pinned;
   std::vector<cudaEvent_t> events;
   cudaStream_t streams[kNumQueues] = {};
@@ -153,8 +164,7 @@ private:
   std::vector<size_t> signalled; ///< by event, while a step is issued
   std::map<int, Pinned> staged;  ///< by task: load_input, store_output
   std::map<size_t, Pinned> taken, scalars, skips; ///< outputs; scalar inputs
-  std::deque<DiskMove> diskMoves;
-  std::map<int, DiskMove *> diskMoveOf; ///< by task
+  std::map<int, DiskMove *> diskMoveOf;           ///< by task
 
   std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
   bool isTraced = false;                  ///< this step
@@ -162,8 +172,6 @@ private:
   std::optional<NumberFault> fault;       ///< of this step
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
-  std::mutex mutex; ///< guards `diskFailure`
-  Status diskFailure;
 };
 
 } // namespace dpc::rt

@@ -84,7 +84,7 @@ struct CudaExecutor::OpRunner {
     }
     // The stream calls back for the file. One stream does all of it, so one
     // place on the way is enough.
-    char *bounce = self.bounce.data;
+    char *bounce = self.disk->bounce.data;
     if (out)
       DPC_TRY(self.copy(bounce, inside, other.bytes, cudaMemcpyDeviceToHost,
                         stream));
@@ -126,15 +126,14 @@ private:
   /// Runs in the middle of a stream, where nothing of CUDA may be called.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);
-    CudaExecutor &self = *move.self;
-    const Buffer &buffer = *move.buffer;
+    Disk &disk = *move.disk;
     Status status =
         move.isWrite
-            ? self.disk.write(buffer.offset, self.bounce.data, buffer.bytes)
-            : self.disk.read(buffer.offset, self.bounce.data, buffer.bytes);
-    std::lock_guard lock(self.mutex);
-    if (!status.ok() && self.diskFailure.ok())
-      self.diskFailure = status;
+            ? disk.file.write(move.offset, disk.bounce.data, move.bytes)
+            : disk.file.read(move.offset, disk.bounce.data, move.bytes);
+    std::lock_guard lock(disk.mutex);
+    if (!status.ok() && disk.failure.ok())
+      disk.failure = status;
   }
 };
 

@@ -233,6 +233,23 @@ TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
+/// The step fails while streams still move what is on disk.
+TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
+  size_t before = fakeAllocations();
+  setFakeDelay(2000, 1);
+  setFakeAttentionFault(FakeAttentionFault::Run);
+  Plan plan = leastSquaresOffloaded(Space::Disk, 1, 2);
+  addAttention(plan, DType::BF16);
+  DeviceResult device;
+  Status status = runOnDevice(plan, GetParam(), request(8), {}, device);
+  setFakeAttentionFault(FakeAttentionFault::None);
+  setFakeDelay(0, 0);
+  EXPECT_NE(status.message().find("attention"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(lateFakeCallbacks(), 0);
+  EXPECT_EQ(fakeAllocations(), before);
+}
+
 TEST_P(OnDevice, NothingIsLeftBehind) {
   size_t before = fakeAllocations();
   expectCpuResults(twoStages(2, 2), GetParam(), 8);

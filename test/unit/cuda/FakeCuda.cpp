@@ -1,6 +1,5 @@
 #include "test/unit/cuda/FakeCuda.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -27,10 +26,26 @@ struct World {
   std::map<std::string, Kernel> kernels;
   std::atomic<int> delay{0};
   std::atomic<unsigned> seed{0};
-  std::atomic<int> devices{1};
+  std::atomic<int> devices{1}, lateCallbacks{0};
 };
 
 thread_local int currentDevice = 0;
+
+/// Streams that this thread destroyed, and that are still at work.
+struct Graveyard {
+  std::vector<std::thread> ends;
+  void add(FakeStream &stream) {
+    stream.isDestroyed = true;
+    ends.emplace_back([&stream] { delete &stream; });
+  }
+  void wait() {
+    for (std::thread &end : ends)
+      end.join();
+    ends.clear();
+  }
+  ~Graveyard() { wait(); }
+};
+thread_local Graveyard graveyard;
 
 World &world() {
   static World theWorld;
@@ -61,9 +76,11 @@ cudaError_t allocate(void **pointer, size_t bytes, bool isPinned) {
   return cudaSuccess;
 }
 
+/// As CUDA's, behind all work of the device; here, of the thread's own streams.
 cudaError_t release(void *pointer, bool isPinned) {
   if (!pointer)
     return cudaSuccess;
+  graveyard.wait();
   World &w = world();
   std::lock_guard lock(w.mutex);
   auto it = w.allocations.find(static_cast<char *>(pointer));
@@ -93,6 +110,8 @@ void setFakeDelay(int microseconds, unsigned seed) {
 }
 
 void setFakeDevices(int count) { world().devices = count; }
+
+int lateFakeCallbacks() { return world().lateCallbacks; }
 
 int currentFakeDevice() { return currentDevice; }
 
@@ -245,7 +264,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete &streamOf(stream);
+  graveyard.add(streamOf(stream));
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -306,7 +325,10 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void *data) {
-  enqueueOn(stream, [=] { function(data); });
+  enqueueOn(stream, [=, &own = streamOf(stream)] {
+    world().lateCallbacks += own.isDestroyed;
+    function(data);
+  });
   return cudaSuccess;
 }
 

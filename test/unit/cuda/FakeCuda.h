@@ -15,6 +15,7 @@
 
 #include "runtime/cuda/CudaApi.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -50,6 +51,10 @@ inline constexpr double kFakeMicroseconds = 1;
 /// current: the first at its begin.
 void setFakeDevices(int count);
 
+/// Callbacks of streams that came when the stream was destroyed: what they use
+/// may be gone.
+int lateFakeCallbacks();
+
 /// Memory that was allocated and not freed, device and pinned.
 size_t fakeAllocations();
 
@@ -68,6 +73,7 @@ public:
   /// Of its thread, in its work.
   double clock = 0;
   const int device = currentFakeDevice();
+  std::atomic<bool> isDestroyed = false;
 
   std::shared_ptr<FakeCapture> capture; ///< guarded by captureMutex()
   size_t lane = 0;                      ///< in `capture`

@@ -392,7 +392,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     std::lock_guard lock(made->clique->mutex);
     made->clique->size = size;
     ++made->clique->joined;
-    if (refuses) {
+    if (refuses && made->clique->error == ncclSuccess) {
       made->clique->error = ncclInvalidUsage;
       made->clique->lastError = "Duplicate GPU detected";
     }

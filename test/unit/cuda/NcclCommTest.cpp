@@ -163,7 +163,7 @@ TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
   size_t before = fakeAllocations();
   stallFakeNcclEnds(true);
   auto began = std::chrono::steady_clock::now();
-  onDevices(2, 0.2, [](DeviceComm &comm, Communicator &) {
+  onDevices(2, 1, [](DeviceComm &comm, Communicator &) {
     ASSERT_TRUE(comm.makeGroups({}).ok());
     ASSERT_TRUE(comm.allocate(1 << 16).ok());
   });
