@@ -43,25 +43,39 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
   return paths;
 }
 
-/// Stays open: what it allocates and starts lives as long as the process.
-static Expected<void *> openLibrary(const std::string &name,
-                                    const std::string &wheel) {
-  std::string why;
-  for (const std::string &path : librarySearchPaths(name, wheel)) {
-    if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
-      return handle;
-    const char *error = dlerror();
-    if (why.empty() && error)
-      why = error;
-  }
-  return Status::unsupported(name + " cannot be loaded (" + why +
-                             "); DPC_CUDA_LIB may name its folder");
-}
-
 template <typename Function>
 static bool find(void *library, const char *name, Function &function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   return function != nullptr;
+}
+
+/// Registered memory: the newest that is used here.
+static constexpr int kLeastNccl = NCCL_VERSION(2, 19, 0);
+
+/// What is wrong with a library, or "".
+using LibraryCheck = std::string (*)(void *handle);
+
+/// Stays open: what it allocates and starts lives as long as the process.
+static Expected<void *> openLibrary(const std::string &name,
+                                    const std::string &wheel,
+                                    LibraryCheck check = nullptr) {
+  std::string why;
+  for (const std::string &path : librarySearchPaths(name, wheel)) {
+    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const char *error = handle ? nullptr : dlerror();
+    std::string wrong = handle && check ? check(handle) : "";
+    if (handle && wrong.empty())
+      return handle;
+    if (handle)
+      dlclose(handle);
+    // Of one that is there, rather than of one that is not.
+    if (!wrong.empty())
+      why = path + wrong;
+    else if (why.empty() && error)
+      why = error;
+  }
+  return Status::unsupported(name + " cannot be loaded (" + why +
+                             "); DPC_CUDA_LIB may name its folder");
 }
 
 static Status lacks(const char *library, const char *function) {
@@ -93,19 +107,30 @@ Expected<BlasApi> loadBlasApi() {
   return api;
 }
 
+/// "2.19.3" of 21903.
+static std::string ncclName(int version) {
+  return std::to_string(version / 10000) + "." +
+         std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+static std::string checkNccl(void *library) {
+  decltype(&::ncclGetVersion) ask = nullptr;
+  int version = 0;
+  if (!find(library, "ncclGetVersion", ask) || ask(&version) != ncclSuccess)
+    return " says no version";
+  return version >= kLeastNccl ? ""
+                               : " is NCCL " + ncclName(version) + ", and " +
+                                     ncclName(kLeastNccl) + " is needed";
+}
+
 Expected<NcclApi> loadNcclApi() {
   const char *file = "libnccl.so.2";
-  Expected<void *> library = openLibrary(file, "nccl");
+  Expected<void *> library = openLibrary(file, "nccl", checkNccl);
   if (!library)
     return library.status();
   NcclApi api;
   DPC_NCCL_FUNCTIONS(DPC_FIND)
-  int version = 0;
-  if (api.ncclGetVersion(&version) != ncclSuccess ||
-      version < NCCL_VERSION_CODE)
-    return Status::unsupported(std::string(file) + " is version " +
-                               std::to_string(version) + ", this build needs " +
-                               std::to_string(NCCL_VERSION_CODE) + " or later");
   return api;
 }
 

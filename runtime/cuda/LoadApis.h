@@ -20,7 +20,9 @@ namespace dpc::rt {
 /// Fails with the name of the library, or of the function that it lacks.
 Expected<CudaApi> loadCudaApi();
 Expected<BlasApi> loadBlasApi();
-/// Also fails when NCCL is older than the headers this was built with.
+/// The first of the libraries that is 2.19 or later, whatever the
+/// headers this was built with: NCCL reads as much of a configuration as it
+/// knows.
 Expected<NcclApi> loadNcclApi();
 
 /// Convolutions through cuDNN; fails also in a build without its headers.

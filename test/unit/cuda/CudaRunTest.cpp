@@ -215,6 +215,16 @@ TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
   EXPECT_EQ(linesOf("cpu.jsonl").size(), 3u);
 }
 
+/// And one that is older than the headers may still be taken.
+TEST_F(CudaRun, AnNcclThatIsTooOldIsPassedOver) {
+  writePlanOf(leastSquares(1, 1));
+  std::string words = "--device=cuda --comm=nccl";
+  std::string both = std::string("XDG_CACHE_HOME=$PWD/cache DPC_CUDA_PLUGIN=") +
+                     DPC_CUDA + " DPC_CUDA_LIB=" DPC_OLD_NCCL ":" DPC_FAKES;
+  Ran ran = run(words, both);
+  EXPECT_EQ(ran.exitCode, 0) << ran.err;
+}
+
 TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
               "--device=cuda: /nowhere.so cannot be loaded");
