@@ -159,41 +159,71 @@ Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
           CUDNN_CROSS_CORRELATION,
           op.compute == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
       "convolution"));
-  bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
-  DPC_TRY(check(cudnn.cudnnSetConvolutionMathType(
-                    made.how, isWide ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH),
-                "math type"));
   return check(cudnn.cudnnSetConvolutionGroupCount(made.how, shapes.groups),
                "groups");
+}
+
+/// The types of arithmetic that may be asked for, the fastest first: what is
+/// not of 16 bits is not rounded to it.
+std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
+  if (op.compute == DType::F32 || op.compute == DType::F64)
+    return {CUDNN_FMA_MATH};
+  return {CUDNN_TENSOR_OP_MATH, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION,
+          CUDNN_FMA_MATH};
+}
+
+/// What is wrong with a routine that cuDNN names, or "".
+template <typename Found>
+std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
+  bool rounds = one.mathType == CUDNN_TENSOR_OP_MATH ||
+                one.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+  if (one.status != CUDNN_STATUS_SUCCESS)
+    return cudnn.cudnnGetErrorString(one.status);
+  if (one.determinism != CUDNN_DETERMINISTIC)
+    return "other bits each time";
+  if (one.memory > kMostWorkspace)
+    return "takes " + std::to_string(one.memory >> 20) + " MiB";
+  return isWide && rounds ? "rounds to fewer bits" : "";
 }
 
 /// `ask` fills in at most kMostRoutines, the fastest first.
 template <typename Found, typename Ask>
 Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
-  std::vector<Found> found(kMostRoutines);
-  int count = 0;
-  DPC_TRY(check(ask(&count, found.data()), "asking for routines"));
   bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
-  for (int i = 0; i < count; ++i) {
-    const Found &one = found[i];
-    bool rounds = one.mathType == CUDNN_TENSOR_OP_MATH ||
-                  one.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-    if (one.status != CUDNN_STATUS_SUCCESS ||
-        one.determinism != CUDNN_DETERMINISTIC || one.memory > kMostWorkspace ||
-        (isWide && rounds))
+  std::string faults;
+  auto note = [&](const std::string &what, const std::string &fault) {
+    faults += (faults.empty() ? " (" : ", ") + what + " " + fault;
+  };
+  for (cudnnMathType_t math : mathsFor(op)) {
+    std::vector<Found> found(kMostRoutines);
+    int count = 0;
+    DPC_TRY(
+        check(cudnn.cudnnSetConvolutionMathType(made.how, math), "math type"));
+    std::string arithmetic = "arithmetic " + std::to_string(math);
+    if (Status asked = check(ask(&count, found.data()), "none"); !asked.ok()) {
+      note(arithmetic + ":", asked.message());
       continue;
-    made.algorithm = static_cast<int>(one.algo);
-    made.workspace = one.memory;
-    // It is the fastest with this type of arithmetic.
-    return isWide ? Status::success()
-                  : check(cudnn.cudnnSetConvolutionMathType(made.how,
-                                                            one.mathType),
-                          "math type");
+    }
+    for (int i = 0; i < count; ++i) {
+      const Found &one = found[i];
+      if (std::string fault = faultOf(cudnn, one, isWide); !fault.empty()) {
+        note(arithmetic + " algorithm " + std::to_string(one.algo) + ":",
+             fault);
+        continue;
+      }
+      made.algorithm = static_cast<int>(one.algo);
+      made.workspace = one.memory;
+      // It is the fastest with this type of arithmetic.
+      return isWide ? Status::success()
+                    : check(cudnn.cudnnSetConvolutionMathType(made.how,
+                                                              one.mathType),
+                            "math type");
+    }
   }
   return Status::unsupported(
       "cuDNN has no routine that always gives the same bits, within 256 MiB, "
       "for " +
-      describe(op));
+      describe(op) + (faults.empty() ? "" : faults + ")"));
 }
 
 Status CudnnConvs::chooseRoutine(const ConvOp &op, Routine &made) const {

@@ -168,6 +168,17 @@ TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
+/// Those of 16 bits are done by other arithmetic then.
+TEST_P(OnDevice, ConvolutionsWithoutTensorCoresAreThoseOfTheCpu) {
+  refuseFakeTensorCores(true);
+  for (DType type : {DType::BF16, DType::F16}) {
+    Plan plan = leastSquares(1, 1);
+    addConvs(plan, type);
+    expectCpuResults(plan, GetParam(), 8);
+  }
+  refuseFakeTensorCores(false);
+}
+
 TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
   auto errorOf = [&](auto &&change) {
     Plan plan = leastSquares(1, 1);
@@ -189,6 +200,11 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
   refuseFakeRoutines(false);
   EXPECT_NE(error.find("cuDNN has no routine that always gives the same bits, "
                        "within 256 MiB, for a convolution (forward"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: other bits each time, "
+                       "arithmetic 3 algorithm 1: takes 1048576 MiB, "
+                       "arithmetic 3 algorithm 2: rounds to fewer bits)"),
             std::string::npos)
       << error;
 }

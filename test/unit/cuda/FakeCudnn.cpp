@@ -26,7 +26,7 @@ struct FakeConv {
 struct FakeCudnnHandle {
   cudaStream_t stream = nullptr;
 };
-std::atomic<bool> refuses = false;
+std::atomic<bool> refuses = false, refusesTensorCores = false;
 
 template <typename T, typename Handle> T &as(Handle handle) {
   return *reinterpret_cast<T *>(handle);
@@ -62,11 +62,13 @@ cudnnStatus_t list(const FakeConv &conv, int most, int *count, Found *found) {
   }
   found[0].determinism = CUDNN_NON_DETERMINISTIC;
   found[1].memory = size_t(1) << 40;
-  if (isWide)
+  if (isWide && !refusesTensorCores)
     found[2].mathType = CUDNN_TENSOR_OP_MATH;
   else
     found[2].status = CUDNN_STATUS_NOT_SUPPORTED;
-  *count = refuses ? kGood : kGood + 1;
+  bool isTensor = conv.math == CUDNN_TENSOR_OP_MATH ||
+                  conv.math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+  *count = refuses || (refusesTensorCores && isTensor) ? kGood : kGood + 1;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -105,6 +107,7 @@ void *plain(const void *array) { return const_cast<void *>(array); }
 } // namespace
 
 void refuseFakeRoutines(bool refuse) { refuses = refuse; }
+void refuseFakeTensorCores(bool refuse) { refusesTensorCores = refuse; }
 
 Expected<std::unique_ptr<DeviceConvs>> openFakeCudnn(const CudaApi &cuda) {
   CudnnApi api;

@@ -13,6 +13,8 @@ Expected<std::unique_ptr<DeviceConvs>> openFakeCudnn(const CudaApi &cuda);
 
 /// From now on no routine may be taken, or again the fourth.
 void refuseFakeRoutines(bool refuse);
+/// From now on there are none for tensor cores, of 16 bits, or again some.
+void refuseFakeTensorCores(bool refuse);
 
 } // namespace dpc::rt::test
 
