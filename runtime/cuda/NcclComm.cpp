@@ -450,6 +450,8 @@ private:
     for (auto it = cells.rbegin(); it != cells.rend(); ++it) {
       if (!it->comm)
         continue;
+      for (auto [key, op] : it->scaled)
+        nccl.ncclRedOpDestroy(op, it->comm);
       ncclResult_t state = nccl.ncclCommFinalize(it->comm);
       while (state == ncclInProgress && nowSeconds() < deadline) {
         usleep(100);

@@ -449,7 +449,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 }
 /// NCCL would wait for its end here, for as long as it takes.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  bool isAtEnd = commOf(comm)->isFinalized && commOf(comm)->busyLooks == 0;
+  bool isAtEnd = commOf(comm)->isFinalized && commOf(comm)->busyLooks == 0 &&
+                 commOf(comm)->scales.empty();
   delete &commOf(comm);
   return isAtEnd ? ncclSuccess : misuse();
 }
@@ -477,7 +478,10 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
   *op = static_cast<ncclRedOp_t>(made);
   return ncclSuccess;
 }
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t, ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  bool isThere = commOf(comm)->scales.erase(op) == 1;
+  return isThere ? ncclSuccess : misuse();
+}
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t count,
                            ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
