@@ -374,16 +374,19 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   }
   auto add = [&](StepPhase phase, int64_t chunk, int64_t microBatch,
                  double begin) {
-    if (auto it = numbers.find({phase, chunk}); it != numbers.end())
-      stage.entries.push_back({it->second, microBatch, begin});
+    auto it = numbers.find({phase, chunk});
+    if (it == numbers.end())
+      return false; // of no ops
+    stage.entries.push_back({it->second, microBatch, begin});
+    return true;
   };
   add(StepPhase::setup, 0, 0, 0);
   for (auto [entry, start, end] :
        llvm::zip_equal(tables[i], timeline.starts[i], timeline.ends[i])) {
     StepPhase phase = stepPhase(entry.phase);
-    add(phase, entry.chunk, entry.microBatch, start);
+    bool isAdded = add(phase, entry.chunk, entry.microBatch, start);
     double beside = stages[i].secondsOf(phase, entry.chunk);
-    if (turns() > 1 && end - start < beside && !stage.entries.empty())
+    if (isAdded && turns() > 1 && end - start < beside)
       stage.makeFaster(stage.entries.back(), beside / (end - start));
   }
   double start = updateStart(timeline, i);
