@@ -110,6 +110,14 @@ __device__ void sumColumns(const From *matrix, To *to, long long rows,
   to[column] = static_cast<To>(sum);
 }
 
+// A code of a float of one byte in which NaN is what others take for -0.
+struct ZeroFloat {
+  unsigned char bits;
+  __device__ explicit operator float() const {
+    return bits == 0x80 ? __int_as_float(0x7fffffff) : 0.0f;
+  }
+};
+
 template <typename T>
 __device__ void findNan(const T *data, int *flag, long long count) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
@@ -137,6 +145,8 @@ extern "C" __global__ void dpcEpilogue(void *c, const void *bias, void *aux,
     FINISH(F32, float)
     FINISH(BF16, __nv_bfloat16)
     FINISH(F16, __half)
+  default:
+    __trap();
   }
 }
 
@@ -154,6 +164,7 @@ extern "C" __global__ void dpcSumColumns(const void *matrix, void *to,
   SUM(BF16, __nv_bfloat16, F32, float)
   SUM(F16, __half, F16, __half)
   SUM(F16, __half, F32, float)
+  __trap();
 }
 
 extern "C" __global__ void dpcFindNan(const void *data, void *flag,
@@ -169,6 +180,10 @@ extern "C" __global__ void dpcFindNan(const void *data, void *flag,
     FIND(F16, __half)
     FIND(F8E4M3FN, __nv_fp8_e4m3)
     FIND(F8E5M2, __nv_fp8_e5m2)
+    FIND(F8E4M3FNUZ, ZeroFloat)
+    FIND(F8E5M2FNUZ, ZeroFloat)
+  default:
+    __trap();
   }
 }
 
@@ -195,6 +210,8 @@ dpcReduce(void *out, PART(0), PART(1), PART(2), PART(3), PART(4), PART(5),
     CASE(F16, __half, float)
     CASE(I64, long long, long long)
     CASE(I32, int, int)
+  default:
+    __trap();
   }
 }
 

@@ -21,7 +21,8 @@ DeviceNumbers::~DeviceNumbers() {
 
 Expected<bool> DeviceNumbers::hasNan(const void *data, DType type,
                                      int64_t count, cudaStream_t stream) const {
-  if (!isFloat(type) || count == 0)
+  bool canBeNan = isFloat(type) && type != DType::F4E2M1;
+  if (!canBeNan || count == 0)
     return false;
   DPC_TRY(
       cuda.check(cuda.cudaMemsetAsync(flag, 0, 4, stream), "cudaMemsetAsync"));
