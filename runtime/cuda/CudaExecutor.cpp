@@ -354,10 +354,6 @@ Status CudaExecutor::bindTask(int id) {
   return Status::success();
 }
 
-//===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
-
 Status CudaExecutor::copy(void *to, const void *from, int64_t bytes,
                           cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0)
@@ -365,52 +361,6 @@ Status CudaExecutor::copy(void *to, const void *from, int64_t bytes,
   return cuda.check(
       cuda.cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
       "cudaMemcpyAsync");
-}
-
-/// Between steps, through pinned memory that is given back.
-Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
-  void *memory = nullptr;
-  auto bytes = static_cast<size_t>(std::max<int64_t>(buffer.bytes, 64));
-  DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, bytes, cudaHostAllocDefault),
-                     "cudaHostAlloc"));
-  if (toDevice)
-    std::memcpy(memory, host, buffer.bytes);
-  Status status = toDevice ? copy(device(buffer), memory, buffer.bytes,
-                                  cudaMemcpyHostToDevice, streams[0])
-                           : copy(memory, device(buffer), buffer.bytes,
-                                  cudaMemcpyDeviceToHost, streams[0]);
-  if (status.ok())
-    status = comm->wait(streams[0]);
-  if (status.ok() && !toDevice)
-    std::memcpy(host, memory, buffer.bytes);
-  cuda.cudaFreeHost(memory);
-  return status;
-}
-
-Status CudaExecutor::fillBuffer(int id,
-                                const std::function<Status(char *)> &fill) {
-  const Buffer &buffer = plan.buffers[id];
-  std::vector<char> bytes(static_cast<size_t>(buffer.bytes),
-                          static_cast<char>(fillByte()));
-  DPC_TRY(fill(bytes.data()));
-  if (buffer.space == Space::Disk)
-    return disk->file.write(buffer.offset, bytes.data(), buffer.bytes);
-  if (buffer.space == Space::Device)
-    return moveNow(buffer, bytes.data(), true);
-  std::memcpy(hostArena.data + buffer.offset, bytes.data(), buffer.bytes);
-  return Status::success();
-}
-
-Expected<const char *> CudaExecutor::readBuffer(int id,
-                                                std::vector<char> &scratch) {
-  const Buffer &buffer = plan.buffers[id];
-  if (buffer.space == Space::Host)
-    return static_cast<const char *>(hostArena.data + buffer.offset);
-  scratch.resize(buffer.bytes);
-  DPC_TRY(buffer.space == Space::Disk
-              ? disk->file.read(buffer.offset, scratch.data(), buffer.bytes)
-              : moveNow(buffer, scratch.data(), false));
-  return static_cast<const char *>(scratch.data());
 }
 
 //===----------------------------------------------------------------------===//

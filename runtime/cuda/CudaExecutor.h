@@ -150,6 +150,7 @@ private:
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;
   Pinned hostArena;
+  Pinned ferry; ///< of moveNow, once there is one
   std::unique_ptr<Disk> disk = std::make_unique<Disk>();
   std::vector<void *> pinned;
   std::vector<cudaEvent_t> events;

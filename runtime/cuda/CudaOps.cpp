@@ -196,23 +196,6 @@ static std::string placeOf(const Task &task) {
                                    : instruction.name);
 }
 
-/// Padding counts as well; it is zeros where it is not poisoned.
-Status CudaExecutor::checkTensors() {
-  std::vector<char> scratch;
-  for (const Tensor &tensor : plan.tensors) {
-    const Buffer &buffer = plan.buffers[tensor.buffer];
-    if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
-      continue;
-    Expected<const char *> bytes = readBuffer(tensor.buffer, scratch);
-    if (!bytes)
-      return bytes.status();
-    std::string why = faultOf(tensor, *bytes, numElements(buffer.shape));
-    if (!why.empty())
-      fault = NumberFault{nowSeconds(), why};
-  }
-  return Status::success();
-}
-
 /// What a task wrote, as long as nothing was found in the step. Tasks come in
 /// an order in which none reads what a later one writes.
 Status CudaExecutor::checkNumbers(const Task &task) {

@@ -92,9 +92,12 @@ Status DeviceKernels::epilogue(const MatmulOp &op, void *c, void *bias,
 }
 
 Status DeviceKernels::findNan(const void *data, DType type, int64_t count,
-                              void *flag, cudaStream_t stream) const {
-  return launch(findNanKernel, count, {const_cast<void *>(data), flag},
-                {count, static_cast<int64_t>(type)}, stream); // data is read
+                              bool infinitiesToo, void *flag,
+                              cudaStream_t stream) const {
+  return launch(
+      findNanKernel, count, {const_cast<void *>(data), flag},
+      {count, static_cast<int64_t>(type), static_cast<int64_t>(infinitiesToo)},
+      stream); // data is read
 }
 
 /// 32 columns a block, whose eight warps take every eighth row.

@@ -119,13 +119,14 @@ struct ZeroFloat {
 };
 
 template <typename T>
-__device__ void findNan(const T *data, int *flag, long long count) {
+__device__ void findNan(const T *data, int *flag, long long count,
+                        bool infinitiesToo) {
   long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i =
            static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < count; i += step) {
     auto value = static_cast<float>(data[i]);
-    if (value != value)
+    if (value != value || (infinitiesToo && fabsf(value) > 0x1.fffffep127f))
       *flag = 1; // whoever comes first
   }
 }
@@ -168,11 +169,12 @@ extern "C" __global__ void dpcSumColumns(const void *matrix, void *to,
 }
 
 extern "C" __global__ void dpcFindNan(const void *data, void *flag,
-                                      long long count, long long type) {
+                                      long long count, long long type,
+                                      long long infinitiesToo) {
 #define FIND(TYPE, T)                                                          \
   case DType::TYPE:                                                            \
     return findNan(static_cast<const T *>(data), static_cast<int *>(flag),     \
-                   count);
+                   count, infinitiesToo != 0);
   switch (static_cast<DType>(type)) {
     FIND(F32, float)
     FIND(F64, double)

@@ -35,9 +35,9 @@ public:
                     int64_t columns, int64_t ld, void *to, DType toType,
                     cudaStream_t stream) const;
   /// Writes an int that is not zero to `flag` where one of `count` elements is
-  /// NaN.
-  Status findNan(const void *data, DType type, int64_t count, void *flag,
-                 cudaStream_t stream) const;
+  /// NaN, or infinite as f32.
+  Status findNan(const void *data, DType type, int64_t count,
+                 bool infinitiesToo, void *flag, cudaStream_t stream) const;
   /// The bits of the largest |x| of a matrix of bf16 as f32, into `bits`, which
   /// is 0 before.
   Status amax(const void *matrix, int64_t rows, int64_t columns, int64_t ld,

@@ -20,13 +20,14 @@ DeviceNumbers::~DeviceNumbers() {
 }
 
 Expected<bool> DeviceNumbers::hasNan(const void *data, DType type,
-                                     int64_t count, cudaStream_t stream) const {
+                                     int64_t count, cudaStream_t stream,
+                                     bool infinitiesToo) const {
   bool canBeNan = isFloat(type) && type != DType::F4E2M1;
   if (!canBeNan || count == 0)
     return false;
   DPC_TRY(
       cuda.check(cuda.cudaMemsetAsync(flag, 0, 4, stream), "cudaMemsetAsync"));
-  DPC_TRY(own.findNan(data, type, count, flag, stream));
+  DPC_TRY(own.findNan(data, type, count, infinitiesToo, flag, stream));
   DPC_TRY(cuda.check(
       cuda.cudaMemcpyAsync(seen, flag, 4, cudaMemcpyDeviceToHost, stream),
       "cudaMemcpyAsync"));

@@ -16,9 +16,10 @@ public:
   create(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm);
   ~DeviceNumbers();
 
-  /// Whether there is one among `count` elements, once `stream` is there.
+  /// Whether there is one among `count` elements, once `stream` is there; or
+  /// an infinity, or what is one as f32.
   Expected<bool> hasNan(const void *data, DType type, int64_t count,
-                        cudaStream_t stream) const;
+                        cudaStream_t stream, bool infinitiesToo = false) const;
 
 private:
   DeviceNumbers(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm)

@@ -266,6 +266,36 @@ TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
+/// However many there are, and however long: slices of one piece of memory.
+TEST_P(OnDevice, TensorsComeAndGoThroughOnePieceOfMemory) {
+  auto pinnedBy = [&](const Plan &plan) {
+    int before = pinnedFakeAllocations();
+    expectCpuResults(plan, GetParam(), 8);
+    return pinnedFakeAllocations() - before;
+  };
+  Plan plan = leastSquares(1, 1);
+  int few = pinnedBy(plan);
+  addEpilogues(plan);
+  EXPECT_EQ(pinnedBy(plan), few);
+  constexpr int64_t kLong = (int64_t(130) << 20) + 3;
+  Tensor tensor = plan.tensors.front();
+  tensor.name = "long";
+  tensor.buffer =
+      addBuffer(plan, "long", BufferKind::Parameter, {kLong}, DType::U8);
+  tensor.dtype = DType::U8;
+  tensor.globalShape = {kLong};
+  tensor.layout = Layout::replicated({kLong});
+  plan.tensors.push_back(tensor);
+  RunRequest asked = request(8);
+  HostTensor &value = asked.tensors["long"];
+  value = HostTensor::zeros(DType::U8, {kLong});
+  for (int64_t i = 0; i < kLong; ++i)
+    value.data[i] = static_cast<std::byte>(i % 251);
+  DeviceResult device;
+  ASSERT_EQ(runOnDevice(plan, GetParam(), asked, {}, device).message(), "");
+  expectSame(device.tensors["long"], value, "long");
+}
+
 TEST_P(OnDevice, NothingIsLeftBehind) {
   size_t before = fakeAllocations();
   expectCpuResults(twoStages(2, 2), GetParam(), 8);

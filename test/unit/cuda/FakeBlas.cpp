@@ -8,6 +8,7 @@
 #include "test/unit/cuda/FakeCuda.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -222,8 +223,10 @@ void sumColumnsKernel(void *const *buffers, const int64_t *scalars) {
 
 /// buffers: data, flag; see DeviceKernels::findNan.
 void findNanKernel(void *const *buffers, const int64_t *scalars) {
-  int isFound =
-      firstNan(buffers[0], static_cast<DType>(scalars[1]), scalars[0]) >= 0;
+  auto type = static_cast<DType>(scalars[1]);
+  int isFound = firstNan(buffers[0], type, scalars[0]) >= 0;
+  for (int64_t i = 0; scalars[2] != 0 && i < scalars[0]; ++i)
+    isFound |= std::isinf(loadAsDouble(buffers[0], type, i));
   std::memcpy(buffers[1], &isFound, sizeof isFound);
 }
 
@@ -277,7 +280,7 @@ void addRuntimeKernels() {
   addFakeKernel("dpcFill", fillKernel, 1, 3);
   addFakeKernel("dpcEpilogue", epilogueKernel, 3, 6);
   addFakeKernel("dpcSumColumns", sumColumnsKernel, 2, 5);
-  addFakeKernel("dpcFindNan", findNanKernel, 2, 2);
+  addFakeKernel("dpcFindNan", findNanKernel, 2, 3);
   addFakeKernel("dpcAmax", amaxKernel, 2, 3);
   addFakeKernel("dpcFp8", fp8Kernel<false>, 4, 4);
   addFakeKernel("dpcFp8Transposed", fp8Kernel<true>, 4, 4);

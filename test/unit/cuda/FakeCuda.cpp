@@ -26,7 +26,7 @@ struct World {
   std::map<std::string, Kernel> kernels;
   std::atomic<int> delay{0};
   std::atomic<unsigned> seed{0};
-  std::atomic<int> devices{1}, lateCallbacks{0};
+  std::atomic<int> devices{1}, lateCallbacks{0}, pinned{0};
 };
 
 thread_local int currentDevice = 0;
@@ -112,6 +112,8 @@ void setFakeDelay(int microseconds, unsigned seed) {
 void setFakeDevices(int count) { world().devices = count; }
 
 int lateFakeCallbacks() { return world().lateCallbacks; }
+
+int pinnedFakeAllocations() { return world().pinned; }
 
 int currentFakeDevice() { return currentDevice; }
 
@@ -251,6 +253,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
 }
 cudaError_t cudaFree(void *pointer) { return release(pointer, false); }
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned) {
+  ++world().pinned;
   return allocate(pointer, bytes, true);
 }
 cudaError_t cudaFreeHost(void *pointer) { return release(pointer, true); }

@@ -55,6 +55,9 @@ void setFakeDevices(int count);
 /// may be gone.
 int lateFakeCallbacks();
 
+/// How often pinned memory was taken, since the program began.
+int pinnedFakeAllocations();
+
 /// Memory that was allocated and not freed, device and pinned.
 size_t fakeAllocations();
 

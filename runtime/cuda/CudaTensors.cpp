@@ -1,0 +1,92 @@
+//===- CudaTensors.cpp - tensors between steps ----------------------------===//
+#include "runtime/cuda/CudaExecutor.h"
+
+#include "runtime/base/Wait.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpc::rt {
+
+/// What moves at once: long enough for the bus, short enough for the host.
+static constexpr int64_t kFerryBytes = int64_t(64) << 20;
+
+/// In slices through pinned memory that stays: to take some makes the device
+/// wait, each time.
+Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
+  DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
+  if (!ferry.data) {
+    Expected<Pinned> made =
+        pin(std::clamp<int64_t>(arenaBytes, 64, kFerryBytes));
+    if (!made)
+      return made.status();
+    ferry = *made;
+  }
+  for (int64_t at = 0; at < buffer.bytes; at += ferry.bytes) {
+    int64_t bytes = std::min(ferry.bytes, buffer.bytes - at);
+    char *inside = device(buffer) + at;
+    if (toDevice)
+      std::memcpy(ferry.data, host + at, bytes);
+    DPC_TRY(toDevice ? copy(inside, ferry.data, bytes, cudaMemcpyHostToDevice,
+                            streams[0])
+                     : copy(ferry.data, inside, bytes, cudaMemcpyDeviceToHost,
+                            streams[0]));
+    DPC_TRY(comm->wait(streams[0]));
+    if (!toDevice)
+      std::memcpy(host + at, ferry.data, bytes);
+  }
+  return Status::success();
+}
+
+Status CudaExecutor::fillBuffer(int id,
+                                const std::function<Status(char *)> &fill) {
+  const Buffer &buffer = plan.buffers[id];
+  std::vector<char> bytes(static_cast<size_t>(buffer.bytes),
+                          static_cast<char>(fillByte()));
+  DPC_TRY(fill(bytes.data()));
+  if (buffer.space == Space::Disk)
+    return disk->file.write(buffer.offset, bytes.data(), buffer.bytes);
+  if (buffer.space == Space::Device)
+    return moveNow(buffer, bytes.data(), true);
+  std::memcpy(hostArena.data + buffer.offset, bytes.data(), buffer.bytes);
+  return Status::success();
+}
+
+Expected<const char *> CudaExecutor::readBuffer(int id,
+                                                std::vector<char> &scratch) {
+  const Buffer &buffer = plan.buffers[id];
+  if (buffer.space == Space::Host)
+    return static_cast<const char *>(hostArena.data + buffer.offset);
+  scratch.resize(buffer.bytes);
+  DPC_TRY(buffer.space == Space::Disk
+              ? disk->file.read(buffer.offset, scratch.data(), buffer.bytes)
+              : moveNow(buffer, scratch.data(), false));
+  return static_cast<const char *>(scratch.data());
+}
+
+/// Padding counts as well; it is zeros where it is not poisoned. Only a tensor
+/// in which the device finds something comes to the host.
+Status CudaExecutor::checkTensors() {
+  std::vector<char> scratch;
+  for (const Tensor &tensor : plan.tensors) {
+    const Buffer &buffer = plan.buffers[tensor.buffer];
+    if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
+      continue;
+    Expected<bool> isBad =
+        numbers->hasNan(device(buffer), buffer.dtype, numElements(buffer.shape),
+                        streams[0], /*infinitiesToo=*/true);
+    if (!isBad)
+      return isBad.status();
+    if (!*isBad)
+      continue;
+    Expected<const char *> bytes = readBuffer(tensor.buffer, scratch);
+    if (!bytes)
+      return bytes.status();
+    std::string why = faultOf(tensor, *bytes, numElements(buffer.shape));
+    if (!why.empty())
+      fault = NumberFault{nowSeconds(), why};
+  }
+  return Status::success();
+}
+
+} // namespace dpc::rt
