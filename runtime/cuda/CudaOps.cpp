@@ -42,17 +42,23 @@ struct CudaExecutor::OpRunner {
     return self.comm->allReduce(op.group, slices, op.kind, 1, stream);
   }
   Status operator()(const AllGatherOp &op) const {
-    for (size_t i = 0; i < op.ins.size(); ++i)
-      DPC_TRY(self.comm->allGather(op.group, data(op.ins[i]), data(op.outs[i]),
-                                   buffer(op.ins[i]).bytes, stream));
-    return Status::success();
+    return self.comm->together(op.group, "all_gather", stream, [&]() -> Status {
+      for (size_t i = 0; i < op.ins.size(); ++i)
+        DPC_TRY(self.comm->allGather(op.group, data(op.ins[i]),
+                                     data(op.outs[i]), buffer(op.ins[i]).bytes,
+                                     stream));
+      return Status::success();
+    });
   }
   Status operator()(const ReduceScatterOp &op) const {
-    for (size_t i = 0; i < op.ins.size(); ++i)
-      DPC_TRY(self.comm->reduceScatter(
-          op.group, data(op.ins[i]), data(op.outs[i]), elements(op.outs[i]),
-          buffer(op.outs[i]).dtype, op.kind, stream));
-    return Status::success();
+    auto scatter = [&]() -> Status {
+      for (size_t i = 0; i < op.ins.size(); ++i)
+        DPC_TRY(self.comm->reduceScatter(
+            op.group, data(op.ins[i]), data(op.outs[i]), elements(op.outs[i]),
+            buffer(op.outs[i]).dtype, op.kind, stream));
+      return Status::success();
+    };
+    return self.comm->together(op.group, "reduce_scatter", stream, scatter);
   }
   Status operator()(const AllToAllOp &op) const {
     auto members =

@@ -229,6 +229,16 @@ public:
     });
   }
 
+  Status together(int group, const char *name, cudaStream_t stream,
+                  const std::function<Status()> &calls) override {
+    return grouped(name, cells[group + 1], stream, [&] {
+      isGrouped = true;
+      Status status = calls();
+      isGrouped = false;
+      return status;
+    });
+  }
+
   /// Over the world's communicator, whatever the group: one pair of ranks has
   /// one connection and one order.
   Status exchange(const std::vector<DeviceMessage> &messages,
@@ -335,6 +345,8 @@ private:
   template <typename Calls>
   Status grouped(const char *name, Cell &cell, cudaStream_t stream,
                  Calls &&calls) {
+    if (isGrouped)
+      return calls();
     DPC_TRY(check(nccl.ncclGroupStart(), cell.comm, name));
     Status status = calls();
     ncclResult_t result = nccl.ncclGroupEnd();
@@ -479,6 +491,7 @@ private:
   Communicator &control;
   double timeoutSeconds;
   bool aborted = false;
+  bool isGrouped = false; ///< in together()
   std::deque<Cell> cells; ///< NCCL writes into them later. [0] is the
                           ///< world's, [g + 1] group g's
   std::vector<void *> allocations;

@@ -80,7 +80,7 @@ struct Comm {
   int parentRank = 0;
 };
 
-std::atomic<int> callsUntilBreak{0}, misuses{0};
+std::atomic<int> callsUntilBreak{0}, misuses{0}, groups{0};
 std::atomic<bool> stalls{false}, refuses{false};
 
 ncclResult_t misuse() {
@@ -253,6 +253,7 @@ ncclResult_t flush() {
   std::map<std::pair<Comm *, cudaStream_t>, std::vector<Pending>> messages;
   std::vector<Pending> calls = std::move(pending);
   pending.clear();
+  groups += !calls.empty();
   for (const Pending &each : calls) {
     each.comm->busyLooks = 2;
     if (int left = callsUntilBreak; left > 0 && --callsUntilBreak == 0) {
@@ -332,6 +333,7 @@ NcclApi fakeNcclApi() {
 
 void breakFakeNccl(int calls) { callsUntilBreak = calls; }
 int fakeNcclMisuses() { return misuses; }
+int fakeNcclGroups() { return groups; }
 void refuseFakeNcclWorlds(bool refuse) { refuses = refuse; }
 void stallFakeNcclEnds(bool stall) { stalls = stall; }
 

@@ -23,6 +23,9 @@ void breakFakeNccl(int calls);
 /// again do not.
 void refuseFakeNcclWorlds(bool refuse);
 
+/// Groups of calls that had some, since the program began.
+int fakeNcclGroups();
+
 /// Communicators that were used or destroyed in a way that NCCL forbids, since
 /// the program began.
 int fakeNcclMisuses();

@@ -148,6 +148,32 @@ TEST(NcclComm, MessagesOfACallGoAtOnce) {
   });
 }
 
+/// Of an instruction with several buffers.
+TEST(NcclComm, ListsGoAtOnce) {
+  int before = fakeNcclGroups();
+  onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
+    Rank own;
+    for (int i = 0; i < 3; ++i)
+      own.host[i] = static_cast<float>(comm.rank() * 3 + i);
+    own.toDevice(3);
+    Status status =
+        comm.together(kWorldGroup, "all_gather", own.stream, [&]() -> Status {
+          for (int i = 0; i < 3; ++i)
+            DPC_TRY(comm.allGather(kWorldGroup, own.device + i,
+                                   own.device + 16 + 2 * i, 4, own.stream));
+          return Status::success();
+        });
+    ASSERT_EQ(status.message(), "");
+    own.toHost(22);
+    ASSERT_TRUE(comm.wait(own.stream).ok());
+    for (int i = 0; i < 6; ++i) {
+      int member = i % 2, part = i / 2;
+      EXPECT_EQ(own.host[16 + i], static_cast<float>(member * 3 + part));
+    }
+  });
+  EXPECT_EQ(fakeNcclGroups(), before + 2); // one a rank
+}
+
 TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
   size_t before = fakeAllocations();
   onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
@@ -178,6 +204,7 @@ TEST(NcclComm, WhatNcclSaysOfAWorldIsSaid) {
   refuseFakeNcclWorlds(true);
   auto controls = makeLocalComms(2, {30});
   std::vector<std::thread> threads;
+  threads.reserve(controls.size());
   for (auto &control : controls)
     threads.emplace_back([raw = control.get()] {
       EXPECT_EQ(makeNcclComm(cuda, nccl, *raw, 30).status().message(),
