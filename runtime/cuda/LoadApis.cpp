@@ -40,6 +40,8 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
     addWheels(environment, name, wheel, paths);
   for (const char *root : {"/usr/local", "/usr"})
     addWheels(root, name, wheel, paths);
+  // Of the toolkit that this was built with.
+  paths.push_back(std::string(DPC_CUDA_LIBRARY_DIR) + "/" + name);
   return paths;
 }
 
