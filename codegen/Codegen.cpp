@@ -59,12 +59,12 @@ struct FixedLowering
   LoweringKind getLoweringKind(Operation *) const { return kind; }
 };
 
-/// Transposes, slices and broadcasts are views only where marked.
-template <typename Op>
-struct ViewLowering : LoweringOpInterface::ExternalModel<ViewLowering<Op>, Op> {
+/// Transposes, slices, broadcasts and sums are views only where marked.
+template <typename Op, LoweringKind kind = LoweringKind::elementwise>
+struct ViewLowering
+    : LoweringOpInterface::ExternalModel<ViewLowering<Op, kind>, Op> {
   LoweringKind getLoweringKind(Operation *op) const {
-    return op->hasAttr(attr::kView) ? LoweringKind::view
-                                    : LoweringKind::elementwise;
+    return op->hasAttr(attr::kView) ? LoweringKind::view : kind;
   }
 };
 
@@ -85,8 +85,8 @@ void registerLoweringModels(DialectRegistry &registry) {
            AttentionScoresGradOp>(context);
     attach<LoweringKind::kernel, MaxPoolOp, MaxPoolGradOp, ReduceOp, SoftmaxOp,
            SoftmaxGradOp, NormOp, NormGradOp, TopKOp, CumSumOp, EmbeddingGradOp,
-           CrossEntropySumsOp, AccumulateOp, SumSquaresOp, AttentionProbsOp,
-           KernelOp>(context);
+           CrossEntropySumsOp, SumSquaresOp, AttentionProbsOp, KernelOp>(
+        context);
     attach<LoweringKind::collective, AllReduceOp, AllGatherOp, ReduceScatterOp,
            AllToAllOp, RingShiftOp, SendOp, RecvOp>(context);
     attach<LoweringKind::transfer, FetchOp, StoreOp>(context);
@@ -94,6 +94,8 @@ void registerLoweringModels(DialectRegistry &registry) {
     TransposeOp::attachInterface<ViewLowering<TransposeOp>>(*context);
     SliceOp::attachInterface<ViewLowering<SliceOp>>(*context);
     BroadcastOp::attachInterface<ViewLowering<BroadcastOp>>(*context);
+    AccumulateOp::attachInterface<
+        ViewLowering<AccumulateOp, LoweringKind::kernel>>(*context);
   });
 }
 

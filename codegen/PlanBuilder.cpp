@@ -2,6 +2,7 @@
 #include "codegen/PlanBuilder.h"
 #include "codegen/CompilePtx.h"
 #include "codegen/KernelScalars.h"
+#include "ir/EndedProducts.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -45,34 +46,38 @@ static bool isStoredConstant(Operation *op) {
   return constant && !constant.getValue().isSplat();
 }
 
+/// Replaces `op` by a kernel of it alone.
+KernelOp PlanBuilder::wrap(Operation *op) {
+  OpBuilder builder(op);
+  OperationState state(op->getLoc(), KernelOp::getOperationName());
+  state.addOperands(op->getOperands());
+  state.addTypes(op->getResultTypes());
+  for (StringRef name : {attr::kPhase, attr::kChunk})
+    if (Attribute value = op->getAttr(name))
+      state.addAttribute(name, value);
+  Block *body = new Block;
+  state.addRegion()->push_back(body);
+  auto kernel = cast<KernelOp>(builder.create(state));
+  IRMapping map;
+  for (Value operand : op->getOperands()) {
+    Value argument = body->addArgument(operand.getType(), op->getLoc());
+    map.map(operand, argument);
+  }
+  builder.setInsertionPointToEnd(body);
+  // An operand that appears twice has two arguments; either will do.
+  Operation *inner = builder.clone(*op, map);
+  YieldOp::create(builder, op->getLoc(), inner->getResults());
+  op->replaceAllUsesWith(kernel->getResults());
+  op->erase();
+  return kernel;
+}
+
 void PlanBuilder::wrapLooseOps() {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
     if (!standsAlone(&op) && !isView(&op) && !isStoredConstant(&op))
       loose.push_back(&op);
-  for (Operation *op : loose) {
-    OpBuilder builder(op);
-    OperationState state(op->getLoc(), KernelOp::getOperationName());
-    state.addOperands(op->getOperands());
-    state.addTypes(op->getResultTypes());
-    for (StringRef name : {StringRef(attr::kPhase), StringRef(attr::kChunk)})
-      if (Attribute value = op->getAttr(name))
-        state.addAttribute(name, value);
-    Block *body = new Block;
-    state.addRegion()->push_back(body);
-    auto kernel = cast<KernelOp>(builder.create(state));
-    IRMapping map;
-    for (Value operand : op->getOperands()) {
-      Value argument = body->addArgument(operand.getType(), op->getLoc());
-      map.map(operand, argument);
-    }
-    builder.setInsertionPointToEnd(body);
-    // An operand that appears twice has two arguments; either will do.
-    Operation *inner = builder.clone(*op, map);
-    YieldOp::create(builder, op->getLoc(), inner->getResults());
-    op->replaceAllUsesWith(kernel->getResults());
-    op->erase();
-  }
+  llvm::for_each(loose, [&](Operation *op) { wrap(op); });
 }
 
 LogicalResult PlanBuilder::checkLowerings() {
@@ -208,7 +213,8 @@ bool PlanBuilder::feedsOptimizer(Value value) {
 
 rt::BufferKind PlanBuilder::kindOf(Value value) {
   Operation *op = value.getDefiningOp();
-  if (feedsOptimizer(value) || isa<AccumulateOp>(op))
+  bool isSum = isa<AccumulateOp>(op) || (productOf(op) && sumInPlace(op));
+  if (isSum || feedsOptimizer(value))
     return rt::BufferKind::Gradient;
   if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
     return rt::BufferKind::Communication;
@@ -278,12 +284,12 @@ rt::Instruction &PlanBuilder::emit(int phase, rt::OpVariant op,
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanBuilder::lower(Operation *op) {
-  if (absorbed.contains(op))
-    return success();
   if (isView(op))
     return lowerView(op);
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](KernelOp o) { return lowerKernel(o); })
+      .Case([&](KernelOp o) {
+        return productOf(o) ? lowerEnded(o) : lowerKernel(o);
+      })
       .Case([&](MatmulOp o) { return lowerMatmul(o); })
       .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(
           [&](auto o) { return lowerConv(o); })
@@ -370,13 +376,8 @@ LogicalResult PlanBuilder::build() {
       failed(checkLookups()) || failed(bindMesh()) || failed(bindSchedule()))
     return failure();
   wrapLooseOps();
-  bool endsProducts = shared.target != KernelTarget::cpu;
-  if (endsProducts)
-    sumNarrowValues();
   if (failed(orderOps()) || failed(bindArguments()))
     return failure();
-  if (endsProducts)
-    findEpilogues();
   for (auto [i, op] : llvm::enumerate(step.getBody().front()))
     places[&op] = i;
   for (size_t i = 0; i < ops.size();) {

@@ -12,7 +12,8 @@
 //     the buffer of that operand;
 //   * a gather of a parameter's next value, in one piece: in the buffer of the
 //     parameter, when nobody reads the old value any more;
-//   * an accumulated value: in a buffer zeroed in the setup phase.
+//   * an accumulated value: in a buffer zeroed in the setup phase; one that a
+//     product adds up itself is a view of that product's result.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_PLANBUILDER_H
@@ -77,30 +78,6 @@ struct FlatKernel {
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
 
-/// Sums of rows, in f32 or the product's type, that a product writes.
-struct RowSums {
-  mlir::Value result; ///< what the product writes; null for no sums
-  KernelOp widening;  ///< reads `result`, or null
-  /// What does the same, and what can only run when the product has its sums.
-  llvm::SmallVector<mlir::Operation *> parts, waiting;
-};
-
-/// What a product does beside multiplying, and for whom (PlanEpilogues.cpp).
-struct ProductEpilogue {
-  rt::Epilogue kind = rt::Epilogue::None;
-  /// Of the product's size: what becomes of its sums, a vector repeated for
-  /// every row, what gelu is applied to. The others are null where `kind` has
-  /// none.
-  mlir::Value result, bias, aux;
-  AccumulateOp adds; ///< the product is added to its result; or null
-  llvm::SmallVector<mlir::Operation *> parts; ///< what does the same
-  RowSums sums;
-
-  /// The same but for the sums.
-  ProductEpilogue withoutSums() const;
-  bool isNothing() const { return kind == rt::Epilogue::None && !adds; }
-};
-
 /// Where a kernel is called, and as what it is traced.
 struct KernelCall {
   int phase = 0;
@@ -127,6 +104,7 @@ public:
 private:
   // PlanBuilder.cpp
   void wrapLooseOps();
+  KernelOp wrap(mlir::Operation *op);
   llvm::LogicalResult checkLowerings();
   llvm::LogicalResult checkTypes();
   llvm::LogicalResult checkLookups();
@@ -136,7 +114,7 @@ private:
   llvm::LogicalResult lowerConstant(ConstantOp op);
   llvm::LogicalResult lowerKernel(KernelOp op);
   llvm::LogicalResult lowerAccumulate(AccumulateOp op);
-  Slot clearedSlot(AccumulateOp op);
+  Slot clearedSlot(mlir::Value sum);
   int64_t tiedInput(KernelOp op, unsigned result);
   const EmittedKernel *kernelFor(const KernelSpec &spec);
   llvm::LogicalResult emitCalls(const KernelSpec &spec, rt::KernelOp call,
@@ -173,33 +151,18 @@ private:
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
   void codeFactors(MatmulOp op, rt::MatmulOp &call);
-  llvm::LogicalResult callsOf(MatmulOp op, const StridedView &c,
+  llvm::LogicalResult callsOf(MatmulOp op, mlir::Value a, mlir::Value b,
+                              const StridedView &c,
                               llvm::SmallVector<rt::MatmulOp> &calls);
+  Slot productSlot(mlir::Operation *op);
   Slot permutedSlot(mlir::Value value, llvm::ArrayRef<int64_t> order);
 
   // PlanEpilogues.cpp
-  void sumNarrowValues();
-  void findEpilogues();
-  bool isReadBehind(mlir::Value value, mlir::Operation *product,
-                    llvm::SmallVector<mlir::Operation *> &waiting) const;
-  bool addRowSums(mlir::Value value, mlir::Type type, mlir::Operation *product,
-                  ProductEpilogue &epilogue);
-  std::optional<ProductEpilogue> activationIn(KernelOp kernel,
-                                              mlir::OpOperand &product) const;
-  std::optional<ProductEpilogue> geluGradientIn(KernelOp kernel,
-                                                mlir::OpOperand &product) const;
-  bool isReady(const ProductEpilogue &epilogue, MatmulOp product) const;
-  std::optional<ProductEpilogue> epilogueBehind(MatmulOp product);
-  bool addUp(MatmulOp product, ProductEpilogue &epilogue) const;
-  bool sumFactor(MatmulOp product, ProductEpilogue &found);
-  bool canEnd(const rt::MatmulOp &call, const ProductEpilogue &epilogue) const;
-  void bindEpilogue(const ProductEpilogue &epilogue, rt::MatmulOp &call);
-  llvm::LogicalResult lowerViewsTo(mlir::Value value);
-  llvm::FailureOr<bool> lowerEnding(MatmulOp op, ProductEpilogue &epilogue);
-  bool lowerLate(llvm::ArrayRef<mlir::Operation *> late);
-  llvm::SmallVector<mlir::Operation *> release(const RowSums &sums,
-                                               MatmulOp product);
-  llvm::LogicalResult giveBack(MatmulOp product);
+  llvm::LogicalResult lowerEnded(KernelOp op);
+  llvm::LogicalResult lowerApart(KernelOp op);
+  bool canEnd(KernelOp op, rt::Epilogue epilogue,
+              llvm::ArrayRef<rt::MatmulOp> calls) const;
+  void bindEpilogue(KernelOp op, rt::Epilogue epilogue, rt::MatmulOp &call);
 
   // PlanPorts.cpp
   llvm::LogicalResult bindMesh();
@@ -272,10 +235,8 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> lastUse;      ///< by root
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
-  llvm::DenseMap<mlir::Operation *, ProductEpilogue> epilogues; ///< by product
-  llvm::DenseSet<mlir::Operation *> absorbed; ///< by epilogues
-  int64_t ringShifts = 0;                     ///< each has a tag of its own
-  SourceOps lowering; ///< Item::source of what is emitted
+  int64_t ringShifts = 0; ///< each has a tag of its own
+  SourceOps lowering;     ///< Item::source of what is emitted
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
@@ -288,6 +249,9 @@ private:
 
 /// Element type of buffers for `type`; nullopt when it cannot be executed.
 std::optional<rt::DType> dtypeOf(mlir::Type type);
+
+/// Operations of a product and of what it does besides.
+double productFlops(mlir::Operation *op);
 
 /// Short name of what computes `op`, for traces.
 std::string nameOfOp(mlir::Operation *op);

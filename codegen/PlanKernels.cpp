@@ -137,8 +137,8 @@ LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
 }
 
 /// A buffer for a sum, which the setup phase clears.
-Slot PlanBuilder::clearedSlot(AccumulateOp op) {
-  Slot sum = newSlot(op.getResult());
+Slot PlanBuilder::clearedSlot(Value value) {
+  Slot sum = newSlot(value);
   Item clear;
   clear.phase = setupPhase();
   clear.instruction.op = rt::FillOp{sum.buffer, 0};
@@ -151,7 +151,7 @@ Slot PlanBuilder::clearedSlot(AccumulateOp op) {
 LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
   if (op.getKind() != ReduceKind::sum)
     return op.emitOpError("accumulates other than sums cannot be executed");
-  Slot sum = clearedSlot(op), x = slots[op.getX()];
+  Slot sum = clearedSlot(op.getResult()), x = slots[op.getX()];
   // The body of an addition, not part of the function.
   OpBuilder builder(op);
   OperationState state(op.getLoc(), KernelOp::getOperationName());

@@ -8,6 +8,7 @@
 #define DPC_PASSES_LOCAL_FORMKERNELS_H
 
 #include "ir/Dialect.h"
+#include "ir/StridedView.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -106,6 +107,9 @@ private:
 /// Marks movers that need no buffer with `dpc.view` and matmuls that can write
 /// a transposed result with `dpc.out_perm`.
 void markViews(mlir::Block &block);
+
+/// How `value` lies in the buffer that it is a view of, once views are marked.
+StridedView layoutOf(mlir::Value value);
 
 } // namespace dpc
 

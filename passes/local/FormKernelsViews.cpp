@@ -16,7 +16,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/FusedAttributes.h"
-#include "ir/StridedView.h"
 #include "passes/local/FormKernels.h"
 
 using namespace mlir;
@@ -75,6 +74,44 @@ static ArrayRef<int64_t> writtenOrder(OpResult result) {
   return {};
 }
 
+/// How `result` lies in its own buffer.
+static StridedView writtenView(OpResult result) {
+  ArrayRef<int64_t> order = writtenOrder(result);
+  if (order.empty())
+    return StridedView::dense(shapeOf(result));
+  SmallVector<int64_t> inverse(order.size()), shape;
+  for (auto [i, d] : llvm::enumerate(order)) {
+    inverse[d] = i;
+    shape.push_back(shapeOf(result)[d]);
+  }
+  return StridedView::dense(shape).transpose(inverse);
+}
+
+/// What a mover makes of a value that lies as `from` says.
+static std::optional<StridedView> viewOf(Operation *mover,
+                                         const StridedView &from) {
+  ArrayRef<int64_t> shape = shapeOf(mover->getResult(0));
+  if (auto transpose = dyn_cast<TransposeOp>(mover))
+    return from.transpose(transpose.getPerm());
+  if (auto slice = dyn_cast<SliceOp>(mover))
+    return from.slice(slice.getOffsets(), slice.getStrides(), shape);
+  if (auto broadcast = dyn_cast<BroadcastOp>(mover))
+    return from.broadcast(broadcast.getDims(), shape);
+  return from.reshape(shape);
+}
+
+StridedView layoutOf(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return StridedView::dense(shapeOf(value));
+  Operation *op = result.getOwner();
+  bool isMover = isa<TransposeOp, SliceOp, BroadcastOp>(op);
+  if (isa<ReshapeOp>(op) || (isMover && op->hasAttr(attr::kView)))
+    if (auto view = viewOf(op, layoutOf(op->getOperand(0))))
+      return *view;
+  return writtenView(result);
+}
+
 /// Lets `result` be written in the usual order.
 static void dropOrder(OpResult result) {
   Operation *op = result.getOwner();
@@ -107,8 +144,6 @@ private:
   /// Views of all values from `begin` on; the first operand that its reader
   /// cannot take. Views of values before `begin` must be known.
   std::optional<Value> findConflict(Block::iterator begin);
-  std::optional<StridedView> viewOf(Operation *mover,
-                                    const StridedView &from) const;
   bool accepts(OpOperand &operand, const StridedView &view) const;
   StridedView lookup(Value value) const;
   bool isAccepted(AttentionGradOp grad, OpOperand &operand) const;
@@ -159,18 +194,6 @@ StridedView ViewMarker::lookup(Value value) const {
   return it != views.end() ? it->second : StridedView::dense(shapeOf(value));
 }
 
-std::optional<StridedView> ViewMarker::viewOf(Operation *mover,
-                                              const StridedView &from) const {
-  ArrayRef<int64_t> shape = shapeOf(mover->getResult(0));
-  if (auto transpose = dyn_cast<TransposeOp>(mover))
-    return from.transpose(transpose.getPerm());
-  if (auto slice = dyn_cast<SliceOp>(mover))
-    return from.slice(slice.getOffsets(), slice.getStrides(), shape);
-  if (auto broadcast = dyn_cast<BroadcastOp>(mover))
-    return from.broadcast(broadcast.getDims(), shape);
-  return from.reshape(shape);
-}
-
 bool ViewMarker::accepts(OpOperand &operand, const StridedView &view) const {
   Operation *op = operand.getOwner();
   if (isa<KernelOp>(op) || kernelRole(op) == KernelRole::mover)
@@ -209,15 +232,8 @@ std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
     for (Value result : op.getResults())
       views.erase(result);
     for (OpResult result : op.getResults()) {
-      ArrayRef<int64_t> order = writtenOrder(result);
-      if (order.empty())
-        continue;
-      SmallVector<int64_t> inverse(order.size()), shape;
-      for (auto [i, d] : llvm::enumerate(order)) {
-        inverse[d] = i;
-        shape.push_back(shapeOf(result)[d]);
-      }
-      views[result] = StridedView::dense(shape).transpose(inverse);
+      if (!writtenOrder(result).empty())
+        views[result] = writtenView(result);
     }
     for (OpOperand &operand : op.getOpOperands())
       if (!accepts(operand, lookup(operand.get())))

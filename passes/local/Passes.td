@@ -331,4 +331,45 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
+def DpcEndProducts : Pass<"dpc-end-products", "::mlir::ModuleOp"> {
+  let summary = "Lets products do what follows them, for GPUs.";
+  let description = [{
+    In functions of the local altitude, a matmul of the loop and the kernels that
+    cuBLASLt does in passing become one `dpc.kernel` with `dpc.epilogue`, at the
+    place of the matmul: adding a bias, gelu or relu, keeping what gelu is applied
+    to, gelu's gradient, sums of its rows or of a factor's (bias gradients),
+    converting to f32. Only what one call can do where its operands lie is taken
+    (one matrix product, a bias that is the same in all rows, rows of a kept matrix
+    at multiples of 8 elements).
+
+    * What reads sums of rows waits for the product: views, conversions and sums
+      over micro-batches are moved behind it.
+    * A `dpc.accumulate` that alone reads the result becomes a view (`dpc.view`):
+      the product adds to what lies there.
+    * A kernel that writes a value and a copy of it in f32 for sums of rows writes
+      the value alone; the sums convert it.
+
+    Runs last, on formed kernels and fetched arguments.
+
+    Example:
+
+    ```mlir
+    %0 = dpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1 = dpc.kernel %0 : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%s: tensor<4x8xf32>):
+      %r = dpc.unary relu %s : tensor<4x8xf32> -> tensor<4x8xf32>
+      dpc.yield %r : tensor<4x8xf32>
+    }
+    // becomes
+    %1 = dpc.kernel %x, %w {dpc.epilogue = "relu"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>):
+      %s = dpc.matmul %a, %b : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %r = dpc.unary relu %s : tensor<4x8xf32> -> tensor<4x8xf32>
+      dpc.yield %r : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::dpc::DpcDialect"];
+}
+
 #endif // DPC_PASSES_LOCAL_TD

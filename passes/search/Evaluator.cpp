@@ -90,7 +90,8 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 }
 
 /// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
-/// its own. Plans of this compiler say op by op what they fuse.
+/// its own. Plans of this compiler say op by op what they fuse, and only they
+/// let products do what follows them.
 ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
                                 const cost::Software &software,
                                 cost::DType type) {
@@ -104,9 +105,11 @@ ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
   case AttentionKernels::Cudnn:
     if (degrees.attention == AttentionForm::automatic)
       degrees.attention = AttentionForm::fused;
+    degrees.endsProducts = true;
     break;
   case AttentionKernels::Fused:
   case AttentionKernels::Unfused:
+    degrees.endsProducts = false;
     degrees.attention =
         !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
             ? AttentionForm::whole

@@ -9,7 +9,8 @@
 namespace dpc {
 
 /// `degrees` as estimates take them: attention stays one op where the cluster's
-/// software has kernels for it in `type`.
+/// software has kernels for it in `type`, products do what follows them where
+/// it is this compiler on GPUs.
 ShardDegrees pricedDegrees(ShardDegrees degrees, const cost::Software &software,
                            cost::DType type);
 

@@ -2,6 +2,7 @@
 #include "passes/search/SoftwareMemory.h"
 
 #include "cost-model/SoftwareMemory.h"
+#include "ir/EndedProducts.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/OpTime.h"
 
@@ -38,8 +39,11 @@ private:
 } // namespace
 
 cost::DType dpc::productType(func::FuncOp step) {
-  for (MatmulOp op : step.getBody().front().getOps<MatmulOp>()) {
-    Type type = op.getA().getType().getElementType();
+  for (Operation &op : step.getBody().front()) {
+    MatmulOp product = productOf(&op);
+    if (!product)
+      continue;
+    Type type = product.getA().getType().getElementType();
     if (type.isF16() || type.isBF16())
       return costType(type);
   }

@@ -25,6 +25,8 @@
 //   * it is an all_reduce whose operand nobody reads later (that buffer);
 //   * it is a gather of a parameter's next value, in one piece, and nobody
 //     reads the old one later (the argument's buffer);
+//   * it is a sum over micro-batches that a product adds up (the product's
+//     result, which lies where the sum lies);
 // accumulated values live from setup on; buffers of a collective stay until a
 // computation has waited for it. A new parameter in a buffer of its own is
 // copied into the old one as soon as nobody reads that. Code generation lays

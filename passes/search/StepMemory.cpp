@@ -1,4 +1,5 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
+#include "ir/EndedProducts.h"
 #include "ir/FusedAttributes.h"
 #include "passes/search/StepLiveness.h"
 
@@ -28,6 +29,11 @@ static bool isGradient(Value value) {
     }
   }
   return false;
+}
+
+/// Whether the results of `op` are sums over micro-batches.
+static bool addsUp(Operation *op) {
+  return isa<AccumulateOp>(op) || (productOf(op) && sumInPlace(op));
 }
 
 int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
@@ -203,7 +209,7 @@ int64_t Liveness::reusedBuffer(Operation *op, unsigned result, int64_t at) {
 
 MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
   Operation *op = value.getDefiningOp();
-  if (isa<AccumulateOp>(op) || isGradient(value))
+  if ((addsUp(op) && value == op->getResult(0)) || isGradient(value))
     return MemoryCategory::Gradients;
   if ((isCommunication(op) && !isa<AllReduceOp, RecvOp>(op)) ||
       isa<FetchOp>(op))
@@ -229,11 +235,13 @@ void Liveness::place(Operation *op, int64_t at) {
   }
   for (OpResult result : op->getResults()) {
     int64_t reused = reusedBuffer(op, result.getResultNumber(), at);
-    int64_t first = isa<AccumulateOp>(op) ? 0 : at;
+    int64_t first = addsUp(op) && result.getResultNumber() == 0 ? 0 : at;
     bufferOf[result] =
         reused >= 0 ? reused : add(result, categoryOf(result, at), first);
   }
-  if (auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
+  MatmulOp product = productOf(op);
+  if (auto bytes = (product ? product.getOperation() : op)
+                       ->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
     int64_t id = add(op->getResult(0), MemoryCategory::Workspace, at);
     buffers[id].bytes = bytes.getInt();
     values[id] = nullptr;

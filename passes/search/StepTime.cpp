@@ -81,7 +81,8 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
 bool dpc::isBufferView(Operation *op) {
   if (isa<ReshapeOp>(op))
     return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp>(op) && op->hasAttr(attr::kView);
+  return isa<TransposeOp, SliceOp, BroadcastOp, AccumulateOp>(op) &&
+         op->hasAttr(attr::kView);
 }
 
 bool dpc::isCommunication(Operation *op) {

@@ -2,6 +2,7 @@
 #include "passes/shard/OpTime.h"
 
 #include "cost-model/Fp8Products.h"
+#include "ir/EndedProducts.h"
 #include "passes/graph/Fp8.h"
 
 using namespace mlir;
@@ -62,6 +63,25 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   shape.transA = op.getTa();
   shape.transB = op.getTb();
   return cost::gemmSeconds(device, productType(op.getA(), device), shape);
+}
+
+/// What a product moves for what it does beside multiplying.
+static double endingBytes(Operation *op) {
+  double bytes = sumInPlace(op) ? sizeInBytes(tensorOf(op->getResult(0))) : 0;
+  StringRef epilogue = epilogueOf(op);
+  if (epilogue.empty())
+    return bytes;
+  RankedTensorType made = tensorOf(op->getResult(0));
+  bytes += static_cast<double>(
+      sizeInBytes(made) - sizeInBytes(productOf(op).getResult().getType()));
+  if (op->getNumResults() > kEndResult)
+    bytes +=
+        static_cast<double>(sizeInBytes(tensorOf(op->getResult(kEndResult))));
+  if (epilogue.starts_with("gelu_grad"))
+    bytes += sizeInBytes(tensorOf(op->getOperand(kEndOperand)));
+  else if (epilogue.ends_with("bias"))
+    bytes += made.getShape().back() * elementBytes(op->getOperand(kEndOperand));
+  return bytes;
 }
 
 /// A convolution as the product it is: windows of x by filters. The windows
@@ -148,8 +168,9 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
   const cost::Device &device = pricing.device;
   if (isa<ReshapeOp, ConstantOp>(op))
     return 0;
-  if (auto matmul = dyn_cast<MatmulOp>(op))
-    return matmulSeconds(matmul, device);
+  if (MatmulOp matmul = productOf(op))
+    return matmulSeconds(matmul, device) +
+           endingBytes(op) / cost::achievableBandwidth(device);
   if (auto conv = dyn_cast<ConvOp>(op))
     return convSeconds(op, conv.getResult(), conv.getW(), device);
   if (auto grad = dyn_cast<ConvGradInputOp>(op))

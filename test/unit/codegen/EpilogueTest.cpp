@@ -429,9 +429,8 @@ TEST(Epilogue, MicroBatchesAreAddedByTheProduct) {
   }
 }
 
-// The factor is one column of many: found, but then no call can do it, and the
-// kernel, whose turn has passed, is lowered behind the product.
-TEST(Epilogue, AKernelIsGivenBack) {
+// The factor is one column of many: no call can sum its rows.
+TEST(Epilogue, SumsOfAFactorThatLiesOtherwise) {
   Step step("func.func @step(" + argument("a", "8x2x6xf32") + ", " +
             argument("c", "6x5xf32") +
             ") -> (tensor<8x5xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
@@ -460,7 +459,7 @@ TEST(Epilogue, AKernelIsGivenBack) {
 
 // Of a factor that is stored the other way round no call can sum rows; micro-
 // batches are added up by the product all the same.
-TEST(Epilogue, OnlySumsAreGivenBack) {
+TEST(Epilogue, SumsThatNoCallCanDo) {
   auto input = [](const std::string &name, const std::string &type,
                   const std::string &global) {
     std::string text = argument(name, type);
@@ -508,6 +507,47 @@ TEST(Epilogue, OnlySumsAreGivenBack) {
   step.run();
   expectClose(step.get("dw"), dw, 1e-5);
   expectClose(step.get("db"), db, 1e-5);
+}
+
+// A kernel that is a product, of many matrices: no call does all of it, so its
+// ops are lowered apart, and the sum over micro-batches is one of its own.
+TEST(Epilogue, WhatNoCallCanDoIsLoweredApart) {
+  auto input = [](const std::string &name, const std::string &local,
+                  const std::string &global) {
+    std::string text = argument(name, local);
+    return text.replace(text.size() - 1, 1,
+                        ", dpc.global = tensor<" + global +
+                            ", #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}, "
+                            "{}]>>}");
+  };
+  const std::string t = "tensor<2x4x8xf32>", phase = "dpc.phase = \"forward\"";
+  Step step("func.func @step(" + input("x", "2x4x5xf32", "2x12x5xf32") + ", " +
+            argument("w", "2x5x8xf32") + ") -> (" + t +
+            " {dpc.name = \"y\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
+            "  %s = dpc.kernel %x, %w {dpc.epilogue = \"relu\", " +
+            phase + "} : (tensor<2x4x5xf32>, tensor<2x5x8xf32>) -> " + t +
+            " {\n  ^bb0(%i: tensor<2x4x5xf32>, %j: tensor<2x5x8xf32>):\n"
+            "    %k = dpc.matmul %i, %j : (tensor<2x4x5xf32>, "
+            "tensor<2x5x8xf32>) -> " +
+            t + "\n    %l = dpc.unary relu %k : " + t + " -> " + t +
+            "\n    dpc.yield %l : " + t +
+            "\n  }\n  %y = dpc.accumulate sum %s {dpc.view, " + phase +
+            "} : " + t + " -> " + t + "\n  return %y : " + t + "\n}");
+  ASSERT_EQ(step.error, "");
+  expectEpilogues(step, {"none"}, 2);
+  Array x = randomArray(40, 1), w = randomArray(80, 2), y(64);
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 8; ++j) {
+        double sum = 0;
+        for (int k = 0; k < 5; ++k)
+          sum += x[(b * 4 + i) * 5 + k] * w[(b * 5 + k) * 8 + j];
+        y[(b * 4 + i) * 8 + j] = 3 * std::max(sum, 0.0);
+      }
+  step.set("x", x);
+  step.set("w", w);
+  step.run();
+  expectClose(step.get("y"), y, 1e-5);
 }
 
 // One value in f32 may be yielded twice, once for each of two sums.

@@ -2,6 +2,7 @@
 #include "test/unit/codegen/StepHarness.h"
 
 #include "ir/Dialect.h"
+#include "passes/local/EndProducts.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
@@ -22,6 +23,36 @@ using namespace mlir;
 
 namespace dpc::test {
 
+#ifdef DPC_TEST_GPU_EMULATION
+/// What the passes do for GPUs, of a step that has ops without kernels.
+static void endProductsOf(func::FuncOp step) {
+  SmallVector<Operation *> loose;
+  for (Operation &op : step.getBody().front())
+    if (KernelRole role = kernelRole(&op);
+        role == KernelRole::elementwise || role == KernelRole::reduction)
+      loose.push_back(&op);
+  for (Operation *op : loose) {
+    OpBuilder builder(op);
+    OperationState state(op->getLoc(), KernelOp::getOperationName());
+    state.addOperands(op->getOperands());
+    state.addTypes(op->getResultTypes());
+    state.addAttributes(op->getDiscardableAttrDictionary().getValue());
+    auto *body = new Block;
+    state.addRegion()->push_back(body);
+    Operation *kernel = builder.create(state);
+    IRMapping map;
+    for (Value operand : op->getOperands())
+      map.map(operand, body->addArgument(operand.getType(), op->getLoc()));
+    builder.setInsertionPointToEnd(body);
+    Operation *inner = builder.clone(*op, map);
+    YieldOp::create(builder, op->getLoc(), inner->getResults());
+    op->replaceAllUsesWith(kernel->getResults());
+    op->erase();
+  }
+  endProducts(step);
+}
+#endif
+
 Step::Step(const std::string &text) {
   MLIRContext context;
   context.loadDialect<DpcDialect, func::FuncDialect>();
@@ -38,6 +69,7 @@ Step::Step(const std::string &text) {
 #ifdef DPC_TEST_GPU_EMULATION
   options.targetGpu = "sm_90";
   options.emulatesGpu = true;
+  endProductsOf(function);
 #endif
   auto draft = codegen::buildPlan({function}, options);
   if (failed(draft))

@@ -40,6 +40,48 @@ TEST(OpTime, ConvolutionsAreImplicitProducts) {
   EXPECT_LT(filter, seconds(64, kDepth, kWindows, 8));
 }
 
+const char *kEnded = R"mlir(
+func.func @step(%x: tensor<512x4096xbf16>, %w: tensor<4096x8192xbf16>, %v: tensor<512x8192xbf16>) -> tensor<512x8192xf32> {
+  %0 = dpc.matmul %x, %w : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<512x8192xbf16>
+  %1:2 = dpc.kernel %x, %w, %v {dpc.epilogue = "gelu_aux_bias"} : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>, tensor<512x8192xbf16>) -> (tensor<512x8192xbf16>, tensor<512x8192xbf16>) {
+  ^bb0(%a: tensor<512x4096xbf16>, %b: tensor<4096x8192xbf16>, %c: tensor<512x8192xbf16>):
+    %s = dpc.matmul %a, %b : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<512x8192xbf16>
+    %p = dpc.binary add %s, %c : (tensor<512x8192xbf16>, tensor<512x8192xbf16>) -> tensor<512x8192xbf16>
+    %y = dpc.unary gelu_tanh %p : tensor<512x8192xbf16> -> tensor<512x8192xbf16>
+    dpc.yield %y, %p : tensor<512x8192xbf16>, tensor<512x8192xbf16>
+  }
+  %2 = dpc.kernel %x, %w {dpc.epilogue = "none"} : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<512x8192xf32> {
+  ^bb0(%a: tensor<512x4096xbf16>, %b: tensor<4096x8192xbf16>):
+    %s = dpc.matmul %a, %b : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<512x8192xbf16>
+    %f = dpc.convert %s : tensor<512x8192xbf16> -> tensor<512x8192xf32>
+    dpc.yield %f : tensor<512x8192xf32>
+  }
+  %3 = dpc.accumulate sum %2 {dpc.view} : tensor<512x8192xf32> -> tensor<512x8192xf32>
+  return %3 : tensor<512x8192xf32>
+}
+)mlir";
+
+/// What a product does in passing costs what it moves, and no launch.
+TEST(OpTime, EndedProductsMoveMore) {
+  ParsedProgram program(kEnded);
+  ASSERT_TRUE(program.module);
+  auto device = cost::loadDevice("a100-sxm-80gb");
+  ASSERT_TRUE(device) << device.error();
+  mlir::Operation *product = program.op("matmul");
+  mlir::Operation *ended = product->getNextNode();
+  mlir::Operation *adding = ended->getNextNode();
+  double alone = opSeconds(product, *device);
+  constexpr double kElements = 512 * 8192;
+  auto withBytes = [&](double bytes) {
+    return alone + bytes / cost::achievableBandwidth(*device);
+  };
+  // What gelu is applied to, and a bias of one row.
+  EXPECT_DOUBLE_EQ(opSeconds(ended, *device),
+                   withBytes(2 * kElements + 2 * 8192));
+  // Sums in f32 are read, and written in twice the bytes.
+  EXPECT_DOUBLE_EQ(opSeconds(adding, *device), withBytes((4 + 2) * kElements));
+}
+
 const char *kProduct = R"mlir(
 func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<4096x8192xbf16> {dpc.role = "parameter"}) -> tensor<8x512x8192xbf16> {
   %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<8x512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<8x512x8192xbf16>

@@ -2,7 +2,8 @@
 //
 // Strategies of mid-size models are evaluated folded and whole: time within 1
 // %, memory within 2 %, or 5 % of pipelines, whose frames of few layers are
-// packed a little worse or better than those of many.
+// packed a little worse or better than those of many. As on all GPUs, products
+// do what follows them.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/Strategy.h"
@@ -208,9 +209,9 @@ TEST_F(Fold, ChunksWithPartsOfLayers) {
   ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 36, 512, 8192));
   compareSeconds("dp=4,tp=2,pp=2,vpp=4,schedule=interleaved,micro_batch=1",
                  0.004);
-  // What is done once counts for every chunk.
+  // What is done once counts for every chunk, of little more than a layer.
   compareSeconds("dp=4,pp=4,vpp=8,zero=1,schedule=interleaved,micro_batch=1",
-                 kTimeTolerance);
+                 0.012);
 }
 
 TEST_F(Fold, PiecesOfGpt) {
@@ -240,14 +241,15 @@ TEST_F(Fold, SharedPiecesOfGpt) {
       0.05, 0.12);
 }
 
-/// Of many layers only: blocks that are made again span some of them.
+/// Of many layers only: blocks that are made again span some of them. Of 6 and
+/// 12 layers the fullest moments may be unlike.
 TEST_F(Fold, FullRecomputation) {
   load(Family::gpt, 40, 1024, 8000);
   compareComposed({"dp=16,zero=3,recompute=full,micro_batch=1",
                    "dp=16,zero=3,recompute=full,micro_batch=4",
                    "dp=16,zero=1,recompute=full,micro_batch=4",
                    "dp=8,tp=2,zero=3,recompute=full,micro_batch=8"},
-                  0.02, 0.2);
+                  0.02, 0.22);
 }
 
 TEST_F(Fold, Llama) {
@@ -349,6 +351,8 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
   FailureOr<ModuleOp> program = family->program(3);
   ASSERT_TRUE(succeeded(program));
   SharedLowering shared(cluster);
+  ShardDegrees common;
+  common.endsProducts = true;
   std::set<std::string> texts;
   for (const char *text :
        {"dp=8,tp=2,micro_batch=2",
@@ -358,7 +362,7 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
     for (const char *recompute : {"selective", "none", "full"}) {
       ShardDegrees degrees =
           degreesOf(strategyOf(std::string(text) + ",recompute=" + recompute),
-                    kBatch, {});
+                    kBatch, common);
       ASSERT_EQ(degrees.recompute, recompute);
       degrees.depth = degrees.recompute == "full" ? 2 : 1;
       auto alone = lowerForStrategy(*program, cluster, degrees);

@@ -1,0 +1,214 @@
+//===- EndProductsTest.cpp - dpc-end-products -----------------------------===//
+//
+// What steps compute stays what it was, by the interpreter, and the kernels
+// that are products say what they do.
+//
+//===----------------------------------------------------------------------===//
+#include "ir/EndedProducts.h"
+#include "test/unit/local/LocalTest.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace dpc::test {
+namespace {
+
+using Epilogues = std::vector<std::string>;
+
+struct Ended {
+  Epilogues
+      epilogues;   ///< Of all products; "+" adds up; "-" is a product alone.
+  int kernels = 0; ///< What is left of others.
+};
+
+/// Small numbers for the global arguments.
+std::vector<HostArray> inputsOf(func::FuncOp step) {
+  std::vector<HostArray> inputs;
+  int64_t next = 0;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    auto type = cast<RankedTensorType>(
+        step.getArgAttrOfType<TypeAttr>(i, attr::kGlobal).getValue());
+    HostArray &input = inputs.emplace_back(
+        HostArray({type.getShape().begin(), type.getShape().end()}));
+    for (double &value : input.data)
+      value = static_cast<double>(next++ * 5 % 7 - 3);
+  }
+  return inputs;
+}
+
+/// Runs the pass, compares results before and after.
+Ended end(const std::string &text) {
+  auto module = parse(text);
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  std::vector<HostArray> inputs = inputsOf(step);
+  RankResult before = runRanks(step, inputs);
+  EXPECT_TRUE(runPasses(*module, "dpc-end-products,dpc-verify-local"));
+  EXPECT_TRUE(succeeded(verify(*module)));
+  RankResult after = runRanks(step, inputs);
+  EXPECT_EQ(after.disagreement, "");
+  for (size_t i = 0; i < before.outputs.size(); ++i) {
+    EXPECT_FALSE(llvm::any_of(before.outputs[i].data,
+                              [](double value) { return std::isnan(value); }));
+    EXPECT_EQ(before.outputs[i].data, after.outputs[i].data);
+  }
+  std::string once;
+  llvm::raw_string_ostream(once) << *module;
+  EXPECT_TRUE(runPasses(*module, "dpc-end-products"));
+  std::string twice;
+  llvm::raw_string_ostream(twice) << *module;
+  EXPECT_EQ(once, twice);
+  Ended ended;
+  for (Operation &op : step.getBody().front()) {
+    if (!productOf(&op)) {
+      ended.kernels += isa<KernelOp>(op);
+      continue;
+    }
+    std::string name = isa<MatmulOp>(op) ? "-" : epilogueOf(&op).str();
+    ended.epilogues.push_back(name + (sumInPlace(&op) ? "+" : ""));
+  }
+  return ended;
+}
+
+/// A step over 3 micro-batches; @PHASE stands for the attribute.
+std::string step(const std::string &arguments, const std::string &results,
+                 const std::string &body) {
+  std::string text = "func.func @step(" + arguments + ") -> (" + results +
+                     ") attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n" + body +
+                     "}\n";
+  for (const char *phase : {"forward", "backward", "update"}) {
+    std::string mark = "@" + std::string(phase),
+                full = "{dpc.phase = \"" + std::string(phase) + "\"}";
+    for (size_t at; (at = text.find(mark)) != std::string::npos;)
+      text.replace(at, mark.size(), full);
+  }
+  return text;
+}
+
+std::string global(const std::string &type, const std::string &dims) {
+  return " {dpc.global = tensor<" + type + ", #dpc.sharding<#dpc.mesh<mb=3>, " +
+         dims + ">>}";
+}
+
+/// A weight gradient and the sums of %dy, which `between` reads, over
+/// micro-batches.
+std::string weightGradient(const std::string &between,
+                           const std::string &sums) {
+  return step("%dy: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]") +
+                  ", %x: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]"),
+              "tensor<8x4xf32>" + global("8x4xf32", "[{}, {}]") +
+                  ", tensor<8xf32>" + global("8xf32", "[{}]"),
+              R"mlir(
+  %r = dpc.kernel %dy @backward : (tensor<2x8xf32>) -> tensor<8xf32> {
+  ^bb0(%i: tensor<2x8xf32>):
+    %k = dpc.reduce sum %i dims = [0] : tensor<2x8xf32> -> tensor<8xf32>
+    dpc.yield %k : tensor<8xf32>
+  }
+)mlir" + between + "  %db = dpc.accumulate sum " +
+                  sums + R"mlir( @backward : tensor<8xf32> -> tensor<8xf32>
+  %p = dpc.matmul %dy, %x ta @backward : (tensor<2x8xf32>, tensor<2x4xf32>) -> tensor<8x4xf32>
+  %dw = dpc.accumulate sum %p @backward : tensor<8x4xf32> -> tensor<8x4xf32>
+  return %dw, %db : tensor<8x4xf32>, tensor<8xf32>
+)mlir");
+}
+
+TEST(EndProducts, GradientsOverMicroBatches) {
+  Ended all = end(weightGradient("", "%r"));
+  EXPECT_EQ(all.epilogues, Epilogues({"sums_of_a+"}));
+  EXPECT_EQ(all.kernels, 0);
+  // Views wait for the product; what computes does not.
+  Ended viewed = end(weightGradient(
+      "  %v = dpc.reshape %r @backward : tensor<8xf32> -> tensor<4x2xf32>\n"
+      "  %u = dpc.reshape %v @backward : tensor<4x2xf32> -> tensor<8xf32>\n",
+      "%u"));
+  EXPECT_EQ(viewed.epilogues, Epilogues({"sums_of_a+"}));
+  Ended read = end(weightGradient(R"mlir(
+  %n = dpc.kernel %r @backward : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%i: tensor<8xf32>):
+    %k = dpc.unary neg %i : tensor<8xf32> -> tensor<8xf32>
+    dpc.yield %k : tensor<8xf32>
+  }
+)mlir",
+                                  "%n"));
+  EXPECT_EQ(read.epilogues, Epilogues({"-+"}));
+  EXPECT_EQ(read.kernels, 2);
+}
+
+/// y = relu(x w + v), as `vector` is repeated along dimension `dim`, and what
+/// `rest` makes of the product.
+std::string biased(int64_t dim, const std::string &vector,
+                   const std::string &rest = "", bool isShared = true) {
+  std::string w = isShared ? "4x8xf32" : "2x4x8xf32";
+  return step("%x: tensor<2x2x4xf32>" + global("2x6x4xf32", "[{}, {mb}, {}]") +
+                  ", %w: tensor<" + w + ">" +
+                  global(w, isShared ? "[{}, {}]" : "[{}, {}, {}]") +
+                  ", %v: tensor<" + vector + ">" + global(vector, "[{}]"),
+              "tensor<2x2x8xf32>" + global("2x6x8xf32", "[{}, {mb}, {}]"),
+              R"mlir(
+  %s = dpc.matmul %x, %w @forward : (tensor<2x2x4xf32>, tensor<)mlir" +
+                  w + R"mlir(>) -> tensor<2x2x8xf32>
+  %b = dpc.broadcast %v dims = [)mlir" +
+                  std::to_string(dim) +
+                  "] {dpc.view, dpc.phase = \"forward\"} : tensor<" + vector +
+                  R"mlir(> -> tensor<2x2x8xf32>
+  %y = dpc.kernel %b, %s @forward : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32> {
+  ^bb0(%i: tensor<2x2x8xf32>, %j: tensor<2x2x8xf32>):
+    %k = dpc.binary add %i, %j : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32>
+    %l = dpc.unary relu %k : tensor<2x2x8xf32> -> tensor<2x2x8xf32>
+    dpc.yield %l : tensor<2x2x8xf32>
+  }
+)mlir" + rest + "  return " +
+                  (rest.empty() ? "%y" : "%z") + " : tensor<2x2x8xf32>\n");
+}
+
+TEST(EndProducts, OnlyWhatOneCallCanDo) {
+  EXPECT_EQ(end(biased(2, "8xf32")).epilogues, Epilogues({"relu_bias"}));
+  // A vector along the rows; a matrix each; others that read the product.
+  EXPECT_EQ(end(biased(1, "2xf32")).epilogues, Epilogues({"-"}));
+  EXPECT_EQ(end(biased(2, "8xf32", "", false)).epilogues, Epilogues({"-"}));
+  Ended read = end(biased(2, "8xf32", R"mlir(
+  %z = dpc.kernel %y, %s @forward : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32> {
+  ^bb0(%i: tensor<2x2x8xf32>, %j: tensor<2x2x8xf32>):
+    %k = dpc.binary mul %i, %j : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32>
+    dpc.yield %k : tensor<2x2x8xf32>
+  }
+)mlir"));
+  EXPECT_EQ(read.epilogues, Epilogues({"-"}));
+  EXPECT_EQ(read.kernels, 2);
+}
+
+// The sums of a gradient are a part of the product that makes it, not of the
+// next one, and one factor twice is two operands.
+TEST(EndProducts, SumsBelongToWhatMakesTheRows) {
+  Ended ended =
+      end(step("%dy: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]") +
+                   ", %w: tensor<4x8xf32>" + global("4x8xf32", "[{}, {}]") +
+                   ", %h: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]"),
+               "tensor<8x8xf32>" + global("8x8xf32", "[{}, {}]") +
+                   ", tensor<8xf32>" + global("8xf32", "[{}]"),
+               R"mlir(
+  %s = dpc.matmul %dy, %w @backward : (tensor<2x4xf32>, tensor<4x8xf32>) -> tensor<2x8xf32>
+  %dx = dpc.kernel %h, %s @backward : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32> {
+  ^bb0(%i: tensor<2x8xf32>, %j: tensor<2x8xf32>):
+    %k = dpc.unary gelu_tanh_grad %i : tensor<2x8xf32> -> tensor<2x8xf32>
+    %l = dpc.binary mul %j, %k : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+    dpc.yield %l : tensor<2x8xf32>
+  }
+  %r = dpc.kernel %dx @backward : (tensor<2x8xf32>) -> tensor<8xf32> {
+  ^bb0(%i: tensor<2x8xf32>):
+    %k = dpc.reduce sum %i dims = [0] : tensor<2x8xf32> -> tensor<8xf32>
+    dpc.yield %k : tensor<8xf32>
+  }
+  %db = dpc.accumulate sum %r @backward : tensor<8xf32> -> tensor<8xf32>
+  %p = dpc.matmul %dx, %dx ta @backward : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+  %dw = dpc.accumulate sum %p @backward : tensor<8x8xf32> -> tensor<8x8xf32>
+  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>
+)mlir"));
+  EXPECT_EQ(ended.epilogues, Epilogues({"gelu_grad_bias", "-+"}));
+  EXPECT_EQ(ended.kernels, 0);
+}
+
+} // namespace
+} // namespace dpc::test

@@ -1,0 +1,171 @@
+//===- GpuEstimateTest.cpp - Plans for GPUs are what was estimated --------===//
+//
+// What a product does in passing (dpc-end-products) is decided once: memory is
+// that of the plan's arena, and time is that of the instructions that run.
+//
+//===----------------------------------------------------------------------===//
+#include "frontends/onnx/Import.h"
+#include "ir/EndedProducts.h"
+#include "passes/search/Evaluator.h"
+#include "passes/search/StepEstimate.h"
+#include "passes/search/StepRecord.h"
+#include "passes/shard/OpTime.h"
+#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/dpc-opt/Compiler.h"
+#include "tools/dpc-opt/Inputs.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include <gtest/gtest.h>
+
+namespace fs = std::filesystem;
+using namespace dpc;
+using namespace mlir;
+
+namespace {
+
+constexpr int64_t kBatch = 8;
+
+class GpuEstimate : public testing::Test {
+protected:
+  fs::path root;
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  CompileOptions options;
+  rt::InitChoice init;
+
+  void SetUp() override {
+    std::string name = testing::TempDir() + "dpc-gpu-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root = name;
+    registerEverything(registry);
+    context = std::make_unique<MLIRContext>(registry);
+    context->loadAllAvailableDialects();
+    options.targetGpu = "sm_90";
+    options.precision = "bf16";
+  }
+  void TearDown() override { fs::remove_all(root); }
+
+  /// A training step in bf16.
+  OwningOpRef<ModuleOp> load(const std::string &model) {
+    options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
+    ImportOptions import;
+    import.globalBatch = kBatch;
+    auto module = importOnnx(options.model, *context, import);
+    EXPECT_TRUE(succeeded(module));
+    makeSourcesAbsolute(**module);
+    PassManager passes(context.get());
+    EXPECT_TRUE(succeeded(
+        parsePassPipeline("func.func(dpc-simplify,dpc-fuse,dpc-simplify,"
+                          "dpc-mixed-precision{type=bf16},canonicalize)," +
+                              graphPipeline(options, /*trains=*/true),
+                          passes)));
+    EXPECT_TRUE(succeeded(passes.run(**module)));
+    return std::move(*module);
+  }
+
+  static cost::Strategy strategyOf(const std::string &text, int64_t ranks) {
+    auto request = cost::parseStrategy(text, ranks);
+    EXPECT_TRUE(request) << request.error();
+    cost::StrategySpace space;
+    space.ranks = ranks;
+    space.globalBatch = kBatch;
+    return cost::enumerateStrategies(*request, space)[0];
+  }
+};
+
+} // namespace
+
+TEST_F(GpuEstimate, MemoryIsThePlansArena) {
+  constexpr double kTolerance = 0.01;
+  for (const char *model : {"bert-tiny", "gpt2-tiny"}) {
+    OwningOpRef<ModuleOp> program = load(model);
+    for (auto [text, ranks] : {std::pair("tp=2", 2),
+                               {"dp=1,micro_batch=2", 1},
+                               {"tp=2,micro_batch=2", 2},
+                               {"pp=2,micro_batch=2", 2}}) {
+      SCOPED_TRACE(std::string(model) + " " + text);
+      cost::Cluster cluster = *cost::makeLocalCluster(ranks);
+      cost::Strategy strategy = strategyOf(text, ranks);
+      ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
+      cost::Evaluation evaluation = evaluator.evaluateWhole(strategy);
+      ASSERT_EQ(evaluation.rejected, "");
+      auto plan = PlanBuilder{options, init}.build(
+          *program, cluster,
+          degreesOf(strategy, evaluation, kBatch, commonDegrees(options)),
+          root);
+      ASSERT_TRUE(plan);
+      for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {
+        double bytes = evaluation.stages.empty()
+                           ? evaluation.memory.total()
+                           : evaluation.stages[stage].memoryBytes;
+        EXPECT_NEAR(bytes / static_cast<double>(arena), 1, kTolerance);
+      }
+    }
+  }
+}
+
+/// Of one rank without transfers, whose queue is never empty: the sum of its
+/// instructions. What products do in passing takes no time but theirs.
+TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
+  OwningOpRef<ModuleOp> program = load("bert-tiny");
+  cost::Cluster cluster = *cost::makeLocalCluster(1);
+  const cost::Device &device = cluster.groups.front().device;
+  auto lower = [&](bool endsProducts) {
+    ShardDegrees common = commonDegrees(options);
+    EXPECT_TRUE(common.endsProducts);
+    common.endsProducts = endsProducts;
+    auto lowered = lowerForStrategy(
+        *program, cluster, degreesOf(strategyOf("dp=1", 1), kBatch, common));
+    EXPECT_TRUE(succeeded(lowered));
+    return std::move(*lowered);
+  };
+  OwningOpRef<ModuleOp> ended = lower(true), apart = lower(false);
+  func::FuncOp step = findStep(*ended);
+  StepRecord record;
+  cost::Result<StepTime> time = estimateTime({step}, cluster, &record);
+  ASSERT_TRUE(time);
+  double sum = 0, kernels = 0, products = 0;
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    double seconds = isBufferView(&op) ? 0 : opSeconds(&op, device);
+    sum += seconds;
+    products += !epilogueOf(&op).empty();
+    kernels += seconds > 0;
+  }
+  EXPECT_NEAR(time->computeSeconds, sum, 1e-9);
+  EXPECT_GT(products, 8);
+  // The plan has as many, but for the stages of kernels that fold.
+  codegen::CodegenOptions target = codegenOptions(options, true);
+  auto draft = codegen::buildPlan({step}, target);
+  ASSERT_TRUE(succeeded(draft));
+  double found = 0;
+  for (const auto &[phase, instructions] : draft->plan.phases)
+    for (const rt::Instruction &instruction : instructions)
+      if (const auto *product = std::get_if<rt::MatmulOp>(&instruction.op))
+        found += product->epilogue != rt::Epilogue::None;
+  EXPECT_EQ(found, products);
+  // Without it every kernel takes a launch more, at least.
+  cost::Result<StepTime> before = estimateTime({findStep(*apart)}, cluster);
+  double others = 0;
+  for (Operation &op : findStep(*apart).getBody().front().without_terminator())
+    others += !isBufferView(&op) && opSeconds(&op, device) > 0;
+  EXPECT_GE(others - kernels, products);
+  EXPECT_GT(before->computeSeconds - time->computeSeconds,
+            (others - kernels) * device.launchSeconds);
+}
+
+// Others' programs run their kernels.
+TEST_F(GpuEstimate, OnlyOfPlansForGpus) {
+  auto ends = [&](const std::string &software, const std::string &gpu) {
+    options.targetGpu = gpu;
+    return pricedDegrees(commonDegrees(options), *cost::loadSoftware(software),
+                         cost::DType::BF16)
+        .endsProducts;
+  };
+  EXPECT_FALSE(ends("dpc", ""));
+  EXPECT_TRUE(ends("dpc", "sm_90"));
+  EXPECT_TRUE(ends("dpc-cuda", ""));
+  for (const std::string &name : cost::knownSoftware())
+    if (!name.starts_with("dpc"))
+      EXPECT_FALSE(ends(name, "sm_90")) << name;
+}
