@@ -215,7 +215,8 @@ ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
   for (auto member :
        {&cost::ModelTotals::parameters, &cost::ModelTotals::parameterBytes,
         &cost::ModelTotals::gradientBytes, &cost::ModelTotals::optimizerBytes,
-        &cost::ModelTotals::flopsPerStep, &cost::ModelTotals::expertParameters,
+        &cost::ModelTotals::flopsPerStep, &cost::ModelTotals::fp8Flops,
+        &cost::ModelTotals::expertParameters,
         &cost::ModelTotals::activationBytesPerSample})
     extend(member);
   result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);

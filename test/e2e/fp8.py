@@ -105,6 +105,21 @@ class Estimates(unittest.TestCase):
         self.assertGreater(seconds["fp8"], 0.5 * seconds["bf16"])
 
 
+    def test_share_of_deep_models(self):
+        """Deep models are added up from a few of their layers."""
+        fractions = []
+        with e2e.scratch() as folder:
+            for layers in (4, 12, 24):
+                e2e.must([e2e.tool("dpc-model"), "llama", f"--layers={layers}", "--hidden=1024", "--heads=8", "--seq=512", "-o", f"{folder}/llama.onnx"])
+                e2e.must([e2e.tool("dpc-opt"), f"{folder}/llama.onnx", f"--cluster={CLUSTERS}/dgx-h100-16.json", "--global-batch=256",
+                          "--strategy=dp=128", "--precision=fp8", "--emit=report", "--verify=off", "-o", f"{folder}/plan"])
+                fractions.append(e2e.read_report(f"{folder}/plan")["step"]["fp8_fraction"])
+        # The last layer and attention stay in bf16. Of a layer: 24 h^2 + 12 h^2 of its MLP a token, 4 h seq of attention.
+        print(fractions)
+        self.assertEqual(fractions, sorted(fractions))
+        self.assertGreater(fractions[2], 0.8)
+
+
 class Exports(unittest.TestCase):
     def test_megatron_has_it_and_others_say_that_they_do_not(self):
         others = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "torchtitan")
