@@ -11,6 +11,8 @@
 
 #include "ir/Dialect.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 #include <optional>
 
 namespace dpc {
@@ -24,6 +26,9 @@ std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op);
 
 /// Marks a product: its operands are values, or one is a gradient.
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB);
+
+/// Marks the products of linear layers in a @forward with its types.
+void markFp8Products(mlir::func::FuncOp forward);
 
 /// On an op of a rank's program: notes the bytes that it needs beside its
 /// operands, or takes the mark away.

@@ -6,13 +6,7 @@
 // contraction, a norm or a table brings its operands to the compute type;
 // elementwise ops and data movement take f32 as soon as one operand is in f32;
 // all others, and sums, are in f32. Converted values are made once, right
-// behind what they convert.
-//
-// With fp8, products of a weight are marked afterwards: an operand that is a
-// parameter or a table beside it, moved and converted, and another that is not.
-// Products that logits or results come from are not: what they round goes
-// straight into the loss, and in other software the last layer stays in 16
-// bits, too.
+// behind what they convert. With fp8, products are marked afterwards.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
@@ -38,11 +32,8 @@ public:
   Retyper(func::FuncOp func, FloatType half)
       : func(func), half(half), f32(Float32Type::get(func.getContext())) {}
   void run();
-  void markProducts();
 
 private:
-  bool isWeight(Value value);
-  bool isLast(MatmulOp op);
   bool isHalf(Value value) const { return elementOf(value) == half; }
   bool isF32(Value value) const { return elementOf(value) == f32; }
   /// Takes the type of what it meets.
@@ -230,46 +221,6 @@ void Retyper::run() {
     visit(op);
 }
 
-/// Made of parameters or buffers by moving and converting them.
-bool Retyper::isWeight(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto role =
-        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
-    return role && (role.getValue() == role::kParameter ||
-                    role.getValue() == role::kBuffer);
-  }
-  Operation *op = value.getDefiningOp();
-  return isa<ConvertOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp>(
-             op) &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isWeight(operand); });
-}
-
-/// Whether a result of the function is this product, moved, converted or with a
-/// bias.
-bool Retyper::isLast(MatmulOp op) {
-  Value value = op.getResult();
-  while (value.hasOneUse()) {
-    Operation *user = *value.getUsers().begin();
-    auto sum = dyn_cast<BinaryOp>(user);
-    bool isBias = sum && llvm::any_of(sum->getOperands(), [&](Value operand) {
-                    return isWeight(operand);
-                  });
-    if (!isBias && !isa<ConvertOp, ReshapeOp, TransposeOp, SliceOp>(user))
-      return isa<func::ReturnOp>(user);
-    value = user->getResult(0);
-  }
-  return llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>);
-}
-
-void Retyper::markProducts() {
-  func.walk([&](MatmulOp op) {
-    if (!logits.contains(op) && !isLast(op) && isHalf(op.getA()) &&
-        isHalf(op.getB()) && isWeight(op.getA()) != isWeight(op.getB()))
-      markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
-  });
-}
-
 namespace {
 struct MixedPrecisionPass
     : dpc::impl::DpcMixedPrecisionBase<MixedPrecisionPass> {
@@ -293,10 +244,9 @@ struct MixedPrecisionPass
     }
     if (func.getName() != kForwardFunction || func.isExternal())
       return;
-    Retyper retyper(func, half);
-    retyper.run();
+    Retyper(func, half).run();
     if (fp8)
-      retyper.markProducts();
+      markFp8Products(func);
   }
 };
 } // namespace
