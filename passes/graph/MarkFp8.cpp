@@ -10,6 +10,10 @@
 // - elementwise ops make a loss of. Where they add up several products, as
 //   those of all layers behind a residual stream, none is the last layer.
 //
+// Nor are mixtures of experts: which samples of an expert are multiplied at once
+// depends on how many experts a rank holds, and what is in fp8 must not. A
+// router's digits decide who is chosen.
+//
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
 
@@ -29,11 +33,15 @@ public:
 private:
   func::FuncOp func;
   DenseSet<Operation *> lossProducts; ///< That the loss comes from.
+  DenseSet<Operation *> routers;
+  DenseSet<int64_t> expertCounts; ///< Of the stacks that products read.
 
+  bool isStack(Value value);
   bool isWeight(Value value);
   bool isBias(Operation *op);
   bool isLast(MatmulOp op);
   void findLossProducts();
+  void findRouters();
 };
 
 } // namespace
@@ -111,14 +119,56 @@ void Fp8Marker::findLossProducts() {
   }
 }
 
+/// More than a matrix, before it is moved.
+bool Fp8Marker::isStack(Value value) {
+  Operation *op = value.getDefiningOp();
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  if (!op || isa<ConcatOp>(op)) {
+    if (llvm::count_if(shape, [](int64_t size) { return size > 1; }) > 2)
+      return expertCounts.insert(shape.front()), true;
+    if (!op)
+      return false;
+  }
+  return llvm::any_of(op->getOperands(),
+                      [&](Value operand) { return isStack(operand); });
+}
+
+/// What top-k chooses from, and probabilities of as many as there are experts.
+void Fp8Marker::findRouters() {
+  llvm::SetVector<Value> values;
+  func.walk([&](Operation *op) {
+    if (!isa<TopKOp, SoftmaxOp>(op))
+      return;
+    Value from = op->getOperand(0);
+    if (isa<TopKOp>(op) ||
+        expertCounts.contains(
+            cast<RankedTensorType>(from.getType()).getShape().back()))
+      values.insert(from);
+  });
+  for (size_t i = 0; i < values.size(); ++i) {
+    Operation *op = values[i].getDefiningOp();
+    if (isa_and_nonnull<MatmulOp>(op))
+      routers.insert(op);
+    else if (isa_and_nonnull<UnaryOp, BinaryOp, SelectOp, ConvertOp, ReshapeOp,
+                             TransposeOp, SliceOp, SoftmaxOp>(op))
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+}
+
 void Fp8Marker::run() {
   findLossProducts();
+  SmallVector<MatmulOp> products;
   func.walk([&](MatmulOp op) {
-    if (isBF16(op.getA()) && isBF16(op.getB()) && isBF16(op.getResult()) &&
-        isWeight(op.getA()) != isWeight(op.getB()) && !isLast(op) &&
-        !lossProducts.contains(op))
-      markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
+    bool isLeft = isWeight(op.getA());
+    if (isLeft != isWeight(op.getB()) &&
+        !isStack(isLeft ? op.getA() : op.getB()))
+      products.push_back(op);
   });
+  findRouters();
+  for (MatmulOp op : products)
+    if (isBF16(op.getA()) && isBF16(op.getB()) && isBF16(op.getResult()) &&
+        !isLast(op) && !lossProducts.contains(op) && !routers.contains(op))
+      markFp8(op, /*gradientInA=*/false, /*gradientInB=*/false);
 }
 
 void markFp8Products(func::FuncOp forward) { Fp8Marker(forward).run(); }

@@ -57,6 +57,15 @@ class Products(unittest.TestCase):
             self.assertEqual({key[1] for key in formats(plan)}, {None})
             self.assertIn("no product of this plan is one", " ".join(e2e.read_report(f"{folder}/plan")["remarks"]))
 
+    def test_no_experts(self):
+        """However they are spread: two layers of attention and an MLP have four products each."""
+        for strategy in ("dp=4", "dp=4,ep=4"):
+            with self.subTest(strategy=strategy), e2e.scratch() as folder:
+                plan = compile_plan(folder, "moe-tiny", f"--strategy={strategy}", "--verify=off", ranks=4)
+                coded = [i["name"] for i in plan["phases"]["forward"] if i["op"] == "matmul" and i["fp8"]]
+                self.assertEqual(len(coded), 8, coded)
+                self.assertFalse([name for name in coded if "Einsum" in name])
+
     def test_ranks_compute_what_one_device_does(self):
         for model, ranks, strategy in (("gpt2-tiny", 4, "dp=2,tp=2,zero=3,micro_batch=2"), ("llama-tiny", 2, "pp=2,micro_batch=2"),
                                        ("bert-tiny", 3, "dp=3"), ("moe-tiny", 2, "dp=2,ep=2"), ("gpt2-tiny", 3, "tp=3"),
