@@ -10,8 +10,8 @@
 // - elementwise ops make a loss of. Where they add up several products, as
 //   those of all layers behind a residual stream, none is the last layer.
 //
-// Nor are mixtures of experts: which samples of an expert are multiplied at once
-// depends on how many experts a rank holds, and what is in fp8 must not. A
+// Nor are mixtures of experts: which samples of an expert are multiplied at
+// once depends on how many experts a rank holds, and what is in fp8 must not. A
 // router's digits decide who is chosen.
 //
 //===----------------------------------------------------------------------===//

@@ -201,15 +201,11 @@ private:
 } // namespace
 
 Status checkTarget(const Plan &plan, int major, int minor) {
-  bool hasKernels = false, hasFp8 = false;
+  bool hasKernels = false;
   for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions) {
+    for (const Instruction &instruction : instructions)
       hasKernels |= std::holds_alternative<KernelOp>(instruction.op);
-      auto *product = std::get_if<MatmulOp>(&instruction.op);
-      hasFp8 |= product && product->fp8;
-    }
-  constexpr int kFirstWithFp8 = 89;
-  if (hasFp8 && major * 10 + minor < kFirstWithFp8)
+  if (hasFp8(plan) && major * 10 + minor < kFirstWithFp8)
     return Status::unsupported(
         "the plan has products of fp8, which sm_" +
         std::to_string(kFirstWithFp8) + " and later compute; this GPU is sm_" +

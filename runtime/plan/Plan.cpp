@@ -68,6 +68,14 @@ int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch) {
   return tag * mesh.mostMicroBatches() + microBatch;
 }
 
+bool hasFp8(const Plan &plan) {
+  for (const auto &[phase, instructions] : plan.phases)
+    for (const Instruction &instruction : instructions)
+      if (auto *op = std::get_if<MatmulOp>(&instruction.op); op && op->fp8)
+        return true;
+  return false;
+}
+
 int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots) {
   const Buffer &b = plan.buffers[buffer];

@@ -459,6 +459,9 @@ struct Plan {
   int64_t bytesOf(Space space, int64_t stage) const;
 };
 
+/// Whether a product of the plan multiplies codes of fp8.
+bool hasFp8(const Plan &plan);
+
 /// Where a buffer lies in its space during a schedule entry with these slots,
 /// which must name the buffer's frame when it has one.
 int64_t addressOf(const Plan &plan, int buffer,

@@ -6,14 +6,14 @@ namespace dpc {
 
 std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster) {
-  constexpr int kFirst = 89; // of the architectures with products of fp8
   if (options.precision != "fp8")
     return "";
   // "sm_90" or "sm_90a": checked when options were read.
   if (options.targetGpu.size() > 3 &&
-      std::strtol(options.targetGpu.c_str() + 3, nullptr, 10) < kFirst)
+      std::strtol(options.targetGpu.c_str() + 3, nullptr, 10) <
+          rt::kFirstWithFp8)
     return "--precision=fp8: " + options.targetGpu +
-           " has no products of fp8; sm_" + std::to_string(kFirst) +
+           " has no products of fp8; sm_" + std::to_string(rt::kFirstWithFp8) +
            " and later are accepted, and --precision=bf16 here";
   for (const cost::NodeGroup &group : cluster.groups) {
     const cost::Device &device = group.device;
@@ -28,12 +28,8 @@ std::string whyNoFp8(const CompileOptions &options,
 }
 
 std::string remarkOnFp8(const CompileOptions &options, const rt::Plan &plan) {
-  if (options.precision != "fp8")
+  if (options.precision != "fp8" || rt::hasFp8(plan))
     return "";
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const rt::Instruction &instruction : instructions)
-      if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op); op && op->fp8)
-        return "";
   return "--precision=fp8: no product of this plan is one, all are of bf16: "
          "fp8 takes those of a linear layer but the last, whose sizes on a "
          "rank are multiples of 16";

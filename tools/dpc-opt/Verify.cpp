@@ -77,20 +77,12 @@ struct Rounding {
   double outliers = 0;
 };
 
-bool multipliesFp8(const rt::Plan &plan) {
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const rt::Instruction &instruction : instructions)
-      if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op); op && op->fp8)
-        return true;
-  return false;
-}
-
 /// Products in a narrow type round every term to its precision, and which terms
 /// meet depends on the layout.
 Rounding roundingOf(const rt::Plan &plan) {
   Rounding rounding;
   // Shards have scales of their own, and some sizes stay in bf16.
-  if (multipliesFp8(plan))
+  if (rt::hasFp8(plan))
     return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
   for (const rt::Buffer &buffer : plan.buffers) {
     if (buffer.dtype == rt::DType::BF16)
