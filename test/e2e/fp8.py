@@ -51,11 +51,15 @@ class Products(unittest.TestCase):
         self.assertEqual(coded(here), coded(there))
 
     def test_none(self):
-        """A rank has 22 columns, or fewer: nothing is a multiple of 16."""
-        with e2e.scratch() as folder:
-            plan = compile_plan(folder, "llama-tiny", "--strategy=tp=3", "--verify=off", ranks=3)
-            self.assertEqual({key[1] for key in formats(plan)}, {None})
-            self.assertIn("no product of this plan is one", " ".join(e2e.read_report(f"{folder}/plan")["remarks"]))
+        """A rank has 22 columns, or fewer: nothing is a multiple of 16. The plan for one device has products of fp8."""
+        for strategy, ranks in (("tp=3", 3), ("cp=5", 5)):
+            with self.subTest(strategy=strategy), e2e.scratch() as folder:
+                plan = compile_plan(folder, "llama-tiny", f"--strategy={strategy}", "--verify=on", ranks=ranks)
+                self.assertEqual({key[1] for key in formats(plan)}, {None})
+                report = e2e.read_report(f"{folder}/plan")
+                self.assertIn("no product of this plan is one", " ".join(report["remarks"]))
+                self.assertEqual(report["verification"]["scope"], "full")
+                self.assertFalse(report["verification"]["magnifies_rounding"])
 
     def test_no_experts(self):
         """However they are spread: two layers of attention and an MLP have four products each."""

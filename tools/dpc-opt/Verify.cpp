@@ -79,10 +79,11 @@ struct Rounding {
 
 /// Products in a narrow type round every term to its precision, and which terms
 /// meet depends on the layout.
-Rounding roundingOf(const rt::Plan &plan) {
+Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
   Rounding rounding;
-  // Shards have scales of their own, and some sizes stay in bf16.
-  if (rt::hasFp8(plan))
+  // Shards have scales of their own, and some sizes stay in bf16: all of a
+  // plan's perhaps, but not one device's.
+  if (rt::hasFp8(plan) || rt::hasFp8(reference))
     return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
   for (const rt::Buffer &buffer : plan.buffers) {
     if (buffer.dtype == rt::DType::BF16)
@@ -95,8 +96,9 @@ Rounding roundingOf(const rt::Plan &plan) {
 
 /// And with gradients that are off by `compression` of the largest near them: a
 /// square by twice that; parts of ranks may be larger than their sum.
-Rounding roundingOf(const rt::Plan &plan, double compression) {
-  Rounding rounding = roundingOf(plan);
+Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference,
+                    double compression) {
+  Rounding rounding = roundingOf(plan, reference);
   rounding.output += compression;
   rounding.own += 4 * compression;
   rounding.across += compression / 5;
@@ -160,10 +162,9 @@ public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
              const rt::RunResult &want, const NamedTensors &start,
              const Sensitivity &sensitivity, Verdict &verdict,
-             double compression)
+             const Rounding &rounding)
       : plan(plan), got(got), want(want), start(start),
-        sensitivity(sensitivity), verdict(verdict),
-        rounding(roundingOf(plan, compression)) {
+        sensitivity(sensitivity), verdict(verdict), rounding(rounding) {
     for (const rt::Tensor &tensor : plan.tensors) {
       auto found = want.tensors.find(tensor.name);
       if (found == want.tensors.end())
@@ -363,7 +364,7 @@ static rt::Plan withVerifyLossScale(rt::Plan plan) {
 static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
                            uint64_t seed) {
   constexpr double kRoundedSum = 16 * kUlp;
-  double nudge = std::max(kRoundedSum, roundingOf(plan).ulp);
+  double nudge = std::max(kRoundedSum, roundingOf(plan, plan).ulp);
   for (const rt::Tensor &tensor : plan.tensors) {
     auto found = weights.find(tensor.name);
     if (found == weights.end() || tensor.role == rt::TensorRole::State ||
@@ -392,9 +393,10 @@ static std::string compareRuns(const PlanInFolder &plan,
   verdict.cannotBeChecked = !want;
   if (!want)
     return "the plan for one device does not run: " + want.status().message();
+  Rounding rounding = roundingOf(plan.plan, reference.plan, plan.compression);
   auto compared = [&](const Sensitivity &sensitivity) {
     Comparison comparison(plan.plan, *got, *want, start, sensitivity, verdict,
-                          plan.compression);
+                          rounding);
     std::string why = comparison.compareOutputs();
     return why.empty() && tensors ? comparison.compareTensors() : why;
   };

@@ -48,14 +48,15 @@ using NamedTensors = std::map<std::string, rt::HostTensor>;
 /// Weights are `given` ones, else those of the model, else as `init` says.
 ///
 /// Tolerances, for products in fp32 (in bf16 150 to 1000 and in fp16 20 to 100
-/// times as much, see Verify.cpp): of an output 2e-4 of its largest element and
-/// 1e-6; of a state 2e-4 of its largest element and 2e-5 of the largest of all
-/// states of its kind; of a parameter 2e-4 of its largest *change* and fp32's
-/// rounding of the sum (that step's learning rate is 1). An AdamW update
-/// divides a gradient by its own size, so it may also differ by the gradient's
-/// relative error, which is 1 where the reference's first moment is rounding
-/// noise (1e-5 of the largest of all) and falls as it grows. Constants that the
-/// compiler folded are not compared: they are numbered by layout.
+/// times as much, in fp8 of either plan 2000, see Verify.cpp): of an output
+/// 2e-4 of its largest element and 1e-6; of a state 2e-4 of its largest element
+/// and 2e-5 of the largest of all states of its kind; of a parameter 2e-4 of
+/// its largest *change* and fp32's rounding of the sum (that step's learning
+/// rate is 1). An AdamW update divides a gradient by its own size, so it may
+/// also differ by the gradient's relative error, which is 1 where the
+/// reference's first moment is rounding noise (1e-5 of the largest of all) and
+/// falls as it grows. Constants that the compiler folded are not compared: they
+/// are numbered by layout.
 ///
 /// Where that is not enough, one device runs three times again from weights
 /// whose last digits differ (by 2e-6, or the rounding of a narrow type); a
