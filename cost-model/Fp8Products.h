@@ -8,13 +8,13 @@ namespace dpc::cost {
 
 /// Whether cuBLASLt multiplies codes of fp8 of such a shape: one product, m x k
 /// by k x n, whose sizes are multiples of 16.
-inline bool takesFp8(int64_t m, int64_t n, int64_t k) {
+constexpr bool takesFp8(int64_t m, int64_t n, int64_t k) {
   return m > 0 && n > 0 && k > 0 && m % 16 == 0 && n % 16 == 0 && k % 16 == 0;
 }
 
 /// Where the plan keeps them meanwhile (rt::Fp8Factors): 64 bytes of scales and
 /// the codes of both factors.
-inline int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
+constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
   return 64 + m * k + n * k;
 }
 

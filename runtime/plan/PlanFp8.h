@@ -40,7 +40,7 @@ inline constexpr int64_t kFp8HeadBytes = 64;
 /// sm_89: the first architecture that multiplies codes of fp8.
 inline constexpr int kFirstWithFp8 = 89;
 
-inline int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
+constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
   return kFp8HeadBytes + m * k + n * k;
 }
 
