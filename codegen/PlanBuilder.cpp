@@ -391,6 +391,7 @@ LogicalResult PlanBuilder::build() {
   lowering = {};
   if (failed(bindResults()))
     return failure();
+  remarkOnUncoded();
   orderItems();
   findFrames();
   addEvents();

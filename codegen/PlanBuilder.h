@@ -151,6 +151,7 @@ private:
   // PlanMatmul.cpp
   llvm::LogicalResult lowerMatmul(MatmulOp op);
   void codeFactors(MatmulOp op, rt::MatmulOp &call);
+  void remarkOnUncoded();
   llvm::LogicalResult callsOf(MatmulOp op, mlir::Value a, mlir::Value b,
                               const StridedView &c,
                               llvm::SmallVector<rt::MatmulOp> &calls);
@@ -236,6 +237,7 @@ private:
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, bool> optimizerFeeds;
   int64_t ringShifts = 0; ///< each has a tag of its own
+  int64_t uncoded = 0;    ///< products that were to be of fp8 and are not
   SourceOps lowering;     ///< Item::source of what is emitted
   std::vector<Item> items;
   std::vector<Item> tails;       ///< appended to their phases

@@ -24,10 +24,14 @@ void PlanBuilder::codeFactors(MatmulOp op, rt::MatmulOp &call) {
   auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace);
   int64_t width =
       op.getResult().getType().getElementType().getIntOrFloatBitWidth() / 8;
-  bool isOne = call.batch == 1 && call.batch2 == 1;
-  if (!formats || !bytes || !isOne || call.ldc * width % 16 != 0 ||
-      call.cOffset * width % 16 != 0)
+  if (!formats || !bytes)
     return;
+  bool isOne = call.batch == 1 && call.batch2 == 1;
+  int64_t begin = draft.plan.buffers[call.c].offset + call.cOffset * width;
+  if (!isOne || call.ldc * width % 16 != 0 || begin % 16 != 0) {
+    ++uncoded;
+    return;
+  }
   auto formatOf = [&](unsigned operand) {
     return *dtypeOf(cast<TypeAttr>(formats[operand]).getValue());
   };
@@ -36,6 +40,16 @@ void PlanBuilder::codeFactors(MatmulOp op, rt::MatmulOp &call) {
   call.fp8 = rt::Fp8Factors{
       formatOf(0), formatOf(1),
       addBuffer(type, rt::BufferKind::Workspace, "codes of fp8")};
+}
+
+/// Time and memory were predicted by sizes, which are all that is known before
+/// buffers are.
+void PlanBuilder::remarkOnUncoded() {
+  if (uncoded > 0)
+    step.emitRemark() << "products that are predicted in fp8 and run in bf16: "
+                      << uncoded
+                      << ", whose rows do not lie as those of one matrix, or "
+                         "whose results not at multiples of 16 bytes";
 }
 
 } // namespace dpc::codegen
