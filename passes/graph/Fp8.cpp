@@ -9,12 +9,18 @@ using namespace mlir;
 namespace dpc {
 
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op) {
-  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  return fp8SizesOf(op, op.getA().getType(), op.getB().getType(),
+                    op.getResult().getType());
+}
+
+std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, RankedTensorType a,
+                                   RankedTensorType b,
+                                   RankedTensorType result) {
   if (!op->hasAttr(attr::kFp8) || !a.getElementType().isBF16() ||
       !b.getElementType().isBF16())
     return std::nullopt;
   ArrayRef<int64_t> left = a.getShape(), right = b.getShape(),
-                    out = op.getResult().getType().getShape();
+                    out = result.getShape();
   Fp8Sizes sizes{out[out.size() - 2], out.back(),
                  left[left.size() - (op.getTa() ? 2 : 1)]};
   int64_t batch = 1;

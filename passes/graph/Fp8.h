@@ -23,6 +23,10 @@ struct Fp8Sizes {
 
 /// Of a marked matmul of bf16 that is one product of sizes that fp8 takes.
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op);
+/// The same, were its operands and result of these types: those on a rank.
+std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, mlir::RankedTensorType a,
+                                   mlir::RankedTensorType b,
+                                   mlir::RankedTensorType result);
 
 /// Marks a product: its operands are values, or one is a gradient.
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB);

@@ -88,6 +88,7 @@ private:
   /// Whether a rank's shard of a value of this type may hold padding.
   bool hasPadding(mlir::Type type);
   /// Maps the operands that hold padding which `op` would read to masks.
+  bool isFp8OnRank(mlir::Operation *op);
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
   /// `value` with its padding overwritten; one mask per value and fill.
   mlir::Value mask(mlir::Value sharded, double fill);

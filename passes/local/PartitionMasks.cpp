@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/Partition.h"
 
-#include "ir/Fp8.h"
+#include "passes/graph/Fp8.h"
 
 #include <cstring>
 #include <limits>
@@ -99,6 +99,17 @@ bool Partitioner::hasPadding(Type type) {
   return it->second;
 }
 
+/// Whether its mark will stay: the others read no more than their sums.
+bool Partitioner::isFp8OnRank(Operation *op) {
+  auto matmul = dyn_cast<MatmulOp>(op);
+  auto local = [&](Value operand) {
+    return cast<RankedTensorType>(mapping.lookup(operand).getType());
+  };
+  return matmul &&
+         fp8SizesOf(matmul, local(matmul.getA()), local(matmul.getB()),
+                    localTypeOf(matmul.getResult().getType()));
+}
+
 void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
   // An embedding skips ids outside its shard, padding rows are never read.
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
@@ -110,7 +121,7 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
     return;
   ShardingRule rule = ruled.getShardingRule();
   llvm::SmallDenseSet<int64_t> reduced = reducedDims(rule);
-  if (op->hasAttr(attr::kFp8))
+  if (isFp8OnRank(op))
     reduced.insert_range(llvm::seq<int64_t>(0, rule.dims.size()));
   if (reduced.empty())
     return;

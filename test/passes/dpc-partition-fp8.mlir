@@ -45,6 +45,22 @@ func.func @forward(%x: tensor<31x16xbf16, #x> {dpc.role = "input"}, %w: tensor<1
 
 // -----
 
+// Not where a rank has 24 columns.
+
+#x = #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{dp}, {}]>
+#w = #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{}, {tp}]>
+#y = #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{dp}, {tp}]>
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT: dpc.mask
+// CHECK: dpc.matmul {{.*}} {dpc.phase = "forward"} : (tensor<16x16xbf16>, tensor<16x24xbf16>)
+func.func @forward(%x: tensor<31x16xbf16, #x> {dpc.role = "input"}, %w: tensor<16x48xbf16, #w> {dpc.role = "input"}) -> tensor<31x48xbf16, #y> {
+  %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN], dpc.phase = "forward"} : (tensor<31x16xbf16, #x>, tensor<16x48xbf16, #w>) -> tensor<31x48xbf16, #y>
+  return %0 : tensor<31x48xbf16, #y>
+}
+
+// -----
+
 // Several matrices, and one of f32, are no product of fp8.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}, {}]>
