@@ -89,6 +89,25 @@ TEST(Import, ScriptsOfFp8) {
       readStrategy(textOf(target("megatron").write(job), "megatron.sh"), 8);
   ASSERT_TRUE(script) << script.error();
   EXPECT_EQ(script->precision, "fp8");
+  EXPECT_EQ(std::count_if(script->ignored.begin(), script->ignored.end(),
+                          [](const std::string &flag) {
+                            return flag.rfind("--fp8", 0) == 0;
+                          }),
+            0);
+  for (const char *recipe : {"delayed", "mxfp8", "blockwise"}) {
+    auto scaled = readStrategy("pretrain_gpt.py --micro-batch-size 2 --bf16 "
+                               "--fp8-format hybrid --fp8-recipe " +
+                                   std::string(recipe),
+                               8);
+    ASSERT_TRUE(scaled) << scaled.error();
+    EXPECT_EQ(scaled->precision, "fp8");
+    EXPECT_EQ(scaled->ignored,
+              std::vector{"--fp8-recipe " + std::string(recipe)});
+  }
+  auto usual = readStrategy(
+      "pretrain_gpt.py --micro-batch-size 2 --bf16 --fp8-format hybrid", 8);
+  ASSERT_TRUE(usual) << usual.error();
+  EXPECT_EQ(usual->ignored, std::vector<std::string>{"--fp8-recipe delayed"});
   auto other = readStrategy(
       "pretrain_gpt.py --micro-batch-size 2 --bf16 --fp8-format e4m3", 8);
   ASSERT_TRUE(other) << other.error();

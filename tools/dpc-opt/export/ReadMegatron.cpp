@@ -348,12 +348,15 @@ void Reader::readRest() {
   for (const char *precision : {"bf16", "fp16"})
     if (has(precision))
       result.precision = precision;
-  // How tensors are scaled (--fp8-recipe) is dpc's own choice.
   auto format = flags.find("fp8-format");
   if (format != flags.end() &&
       format->second == std::vector<std::string>{"hybrid"}) {
     result.precision = "fp8";
     used.insert({"fp8-format", "fp8-recipe"});
+    // dpc scales each tensor by what it holds; Megatron-LM's default does not.
+    std::string recipe = has("fp8-recipe") ? word("fp8-recipe") : "delayed";
+    if (recipe != "tensorwise")
+      result.ignored.push_back("--fp8-recipe " + recipe);
   }
   result.usesSgd = word("optimizer") == "sgd";
   for (const auto &[flag, values] : flags)
