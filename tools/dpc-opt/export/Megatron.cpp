@@ -14,6 +14,23 @@ namespace dpc::exports {
 
 static const char *const kWhose = "Megatron-LM";
 
+/// What is not known of the model is taken for one.
+static bool takesFp8(const Job &job) {
+  constexpr int64_t kMultiple = 16;
+  const ModelShape &model = job.model;
+  const cost::Strategy &strategy = job.strategy;
+  int64_t kvHeads = model.kvHeads > 0 ? model.kvHeads : model.heads;
+  int64_t tokens = job.microBatch() * model.sequence / strategy.cp;
+  for (int64_t size :
+       {model.heads * model.headSize / strategy.tp,
+        (model.heads + 2 * kvHeads) * model.headSize / strategy.tp,
+        model.feedForward / strategy.tp, model.hidden,
+        strategy.sp ? tokens / strategy.tp : tokens})
+    if (size % kMultiple != 0)
+      return false;
+  return true;
+}
+
 std::vector<Rule> megatronRules() {
   auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
   auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
@@ -57,6 +74,12 @@ std::vector<Rule> megatronRules() {
       saying(onlyIf(precisions("", {"fp32", "bf16", "fp16"}), hasExperts),
              "Megatron-LM's experts are of fp8 in a model of fp8, those of "
              "dpc are not (--precision=bf16)"),
+      onlyIf({"Transformer Engine multiplies codes of fp8 where all sizes on a "
+              "rank are multiples of 16: the hidden size, those of heads and "
+              "of the feed-forward over tp, and tokens of a micro-batch "
+              "(--precision=bf16)",
+              takesFp8, [](Job &) { return false; }},
+             [](const Job &job) { return job.precision == "fp8"; }),
       hostOnly(kWhose),
       offloads(kWhose, {"none", "optimizer"}),
       saying(onlyIf(offloads("", {"none"}), hasFsdp),
