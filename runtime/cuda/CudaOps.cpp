@@ -145,20 +145,17 @@ private:
 
 DeviceProduct CudaExecutor::productOf(const Task &task,
                                       const MatmulOp &op) const {
-  auto type = [&](int id) { return plan.buffers[id].dtype; };
   auto data = [&](int id) {
     return arena + addressOf(plan, id, task.entry->slots);
   };
-  return {&op,
-          type(op.a),
-          type(op.b),
-          type(op.c),
-          data(op.a),
-          data(op.b),
-          data(op.c),
-          op.bias < 0 ? nullptr : data(op.bias),
-          op.aux < 0 ? nullptr : data(op.aux),
-          op.fp8 ? data(op.fp8->workspace) : nullptr};
+  DeviceProduct product = productIn(plan, op);
+  product.a = data(op.a);
+  product.b = data(op.b);
+  product.c = data(op.c);
+  product.bias = op.bias < 0 ? nullptr : data(op.bias);
+  product.aux = op.aux < 0 ? nullptr : data(op.aux);
+  product.workspace = op.fp8 ? data(op.fp8->workspace) : nullptr;
+  return product;
 }
 
 Status CudaExecutor::traceBegin(int task) {

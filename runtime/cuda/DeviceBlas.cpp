@@ -8,11 +8,31 @@ namespace dpc::rt {
 
 static constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Of all matrices of an operand: buffers begin at multiples of 64 bytes, in
-/// every slot of a frame, and `elements` lie before a matrix or between two.
-static uint32_t alignmentOf(DType type,
+DeviceProduct productIn(const Plan &plan, const MatmulOp &op) {
+  auto begin = [&](int id) {
+    return id < 0 ? 0 : plan.buffers[id].offset % 64;
+  };
+  DeviceProduct product;
+  product.op = &op;
+  product.aType = plan.buffers[op.a].dtype;
+  product.bType = plan.buffers[op.b].dtype;
+  product.cType = plan.buffers[op.c].dtype;
+  product.aBegin = begin(op.a);
+  product.bBegin = begin(op.b);
+  product.cBegin = begin(op.c);
+  product.biasBegin = begin(op.bias);
+  product.auxBegin = begin(op.aux);
+  return product;
+}
+
+/// Of all matrices of an operand: its buffer begins `begin` bytes behind a
+/// multiple of 64, in every slot of a frame, and `elements` lie before a matrix
+/// or between two.
+static uint32_t alignmentOf(DType type, int64_t begin,
                             std::initializer_list<int64_t> elements) {
   uint32_t alignment = 64;
+  while (begin % alignment != 0)
+    alignment /= 2;
   for (int64_t count : elements)
     while (count * sizeOf(type) % alignment != 0)
       alignment /= 2;
@@ -41,10 +61,13 @@ static Factors factorsOf(const DeviceProduct &product) {
 static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
   if (op.fp8) // sizes are multiples of 16
-    return {64, 64, alignmentOf(product.cType, {op.cOffset})};
-  return {alignmentOf(product.aType, {op.aOffset, op.strideA, op.stride2A}),
-          alignmentOf(product.bType, {op.bOffset, op.strideB, op.stride2B}),
-          alignmentOf(product.cType, {op.cOffset, op.strideC, op.stride2C})};
+    return {64, 64, alignmentOf(product.cType, product.cBegin, {op.cOffset})};
+  return {alignmentOf(product.aType, product.aBegin,
+                      {op.aOffset, op.strideA, op.stride2A}),
+          alignmentOf(product.bType, product.bBegin,
+                      {op.bOffset, op.strideB, op.stride2B}),
+          alignmentOf(product.cType, product.cBegin,
+                      {op.cOffset, op.strideC, op.stride2C})};
 }
 
 /// Of what an epilogue reads and writes beside C: cuBLASLt looks at where it
@@ -54,10 +77,12 @@ static std::string epilogueKey(const DeviceProduct &product) {
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
   if (op.bias >= 0)
     text += ", bias aligned " +
-            std::to_string(alignmentOf(product.cType, {op.biasOffset}));
+            std::to_string(
+                alignmentOf(product.cType, product.biasBegin, {op.biasOffset}));
   if (op.aux >= 0)
     text += ", aux rows of " + std::to_string(op.auxLd) + " aligned " +
-            std::to_string(alignmentOf(product.cType, {op.auxOffset}));
+            std::to_string(
+                alignmentOf(product.cType, product.auxBegin, {op.auxOffset}));
   return text;
 }
 

@@ -20,7 +20,12 @@ struct DeviceProduct {
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
   void *workspace = nullptr; ///< of fp8
+  /// How many bytes behind a multiple of 64 the buffers begin: views may.
+  int64_t aBegin = 0, bBegin = 0, cBegin = 0, biasBegin = 0, auxBegin = 0;
 };
+
+/// `op` of `plan`, without addresses.
+DeviceProduct productIn(const Plan &plan, const MatmulOp &op);
 
 /// All that cuBLASLt's choice of a routine depends on, as a line of text:
 /// products of one key can be done by the same routine.

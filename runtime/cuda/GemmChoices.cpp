@@ -116,9 +116,7 @@ std::map<std::string, int> ownersOfProducts(const Plan &plan) {
     for (const Instruction &instruction : instructions)
       if (auto *op = std::get_if<MatmulOp>(&instruction.op);
           op && !isEmpty(*op))
-        ofPhase[phase].insert(
-            gemmKey({op, plan.buffers[op->a].dtype, plan.buffers[op->b].dtype,
-                     plan.buffers[op->c].dtype}));
+        ofPhase[phase].insert(gemmKey(productIn(plan, *op)));
   std::map<std::string, int> owners;
   for (int rank = 0; rank < static_cast<int>(plan.ranks()); ++rank) {
     std::set<std::string> phases;

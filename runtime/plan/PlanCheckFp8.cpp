@@ -14,9 +14,10 @@ static Status checkFormats(const Fp8Factors &fp8) {
   return Status::success();
 }
 
-/// Whether rows of a factor or of C begin at multiples of 16 bytes.
-static bool isAligned(DType type, int64_t offset, int64_t ld) {
-  return offset * sizeOf(type) % 16 == 0 && ld * sizeOf(type) % 16 == 0;
+/// Whether rows of C begin at multiples of 16 bytes. A view may begin anywhere.
+static bool isAligned(const Buffer &c, const MatmulOp &op) {
+  int64_t size = sizeOf(c.dtype);
+  return (c.offset + op.cOffset * size) % 16 == 0 && op.ldc * size % 16 == 0;
 }
 
 /// Large enough, and apart from all else that the product touches.
@@ -25,8 +26,12 @@ static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
     return wrongField("fp8.workspace", id,
                       "a buffer below " + std::to_string(plan.buffers.size()));
-  int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k),
-          bytes = plan.buffers[id].bytes;
+  // A view may begin anywhere; of kinds others outlive the product.
+  const Buffer &workspace = plan.buffers[id];
+  if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
+    return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
+                           ", expected one of kind workspace that is no view");
+  int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k), bytes = workspace.bytes;
   if (bytes < needed)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
                            " of " + std::to_string(bytes) +
@@ -61,7 +66,7 @@ Status checkFp8(const Plan &plan, const MatmulOp &op) {
       return wrongField(name, size,
                         "a multiple of " + std::to_string(kFp8Multiple) +
                             " for fp8");
-  if (!isAligned(plan.buffers[op.c].dtype, op.cOffset, op.ldc))
+  if (!isAligned(plan.buffers[op.c], op))
     return Status::invalid("fp8 needs rows of c at multiples of 16 bytes");
   return checkWorkspace(plan, op);
 }

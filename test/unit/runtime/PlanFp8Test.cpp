@@ -24,6 +24,35 @@ Plan valid() {
   return plan;
 }
 
+/// The product of fp8 with a bias and values beside it: it is the first now.
+MatmulOp &withEpilogue(Plan &plan) {
+  std::vector<Instruction> &update = plan.phases["update"];
+  for (Instruction &instruction : update)
+    if (auto *op = std::get_if<MatmulOp>(&instruction.op);
+        op && op->fp8 && op->bias >= 0 && op->aux >= 0)
+      std::swap(product(plan), *op);
+  return product(plan);
+}
+
+/// The end of a buffer as one of its own.
+int addView(Plan &plan, int of, int64_t bytes) {
+  Buffer view = plan.buffers[of];
+  view.id = static_cast<int>(plan.buffers.size());
+  view.viewOf = of;
+  view.offset += bytes;
+  view.bytes -= bytes;
+  view.shape = {view.bytes / sizeOf(view.dtype)};
+  plan.buffers.push_back(view);
+  return view.id;
+}
+
+/// Lets the workspace lie where a buffer is.
+void workspaceOver(Plan &plan, int other) {
+  int id = product(plan).fp8->workspace;
+  plan.buffers[id].offset = plan.buffers[other].offset;
+  plan.buffers[id].frame = plan.buffers[other].frame;
+}
+
 TEST(PlanFp8, WritesItsWorkspace) {
   Plan plan = valid();
   MatmulOp op = product(plan);
@@ -60,7 +89,16 @@ const Mutation kMutations[] = {
                                       {32, 40}, DType::F32);
      },
      "fp8 needs factors of bf16, these are f32 and bf16 in bf16"},
-    {"batch", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
+    {"otherFactor",
+     [](Plan &p) {
+       product(p).b = test::addBuffer(p, "wide", BufferKind::Parameter,
+                                      {48, 40}, DType::F32);
+     },
+     "fp8 needs factors of bf16, these are bf16 and f32 in bf16"},
+    {"batch", [](Plan &p) { product(p).batch = 2; }, "one matrix"},
+    {"batch2", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
+    {"n", [](Plan &p) { product(p).n = 24; },
+     "n is 24, expected a multiple of 16 for fp8"},
     {"m", [](Plan &p) { product(p).m = 24; },
      "m is 24, expected a multiple of 16 for fp8"},
     {"k", [](Plan &p) { product(p).k = 0; },
@@ -71,6 +109,31 @@ const Mutation kMutations[] = {
        product(p).ldc = 50;
      },
      "rows of c at multiples of 16 bytes"},
+    {"beginOfC",
+     [](Plan &p) {
+       product(p).m = 16;
+       product(p).cOffset = 4;
+     },
+     "rows of c at multiples of 16 bytes"},
+    {"cIsUnalignedView",
+     [](Plan &p) {
+       product(p).m = 16;
+       product(p).c = addView(p, product(p).c, 8);
+     },
+     "rows of c at multiples of 16 bytes"},
+    {"workspaceIsView",
+     [](Plan &p) {
+       int whole = test::addBuffer(p, "whole", BufferKind::Workspace, {1352},
+                                   DType::U8);
+       product(p).fp8->workspace = addView(p, whole, 1);
+     },
+     "expected one of kind workspace that is no view"},
+    {"workspaceIsParameter",
+     [](Plan &p) {
+       product(p).fp8->workspace =
+           test::addBuffer(p, "kept", BufferKind::Parameter, {1344}, DType::U8);
+     },
+     "expected one of kind workspace that is no view"},
     {"noWorkspace", [](Plan &p) { product(p).fp8->workspace = -1; },
      "fp8.workspace is -1, expected a buffer below"},
     {"smallWorkspace",
@@ -79,8 +142,12 @@ const Mutation kMutations[] = {
            p, "small", BufferKind::Workspace, {1343}, DType::U8);
      },
      "of 1343 bytes, expected at least 1344"},
-    {"workspaceIsC", [](Plan &p) { product(p).fp8->workspace = product(p).c; },
+    {"workspaceIsC", [](Plan &p) { workspaceOver(p, product(p).c); },
      "c overlaps fp8.workspace"},
+    {"workspaceIsBias", [](Plan &p) { workspaceOver(p, withEpilogue(p).bias); },
+     "bias overlaps fp8.workspace"},
+    {"workspaceIsAux", [](Plan &p) { workspaceOver(p, withEpilogue(p).aux); },
+     "aux overlaps fp8.workspace"},
 };
 INSTANTIATE_TEST_SUITE_P(PlanFp8, Fp8Mutation, testing::ValuesIn(kMutations),
                          [](const auto &info) {
