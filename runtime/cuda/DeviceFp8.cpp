@@ -8,7 +8,7 @@ static char *inWorkspace(const DeviceProduct &product, int64_t offset) {
 }
 
 /// Tensor cores may keep fewer bits of the sums of values, as is usual; sums
-/// with gradients are exact to f32.
+/// with gradients are accumulated in f32.
 Status DeviceBlas::describeCodes(const DeviceProduct &product, Routine &made) {
   const Fp8Factors &fp8 = *product.op->fp8;
   bool isFast = fp8.a == DType::F8E4M3FN && fp8.b == DType::F8E4M3FN;
