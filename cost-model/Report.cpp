@@ -270,7 +270,8 @@ static ordered_json changesToJson(const SearchResult &result) {
   return {{"from", result.changedFrom}, {"plans", plans}};
 }
 
-static ordered_json stepToJson(const ModelTotals &totals) {
+static ordered_json stepToJson(const ModelTotals &totals,
+                               const StepDetail &detail) {
   ordered_json step = {
       {"global_batch", totals.globalBatch},
       {"tokens", totals.tokensPerStep()},
@@ -278,7 +279,9 @@ static ordered_json stepToJson(const ModelTotals &totals) {
       {"compute_type", std::string(precisionOf(totals.computeType))},
       {"trains", totals.training}};
   if (totals.fp8Flops > 0)
-    step["fp8_fraction"] = totals.fp8Flops / totals.flopsPerStep;
+    step["fp8_fraction_at_most"] = totals.fp8Flops / totals.flopsPerStep;
+  if (totals.fp8Flops > 0 && !detail.empty())
+    step["fp8_fraction"] = detail.fp8Share;
   return step;
 }
 
@@ -287,7 +290,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
   ordered_json report = {{"version", reportVersion},
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
-  report["step"] = stepToJson(result.totals);
+  report["step"] = stepToJson(result.totals, context.detail);
   // A fixed strategy that does not fit is still what was asked for.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&

@@ -404,10 +404,16 @@ private:
 
 } // namespace
 
-static std::string fp8Share(const ModelTotals &totals) {
-  return totals.fp8Flops > 0
-             ? ", " + percent(totals.fp8Flops / totals.flopsPerStep) +
+/// Of the chosen plan where it was described: sizes of a rank decide.
+static std::string fp8Share(const ModelTotals &totals,
+                            const StepDetail &detail) {
+  if (totals.fp8Flops <= 0)
+    return "";
+  return detail.empty()
+             ? ", up to " + percent(totals.fp8Flops / totals.flopsPerStep) +
                    " of its operations in fp8"
+         : detail.fp8Share > 0
+             ? ", " + percent(detail.fp8Share) + " of its operations in fp8"
              : "";
 }
 
@@ -424,7 +430,7 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
          wrapLines(context.model + " on " + cluster.name + " (" +
                        devicesText(cluster) + "), computes in " +
                        std::string(precisionOf(result.totals.computeType)) +
-                       fp8Share(result.totals),
+                       fp8Share(result.totals, context.detail),
                    form));
   append(head,
          wrapLines(headline(cluster, result), form, 4, LineStyle::strong));

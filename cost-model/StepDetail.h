@@ -85,6 +85,7 @@ struct StepDetail {
   int64_t fullestStage = 0;
   std::vector<MemoryMoment> memory; ///< Of the fullest stage.
   std::vector<OperatorSharding> operators;
+  double fp8Share = 0; ///< Of the operations of all ranks: those in fp8.
 
   bool empty() const { return stages.empty(); }
 };

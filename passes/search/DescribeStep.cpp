@@ -3,6 +3,7 @@
 
 #include "cost-model/MixedCluster.h"
 #include "cost-model/SoftwareMemory.h"
+#include "passes/graph/Fp8.h"
 #include "passes/search/Evaluator.h"
 #include "passes/search/SoftwareMemory.h"
 #include "passes/shard/Passes.h"
@@ -101,9 +102,31 @@ void Describer::addTraffic(int64_t number, const StageRecord &stage) {
     detail.traffic.push_back(std::move(sum));
 }
 
+/// Of what the ranks multiply: their own sizes decide which products are in
+/// fp8.
+static double fp8ShareOf(const StepRecord &record) {
+  double all = 0, inFp8 = 0;
+  for (const StageRecord &stage : record.stages) {
+    std::vector<double> runs(stage.phases.size(), 0);
+    for (const RecordedEntry &entry : stage.entries)
+      ++runs[entry.phase];
+    for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
+      for (const RecordedOp &recorded : phase.ops) {
+        auto costed = dyn_cast<CostOpInterface>(recorded.op);
+        auto matmul = dyn_cast<MatmulOp>(recorded.op);
+        double flops = costed ? times * costed.getFlops() : 0;
+        all += flops;
+        if (matmul && fp8SizesOf(matmul))
+          inFp8 += flops;
+      }
+  }
+  return all > 0 ? inFp8 / all : 0;
+}
+
 cost::StepDetail Describer::run(const StepRecord &record) {
   detail.stepSeconds = record.seconds;
   detail.hostSeconds = record.hostSeconds;
+  detail.fp8Share = fp8ShareOf(record);
   for (auto [number, stage] : llvm::enumerate(record.stages)) {
     cost::DetailStage next;
     for (const RecordedPhase &phase : stage.phases)

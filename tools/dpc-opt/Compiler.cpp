@@ -342,7 +342,7 @@ bool Compiler::writePlan(const cost::SearchResult &result,
       whole(), used, degrees, dir, observerInto(result, dir));
   if (!plan)
     return fail("the plan could not be built");
-  if (std::string text = remarkOnFp8(options, *plan); !text.empty())
+  if (std::string text = remarkOnFp8(options, rt::hasFp8(*plan)); !text.empty())
     addRemark(text);
   rt::Status status = rt::writePlan(*plan, dir.string());
   if (status.ok())
@@ -406,6 +406,8 @@ bool Compiler::writeAll(const cost::SearchResult &result, bool plans) {
   bool reports = plans || options.emit.count("report");
   if (reports && !writeReport(result, folder.path()))
     return false;
+  if (isExecutable)
+    remarkOnPlanOfFp8(result);
   phase.clear();
   error = folder.commit();
   if (!error.empty())

@@ -6,6 +6,7 @@
 #include "tools/dpc-opt/Compiler.h"
 #include "tools/dpc-opt/CompilerSteps.h"
 #include "tools/dpc-opt/EmitTrace.h"
+#include "tools/dpc-opt/Fp8Checks.h"
 #include "tools/dpc-opt/PlanSearch.h"
 #include "tools/dpc-opt/ShrunkVerify.h"
 #include "tools/dpc-opt/WriteReport.h"
@@ -299,12 +300,28 @@ void Compiler::askWhatIf() {
       cluster.numDevices());
 }
 
+/// The report's, or described for this alone: what a rank multiplies in fp8 is
+/// known from its own program.
+void Compiler::remarkOnPlanOfFp8(const cost::SearchResult &result) {
+  if (options.precision != "fp8" || plan)
+    return;
+  if (reportContext.detail.empty())
+    describe(result);
+  if (reportContext.detail.empty())
+    return;
+  bool hasFp8 = reportContext.detail.fp8Share > 0;
+  if (std::string text = remarkOnFp8(options, hasFp8); !text.empty())
+    addRemark(text);
+}
+
 bool Compiler::writeReport(const cost::SearchResult &result,
                            const fs::path &dir) {
   bool isExecutable = !result.candidates.empty() &&
                       result.candidates.front().evaluation.rejected.empty();
-  if (isExecutable)
+  if (isExecutable) {
     describe(result);
+    remarkOnPlanOfFp8(result);
+  }
   if (isExecutable && options.whatIf)
     askWhatIf();
   std::string error = writeReportFiles(reportOf(result), dir);

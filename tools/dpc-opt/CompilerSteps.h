@@ -99,6 +99,7 @@ private:
   Verdict runAgainstOneDevice(const ShardDegrees &degrees,
                               const std::filesystem::path &dir);
   void describe(const cost::SearchResult &result);
+  void remarkOnPlanOfFp8(const cost::SearchResult &result);
   bool writeTrace(const cost::SearchResult &result,
                   const std::filesystem::path &dir);
   cost::Result<cost::SearchResult> searchAlone();

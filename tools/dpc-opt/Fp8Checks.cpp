@@ -1,5 +1,7 @@
 #include "tools/dpc-opt/Fp8Checks.h"
 
+#include "runtime/plan/PlanFp8.h"
+
 #include <algorithm>
 
 namespace dpc {
@@ -27,8 +29,8 @@ std::string whyNoFp8(const CompileOptions &options,
   return "";
 }
 
-std::string remarkOnFp8(const CompileOptions &options, const rt::Plan &plan) {
-  if (options.precision != "fp8" || rt::hasFp8(plan))
+std::string remarkOnFp8(const CompileOptions &options, bool hasFp8) {
+  if (options.precision != "fp8" || hasFp8)
     return "";
   return "--precision=fp8: no product of this plan is one, all are of bf16: "
          "fp8 takes those of a linear layer but the last, whose sizes on a "

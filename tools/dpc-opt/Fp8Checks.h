@@ -3,7 +3,6 @@
 #define DPC_TOOLS_DPC_OPT_FP8CHECKS_H
 
 #include "cost-model/Cluster.h"
-#include "runtime/plan/Plan.h"
 #include "tools/dpc-opt/Options.h"
 
 namespace dpc {
@@ -13,8 +12,9 @@ namespace dpc {
 std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster);
 
-/// What to say of a plan that fp8 was asked for, or "".
-std::string remarkOnFp8(const CompileOptions &options, const rt::Plan &plan);
+/// What to say of a plan that fp8 was asked for and that has some, or not; or
+/// "".
+std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
 } // namespace dpc
 
