@@ -18,16 +18,22 @@ double GemmShape::bytes(DType type) const {
     return static_cast<double>(elements) * bytesPerElement(type);
   double rows = static_cast<double>(m), columns = static_cast<double>(n);
   double depth = static_cast<double>(k);
-  return static_cast<double>(batch) * bytesPerElement(type) *
-         (rows * depth + depth * columns + rows * columns);
+  double width = bytesPerElement(type);
+  double result = resultBytes > 0 ? static_cast<double>(resultBytes) : width;
+  return static_cast<double>(batch) *
+         (width * (rows * depth + depth * columns) + result * rows * columns);
 }
 
 static double ceilDiv(double value, double divisor) {
   return std::ceil(value / divisor);
 }
 
-static bool isAligned(int64_t elements, DType type, int64_t alignBytes) {
-  return elements * bytesPerElement(type) % alignBytes == 0;
+/// Rows of operands, k long, and of the result.
+static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
+  int64_t width = bytesPerElement(type),
+          result = shape.resultBytes > 0 ? shape.resultBytes : width;
+  return shape.k * width % alignBytes == 0 &&
+         shape.n * result % alignBytes == 0;
 }
 
 namespace {
@@ -96,8 +102,7 @@ static double arithmeticSeconds(const Device &device, DType type,
         best = std::min(best, tiledSeconds(device, type, shape, tiling));
       }
     }
-  bool aligned = isAligned(shape.k, type, model.alignBytes) &&
-                 isAligned(shape.n, type, model.alignBytes);
+  bool aligned = isAligned(shape, type, model.alignBytes);
   return best / (aligned ? 1.0 : model.misalignedFraction);
 }
 

@@ -12,8 +12,8 @@
 //            a step of a tile does tm*tn multiply-adds and loads tm + tn
 //            operands, each worth c of them (operandCost); 1 for the largest
 //            tile TM x TN of the device file
-//   aligned = 1, or misalignedFraction where k or n elements do not fill whole
-//            alignBytes
+//   aligned = 1, or misalignedFraction where k elements of an operand or n of
+//            the result do not fill whole alignBytes
 //   time   = steps / (peak/2/S * peakFraction * intensity * aligned)
 //            + 8 s m n batch / bandwidth where s > 1: partial sums, f32, are
 //            written and read
@@ -48,6 +48,9 @@ struct GemmShape {
   int64_t elements = 0;
   /// Parts that k is cut into at most.
   int64_t mostParts = 8;
+  /// Of an element of the result, where it is not that of the operands: codes
+  /// of fp8 make bf16 or f32. 0: it is.
+  int64_t resultBytes = 0;
 
   /// Two per multiply-add.
   double flops() const;

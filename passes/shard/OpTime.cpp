@@ -30,14 +30,17 @@ static cost::DType productType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(tensorOf(value).getElementType()));
 }
 
-/// Codes lie as cuBLASLt wants them; two kernels a factor make them.
-static double fp8Seconds(const Fp8Sizes &sizes, const cost::Device &device) {
+/// Codes lie as cuBLASLt wants them; zeros for the largest elements and two
+/// kernels a factor make them.
+static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
+                         const cost::Device &device) {
   cost::GemmShape shape;
   shape.m = sizes.m;
   shape.n = sizes.n;
   shape.k = sizes.k;
   shape.transB = true;
-  constexpr int kMoreLaunches = 3; // beside that of streamSeconds
+  shape.resultBytes = resultBytes;
+  constexpr int kMoreLaunches = 4; // beside that of streamSeconds
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
          cost::streamSeconds(device,
@@ -47,7 +50,7 @@ static double fp8Seconds(const Fp8Sizes &sizes, const cost::Device &device) {
 static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   if (std::optional<Fp8Sizes> sizes = fp8SizesOf(op);
       sizes && device.peak(cost::DType::FP8) > 0)
-    return fp8Seconds(*sizes, device);
+    return fp8Seconds(*sizes, elementBytes(op.getResult()), device);
   ArrayRef<int64_t> a = op.getA().getType().getShape();
   ArrayRef<int64_t> out = op.getResult().getType().getShape();
   cost::GemmShape shape;

@@ -107,6 +107,22 @@ TEST(ComputeCost, RooflineTakesTheLarger) {
 }
 
 // A convolution of 3 taps: each element of its image is in three windows.
+TEST(ComputeCost, CodesOfFp8MakeWiderResults) {
+  Device device = toy();
+  device.peakFlops[static_cast<int>(DType::FP8)] = 1e12;
+  GemmShape shape{1, 16, 32, 64};
+  shape.resultBytes = 2;
+  // (16 + 32) * 64 codes and 16 * 32 results of two bytes, at 50 B/s.
+  EXPECT_NEAR(gemmSeconds(device, DType::FP8, shape), 1 + 4096 / 50.0, 1e-6);
+  // The result's rows fill 16 bytes, though as many codes would not.
+  device.gemm.alignBytes = 16;
+  device.gemm.misalignedFraction = 0.5;
+  double efficiency = gemmEfficiency(device, DType::FP8, shape);
+  shape.n = 8;
+  shape.m = 64;
+  EXPECT_DOUBLE_EQ(gemmEfficiency(device, DType::FP8, shape), efficiency);
+}
+
 TEST(ComputeCost, ImplicitProductsMoveTheirArrays) {
   GemmShape shape{1, 16, 16, 48};
   EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 48 * 2 + 256));

@@ -90,7 +90,8 @@ func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<
 )mlir";
 
 /// Each factor is read twice, in 16 bits, and written once, in 8, by two
-/// kernels; then the product is one of fp8, where the device has them.
+/// kernels behind zeros; then the product is one of fp8, where the device has
+/// them.
 TEST(OpTime, ProductsOfFp8CodeTheirFactorsFirst) {
   ParsedProgram program(kProduct);
   ASSERT_TRUE(program.module);
@@ -100,11 +101,13 @@ TEST(OpTime, ProductsOfFp8CodeTheirFactorsFirst) {
   ASSERT_TRUE(h100 && a100);
   cost::GemmShape shape{1, kM, kN, kK};
   shape.transB = true;
-  double coding = 3 * h100->launchSeconds +
+  shape.resultBytes = 2;
+  double coding = 4 * h100->launchSeconds +
                   cost::streamSeconds(*h100, 5.0 * (kM + kN) * kK);
   EXPECT_EQ(opSeconds(program.op("matmul"), *h100),
             cost::gemmSeconds(*h100, cost::DType::FP8, shape) + coding);
   shape.transB = false;
+  shape.resultBytes = 0;
   EXPECT_EQ(opSeconds(program.op("matmul"), *a100),
             cost::gemmSeconds(*a100, cost::DType::BF16, shape));
   EXPECT_LT(opSeconds(program.op("matmul"), *h100),
