@@ -396,12 +396,14 @@ Status DeviceBlas::scaleOnly(const DeviceProduct &product,
   return Status::success();
 }
 
-Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream) {
+Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream,
+                       bool codes) {
   return isEmpty(*product.op) ? scaleOnly(product, stream)
-                              : multiply(product, stream);
+                              : multiply(product, stream, codes);
 }
 
-Status DeviceBlas::multiply(const DeviceProduct &product, cudaStream_t stream) {
+Status DeviceBlas::multiply(const DeviceProduct &product, cudaStream_t stream,
+                            bool codes) {
   const MatmulOp &op = *product.op;
   Expected<Routine *> made = routine(product);
   if (!made)
@@ -417,7 +419,8 @@ Status DeviceBlas::multiply(const DeviceProduct &product, cudaStream_t stream) {
     DPC_TRY(pointEpilogue(product, r));
   if (op.fp8) {
     DPC_TRY(pointScales(product, r));
-    DPC_TRY(codeFactors(product, stream));
+    if (codes)
+      DPC_TRY(codeFactors(product, stream));
   }
   auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   bool wide = op.compute == DType::F64;

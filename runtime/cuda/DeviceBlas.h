@@ -64,8 +64,12 @@ public:
 
   /// Whether the epilogue of a product is a kernel of the runtime.
   Expected<bool> isSplit(const DeviceProduct &product);
-  /// See MatmulOp. Ops outlive this.
-  Status run(const DeviceProduct &product, cudaStream_t stream);
+  /// See MatmulOp. Ops outlive this. Where not `codes`, codeFactors has been
+  /// called, and neither factor is other since.
+  Status run(const DeviceProduct &product, cudaStream_t stream,
+             bool codes = true);
+  /// Of a product of fp8.
+  Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
 
 private:
   /// cuBLASLt's words for an op.
@@ -82,7 +86,8 @@ private:
   Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceProduct &product);
   Status makeRoutine(const DeviceProduct &product, Routine &made);
-  Status multiply(const DeviceProduct &product, cudaStream_t stream);
+  Status multiply(const DeviceProduct &product, cudaStream_t stream,
+                  bool codes);
   Status describe(const DeviceProduct &product, Routine &made);
   Status describeEpilogue(const DeviceProduct &product, Routine &made);
   Status pointEpilogue(const DeviceProduct &product, const Routine &made);
@@ -90,7 +95,6 @@ private:
   Status describeCodes(const DeviceProduct &product, Routine &made);
   Status pointScales(const DeviceProduct &product, const Routine &made);
   Status scaleOnly(const DeviceProduct &product, cudaStream_t stream) const;
-  Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>
   heuristic(const DeviceProduct &product, const Routine &made, int most);
