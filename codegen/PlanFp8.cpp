@@ -1,21 +1,11 @@
 //===- PlanFp8.cpp - Products of 8-bit codes ------------------------------===//
 #include "codegen/PlanBuilder.h"
-#include "cost-model/Fp8Products.h"
 #include "ir/Fp8.h"
 #include "ir/FusedAttributes.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
-
-// Whoever prices products of fp8 and whoever runs them mean the same.
-constexpr int64_t kStep = rt::kFp8Multiple;
-static_assert(cost::takesFp8(kStep, kStep, kStep) &&
-              !cost::takesFp8(kStep / 2, kStep, kStep) &&
-              !cost::takesFp8(kStep, kStep / 2, kStep) &&
-              !cost::takesFp8(kStep, kStep, kStep / 2));
-static_assert(cost::fp8WorkspaceBytes(16, 48, 80) ==
-              rt::fp8WorkspaceBytes(16, 48, 80));
 
 /// Lets the only call of a marked matmul multiply codes, where its operands lie
 /// so that it is one product, and C so that a GPU can write it.

@@ -1,10 +1,20 @@
 #include "tools/dpc-opt/Fp8Checks.h"
 
+#include "cost-model/Fp8Products.h"
 #include "runtime/plan/PlanFp8.h"
 
 #include <algorithm>
 
 namespace dpc {
+
+// Whoever prices products of fp8 and whoever runs them mean the same.
+constexpr int64_t kStep = rt::kFp8Multiple;
+static_assert(cost::takesFp8(kStep, kStep, kStep) &&
+              !cost::takesFp8(kStep / 2, kStep, kStep) &&
+              !cost::takesFp8(kStep, kStep / 2, kStep) &&
+              !cost::takesFp8(kStep, kStep, kStep / 2));
+static_assert(cost::fp8WorkspaceBytes(16, 48, 80) ==
+              rt::fp8WorkspaceBytes(16, 48, 80));
 
 std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster) {
