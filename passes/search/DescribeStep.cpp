@@ -3,6 +3,7 @@
 
 #include "cost-model/MixedCluster.h"
 #include "cost-model/SoftwareMemory.h"
+#include "ir/EndedProducts.h"
 #include "passes/graph/Fp8.h"
 #include "passes/search/Evaluator.h"
 #include "passes/search/SoftwareMemory.h"
@@ -113,10 +114,10 @@ static double fp8ShareOf(const StepRecord &record) {
     for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
       for (const RecordedOp &recorded : phase.ops) {
         auto costed = dyn_cast<CostOpInterface>(recorded.op);
-        auto matmul = dyn_cast<MatmulOp>(recorded.op);
+        MatmulOp product = productOf(recorded.op);
         double flops = costed ? times * costed.getFlops() : 0;
         all += flops;
-        if (matmul && fp8SizesOf(matmul))
+        if (product && fp8SizesOf(product))
           inFp8 += flops;
       }
   }

@@ -60,6 +60,11 @@ TEST(Fp8, SeveralProductsStayInBf16) {
       "  %s = dpc.slice %x offsets = [0, 4, 0] strides = [1, 1, 1] {dpc.view} "
       ": tensor<2x20x16xbf16> -> tensor<2x16x16xbf16>\n";
   Step step(stepOf("2x20x16xbf16", slice, "%s"));
+  // A remark, not an error.
+  EXPECT_NE(step.error.find("predicted in fp8 and run in bf16: 1,"),
+            std::string::npos)
+      << step.error;
+  step.error.clear();
   std::vector<MatmulOp> products = productsOf(step);
   ASSERT_EQ(products.size(), 1u);
   EXPECT_EQ(products[0].batch2, 2);
