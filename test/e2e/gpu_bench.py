@@ -200,6 +200,32 @@ class Bench(unittest.TestCase):
             self.assertIn("mean error 0.0 %, 0 of 2" if factor == 1 else "mean error 20.0 %, 2 of 2", shown.getvalue())
 
 
+    def test_wrong_files_are_named(self):
+        for text in ("", "{", "[]", "{}", '{"device": "H", "target": "sm_90", "cases": {"small": {}}}'):
+            path = os.path.join(self.folder, "wrong.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            with self.assertRaisesRegex(RUN.Failed, "wrong.json is no results.json"):
+                RUN.predict(types.SimpleNamespace(results=path, measured=path, bin=e2e.BIN))
+        with self.assertRaisesRegex(RUN.Failed, "no /nowhere/dpc-opt: --bin"):
+            RUN.pack(self.folder, "/nowhere", "sm_90")
+        for pack, build, what in ((self.folder + "/none", self.folder, "run pack makes it"), (self.folder, self.folder, "gpu-check build makes it")):
+            with self.assertRaisesRegex(RUN.Failed, what):
+                RUN.Measure(types.SimpleNamespace(pack=pack, build=build, only="", seconds=9), None).run()
+
+    def test_gpu_check_names_what_is_missing(self):
+        check = os.path.join(e2e.SOURCE, "tools", "gpu-check")
+        with open(os.path.join(self.folder, "pack.tar.gz"), "w", encoding="utf-8"):
+            pass
+        for words, what in ((["pack", "--bin=/nowhere", f"--out={self.folder}/out"], "no /nowhere/dpc-opt"), (["run", f"--pack={self.folder}/none"], "holds no pack.tar.gz"),
+                            (["run", f"--pack={self.folder}", f"--build={self.folder}/build"], "cannot be unpacked")):
+            done = e2e.call([sys.executable, check, *words])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(what, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "out")))
+
+
 class GpuCheck(unittest.TestCase):
     def test_races_of_others_do_not_count(self):
         ours = "========= Error: Race reported between Write access at k15_adamw+0x10 and Read access at k15_adamw+0x20"
