@@ -57,6 +57,39 @@ class Help(unittest.TestCase):
                 self.assertNotIn("did you mean", done.stderr)
 
 
+    def test_a_value_that_is_missing(self):
+        for tool, word in (("dpc-opt", "--calibrate="), ("dpc-run", "--measure-device=")):
+            done = e2e.call([e2e.tool(tool), word, "--device=cuda"])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{tool}: error: {word}: nothing stands behind it", done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
+    def test_links_of_gpus_are_not_those_of_cpus(self):
+        done = e2e.call([e2e.tool("dpc-run"), "--measure-links=links.txt", "--device=cuda"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nccl-tests", done.stderr)
+
+
+class TargetGpu(unittest.TestCase):
+    """A plan for GPUs that those of the cluster cannot run, or that was predicted for none."""
+
+    def remarks(self, target, cluster, precision="bf16"):
+        with e2e.scratch() as folder:
+            e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), f"--cluster={cluster}", "--global-batch=16", f"--precision={precision}",
+                      f"--target-gpu={target}", "--emit=report", "--verify=off", "-o", f"{folder}/plan"])
+            return "\n".join(e2e.read_report(f"{folder}/plan")["remarks"])
+
+    def test_is_said(self):
+        clusters = os.path.join(e2e.SOURCE, "examples", "clusters")
+        self.assertIn("a100-sxm-80gb runs no such plan: by its device file it has no products of fp8, as sm_89",
+                      self.remarks("sm_90", f"{clusters}/dgx-a100-128.json"))
+        self.assertIn("v100-sxm2-16gb runs no such plan: by its device file it has no products of bf16, as sm_80",
+                      self.remarks("sm_80", f"{clusters}/p3-16xlarge-8.json", "fp16"))
+        self.assertIn("time and memory are those of cpu-local, which is no GPU", self.remarks("sm_90", "local:2"))
+        for target, cluster in (("sm_80", "dgx-a100-128"), ("sm_90", "dgx-h100-16"), ("sm_80", "dgx-h100-16"), ("sm_90", "gb200-nvl72-8")):
+            self.assertNotIn("--target-gpu", self.remarks(target, f"{clusters}/{cluster}.json"))
+
+
 class Command(unittest.TestCase):
     """command.json, of which --elastic makes plans of the same step."""
     # Of how the step is split, what is measured, shown or written.

@@ -68,4 +68,16 @@ std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
   return text;
 }
 
+void refuseEmptyValues(int argc, const char *const *argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word == "--")
+      return;
+    if (word.size() > 3 && word.rfind("--", 0) == 0 &&
+        word.find('=') == word.size() - 1)
+      throw CLI::ValidationError(word + ": nothing stands behind it; its value "
+                                        "is missing");
+  }
+}
+
 } // namespace dpc

@@ -20,6 +20,10 @@ size_t editDistance(const std::string &from, const std::string &to);
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
                       const char *const *argv);
 
+/// Throws a CLI::Error for a word "--name=": CLI11 would take the next word,
+/// which may be an option, for its value.
+void refuseEmptyValues(int argc, const char *const *argv);
+
 } // namespace dpc
 
 #endif // DPC_TOOLS_CLI_NEARNAME_H

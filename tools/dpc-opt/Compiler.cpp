@@ -226,6 +226,9 @@ bool Compiler::prepareProgram() {
 bool Compiler::makeFamily(bool trains) {
   if (std::string why = whyNoFp8(options, cluster); !why.empty())
     return fail(why);
+  if (std::string text = remarkOnTarget(options.targetGpu, cluster);
+      !text.empty())
+    addRemark(text);
   std::string pipeline;
   if (options.precision != "fp32")
     pipeline = "func.func(dpc-mixed-precision{type=" +

@@ -497,6 +497,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   Questions questions;
   addQuestions(app, questions);
   try {
+    refuseEmptyValues(argc, argv);
     app.parse(argc, argv);
     if (answer(questions, app, exitCode))
       return std::nullopt;

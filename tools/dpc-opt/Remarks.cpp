@@ -4,7 +4,9 @@
 #include "passes/graph/Passes.h"
 #include "passes/local/CompressTopK.h"
 #include "passes/shard/StrategyGraph.h"
+#include "runtime/plan/PlanFp8.h"
 
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -75,6 +77,31 @@ std::vector<std::string> remarksOn(const std::string &asked,
                       " data-parallel ranks get no sample of a batch of " +
                       std::to_string(globalBatch));
   return remarks;
+}
+
+std::string remarkOnTarget(const std::string &targetGpu,
+                           const cost::Cluster &cluster) {
+  if (targetGpu.empty())
+    return "";
+  constexpr int kFirstWithBf16 = 80;
+  long target = std::strtol(targetGpu.c_str() + 3, nullptr, 10);
+  for (const cost::NodeGroup &group : cluster.groups) {
+    const cost::Device &device = group.device;
+    auto lacks = [&](cost::DType type, long first) {
+      return device.peak(type) == 0 && target >= first;
+    };
+    if (device.peak(cost::DType::F16) == 0 &&
+        device.peak(cost::DType::BF16) == 0)
+      return "--target-gpu=" + targetGpu + ": time and memory are those of " +
+             device.name +
+             ", which is no GPU; a cluster.json of GPUs predicts for these";
+    bool isOlder = lacks(cost::DType::BF16, kFirstWithBf16);
+    if (isOlder || lacks(cost::DType::FP8, rt::kFirstWithFp8))
+      return "--target-gpu=" + targetGpu + ": " + device.name +
+             " runs no such plan: by its device file it has no products of " +
+             (isOlder ? "bf16, as sm_80" : "fp8, as sm_89") + " and later have";
+  }
+  return "";
 }
 
 std::string refusedCompression(const ShardDegrees &degrees, bool trains,

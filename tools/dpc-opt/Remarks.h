@@ -2,6 +2,7 @@
 #ifndef DPC_TOOLS_DPC_OPT_REMARKS_H
 #define DPC_TOOLS_DPC_OPT_REMARKS_H
 
+#include "cost-model/Cluster.h"
 #include "cost-model/Strategy.h"
 #include "passes/shard/Degrees.h"
 
@@ -24,6 +25,11 @@ std::string whyOneMicroBatch(mlir::func::FuncOp program);
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
                                    int64_t globalBatch);
+
+/// What speaks against running a plan of `targetGpu` ("sm_90", or "") on the
+/// devices that it is planned for, as far as their peaks tell; or "".
+std::string remarkOnTarget(const std::string &targetGpu,
+                           const cost::Cluster &cluster);
 
 /// Why nothing would be compressed that the user wants compressed, or "".
 std::string refusedCompression(const ShardDegrees &degrees, bool trains,

@@ -378,12 +378,18 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
   Questions questions;
   addQuestions(app, questions);
   try {
+    refuseEmptyValues(argc, argv);
     app.parse(argc, argv);
     exitCode = 0;
     if (answer(questions, app))
       return false;
     if (o.plan.empty() && o.measureLinks.empty() && o.measureDevice.empty())
       throw CLI::RequiredError("PLAN");
+    if (!o.measureLinks.empty() && o.device != "cpu")
+      throw CLI::ValidationError(
+          "--measure-links: ranks on CPUs are measured; of GPUs, dpc-opt "
+          "--links=FILE reads what nccl-tests print, without --device=" +
+          o.device);
     if (o.resume && o.resume->empty() && o.checkpoint.empty())
       throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");
     if (o.resume && !o.resume->empty() && !o.init.empty())
