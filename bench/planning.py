@@ -28,8 +28,8 @@ def tool(name):
     return path
 
 
-def write_cluster(folder, kind, devices):
-    """cluster.json of so many devices; returns its path. NVLink of gb200 joins 64, as far as plans use it."""
+def write_cluster(folder, kind, devices, device=None):
+    """cluster.json of so many devices, or of those of a device file; returns its path. NVLink of gb200 joins 64, as far as plans use it."""
     inside = 4 if kind == "gb200" else 8
     inside = min(inside, devices)
     (link, rate, latency), (net, net_rate, net_latency) = LEVELS[kind]
@@ -40,7 +40,7 @@ def write_cluster(folder, kind, devices):
     path = os.path.join(folder, f"{kind}-{devices}.json")
     with open(path, "w") as file:
         json.dump({"version": 1, "name": f"{devices} x {kind}",
-                   "groups": [{"nodes": devices // inside, "devices_per_node": inside, "device": DEVICES[kind]}],
+                   "groups": [{"nodes": devices // inside, "devices_per_node": inside, "device": device or DEVICES[kind]}],
                    "levels": levels,
                    "host": {"memory_gibibytes": 1024, "pcie_gigabytes_per_second": 25, "nvme_gigabytes_per_second": 12}}, file)
     return path

@@ -12,14 +12,10 @@ import collections
 import json
 import pathlib
 import statistics
+import sys
 
-
-def compute_lane(plan):
-    """The instructions of rank 0's compute queue in the order they run in a step."""
-    lane = []
-    for entry in plan["schedule"][0]:
-        lane += [i for i in plan["phases"][entry["phase"]] if i["queue"] == "compute"]
-    return lane
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import traces
 
 
 def describe(instruction, buffers):
@@ -46,14 +42,11 @@ def main():
     parser.add_argument("--top", type=int, default=25)
     options = parser.parse_args()
     plan = json.loads((options.plan / "plan.json").read_text())
-    events = [e for e in json.loads(options.trace.read_text())["traceEvents"]
-              if e["ph"] == "X" and e["pid"] == 0 and e["tid"] == 0]
-    lane = compute_lane(plan)
-    steps = len(events) // len(lane)
-    assert steps * len(lane) == len(events), "the trace is of another plan"
+    lane = traces.lane_of(plan)
+    runs = traces.durations_of(json.loads(options.trace.read_text()), lane)
+    steps = len(runs[0])
     rows = collections.defaultdict(lambda: [0, 0.0, 0.0, 0])
-    for position, instruction in enumerate(lane):
-        times = sorted(events[step * len(lane) + position]["dur"] for step in range(steps))
+    for (instruction, _), times in zip(lane, map(sorted, runs)):
         label, flops, moved = describe(instruction, plan["buffers"])
         row = rows[label]
         row[0] += 1

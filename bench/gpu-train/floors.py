@@ -9,6 +9,10 @@ import glob
 import json
 import math
 import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import traces
 
 WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "bf16": 2, "f16": 2}
 
@@ -47,17 +51,13 @@ def bytes_of(instruction, buffers):
     return sum(buffers[b]["bytes"] for b in set(instruction.get("buffers", [])) if not buffers[b]["name"].endswith("(scratch)"))
 
 
-def lane_of(plan, rank=0):
-    """(instruction, phase, whether it goes on with the kernel before it) of a rank's compute queue, as they run in a step."""
-    lane = []
-    for entry in plan["schedule"][rank]:
-        before = None
-        for instruction in plan["phases"][entry["phase"]]:
-            if instruction["queue"] != "compute":
-                continue
-            what = (instruction["name"], instruction.get("buffers"))
-            lane.append((instruction, entry["phase"], instruction["op"] == "kernel" and what == before))
-            before = what
+def lane_of(plan):
+    """(instruction, phase, whether it goes on with the kernel before it) of a step of rank 0."""
+    lane, before = [], None
+    for instruction, phase in traces.lane_of(plan):
+        what = (phase, instruction["name"], instruction.get("buffers"))
+        lane.append((instruction, phase, instruction["op"] == "kernel" and what == before))
+        before = what
     return lane
 
 
@@ -90,14 +90,9 @@ def floors(plan, peaks, bytes_per_second):
 
 def measured(plan, trace):
     """{class: seconds a step} of a trace of dpc-run, the least of its steps for every instruction."""
-    events = [e["dur"] * 1e-6 for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 0 and e["tid"] == 0]
-    lane = lane_of(plan)
-    steps, rest = divmod(len(events), len(lane))
-    if steps == 0 or rest:
-        raise ValueError(f"the trace has {len(events)} events of a lane of {len(lane)}: it is of another plan")
-    seconds = collections.Counter()
-    for at, (instruction, phase, _) in enumerate(lane):
-        seconds[class_of(instruction, phase)] += min(events[step * len(lane) + at] for step in range(steps))
+    lane, seconds = lane_of(plan), collections.Counter()
+    for (instruction, phase, _), durations in zip(lane, traces.durations_of(trace, lane)):
+        seconds[class_of(instruction, phase)] += min(durations) * 1e-6
     return dict(seconds)
 
 

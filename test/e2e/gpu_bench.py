@@ -26,9 +26,9 @@ def load(name, *path):
     return module
 
 
-RUN = load("gpu_train", "bench", "gpu-train", "run")
 CHECK = load("gpu_check", "tools", "gpu-check")
-floors, cases = RUN.floors, sys.modules["cases"]
+RUN = CHECK.gpu_train
+floors, planning, cases = RUN.floors, RUN.planning, sys.modules["cases"]
 
 # A step takes 2 ms; instructions of a trace 10 us each, in its second step 8.
 FAKE_RUN = """\
@@ -188,7 +188,7 @@ class Bench(unittest.TestCase):
         e2e.write_json(measured, links.measurements())
         device, results = os.path.join(self.folder, "device.json"), os.path.join(self.folder, "results.json")
         e2e.must([e2e.tool("dpc-opt"), f"--calibrate={device}", f"--device={measured}"])
-        cluster = RUN.write_cluster(os.path.join(self.folder, "cluster.json"), device)
+        cluster = planning.write_cluster(self.folder, "h100", 1, device)
         for case in self.cases:
             RUN.compile_case(case, e2e.BIN, "sm_90", cluster, os.path.join(self.folder, "again"), emit="report")
             seconds[case.name] = e2e.read_report(os.path.join(self.folder, "again"))["chosen"]["predicted"]["step_seconds"]

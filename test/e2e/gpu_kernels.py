@@ -31,7 +31,7 @@ def compile_plan(model, precision, strategy, ranks, target, folder):
 def compile_bench(case, target, folder):
     from gpu_bench import RUN
     with e2e.scratch() as scratch:
-        cluster = RUN.write_cluster(os.path.join(scratch, "cluster.json"), "h100-sxm-80gb")
+        cluster = RUN.planning.write_cluster(scratch, "h100", 1)
         RUN.compile_case(next(one for one in RUN.CASES if one.name == case), e2e.BIN, target, cluster, folder)
     return read(folder)
 
