@@ -319,6 +319,7 @@ private:
                       mlir::Value factor);
   void zeroBeyond(mlir::Value limit, int64_t size, const MemoryRef &target,
                   mlir::Type type, llvm::ArrayRef<Index> row);
+  mlir::Value rowMax(mlir::Value x, llvm::ArrayRef<Index> row);
   void findRowMax(CrossEntropySumsOp op, ReduceOp max,
                   llvm::ArrayRef<Index> row);
   void crossEntropyRow(CrossEntropySumsOp op, llvm::ArrayRef<Index> row);

@@ -130,15 +130,18 @@ void KernelEmitter::storeRowResults(Operation *rowOp, ArrayRef<Index> row,
     stored[yields[i]] = outputs[i];
 }
 
+Value KernelEmitter::rowMax(Value x, ArrayRef<Index> row) {
+  return rowFold(ReduceKind::max, elementOf(x), shapeOf(x).back(), {},
+                 [&](Index j, ValueRange carried) -> SmallVector<Value> {
+                   return {math.accumulate(ReduceKind::max, carried[0],
+                                           at(x, append(row, j)))};
+                 })[0];
+}
+
 void KernelEmitter::softmaxRow(SoftmaxOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = elementOf(op.getX());
-  Value greatest =
-      rowFold(ReduceKind::max, type, size, {},
-              [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                return {math.accumulate(ReduceKind::max, carried[0],
-                                        at(op.getX(), append(row, j)))};
-              })[0];
+  Value greatest = rowMax(op.getX(), row);
   const MemoryRef *target = targetOf(op.getResult());
   Value sum =
       rowFold(ReduceKind::sum, type, size, {},
@@ -447,12 +450,7 @@ void KernelEmitter::findRowMax(CrossEntropySumsOp op, ReduceOp max,
   int64_t size = shapeOf(op.getLogits()).back();
   Type type = elementOf(op.getLogits());
   if (!onGpu() || !type.isF32()) {
-    Value greatest =
-        rowFold(ReduceKind::max, type, size, {},
-                [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                  return {math.accumulate(ReduceKind::max, carried[0],
-                                          at(op.getLogits(), append(row, j)))};
-                })[0];
+    Value greatest = rowMax(op.getLogits(), row);
     computed[max.getResult()] = [=](ArrayRef<Index>) { return greatest; };
     return;
   }

@@ -114,6 +114,7 @@ Options parse(int argc, char **argv) {
     throw CLI::ValidationError(std::string(argv[1]) + ": no family; " +
                                familyNames() + " are known");
   try {
+    dpc::refuseEmptyValues(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();

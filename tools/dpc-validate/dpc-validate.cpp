@@ -72,6 +72,7 @@ Options parse(int argc, char **argv) {
                  "Print a script that completes options in this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
   try {
+    refuseEmptyValues(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();

@@ -4,21 +4,14 @@
 // that of the plan's arena, and time is that of the instructions that run.
 //
 //===----------------------------------------------------------------------===//
-#include "frontends/onnx/Import.h"
 #include "ir/EndedProducts.h"
 #include "passes/search/Evaluator.h"
 #include "passes/search/StepEstimate.h"
 #include "passes/search/StepRecord.h"
 #include "passes/shard/OpTime.h"
+#include "test/unit/tools/CompilerFixture.h"
 #include "tools/dpc-opt/BuildPlan.h"
-#include "tools/dpc-opt/Compiler.h"
-#include "tools/dpc-opt/Inputs.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
-#include <gtest/gtest.h>
-
-namespace fs = std::filesystem;
 using namespace dpc;
 using namespace mlir;
 
@@ -26,51 +19,24 @@ namespace {
 
 constexpr int64_t kBatch = 8;
 
-class GpuEstimate : public testing::Test {
+class GpuEstimate : public CompilerFixture {
 protected:
-  fs::path root;
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  CompileOptions options;
-  rt::InitChoice init;
-
   void SetUp() override {
-    std::string name = testing::TempDir() + "dpc-gpu-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root = name;
-    registerEverything(registry);
-    context = std::make_unique<MLIRContext>(registry);
-    context->loadAllAvailableDialects();
+    CompilerFixture::SetUp();
     options.targetGpu = "sm_90";
     options.precision = "bf16";
   }
-  void TearDown() override { fs::remove_all(root); }
 
   /// A training step in bf16.
   OwningOpRef<ModuleOp> load(const std::string &model) {
-    options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
-    ImportOptions import;
-    import.globalBatch = kBatch;
-    auto module = importOnnx(options.model, *context, import);
-    EXPECT_TRUE(succeeded(module));
-    makeSourcesAbsolute(**module);
-    PassManager passes(context.get());
-    EXPECT_TRUE(succeeded(
-        parsePassPipeline("func.func(dpc-simplify,dpc-fuse,dpc-simplify,"
-                          "dpc-mixed-precision{type=bf16},canonicalize)," +
-                              graphPipeline(options, /*trains=*/true),
-                          passes)));
-    EXPECT_TRUE(succeeded(passes.run(**module)));
-    return std::move(*module);
+    return importAndRun(model, kBatch,
+                        "func.func(dpc-simplify,dpc-fuse,dpc-simplify,"
+                        "dpc-mixed-precision{type=bf16},canonicalize)," +
+                            graphPipeline(options, /*trains=*/true));
   }
 
   static cost::Strategy strategyOf(const std::string &text, int64_t ranks) {
-    auto request = cost::parseStrategy(text, ranks);
-    EXPECT_TRUE(request) << request.error();
-    cost::StrategySpace space;
-    space.ranks = ranks;
-    space.globalBatch = kBatch;
-    return cost::enumerateStrategies(*request, space)[0];
+    return CompilerFixture::strategyOf(text, ranks, kBatch);
   }
 };
 

@@ -7,16 +7,11 @@
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/ShrunkVerify.h"
 
-#include "frontends/onnx/Import.h"
 #include "ir/Dialect.h"
 #include "passes/shard/Passes.h"
-#include "tools/dpc-opt/Compiler.h"
-#include "tools/dpc-opt/Inputs.h"
+#include "test/unit/tools/CompilerFixture.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/raw_ostream.h"
-#include <gtest/gtest.h>
 
 namespace fs = std::filesystem;
 using namespace dpc;
@@ -24,49 +19,21 @@ using namespace mlir;
 
 namespace {
 
-class ShrunkVerify : public testing::Test {
+class ShrunkVerify : public CompilerFixture {
 protected:
-  fs::path root;
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  CompileOptions options;
-  rt::InitChoice init;
   cost::Cluster cluster;
   bool keepsLayouts = false;
 
-  void SetUp() override {
-    std::string name = testing::TempDir() + "dpc-shrunk-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root = name;
-    registerEverything(registry);
-    context = std::make_unique<MLIRContext>(registry);
-    context->loadAllAvailableDialects();
-  }
-  void TearDown() override { fs::remove_all(root); }
-
   /// A model as dpc-fuse leaves it.
   OwningOpRef<ModuleOp> fused(const std::string &model, int64_t batch) {
-    options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
-    ImportOptions import;
-    import.globalBatch = batch;
-    auto module = importOnnx(options.model, *context, import);
-    EXPECT_TRUE(succeeded(module));
-    makeSourcesAbsolute(**module);
-    PassManager pm(context.get());
-    EXPECT_TRUE(succeeded(parsePassPipeline(
-        "func.func(dpc-simplify,dpc-fuse,dpc-simplify)", pm)));
-    EXPECT_TRUE(succeeded(pm.run(**module)));
-    return std::move(*module);
+    return importAndRun(model, batch,
+                        "func.func(dpc-simplify,dpc-fuse,dpc-simplify)");
   }
 
   ShrunkProgram shrink(const std::string &model, const std::string &text,
                        int64_t ranks, int64_t batch) {
     cluster = *cost::makeLocalCluster(ranks);
-    auto request = cost::parseStrategy(text, ranks);
-    cost::StrategySpace space;
-    space.ranks = ranks;
-    space.globalBatch = batch;
-    cost::Strategy strategy = cost::enumerateStrategies(*request, space)[0];
+    cost::Strategy strategy = strategyOf(text, ranks, batch);
     auto shrunk =
         shrinkForStrategy(*fused(model, batch), options, strategy, batch);
     EXPECT_TRUE(succeeded(shrunk));

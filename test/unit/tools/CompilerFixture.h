@@ -1,0 +1,67 @@
+//===- CompilerFixture.h - What tests of the compiler need ------*- C++ -*-===//
+#ifndef DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
+#define DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
+
+#include "frontends/onnx/Import.h"
+#include "tools/dpc-opt/Compiler.h"
+#include "tools/dpc-opt/Inputs.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace dpc {
+
+/// A folder that goes afterwards, a context of the whole compiler, and models
+/// of test/fixtures.
+class CompilerFixture : public testing::Test {
+protected:
+  std::filesystem::path root;
+  mlir::DialectRegistry registry;
+  std::unique_ptr<mlir::MLIRContext> context;
+  CompileOptions options;
+  rt::InitChoice init;
+
+  void SetUp() override {
+    std::string name = testing::TempDir() + "dpc-tools-XXXXXX"; // for mkdtemp
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root = name;
+    registerEverything(registry);
+    context = std::make_unique<mlir::MLIRContext>(registry);
+    context->loadAllAvailableDialects();
+  }
+  void TearDown() override { std::filesystem::remove_all(root); }
+
+  /// A model as `pipeline` leaves it.
+  mlir::OwningOpRef<mlir::ModuleOp> importAndRun(const std::string &model,
+                                                 int64_t batch,
+                                                 const std::string &pipeline) {
+    options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
+    ImportOptions import;
+    import.globalBatch = batch;
+    auto module = importOnnx(options.model, *context, import);
+    EXPECT_TRUE(succeeded(module));
+    makeSourcesAbsolute(**module);
+    mlir::PassManager passes(context.get());
+    EXPECT_TRUE(succeeded(mlir::parsePassPipeline(pipeline, passes)));
+    EXPECT_TRUE(succeeded(passes.run(**module)));
+    return std::move(*module);
+  }
+
+  /// The first that `text` allows.
+  static cost::Strategy strategyOf(const std::string &text, int64_t ranks,
+                                   int64_t batch) {
+    auto request = cost::parseStrategy(text, ranks);
+    EXPECT_TRUE(request) << request.error();
+    cost::StrategySpace space;
+    space.ranks = ranks;
+    space.globalBatch = batch;
+    return cost::enumerateStrategies(*request, space)[0];
+  }
+};
+
+} // namespace dpc
+
+#endif // DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
