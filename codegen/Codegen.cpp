@@ -1,7 +1,7 @@
 //===- Codegen.cpp - Files of a plan, and the Lowering interface ----------===//
 #include "codegen/Codegen.h"
-#include "codegen/CompilePtx.h"
-#include "codegen/KernelEmitter.h"
+#include "codegen/gpu/CompilePtx.h"
+#include "codegen/kernel/KernelEmitter.h"
 #include "ir/Dialect.h"
 #include "runtime/plan/PlanJson.h"
 
@@ -28,7 +28,7 @@ LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
     out.write(draft.constants.data(), draft.constants.size());
     out.flush();
     if (out.has_error())
-      return fail(path, out.error());
+      return fail(path, out.message());
   }
   if (module.getBody()->empty())
     return success();
@@ -39,7 +39,7 @@ LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
                                   draft.plan.kernelLaunches, path)
                    : compileToSharedObject(module, draft.cpu, path)))
     return failure();
-  rt::Expected<std::string> hash = rt::hashFile(path);
+  Expected<std::string> hash = rt::hashFile(path);
   if (!hash.ok())
     return module.emitError(hash.status().message());
   draft.plan.kernelFile = name;

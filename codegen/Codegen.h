@@ -2,7 +2,7 @@
 #ifndef DPC_CODEGEN_CODEGEN_H
 #define DPC_CODEGEN_CODEGEN_H
 
-#include "codegen/CompileKernels.h"
+#include "codegen/cpu/CompileKernels.h"
 #include "runtime/plan/Plan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

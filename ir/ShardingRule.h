@@ -24,8 +24,8 @@
 // data set `movesData`: operand 0 may be partial of any kind.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_IR_SHARDING_RULE_H
-#define DPC_IR_SHARDING_RULE_H
+#ifndef DPC_IR_SHARDINGRULE_H
+#define DPC_IR_SHARDINGRULE_H
 
 // Included by ir/Dialect.h (include that), after the enumerations and before
 // the ops.
@@ -71,4 +71,4 @@ ShardingRule elementwiseRule(mlir::Operation *op);
 
 } // namespace dpc
 
-#endif // DPC_IR_SHARDING_RULE_H
+#endif // DPC_IR_SHARDINGRULE_H

@@ -1,6 +1,6 @@
 #include "passes/graph/Fp8.h"
 
-#include "cost-model/Fp8Products.h"
+#include "cost-model/machine/Fp8GemmRates.h"
 #include "ir/Fp8.h"
 #include "ir/FusedAttributes.h"
 

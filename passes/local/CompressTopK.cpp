@@ -14,14 +14,6 @@ static int64_t elementsOf(Value value) {
   return tensorType(value).getNumElements();
 }
 
-std::optional<double> topkShare(StringRef compression) {
-  double share = 0;
-  if (!compression.consume_front("topk:") || compression.getAsDouble(share) ||
-      !(share > 0 && share <= 1))
-    return std::nullopt;
-  return share;
-}
-
 BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
   Builder builder(func.getContext());
   auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);

@@ -19,15 +19,12 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
-#include "passes/local/ReshardPlan.h"
+#include "passes/shard/ReshardPlan.h"
 
 namespace dpc {
 
 /// Numbers of which the largest are picked, and which share an int8 scale.
 inline constexpr int64_t kCompressBlock = 256;
-
-/// The share of numbers in "topk:SHARE", or nullopt for another text.
-std::optional<double> topkShare(llvm::StringRef compression);
 
 /// Gives a function of the local altitude a state "residual" of the parameter
 /// `of`, of its own for every rank, and returns it: [1, rows, 256]. Its next

@@ -2,7 +2,7 @@
 #ifndef DPC_PASSES_LOCAL_EACHSTEP_H
 #define DPC_PASSES_LOCAL_EACHSTEP_H
 
-#include "cost-model/Parallel.h"
+#include "runtime/base/Parallel.h"
 #include "ir/Dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +25,7 @@ inline void onEachStep(mlir::ModuleOp module,
   if (!module.getContext()->isMultithreadingEnabled())
     llvm::for_each(steps, work);
   else
-    cost::inParallel(steps.size(), 1, [&](size_t i) { work(steps[i]); });
+    parallelFor(steps.size(), 1, [&](size_t i) { work(steps[i]); });
 }
 
 } // namespace dpc

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/FusedAttention.h"
 
-#include "cost-model/AttentionWorkspace.h"
+#include "cost-model/machine/AttentionWorkspace.h"
 #include "ir/FusedAttributes.h"
 #include "ir/Sharding.h"
 

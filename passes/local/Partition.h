@@ -16,7 +16,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/local/ReshardPlan.h"
+#include "passes/shard/ReshardPlan.h"
 
 namespace dpc {
 

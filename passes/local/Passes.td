@@ -16,7 +16,7 @@ def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
       the sharded type, from which the runtime packs and unpacks shards. The
       function gets `dpc.mesh`.
     * `dpc.reshard` becomes the cheapest sequence of collectives
-      (passes/local/ReshardPlan.h).
+      (passes/shard/ReshardPlan.h).
     * Padding that a reduction would read is overwritten by `dpc.mask`.
     * A value that stops being partial over `mb` goes through `dpc.accumulate`.
     * Ops whose result depends on the position in the global tensor get their

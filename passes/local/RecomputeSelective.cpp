@@ -18,7 +18,7 @@
 // 4.2.2).
 //
 //===----------------------------------------------------------------------===//
-#include "cost-model/MinCut.h"
+#include "cost-model/solve/MinCut.h"
 #include "ir/Sharding.h"
 #include "passes/local/Recompute.h"
 

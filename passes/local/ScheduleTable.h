@@ -2,7 +2,7 @@
 #ifndef DPC_PASSES_LOCAL_SCHEDULETABLE_H
 #define DPC_PASSES_LOCAL_SCHEDULETABLE_H
 
-#include "cost-model/Schedule.h"
+#include "cost-model/strategy/Schedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -447,7 +447,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     }
     auto tables = cost::makeSchedule(*kind, ranks, chunks, microBatches);
     if (!tables) {
-      step.emitError(tables.error());
+      step.emitError(tables.message());
       return std::nullopt;
     }
     return *tables;

@@ -1,8 +1,8 @@
 //===- Assign.cpp - Shardings into types ----------------------------------===//
 #include "passes/shard/Assign.h"
 
-#include "passes/local/CompressTopK.h"
-#include "passes/local/ReshardPlan.h"
+#include "passes/shard/Degrees.h"
+#include "passes/shard/ReshardPlan.h"
 #include "passes/shard/Assigner.h"
 #include "passes/shard/OpTime.h"
 

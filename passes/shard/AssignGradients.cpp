@@ -14,7 +14,7 @@
 #include "passes/shard/Assigner.h"
 
 #include "ir/StageMarks.h"
-#include "passes/local/ReshardPlan.h"
+#include "passes/shard/ReshardPlan.h"
 #include "passes/shard/OpTime.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -137,3 +137,11 @@ std::string dpc::checkDegrees(const ShardDegrees &degrees) {
            "; expected a divisor of dp = " + std::to_string(degrees.dp);
   return "";
 }
+
+std::optional<double> dpc::topkShare(StringRef compression) {
+  double share = 0;
+  if (!compression.consume_front("topk:") || compression.getAsDouble(share) ||
+      !(share > 0 && share <= 1))
+    return std::nullopt;
+  return share;
+}

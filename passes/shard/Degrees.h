@@ -27,9 +27,9 @@
 #ifndef DPC_PASSES_SHARD_DEGREES_H
 #define DPC_PASSES_SHARD_DEGREES_H
 
-#include "cost-model/Placement.h"
-#include "cost-model/Schedule.h"
-#include "cost-model/Software.h"
+#include "cost-model/machine/Placement.h"
+#include "cost-model/strategy/Schedule.h"
+#include "cost-model/machine/Software.h"
 #include "ir/Sharding.h"
 
 #include <string>
@@ -62,7 +62,7 @@ struct ShardDegrees {
   bool sp = false;
   int64_t microBatches = 1;
   /// What data-parallel ranks take of the batch, as ratios: see
-  /// cost-model/BatchShares.h. Empty = all the same.
+  /// cost-model/strategy/BatchShares.h. Empty = all the same.
   std::vector<int64_t> batchShares = {};
   /// ZeRO stage: what is split over `zeroAxes` besides the batch. 1: optimizer
   /// states (and the update); 2: gradients, reduced in every micro-batch; 3:
@@ -123,11 +123,11 @@ struct ShardDegrees {
   double depth = 1;
   int64_t alive = 0;
 
-  /// The axes from the innermost on, by their names in cost-model/Placement.h;
+  /// The axes from the innermost on, by their names in cost-model/machine/Placement.h;
   /// empty = in mesh order. Only says which ranks are next to each other.
   std::vector<std::string> placement = {};
   /// What is decided by added seconds is decided for links of so many bytes per
-  /// second (passes/search/LinkSpeeds.h); 0 = those of the cluster.
+  /// second (passes/lower/LinkSpeeds.h); 0 = those of the cluster.
   double linkSpeed = 0;
   /// Where devices are unlike: the most of the work, of 1, that a stage has
   /// memory for; empty = any.
@@ -171,6 +171,9 @@ int64_t numRanks(const ShardDegrees &degrees);
 
 /// The axes of ranks as `placement` has them on the devices.
 cost::RankOrder rankOrder(const ShardDegrees &degrees);
+
+/// The share of numbers in "topk:SHARE", or nullopt for another text.
+std::optional<double> topkShare(llvm::StringRef compression);
 
 /// One line on degrees that contradict each other, or empty.
 std::string checkDegrees(const ShardDegrees &degrees);

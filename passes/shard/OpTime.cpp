@@ -1,8 +1,8 @@
 //===- OpTime.cpp - Seconds of one op on one device -----------------------===//
 #include "passes/shard/OpTime.h"
 
-#include "cost-model/Fp8Products.h"
-#include "ir/EndedProducts.h"
+#include "cost-model/machine/Fp8GemmRates.h"
+#include "ir/GemmEpilogues.h"
 #include "passes/graph/Fp8.h"
 
 using namespace mlir;

@@ -3,7 +3,7 @@
 #ifndef DPC_PASSES_SHARD_OPTIME_H
 #define DPC_PASSES_SHARD_OPTIME_H
 
-#include "cost-model/ComputeCost.h"
+#include "cost-model/machine/ComputeCost.h"
 #include "ir/Dialect.h"
 
 namespace dpc {

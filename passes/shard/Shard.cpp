@@ -34,18 +34,18 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
     std::string name = cluster.empty()
                            ? "local:" + std::to_string(numRanks(*degrees))
                            : cluster;
-    cost::Result<cost::Cluster> loaded = cost::loadCluster(name);
+    Expected<cost::Cluster> loaded = cost::loadCluster(name);
     if (!loaded) {
-      func.emitError(loaded.error());
+      func.emitError(loaded.message());
       return signalPassFailure();
     }
     markRings(func, *degrees);
     ProgramFacts facts(func);
     if (failed(markStages(facts, *loaded, *degrees)))
       return signalPassFailure();
-    cost::Result<ShardChoices> choices = chooseShards(facts, *loaded, *degrees);
+    Expected<ShardChoices> choices = chooseShards(facts, *loaded, *degrees);
     if (!choices) {
-      func.emitError(choices.error());
+      func.emitError(choices.message());
       return signalPassFailure();
     }
     if (failed(assignShardings(facts, *choices, *degrees)))

@@ -1,7 +1,7 @@
 //===- Stages.cpp - Which pipeline stage an op runs on --------------------===//
 #include "passes/shard/Stages.h"
 
-#include "cost-model/MixedCluster.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
 #include "ir/StageMarks.h"
 #include "passes/shard/OpTime.h"
 

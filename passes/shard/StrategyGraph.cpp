@@ -1,7 +1,7 @@
 //===- StrategyGraph.cpp - From a program to an optimization problem ------===//
 #include "passes/shard/StrategyGraph.h"
 
-#include "cost-model/search/Solvers.h"
+#include "cost-model/solve/Solvers.h"
 #include "passes/shard/Experts.h"
 #include "passes/shard/OpTime.h"
 #include "passes/shard/UserSplits.h"
@@ -33,7 +33,7 @@ public:
                  const ShardChoices &done, const Experts &experts);
 
   /// Appends this axis to `choices`; the error names what made it fail.
-  cost::Status solve(ShardChoices &choices);
+  Status solve(ShardChoices &choices);
 
 private:
   const ProgramFacts &facts;
@@ -527,7 +527,7 @@ void ProblemBuilder::addEdges(Operation *op) {
   }
 }
 
-cost::Status ProblemBuilder::solve(ShardChoices &choices) {
+Status ProblemBuilder::solve(ShardChoices &choices) {
   for (BlockArgument arg : facts.func->getRegion(0).getArguments())
     addArgument(arg);
   Block &block = facts.func->getRegion(0).front();
@@ -537,9 +537,9 @@ cost::Status ProblemBuilder::solve(ShardChoices &choices) {
   for (Operation &op : block)
     if (opNodes.count(&op))
       addEdges(&op);
-  cost::Result<cost::Solution> solution = cost::solveByElimination(problem);
+  Expected<cost::Solution> solution = cost::solveByElimination(problem);
   if (!solution)
-    return cost::Error{"axis " + axis.name + ": " + solution.error()};
+    return Error{"axis " + axis.name + ": " + solution.message()};
   for (auto &[op, entry] : opNodes)
     choices.ops[op].push_back(entry.second[solution->choice[entry.first]]);
   for (auto &[arg, node] : argumentNodes)
@@ -549,21 +549,21 @@ cost::Status ProblemBuilder::solve(ShardChoices &choices) {
   return checkAsked(facts, choices);
 }
 
-cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
+Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const cost::Cluster &cluster,
                                              const ShardDegrees &degrees) {
   ShardChoices choices;
   std::vector<MeshAxis> axes = axesOf(degrees);
   Experts experts, forTensor;
   if (degrees.cp > 1 && facts.sequenceClasses.empty())
-    return cost::Error{
+    return Error{
         "cp=" + std::to_string(degrees.cp) +
         ": the model has no sequence to split; expected token ids with "
         "positions, or attention"};
   if (degrees.ep > 1) {
     experts = findExperts(facts, degrees.ep);
     if (experts.parameters.empty())
-      return cost::Error{
+      return Error{
           "ep=" + std::to_string(degrees.ep) +
           ": the model has no experts to spread; expected weights of three "
           "dimensions, stacked over experts that a TopK or Softmax of as many "
@@ -579,11 +579,11 @@ cost::Result<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
       if (axis.role != role)
         continue;
       ShardChoices done = choices;
-      if (cost::Status status =
+      if (Status status =
               ProblemBuilder(facts, cluster, degrees, axis, done, forTensor)
                   .solve(choices);
           !status)
-        return cost::Error{status.error()};
+        return Error{status.message()};
     }
   return choices;
 }

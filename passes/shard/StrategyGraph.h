@@ -1,7 +1,7 @@
 //===- StrategyGraph.h - From a program to an optimization problem -*- C++ -*-//
 //
 // Chooses, for given degrees, what the tensor and sequence axes do in every op:
-// one problem (cost-model/Problem.h) per axis, tensor axes first, in mesh
+// one problem (cost-model/solve/Problem.h) per axis, tensor axes first, in mesh
 // order. Each axis sees what the ones before it have split: a factor that is
 // taken may be split further, and everything has the size that is left of it.
 // So a weight can end up split on both of its dimensions, each by its own axis.
@@ -35,9 +35,9 @@
 #ifndef DPC_PASSES_SHARD_STRATEGYGRAPH_H
 #define DPC_PASSES_SHARD_STRATEGYGRAPH_H
 
-#include "cost-model/Cluster.h"
-#include "cost-model/CollectiveCost.h"
-#include "cost-model/Problem.h"
+#include "cost-model/machine/Cluster.h"
+#include "cost-model/machine/CollectiveCost.h"
+#include "cost-model/solve/Problem.h"
 #include "passes/shard/AxisStates.h"
 #include "passes/shard/Degrees.h"
 
@@ -118,7 +118,7 @@ private:
 void markRings(mlir::func::FuncOp func, const ShardDegrees &degrees);
 
 /// Solves for the choices. The error names what made it fail.
-cost::Result<ShardChoices> chooseShards(const ProgramFacts &facts,
+Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
                                         const cost::Cluster &cluster,
                                         const ShardDegrees &degrees);
 

@@ -28,7 +28,7 @@ bool dpc::isAsked(const ProgramFacts &facts, BlockArgument argument,
                                                      state - axis::firstSplit));
 }
 
-cost::Status dpc::checkAsked(const ProgramFacts &facts,
+Status dpc::checkAsked(const ProgramFacts &facts,
                              const ShardChoices &choices) {
   const MeshAxis &axis = choices.axes.back();
   func::FuncOp func = facts.func;
@@ -39,11 +39,11 @@ cost::Status dpc::checkAsked(const ProgramFacts &facts,
       continue;
     auto name =
         func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kName);
-    return cost::Error{"the model's sharding of '" +
+    return Error{"the model's sharding of '" +
                        (name ? name.getValue().str() : "an argument") +
                        "' cannot be kept over " + axis.name + "=" +
                        std::to_string(axis.size) +
                        "; remove it, or split another dimension"};
   }
-  return cost::Status();
+  return Status();
 }

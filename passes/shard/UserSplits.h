@@ -14,7 +14,7 @@ bool isAsked(const ProgramFacts &facts, mlir::BlockArgument argument,
 
 /// After the last of `choices.axes`: the error names an argument that it does
 /// not leave as it was asked for.
-cost::Status checkAsked(const ProgramFacts &facts, const ShardChoices &choices);
+Status checkAsked(const ProgramFacts &facts, const ShardChoices &choices);
 
 } // namespace dpc
 

@@ -59,3 +59,21 @@ Expected<std::string> readFile(const std::string &path, int64_t limit) {
 }
 
 } // namespace dpc::rt
+
+namespace dpc {
+
+Expected<std::string> readTextFile(const std::string &path,
+                                   const std::string &expected) {
+  constexpr int64_t kMaxMebibytes = 64;
+  Expected<rt::InputFile> file = rt::InputFile::open(path);
+  if (file && file->size() > kMaxMebibytes << 20)
+    return Error{path + ": has " + std::to_string(file->size()) +
+                 " bytes; expected " + expected + " of at most " +
+                 std::to_string(kMaxMebibytes) + " MiB"};
+  std::string text(file ? file->size() : 0, '\0');
+  if (!file || !file->read(0, file->size(), text.data()))
+    return Error{path + ": cannot be read; expected " + expected};
+  return text;
+}
+
+} // namespace dpc

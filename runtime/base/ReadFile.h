@@ -37,4 +37,14 @@ Expected<std::string> readFile(const std::string &path, int64_t limit);
 
 } // namespace dpc::rt
 
+namespace dpc {
+
+/// The bytes of a regular file of at most 64 MiB, which no description of a
+/// machine exceeds. Any failure is one line:
+/// "PATH: cannot be read; expected EXPECTED".
+Expected<std::string> readTextFile(const std::string &path,
+                                   const std::string &expected);
+
+} // namespace dpc
+
 #endif // DPC_RUNTIME_BASE_READFILE_H

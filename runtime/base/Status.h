@@ -1,8 +1,9 @@
-//===- Status.h - error values of the runtime -------------------*- C++ -*-===//
+//===- Status.h - Success, or one line that says why not --------*- C++ -*-===//
 //
-// The runtime reports user errors as values: a code for programs and one line
-// of text for people (what, where, the value, what would be accepted).
-// Exceptions are not used; a broken invariant is an assert.
+// The compiler's IR-free parts and the runtime report user errors as values: a
+// code for programs and one line of text for people (what, where, the value,
+// what would be accepted). A broken invariant is an assert. Code that holds
+// MLIR reports through diagnostics and `LogicalResult` instead.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_STATUS_H
@@ -13,67 +14,84 @@
 #include <utility>
 #include <variant>
 
-namespace dpc::rt {
+namespace dpc {
 
 /// What kind of failure a Status reports.
-enum class Code {
+enum class StatusCode {
   Ok,
-  Invalid,     ///< the user's data or options are wrong
-  NotFound,    ///< a file, tensor or symbol does not exist
-  Io,          ///< the operating system refused a read or write
-  Unsupported, ///< valid, but this build or machine cannot do it
-  Timeout,     ///< a rank did not arrive in time
-  Cancelled    ///< stopped because another rank failed first
+  Invalid,     ///< The user's data or options are wrong.
+  NotFound,    ///< A file, tensor or symbol does not exist.
+  Io,          ///< The operating system refused a read or write.
+  Unsupported, ///< Valid, but this build or machine cannot do it.
+  Timeout,     ///< A rank did not arrive in time.
+  Cancelled    ///< This rank stopped because another rank failed first.
+};
+
+/// Shorthand for `Status::invalid(message)`: becomes a Status or an Expected.
+struct Error {
+  std::string message;
 };
 
 /// Success, or a code and one line of text.
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(Code code, std::string message)
+  Status(StatusCode code, std::string message)
       : codeValue(code), text(std::move(message)) {
-    assert(code != Code::Ok && "an error needs an error code");
+    assert(code != StatusCode::Ok && "an error needs an error code");
   }
+  Status(Error error) : Status(StatusCode::Invalid, std::move(error.message)) {}
 
   static Status success() { return {}; }
-  static Status invalid(std::string m) { return {Code::Invalid, std::move(m)}; }
-  static Status notFound(std::string m) {
-    return {Code::NotFound, std::move(m)};
+  static Status invalid(std::string m) {
+    return {StatusCode::Invalid, std::move(m)};
   }
-  static Status io(std::string m) { return {Code::Io, std::move(m)}; }
+  static Status notFound(std::string m) {
+    return {StatusCode::NotFound, std::move(m)};
+  }
+  static Status io(std::string m) { return {StatusCode::Io, std::move(m)}; }
   static Status unsupported(std::string m) {
-    return {Code::Unsupported, std::move(m)};
+    return {StatusCode::Unsupported, std::move(m)};
   }
 
-  bool ok() const { return codeValue == Code::Ok; }
-  Code code() const { return codeValue; }
+  bool ok() const { return codeValue == StatusCode::Ok; }
+  /// True on success.
+  explicit operator bool() const { return ok(); }
+  StatusCode code() const { return codeValue; }
   /// Empty on success.
   const std::string &message() const { return text; }
 
 private:
-  Code codeValue = Code::Ok;
+  StatusCode codeValue = StatusCode::Ok;
   std::string text;
 };
 
-/// A value, or the Status that says why there is none.
+/// A `T`, or the Status that says why there is none. Must be tested before use.
 template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : state(std::move(value)) {}
   Expected(Status status) : state(std::move(status)) {
     assert(!std::get<Status>(state).ok() && "success needs a value");
   }
+  Expected(Error error) : state(Status(std::move(error))) {}
 
   bool ok() const { return std::holds_alternative<T>(state); }
+  /// True when a value is held.
   explicit operator bool() const { return ok(); }
   /// The error; success() when there is a value.
   Status status() const { return ok() ? Status() : std::get<Status>(state); }
+  /// The error's line; only where there is no value.
+  const std::string &message() const {
+    assert(!ok() && "message of a success");
+    return std::get_if<Status>(&state)->message();
+  }
   T &operator*() {
-    assert(ok());
-    return std::get<T>(state);
+    assert(ok() && "value of a failure");
+    return *std::get_if<T>(&state);
   }
   const T &operator*() const {
-    assert(ok());
-    return std::get<T>(state);
+    assert(ok() && "value of a failure");
+    return *std::get_if<T>(&state);
   }
   T *operator->() { return &**this; }
   const T *operator->() const { return &**this; }
@@ -85,10 +103,10 @@ private:
 /// Leaves the enclosing function with the error of EXPR when it has one.
 #define DPC_TRY(EXPR)                                                          \
   do {                                                                         \
-    if (::dpc::rt::Status dpcStatus = (EXPR); !dpcStatus.ok())                 \
+    if (::dpc::Status dpcStatus = (EXPR); !dpcStatus.ok())                     \
       return dpcStatus;                                                        \
   } while (false)
 
-} // namespace dpc::rt
+} // namespace dpc
 
 #endif // DPC_RUNTIME_BASE_STATUS_H

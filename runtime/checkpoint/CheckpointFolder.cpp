@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/CheckpointFolder.h"
 
 #include "runtime/base/WriteFile.h"
-#include "runtime/exec/MappedFile.h"
+#include "runtime/io/MappedFile.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,7 +10,7 @@
 #define DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
 
 #include "runtime/checkpoint/ShardFile.h"
-#include "runtime/exec/InitialValues.h"
+#include "runtime/io/InitialValues.h"
 
 #include <map>
 #include <memory>

@@ -112,7 +112,7 @@ Status CheckpointWriter::agree() {
 }
 
 Status CheckpointWriter::elsewhere() {
-  return Status(Code::Cancelled,
+  return Status(StatusCode::Cancelled,
                 "another process could not write its part of a checkpoint");
 }
 
@@ -138,7 +138,7 @@ Status CheckpointWriter::write(int64_t step) {
     return status;
   bool wasGone = isGone(step);
   removeWritten(step);
-  return wasGone && status.code() != Code::Timeout ? elsewhere() : status;
+  return wasGone && status.code() != StatusCode::Timeout ? elsewhere() : status;
 }
 
 /// Whether another process has taken the unfinished checkpoint away.
@@ -153,7 +153,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   std::string folder = options.folder.unfinished(step, options.tag);
   for (const RankShards &rank : ranks) {
     if (stopping)
-      return Status(Code::Cancelled, "the run ends");
+      return Status(StatusCode::Cancelled, "the run ends");
     if (!rank.shards.empty())
       DPC_TRY(
           writeShardFile(folder + "/" + shardFileName(rank.rank), rank.shards));
@@ -168,13 +168,13 @@ Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   std::error_code code;
   while (!std::filesystem::exists(path, code)) {
     if (stopping)
-      return Status(Code::Cancelled, "the run ends");
+      return Status(StatusCode::Cancelled, "the run ends");
     if (!std::filesystem::exists(std::filesystem::path(path).parent_path(),
                                  code))
       return elsewhere();
     if (std::chrono::steady_clock::now() > limit)
       return Status(
-          Code::Timeout,
+          StatusCode::Timeout,
           path + ": was not written within " +
               std::to_string(static_cast<int64_t>(options.timeoutSeconds)) +
               " s; is the folder shared by all machines?");

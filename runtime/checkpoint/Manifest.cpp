@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/Manifest.h"
 
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/plan/PlanJson.h"
 

@@ -18,7 +18,7 @@
 #ifndef DPC_RUNTIME_CHECKPOINT_MANIFEST_H
 #define DPC_RUNTIME_CHECKPOINT_MANIFEST_H
 
-#include "runtime/exec/InputSource.h"
+#include "runtime/io/InputSource.h"
 #include "runtime/plan/Plan.h"
 
 #include <string>

@@ -10,7 +10,7 @@
 #define DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
 
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/exec/Safetensors.h"
+#include "runtime/io/Safetensors.h"
 
 #include <mutex>
 

@@ -11,7 +11,7 @@ Status lateRanks(int rank, double seconds, const std::string &call,
     list += (list.empty() ? "" : ", ") + std::to_string(each);
   char text[32];
   std::snprintf(text, sizeof text, "%g", seconds);
-  return {Code::Timeout, "rank " + std::to_string(rank) + " waited " + text +
+  return {StatusCode::Timeout, "rank " + std::to_string(rank) + " waited " + text +
                              " s in " + call + " for rank " +
                              (list.empty() ? "(all came late)" : list)};
 }

@@ -3,8 +3,8 @@
 // One Communicator belongs to one rank and is used by one thread at a time.
 // Groups are made once, in the same order on all ranks; calls on a group are
 // met by all of its members in the same order. Every call blocks until its
-// data may be reused, or fails: after the timeout with Code::Timeout and a
-// message that names the ranks that are missing, or with Code::Cancelled when
+// data may be reused, or fails: after the timeout with StatusCode::Timeout and a
+// message that names the ranks that are missing, or with StatusCode::Cancelled when
 // another rank of the run failed first.
 //
 //===----------------------------------------------------------------------===//

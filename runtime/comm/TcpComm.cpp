@@ -219,18 +219,18 @@ private:
                       std::max(0.0, deadline - nowSeconds()));
       if (value)
         parts[i] = std::move(*value);
-      else if (value.status().code() == Code::Timeout)
+      else if (value.status().code() == StatusCode::Timeout)
         missing.push_back(cell.ranks[i]);
       else
         return value.status();
     }
     return missing.empty() ? Status::success()
-                           : explain(Status(Code::Timeout, ""), name, missing);
+                           : explain(Status(StatusCode::Timeout, ""), name, missing);
   }
 
   Status explain(const Status &status, const std::string &name,
                  const std::vector<int> &ranks) const {
-    if (status.code() != Code::Timeout)
+    if (status.code() != StatusCode::Timeout)
       return status;
     return lateRanks(rankIndex, timeoutSeconds, name, ranks);
   }

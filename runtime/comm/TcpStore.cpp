@@ -411,7 +411,7 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
       if (status.ok())
         return self;
       ++closed;
-      if (status.code() == Code::Cancelled)
+      if (status.code() == StatusCode::Cancelled)
         break; // by name
     } else {
       status = made.status();
@@ -423,7 +423,7 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
                            " is not rank 0 of this job of " +
                            std::to_string(ranks) +
                            " ranks, or has another DPC_JOB_TOKEN");
-  return Status(Code::Timeout, "rank " + std::to_string(rank) +
+  return Status(StatusCode::Timeout, "rank " + std::to_string(rank) +
                                    " found no rank 0 at " + status.message());
 }
 
@@ -501,11 +501,11 @@ Expected<std::string> TcpStoreClient::reply(double seconds) {
   case 'v':
     return value;
   case 't':
-    return Status(Code::Timeout, "");
+    return Status(StatusCode::Timeout, "");
   case 'd':
     return Status::io(value);
   default:
-    return Status(Code::Cancelled, value);
+    return Status(StatusCode::Cancelled, value);
   }
 }
 

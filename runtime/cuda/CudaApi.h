@@ -62,7 +62,7 @@ struct CudaApi {
   Status check(cudaError_t error, const char *what) const {
     if (error == cudaSuccess)
       return Status::success();
-    return Status(Code::Io, std::string(what) + ": " +
+    return Status(StatusCode::Io, std::string(what) + ": " +
                                 cudaGetErrorString(error) + " (CUDA error " +
                                 std::to_string(error) + ")");
   }

@@ -371,7 +371,7 @@ Status CudaExecutor::runStep(const StepData &data) {
   Status status = step(data);
   if (status.ok())
     return status;
-  if (status.code() != Code::Cancelled)
+  if (status.code() != StatusCode::Cancelled)
     status = Status(status.code(), "step " + std::to_string(data.step) + ", " +
                                        status.message());
   fail(status);

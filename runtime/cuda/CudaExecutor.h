@@ -21,7 +21,7 @@
 #include "runtime/cuda/GemmChoices.h"
 #include "runtime/cuda/MessagePlan.h"
 #include "runtime/exec/Executor.h"
-#include "runtime/exec/OffloadFile.h"
+#include "runtime/io/OffloadFile.h"
 
 #include <deque>
 #include <mutex>

@@ -226,7 +226,7 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
   Status status =
       std::visit(OpRunner{*this, task, id, streamOf(task.instruction->queue)},
                  task.instruction->op);
-  if (status.ok() || status.code() == Code::Cancelled)
+  if (status.ok() || status.code() == StatusCode::Cancelled)
     return status;
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }

@@ -14,7 +14,7 @@
 
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/exec/RankProgram.h"
-#include "runtime/exec/Trace.h"
+#include "runtime/observe/Trace.h"
 
 #include <memory>
 

@@ -60,7 +60,7 @@ GemmCache::read(const std::string &key) const {
   if (tuning.folder.empty())
     return {};
   Expected<std::string> text = readFile(pathOf(key), mostBytes);
-  if (!text && text.status().code() == Code::NotFound)
+  if (!text && text.status().code() == StatusCode::NotFound)
     return {};
   cublasLtMatmulAlgo_t how = {};
   std::string begin = head(key);

@@ -219,7 +219,7 @@ public:
           return cancelled();
       }
       if (nowSeconds() - began > timeoutSeconds)
-        return Status(Code::Timeout, "rank " + std::to_string(rankIndex) +
+        return Status(StatusCode::Timeout, "rank " + std::to_string(rankIndex) +
                                          " waited " +
                                          std::to_string(timeoutSeconds) +
                                          " s for its own stream");
@@ -275,7 +275,7 @@ private:
     return Status::success();
   }
 
-  static Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
+  static Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
   /// Waits on the host until `done`, which the lock guards.
   template <typename Done>

@@ -433,7 +433,7 @@ private:
     return cancelled();
   }
 
-  Status cancelled() { return {Code::Cancelled, "another rank failed"}; }
+  Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
   /// Everyone who waits tells everyone so; who does not is missing.
   Status missing(const char *name) {
@@ -446,7 +446,7 @@ private:
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank() &&
           control.recv(kWorldGroup, &here, 1, peer, kRollTag).code() ==
-              Code::Timeout)
+              StatusCode::Timeout)
         late.push_back(peer);
     abortOwn();
     return lateRanks(rank(), timeoutSeconds, name, late);

@@ -1,9 +1,9 @@
 //===- ArrayDataset.cpp - samples in arrays, one for each input -----------===//
 #include "runtime/data/DatasetKinds.h"
 
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/Safetensors.h"
-#include "runtime/exec/StoredArray.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/io/StoredArray.h"
 
 #include <algorithm>
 

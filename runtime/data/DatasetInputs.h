@@ -4,7 +4,7 @@
 
 #include "runtime/data/Dataset.h"
 #include "runtime/data/SampleOrder.h"
-#include "runtime/exec/InputSource.h"
+#include "runtime/io/InputSource.h"
 
 #include <condition_variable>
 #include <mutex>

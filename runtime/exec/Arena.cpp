@@ -12,7 +12,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
   int64_t installed =
       int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
   if (installed > 0 && bytes > installed)
-    return Status(Code::Unsupported, "a rank needs " + std::to_string(bytes) +
+    return Status(StatusCode::Unsupported, "a rank needs " + std::to_string(bytes) +
                                          " bytes of memory, this machine has " +
                                          std::to_string(installed));
   constexpr int64_t page = 4096, hugePage = 2 << 20;
@@ -24,7 +24,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
   void *raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED)
-    return Status(Code::Unsupported, "cannot get " + std::to_string(bytes) +
+    return Status(StatusCode::Unsupported, "cannot get " + std::to_string(bytes) +
                                          " bytes of memory for a rank");
   auto address = reinterpret_cast<uintptr_t>(raw);
   auto *aligned = reinterpret_cast<char *>((address + alignment - 1) &

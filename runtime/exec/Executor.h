@@ -4,9 +4,9 @@
 
 #include "runtime/base/HostTensor.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/FlightRecord.h"
-#include "runtime/exec/NumberCheck.h"
-#include "runtime/exec/Trace.h"
+#include "runtime/observe/FlightRecord.h"
+#include "runtime/observe/NumberCheck.h"
+#include "runtime/observe/Trace.h"
 
 #include <functional>
 #include <memory>

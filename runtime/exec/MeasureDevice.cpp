@@ -96,7 +96,7 @@ Status measurePass(DeviceProbe &probe, const DeviceSchedule &schedule,
   for (size_t i = 0; i < schedule.products.size(); ++i) {
     const ProductShape &shape = schedule.products[i];
     Expected<double> seconds = probe.product(shape);
-    if (!seconds && seconds.status().code() == Code::Unsupported)
+    if (!seconds && seconds.status().code() == StatusCode::Unsupported)
       continue;
     DPC_TRY(keep(times.products[i], std::move(seconds), describe(shape)));
   }

@@ -308,7 +308,7 @@ static std::string meetingOf(const Task &task, const Plan &plan, int rank) {
 
 Status RankExecutor::runTask(const Task &task) {
   Status status = std::visit(OpRunner{*this, task}, task.instruction->op);
-  if (status.ok() || status.code() == Code::Cancelled)
+  if (status.ok() || status.code() == StatusCode::Cancelled)
     return status;
   std::string what = nameOf(*task.instruction);
   return Status(status.code(), "step " + std::to_string(step->step) + ", " +

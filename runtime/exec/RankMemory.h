@@ -3,7 +3,7 @@
 #define DPC_RUNTIME_EXEC_RANKMEMORY_H
 
 #include "runtime/exec/Arena.h"
-#include "runtime/exec/OffloadFile.h"
+#include "runtime/io/OffloadFile.h"
 #include "runtime/plan/Plan.h"
 
 namespace dpc::rt {

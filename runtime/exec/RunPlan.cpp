@@ -1,6 +1,6 @@
 #include "runtime/exec/RunPlan.h"
 
-#include "runtime/exec/InputSource.h"
+#include "runtime/io/InputSource.h"
 #include "runtime/exec/Session.h"
 #include "runtime/plan/PlanValidate.h"
 

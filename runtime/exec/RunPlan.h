@@ -6,7 +6,7 @@
 #ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
 #define DPC_RUNTIME_EXEC_RUNPLAN_H
 
-#include "runtime/exec/InitialValues.h"
+#include "runtime/io/InitialValues.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <map>

@@ -138,7 +138,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
     own.onFailure = [session, &comm, i](const Status &status) {
       if (!session->records.empty())
         session->records[i]->fail();
-      if (status.code() == Code::Cancelled)
+      if (status.code() == StatusCode::Cancelled)
         return;
       if (session->options.onFailure)
         session->options.onFailure(status);
@@ -160,7 +160,7 @@ Status Session::onAllRanks(const std::function<Status(size_t)> &job) {
   Status first;
   for (auto &worker : workers) {
     Status status = worker->wait();
-    if (!status.ok() && (first.ok() || first.code() == Code::Cancelled))
+    if (!status.ok() && (first.ok() || first.code() == StatusCode::Cancelled))
       first = status;
   }
   return first;
@@ -333,9 +333,9 @@ Session::fromRankZero(const std::function<Expected<std::string>()> &make) {
   DPC_TRY(comm.broadcast(kWorldGroup, &length, sizeof length, 0));
   text.resize(length);
   DPC_TRY(comm.broadcast(kWorldGroup, text.data(), length, 0));
-  auto code = static_cast<Code>(text.front() - '0');
+  auto code = static_cast<StatusCode>(text.front() - '0');
   text.erase(0, 1);
-  if (code != Code::Ok)
+  if (code != StatusCode::Ok)
     return Status(code, text);
   return text;
 }

@@ -15,7 +15,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Executor.h"
-#include "runtime/exec/ValueSource.h"
+#include "runtime/io/ValueSource.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <functional>

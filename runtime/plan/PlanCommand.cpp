@@ -1,6 +1,6 @@
 #include "runtime/plan/PlanCommand.h"
 
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/OneLine.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/base/WriteFile.h"

@@ -1,4 +1,4 @@
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/plan/EnumNames.h"
 #include "runtime/plan/PlanFields.h"

@@ -1,11 +1,11 @@
 #include "test/fuzz/Readers.h"
 
-#include "cost-model/Cluster.h"
+#include "cost-model/machine/Cluster.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
 #include "ir/Dialect.h"
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
 #include "test/fuzz/RuntimeFiles.h"
@@ -60,25 +60,25 @@ static std::string readStableHlo(const std::string &bytes) {
 }
 
 static std::string readCluster(const std::string &bytes) {
-  cost::Result<cost::Cluster> cluster =
+  Expected<cost::Cluster> cluster =
       cost::parseCluster(bytes, "damaged.json");
-  return cluster ? "" : checkLine(cluster.error());
+  return cluster ? "" : checkLine(cluster.message());
 }
 
 static std::string readPlanFile(const std::string &folder,
                                 const std::string &bytes) {
   std::ofstream(folder + "/plan.json", std::ios::binary) << bytes;
-  rt::Expected<rt::Plan> plan = rt::readPlan(folder);
+  Expected<rt::Plan> plan = rt::readPlan(folder);
   if (!plan)
     return checkLine(plan.status().message());
-  rt::Status status = rt::validatePlan(*plan, "plan.json");
+  Status status = rt::validatePlan(*plan, "plan.json");
   return status.ok() ? "" : checkLine(status.message());
 }
 
 /// `text` with the checksum that it should have, if it is an object at all.
 static std::string withChecksum(const std::string &, const std::string &text) {
   using Json = nlohmann::ordered_json;
-  Json body = rt::nestsTooDeep(text)
+  Json body = nestsTooDeep(text)
                   ? Json()
                   : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object())

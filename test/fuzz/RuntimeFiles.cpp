@@ -1,10 +1,10 @@
 #include "test/fuzz/RuntimeFiles.h"
 
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/Reshard.h"
 #include "runtime/checkpoint/CheckpointReader.h"
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/WeightFiles.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/WeightFiles.h"
 #include "runtime/plan/PlanCommand.h"
 #include "runtime/plan/PlanJson.h"
 

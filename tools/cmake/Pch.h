@@ -1,8 +1,8 @@
 // The MLIR headers that nearly every file of ir/, passes/, codegen/ and
 // frontends/ includes. Keep to stable upstream headers only: a change here
 // rebuilds everything.
-#ifndef DPC_PCH_H
-#define DPC_PCH_H
+#ifndef DPC_TOOLS_CMAKE_PCH_H
+#define DPC_TOOLS_CMAKE_PCH_H
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -41,4 +41,4 @@
 #include <string>
 #include <vector>
 
-#endif // DPC_PCH_H
+#endif // DPC_TOOLS_CMAKE_PCH_H

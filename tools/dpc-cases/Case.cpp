@@ -6,8 +6,8 @@
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-cases/CaseProgram.h"
-#include "tools/dpc-opt/Compiler.h"
-#include "tools/dpc-opt/Inputs.h"
+#include "tools/driver/Compiler.h"
+#include "tools/driver/Inputs.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -57,16 +57,16 @@ std::string fileOf(const std::string &folder, std::string name) {
   return folder + "/" + name + ".npy";
 }
 
-rt::Expected<std::map<std::string, rt::HostTensor>>
+Expected<std::map<std::string, rt::HostTensor>>
 readInputs(const rt::Plan &plan, const std::string &folder) {
   std::map<std::string, rt::HostTensor> inputs;
   for (const rt::Port &port : plan.inputs) {
     std::string path = fileOf(folder, port.name);
-    rt::Expected<rt::NpyArray> array = rt::openNpy(path);
+    Expected<rt::NpyArray> array = rt::openNpy(path);
     if (!array)
       return array.status();
     if (array->shape != port.globalShape)
-      return rt::Status::invalid(
+      return Status::invalid(
           path + ": found " + rt::describe(array->dtype, array->shape) +
           ", expected " + rt::describe(port.dtype, port.globalShape));
     rt::HostTensor tensor = rt::HostTensor::zeros(port.dtype, array->shape);
@@ -95,7 +95,7 @@ std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
   std::error_code code;
   fs::create_directories(folder, code);
   for (const auto &[name, value] : tensors)
-    if (rt::Status status = rt::writeNpy(fileOf(folder, name), value);
+    if (Status status = rt::writeNpy(fileOf(folder, name), value);
         !status.ok())
       return status.message();
   return "";
@@ -149,9 +149,9 @@ std::string CaseRunner::attempt(
 std::optional<rt::Plan> buildOnRanks(ModuleOp program,
                                      const CompileOptions &options,
                                      int64_t ranks, const std::string &folder) {
-  cost::Result<cost::Cluster> cluster = cost::makeLocalCluster(ranks);
+  Expected<cost::Cluster> cluster = cost::makeLocalCluster(ranks);
   if (!cluster) {
-    program.emitError(cluster.error());
+    program.emitError(cluster.message());
     return std::nullopt;
   }
   ShardDegrees degrees;

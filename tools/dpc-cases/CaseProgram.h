@@ -4,10 +4,10 @@
 #define DPC_TOOLS_DPC_CASES_CASEPROGRAM_H
 
 #include "frontends/emit/Options.h"
-#include "runtime/exec/Npy.h"
+#include "runtime/io/Npy.h"
 #include "runtime/exec/RunPlan.h"
 #include "tools/dpc-cases/Case.h"
-#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/driver/BuildPlan.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -23,7 +23,7 @@ struct CaseRunner::State {
 std::string fileOf(const std::string &folder, std::string name);
 
 /// The inputs of `plan`; numpy has no bf16, which is read from f32.
-rt::Expected<std::map<std::string, rt::HostTensor>>
+Expected<std::map<std::string, rt::HostTensor>>
 readInputs(const rt::Plan &plan, const std::string &folder);
 
 /// Writes `FOLDER/NAME.npy` each; returns "" or one line.

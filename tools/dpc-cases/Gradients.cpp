@@ -79,14 +79,14 @@ static void writeOps(ModuleOp program, const std::string &path) {
 }
 
 /// Parameters that FOLDER/in has.
-static rt::Expected<Tensors> givenParameters(const rt::Plan &plan,
+static Expected<Tensors> givenParameters(const rt::Plan &plan,
                                              const std::string &folder) {
   Tensors given;
   for (const rt::Tensor &tensor : plan.tensors) {
     std::string path = fileOf(folder + "/in", tensor.name);
     if (tensor.role != rt::TensorRole::Parameter || !fs::exists(path))
       continue;
-    rt::Expected<rt::NpyArray> array = rt::openNpy(path);
+    Expected<rt::NpyArray> array = rt::openNpy(path);
     if (!array)
       return array.status();
     rt::HostTensor value = rt::HostTensor::zeros(tensor.dtype, array->shape);
@@ -122,7 +122,7 @@ public:
     return "";
   }
 
-  rt::Expected<rt::RunResult> run(const Tensors &changed = {}) const {
+  Expected<rt::RunResult> run(const Tensors &changed = {}) const {
     rt::RunRequest request;
     request.inputs = {inputs};
     request.poison = true;

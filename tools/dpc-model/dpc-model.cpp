@@ -1,7 +1,7 @@
 //===- dpc-model.cpp - Writes weightless models from their dims -----------===//
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
-#include "tools/dpc-model/ModelBuilder.h"
+#include "frontends/dims/ModelBuilder.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,11 +1,11 @@
 //===- Doctor.cpp - --version and --doctor --------------------------------===//
 #include "tools/dpc-opt/Doctor.h"
 
-#include "codegen/KernelLinker.h"
-#include "cost-model/Cluster.h"
+#include "codegen/cpu/KernelLinker.h"
+#include "cost-model/machine/Cluster.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
-#include "tools/dpc-opt/report/Page.h"
+#include "codegen/report/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/Main.h"
 
-#include "tools/dpc-opt/Compiler.h"
+#include "tools/driver/Compiler.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"

@@ -1,12 +1,12 @@
 //===- Options.cpp - the command line of dpc-opt --------------------------===//
 #include "tools/dpc-opt/Options.h"
 
-#include "passes/local/CompressTopK.h"
+#include "passes/shard/Degrees.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
 #include "tools/dpc-opt/Doctor.h"
-#include "tools/dpc-opt/WriteCommand.h"
-#include "tools/dpc-opt/export/Targets.h"
+#include "tools/driver/WriteCommand.h"
+#include "codegen/export/Targets.h"
 
 #include <CLI/CLI.hpp>
 

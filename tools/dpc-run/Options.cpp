@@ -3,7 +3,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Device.h"
 #include "runtime/exec/Launch.h"
-#include "runtime/exec/WeightFiles.h"
+#include "runtime/io/WeightFiles.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
 #include "tools/cli/Completion.h"

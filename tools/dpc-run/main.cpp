@@ -9,11 +9,11 @@
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/cli/Spinning.h"
-#include "tools/dpc-run/Job.h"
-#include "tools/dpc-run/MeasureDevice.h"
-#include "tools/dpc-run/MeasureLinks.h"
+#include "runtime/job/Job.h"
+#include "runtime/job/WriteDeviceMeasurements.h"
+#include "runtime/job/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
-#include "tools/dpc-run/Supervisor.h"
+#include "runtime/job/Supervisor.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -147,10 +147,10 @@ static int runProcesses(const RunOptions &options) {
   // A step's own failure was printed, and ended the job, where it happened.
   status = job.run();
   if (job.areAgreed()) { // whoever failed has the words
-    agree(comm, status.code() == Code::Cancelled ? Status() : status);
+    agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
     return job.exitCodeOfFailure();
   }
-  if (!status.ok() && (job.spoke() || status.code() == Code::Cancelled))
+  if (!status.ok() && (job.spoke() || status.code() == StatusCode::Cancelled))
     return 1;
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }

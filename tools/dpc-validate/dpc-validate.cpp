@@ -1,8 +1,8 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
-#include "tools/dpc-validate/Replay.h"
-#include "tools/dpc-validate/Score.h"
+#include "tools/replay/Replay.h"
+#include "tools/replay/Score.h"
 
 #include "llvm/Support/GlobPattern.h"
 
@@ -102,9 +102,9 @@ std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
   for (const Row &row : rows) {
     if (!glob.match(row.at("id")))
       continue;
-    cost::Result<PublishedRun> run = runOf(row);
+    Expected<PublishedRun> run = runOf(row);
     if (!run)
-      outcome.skipped[run.error()].push_back(row.at("id"));
+      outcome.skipped[run.message()].push_back(row.at("id"));
     else if (seen[run->source]++ % every == 0)
       runs.push_back(std::move(*run));
   }
@@ -148,10 +148,10 @@ groupRuns(const std::vector<PublishedRun> &runs) {
 }
 
 /// Evaluates a run, where memory was measured also with the plan's own.
-cost::Result<Prediction> predict(Replay &replay, const PublishedRun &run) {
-  cost::Result<cost::Evaluation> evaluation = replay.evaluate(run);
+Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
+  Expected<cost::Evaluation> evaluation = replay.evaluate(run);
   if (!evaluation)
-    return cost::Error{evaluation.error()};
+    return Error{evaluation.message()};
   Prediction prediction{run.id,
                         run.source,
                         cost::stringifyStrategy(run.strategy),
@@ -164,9 +164,9 @@ cost::Result<Prediction> predict(Replay &replay, const PublishedRun &run) {
                         run.cluster.software.name};
   if (run.measuredMemoryBytes <= 0 || !run.cluster.software.keepsMemory)
     return prediction;
-  cost::Result<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
+  Expected<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
   if (!own)
-    return cost::Error{own.error()};
+    return Error{own.message()};
   prediction.planMemory = own->memory;
   return prediction;
 }
@@ -175,7 +175,7 @@ cost::Result<Prediction> predict(Replay &replay, const PublishedRun &run) {
 /// in the rows' order.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<std::vector<size_t>> groups = groupRuns(runs);
-  std::vector<std::optional<cost::Result<Prediction>>> found(runs.size());
+  std::vector<std::optional<Expected<Prediction>>> found(runs.size());
   std::atomic<size_t> next = 0;
   Progress progress(runs.size());
   auto work = [&] {
@@ -196,7 +196,7 @@ void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
     if (*found[i])
       outcome.predictions.push_back(std::move(**found[i]));
     else
-      outcome.skipped["rejected: " + found[i]->error()].push_back(runs[i].id);
+      outcome.skipped["rejected: " + found[i]->message()].push_back(runs[i].id);
   }
 }
 
@@ -364,9 +364,9 @@ int validateFile(const Options &options) {
     llvm::consumeError(glob.takeError());
     return fail("--rows=" + options.rows + ": not a valid glob");
   }
-  cost::Result<std::vector<Row>> rows = readTable(options.file, runColumns());
+  Expected<std::vector<Row>> rows = readTable(options.file, runColumns());
   if (!rows)
-    return fail(rows.error());
+    return fail(rows.message());
   Outcome outcome;
   std::vector<PublishedRun> runs =
       chooseRuns(*rows, *glob, options.every, outcome);

@@ -1,5 +1,5 @@
 //===- ArenaPackingTest.cpp - Offsets never collide, and are tight --------===//
-#include "codegen/ArenaPacking.h"
+#include "codegen/plan/ArenaPacking.h"
 
 #include <gtest/gtest.h>
 #include <random>

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/Codegen.h"
-#include "cost-model/Schedule.h"
+#include "cost-model/strategy/Schedule.h"
 #include "ir/Dialect.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/plan/PlanValidate.h"
@@ -356,7 +356,7 @@ public:
     if (failed(codegen::writeKernels(*draft, folder)))
       return;
     plan = draft->plan;
-    rt::Status status = rt::validatePlan(plan, "plan");
+    Status status = rt::validatePlan(plan, "plan");
     if (!status.ok())
       error = status.message();
   }

@@ -1,7 +1,7 @@
 //===- PlanTest.cpp - Buffers, events and schedules of plans --------------===//
 #include "test/unit/codegen/StepHarness.h"
 
-#include "codegen/CompileKernels.h"
+#include "codegen/cpu/CompileKernels.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "test/unit/codegen/StepHarness.h"
 
 #include "ir/Dialect.h"
-#include "passes/local/EndProducts.h"
+#include "passes/local/FuseEpilogues.h"
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/Convolution.h"
 #include "runtime/kernels/Matmul.h"
@@ -82,9 +82,9 @@ Step::Step(const std::string &text) {
 #ifdef DPC_TEST_GPU_EMULATION
   rt::Plan checked = plan; // The file's name says that it is for a CPU.
   checked.kernelFile = plan.kernelFile.empty() ? "" : "kernels.ptx";
-  rt::Status status = rt::validatePlan(checked, "test");
+  Status status = rt::validatePlan(checked, "test");
 #else
-  rt::Status status = rt::validatePlan(plan, "test");
+  Status status = rt::validatePlan(plan, "test");
 #endif
   if (!status.ok())
     error = status.message();
@@ -187,7 +187,7 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
              op && (op->epilogue != rt::Epilogue::None ||
                     op->compute != rt::DType::F32)) {
     auto type = [&](int id) { return plan.buffers[id].dtype; };
-    rt::Status status = rt::runMatmul(*op, at(op->a), type(op->a), at(op->b),
+    Status status = rt::runMatmul(*op, at(op->a), type(op->a), at(op->b),
                                       type(op->b), at(op->c), type(op->c),
                                       op->bias < 0 ? nullptr : at(op->bias),
                                       op->aux < 0 ? nullptr : at(op->aux));
@@ -197,7 +197,7 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
               reinterpret_cast<float *>(at(op->b)),
               reinterpret_cast<float *>(at(op->c)));
   } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
-    rt::Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
+    Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
     EXPECT_EQ(status.message(), "");
   } else if (auto *op = std::get_if<rt::AttentionOp>(&instruction.op)) {
     auto data = rt::attentionData(*op, [&](int id) { return at(id); });

@@ -1,6 +1,6 @@
-#include "cost-model/BatchShares.h"
-#include "cost-model/Strategy.h"
-#include "cost-model/StrategyShrink.h"
+#include "cost-model/strategy/BatchShares.h"
+#include "cost-model/strategy/Strategy.h"
+#include "cost-model/strategy/StrategyShrink.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -24,9 +24,9 @@ TEST(BatchShares, RatiosBecomeMicroBatches) {
 }
 
 TEST(BatchShares, WhatDoesNotFitIsSaid) {
-  EXPECT_NE(shareMicroBatches({3, 1}, 3, 2).error().find("divisor of dp = 3"),
+  EXPECT_NE(shareMicroBatches({3, 1}, 3, 2).message().find("divisor of dp = 3"),
             std::string::npos);
-  EXPECT_NE(shareMicroBatches({2, 1}, 2, 2).error().find("multiple of 3"),
+  EXPECT_NE(shareMicroBatches({2, 1}, 2, 2).message().find("multiple of 3"),
             std::string::npos);
   for (const char *text : {"", "3:", ":1", "3:0", "3:-1", "3:x", "3,1"})
     EXPECT_FALSE(parseBatchShares(text)) << text;
@@ -94,7 +94,7 @@ TEST(BatchShares, FastestAreAsFastAsAnyShares) {
 
 std::string refusal(const char *text) {
   auto request = parseStrategy(text, 4);
-  return request ? "" : request.error();
+  return request ? "" : request.message();
 }
 
 TEST(BatchShares, CombinationsThatMeetInMicroBatchesAreRefused) {
@@ -121,7 +121,7 @@ TEST(BatchShares, StayUnlikeWhenShrunk) {
   int64_t microBatches = small.strategy.microBatches(small.globalBatch);
   auto shares = shareMicroBatches(*parseBatchShares(small.strategy.batchShares),
                                   small.strategy.dp, microBatches);
-  ASSERT_TRUE(shares) << shares.error();
+  ASSERT_TRUE(shares) << shares.message();
   EXPECT_EQ(shares->size(), size_t(small.strategy.dp));
 }
 

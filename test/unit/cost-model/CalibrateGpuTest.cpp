@@ -1,5 +1,5 @@
 //===- CalibrateGpuTest.cpp - Device files of measured GPUs ---------------===//
-#include "cost-model/CalibrateGpu.h"
+#include "cost-model/calibrate/CalibrateGpu.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -54,8 +54,8 @@ Device someH200() {
 
 Device deviceOf(const GpuCalibration &calibration) {
   auto json = nlohmann::json::parse(calibration.device);
-  Result<Device> device = parseDevice(json, "calibration");
-  EXPECT_TRUE(device) << device.error();
+  Expected<Device> device = parseDevice(json, "calibration");
+  EXPECT_TRUE(device) << device.message();
   return *device;
 }
 
@@ -78,8 +78,8 @@ double meanError(const Device &device,
 TEST(CalibrateGpu, FindsTheConstantsThatMadeTheTimes) {
   Device truth = someH200();
   GpuMeasurements measured = measurementsOf(truth, "NVIDIA H200");
-  Result<GpuCalibration> calibration = calibrateGpu(measured);
-  ASSERT_TRUE(calibration) << calibration.error();
+  Expected<GpuCalibration> calibration = calibrateGpu(measured);
+  ASSERT_TRUE(calibration) << calibration.message();
   Device found = deviceOf(*calibration);
   EXPECT_LT(meanError(found, measured.products), 0.01);
   EXPECT_NEAR(found.gemm.peakFraction, truth.gemm.peakFraction, 0.02);
@@ -97,8 +97,8 @@ TEST(CalibrateGpu, FindsTheConstantsThatMadeTheTimes) {
 
 TEST(CalibrateGpu, NoiseIsSpread) {
   GpuMeasurements measured = measurementsOf(someH200(), "NVIDIA H200", 0.05);
-  Result<GpuCalibration> calibration = calibrateGpu(measured);
-  ASSERT_TRUE(calibration) << calibration.error();
+  Expected<GpuCalibration> calibration = calibrateGpu(measured);
+  ASSERT_TRUE(calibration) << calibration.message();
   EXPECT_LT(meanError(deviceOf(*calibration), measured.products), 0.05);
   Device guessed = *loadDevice("h200-sxm-141gb");
   EXPECT_GT(meanError(guessed, measured.products), 0.1);
@@ -121,8 +121,8 @@ TEST(CalibrateGpu, EveryConstantNamesItsSource) {
 TEST(CalibrateGpu, AnUnknownGpuIsWhatItDoes) {
   Device truth = someH200();
   GpuMeasurements measured = measurementsOf(truth, "NVIDIA X100 NVL");
-  Result<GpuCalibration> calibration = calibrateGpu(measured);
-  ASSERT_TRUE(calibration) << calibration.error();
+  Expected<GpuCalibration> calibration = calibrateGpu(measured);
+  ASSERT_TRUE(calibration) << calibration.message();
   Device found = deviceOf(*calibration);
   EXPECT_EQ(found.name, "nvidia-x100-nvl");
   EXPECT_LT(meanError(found, measured.products), 0.03);
@@ -161,8 +161,8 @@ TEST(CalibrateGpu, ReadsWhatWasMeasured) {
     "streams": [{"bytes": 1000000, "seconds": 1e-6}],
     "host_copies": [{"bytes": 1000, "to_device": true, "seconds": 1e-3},
                     {"bytes": 2000, "to_device": false, "seconds": 2e-3}]})";
-  Result<GpuMeasurements> measured = parseGpuMeasurements(text, "m.json");
-  ASSERT_TRUE(measured) << measured.error();
+  Expected<GpuMeasurements> measured = parseGpuMeasurements(text, "m.json");
+  ASSERT_TRUE(measured) << measured.message();
   EXPECT_EQ(measured->products[0].shape.n, 512);
   EXPECT_TRUE(measured->products[0].shape.transA);
   EXPECT_EQ(measured->toDevice[0].bytes, 1000);
@@ -170,8 +170,8 @@ TEST(CalibrateGpu, ReadsWhatWasMeasured) {
   auto errorOf = [&](const std::string &from, const std::string &to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
-    Result<GpuMeasurements> result = parseGpuMeasurements(changed, "m.json");
-    return result ? "no error" : result.error();
+    Expected<GpuMeasurements> result = parseGpuMeasurements(changed, "m.json");
+    return result ? "no error" : result.message();
   };
   EXPECT_NE(errorOf("\"bf16\"", "\"b16\"").find("m.json: products[0].type"),
             std::string::npos)

@@ -1,4 +1,4 @@
-#include "cost-model/Calibrate.h"
+#include "cost-model/calibrate/Calibrate.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -42,11 +42,11 @@ static CalibrationProbe exactProbe() {
 }
 
 /// Ranks of the machine that a device file describes.
-static Result<Cluster> localCluster(int64_t ranks, const std::string &text) {
+static Expected<Cluster> localCluster(int64_t ranks, const std::string &text) {
   std::string path =
       testing::TempDir() + "dpc-calibrate-" + std::to_string(getpid());
   std::ofstream(path) << text;
-  Result<Cluster> cluster = makeLocalCluster(ranks, path);
+  Expected<Cluster> cluster = makeLocalCluster(ranks, path);
   std::remove(path.c_str());
   return cluster;
 }
@@ -54,10 +54,10 @@ static Result<Cluster> localCluster(int64_t ranks, const std::string &text) {
 TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   CalibrationProbe probe = exactProbe();
   probe.sharedGemm = nullptr;
-  Result<std::string> text = calibrateDevice(probe);
-  ASSERT_TRUE(text) << text.error();
-  Result<Cluster> cluster = localCluster(2, *text);
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<std::string> text = calibrateDevice(probe);
+  ASSERT_TRUE(text) << text.message();
+  Expected<Cluster> cluster = localCluster(2, *text);
+  ASSERT_TRUE(cluster) << cluster.message();
   const Device &device = cluster->groups[0].device;
   EXPECT_NEAR(device.peak(DType::F32), 50e9, 1e7);
   // On the grid, between its points, past its end.
@@ -96,8 +96,8 @@ TEST(Calibrate, ARankHasWhatItsThreadsReach) {
                  Case{3, 1, 1, 10e9 / 3, 5e9}, Case{4, 1, 1, 2.5e9, 5e9},
                  Case{8, 1, 0.5, 1.25e9, 2.5e9}}) {
     SCOPED_TRACE(c.ranks);
-    Result<Cluster> cluster = localCluster(c.ranks, text);
-    ASSERT_TRUE(cluster) << cluster.error();
+    Expected<Cluster> cluster = localCluster(c.ranks, text);
+    ASSERT_TRUE(cluster) << cluster.message();
     const Device &device = cluster->groups[0].device;
     EXPECT_EQ(device.multiprocessors, c.threads);
     EXPECT_NEAR(gemmSeconds(device, DType::F32, shape),
@@ -113,8 +113,8 @@ TEST(Calibrate, FilesWithoutWhatOneRankReachesAreRead) {
   probe.sharedGemm = nullptr;
   probe.coreStream = nullptr;
   probe.scalars = nullptr;
-  Result<Cluster> cluster = localCluster(1, *calibrateDevice(probe));
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<Cluster> cluster = localCluster(1, *calibrateDevice(probe));
+  ASSERT_TRUE(cluster) << cluster.message();
   const Device &device = cluster->groups[0].device;
   GemmShape shape{1, 512, 512, 512};
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape),
@@ -127,17 +127,17 @@ TEST(Calibrate, TablesOfOtherSizesAreRefused) {
   nlohmann::json json = nlohmann::json::parse(*calibrateDevice(exactProbe()));
   json["gemm"]["shared_gigaflops"]["sizes"] =
       nlohmann::json::parse("[1,2,3,4]");
-  Result<Device> device = parseDevice(json, "device");
+  Expected<Device> device = parseDevice(json, "device");
   ASSERT_FALSE(device);
-  EXPECT_EQ(device.error(),
+  EXPECT_EQ(device.message(),
             "device: gemm.shared_gigaflops: [1,2,3,4] as sizes; expected the "
             "sizes of measured_gigaflops");
 }
 
 TEST(Calibrate, ATableSaysWhatWasMeasured) {
-  Result<std::string> table =
+  Expected<std::string> table =
       describeCalibration(*calibrateDevice(exactProbe()));
-  ASSERT_TRUE(table) << table.error();
+  ASSERT_TRUE(table) << table.message();
   for (const char *line :
        {"calibrated, all 4 cores together:\n",
         "\n  product of 2048 x 2048 x 2048       100 GFLOP/s\n",
@@ -168,23 +168,23 @@ TEST(Calibrate, OtherWorkInMostPassesDoesNotCount) {
 TEST(Calibrate, AFailedProbeIsOneLine) {
   CalibrationProbe probe = exactProbe();
   probe.gemm = [](const GemmShape &shape) { return shape.k == 512 ? -1 : 1; };
-  EXPECT_NE(calibrateDevice(probe).error().find("32 x 32 x 512"),
+  EXPECT_NE(calibrateDevice(probe).message().find("32 x 32 x 512"),
             std::string::npos);
   probe = exactProbe();
   probe.launch = [] { return -1.0; };
-  Result<std::string> text = calibrateDevice(probe);
+  Expected<std::string> text = calibrateDevice(probe);
   ASSERT_FALSE(text);
-  EXPECT_NE(text.error().find("an empty kernel"), std::string::npos);
+  EXPECT_NE(text.message().find("an empty kernel"), std::string::npos);
   probe = exactProbe();
   probe.stream = [](double) { return 1.0; };
   EXPECT_FALSE(calibrateDevice(probe));
   probe = exactProbe();
   probe.scalars = [] { return -1.0; };
-  EXPECT_NE(calibrateDevice(probe).error().find("an elementwise kernel"),
+  EXPECT_NE(calibrateDevice(probe).message().find("an elementwise kernel"),
             std::string::npos);
   probe = exactProbe();
   probe.coreStream = [](double) { return 1.0; };
-  EXPECT_NE(calibrateDevice(probe).error().find("streaming by one core"),
+  EXPECT_NE(calibrateDevice(probe).message().find("streaming by one core"),
             std::string::npos);
   probe = exactProbe();
   probe.memoryBytes = 0;

@@ -1,4 +1,4 @@
-#include "cost-model/Cluster.h"
+#include "cost-model/machine/Cluster.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -25,13 +25,13 @@ static json example() {
 }
 
 static std::string errorOf(const json &root) {
-  Result<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
-  return cluster ? "no error" : cluster.error();
+  Expected<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
+  return cluster ? "no error" : cluster.message();
 }
 
 TEST(Cluster, ReadsTheDesignsExample) {
-  Result<Cluster> cluster = parseCluster(example().dump(), "cluster.json");
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<Cluster> cluster = parseCluster(example().dump(), "cluster.json");
+  ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->name, "128 x DGX H100");
   EXPECT_EQ(cluster->numDevices(), 1024);
   EXPECT_EQ(cluster->devicesPerNode(), 8);
@@ -79,8 +79,8 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
 TEST(Cluster, AHostNeedNotSayEverything) {
   json root = example();
   root["host"] = {{"memory_gibibytes", 512}};
-  Result<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
+  ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->host.memoryBytes, 512.0 * (int64_t(1) << 30));
   EXPECT_EQ(cluster->host.pcieBytesPerSecond, 0);
 }
@@ -155,10 +155,10 @@ TEST(Cluster, UnknownFieldsAndDevicesAreRefused) {
 
 TEST(Cluster, BrokenTextIsOneLine) {
   for (const char *text : {"", "{", "[1]", "{\"version\": 1e999}", "nul"}) {
-    Result<Cluster> cluster = parseCluster(text, "x.json");
+    Expected<Cluster> cluster = parseCluster(text, "x.json");
     ASSERT_FALSE(cluster) << text;
-    EXPECT_EQ(cluster.error().find("x.json:"), 0u) << cluster.error();
-    EXPECT_EQ(cluster.error().find('\n'), std::string::npos);
+    EXPECT_EQ(cluster.message().find("x.json:"), 0u) << cluster.message();
+    EXPECT_EQ(cluster.message().find('\n'), std::string::npos);
   }
 }
 
@@ -166,8 +166,8 @@ TEST(Cluster, OptionalPartsMayBeAbsent) {
   json root = example();
   root.erase("host");
   root.erase("name");
-  Result<Cluster> cluster = parseCluster(root.dump(), "dir/my.json");
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<Cluster> cluster = parseCluster(root.dump(), "dir/my.json");
+  ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->name, "my");
   EXPECT_EQ(cluster->host.memoryBytes, 0);
 }
@@ -177,8 +177,8 @@ TEST(Cluster, MixedGroupsAreBoundByTheWeakest) {
   root["groups"].push_back(
       {{"nodes", 2}, {"devices_per_node", 4}, {"device", "a100-sxm-40gb"}});
   root["levels"][0]["span"] = 4;
-  Result<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
-  ASSERT_TRUE(cluster) << cluster.error();
+  Expected<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
+  ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->numDevices(), 1032);
   EXPECT_EQ(cluster->devicesPerNode(), 4);
   EXPECT_EQ(cluster->slowestDevice(DType::BF16).name, "a100-sxm-40gb");
@@ -194,8 +194,8 @@ TEST(Device, AllFilesLoadAndHaveSources) {
                        "h100-sxm-80gb", "h100-sxm-96gb", "h200-sxm-141gb",
                        "v100-sxm2-16gb", "v100-sxm2-32gb"}));
   for (const std::string &name : names) {
-    Result<Device> device = loadDevice(name);
-    ASSERT_TRUE(device) << device.error();
+    Expected<Device> device = loadDevice(name);
+    ASSERT_TRUE(device) << device.message();
     EXPECT_EQ(device->name, name);
     EXPECT_GT(device->peak(DType::F32), 0);
     EXPECT_GT(device->usableBytes(), 0);
@@ -204,12 +204,12 @@ TEST(Device, AllFilesLoadAndHaveSources) {
 
 TEST(Device, TheEnvironmentReplacesTheFolder) {
   setenv("DPC_DEVICE_DIR", "/nonexistent", 1);
-  Result<Device> device = loadDevice("cpu-local");
+  Expected<Device> device = loadDevice("cpu-local");
   unsetenv("DPC_DEVICE_DIR");
   ASSERT_FALSE(device);
-  EXPECT_NE(device.error().find("/nonexistent (empty; set DPC_DEVICE_DIR"),
+  EXPECT_NE(device.message().find("/nonexistent (empty; set DPC_DEVICE_DIR"),
             std::string::npos)
-      << device.error();
+      << device.message();
 }
 
 TEST(Device, InlineObjectsAreChecked) {
@@ -254,9 +254,9 @@ TEST(Device, InlineObjectsAreChecked) {
 }
 
 TEST(LocalCluster, DividesTheMachine) {
-  Result<Cluster> one = loadCluster("local:1"), four = loadCluster("local:4");
-  ASSERT_TRUE(one) << one.error();
-  ASSERT_TRUE(four) << four.error();
+  Expected<Cluster> one = loadCluster("local:1"), four = loadCluster("local:4");
+  ASSERT_TRUE(one) << one.message();
+  ASSERT_TRUE(four) << four.message();
   EXPECT_EQ(four->numDevices(), 4);
   EXPECT_EQ(four->name, "local:4");
   EXPECT_EQ(four->levels[0].kind, LinkKind::SharedMemory);
@@ -270,8 +270,8 @@ TEST(LocalCluster, DividesTheMachine) {
 TEST(LocalCluster, BadOptionsAreOneLine) {
   for (const char *option : {"local:", "local:0", "local:-2", "local:4x",
                              "local:99999999999999999999", "/nonexistent"}) {
-    Result<Cluster> cluster = loadCluster(option);
+    Expected<Cluster> cluster = loadCluster(option);
     ASSERT_FALSE(cluster) << option;
-    EXPECT_NE(cluster.error().find("expected"), std::string::npos);
+    EXPECT_NE(cluster.message().find("expected"), std::string::npos);
   }
 }

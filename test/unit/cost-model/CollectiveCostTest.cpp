@@ -1,4 +1,4 @@
-#include "cost-model/CollectiveCost.h"
+#include "cost-model/machine/CollectiveCost.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cost-model/ComputeCost.h"
+#include "cost-model/machine/ComputeCost.h"
 
 #include <gtest/gtest.h>
 
@@ -160,8 +160,8 @@ TEST(ComputeCost, StreamsAndEmptyWork) {
 }
 
 TEST(ComputeCost, LargeProductsOnA100AreNearTheMeasured) {
-  Result<Device> device = loadDevice("a100-sxm-80gb");
-  ASSERT_TRUE(device) << device.error();
+  Expected<Device> device = loadDevice("a100-sxm-80gb");
+  ASSERT_TRUE(device) << device.message();
   auto teraflops = [&](int64_t n) {
     GemmShape shape{1, n, n, n};
     return shape.flops() / gemmSeconds(*device, DType::F16, shape) / 1e12;
@@ -175,8 +175,8 @@ TEST(ComputeCost, LargeProductsOnA100AreNearTheMeasured) {
 }
 
 TEST(ComputeCost, TypesThatADeviceLacks) {
-  Result<Device> v100 = loadDevice("v100-sxm2-32gb");
-  ASSERT_TRUE(v100) << v100.error();
+  Expected<Device> v100 = loadDevice("v100-sxm2-32gb");
+  ASSERT_TRUE(v100) << v100.message();
   EXPECT_EQ(computeType(*v100, DType::BF16), DType::F16);
   EXPECT_EQ(computeType(*v100, DType::FP8), DType::F16);
   EXPECT_EQ(computeType(*v100, DType::F32), DType::F32);

@@ -1,5 +1,5 @@
-#include "cost-model/IdleDevices.h"
-#include "cost-model/Report.h"
+#include "cost-model/search/IdleDevices.h"
+#include "cost-model/report/Report.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -140,7 +140,7 @@ private:
   double work;
 };
 
-Result<PartResult> searchFor(const Cluster &cluster, double work,
+Expected<PartResult> searchFor(const Cluster &cluster, double work,
                              const StrategyRequest &request = {}) {
   PartProblem problem;
   problem.evaluator = [&](const Cluster &) {
@@ -161,7 +161,7 @@ TEST(IdleDevices, AsManyAsAreBest) {
   // work / r + r - 1 is least at the root of work.
   for (int64_t best : {1, 2, 3, 4}) {
     auto found = searchFor(nodesOf(1, 8), double(best * best));
-    ASSERT_TRUE(found) << found.error();
+    ASSERT_TRUE(found) << found.message();
     EXPECT_EQ(found->used.numDevices(), best);
     EXPECT_EQ(found->search.candidates[0].strategy.ranks(), best);
     EXPECT_NE(found->search.idle.find("the best plan on all 8 devices, dp="),
@@ -183,20 +183,20 @@ TEST(IdleDevices, AsManyAsAreBest) {
 
 TEST(IdleDevices, AllDevicesOfUnlikeNodesAreUsed) {
   auto found = searchFor(unlikeNodes(4, 1, 2), 1000);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), 6);
   EXPECT_EQ(found->search.candidates[0].strategy.ranks(), 6);
   EXPECT_EQ(found->search.idle, "");
   StrategyRequest request;
   request.ranks = 7;
   found = searchFor(unlikeNodes(6, 1, 2), 4, request);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), 7);
   request.ranks = 9;
   found = searchFor(unlikeNodes(6, 1, 2), 4, request);
   ASSERT_FALSE(found);
   EXPECT_EQ(
-      found.error(),
+      found.message(),
       "--strategy: ranks=9 cannot be the same number on every node that "
       "is used; expected 1 to 6 times 1 to 2 nodes, smaller ones with all "
       "of theirs");
@@ -217,7 +217,7 @@ TEST(IdleDevices, WhatIsNamedIsUsed) {
   request.ranks = 7;
   found = searchFor(nodesOf(2, 4), 4, request);
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error(),
+  EXPECT_EQ(found.message(),
             "--strategy: ranks=7 cannot be the same number on every node that "
             "is used; expected 1 to 4 times 1 to 2 nodes");
 }
@@ -278,7 +278,7 @@ static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
     return options;
   };
   auto found = searchParts(cluster, {}, problem);
-  EXPECT_TRUE(found) << found.error();
+  EXPECT_TRUE(found) << found.message();
   return calls;
 }
 
@@ -351,7 +351,7 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
     return options;
   };
   auto found = searchParts(cluster, {}, problem);
-  EXPECT_TRUE(found) << found.error();
+  EXPECT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), cluster.numDevices());
   return calls;
 }
@@ -412,7 +412,7 @@ TEST(IdleDevices, PartsThatComeNearAreSearchedWhole) {
     return options;
   };
   auto found = searchParts(nodesOf(1, 8), request, problem);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.message();
   EXPECT_GT(found->search.skipped, 0);
   EXPECT_EQ(found->used.numDevices(), 4);
   EXPECT_GT(found->search.candidates.front().strategy.tp, 1);

@@ -1,4 +1,4 @@
-#include "cost-model/LinkMeasurements.h"
+#include "cost-model/calibrate/LinkMeasurements.h"
 
 #include <gtest/gtest.h>
 
@@ -54,15 +54,15 @@ std::string table(const Cluster &cluster, const GroupPlacement &group,
 }
 
 LinkMeasurement parsed(const std::string &text, const std::string &file) {
-  Result<LinkMeasurement> result = parseLinkMeasurement(text, file);
-  EXPECT_TRUE(result) << (result ? "" : result.error());
+  Expected<LinkMeasurement> result = parseLinkMeasurement(text, file);
+  EXPECT_TRUE(result) << (result ? "" : result.message());
   return result ? *result : LinkMeasurement{};
 }
 
 std::string refusal(const std::string &text) {
-  Result<LinkMeasurement> result = parseLinkMeasurement(text, "nccl.txt");
+  Expected<LinkMeasurement> result = parseLinkMeasurement(text, "nccl.txt");
   EXPECT_FALSE(result);
-  return result ? "" : result.error();
+  return result ? "" : result.message();
 }
 
 } // namespace
@@ -142,6 +142,6 @@ TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
   large.ranks = 64;
   Status status = applyLinkMeasurements(cluster, {large});
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().find("large.txt: measured 64 ranks"),
+  EXPECT_NE(status.message().find("large.txt: measured 64 ranks"),
             std::string::npos);
 }

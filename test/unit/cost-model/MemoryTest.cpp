@@ -1,4 +1,4 @@
-#include "cost-model/Memory.h"
+#include "cost-model/solve/PeakMemory.h"
 
 #include <gtest/gtest.h>
 
@@ -38,10 +38,10 @@ TEST(PackBuffers, ReusesDeadMemoryAndKeepsBundlesTogether) {
                                  {64, MemoryCategory::Workspace, 4, 5},
                                  {0, MemoryCategory::Workspace, 0, 9}};
   std::vector<Bundle> bundles = {{2, 1}};
-  Result<Packing> packing = packBuffers(buffers, bundles);
-  ASSERT_TRUE(packing) << packing.error();
+  Expected<Packing> packing = packBuffers(buffers, bundles);
+  ASSERT_TRUE(packing) << packing.message();
   Status status = verifyPacking(buffers, bundles, *packing);
-  EXPECT_TRUE(status) << status.error();
+  EXPECT_TRUE(status) << status.message();
   EXPECT_EQ(packing->bytes, 192);
   EXPECT_EQ(packing->offsets[1], packing->offsets[2] + 64);
 }
@@ -64,7 +64,7 @@ TEST(VerifyPacking, FindsEveryKindOfFault) {
   EXPECT_TRUE(verifyPacking(buffers, {}, {{0, 64}, 192}));
   Status overlap = verifyPacking(buffers, {}, {{64, 0}, 192});
   ASSERT_FALSE(overlap);
-  EXPECT_EQ(overlap.error(),
+  EXPECT_EQ(overlap.message(),
             "buffers 0 and 1 are live at the same time and overlap");
   EXPECT_FALSE(verifyPacking(buffers, {}, {{0, 32}, 192}));
   EXPECT_FALSE(verifyPacking(buffers, {}, {{0, 64}, 191}));
@@ -103,10 +103,10 @@ TEST(PackBuffers, TrainingStepsPackWithinTwoPercent) {
   for (int layers : {2, 4, 12, 48})
     for (int trial = 0; trial < 5; ++trial) {
       std::vector<Buffer> buffers = trainingStep(layers, 20, random);
-      Result<Packing> packing = packBuffers(buffers);
-      ASSERT_TRUE(packing) << packing.error();
+      Expected<Packing> packing = packBuffers(buffers);
+      ASSERT_TRUE(packing) << packing.message();
       Status status = verifyPacking(buffers, {}, *packing);
-      ASSERT_TRUE(status) << status.error();
+      ASSERT_TRUE(status) << status.message();
       int64_t peak = peakMemory(buffers).bytes;
       EXPECT_GE(packing->bytes, peak);
       EXPECT_LE(double(packing->bytes), 1.02 * double(peak))
@@ -124,10 +124,10 @@ TEST(PackBuffers, RandomLivesAreDisjointAndDeterministic) {
                          first, first + int64_t(random() % 20)});
     }
     std::vector<Bundle> bundles = {{3, 1, 2}, {10, 20}};
-    Result<Packing> packing = packBuffers(buffers, bundles);
-    ASSERT_TRUE(packing) << packing.error();
+    Expected<Packing> packing = packBuffers(buffers, bundles);
+    ASSERT_TRUE(packing) << packing.message();
     Status status = verifyPacking(buffers, bundles, *packing);
-    EXPECT_TRUE(status) << status.error();
+    EXPECT_TRUE(status) << status.message();
     EXPECT_EQ(packing->offsets, packBuffers(buffers, bundles)->offsets);
   }
 }
@@ -136,8 +136,8 @@ TEST(PackBuffers, TwentyThousandBuffersAreTight) {
   std::mt19937 random(11);
   std::vector<Buffer> buffers = trainingStep(100, 99, random);
   ASSERT_GT(buffers.size(), 20000u);
-  Result<Packing> packing = packBuffers(buffers);
-  ASSERT_TRUE(packing) << packing.error();
+  Expected<Packing> packing = packBuffers(buffers);
+  ASSERT_TRUE(packing) << packing.message();
   EXPECT_TRUE(verifyPacking(buffers, {}, *packing));
   int64_t peak = peakMemory(buffers).bytes;
   EXPECT_LE(double(packing->bytes), 1.02 * double(peak));

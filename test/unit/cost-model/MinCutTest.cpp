@@ -1,5 +1,5 @@
 //===- MinCutTest.cpp - Cuts against all subsets --------------------------===//
-#include "cost-model/MinCut.h"
+#include "cost-model/solve/MinCut.h"
 
 #include <gtest/gtest.h>
 

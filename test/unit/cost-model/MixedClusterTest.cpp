@@ -1,7 +1,7 @@
 //===- MixedClusterTest.cpp - Groups of unlike devices --------------------===//
 
-#include "cost-model/MixedCluster.h"
-#include "cost-model/Search.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/search/Search.h"
 
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(MixedCluster, Arrangements) {
   EXPECT_EQ(places[15], 7);
   // Counted over what is used.
   EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
-  EXPECT_EQ(arrangeGroups(cluster, {3}).error(),
+  EXPECT_EQ(arrangeGroups(cluster, {3}).message(),
             "--strategy: placement: no group 3 of nodes; three has 3, counted "
             "from 0");
 }

@@ -1,4 +1,4 @@
-#include "cost-model/Parallel.h"
+#include "runtime/base/Parallel.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ TEST(Parallel, EverythingRunsOnce) {
   for (size_t count : {0, 1, 7, 1000})
     for (size_t grain : {1, 3, 2000}) {
       std::vector<std::atomic<int>> runs(count);
-      inParallel(count, grain, [&](size_t i) { ++runs[i]; });
+      parallelFor(count, grain, [&](size_t i) { ++runs[i]; });
       for (const std::atomic<int> &times : runs)
         EXPECT_EQ(times, 1) << count << " by " << grain;
     }
@@ -23,10 +23,10 @@ TEST(Parallel, EverythingRunsOnce) {
 TEST(Parallel, CallsWithinCalls) {
   // Three deep: whoever waits takes part in what is below.
   std::atomic<int64_t> sum = 0;
-  inParallel(5, 1, [&](size_t i) {
-    inParallel(7, 2, [&](size_t j) {
+  parallelFor(5, 1, [&](size_t i) {
+    parallelFor(7, 2, [&](size_t j) {
       std::vector<int64_t> parts(11);
-      inParallel(parts.size(), 1,
+      parallelFor(parts.size(), 1,
                  [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
       sum += std::accumulate(parts.begin(), parts.end(), int64_t(0));
     });
@@ -48,11 +48,11 @@ TEST(Parallel, WaitingForWhatAnotherBegan) {
     for (size_t k = 0; k < made.size(); ++k)
       flags[k];
     std::atomic<int64_t> sum = 0;
-    inParallel(24, 1, [&](size_t i) {
+    parallelFor(24, 1, [&](size_t i) {
       size_t key = i % made.size();
       std::call_once(flags[key], [&] {
         std::atomic<int64_t> parts = 0;
-        inParallel(4, 1, [&](size_t j) { parts += int64_t(j + key); });
+        parallelFor(4, 1, [&](size_t j) { parts += int64_t(j + key); });
         made[key] = parts;
       });
       sum += made[key];

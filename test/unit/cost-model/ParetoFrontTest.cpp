@@ -1,4 +1,4 @@
-#include "cost-model/ParetoFront.h"
+#include "cost-model/search/ParetoFront.h"
 
 #include <gtest/gtest.h>
 

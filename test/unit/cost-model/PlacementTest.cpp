@@ -1,6 +1,6 @@
 //===- PlacementTest.cpp - Orders of axes against trying all --------------===//
 
-#include "cost-model/Placement.h"
+#include "cost-model/machine/Placement.h"
 
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST(Placement, IsAsGoodAsTryingAll) {
 
 TEST(Placement, Text) {
   auto spec = parsePlacement("tp.ep.dp@1.0");
-  ASSERT_TRUE(spec) << spec.error();
+  ASSERT_TRUE(spec) << spec.message();
   EXPECT_EQ(spec->axes, std::vector<std::string>({"tp", "ep", "dp"}));
   EXPECT_EQ(spec->groups, std::vector<int64_t>({1, 0}));
   EXPECT_TRUE(parsePlacement("auto")->axes.empty());

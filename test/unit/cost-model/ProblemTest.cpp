@@ -1,5 +1,5 @@
-#include "cost-model/Problem.h"
-#include "cost-model/ProblemIO.h"
+#include "cost-model/solve/Problem.h"
+#include "cost-model/solve/ProblemIO.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ static Problem twoNodes() {
 TEST(Problem, VerifyRecomputesByHand) {
   Problem problem = twoNodes();
   ASSERT_TRUE(problem.check());
-  Result<Solution> solution = problem.verify({0, 1});
-  ASSERT_TRUE(solution) << solution.error();
+  Expected<Solution> solution = problem.verify({0, 1});
+  ASSERT_TRUE(solution) << solution.message();
   EXPECT_DOUBLE_EQ(solution->objective, 1 + 4 + 0.5);
   EXPECT_DOUBLE_EQ(solution->lowerBound, 5.5);
 }
@@ -27,8 +27,8 @@ TEST(Problem, VerifyRecomputesByHand) {
 TEST(Problem, VerifyNamesTheBrokenConstraint) {
   Problem problem = twoNodes();
   auto error = [&](std::vector<uint32_t> choice) {
-    Result<Solution> solution = problem.verify(choice);
-    return solution ? std::string("none") : solution.error();
+    Expected<Solution> solution = problem.verify(choice);
+    return solution ? std::string("none") : solution.message();
   };
   EXPECT_NE(error({0}).find("one per node"), std::string::npos);
   EXPECT_NE(error({2, 0}).find("(C1) node 0 'a'"), std::string::npos);
@@ -42,7 +42,7 @@ TEST(Problem, CheckNamesTheBrokenInput) {
     Problem problem;
     change(problem);
     Status status = problem.check();
-    return status ? std::string("none") : status.error();
+    return status ? std::string("none") : status.message();
   };
   EXPECT_NE(errorOf([](Problem &p) { p.addNode("x", {}); }).find("no options"),
             std::string::npos);
@@ -75,8 +75,8 @@ TEST(Problem, CheckNamesTheBrokenInput) {
 TEST(ProblemIO, RoundTrips) {
   Problem problem = twoNodes();
   std::string text = writeProblem(problem);
-  Result<Problem> read = readProblem(text);
-  ASSERT_TRUE(read) << read.error();
+  Expected<Problem> read = readProblem(text);
+  ASSERT_TRUE(read) << read.message();
   EXPECT_TRUE(read->check());
   EXPECT_EQ(writeProblem(*read), text);
   EXPECT_EQ(read->nodes()[1].cost[2], forbidden);
@@ -90,8 +90,8 @@ TEST(ProblemIO, BadFormsAreOneLine) {
         R"({"version": 1, "nodes": [], "matrices": [], "edges": [[0, 1]]})",
         R"({"version": 1, "nodes": [{"name": "a", "cost": ["x"]}],
             "matrices": [], "edges": []})"}) {
-    Result<Problem> problem = readProblem(text);
+    Expected<Problem> problem = readProblem(text);
     ASSERT_FALSE(problem) << text;
-    EXPECT_NE(problem.error().find("expected"), std::string::npos);
+    EXPECT_NE(problem.message().find("expected"), std::string::npos);
   }
 }

@@ -1,4 +1,4 @@
-#include "cost-model/Report.h"
+#include "cost-model/report/Report.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "cost-model/Schedule.h"
+#include "cost-model/strategy/Schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
                             double transfer = 0) {
   auto timeline = simulateSchedule(
       tablesOf(shape), equalCosts(shape.pp * shape.vpp, seconds, transfer));
-  EXPECT_TRUE(timeline) << nameOf(shape) << ": " << timeline.error();
+  EXPECT_TRUE(timeline) << nameOf(shape) << ": " << timeline.message();
   return timeline ? *timeline : ScheduleTimeline();
 }
 
@@ -126,7 +126,7 @@ TEST(Schedule, StuckTablesAreNamed) {
                                {{Forward, 0, 0}, {Backward, 0, 0}}};
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
   ASSERT_FALSE(timeline);
-  EXPECT_EQ(timeline.error(),
+  EXPECT_EQ(timeline.message(),
             "the schedule is stuck: stage 0 waits in entry 0, backward of "
             "chunk 0, micro-batch 0, for forward of virtual stage 0; stage 1 "
             "waits in entry 0, forward of chunk 0, micro-batch 0, for forward "
@@ -269,7 +269,7 @@ TEST(Schedule, ChunksNeedInterleaving) {
   for (ScheduleKind kind :
        {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZbH1})
     EXPECT_FALSE(makeSchedule(kind, 2, 2, 4));
-  EXPECT_EQ(makeSchedule(ScheduleKind::GPipe, 2, 3, 4).error(),
+  EXPECT_EQ(makeSchedule(ScheduleKind::GPipe, 2, 3, 4).message(),
             "schedule=gpipe has one chunk per stage, not vpp=3; expected "
             "vpp=1 or schedule=interleaved");
 }

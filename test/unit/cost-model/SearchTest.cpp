@@ -1,5 +1,5 @@
-#include "cost-model/Neighbours.h"
-#include "cost-model/Report.h"
+#include "cost-model/search/Neighbours.h"
+#include "cost-model/report/Report.h"
 #include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>

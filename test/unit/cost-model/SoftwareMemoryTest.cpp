@@ -1,4 +1,4 @@
-#include "cost-model/SoftwareMemory.h"
+#include "cost-model/machine/SoftwareMemory.h"
 
 #include <gtest/gtest.h>
 

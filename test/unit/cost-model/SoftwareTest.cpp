@@ -1,4 +1,4 @@
-#include "cost-model/Cluster.h"
+#include "cost-model/machine/Cluster.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,13 +18,13 @@ static json example() {
 }
 
 static std::string errorOf(const json &root) {
-  Result<Software> software = parseSoftware(root, "toy.json");
-  return software ? "no error" : software.error();
+  Expected<Software> software = parseSoftware(root, "toy.json");
+  return software ? "no error" : software.message();
 }
 
 TEST(Software, ReadsSiUnitsAndKeepsDefaults) {
-  Result<Software> software = parseSoftware(example(), "toy.json");
-  ASSERT_TRUE(software) << software.error();
+  Expected<Software> software = parseSoftware(example(), "toy.json");
+  ASSERT_TRUE(software) << software.message();
   EXPECT_EQ(software->name, "toy");
   EXPECT_EQ(software->attention, AttentionKernels::Unfused);
   EXPECT_TRUE(software->attentionDropout);
@@ -43,8 +43,8 @@ TEST(Software, KeepsMemoryWhereItSaysWhatIsReserved) {
   root["checkpoints"] = {{"value", "whole-layers"}, {"source", "s"}};
   root["reserved_gibibytes"] = {{"value", 2}, {"source", "s"}};
   root["logit_bytes"] = {{"value", 8}, {"source", "s"}};
-  Result<Software> software = parseSoftware(root, "toy.json");
-  ASSERT_TRUE(software) << software.error();
+  Expected<Software> software = parseSoftware(root, "toy.json");
+  ASSERT_TRUE(software) << software.message();
   EXPECT_TRUE(software->keepsMemory);
   EXPECT_EQ(software->checkpoints, Checkpoints::WholeLayers);
   EXPECT_EQ(software->reservedBytes, 2.0 * (1 << 30));
@@ -80,16 +80,16 @@ TEST(Software, EveryFileReads) {
   std::vector<std::string> names = knownSoftware();
   ASSERT_GT(names.size(), 1u);
   for (const std::string &name : names) {
-    Result<Software> software = loadSoftware(name);
-    ASSERT_TRUE(software) << software.error();
+    Expected<Software> software = loadSoftware(name);
+    ASSERT_TRUE(software) << software.message();
     EXPECT_EQ(software->name, name);
   }
-  Result<Software> unknown = loadSoftware("../devices/cpu-local");
+  Expected<Software> unknown = loadSoftware("../devices/cpu-local");
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().find(
+  EXPECT_EQ(unknown.message().find(
                 "unknown software '../devices/cpu-local'; expected one of "),
             0u)
-      << unknown.error();
+      << unknown.message();
 }
 
 TEST(Software, AClusterNamesOrHoldsIt) {
@@ -98,22 +98,22 @@ TEST(Software, AClusterNamesOrHoldsIt) {
     "levels": [{"name": "nvlink", "span": "node", "gigabytes_per_second": 300,
                 "latency_microseconds": 3, "kind": "switch"}]})");
   auto read = [&] { return parseCluster(cluster.dump(), "c.json"); };
-  ASSERT_TRUE(read()) << read().error();
+  ASSERT_TRUE(read()) << read().message();
   // Its device has kernels of fused attention.
   EXPECT_EQ(read()->software.name, "dpc-cuda");
   EXPECT_EQ(read()->software.attention, AttentionKernels::Cudnn);
   cluster["software"] = example();
-  ASSERT_TRUE(read()) << read().error();
+  ASSERT_TRUE(read()) << read().message();
   EXPECT_EQ(read()->software.name, "toy");
   cluster["software"] = "megatron-2022";
-  ASSERT_TRUE(read()) << read().error();
+  ASSERT_TRUE(read()) << read().message();
   EXPECT_EQ(read()->software.name, "megatron-2022");
   cluster["software"] = "megatron-1999";
-  EXPECT_EQ(read().error().find("c.json: software: unknown software "
+  EXPECT_EQ(read().message().find("c.json: software: unknown software "
                                 "'megatron-1999'; expected one of"),
             0u)
-      << read().error();
+      << read().message();
   cluster["software"] = 3;
-  EXPECT_EQ(read().error(), "c.json: software: value 3; expected a software "
+  EXPECT_EQ(read().message(), "c.json: software: value 3; expected a software "
                             "profile's name or the profile");
 }

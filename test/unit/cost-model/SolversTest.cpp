@@ -1,5 +1,5 @@
-#include "cost-model/search/Solvers.h"
-#include "cost-model/ProblemIO.h"
+#include "cost-model/solve/Solvers.h"
+#include "cost-model/solve/ProblemIO.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ TEST(Exhaustive, SmallestLexicographicOptimum) {
   Problem problem;
   problem.addNode("a", {1, 1});
   problem.addNode("b", {2, 0, 0});
-  Result<Solution> solution = solveExhaustive(problem);
-  ASSERT_TRUE(solution) << solution.error();
+  Expected<Solution> solution = solveExhaustive(problem);
+  ASSERT_TRUE(solution) << solution.message();
   EXPECT_EQ(solution->choice, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ(solution->objective, 1);
   EXPECT_FALSE(solveExhaustive(problem, 5));
@@ -62,8 +62,8 @@ TEST(Elimination, EqualsExhaustiveOnRandomGraphs) {
   for (int trial = 0; trial < 400; ++trial) {
     Problem problem =
         randomProblem(random, 1 + random() % 7, 4, trial % 2 == 1);
-    Result<Solution> oracle = solveExhaustive(problem);
-    Result<Solution> solution = solveByElimination(problem);
+    Expected<Solution> oracle = solveExhaustive(problem);
+    Expected<Solution> solution = solveByElimination(problem);
     ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
     if (!oracle) {
       ++infeasible;
@@ -81,11 +81,11 @@ TEST(Elimination, ConditioningEqualsExhaustive) {
   for (int trial = 0; trial < 300; ++trial) {
     Problem problem =
         randomProblem(random, 2 + random() % 6, 3, trial % 2 == 1);
-    Result<Solution> oracle = solveExhaustive(problem);
+    Expected<Solution> oracle = solveExhaustive(problem);
     EliminationOptions options;
     options.maxTableEntries = 2;
     EliminationStats stats;
-    Result<Solution> solution = solveByElimination(problem, options, &stats);
+    Expected<Solution> solution = solveByElimination(problem, options, &stats);
     ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
     conditioned += stats.conditionedNodes;
     EXPECT_LE(stats.largestTable, 2u);
@@ -104,13 +104,13 @@ TEST(Elimination, GuessesAreFeasibleAndMostlyGood) {
   for (int trial = 0; trial < 300; ++trial) {
     Problem problem =
         randomProblem(random, 3 + random() % 5, 3, trial % 2 == 1);
-    Result<Solution> oracle = solveExhaustive(problem);
+    Expected<Solution> oracle = solveExhaustive(problem);
     EliminationOptions options;
     options.maxTableEntries = 2;
     options.maxConditionings = 1;
     options.maxGuesses = 100000;
     EliminationStats stats;
-    Result<Solution> solution = solveByElimination(problem, options, &stats);
+    Expected<Solution> solution = solveByElimination(problem, options, &stats);
     ASSERT_EQ(bool(oracle), bool(solution)) << writeProblem(problem);
     if (!oracle)
       continue;
@@ -130,8 +130,8 @@ TEST(Elimination, TiesGoToTheLowestOption) {
     problem.addNode("n", {0, 0, 0});
   for (NodeId i = 1; i < 5; ++i)
     problem.addEdge(i - 1, i, zero);
-  Result<Solution> solution = solveByElimination(problem);
-  ASSERT_TRUE(solution) << solution.error();
+  Expected<Solution> solution = solveByElimination(problem);
+  ASSERT_TRUE(solution) << solution.message();
   EXPECT_EQ(solution->choice, std::vector<uint32_t>(5, 0));
 }
 
@@ -148,10 +148,10 @@ TEST(Elimination, FailsByNameWhenTooWide) {
   options.maxTableEntries = 64;
   options.maxConditionings = 16;
   options.maxGuesses = 2;
-  Result<Solution> solution = solveByElimination(problem, options);
+  Expected<Solution> solution = solveByElimination(problem, options);
   ASSERT_FALSE(solution);
-  EXPECT_NE(solution.error().find("'node"), std::string::npos);
-  EXPECT_NE(solution.error().find("none of 2 guesses"), std::string::npos);
+  EXPECT_NE(solution.message().find("'node"), std::string::npos);
+  EXPECT_NE(solution.message().find("none of 2 guesses"), std::string::npos);
   // With conditioning allowed the clique is solved.
   options.maxConditionings = 1 << 20;
   EXPECT_TRUE(solveByElimination(problem, options));
@@ -197,8 +197,8 @@ TEST(Elimination, TwentyThousandNodesHaveSmallTables) {
   Problem problem = transformer(random, 2000, 8, /*withHub=*/true);
   ASSERT_GT(problem.nodes().size(), 20000u);
   EliminationStats stats;
-  Result<Solution> solution = solveByElimination(problem, {}, &stats);
-  ASSERT_TRUE(solution) << solution.error();
+  Expected<Solution> solution = solveByElimination(problem, {}, &stats);
+  ASSERT_TRUE(solution) << solution.message();
   EXPECT_LE(stats.width, 3u);
   EXPECT_EQ(stats.guesses, 0u);
 }
@@ -211,8 +211,8 @@ TEST(Elimination, AHubWithManyLeavesHasSmallTables) {
   for (int i = 0; i < 20000; ++i)
     problem.addEdge(hub, problem.addNode("leaf", {1, 0.5, 1, 1}), shared);
   EliminationStats stats;
-  Result<Solution> solution = solveByElimination(problem, {}, &stats);
-  ASSERT_TRUE(solution) << solution.error();
+  Expected<Solution> solution = solveByElimination(problem, {}, &stats);
+  ASSERT_TRUE(solution) << solution.message();
   EXPECT_EQ(solution->choice[hub], 1u);
   EXPECT_DOUBLE_EQ(solution->objective, 1 + 20000 * 0.5);
   EXPECT_EQ(stats.width, 1u);

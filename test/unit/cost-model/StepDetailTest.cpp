@@ -1,4 +1,4 @@
-#include "cost-model/StepDetail.h"
+#include "cost-model/report/StepDetail.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

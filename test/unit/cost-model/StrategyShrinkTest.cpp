@@ -1,4 +1,4 @@
-#include "cost-model/StrategyShrink.h"
+#include "cost-model/strategy/StrategyShrink.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@ using namespace dpc::cost;
 /// The shrunk strategy of a text for its ranks, and its batch.
 static std::string shrunk(const std::string &text, int64_t ranks,
                           int64_t globalBatch, int64_t maxRanks) {
-  Result<StrategyRequest> request = parseStrategy(text, ranks);
+  Expected<StrategyRequest> request = parseStrategy(text, ranks);
   if (!request)
-    return request.error();
+    return request.message();
   StrategySpace space;
   space.ranks = ranks;
   space.globalBatch = globalBatch;

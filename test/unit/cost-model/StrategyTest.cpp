@@ -1,4 +1,4 @@
-#include "cost-model/Strategy.h"
+#include "cost-model/strategy/Strategy.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -17,16 +17,16 @@ static const std::vector<std::string_view> everyKey = {
     "hybrid_shard", "schedule", "recompute", "offload", "cp_kind"};
 
 static std::string errorOf(std::string_view text, int64_t ranks) {
-  Result<StrategyRequest> request = parseStrategy(text, ranks, spineKeys);
-  return request ? "no error" : request.error();
+  Expected<StrategyRequest> request = parseStrategy(text, ranks, spineKeys);
+  return request ? "no error" : request.message();
 }
 
 /// All strategies of a text when every key is available.
 static std::vector<std::string> strategiesOf(std::string_view text,
                                              const StrategySpace &space) {
-  Result<StrategyRequest> request = parseStrategy(text, space.ranks, everyKey);
+  Expected<StrategyRequest> request = parseStrategy(text, space.ranks, everyKey);
   if (!request)
-    return {request.error()};
+    return {request.message()};
   std::vector<std::string> names;
   for (const Strategy &strategy : enumerateStrategies(*request, space)) {
     EXPECT_EQ(strategy.ranks(), space.ranks);
@@ -45,12 +45,12 @@ static StrategySpace spaceOf(int64_t ranks, int64_t globalBatch,
 }
 
 TEST(ParseStrategy, FixesWhatMultipliesOut) {
-  Result<StrategyRequest> request = parseStrategy("dp=2,tp=4", 8);
-  ASSERT_TRUE(request) << request.error();
+  Expected<StrategyRequest> request = parseStrategy("dp=2,tp=4", 8);
+  ASSERT_TRUE(request) << request.message();
   EXPECT_TRUE(request->isFixed());
   EXPECT_EQ(request->sp, false);
   request = parseStrategy("tp=4,sp=true", 4);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->dp, 1);
   EXPECT_EQ(request->sp, true);
   request = parseStrategy("dp=3", 3);
@@ -59,7 +59,7 @@ TEST(ParseStrategy, FixesWhatMultipliesOut) {
 }
 
 TEST(ParseStrategy, LeavesTheRestToTheSearch) {
-  Result<StrategyRequest> request = parseStrategy("auto", 4);
+  Expected<StrategyRequest> request = parseStrategy("auto", 4);
   ASSERT_TRUE(request);
   EXPECT_FALSE(request->dp || request->tp || request->sp);
   request = parseStrategy("dp=2", 8);
@@ -121,7 +121,7 @@ TEST(ParseStrategy, NewKeysWhenAvailable) {
   auto request = parseStrategy("pp=2,dp=2,schedule=gpipe,recompute=full,"
                                "offload=optimizer,zero=1,hybrid_shard=2,ep=2",
                                4, everyKey);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_TRUE(request->isFixed());
   EXPECT_EQ(request->pp, 2);
   EXPECT_EQ(request->tp, 1);
@@ -132,39 +132,39 @@ TEST(ParseStrategy, NewKeysWhenAvailable) {
   EXPECT_EQ(request->ep, 2);
   EXPECT_EQ(request->vpp, 1);
   request = parseStrategy("pp=2,vpp=2", 2, everyKey);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->schedule, "interleaved");
   request = parseStrategy("cp=4,cp_kind=ulysses", 4, everyKey);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->cpKind, "ulysses");
   EXPECT_EQ(request->dp, 1);
 }
 
 TEST(ParseStrategy, GridsOfTensorParallelism) {
   auto request = parseStrategy("tp=2x3,dp=2", 12, everyKey);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 6);
   EXPECT_EQ(request->tpGrid, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
             (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
   // Factors of 1 make no grid.
   request = parseStrategy("tp=1x4x1", 4, everyKey);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 4);
   EXPECT_TRUE(request->tpGrid.empty());
   for (const char *text : {"tp=2x", "tp=x2", "tp=2x0", "tp=2xx2", "tp=2x2x2x2",
                            "tp=4294967296x4294967296"}) {
     request = parseStrategy(text, 16, everyKey);
     ASSERT_FALSE(request) << text;
-    EXPECT_NE(request.error().find("bad value; expected"), std::string::npos)
-        << request.error();
+    EXPECT_NE(request.message().find("bad value; expected"), std::string::npos)
+        << request.message();
   }
 }
 
 TEST(ParseStrategy, AvailabilityIsPerValue) {
   std::vector<std::string_view> some = {"dp", "recompute=full"};
   EXPECT_TRUE(parseStrategy("dp=2,recompute=full", 2, some));
-  EXPECT_EQ(parseStrategy("dp=2,recompute=selective", 2, some).error(),
+  EXPECT_EQ(parseStrategy("dp=2,recompute=selective", 2, some).message(),
             "--strategy: recompute=selective is not available in this build: "
             "expected recompute=none or recompute=full; dp can be set");
   EXPECT_TRUE(isKeyAvailable("recompute", "", some));
@@ -177,7 +177,7 @@ TEST(ParseStrategy, AvailabilityIsPerValue) {
 TEST(ParseStrategy, ContradictionsSayWhy) {
   auto errorWith = [](std::string_view text, int64_t ranks) {
     auto request = parseStrategy(text, ranks, everyKey);
-    return request ? "no error" : request.error();
+    return request ? "no error" : request.message();
   };
   EXPECT_EQ(errorWith("dp=2,vpp=2", 2),
             "--strategy: vpp=2 needs pp > 1: chunks lie on pipeline stages in "
@@ -217,7 +217,7 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
 
 TEST(ParseStrategy, FewerRanksThanDevices) {
   auto request = parseStrategy("ranks=6,dp=3,tp=2", 8);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_TRUE(request->isFixed());
   EXPECT_EQ(request->ranks, 6);
   Strategy strategy;
@@ -229,13 +229,13 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
   EXPECT_TRUE(request->allows(strategy, 6));
   EXPECT_FALSE(request->allows(strategy, 12));
   request = parseStrategy("ranks=6,dp=3", 8);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   EXPECT_FALSE(request->tp);
   EXPECT_TRUE(request->namesRanks());
   EXPECT_FALSE(parseStrategy("zero=1", 8)->namesRanks());
   auto errorWith = [](std::string_view text) {
     auto request = parseStrategy(text, 8);
-    return request ? "no error" : request.error();
+    return request ? "no error" : request.message();
   };
   EXPECT_EQ(errorWith("ranks=9"),
             "--strategy: ranks=9: bad value; expected a whole number from 1 to "
@@ -256,7 +256,7 @@ TEST(StringifyStrategy, CanBeAskedForOnTheSameCluster) {
   EXPECT_EQ(stringifyStrategy(strategy, 4), "dp=2,tp=2");
   EXPECT_EQ(stringifyStrategy(strategy, 8), "dp=2,tp=2,ranks=4");
   auto request = parseStrategy(stringifyStrategy(strategy, 8), 8);
-  ASSERT_TRUE(request) << request.error();
+  ASSERT_TRUE(request) << request.message();
   strategy.tp = 1;
   strategy.cp = 2;
   EXPECT_EQ(stringifyStrategy(strategy, 4), "dp=2,tp=1,cp=2,cp_kind=ring");

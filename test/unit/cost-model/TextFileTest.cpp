@@ -1,5 +1,5 @@
 //===- TextFileTest.cpp - files that are read whole -----------------------===//
-#include "cost-model/TextFile.h"
+#include "runtime/base/ReadFile.h"
 
 #include <filesystem>
 #include <fstream>
@@ -17,8 +17,8 @@ TEST(TextFile, OnlyRegularFilesOfReasonableSizeAreRead) {
       fs::temp_directory_path() / ("dpc-text-file-" + std::to_string(getpid()));
   fs::create_directories(dir);
   auto error = [&](const fs::path &path) {
-    Result<std::string> text = readTextFile(path, "a cluster.json");
-    return text ? "" : text.error();
+    Expected<std::string> text = readTextFile(path, "a cluster.json");
+    return text ? "" : text.message();
   };
   std::string file = dir / "a.json", pipe = dir / "pipe";
   std::ofstream(file) << "{}\n";

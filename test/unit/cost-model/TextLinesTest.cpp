@@ -1,4 +1,4 @@
-#include "cost-model/TextLines.h"
+#include "cost-model/report/TextLines.h"
 
 #include <gtest/gtest.h>
 

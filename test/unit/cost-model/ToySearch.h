@@ -2,7 +2,7 @@
 #ifndef DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
 #define DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
 
-#include "cost-model/Search.h"
+#include "cost-model/search/Search.h"
 
 namespace dpc::cost {
 

@@ -1,4 +1,4 @@
-#include "cost-model/WhatIf.h"
+#include "cost-model/search/WhatIf.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -51,7 +51,7 @@ TEST(CudaProbe, TimesAreTheDevices) {
 TEST(CudaProbe, WhatHasNoRoomIsSaid) {
   auto seconds = probeOf()->product({512, 512, 512});
   ASSERT_FALSE(seconds.ok());
-  EXPECT_EQ(seconds.status().code(), Code::Unsupported);
+  EXPECT_EQ(seconds.status().code(), StatusCode::Unsupported);
 }
 
 TEST(CudaProbe, DevicesThatAreNotThereAreNamed) {

@@ -3,8 +3,8 @@
 // The plugin as it is installed, with fakes in the place of CUDA's libraries.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/Safetensors.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/TestPlans.h"
 

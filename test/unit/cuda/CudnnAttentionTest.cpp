@@ -5,7 +5,7 @@
 // (tools/gpu-check).
 //
 //===----------------------------------------------------------------------===//
-#include "cost-model/AttentionWorkspace.h"
+#include "cost-model/machine/AttentionWorkspace.h"
 #include "runtime/cuda/LoadApis.h"
 
 #include <dlfcn.h>

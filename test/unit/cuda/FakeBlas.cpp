@@ -1,7 +1,7 @@
 #include "test/unit/cuda/FakeBlas.h"
 
 #include "runtime/comm/Reduce.h"
-#include "runtime/exec/NumberCheck.h"
+#include "runtime/observe/NumberCheck.h"
 #include "runtime/kernels/Epilogue.h"
 #include "runtime/kernels/Fp8.h"
 #include "runtime/kernels/Matmul.h"

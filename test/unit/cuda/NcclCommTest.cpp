@@ -234,7 +234,7 @@ TEST(NcclComm, ADeadPeerEndsTheWait) {
                      ReduceKind::Sum, 1, own.stream)
           .ok();
     Status status = comm.wait(own.stream);
-    EXPECT_EQ(status.code(), Code::Io);
+    EXPECT_EQ(status.code(), StatusCode::Io);
     EXPECT_NE(status.message().find("a peer closed its connection"),
               std::string::npos)
         << status.message();
@@ -253,7 +253,7 @@ TEST(NcclComm, AbortCancelsTheOthers) {
         .allReduce(kWorldGroup, {{own.device, 1, DType::F32}}, ReduceKind::Sum,
                    1, own.stream)
         .ok();
-    EXPECT_EQ(comm.wait(own.stream).code(), Code::Cancelled);
+    EXPECT_EQ(comm.wait(own.stream).code(), StatusCode::Cancelled);
   });
 }
 

@@ -4,7 +4,7 @@
 // that are products say what they do.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/EndedProducts.h"
+#include "ir/GemmEpilogues.h"
 #include "test/unit/local/LocalTest.h"
 
 #include "mlir/IR/Verifier.h"

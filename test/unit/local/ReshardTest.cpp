@@ -1,6 +1,6 @@
 //===- ReshardTest.cpp - Every way from one sharding to another -----------===//
 #include "passes/local/Passes.h"
-#include "passes/local/ReshardPlan.h"
+#include "passes/shard/ReshardPlan.h"
 #include "test/unit/local/LocalTest.h"
 
 using namespace mlir;

@@ -272,7 +272,7 @@ TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
       return;
     static auto *kept = new float(0); // see ALateRankIsNamed
     Status status = comm.recv(kWorldGroup, kept, 4, 1, 9);
-    EXPECT_EQ(status.code(), Code::Timeout);
+    EXPECT_EQ(status.code(), StatusCode::Timeout);
     EXPECT_EQ(status.message(),
               "rank 0 waited 0.4 s in recv with tag 9 for rank 1");
   });
@@ -326,7 +326,7 @@ TEST_P(CommTest, ALateRankIsNamed) {
     static auto *kept = new std::array<std::array<float, 5000>, 8>();
     Status status = comm.allReduce(kWorldGroup, (*kept)[comm.rank()].data(),
                                    5000, DType::F32, ReduceKind::Sum);
-    EXPECT_EQ(status.code(), Code::Timeout);
+    EXPECT_EQ(status.code(), StatusCode::Timeout);
     EXPECT_EQ(status.message(), "rank " + std::to_string(comm.rank()) +
                                     " waited 0.4 s in all_reduce for rank " +
                                     std::to_string(late));

@@ -1,8 +1,8 @@
 //===- DataTest.cpp - files in, files out, initial values -----------------===//
-#include "runtime/exec/InitialValues.h"
-#include "runtime/exec/InputSource.h"
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/Safetensors.h"
+#include "runtime/io/InitialValues.h"
+#include "runtime/io/InputSource.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
 #include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 

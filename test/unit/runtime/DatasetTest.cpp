@@ -1,8 +1,8 @@
 //===- DatasetTest.cpp - samples, their order, and batches of them --------===//
 #include "runtime/data/DatasetInputs.h"
-#include "runtime/exec/InputSource.h"
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/Safetensors.h"
+#include "runtime/io/InputSource.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
 #include "test/unit/runtime/ScratchFolder.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 //===- DpcRunTest.cpp - dpc-run from outside ------------------------------===//
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/Npy.h"
-#include "runtime/exec/Safetensors.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/unit/runtime/TestPlans.h"

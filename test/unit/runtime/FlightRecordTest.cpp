@@ -1,5 +1,5 @@
 //===- FlightRecordTest.cpp - which rank was lost, and where --------------===//
-#include "runtime/exec/FlightRecord.h"
+#include "runtime/observe/FlightRecord.h"
 
 #include "runtime/exec/Session.h"
 #include "test/unit/runtime/ScratchFolder.h"

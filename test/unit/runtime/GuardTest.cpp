@@ -1,9 +1,9 @@
 //===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
 #include "runtime/exec/RankExecutor.h"
-#include "runtime/guard/ReplicaCheck.h"
-#include "runtime/guard/SlowRanks.h"
+#include "runtime/observe/ReplicaCheck.h"
+#include "runtime/observe/SlowRanks.h"
 #include "test/unit/runtime/TestPlans.h"
-#include "tools/dpc-run/NumberGuard.h"
+#include "runtime/job/NumberGuard.h"
 
 #include <cmath>
 #include <cstring>

@@ -48,7 +48,7 @@ TEST(LocalComm, AbortCancelsTheOthers) {
       comm.abort();
       return;
     }
-    EXPECT_EQ(comm.barrier(kWorldGroup).code(), Code::Cancelled);
+    EXPECT_EQ(comm.barrier(kWorldGroup).code(), StatusCode::Cancelled);
   });
   EXPECT_LT(nowSeconds() - begin, 5);
 }

@@ -1,6 +1,6 @@
 // Values outside the device's memory: what plans must say, and what runs do.
 #include "runtime/exec/Arena.h"
-#include "runtime/exec/OffloadFile.h"
+#include "runtime/io/OffloadFile.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
 #include "runtime/plan/PlanJson.h"

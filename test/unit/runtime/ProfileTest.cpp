@@ -1,4 +1,4 @@
-#include "runtime/exec/Profile.h"
+#include "runtime/observe/Profile.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

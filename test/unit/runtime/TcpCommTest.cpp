@@ -50,7 +50,7 @@ TEST(TcpComm, AbortCancelsTheOthers) {
       EXPECT_TRUE(comm.aborted());
       return;
     }
-    EXPECT_EQ(comm.barrier(kWorldGroup).code(), Code::Cancelled);
+    EXPECT_EQ(comm.barrier(kWorldGroup).code(), StatusCode::Cancelled);
     EXPECT_TRUE(comm.aborted());
   });
 }
@@ -61,7 +61,7 @@ TEST(TcpComm, DifferentCallsAreNoticed) {
     Status status = comm.rank() == 0
                         ? comm.barrier(kWorldGroup)
                         : comm.broadcast(kWorldGroup, values, 4, 1);
-    EXPECT_EQ(status.code(), Code::Invalid) << status.message();
+    EXPECT_EQ(status.code(), StatusCode::Invalid) << status.message();
   });
 }
 
@@ -97,7 +97,7 @@ bool closesAfter(int port, const std::string &bytes) {
 TEST(TcpStore, NobodyAtTheAddressIsSaid) {
   auto client = TcpStoreClient::connect({"127.0.0.1", 1}, 3, 4, 0.05);
   ASSERT_FALSE(client.ok());
-  EXPECT_EQ(client.status().code(), Code::Timeout);
+  EXPECT_EQ(client.status().code(), StatusCode::Timeout);
   EXPECT_EQ(client.status().message(),
             "rank 3 found no rank 0 at 127.0.0.1:1: Connection refused");
 }

@@ -1,4 +1,4 @@
-#include "runtime/exec/Trace.h"
+#include "runtime/observe/Trace.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "runtime/exec/WeightFiles.h"
+#include "runtime/io/WeightFiles.h"
 
 #include "test/unit/runtime/ScratchFolder.h"
 

@@ -1,5 +1,5 @@
 //===- EvaluatorTest.cpp - What the evaluator reads off a program ---------===//
-#include "passes/search/Evaluator.h"
+#include "passes/price/Evaluator.h"
 
 #include "mlir/Parser/Parser.h"
 

@@ -19,14 +19,14 @@
 // DPC_TEST_SEED, and one case of it in DPC_TEST_CASE.
 //
 //===----------------------------------------------------------------------===//
-#include "cost-model/IdleDevices.h"
-#include "cost-model/Parallel.h"
+#include "cost-model/search/IdleDevices.h"
+#include "runtime/base/Parallel.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
-#include "passes/search/Evaluator.h"
-#include "passes/search/LinkSpeeds.h"
-#include "passes/search/Pipeline.h"
-#include "passes/search/StepEstimate.h"
+#include "passes/price/Evaluator.h"
+#include "passes/lower/LinkSpeeds.h"
+#include "passes/lower/Lower.h"
+#include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 
 #include "mlir/Parser/Parser.h"
@@ -335,7 +335,7 @@ Exactness::bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster) {
     std::vector<cost::Strategy> strategies =
         cost::enumerateStrategies(options.request, options.space);
     std::vector<double> values(strategies.size());
-    cost::inParallel(values.size(), 1, [&](size_t i) {
+    parallelFor(values.size(), 1, [&](size_t i) {
       cost::Evaluation found = evaluator.evaluateWhole(strategies[i]);
       bool fits =
           found.rejected.empty() && found.memory.total() <= part.usableBytes();

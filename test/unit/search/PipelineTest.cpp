@@ -1,6 +1,6 @@
 //===- PipelineTest.cpp - Time and memory of several stages ---------------===//
-#include "passes/search/Pipeline.h"
-#include "passes/search/StepRecord.h"
+#include "passes/lower/Lower.h"
+#include "passes/price/StepRecord.h"
 
 #include "mlir/Parser/Parser.h"
 

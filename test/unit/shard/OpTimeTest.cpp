@@ -19,7 +19,7 @@ TEST(OpTime, ConvolutionsAreImplicitProducts) {
   ParsedProgram program(kConvs);
   ASSERT_TRUE(program.module);
   auto device = cost::loadDevice("a100-sxm-80gb");
-  ASSERT_TRUE(device) << device.error();
+  ASSERT_TRUE(device) << device.message();
   constexpr int64_t kWindows = 32 * 56 * 56, kDepth = 64 * 9;
   constexpr int64_t kElements = 2 * 64 * kWindows + 64 * kDepth;
   auto seconds = [&](int64_t m, int64_t n, int64_t k, int64_t parts) {
@@ -66,7 +66,7 @@ TEST(OpTime, EndedProductsMoveMore) {
   ParsedProgram program(kEnded);
   ASSERT_TRUE(program.module);
   auto device = cost::loadDevice("a100-sxm-80gb");
-  ASSERT_TRUE(device) << device.error();
+  ASSERT_TRUE(device) << device.message();
   mlir::Operation *product = program.op("matmul");
   mlir::Operation *ended = product->getNextNode();
   mlir::Operation *adding = ended->getNextNode();

@@ -3,8 +3,8 @@
 #define DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
 
 #include "frontends/onnx/Import.h"
-#include "tools/dpc-opt/Compiler.h"
-#include "tools/dpc-opt/Inputs.h"
+#include "tools/driver/Compiler.h"
+#include "tools/driver/Inputs.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -54,7 +54,7 @@ protected:
   static cost::Strategy strategyOf(const std::string &text, int64_t ranks,
                                    int64_t batch) {
     auto request = cost::parseStrategy(text, ranks);
-    EXPECT_TRUE(request) << request.error();
+    EXPECT_TRUE(request) << request.message();
     cost::StrategySpace space;
     space.ranks = ranks;
     space.globalBatch = batch;

@@ -2,7 +2,7 @@
 #ifndef DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
 #define DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
 
-#include "tools/dpc-opt/export/Targets.h"
+#include "codegen/export/Targets.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

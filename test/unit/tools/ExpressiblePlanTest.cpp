@@ -1,7 +1,7 @@
 //===- ExpressiblePlanTest.cpp - what a target takes, by fake searches ----===//
-#include "tools/dpc-opt/ExpressiblePlan.h"
+#include "tools/driver/ExpressiblePlan.h"
 
-#include "tools/dpc-opt/export/Targets.h"
+#include "codegen/export/Targets.h"
 
 #include <gtest/gtest.h>
 
@@ -50,13 +50,13 @@ protected:
         exports::findTarget("deepspeed")->rules();
     auto search = [&](const CompileOptions &options,
                       const ExpressiblePlan::Accepts &accepts)
-        -> cost::Result<cost::SearchResult> {
+        -> Expected<cost::SearchResult> {
       asked.push_back((accepts ? "legal: " : "one: ") + options.strategy);
       if (accepts) {
         EXPECT_FALSE(accepts(job.strategy));
       }
       if (asked.size() > answers.size())
-        return cost::Error{"nothing more is expected to be asked"};
+        return Error{"nothing more is expected to be asked"};
       return answers[asked.size() - 1];
     };
     return ExpressiblePlan(options, job, rules, result, 8, search)

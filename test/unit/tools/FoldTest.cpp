@@ -6,15 +6,15 @@
 // do what follows them.
 //
 //===----------------------------------------------------------------------===//
-#include "cost-model/Strategy.h"
+#include "cost-model/strategy/Strategy.h"
 #include "frontends/onnx/Import.h"
-#include "passes/search/Evaluator.h"
-#include "passes/search/FoldStages.h"
-#include "passes/search/SharedLowering.h"
-#include "passes/search/StepEstimate.h"
-#include "tools/dpc-model/ModelBuilder.h"
-#include "tools/dpc-opt/BuildPlan.h"
-#include "tools/dpc-opt/Compiler.h"
+#include "passes/price/Evaluator.h"
+#include "passes/price/FoldStages.h"
+#include "passes/lower/SharedLowering.h"
+#include "passes/price/StepEstimate.h"
+#include "frontends/dims/ModelBuilder.h"
+#include "tools/driver/BuildPlan.h"
+#include "tools/driver/Compiler.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -34,7 +34,7 @@ constexpr double kPipelineMemoryTolerance = 0.05;
 /// 2 nodes of 8 devices.
 cost::Cluster twoNodes() {
   auto loaded = cost::loadCluster(DPC_EXAMPLES "/clusters/dgx-a100-128.json");
-  EXPECT_TRUE(loaded) << loaded.error();
+  EXPECT_TRUE(loaded) << loaded.message();
   cost::Cluster cluster = *loaded;
   cluster.groups.front().nodes = 2;
   cluster.levels.back().span = 16;
@@ -83,7 +83,7 @@ protected:
 
   cost::Strategy strategyOf(const std::string &text) {
     auto request = cost::parseStrategy(text, cluster.numDevices());
-    EXPECT_TRUE(request) << request.error();
+    EXPECT_TRUE(request) << request.message();
     cost::StrategySpace space;
     space.ranks = cluster.numDevices();
     space.globalBatch = kBatch;

@@ -4,13 +4,13 @@
 // that of the plan's arena, and time is that of the instructions that run.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/EndedProducts.h"
-#include "passes/search/Evaluator.h"
-#include "passes/search/StepEstimate.h"
-#include "passes/search/StepRecord.h"
+#include "ir/GemmEpilogues.h"
+#include "passes/price/Evaluator.h"
+#include "passes/price/StepEstimate.h"
+#include "passes/price/StepRecord.h"
 #include "passes/shard/OpTime.h"
 #include "test/unit/tools/CompilerFixture.h"
-#include "tools/dpc-opt/BuildPlan.h"
+#include "tools/driver/BuildPlan.h"
 
 using namespace dpc;
 using namespace mlir;
@@ -89,7 +89,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   OwningOpRef<ModuleOp> ended = lower(true), apart = lower(false);
   func::FuncOp step = findStep(*ended);
   StepRecord record;
-  cost::Result<StepTime> time = estimateTime({step}, cluster, &record);
+  Expected<StepTime> time = estimateTime({step}, cluster, &record);
   ASSERT_TRUE(time);
   double sum = 0, kernels = 0, products = 0;
   for (Operation &op : step.getBody().front().without_terminator()) {
@@ -111,7 +111,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
         found += product->epilogue != rt::Epilogue::None;
   EXPECT_EQ(found, products);
   // Without it every kernel takes a launch more, at least.
-  cost::Result<StepTime> before = estimateTime({findStep(*apart)}, cluster);
+  Expected<StepTime> before = estimateTime({findStep(*apart)}, cluster);
   double others = 0;
   for (Operation &op : findStep(*apart).getBody().front().without_terminator())
     others += !isBufferView(&op) && opSeconds(&op, device) > 0;

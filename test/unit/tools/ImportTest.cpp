@@ -1,5 +1,5 @@
 //===- ImportTest.cpp - configurations of other programs ------------------===//
-#include "tools/dpc-opt/export/Import.h"
+#include "codegen/export/Import.h"
 
 #include "test/unit/tools/ExportJobs.h"
 
@@ -46,7 +46,7 @@ TEST(Import, ReadsBackWhatWasWritten) {
         if (!isLegal)
           continue;
         auto imported = readStrategy(textOf(target(name).write(job), file), 8);
-        ASSERT_TRUE(imported) << imported.error();
+        ASSERT_TRUE(imported) << imported.message();
         ASSERT_EQ(cost::stringifyStrategy(imported->strategy),
                   cost::stringifyStrategy(spelledOut(job)))
             << name;
@@ -74,7 +74,7 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
     --recompute-activations --bf16 --lr 1e-4
 )",
                                32);
-  ASSERT_TRUE(imported) << imported.error();
+  ASSERT_TRUE(imported) << imported.message();
   EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
             "dp=2,tp=4,pp=2,vpp=2,sp=true,zero=1,schedule=interleaved,"
             "recompute=selective,micro_batch=2");
@@ -87,7 +87,7 @@ TEST(Import, ScriptsOfFp8) {
   job.precision = "fp8";
   auto script =
       readStrategy(textOf(target("megatron").write(job), "megatron.sh"), 8);
-  ASSERT_TRUE(script) << script.error();
+  ASSERT_TRUE(script) << script.message();
   EXPECT_EQ(script->precision, "fp8");
   EXPECT_EQ(std::count_if(script->ignored.begin(), script->ignored.end(),
                           [](const std::string &flag) {
@@ -99,18 +99,18 @@ TEST(Import, ScriptsOfFp8) {
                                "--fp8-format hybrid --fp8-recipe " +
                                    std::string(recipe),
                                8);
-    ASSERT_TRUE(scaled) << scaled.error();
+    ASSERT_TRUE(scaled) << scaled.message();
     EXPECT_EQ(scaled->precision, "fp8");
     EXPECT_EQ(scaled->ignored,
               std::vector{"--fp8-recipe " + std::string(recipe)});
   }
   auto usual = readStrategy(
       "pretrain_gpt.py --micro-batch-size 2 --bf16 --fp8-format hybrid", 8);
-  ASSERT_TRUE(usual) << usual.error();
+  ASSERT_TRUE(usual) << usual.message();
   EXPECT_EQ(usual->ignored, std::vector<std::string>{"--fp8-recipe delayed"});
   auto other = readStrategy(
       "pretrain_gpt.py --micro-batch-size 2 --bf16 --fp8-format e4m3", 8);
-  ASSERT_TRUE(other) << other.error();
+  ASSERT_TRUE(other) << other.message();
   EXPECT_EQ(other->precision, "bf16");
   EXPECT_EQ(other->ignored, std::vector<std::string>{"--fp8-format"});
 }
@@ -181,7 +181,7 @@ TEST(Import, DeepSpeedLeavesOpenWhatIsAuto) {
       "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}}
   })",
                                8);
-  ASSERT_TRUE(imported) << imported.error();
+  ASSERT_TRUE(imported) << imported.message();
   EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
             "dp=8,tp=1,zero=3,offload=optimizer");
   EXPECT_EQ(imported->precision, "bf16");
@@ -214,8 +214,8 @@ TEST(Import, RefusesWhatHasNoKey) {
   for (auto [text, mention] : cases) {
     auto imported = readStrategy(text, 8);
     ASSERT_FALSE(imported) << text;
-    EXPECT_NE(imported.error().find(mention), std::string::npos)
-        << imported.error();
-    EXPECT_EQ(imported.error().find('\n'), std::string::npos);
+    EXPECT_NE(imported.message().find(mention), std::string::npos)
+        << imported.message();
+    EXPECT_EQ(imported.message().find('\n'), std::string::npos);
   }
 }

@@ -1,7 +1,7 @@
 //===- ModelBuilderTest.cpp - Models of dims are the published ones -------===//
-#include "tools/dpc-model/ModelBuilder.h"
+#include "frontends/dims/ModelBuilder.h"
 
-#include "tools/dpc-model/StatedDims.h"
+#include "frontends/dims/StatedDims.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 //===- OutputFolderTest.cpp - what -o may replace -------------------------===//
-#include "tools/dpc-opt/OutputFolder.h"
+#include "tools/driver/OutputFolder.h"
 
 #include <gtest/gtest.h>
 

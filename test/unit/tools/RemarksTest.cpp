@@ -1,5 +1,5 @@
 //===- RemarksTest.cpp - what a strategy names in vain --------------------===//
-#include "tools/dpc-opt/Remarks.h"
+#include "tools/driver/Remarks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

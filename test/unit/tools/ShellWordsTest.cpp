@@ -1,7 +1,7 @@
 //===- ShellWordsTest.cpp - Scripts that were not run ---------------------===//
-#include "tools/dpc-opt/export/ShellWords.h"
+#include "codegen/export/ShellWords.h"
 
-#include "tools/dpc-opt/export/Import.h"
+#include "codegen/export/Import.h"
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $MODEL_ARGS $PARALLEL \
     --micro-batch-size 2 --global-batch-size $((DP*32)) --bf16
 )",
                                16);
-  ASSERT_TRUE(imported) << imported.error();
+  ASSERT_TRUE(imported) << imported.message();
   EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
             "dp=2,tp=4,pp=2,vpp=2,sp=true,schedule=interleaved,micro_batch=2");
   EXPECT_EQ(imported->globalBatch, 64);
@@ -88,7 +88,7 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $MODEL_ARGS $PARALLEL \
                               "--num-layers-per-virtual-pipeline-stage 5",
                               16);
   ASSERT_FALSE(lacking);
-  EXPECT_NE(lacking.error().find("needs --num-layers, which is not there"),
+  EXPECT_NE(lacking.message().find("needs --num-layers, which is not there"),
             std::string::npos)
-      << lacking.error();
+      << lacking.message();
 }

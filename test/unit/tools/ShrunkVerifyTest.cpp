@@ -5,7 +5,7 @@
 // need to be combined there.
 //
 //===----------------------------------------------------------------------===//
-#include "tools/dpc-opt/ShrunkVerify.h"
+#include "tools/driver/ShrunkVerify.h"
 
 #include "ir/Dialect.h"
 #include "passes/shard/Passes.h"

@@ -1,5 +1,5 @@
 //===- TargetForecastTest.cpp - How other programs run the plan -----------===//
-#include "tools/dpc-opt/TargetForecast.h"
+#include "tools/driver/TargetForecast.h"
 
 #include <gtest/gtest.h>
 

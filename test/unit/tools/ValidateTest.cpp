@@ -1,7 +1,7 @@
 //===- ValidateTest.cpp - Published runs become dpc's ---------------------===//
-#include "tools/dpc-validate/Network.h"
-#include "tools/dpc-validate/Run.h"
-#include "tools/dpc-validate/Score.h"
+#include "tools/replay/Network.h"
+#include "tools/replay/Run.h"
+#include "tools/replay/Score.h"
 
 #include <gtest/gtest.h>
 
@@ -25,13 +25,13 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(file); }
 
-  cost::Result<std::vector<Row>> read(const std::string &text) {
+  Expected<std::vector<Row>> read(const std::string &text) {
     std::ofstream(file) << text;
     return readTable(file, {"id"});
   }
   std::string whyNot(const std::string &text) {
     auto rows = read(text);
-    return rows ? "" : rows.error().substr(file.string().size());
+    return rows ? "" : rows.message().substr(file.string().size());
   }
 
   std::filesystem::path file;
@@ -57,7 +57,7 @@ TEST_F(TableTest, BadFilesAreRefused) {
   EXPECT_EQ(whyNot("id,x\na\n"), ": row 2 has 1 cells, the header 2");
   EXPECT_EQ(whyNot("id\n\"a\n").substr(0, 16), ": not a CSV file");
   EXPECT_EQ(whyNot(""), ": has no column 'id'");
-  EXPECT_EQ(readTable("/no/such.csv", {}).error(),
+  EXPECT_EQ(readTable("/no/such.csv", {}).message(),
             "/no/such.csv: cannot be read; expected a CSV file");
 }
 
@@ -91,7 +91,7 @@ TEST(NetworkTest, BytesPerSecondOfAGpu) {
 TEST(NetworkTest, DevicesByTheNamesOfTables) {
   auto name = [](const char *gpu) {
     auto device = findDevice(gpu);
-    return device ? device->name : device.error();
+    return device ? device->name : device.message();
   };
   EXPECT_EQ(name("A100-80GB-SXM"), "a100-sxm-80gb");
   EXPECT_EQ(name("A100-SXM"), "a100-sxm-80gb");
@@ -127,15 +127,15 @@ TEST(NetworkTest, LevelsOfAClusterSpanItsGpus) {
   EXPECT_EQ(part->devicesPerNode(), 6);
   ASSERT_EQ(part->levels.size(), 1U);
   EXPECT_TRUE(part->levels[0].inNetworkReduction);
-  EXPECT_EQ(clusterOf("A100-SXM", 64, 8, "").error(),
+  EXPECT_EQ(clusterOf("A100-SXM", 64, 8, "").message(),
             "the network between nodes is not stated");
-  EXPECT_EQ(clusterOf("A100-SXM", 12, 8, "").error(),
+  EXPECT_EQ(clusterOf("A100-SXM", 12, 8, "").message(),
             "12 GPUs fill no nodes of 8");
 }
 
 TEST(NetworkTest, RacksAreOneDomain) {
   auto cluster = clusterOf("GB200", 144, 4, "4x400Gb per 4-GPU node");
-  ASSERT_TRUE(cluster) << cluster.error();
+  ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->levels[0].span, 72);
   EXPECT_EQ(cluster->levels[1].span, 144);
   EXPECT_DOUBLE_EQ(cluster->levels[1].bytesPerSecond, 50e9);
@@ -146,7 +146,7 @@ TEST(NetworkTest, ExamplesOfClustersLoad) {
   for (const auto &entry :
        std::filesystem::directory_iterator("examples/clusters")) {
     auto cluster = cost::loadCluster(entry.path().string());
-    EXPECT_TRUE(cluster) << cluster.error();
+    EXPECT_TRUE(cluster) << cluster.message();
     ++files;
   }
   EXPECT_GE(files, 7);
@@ -194,13 +194,13 @@ Row rowOf(const std::map<std::string, std::string> &changes = {}) {
 
 PublishedRun runWith(const std::map<std::string, std::string> &changes = {}) {
   auto run = runOf(rowOf(changes));
-  EXPECT_TRUE(run) << run.error();
+  EXPECT_TRUE(run) << run.message();
   return run ? *run : PublishedRun{};
 }
 
 std::string leftOut(const std::map<std::string, std::string> &changes) {
   auto run = runOf(rowOf(changes));
-  return run ? "" : run.error();
+  return run ? "" : run.message();
 }
 
 } // namespace

@@ -4,10 +4,10 @@
 // from different options, as if the compiler had made a mistake.
 //
 //===----------------------------------------------------------------------===//
-#include "tools/dpc-opt/Verify.h"
+#include "tools/driver/Verify.h"
 
 #include "runtime/plan/PlanJson.h"
-#include "tools/dpc-opt/Compiler.h"
+#include "tools/driver/Compiler.h"
 
 #include "llvm/Support/raw_ostream.h"
 #include <gtest/gtest.h>

@@ -1,0 +1,228 @@
+//===- ColossalAi.cpp - Plugins of Colossal-AI ----------------------------===//
+//
+// Keyword arguments of booster/plugin/*.py of colossalai 0.5, as JSON, and the
+// same in the form of Open-Sora's configurations. Which plugin runs a strategy
+// is decided by what it is made of.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/export/Rules.h"
+#include "codegen/export/Settings.h"
+#include "codegen/export/Targets.h"
+
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+namespace dpc::exports {
+
+using nlohmann::ordered_json;
+
+static const char *const kWhose = "Colossal-AI";
+
+namespace {
+enum class Plugin { hybrid, lowLevelZero, gemini };
+} // namespace
+
+static Plugin pluginOf(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  if (strategy.zero == 3)
+    return Plugin::gemini;
+  bool isData = strategy.dp == strategy.ranks();
+  return isData && strategy.zero >= 1 ? Plugin::lowLevelZero : Plugin::hybrid;
+}
+
+static std::function<bool(const Job &)> on(Plugin plugin) {
+  return [plugin](const Job &job) { return pluginOf(job) == plugin; };
+}
+
+static std::vector<Rule> hybridRules() {
+  const char *whose = "HybridParallelPlugin";
+  return {
+      saying(onlyIf(zeros("", {0, 1}),
+                    [](const Job &job) { return job.strategy.pp > 1; }),
+             "HybridParallelPlugin runs pipelines with ZeRO 0 or 1"),
+      schedules(whose, {"1f1b", "interleaved"}),
+      wholeRounds(whose),
+      noHybrid(whose),
+      {"HybridParallelPlugin splits norms over tensor-parallel ranks or the "
+       "sequence, not both: sp=false with cp > 1",
+       [](const Job &job) { return job.strategy.cp == 1 || !job.strategy.sp; },
+       [](Job &job) {
+         job.strategy.sp = false;
+         return true;
+       }},
+      {"HybridParallelPlugin offloads the optimizer with ZeRO 1 or 2",
+       [](const Job &job) {
+         return job.strategy.offload == "none" ||
+                (job.strategy.offload == "optimizer" && job.strategy.zero > 0);
+       },
+       [](Job &job) {
+         job.strategy.offload = "optimizer";
+         job.strategy.zero = std::max<int64_t>(1, job.strategy.zero);
+         return true;
+       }},
+  };
+}
+
+std::vector<Rule> colossalAiRules() {
+  std::vector<Rule> rules = {
+      trainingOnly(kWhose), precisions("Colossal-AI", {"fp32", "bf16", "fp16"}),
+      noGrid(kWhose), evenShares(kWhose), evenBatch(kWhose),
+      usualPlacement(kWhose, {"tp.cp.pp.dp"}),
+      noExperts("dpc's export for Colossal-AI"), hostOnly(kWhose),
+      recomputes(kWhose, {"none", "full"}),
+      // Which is checked when training begins.
+      saying(onlyIf(precisions("", {"bf16", "fp16"}),
+                    [](const Job &job) { return job.strategy.zero > 0; }),
+             "Colossal-AI's ZeRO computes in bf16 or fp16 (--precision)")};
+  for (Rule &rule : hybridRules())
+    rules.push_back(onlyIf(std::move(rule), on(Plugin::hybrid)));
+  const char *gemini = "GeminiPlugin (ZeRO 3)";
+  for (Rule &rule : std::vector<Rule>{noPipeline(gemini), noContext(gemini)})
+    rules.push_back(onlyIf(std::move(rule), on(Plugin::gemini)));
+  rules.push_back(onlyIf(
+      saying(offloads("", {"none", "optimizer", "all"}),
+             "GeminiPlugin offloads the optimizer, or parameters with it"),
+      on(Plugin::gemini)));
+  rules.push_back(onlyIf(offloads("LowLevelZeroPlugin", {"none", "optimizer"}),
+                         on(Plugin::lowLevelZero)));
+  return rules;
+}
+
+static ordered_json hybridOf(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  ordered_json kwargs = {{"tp_size", strategy.tp},
+                         {"pp_size", strategy.pp},
+                         {"zero_stage", strategy.zero}};
+  // pp lies inside of dp unless it says so.
+  kwargs["dp_outside"] = isPlacedAs(job, "tp.cp.pp.dp");
+  if (strategy.sp || strategy.cp > 1)
+    kwargs["enable_sequence_parallelism"] = true;
+  if (strategy.sp) {
+    kwargs["sequence_parallelism_mode"] = "split_gather";
+  } else if (strategy.cp > 1) {
+    kwargs["sp_size"] = strategy.cp;
+    kwargs["sequence_parallelism_mode"] =
+        strategy.cpKind == "ring" ? "ring_attn" : "all_to_all";
+  }
+  if (strategy.pp > 1) {
+    kwargs["microbatch_size"] = job.microBatch();
+    kwargs["pp_style"] = strategy.vpp > 1 ? "interleaved" : "1f1b";
+    kwargs["num_model_chunks"] = strategy.vpp;
+  }
+  if (strategy.pp > 1 && strategy.vpp == 1 && job.hasUnevenStages())
+    kwargs["num_layers_per_stage"] = job.stageLayers;
+  if (strategy.offload == "optimizer")
+    kwargs["cpu_offload"] = true;
+  return kwargs;
+}
+
+static ordered_json lowLevelZeroOf(const cost::Strategy &strategy) {
+  ordered_json kwargs = {{"stage", strategy.zero}, {"master_weights", true}};
+  if (strategy.hybridShard > 1)
+    kwargs["extra_dp_size"] = strategy.dp / strategy.hybridShard;
+  if (strategy.offload == "optimizer")
+    kwargs["cpu_offload"] = true;
+  return kwargs;
+}
+
+static ordered_json geminiOf(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  ordered_json kwargs = {{"placement_policy", "static"},
+                         {"shard_param_frac", 1.0},
+                         {"tp_size", strategy.tp}};
+  if (job.microBatches() > 1)
+    kwargs["enable_gradient_accumulation"] = true;
+  if (strategy.offload != "none")
+    kwargs["offload_optim_frac"] = 1.0;
+  if (strategy.offload == "all")
+    kwargs["offload_param_frac"] = 1.0;
+  if (strategy.sp)
+    kwargs["enable_sequence_parallelism"] = true;
+  if (strategy.hybridShard > 1)
+    kwargs["extra_dp_size"] = strategy.dp / strategy.hybridShard;
+  return kwargs;
+}
+
+/// Of fp16 its scaler; a scale that stays lies between itself and itself.
+static void addLossScale(ordered_json &kwargs, const Job &job) {
+  const LossScale &scale = job.lossScale;
+  if (!scale.isUsed || job.precision != "fp16")
+    return;
+  kwargs["initial_scale"] = scale.initial;
+  if (scale.interval > 0) {
+    kwargs["growth_interval"] = scale.interval;
+    return;
+  }
+  kwargs["min_scale"] = scale.initial;
+  kwargs["max_scale"] = scale.initial;
+}
+
+static std::set<Setting> expressedOf(const Job &job) {
+  std::set<Setting> expressed = {Setting::clipping};
+  if (job.precision == "fp16")
+    expressed.insert(Setting::lossScale);
+  return expressed;
+}
+
+static std::string pythonOf(const ordered_json &value) {
+  if (value.is_boolean())
+    return value.get<bool>() ? "True" : "False";
+  return value.dump();
+}
+
+/// opensora's training configurations: a plugin's name and a dict.
+static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
+  bool isHybrid = pluginOf(job) == Plugin::hybrid;
+  std::ostringstream text;
+  text << "# Open-Sora (create_colossalai_plugin), for the strategy "
+       << cost::stringifyStrategy(job.strategy)
+       << "\n# Written by dpc-opt; to be merged into a training "
+          "configuration.\n"
+       << commentOnSettings(job, expressedOf(job)) << "plugin = \""
+       << (isHybrid ? "hybrid" : "zero" + std::to_string(job.strategy.zero))
+       << "\"\n"
+       << "dtype = \"" << job.precision << "\"\n"
+       << "grad_clip = " << job.optimizer.clipGradNorm << "\n"
+       << "batch_size = " << job.microBatch() << "\n"
+       << "accumulation_steps = "
+       << (job.strategy.pp > 1 ? 1 : job.microBatches()) << "\n"
+       << "grad_checkpoint = "
+       << (job.strategy.recompute == "full" ? "True" : "False") << "\n"
+       << "plugin_config = dict(\n";
+  for (const auto &[key, value] : kwargs.items())
+    if (key != "precision" && key != "max_norm" && key != "stage")
+      text << "    " << key << "=" << pythonOf(value) << ",\n";
+  text << ")\n";
+  return text.str();
+}
+
+Exported writeColossalAi(const Job &job) {
+  Plugin plugin = pluginOf(job);
+  ordered_json kwargs = plugin == Plugin::hybrid ? hybridOf(job)
+                        : plugin == Plugin::gemini
+                            ? geminiOf(job)
+                            : lowLevelZeroOf(job.strategy);
+  kwargs["precision"] = job.precision;
+  kwargs["max_norm"] = job.optimizer.clipGradNorm;
+  addLossScale(kwargs, job);
+  const char *name = plugin == Plugin::hybrid   ? "HybridParallelPlugin"
+                     : plugin == Plugin::gemini ? "GeminiPlugin"
+                                                : "LowLevelZeroPlugin";
+  bool hasPipeline = job.strategy.pp > 1;
+  ordered_json config = {
+      {"strategy", cost::stringifyStrategy(job.strategy)},
+      {"plugin", name},
+      {"kwargs", kwargs},
+      {"batch_size", hasPipeline ? job.localBatch() : job.microBatch()},
+      {"accumulation_steps", hasPipeline ? 1 : job.microBatches()},
+      {"gradient_checkpointing", job.strategy.recompute == "full"}};
+  Exported result;
+  result.files.push_back({"colossalai.json", config.dump(2) + "\n"});
+  remarkOnSettings(result, job, expressedOf(job));
+  if (plugin != Plugin::gemini && job.precision != "fp32")
+    result.files.push_back({"opensora.py", openSoraOf(job, kwargs)});
+  return result;
+}
+
+} // namespace dpc::exports

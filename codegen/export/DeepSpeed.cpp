@@ -1,0 +1,274 @@
+//===- DeepSpeed.cpp - ds_config.json -------------------------------------===//
+//
+// Of deepspeed/runtime/config.py, pipe/engine.py, zero/config.py and
+// module_inject/auto_ep_folding.py of DeepSpeed 0.19. ReadDeepSpeed.cpp reads
+// it back.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/export/Rules.h"
+#include "codegen/export/Settings.h"
+#include "codegen/export/Targets.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace dpc::exports {
+
+using nlohmann::ordered_json;
+
+static const char *const kWhose = "DeepSpeed";
+
+static bool hasPipeline(const Job &job) { return job.strategy.pp > 1; }
+
+static std::vector<Rule> pipelineRules() {
+  return {
+      saying(onlyIf(zeros("", {0, 1}), hasPipeline),
+             "DeepSpeed's pipelines run with ZeRO 0 or 1 (pipe/engine.py)"),
+      saying(onlyIf(noTensor(""), hasPipeline),
+             "DeepSpeed's AutoTP has no pipelines: tp=1 with pp > 1"),
+      saying(onlyIf(noContext(""), hasPipeline),
+             "DeepSpeed's pipelines do not split the sequence: cp=1 with "
+             "pp > 1"),
+      saying(onlyIf(noExperts(""), hasPipeline),
+             "DeepSpeed's AutoEP has no pipelines: ep=1 with pp > 1"),
+  };
+}
+
+static std::vector<Rule> offloadRules() {
+  auto isNot = [](const char *what) {
+    return [what](const Job &job) { return job.strategy.offload != what; };
+  };
+  auto needsStage = [](int64_t least) {
+    return [least](Job &job) {
+      job.strategy.zero = least;
+      return true;
+    };
+  };
+  return {
+      {"DeepSpeed offloads the optimizer with ZeRO 1, 2 or 3 "
+       "(offload_optimizer)",
+       [=](const Job &job) {
+         return isNot("optimizer")(job) || job.strategy.zero >= 1;
+       },
+       needsStage(1)},
+      {"DeepSpeed offloads parameters with ZeRO 3 (offload_param)",
+       [=](const Job &job) {
+         return (isNot("parameters")(job) && isNot("all")(job)) ||
+                job.strategy.zero == 3;
+       },
+       [needsStage](Job &job) {
+         // A pipeline cannot have it.
+         if (hasPipeline(job))
+           job.strategy.offload = "optimizer";
+         else
+           needsStage(3)(job);
+         return true;
+       }},
+      {"DeepSpeed offloads to disk with ZeRO 3 (nvme)",
+       [=](const Job &job) {
+         return isNot("none")(job) == false ||
+                job.strategy.offloadTo == "host" || job.strategy.zero == 3;
+       },
+       [](Job &job) {
+         job.strategy.offloadTo = "host";
+         return true;
+       }},
+  };
+}
+
+static std::vector<Rule> expertRules() {
+  auto hasBoth = [](const Job &job) {
+    return job.strategy.ep > 1 && job.strategy.tp > 1;
+  };
+  return {
+      saying(onlyIf({"", [](const Job &job) { return !job.splitsEachExpert(); },
+                     [](Job &job) {
+                       job.strategy.ep = 1;
+                       return true;
+                     }},
+                    hasBoth),
+             "DeepSpeed's AutoEP does not split single experts "
+             "(expert_tensor_parallel_size=1): with tp > 1 ep is tp times a "
+             "divisor of dp that does not divide dp itself"),
+      saying(onlyIf(offloads("", {"none"}), hasBoth),
+             "DeepSpeed's AutoEP with AutoTP offloads nothing"),
+  };
+}
+
+std::vector<Rule> deepSpeedRules() {
+  std::vector<Rule> rules = {
+      trainingOnly(kWhose),
+      precisions(kWhose, {"fp32", "bf16", "fp16"}),
+      noGrid(kWhose),
+      evenShares(kWhose),
+      evenBatch(kWhose),
+      usualPlacement(kWhose),
+      noSequenceParallel(kWhose),
+      contextKind(kWhose, "ulysses"),
+      saying(onlyIf(noContext(""),
+                    [](const Job &job) { return job.strategy.tp > 1; }),
+             "DeepSpeed has AutoTP or Ulysses, not both: cp=1 with tp > 1"),
+      noChunks(kWhose),
+      schedules(kWhose, {"1f1b"}),
+      noHybrid(kWhose),
+      recomputes(kWhose, {"none", "full"}),
+  };
+  for (auto *more : {pipelineRules, offloadRules, expertRules})
+    for (Rule &rule : more())
+      rules.push_back(std::move(rule));
+  return rules;
+}
+
+static ordered_json offloadTo(const cost::Strategy &strategy) {
+  bool isDisk = strategy.offloadTo == "disk";
+  ordered_json json = {{"device", isDisk ? "nvme" : "cpu"},
+                       {"pin_memory", true}};
+  if (isDisk)
+    json["nvme_path"] = "/local_nvme";
+  return json;
+}
+
+static ordered_json zeroOf(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  ordered_json zero = {{"stage", strategy.zero}};
+  if (strategy.zero == 0)
+    return zero;
+  zero["overlap_comm"] = true;
+  zero["contiguous_gradients"] = true;
+  if (strategy.zero == 2)
+    zero["reduce_scatter"] = true;
+  if (strategy.zero == 3)
+    zero["stage3_gather_16bit_weights_on_model_save"] = true;
+  if (strategy.offload == "optimizer" || strategy.offload == "all")
+    zero["offload_optimizer"] = offloadTo(strategy);
+  if (strategy.offload == "parameters" || strategy.offload == "all")
+    zero["offload_param"] = offloadTo(strategy);
+  return zero;
+}
+
+static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
+  if (optimizer.name == "sgd")
+    return {{"type", "SGD"},
+            {"params",
+             {{"lr", optimizer.lr},
+              {"momentum", optimizer.momentum},
+              {"weight_decay", optimizer.weightDecay}}}};
+  return {{"type", "AdamW"},
+          {"params",
+           {{"lr", optimizer.lr},
+            {"betas", {optimizer.beta1, optimizer.beta2}},
+            {"eps", optimizer.eps},
+            {"weight_decay", optimizer.weightDecay}}}};
+}
+
+/// Warmup is linear from 0, as dpc's.
+static ordered_json schedulerOf(const Job &job) {
+  const RateSchedule &schedule = job.schedule;
+  double lr = job.optimizer.lr;
+  ordered_json params = {{"warmup_num_steps", schedule.warmup},
+                         {"warmup_type", "linear"}};
+  if (schedule.kind == "cosine") {
+    params["total_num_steps"] = schedule.total;
+    params["warmup_min_ratio"] = 0.0;
+    params["cos_min_ratio"] = lr > 0 ? schedule.min / lr : 0;
+    return {{"type", "WarmupCosineLR"}, {"params", params}};
+  }
+  params["warmup_min_lr"] = 0.0;
+  params["warmup_max_lr"] = lr;
+  if (schedule.kind == "linear")
+    params["total_num_steps"] = schedule.total;
+  return {{"type", schedule.kind == "linear" ? "WarmupDecayLR" : "WarmupLR"},
+          {"params", params}};
+}
+
+/// DeepSpeed's schedulers warm up for at least two steps (WarmupLR takes the
+/// larger), and WarmupDecayLR falls to where warmup begins.
+static bool hasScheduler(const RateSchedule &schedule) {
+  return schedule.isPlain() ||
+         (schedule.warmup >= 2 &&
+          (schedule.kind != "linear" || schedule.min == 0));
+}
+
+/// initial_scale_power is a whole number.
+static bool hasLossScale(const LossScale &scale) {
+  return scale.interval == 0 ||
+         std::exp2(std::round(std::log2(scale.initial))) == scale.initial;
+}
+
+/// fp16 or bf16, and of fp16 the scale of the loss, which every overflow
+/// halves.
+static ordered_json precisionOf(const Job &job) {
+  ordered_json section = {{"enabled", true}};
+  const LossScale &scale = job.lossScale;
+  if (job.precision != "fp16" || !scale.isUsed)
+    return section;
+  section["loss_scale"] = scale.interval == 0 ? scale.initial : 0.0;
+  if (scale.interval == 0)
+    return section;
+  if (hasLossScale(scale))
+    section["initial_scale_power"] = std::llround(std::log2(scale.initial));
+  section["loss_scale_window"] = scale.interval;
+  section["hysteresis"] = 1;
+  return section;
+}
+
+/// What lies in sections of its own.
+static void addDegrees(ordered_json &config, const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  bool isFull = strategy.recompute == "full";
+  if (strategy.tp > 1)
+    config["tensor_parallel"] = {{"autotp_size", strategy.tp}};
+  if (strategy.cp > 1)
+    config["sequence_parallel_size"] = strategy.cp;
+  if (strategy.ep > 1)
+    config["expert_parallel"] = {{"enabled", true},
+                                 {"autoep_size", strategy.ep}};
+  if (strategy.pp > 1)
+    config["pipeline"] = {{"stages", strategy.pp},
+                          {"activation_checkpoint_interval", isFull ? 1 : 0}};
+  else if (isFull)
+    config["activation_checkpointing"] = {
+        {"partition_activations", false},
+        {"number_checkpoints", std::max<int64_t>(1, job.model.layers)}};
+}
+
+Exported writeDeepSpeed(const Job &job) {
+  ordered_json config = {{"train_batch_size", job.globalBatch},
+                         {"train_micro_batch_size_per_gpu", job.microBatch()},
+                         {"gradient_accumulation_steps", job.microBatches()},
+                         {"gradient_clipping", job.optimizer.clipGradNorm},
+                         {"optimizer", optimizerOf(job.optimizer)},
+                         {"zero_optimization", zeroOf(job)}};
+  if (job.precision != "fp32")
+    config[job.precision] = precisionOf(job);
+  std::set<Setting> expressed = {Setting::optimizer, Setting::clipping};
+  if (hasScheduler(job.schedule))
+    expressed.insert(Setting::schedule);
+  if (hasScheduler(job.schedule) && !job.schedule.isPlain())
+    config["scheduler"] = schedulerOf(job);
+  if (job.precision == "fp16" && hasLossScale(job.lossScale))
+    expressed.insert(Setting::lossScale);
+  addDegrees(config, job);
+  Exported result;
+  result.files.push_back({"ds_config.json", config.dump(2) + "\n"});
+  remarkOnSettings(result, job, expressed);
+  const cost::Strategy &strategy = job.strategy;
+  if (strategy.pp > 1)
+    result.remarks.push_back(
+        "ds_config.json: DeepSpeed takes pipelines of a PipelineModule only: "
+        "PipelineModule(layers, num_stages=" +
+        std::to_string(strategy.pp) +
+        (strategy.recompute == "full" ? ", activation_checkpoint_interval=1)"
+                                      : ")"));
+  else if (strategy.recompute == "full")
+    result.remarks.emplace_back(
+        "ds_config.json: the model has to call "
+        "deepspeed.checkpointing.checkpoint for every layer");
+  if (strategy.offload != "none" && strategy.offloadTo == "disk")
+    result.remarks.emplace_back(
+        "ds_config.json: nvme_path is /local_nvme; set yours");
+  return result;
+}
+
+} // namespace dpc::exports

@@ -1,0 +1,126 @@
+//===- Galvatron.cpp - A strategy of Galvatron ----------------------------===//
+//
+// The JSON that galvatron/core/runtime/hybrid_parallel_config.py reads (June
+// 2026; version 2.4 reads the same without rings): lists with a number for
+// every layer.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/export/Rules.h"
+#include "codegen/export/Settings.h"
+#include "codegen/export/Targets.h"
+
+#include <nlohmann/json.hpp>
+
+namespace dpc::exports {
+
+using nlohmann::ordered_json;
+
+static const char *const kWhose = "Galvatron";
+
+std::vector<Rule> galvatronRules() {
+  return {
+      trainingOnly(kWhose),
+      {"Galvatron says what every layer does: the model has to have layers",
+       [](const Job &job) { return job.model.layers > 0; }, nullptr,
+       /*isOfJob=*/true},
+      precisions(kWhose, {"fp32", "bf16", "fp16"}),
+      noGrid(kWhose),
+      evenShares(kWhose),
+      evenBatch(kWhose),
+      usualPlacement(kWhose),
+      {"Galvatron has tensor parallelism or Ulysses, not both: cp_kind=ring "
+       "with tp > 1",
+       [](const Job &job) {
+         return job.strategy.tp == 1 || job.strategy.cp == 1 ||
+                job.strategy.cpKind == "ring";
+       },
+       [](Job &job) {
+         job.strategy.cpKind = "ring";
+         return true;
+       }},
+      zeros(kWhose, {0, 2, 3}),
+      noHybrid(kWhose),
+      noChunks(kWhose),
+      schedules(kWhose, {"gpipe", "1f1b"}),
+      {"Galvatron has a layer or more on every stage",
+       [](const Job &job) { return job.strategy.pp <= job.model.layers; },
+       [](Job &job) {
+         giveToOthers(job, &cost::Strategy::pp,
+                      largestDivisor(job.strategy.pp, job.model.layers));
+         return true;
+       }},
+      recomputes(kWhose, {"none", "full"}),
+      offloads(kWhose, {"none"}),
+  };
+}
+
+static std::string joined(const std::vector<int64_t> &numbers) {
+  std::string text;
+  for (int64_t number : numbers)
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+/// Layers of every stage: the plan's, or as many on each, the first ones taking
+/// what is left.
+static std::vector<int64_t> divisionOf(const Job &job) {
+  bool isKnown =
+      !job.stageLayers.empty() &&
+      std::count(job.stageLayers.begin(), job.stageLayers.end(), 0) == 0;
+  if (isKnown)
+    return job.stageLayers;
+  int64_t pp = job.strategy.pp;
+  std::vector<int64_t> layers(static_cast<size_t>(pp), job.model.layers / pp);
+  for (int64_t i = 0; i < job.model.layers % pp; ++i)
+    ++layers[static_cast<size_t>(i)];
+  return layers;
+}
+
+Exported writeGalvatron(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  auto everyLayer = [&](int64_t value) {
+    return joined(
+        std::vector<int64_t>(static_cast<size_t>(job.model.layers), value));
+  };
+  bool isUlysses = strategy.cp > 1 && strategy.cpKind == "ulysses";
+  int64_t tp = isUlysses ? strategy.cp : strategy.tp;
+  int64_t ring = isUlysses ? 1 : strategy.cp;
+  bool isZero3 = strategy.zero == 3;
+  ordered_json config = {
+      {"pp_deg", strategy.pp},
+      {"tp_sizes_enc", everyLayer(tp)},
+      {"tp_consecutive_flags", everyLayer(1)},
+      {"dp_types_enc", everyLayer(isZero3)},
+      {"use_sp", everyLayer(isUlysses)},
+      {"checkpoint", everyLayer(strategy.recompute == "full")},
+      {"global_bsz", job.globalBatch},
+      {"chunks", job.microBatches()},
+      {"pp_division", joined(divisionOf(job))},
+      {"pipeline_type",
+       strategy.schedule == "gpipe" ? "gpipe" : "pipedream_flush"},
+      {"default_dp_type", strategy.zero == 0 ? "ddp" : "zero2"},
+      {"vtp", tp},
+      {"vsp", isUlysses ? 1 : 0},
+      {"embed_sdp", isZero3 ? 1 : 0},
+      {"vocab_sdp", isZero3 ? 1 : 0}};
+  if (ring > 1) {
+    config["cp_sizes_enc"] = everyLayer(ring);
+    config["vcp"] = ring;
+  }
+  if (strategy.ep > 1) {
+    config["ep_sizes_enc"] = everyLayer(strategy.ep);
+    config["tp_of_ep_sizes_enc"] =
+        everyLayer(job.splitsEachExpert() ? strategy.tp : 1);
+  }
+  Exported result;
+  result.files.push_back({"galvatron.json", config.dump(4) + "\n"});
+  remarkOnSettings(result, job, {});
+  if (strategy.tp > 1)
+    result.remarks.push_back(
+        std::string("galvatron.json: sequence parallelism of norms is an "
+                    "option of the runtime; this plan has it ") +
+        (strategy.sp ? "on" : "off"));
+  return result;
+}
+
+} // namespace dpc::exports

@@ -1,0 +1,344 @@
+//===- Torchtitan.cpp - A configuration of torchtitan ---------------------===//
+//
+// Two dialects: TOML up to v0.2.2 (torchtitan/config/job_config.py there), and
+// from 0.3.0 on Python (torchtitan/config/configs.py), as a function that puts
+// the plan into whatever model's configuration.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/export/Rules.h"
+#include "codegen/export/Settings.h"
+#include "codegen/export/Targets.h"
+
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace dpc::exports {
+
+static const char *const kWhose = "torchtitan";
+
+/// Data-parallel ranks that share states; the others hold copies.
+static int64_t shardDegree(const cost::Strategy &strategy) {
+  if (strategy.zero < 2)
+    return 1;
+  return strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
+}
+
+static bool setZero(Job &job, int64_t zero) {
+  job.strategy.zero = zero;
+  job.strategy.hybridShard = 1;
+  return true;
+}
+
+/// PyTorch's interleaved schedule takes micro-batches in rounds of about one
+/// for every stage.
+static bool hasWholeRounds(const Job &job) {
+  int64_t rounds = std::max<int64_t>(1, job.microBatches() / job.strategy.pp);
+  return job.strategy.vpp == 1 || job.microBatches() % rounds == 0;
+}
+
+/// What FSDP demands of the other degrees.
+static std::vector<Rule> shardingRules() {
+  return {
+      {"torchtitan splits parameters over the ranks of a sequence: zero=2 or 3 "
+       "with cp > 1",
+       [](const Job &job) {
+         return job.strategy.cp == 1 || job.strategy.zero >= 2;
+       },
+       [](Job &job) { return setZero(job, 3); }},
+      {"torchtitan offloads what FSDP splits, all of it: offload=all with "
+       "zero=2 or 3, or offload=none",
+       [](const Job &job) {
+         return job.strategy.offload == "none" || job.strategy.zero >= 2;
+       },
+       [](Job &job) { return setZero(job, 3); }},
+      {"torchtitan spreads experts over the ranks of FSDP, of a sequence and "
+       "of tensor parallelism: ep divides their number",
+       [](const Job &job) {
+         const cost::Strategy &strategy = job.strategy;
+         int64_t ranks = shardDegree(strategy) * strategy.cp * strategy.tp;
+         return ranks % strategy.ep == 0;
+       },
+       [](Job &job) {
+         bool isWhole = job.strategy.zero >= 2 && job.strategy.hybridShard == 1;
+         if (isWhole)
+           job.strategy.ep = 1;
+         return setZero(job, 3);
+       }},
+      {"torchtitan does not split single experts: with tp > 1 ep is tp times a "
+       "divisor of dp that does not divide dp itself",
+       [](const Job &job) {
+         return job.strategy.ep == 1 || job.strategy.tp == 1 ||
+                !job.splitsEachExpert();
+       },
+       [](Job &job) {
+         job.strategy.ep = 1;
+         return true;
+       }},
+  };
+}
+
+std::vector<Rule> torchtitanRules() {
+  std::vector<Rule> rules = {
+      trainingOnly(kWhose),
+      precisions(kWhose, {"fp32", "bf16"}),
+      noGrid(kWhose),
+      evenShares(kWhose),
+      evenBatch(kWhose),
+      usualPlacement(kWhose),
+      contextKind(kWhose, "ring"),
+      zeros(kWhose, {0, 2, 3}),
+      schedules(kWhose, {"1f1b", "gpipe", "interleaved"}),
+      saying(onlyIf(evenLayers(""),
+                    [](const Job &job) { return job.strategy.pp > 1; }),
+             "torchtitan is told how many layers every stage has "
+             "(pipeline_parallel_layers_per_stage): pp times vpp divides them"),
+      {"torchtitan's Interleaved1F1B needs micro-batches in whole rounds of at "
+       "least pp",
+       hasWholeRounds, wholeRounds("").mend},
+      hostOnly(kWhose),
+      offloads(kWhose, {"none", "all"}),
+  };
+  for (Rule &rule : shardingRules())
+    rules.push_back(std::move(rule));
+  return rules;
+}
+
+/// What v0.2.2 demands besides.
+static std::vector<Rule> tomlRules() {
+  return {
+      {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",
+       [](const Job &job) { return job.strategy.tp == 1 || job.strategy.sp; },
+       nullptr},
+      {"v0.2.2 has copies of all parameters (zero=0) on data-parallel ranks "
+       "alone",
+       [](const Job &job) {
+         const cost::Strategy &strategy = job.strategy;
+         return strategy.dp == 1 || strategy.zero >= 2 ||
+                strategy.dp == strategy.ranks();
+       },
+       nullptr},
+  };
+}
+
+static std::string pipelineOf(const cost::Strategy &strategy) {
+  if (strategy.schedule == "gpipe")
+    return "GPipe";
+  return strategy.vpp > 1 ? "Interleaved1F1B" : "1F1B";
+}
+
+namespace {
+
+/// Key and value of [parallelism], which both dialects have.
+struct KeyValue {
+  const char *key;
+  std::variant<int64_t, bool, double, std::string> value;
+};
+
+} // namespace
+
+static std::vector<KeyValue> parallelismOf(const Job &job) {
+  const cost::Strategy &strategy = job.strategy;
+  int64_t shard = shardDegree(strategy);
+  std::vector<KeyValue> settings = {
+      {"data_parallel_replicate_degree", strategy.dp / shard},
+      {"data_parallel_shard_degree", shard},
+      {"tensor_parallel_degree", strategy.tp},
+      {"context_parallel_degree", strategy.cp},
+      {"pipeline_parallel_degree", strategy.pp},
+      {"expert_parallel_degree", strategy.ep}};
+  if (strategy.zero >= 2)
+    settings.push_back({"fsdp_reshard_after_forward",
+                        std::string(strategy.zero == 3 ? "always" : "never")});
+  if (strategy.pp > 1) {
+    settings.push_back({"pipeline_parallel_schedule", pipelineOf(strategy)});
+    settings.push_back({"pipeline_parallel_microbatch_size", job.microBatch()});
+    settings.push_back({"pipeline_parallel_layers_per_stage",
+                        job.model.layers / job.stages()});
+    settings.push_back(
+        {"pipeline_parallel_first_stage_less_layers", int64_t(0)});
+    settings.push_back(
+        {"pipeline_parallel_last_stage_less_layers", int64_t(0)});
+  }
+  return settings;
+}
+
+/// [training]. A pipeline takes all of a rank's samples at once.
+static std::vector<KeyValue> trainingOf(const Job &job) {
+  std::vector<KeyValue> settings = {
+      {"local_batch_size",
+       job.strategy.pp > 1 ? job.localBatch() : job.microBatch()},
+      {"global_batch_size", job.globalBatch},
+      {"enable_cpu_offload", job.strategy.offload == "all"},
+      {"mixed_precision_param",
+       std::string(job.precision == "bf16" ? "bfloat16" : "float32")}};
+  // It always clips; 1.0 where nothing is said.
+  double most = job.optimizer.clipGradNorm;
+  settings.push_back(
+      {"max_norm", most > 0 ? most : std::numeric_limits<double>::infinity()});
+  if (job.model.sequence > 0 && job.model.kind != ModelKind::other)
+    settings.push_back({"seq_len", job.model.sequence});
+  return settings;
+}
+
+/// [lr_scheduler], which has a warmup of 200 steps and falls to 0 where nothing
+/// is said.
+static std::vector<KeyValue> scheduleOf(const Job &job) {
+  const RateSchedule &schedule = job.schedule;
+  std::vector<KeyValue> settings = {{"warmup_steps", schedule.warmup}};
+  if (schedule.kind == "constant") {
+    settings.push_back({"decay_ratio", 0.0});
+    return settings;
+  }
+  double lr = job.optimizer.lr;
+  settings.push_back({"total_steps", schedule.total});
+  settings.push_back({"decay_type", schedule.kind});
+  settings.push_back({"min_lr_factor", lr > 0 ? schedule.min / lr : 0});
+  return settings;
+}
+
+/// It has AdamW, and scales no loss.
+static std::set<Setting> expressedOf(const Job &job) {
+  std::set<Setting> expressed = {Setting::clipping, Setting::schedule};
+  if (job.optimizer.name == "adamw")
+    expressed.insert(Setting::optimizer);
+  return expressed;
+}
+
+static toml::table tableOf(const std::vector<KeyValue> &settings) {
+  toml::table table;
+  for (const KeyValue &setting : settings)
+    std::visit([&](const auto &value) { table.insert(setting.key, value); },
+               setting.value);
+  return table;
+}
+
+static std::string tomlOf(const Job &job) {
+  const OptimizerChoice &optimizer = job.optimizer;
+  toml::table activations{{"mode", job.strategy.recompute}};
+  if (job.strategy.recompute == "selective")
+    activations.insert("selective_ac_option", "op");
+  toml::table config{{"parallelism", tableOf(parallelismOf(job))},
+                     {"training", tableOf(trainingOf(job))},
+                     {"lr_scheduler", tableOf(scheduleOf(job))},
+                     {"activation_checkpoint", activations}};
+  if (optimizer.name == "adamw")
+    config.insert("optimizer",
+                  toml::table{{"name", "AdamW"},
+                              {"lr", optimizer.lr},
+                              {"beta1", optimizer.beta1},
+                              {"beta2", optimizer.beta2},
+                              {"eps", optimizer.eps},
+                              {"weight_decay", optimizer.weightDecay}});
+  std::ostringstream text;
+  text << "# torchtitan up to v0.2.2, for the strategy "
+       << cost::stringifyStrategy(job.strategy)
+       << "\n# Written by dpc-opt. [model], data and steps are yours.\n"
+       << commentOnSettings(job, expressedOf(job)) << config << "\n";
+  return text.str();
+}
+
+/// A number as Python reads it back.
+static void writeNumber(std::ostream &text, double number) {
+  if (std::isinf(number))
+    text << "float(\"inf\")";
+  else
+    text << number;
+}
+
+/// "key=value," in lines of Python.
+static std::string argumentsOf(const std::vector<KeyValue> &settings) {
+  std::ostringstream text;
+  text.precision(17);
+  for (const KeyValue &setting : settings) {
+    text << "            " << setting.key << "=";
+    if (const auto *number = std::get_if<int64_t>(&setting.value))
+      text << *number;
+    else if (const auto *measure = std::get_if<double>(&setting.value))
+      writeNumber(text, *measure);
+    else if (const auto *flag = std::get_if<bool>(&setting.value))
+      text << (*flag ? "True" : "False");
+    else
+      text << '"' << std::get<std::string>(setting.value) << '"';
+    text << ",\n";
+  }
+  return text.str();
+}
+
+/// The optimizer of all parameters, where torchtitan has it.
+static std::string optimizerOf(const OptimizerChoice &optimizer) {
+  if (optimizer.name != "adamw")
+    return "";
+  std::ostringstream text;
+  text.precision(10);
+  text << "        optimizer=OptimizersContainer.Config(\n"
+       << "            param_groups=[\n"
+       << "                ParamGroupConfig(\n"
+       << "                    pattern=r\".*\",\n"
+       << "                    optimizer_name=\"AdamW\",\n"
+       << "                    optimizer_kwargs={\"lr\": " << optimizer.lr
+       << ", \"betas\": (" << optimizer.beta1 << ", " << optimizer.beta2
+       << "), \"eps\": " << optimizer.eps
+       << ", \"weight_decay\": " << optimizer.weightDecay << "},\n"
+       << "                ),\n            ],\n        ),\n";
+  return text.str();
+}
+
+static std::string recipeOf(const Job &job) {
+  const std::string &recompute = job.strategy.recompute;
+  std::string kind = recompute == "full" ? "FullAC" : "SelectiveAC";
+  std::vector<KeyValue> parallelism = parallelismOf(job);
+  parallelism.push_back({"enable_sequence_parallel", job.strategy.sp});
+  std::ostringstream text;
+  text
+      << "\"\"\"torchtitan 0.3 for the strategy "
+      << cost::stringifyStrategy(job.strategy) << "\n\n"
+      << "Written by dpc-opt. In a config_registry.py:\n\n"
+      << "    def my_run() -> Trainer.Config:\n"
+      << "        return with_plan(llama3_8b())\n\"\"\"\n"
+      << commentOnSettings(job, expressedOf(job)) << "import dataclasses\n\n"
+      << "from torchtitan.components.optimizer import "
+      << (job.optimizer.name == "adamw"
+              ? "LRSchedulersContainer, OptimizersContainer, ParamGroupConfig\n"
+              : "LRSchedulersContainer\n")
+      << "from torchtitan.config import ParallelismConfig\n";
+  if (recompute != "none")
+    text << "from torchtitan.distributed.activation_checkpoint import " << kind
+         << "\n";
+  text << "\n\ndef with_plan(config):\n"
+       << "    \"\"\"The same model's Trainer.Config with this plan.\"\"\"\n"
+       << "    return dataclasses.replace(\n        config,\n"
+       << "        training=dataclasses.replace(\n            "
+          "config.training,\n"
+       << argumentsOf(trainingOf(job)) << "        ),\n"
+       << optimizerOf(job.optimizer)
+       << "        lr_scheduler=LRSchedulersContainer.Config(\n"
+       << argumentsOf(scheduleOf(job)) << "        ),\n"
+       << "        parallelism=ParallelismConfig(\n"
+       << argumentsOf(parallelism) << "        ),\n"
+       << "        activation_checkpoint="
+       << (recompute == "none" ? "None" : kind + ".Config()") << ",\n    )\n";
+  return text.str();
+}
+
+Exported writeTorchtitan(const Job &job) {
+  Exported result;
+  result.files.push_back({"torchtitan.py", recipeOf(job)});
+  Legality legality = checkLegality(job, tomlRules());
+  if (legality.ok())
+    result.files.push_back({"torchtitan.toml", tomlOf(job)});
+  else
+    result.remarks.push_back("torchtitan.toml is not written, torchtitan.py "
+                             "for version 0.3 is: " +
+                             legality.rule);
+  remarkOnSettings(result, job, expressedOf(job));
+  if (job.hasUnevenStages())
+    result.remarks.emplace_back(
+        "torchtitan: stages get the same number of layers, which the plan's "
+        "own have not");
+  return result;
+}
+
+} // namespace dpc::exports

@@ -1,0 +1,225 @@
+//===- CompilePtx.cpp - Kernels to PTX ------------------------------------===//
+#include "codegen/gpu/CompilePtx.h"
+#include "codegen/kernel/CompileStages.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+/// A low one, which older drivers read, that has all that is used here.
+static constexpr const char *kPtxVersion = "+ptx80";
+
+bool checkTargetGpu(llvm::StringRef name, std::string &error) {
+  if (name == "sm_80" || name == "sm_90")
+    return true;
+  error = "--target-gpu: '" + name.str() +
+          "' is not known; sm_80 and sm_90 are accepted (later devices run "
+          "code for sm_90)";
+  return false;
+}
+
+static std::unique_ptr<llvm::TargetMachine>
+createMachine(const std::string &gpu, std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *nvptx = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!nvptx)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(nvptx->createTargetMachine(
+      triple, gpu, kPtxVersion, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+//===----------------------------------------------------------------------===//
+// Functions of libdevice
+//===----------------------------------------------------------------------===//
+
+/// The name of what computes `op`, or "" where the device has instructions.
+static std::string deviceFunction(Operation *op) {
+  std::string name =
+      llvm::StringSwitch<std::string>(op->getName().getStringRef())
+          .Case("math.exp", "exp")
+          .Case("math.log", "log")
+          .Case("math.sin", "sin")
+          .Case("math.cos", "cos")
+          .Case("math.tanh", "tanh")
+          .Case("math.erf", "erf")
+          .Case("math.powf", "pow")
+          .Case("arith.remf", "fmod")
+          .Default("");
+  if (name.empty())
+    return "";
+  return "__nv_" + name + (op->getResult(0).getType().isF32() ? "f" : "");
+}
+
+/// Calls instead of math ops; returns whether there are any.
+static bool callDeviceFunctions(ModuleOp module) {
+  bool any = false;
+  module.walk([&](Operation *op) {
+    std::string name = deviceFunction(op);
+    if (name.empty())
+      return;
+    any = true;
+    OpBuilder builder(op);
+    if (!module.lookupSymbol(name)) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(module.getBody());
+      auto type =
+          builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
+      func::FuncOp::create(builder, op->getLoc(), name, type).setPrivate();
+    }
+    auto call = func::CallOp::create(builder, op->getLoc(), name,
+                                     op->getResultTypes(), op->getOperands());
+    op->replaceAllUsesWith(call);
+    op->erase();
+  });
+  return any;
+}
+
+/// The toolkit's library, or "".
+static std::string findLibdevice() {
+  std::vector<std::string> roots;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char *root = std::getenv(variable))
+      roots.push_back(root);
+  roots.push_back("/usr/local/cuda");
+  roots.push_back("/usr/lib/cuda");
+  for (const std::string &root : roots) {
+    std::string path = root + "/nvvm/libdevice/libdevice.10.bc";
+    if (llvm::sys::fs::exists(path))
+      return path;
+  }
+  return "";
+}
+
+static LogicalResult linkLibdevice(llvm::Module &module, std::string &error) {
+  std::string path = findLibdevice();
+  if (path.empty()) {
+    error = "a kernel needs a function of libdevice, and no CUDA toolkit was "
+            "found: set CUDA_HOME to the folder that has "
+            "nvvm/libdevice/libdevice.10.bc, or install it in /usr/local/cuda";
+    return failure();
+  }
+  llvm::SMDiagnostic diagnostic;
+  auto library = llvm::parseIRFile(path, diagnostic, module.getContext());
+  if (!library) {
+    error = path + ": " + diagnostic.getMessage().str();
+    return failure();
+  }
+  library->setTargetTriple(module.getTargetTriple());
+  library->setDataLayout(module.getDataLayout());
+  for (llvm::Function &function : *library)
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+  if (llvm::Linker::linkModules(module, std::move(library),
+                                llvm::Linker::LinkOnlyNeeded)) {
+    error = path + ": cannot be linked";
+    return failure();
+  }
+  // Exact divisions and roots, and denormals as they are.
+  module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t(0));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The stages
+//===----------------------------------------------------------------------===//
+
+/// Kernels that are to have some more registers, which are no longer marked.
+static std::set<std::string> takeMarks(ModuleOp module) {
+  std::set<std::string> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->removeAttr(kKeepsManyValues))
+      names.insert(function.getName().str());
+  return names;
+}
+
+/// Threads of an SM that leave each of them 64 registers, eight warps of a
+/// quarter with 16,384: loads enough are in flight.
+constexpr int64_t kThreadsOfSm = 1024;
+
+static void markKernels(llvm::Module &module,
+                        const std::map<std::string, rt::KernelLaunch> &launches,
+                        const std::set<std::string> &keepMany) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+    auto launch = launches.find(function.getName().str());
+    if (launch == launches.end()) {
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+      continue;
+    }
+    function.setCallingConv(llvm::CallingConv::PTX_Kernel);
+    int64_t threads = launch->second.threads;
+    function.addFnAttr("nvvm.maxntid", std::to_string(threads));
+    if (int64_t blocks = kThreadsOfSm / threads;
+        blocks > 0 && keepMany.count(function.getName().str()))
+      function.addFnAttr("nvvm.minctasm", std::to_string(blocks));
+  }
+}
+
+LogicalResult
+compileToPtx(ModuleOp module, const std::string &targetGpu,
+             const std::map<std::string, rt::KernelLaunch> &launches,
+             const std::string &path) {
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createMachine(targetGpu, error);
+  if (!machine)
+    return module.emitError(error);
+  bool needsLibrary = callDeviceFunctions(module);
+  std::set<std::string> keepMany = takeMarks(module);
+  if (failed(lowerToLLVMDialect(module)))
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(module, context, "kernels");
+  if (!llvmModule)
+    return module.emitError("cannot translate the kernels to LLVM IR");
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  llvmModule->setDataLayout(machine->createDataLayout());
+  if (needsLibrary && failed(linkLibdevice(*llvmModule, error)))
+    return module.emitError(error);
+  markKernels(*llvmModule, launches, keepMany);
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = false;
+  optimizeModule(*llvmModule, *machine, tuning);
+  if (failed(writeMachineCode(*llvmModule, *machine,
+                              llvm::CodeGenFileType::AssemblyFile, path,
+                              error)))
+    return module.emitError(error);
+  return success();
+}
+
+} // namespace dpc::codegen

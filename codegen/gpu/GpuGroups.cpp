@@ -1,0 +1,143 @@
+//===- GpuGroups.cpp - One grid over many tensors -------------------------===//
+//
+// The tensors of a group (KernelSpec::groupSizes) are cut into chunks of one
+// size, a block to each: block 0 has the first chunk of the first tensor. So
+// tensor i begins at block `first[i]`, the chunks of those before it, and a
+// block finds its tensor by halving: log2(tensors) comparisons with constants,
+// the same in all of its threads. All it needs then are the pointers among the
+// parameters, and where its chunk begins and ends.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/kernel/KernelEmitter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static bool isScalar(Value value) {
+  return cast<RankedTensorType>(value.getType()).getRank() == 0;
+}
+
+/// Enough blocks for any device to be busy, and enough work for each to be
+/// worth what it does first.
+static int64_t chunkOf(ArrayRef<int64_t> sizes) {
+  constexpr int64_t least = 4096, most = 65536, blocks = 4096;
+  int64_t all = 0;
+  for (int64_t size : sizes)
+    all += size;
+  int64_t even = (all / blocks + least - 1) / least * least;
+  return std::clamp(even, least, most);
+}
+
+/// Scalars of all, then operands and results of each; see lowerGroup().
+func::FuncOp KernelEmitter::emitGroupImpl(const std::string &name) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  size_t numScalars = llvm::count_if(spec.op.getInputs(), isScalar);
+  size_t own =
+      spec.op.getInputs().size() - numScalars + spec.op.getOutputs().size();
+  SmallVector<Type> types(numScalars + own * spec.groupSizes.size(), pointer);
+  auto impl = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
+  for (size_t i = 0; i < numScalars; ++i)
+    impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                    b.getUnitAttr());
+  return impl;
+}
+
+/// What tensor `member` of those from `low` to `high` gives: `number`, of a
+/// block, says which.
+SmallVector<Value> KernelEmitter::ofMember(Value number,
+                                           ArrayRef<int64_t> firsts, size_t low,
+                                           size_t high,
+                                           const MemberValues &values) {
+  if (high - low == 1)
+    return values(low);
+  size_t middle = (low + high) / 2;
+  Value isBelow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number,
+                                        constantI64(b, firsts[middle]));
+  SmallVector<Value> some = values(low); // for their types
+  SmallVector<Type> types(ValueRange(some).getTypes());
+  auto branch = scf::IfOp::create(b, types, isBelow, /*withElseRegion=*/true);
+  auto fill = [&](Region &region, size_t from, size_t to) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&region.front());
+    scf::YieldOp::create(b, ofMember(number, firsts, from, to, values));
+  };
+  fill(branch.getThenRegion(), low, middle);
+  fill(branch.getElseRegion(), middle, high);
+  return branch.getResults();
+}
+
+/// Binds operands and results to the chunk of a block; returns how many
+/// elements it has, or more.
+Value KernelEmitter::bindChunk(Value number, ArrayRef<int64_t> firsts,
+                               int64_t chunk) {
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  size_t numScalars = llvm::count_if(spec.op.getInputs(), isScalar);
+  size_t tensors = spec.op.getInputs().size() - numScalars;
+  size_t own = tensors + spec.op.getOutputs().size();
+  SmallVector<Value> found =
+      ofMember(number, firsts, 0, firsts.size(), [&](size_t member) {
+        SmallVector<Value> values;
+        for (size_t i = 0; i < own; ++i)
+          values.push_back(function.getArgument(numScalars + member * own + i));
+        values.push_back(constantI64(b, firsts[member]));
+        values.push_back(constantI64(b, spec.groupSizes[member]));
+        return values;
+      });
+  Value begin = arith::MulIOp::create(
+      b, arith::SubIOp::create(b, number, found[own]), constantI64(b, chunk));
+  auto chunkAt = [&](Value pointer, Type element) {
+    return LLVM::GEPOp::create(b, pointer.getType(), storageTypeOf(element),
+                               pointer, ValueRange{begin});
+  };
+  inputs.clear();
+  outputs.clear();
+  size_t nextScalar = 0, next = 0;
+  for (Value input : spec.op.getInputs()) {
+    Type element = elementOf(input);
+    if (isScalar(input))
+      inputs.push_back({function.getArgument(nextScalar++),
+                        StridedView::dense({}), element});
+    else
+      inputs.push_back({chunkAt(found[next++], element),
+                        StridedView::dense({chunk}), element});
+  }
+  for (auto [i, output] : llvm::enumerate(spec.op.getOutputs())) {
+    int64_t alias = spec.aliases[i];
+    Value pointer = alias >= 0
+                        ? inputs[alias].pointer
+                        : Value(chunkAt(found[tensors + i], elementOf(output)));
+    outputs.push_back(
+        {pointer, StridedView::dense({chunk}), elementOf(output)});
+  }
+  return arith::SubIOp::create(b, found[own + 1], begin);
+}
+
+void KernelEmitter::emitGroupStage() {
+  int64_t chunk = chunkOf(spec.groupSizes), blocks = 0;
+  SmallVector<int64_t> firsts;
+  for (int64_t size : spec.groupSizes) {
+    firsts.push_back(blocks);
+    blocks += (size + chunk - 1) / chunk;
+  }
+  emitStage(blocks, {kBlock, 1}, [&](Value number) {
+    keepValues();
+    Value limit = arith::MinSIOp::create(b, bindChunk(number, firsts, chunk),
+                                         constantI64(b, chunk));
+    rowLoop(chunk, limit, [&](Index i) {
+      SmallVector<Value> elements;
+      for (Value value : yields)
+        elements.push_back(at(value, i));
+      for (auto [element, target] : llvm::zip_equal(elements, outputs))
+        store(element, target, i);
+    });
+  });
+}
+
+} // namespace dpc::codegen

@@ -1,0 +1,371 @@
+//===- Nests.cpp - Elementwise loop nests ---------------------------------===//
+#include "codegen/kernel/KernelEmitter.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+static Type elementOf(Value value) { return computeTypeOf(value); }
+
+//===----------------------------------------------------------------------===//
+// Which neighbouring loops may become one
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Follows a value back to memory, noting how indices are used: every access
+/// must advance evenly over a pair of loops, and no op may look at either.
+class FlattenAnalysis {
+public:
+  explicit FlattenAnalysis(ArrayRef<int64_t> sizes)
+      : merges(sizes.size(), true), sizes(sizes) {
+    for (int64_t size : sizes)
+      space.push(size, {});
+  }
+
+  void visit(Value value, ArrayRef<Index> indices,
+             ArrayRef<StridedView> inputs);
+  void access(const StridedView &view, ArrayRef<Index> indices);
+  LoopSpace space;
+  /// merges[d]: loops d and d + 1 may become one.
+  SmallVector<bool> merges;
+  /// A loop along which some access is contiguous that jumps along the last
+  /// loop, or -1.
+  int64_t crossed = -1;
+
+private:
+  void inspect(const Index &index);
+  ArrayRef<int64_t> sizes;
+  DenseMap<Value, SmallVector<Indices, 1>> visited;
+};
+
+} // namespace
+
+void FlattenAnalysis::inspect(const Index &index) {
+  for (auto [d, c] : llvm::enumerate(index.coefs)) {
+    if (c == 0)
+      continue;
+    merges[d] = false;
+    if (d > 0)
+      merges[d - 1] = false;
+  }
+}
+
+void FlattenAnalysis::access(const StridedView &view, ArrayRef<Index> indices) {
+  Index linear =
+      LoopSpace::linearize(nullptr, indices, view.strides, view.offset);
+  linear.coefs.resize(sizes.size(), 0);
+  if (!sizes.empty() && std::abs(linear.coefs.back()) > 1)
+    for (size_t d = 0; d + 1 < sizes.size(); ++d)
+      if (linear.coefs[d] == 1)
+        crossed = d;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d)
+    if (sizes[d] != 1 && linear.coefs[d] != sizes[d + 1] * linear.coefs[d + 1])
+      merges[d] = false;
+}
+
+void FlattenAnalysis::visit(Value value, ArrayRef<Index> indices,
+                            ArrayRef<StridedView> inputs) {
+  auto &seen = visited[value];
+  if (llvm::is_contained(seen, Indices(indices)))
+    return;
+  seen.push_back(Indices(indices));
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return access(inputs[argument.getArgNumber()], indices);
+  Operation *op = value.getDefiningOp();
+  if (auto moved = movedIndices(nullptr, space, op, indices)) {
+    if (llvm::any_of(*moved, [](const Index &i) { return i.isOpaque; }))
+      for (const Index &index : indices)
+        inspect(index);
+    return visit(op->getOperand(0), *moved, inputs);
+  }
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    if (!cast<DenseElementsAttr>(constant.getValue()).isSplat())
+      access(StridedView::dense(shapeOf(value)), indices);
+    return;
+  }
+  if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp>(op)) {
+    for (Value operand : op->getOperands())
+      visit(operand, indices, inputs);
+    return;
+  }
+  if (isa<AdamWOp, SgdOp>(op)) {
+    for (Value operand : op->getOperands())
+      if (operand.getType() == op->getOperand(0).getType() ||
+          shapeOf(operand).size() == indices.size())
+        visit(operand, indices, inputs);
+    return;
+  }
+  // Everything else looks at its indices.
+  for (const Index &index : indices)
+    inspect(index);
+}
+
+Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
+                ArrayRef<int64_t> begin) {
+  Indices result;
+  for (auto [index, offset] : llvm::zip_equal(indices, begin))
+    result.push_back(LoopSpace::add(b, index, LoopSpace::constant(offset)));
+  return result;
+}
+
+SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
+                                           ArrayRef<StridedView> targets,
+                                           ArrayRef<int64_t> begin,
+                                           ArrayRef<int64_t> sizes,
+                                           int64_t &crossed) {
+  FlattenAnalysis analysis(sizes);
+  Indices indices;
+  for (int64_t d = 0, e = sizes.size(); d < e; ++d)
+    indices.push_back(analysis.space.loop(d));
+  indices = shifted(nullptr, indices, begin);
+  for (auto [value, target] : llvm::zip_equal(values, targets)) {
+    analysis.visit(value, indices, spec.inputs);
+    analysis.access(target, indices);
+  }
+  crossed = analysis.crossed;
+  return analysis.merges;
+}
+
+//===----------------------------------------------------------------------===//
+// Emission
+//===----------------------------------------------------------------------===//
+
+/// Both sides of a transpose stay in the nearest cache within a tile.
+static constexpr int64_t kTile = 32;
+
+/// Loops `crossed` and the last in tiles, inside all others.
+void KernelEmitter::emitTiled(ArrayRef<int64_t> sizes, int64_t crossed,
+                              Indices &loops,
+                              const std::function<void()> &body) {
+  int64_t last = sizes.size() - 1;
+  loops.resize(sizes.size());
+  auto tiles = [&](int64_t d) { return (sizes[d] + kTile - 1) / kTile; };
+  // Positions inside tile `tile` of dimension d; the last tile may be smaller.
+  auto within = [&](int64_t d, const Index &tile, auto next) {
+    Value upper = constantI64(b, kTile);
+    Index first = LoopSpace::scale(&b, tile, kTile);
+    if (sizes[d] % kTile != 0)
+      upper = arith::MinSIOp::create(
+          b, upper,
+          arith::SubIOp::create(b, constantI64(b, sizes[d]),
+                                space.materialize(b, first)));
+    foldLoop(upper, {}, [&](Value i, ValueRange) {
+      int64_t loop = space.push(kTile, i);
+      loops[d] = LoopSpace::add(&b, first, space.loop(loop));
+      next();
+      space.pop();
+      return SmallVector<Value>();
+    });
+  };
+  std::function<void(int64_t)> open = [&](int64_t d) {
+    if (d == crossed)
+      return open(d + 1);
+    if (d < last)
+      return spaceLoop(sizes[d], [&](Index i) {
+        loops[d] = i;
+        open(d + 1);
+      });
+    spaceLoop(tiles(crossed), [&](Index row) {
+      spaceLoop(tiles(last), [&](Index column) {
+        within(crossed, row, [&] { within(last, column, body); });
+      });
+    });
+  };
+  open(0);
+}
+
+/// One nest over a box of the results' shape.
+void KernelEmitter::emitNest(ArrayRef<unsigned> results,
+                             ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
+  SmallVector<Value> values;
+  SmallVector<StridedView> targets;
+  for (unsigned r : results) {
+    values.push_back(yields[r]);
+    targets.push_back(outputs[r].view);
+  }
+  if (onGpu()) {
+    SmallVector<MemoryRef> memories;
+    for (unsigned r : results)
+      memories.push_back(outputs[r]);
+    return emitGpuNest(values, memories, begin, sizes,
+                       [&](ArrayRef<Index> indices) {
+                         SmallVector<Value> elements;
+                         for (Value value : values)
+                           elements.push_back(at(value, indices));
+                         return elements;
+                       });
+  }
+  int64_t crossed = -1;
+  SmallVector<bool> merges = mergeable(values, targets, begin, sizes, crossed);
+  Indices loops;
+  auto body = [&] {
+    Indices indices = shifted(&b, loops, begin);
+    // All are computed before any is stored: results may share the memory of
+    // operands.
+    SmallVector<Value> elements;
+    for (Value value : values)
+      elements.push_back(at(value, indices));
+    for (auto [element, r] : llvm::zip_equal(elements, results))
+      store(element, outputs[r], indices);
+  };
+  if (crossed >= 0 && sizes[crossed] >= 2 * kTile && sizes.back() >= 2 * kTile)
+    return emitTiled(sizes, crossed, loops, body);
+  // `pending`: iterations of the outer loops that were merged into this one.
+  std::function<void(unsigned, int64_t)> open = [&](unsigned d,
+                                                    int64_t pending) {
+    if (d == sizes.size())
+      return body();
+    auto enter = [&](Value var, int64_t next) {
+      int64_t loop = space.push(sizes[d], var);
+      loops.push_back(space.loop(loop));
+      open(d + 1, next);
+      loops.pop_back();
+      space.pop();
+    };
+    if (d + 1 < sizes.size() && merges[d])
+      return enter({}, pending * sizes[d]);
+    foldLoop(constantI64(b, pending * sizes[d]), {}, [&](Value i, ValueRange) {
+      enter(i, 1);
+      return SmallVector<Value>();
+    });
+  };
+  open(0, 1);
+}
+
+/// Where along `dim` an op chooses between parts: inside a piece the choice is
+/// the same for all elements, so that no code is left of it.
+static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
+                    std::set<int64_t> &cuts) {
+  if (op.getNumResults() == 0 || shapeOf(op.getResult(0)) != shape)
+    return;
+  if (auto rope = dyn_cast<RopeOp>(op)) {
+    if (dim + 1 == static_cast<int64_t>(shape.size()))
+      cuts.insert(shape.back() / 2);
+  } else if (auto pad = dyn_cast<PadOp>(op)) {
+    if (pad.getStrides()[dim] == 1) {
+      cuts.insert(pad.getLow()[dim]);
+      cuts.insert(pad.getLow()[dim] + shapeOf(pad.getX())[dim]);
+    }
+  } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+    int64_t end = 0;
+    if (concat.getDim() == static_cast<uint64_t>(dim))
+      for (Value part : concat.getParts())
+        cuts.insert(end += shapeOf(part)[dim]);
+  }
+}
+
+/// More pieces than this cost more code than they save.
+static constexpr int64_t kMaxPieces = 12;
+
+/// Nests over the pieces between all cuts.
+void KernelEmitter::emitCut(ArrayRef<unsigned> results) {
+  ArrayRef<int64_t> shape = shapeOf(yields[results.front()]);
+  SmallVector<SmallVector<int64_t>> bounds;
+  int64_t pieces = 1;
+  for (int64_t d = 0, e = shape.size(); d < e; ++d) {
+    std::set<int64_t> cuts{0, shape[d]};
+    for (Operation &op : spec.op.getBody().front())
+      addCuts(op, d, shape, cuts);
+    int64_t count = cuts.size() - 1;
+    if (pieces * count > kMaxPieces || count < 1)
+      cuts = {0, shape[d]};
+    else
+      pieces *= count;
+    bounds.emplace_back(cuts.begin(), cuts.end());
+  }
+  SmallVector<int64_t> begin, sizes;
+  std::function<void(unsigned)> visit = [&](unsigned d) {
+    if (d == shape.size())
+      return emitNest(results, begin, sizes);
+    for (size_t i = 0; i + 1 < bounds[d].size(); ++i) {
+      begin.push_back(bounds[d][i]);
+      sizes.push_back(bounds[d][i + 1] - bounds[d][i]);
+      visit(d + 1);
+      begin.pop_back();
+      sizes.pop_back();
+    }
+  };
+  visit(0);
+}
+
+void KernelEmitter::fill(const MemoryRef &target, Type elementType,
+                         double value) {
+  Indices indices;
+  spaceLoops(target.view.shape, indices, [&] {
+    store(math.constant(elementType, value), target, indices);
+  });
+}
+
+// Joins and pads write box by box instead of choosing per element.
+void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
+  Operation *op = value.getDefiningOp();
+  if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
+    SmallVector<int64_t> begin(zeros);
+    for (Value part : concat.getParts()) {
+      emitBox(part,
+              {target.pointer, target.view.slice(begin, ones, shapeOf(part)),
+               target.element});
+      begin[concat.getDim()] += shapeOf(part)[concat.getDim()];
+    }
+    return;
+  }
+  if (auto pad = dyn_cast_or_null<PadOp>(op); pad && !onGpu()) {
+    fill(target, elementOf(value), 0);
+    return emitBox(
+        pad.getX(),
+        {target.pointer,
+         target.view.slice(pad.getLow(), pad.getStrides(), shapeOf(pad.getX())),
+         target.element});
+  }
+  if (onGpu())
+    return emitGpuNest(value, target, zeros, shape,
+                       [&](ArrayRef<Index> indices) {
+                         return SmallVector<Value>{at(value, indices)};
+                       });
+  Indices indices;
+  spaceLoops(shape, indices,
+             [&] { store(at(value, indices), target, indices); });
+}
+
+/// Boxes of a GPU's stage are written at the same time: none twice.
+static bool isWrittenByBoxes(Value value, bool onGpu) {
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<ConcatOp>(op) ||
+         (!onGpu && isa_and_nonnull<PadOp>(op));
+}
+
+void KernelEmitter::emitResults(ArrayRef<unsigned> results) {
+  SmallVector<SmallVector<unsigned>> groups;
+  for (unsigned i : results) {
+    Value value = yields[i];
+    if (isWrittenByBoxes(value, onGpu())) {
+      emitBox(value, outputs[i]);
+      continue;
+    }
+    auto same = llvm::find_if(groups, [&](auto &group) {
+      return shapeOf(yields[group.front()]) == shapeOf(value);
+    });
+    if (same == groups.end())
+      groups.push_back({i});
+    else
+      same->push_back(i);
+  }
+  for (ArrayRef<unsigned> group : groups)
+    emitCut(group);
+}
+
+LogicalResult KernelEmitter::emitElementwise() {
+  auto all = llvm::to_vector(llvm::seq<unsigned>(0, yields.size()));
+  emitResults(all);
+  return success();
+}
+
+} // namespace dpc::codegen

@@ -1,0 +1,559 @@
+//===- ScalarMath.cpp - Elementwise functions on scalars ------------------===//
+#include "codegen/kernel/ScalarMath.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+namespace {
+// Fused multiply-adds may be formed; nothing else may change.
+constexpr auto kContract = arith::FastMathFlags::contract;
+constexpr auto kReorder =
+    arith::FastMathFlags::contract | arith::FastMathFlags::reassoc;
+} // namespace
+
+Value ScalarMath::constant(Type type, double value) {
+  if (isa<FloatType>(type))
+    return arith::ConstantOp::create(b, b.getFloatAttr(type, value));
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (std::isinf(value))
+    return arith::ConstantOp::create(
+        b, b.getIntegerAttr(type, value < 0 ? APInt::getSignedMinValue(width)
+                                            : APInt::getSignedMaxValue(width)));
+  return arith::ConstantOp::create(
+      b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
+}
+
+Value ScalarMath::add(Value x, Value y) {
+  return arith::AddFOp::create(b, x, y, kContract);
+}
+Value ScalarMath::sub(Value x, Value y) {
+  return arith::SubFOp::create(b, x, y, kContract);
+}
+Value ScalarMath::mul(Value x, Value y) {
+  return arith::MulFOp::create(b, x, y, kContract);
+}
+Value ScalarMath::div(Value x, Value y) {
+  return arith::DivFOp::create(b, x, y, kContract);
+}
+
+Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y,
+                             bool isUnsigned) {
+  bool isFloat = isa<FloatType>(x.getType());
+  switch (kind) {
+  case ReduceKind::sum:
+    return isFloat ? Value(arith::AddFOp::create(b, x, y, kReorder))
+                   : Value(arith::AddIOp::create(b, x, y));
+  case ReduceKind::prod:
+    return isFloat ? Value(arith::MulFOp::create(b, x, y, kReorder))
+                   : Value(arith::MulIOp::create(b, x, y));
+  case ReduceKind::max:
+    return isFloat      ? Value(arith::MaximumFOp::create(b, x, y))
+           : isUnsigned ? Value(arith::MaxUIOp::create(b, x, y))
+                        : Value(arith::MaxSIOp::create(b, x, y));
+  case ReduceKind::min:
+    return isFloat      ? Value(arith::MinimumFOp::create(b, x, y))
+           : isUnsigned ? Value(arith::MinUIOp::create(b, x, y))
+                        : Value(arith::MinSIOp::create(b, x, y));
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+Value ScalarMath::neutral(ReduceKind kind, Type type, bool isUnsigned) {
+  if (isUnsigned && isa<IntegerType>(type) &&
+      (kind == ReduceKind::max || kind == ReduceKind::min)) {
+    unsigned width = type.getIntOrFloatBitWidth();
+    return arith::ConstantOp::create(
+        b, b.getIntegerAttr(type, kind == ReduceKind::max
+                                      ? APInt::getZero(width)
+                                      : APInt::getAllOnes(width)));
+  }
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case ReduceKind::sum:
+    return constant(type, 0);
+  case ReduceKind::prod:
+    return constant(type, 1);
+  case ReduceKind::max:
+    return constant(type, -infinity);
+  case ReduceKind::min:
+    return constant(type, infinity);
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+Value ScalarMath::polynomial(Value x, ArrayRef<double> highFirst) {
+  Value sum = constant(x.getType(), highFirst.front());
+  for (double c : highFirst.drop_front())
+    sum = add(mul(sum, x), constant(x.getType(), c));
+  return sum;
+}
+
+// exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 is split
+// so that n * high is exact (Cephes). 2^n goes in two factors: n reaches -150
+// for denormal results.
+Value ScalarMath::exp(Value x) {
+  Type type = x.getType();
+  if (!type.isF32())
+    return math::ExpOp::create(b, x);
+  Value low = constant(type, -104.0), high = constant(type, 89.0);
+  // The comparisons are false for NaN, which so stays.
+  x = arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, low), low, x);
+  x = arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, high), high, x);
+  // Adding 1.5 * 2^23 leaves the rounded integer in the low mantissa bits.
+  Value magic = constant(type, 12582912.0);
+  Value shifted = arith::AddFOp::create(
+      b, arith::MulFOp::create(b, x, constant(type, 1.44269504088896341)),
+      magic);
+  Value n = arith::SubFOp::create(b, shifted, magic);
+  Value r = add(x, mul(n, constant(type, -0.693359375)));
+  r = add(r, mul(n, constant(type, 2.12194440e-4)));
+  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3,
+                           4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  p = add(add(mul(mul(r, r), p), r), constant(type, 1.0));
+  Type i32 = b.getI32Type();
+  auto integer = [&](int64_t v) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(v));
+  };
+  auto power = [&](Value e) -> Value {
+    Value bits = arith::ShLIOp::create(
+        b, arith::AddIOp::create(b, e, integer(127)), integer(23));
+    return arith::BitcastOp::create(b, type, bits);
+  };
+  Value whole = arith::SubIOp::create(
+      b, arith::BitcastOp::create(b, i32, shifted), integer(0x4B400000));
+  Value half = arith::ShRSIOp::create(b, whole, integer(1));
+  Value rest = arith::SubIOp::create(b, whole, half);
+  return arith::MulFOp::create(b, arith::MulFOp::create(b, p, power(half)),
+                               power(rest));
+}
+
+// The difference is not fused with a product that makes x: shift was rounded,
+// and of 1e10 the rest of half a unit in the last place is 512.
+Value ScalarMath::expOfDifference(Value x, Value shift) {
+  return exp(arith::SubFOp::create(b, x, shift));
+}
+
+// Cephes logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in
+// m - 1. Denormals are scaled up first.
+Value ScalarMath::log(Value x) {
+  Type type = x.getType();
+  if (!type.isF32() || !isForGpu)
+    return math::LogOp::create(b, x);
+  auto integer = [&](int64_t v) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(v));
+  };
+  auto select = [&](arith::CmpFPredicate predicate, double limit, Value yes,
+                    Value no) -> Value {
+    Value is = arith::CmpFOp::create(b, predicate, x, constant(type, limit));
+    return arith::SelectOp::create(b, is, yes, no);
+  };
+  using F = arith::CmpFPredicate;
+  constexpr double kLeastNormal = 1.1754943508222875e-38;
+  Value scaled =
+      select(F::OLT, kLeastNormal, mul(x, constant(type, 8388608)), x);
+  Value shift = select(F::OLT, kLeastNormal, integer(127 + 23), integer(127));
+  Value bits = arith::BitcastOp::create(b, b.getI32Type(), scaled);
+  // Where the fraction begins at sqrt(1/2), the exponent of m is -1 or 0.
+  Value from = arith::SubIOp::create(b, bits, integer(0x3f3504f3));
+  Value e = arith::ShRSIOp::create(b, from, integer(23));
+  Value fraction =
+      arith::SubIOp::create(b, bits, arith::ShLIOp::create(b, e, integer(23)));
+  Value r = sub(arith::BitcastOp::create(b, type, fraction), constant(type, 1));
+  Value exponent = arith::SIToFPOp::create(
+      b, type,
+      arith::AddIOp::create(b, e,
+                            arith::SubIOp::create(b, integer(127), shift)));
+  Value square = mul(r, r);
+  Value y = polynomial(r, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
+                           -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+                           2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  y = mul(mul(y, r), square);
+  y = add(y, mul(exponent, constant(type, -2.12194440e-4)));
+  y = sub(y, mul(square, constant(type, 0.5)));
+  y = add(add(r, y), mul(exponent, constant(type, 0.693359375)));
+  double infinity = std::numeric_limits<double>::infinity();
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  y = select(F::OEQ, 0, constant(type, -infinity), y);
+  y = select(F::OLT, 0, constant(type, nan), y);
+  return select(F::OLT, infinity, y, x); // inf and NaN are their own
+}
+
+// By squaring: base^(2^k) are constants.
+Value ScalarMath::power(double base, Value exponent) {
+  Type f64 = b.getF64Type(), i64 = b.getI64Type();
+  if (!isForGpu)
+    return math::PowFOp::create(b, constant(f64, base), exponent);
+  Value whole = arith::FPToSIOp::create(b, i64, exponent);
+  auto choose = [&](Value bits, Value yes, Value no) -> Value {
+    Value is = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
+                                     constant(i64, 0));
+    return arith::SelectOp::create(b, is, yes, no);
+  };
+  Value product = constant(f64, 1);
+  for (int64_t bit = 0; bit < 62; ++bit, base *= base) {
+    if (base == 0) {
+      Value rest = arith::ShRUIOp::create(b, whole, constant(i64, bit));
+      return choose(rest, constant(f64, 0), product);
+    }
+    Value mask = constant(i64, std::ldexp(1.0, int(bit)));
+    product = choose(arith::AndIOp::create(b, whole, mask),
+                     mul(product, constant(f64, base)), product);
+  }
+  return product;
+}
+
+// Cephes tanhf: a polynomial near zero, 1 - 2 / (exp(2|x|) + 1) beyond.
+Value ScalarMath::tanh(Value x) {
+  Type type = x.getType();
+  if (!type.isF32())
+    return math::TanhOp::create(b, x);
+  Value magnitude = math::AbsFOp::create(b, x);
+  Value square = mul(x, x);
+  Value p = polynomial(square,
+                       {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
+                        1.33314422036e-1, -3.33332819422e-1});
+  Value nearZero = add(mul(mul(p, square), x), x);
+  Value e = exp(add(magnitude, magnitude));
+  Value one = constant(type, 1.0);
+  Value far = sub(one, div(constant(type, 2.0), add(e, one)));
+  far = math::CopySignOp::create(b, far, x);
+  Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, magnitude,
+                                       constant(type, 0.625));
+  return arith::SelectOp::create(b, isNear, nearZero, far);
+}
+
+// Minimax polynomials by N. Juffa, each within 1 ulp.
+Value ScalarMath::erfNear(Value x, Value square) {
+  Value p = polynomial(square, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
+                                1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+  return add(mul(p, x), x);
+}
+Value ScalarMath::erfFar(Value x, Value magnitude, Value square) {
+  Value high = polynomial(magnitude, {-1.72853470e-5, 3.83197126e-4});
+  Value low = polynomial(magnitude, {-3.88396438e-3, 2.42546219e-2});
+  Value p = add(mul(high, square), low);
+  for (double c : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1})
+    p = add(mul(p, magnitude), constant(x.getType(), c));
+  p = sub(mul(p, magnitude), magnitude);
+  Value result = sub(constant(x.getType(), 1.0), exp(p));
+  return math::CopySignOp::create(b, result, x);
+}
+
+Value ScalarMath::erf(Value x) {
+  Type type = x.getType();
+  if (!type.isF32())
+    return math::ErfOp::create(b, x);
+  Value magnitude = math::AbsFOp::create(b, x);
+  // Beyond 4 the result is 1; the clamp keeps infinities out of inf - inf.
+  Value limit = constant(type, 4.0);
+  Value tooFar =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, magnitude, limit);
+  Value clamped = arith::SelectOp::create(b, tooFar, limit, magnitude);
+  Value square = mul(clamped, clamped);
+  Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, magnitude,
+                                       constant(type, 0.927734375));
+  return arith::SelectOp::create(b, isNear, erfNear(x, square),
+                                 erfFar(x, clamped, square));
+}
+
+Value ScalarMath::sigmoid(Value x) {
+  Value one = constant(x.getType(), 1.0);
+  return div(one, add(one, exp(arith::NegFOp::create(b, x))));
+}
+
+Value ScalarMath::gelu(Value x) {
+  Type type = x.getType();
+  Value e = erf(mul(x, constant(type, 0.70710678118654752)));
+  return mul(mul(x, constant(type, 0.5)), add(e, constant(type, 1.0)));
+}
+
+// d/dx x Phi(x) = Phi(x) + x phi(x).
+Value ScalarMath::geluGrad(Value x) {
+  Type type = x.getType();
+  Value e = erf(mul(x, constant(type, 0.70710678118654752)));
+  Value phi = mul(exp(mul(mul(x, x), constant(type, -0.5))),
+                  constant(type, 0.39894228040143268));
+  Value cdf = mul(add(e, constant(type, 1.0)), constant(type, 0.5));
+  return add(cdf, mul(x, phi));
+}
+
+// With u = c (x + a x^3): 0.5 x (1 + tanh u), and its derivative
+// 0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2).
+Value ScalarMath::geluTanh(Value x, bool gradient) {
+  Type type = x.getType();
+  Value c = constant(type, 0.79788456080286536);
+  Value one = constant(type, 1.0), half = constant(type, 0.5);
+  Value square = mul(x, x);
+  Value inner = add(mul(mul(square, constant(type, 0.044715)), x), x);
+  Value t = tanh(mul(inner, c));
+  Value base = mul(half, add(t, one));
+  if (!gradient)
+    return mul(x, base);
+  Value slope = add(mul(square, constant(type, 3 * 0.044715)), one);
+  Value rest = mul(mul(mul(half, x), sub(one, mul(t, t))), mul(c, slope));
+  return add(base, rest);
+}
+
+Value ScalarMath::sign(Value x) {
+  Type type = x.getType();
+  Value zero = constant(type, 0.0);
+  Value negative = arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, zero),
+      constant(type, -1.0), x);
+  return arith::SelectOp::create(
+      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, zero),
+      constant(type, 1.0), negative);
+}
+
+Value ScalarMath::integerUnary(UnaryKind kind, Value x, bool isUnsigned) {
+  Type type = x.getType();
+  Value zero = constant(type, 0);
+  bool isWhole = kind == UnaryKind::abs || kind == UnaryKind::relu;
+  if (isUnsigned && isWhole)
+    return x;
+  if (isUnsigned && kind == UnaryKind::sign)
+    return arith::MinUIOp::create(b, x, constant(type, 1));
+  switch (kind) {
+  case UnaryKind::logical_not:
+    return arith::XOrIOp::create(b, x, constant(type, 1));
+  case UnaryKind::neg:
+    return arith::SubIOp::create(b, zero, x);
+  case UnaryKind::abs:
+    return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, zero, x));
+  case UnaryKind::relu:
+    return arith::MaxSIOp::create(b, x, zero);
+  case UnaryKind::sign:
+    return arith::MaxSIOp::create(
+        b, constant(type, -1), arith::MinSIOp::create(b, constant(type, 1), x));
+  case UnaryKind::floor:
+  case UnaryKind::ceil:
+    return x;
+  default:
+    return {};
+  }
+}
+
+Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
+  Type type = x.getType();
+  if (!isa<FloatType>(type))
+    return integerUnary(kind, x, isUnsigned);
+  Value one = constant(type, 1.0);
+  switch (kind) {
+  case UnaryKind::neg:
+    return arith::NegFOp::create(b, x);
+  case UnaryKind::exp:
+    return exp(x);
+  case UnaryKind::log:
+    return log(x);
+  case UnaryKind::sqrt:
+    return math::SqrtOp::create(b, x);
+  case UnaryKind::rsqrt:
+    return div(one, math::SqrtOp::create(b, x));
+  case UnaryKind::reciprocal:
+    return div(one, x);
+  case UnaryKind::abs:
+    return math::AbsFOp::create(b, x);
+  case UnaryKind::sign:
+    return sign(x);
+  case UnaryKind::floor:
+    return math::FloorOp::create(b, x);
+  case UnaryKind::ceil:
+    return math::CeilOp::create(b, x);
+  case UnaryKind::tanh:
+    return tanh(x);
+  case UnaryKind::sigmoid:
+    return sigmoid(x);
+  case UnaryKind::relu:
+    return arith::MaximumFOp::create(b, x, constant(type, 0.0));
+  case UnaryKind::erf:
+    return erf(x);
+  case UnaryKind::sin:
+    return math::SinOp::create(b, x);
+  case UnaryKind::cos:
+    return math::CosOp::create(b, x);
+  case UnaryKind::gelu:
+    return gelu(x);
+  case UnaryKind::gelu_tanh:
+    return geluTanh(x, /*gradient=*/false);
+  case UnaryKind::silu:
+    return mul(x, sigmoid(x));
+  case UnaryKind::gelu_grad:
+    return geluGrad(x);
+  case UnaryKind::gelu_tanh_grad:
+    return geluTanh(x, /*gradient=*/true);
+  case UnaryKind::silu_grad: {
+    Value s = sigmoid(x);
+    return mul(s, add(mul(x, sub(one, s)), one));
+  }
+  case UnaryKind::logical_not:
+    return {};
+  }
+  llvm_unreachable("unknown unary kind");
+}
+
+Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y,
+                                bool isUnsigned) {
+  if (isUnsigned) {
+    switch (kind) {
+    case BinaryKind::div:
+      return arith::DivUIOp::create(b, x, y);
+    case BinaryKind::rem:
+      return arith::RemUIOp::create(b, x, y);
+    case BinaryKind::maximum:
+      return arith::MaxUIOp::create(b, x, y);
+    case BinaryKind::minimum:
+      return arith::MinUIOp::create(b, x, y);
+    default:
+      break;
+    }
+  }
+  switch (kind) {
+  case BinaryKind::add:
+    return arith::AddIOp::create(b, x, y);
+  case BinaryKind::sub:
+    return arith::SubIOp::create(b, x, y);
+  case BinaryKind::mul:
+    return arith::MulIOp::create(b, x, y);
+  case BinaryKind::div:
+    return arith::DivSIOp::create(b, x, y);
+  case BinaryKind::rem:
+    return arith::RemSIOp::create(b, x, y);
+  case BinaryKind::maximum:
+    return arith::MaxSIOp::create(b, x, y);
+  case BinaryKind::minimum:
+    return arith::MinSIOp::create(b, x, y);
+  case BinaryKind::logical_and:
+    return arith::AndIOp::create(b, x, y);
+  case BinaryKind::logical_or:
+    return arith::OrIOp::create(b, x, y);
+  case BinaryKind::logical_xor:
+    return arith::XOrIOp::create(b, x, y);
+  default:
+    return {};
+  }
+}
+
+Value ScalarMath::binary(BinaryKind kind, Value x, Value y, bool isUnsigned) {
+  if (!isa<FloatType>(x.getType()))
+    return integerBinary(kind, x, y, isUnsigned);
+  switch (kind) {
+  case BinaryKind::add:
+    return add(x, y);
+  case BinaryKind::sub:
+    return sub(x, y);
+  case BinaryKind::mul:
+    return mul(x, y);
+  case BinaryKind::div:
+    return div(x, y);
+  case BinaryKind::pow:
+    return math::PowFOp::create(b, x, y);
+  case BinaryKind::maximum:
+    return arith::MaximumFOp::create(b, x, y);
+  case BinaryKind::minimum:
+    return arith::MinimumFOp::create(b, x, y);
+  case BinaryKind::rem:
+    return arith::RemFOp::create(b, x, y);
+  default:
+    return {};
+  }
+}
+
+Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
+  using F = arith::CmpFPredicate;
+  using I = arith::CmpIPredicate;
+  static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT,
+                                 F::OLE, F::OGT, F::OGE};
+  static constexpr I integers[] = {I::eq,  I::ne,  I::slt,
+                                   I::sle, I::sgt, I::sge};
+  static constexpr I whole[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
+  auto index = static_cast<size_t>(kind);
+  if (isa<FloatType>(x.getType()))
+    return arith::CmpFOp::create(b, floats[index], x, y);
+  return arith::CmpIOp::create(b, (isUnsigned ? whole : integers)[index], x, y);
+}
+
+/// A float as an integer, toward zero; what a narrow type cannot hold wraps
+/// around.
+Value ScalarMath::toInteger(Value x, Type to, bool isUnsigned) {
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (isUnsigned && width == 64) {
+    Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, x,
+                                           constant(x.getType(), 0));
+    return arith::SelectOp::create(b, positive,
+                                   arith::FPToUIOp::create(b, to, x),
+                                   arith::FPToSIOp::create(b, to, x));
+  }
+  if (width >= 32 && !isUnsigned)
+    return arith::FPToSIOp::create(b, to, x);
+  Type wide = width == 32 ? b.getI64Type() : b.getI32Type();
+  return arith::TruncIOp::create(b, to, arith::FPToSIOp::create(b, wide, x));
+}
+
+/// What elements of `type` are computed with, integers only.
+static Type computedInteger(Type type) {
+  unsigned width = type.getIntOrFloatBitWidth();
+  return IntegerType::get(type.getContext(),
+                          width > 1 && width < 8 ? 8 : width);
+}
+
+Value ScalarMath::convertElement(Value x, Type from, Type to) {
+  if (to.isInteger(1) || isa<FloatType>(to)) {
+    bool isInteger = isa<IntegerType>(from);
+    if (isInteger && isa<FloatType>(to) && codegen::isUnsigned(from)) {
+      Type target = to.isF64() ? to : Type(b.getF32Type());
+      return arith::UIToFPOp::create(b, target, x);
+    }
+    return convert(x, isa<FloatType>(to) && !to.isF64() ? b.getF32Type() : to);
+  }
+  Type target = computedInteger(to);
+  if (isa<FloatType>(from)) {
+    x = toInteger(x, target, codegen::isUnsigned(to));
+  } else {
+    unsigned have = x.getType().getIntOrFloatBitWidth();
+    unsigned want = target.getIntOrFloatBitWidth();
+    if (have > want)
+      x = arith::TruncIOp::create(b, target, x);
+    else if (have < want)
+      x = codegen::isUnsigned(from)
+              ? Value(arith::ExtUIOp::create(b, target, x))
+              : Value(arith::ExtSIOp::create(b, target, x));
+  }
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (width >= 8)
+    return x;
+  if (codegen::isUnsigned(to))
+    return arith::AndIOp::create(b, x, constant(target, (1 << width) - 1));
+  Value rest = constant(target, 8 - width);
+  return arith::ShRSIOp::create(b, arith::ShLIOp::create(b, x, rest), rest);
+}
+
+Value ScalarMath::convert(Value x, Type to) {
+  Type from = x.getType();
+  if (from == to)
+    return x;
+  unsigned fromBits = from.getIntOrFloatBitWidth();
+  unsigned toBits = to.getIntOrFloatBitWidth();
+  bool fromFloat = isa<FloatType>(from), toFloat = isa<FloatType>(to);
+  if (to.isInteger(1))
+    return compare(CompareKind::ne, x, constant(from, 0));
+  if (fromFloat && toFloat)
+    return fromBits < toBits ? Value(arith::ExtFOp::create(b, to, x))
+                             : Value(arith::TruncFOp::create(b, to, x));
+  if (fromFloat)
+    return arith::FPToSIOp::create(b, to, x);
+  if (toFloat)
+    return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, to, x))
+                             : Value(arith::SIToFPOp::create(b, to, x));
+  if (fromBits > toBits)
+    return arith::TruncIOp::create(b, to, x);
+  return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, to, x))
+                           : Value(arith::ExtSIOp::create(b, to, x));
+}
+
+} // namespace dpc::codegen

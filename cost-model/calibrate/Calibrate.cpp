@@ -1,0 +1,318 @@
+//===- Calibrate.cpp - Device constants from measurements -----------------===//
+//
+// Everything is measured in several passes and the least counts: other work on
+// the machine only ever adds time, and rarely meets one point in every pass.
+// Products: the rate at every point of a grid (GemmTable.h).
+// Streaming and reducing: the difference of two sizes, so that the call itself
+// does not count.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cost-model/calibrate/Calibrate.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace dpc::cost {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kMebi = 1024.0 * 1024.0;
+/// Times that everything is measured.
+constexpr int kPasses = 3;
+/// Past the caches: what plans stream is far larger than they are.
+constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
+constexpr double kReduced[] = {4096, 16 * kMebi};
+
+/// Seconds of everything that is measured; the least of all passes.
+struct Times {
+  double launch = 0;
+  double scalars = 0;
+  std::array<std::vector<double>, numTranspositions> gemm, sharedGemm;
+  double stream[2] = {}, coreStream[2] = {}, allReduce[2] = {};
+};
+
+/// What is fitted.
+struct Fit {
+  GemmTable table, shared;
+  double bytesPerSecond = 0, coreBytesPerSecond = 0;
+  double scalarFlops = 0;
+  double launchSeconds = 0;
+  double exchangeBytesPerSecond = 0;
+  double exchangeLatencySeconds = 0;
+};
+
+/// Every product of the grid, in the order of GemmTable::rates.
+template <typename F>
+void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
+  for (int i = 0; i < numTranspositions; ++i) {
+    size_t at = 0;
+    for (int64_t m : sizes)
+      for (int64_t n : sizes)
+        for (int64_t k : sizes) {
+          auto which = static_cast<Transposition>(i);
+          visit(GemmShape{1, m, n, k, which == Transposition::Left,
+                          which == Transposition::Right},
+                i, at++);
+        }
+  }
+}
+
+} // namespace
+
+static Error failed(const std::string &what, double seconds) {
+  return Error{"calibration: " + what + " took " + std::to_string(seconds) +
+               " s; expected a positive time that grows with the size"};
+}
+
+static std::string nameOf(const GemmShape &shape) {
+  return "a product of " + std::to_string(shape.m) + " x " +
+         std::to_string(shape.n) + " x " + std::to_string(shape.k);
+}
+
+/// The least of `seconds` (0 = not yet measured) and one more time; a failure
+/// stays.
+static void keepLeast(double &seconds, double more) {
+  seconds = seconds == 0 ? more : std::min(seconds, more);
+}
+
+static double &slot(std::vector<double> &seconds, size_t at) {
+  seconds.resize(std::max(seconds.size(), at + 1));
+  return seconds[at];
+}
+
+static void measureOnce(const CalibrationProbe &probe,
+                        const std::vector<int64_t> &sizes, Times &times) {
+  keepLeast(times.launch, probe.launch());
+  if (probe.scalars)
+    keepLeast(times.scalars, probe.scalars());
+  for (int i = 0; i < 2; ++i) {
+    keepLeast(times.stream[i], probe.stream(kStreamed[i]));
+    if (probe.coreStream)
+      keepLeast(times.coreStream[i], probe.coreStream(kStreamed[i]));
+  }
+  forEachProduct(sizes, [&](const GemmShape &shape, int which, size_t at) {
+    keepLeast(slot(times.gemm[which], at), probe.gemm(shape));
+    if (probe.sharedGemm)
+      keepLeast(slot(times.sharedGemm[which], at), probe.sharedGemm(shape));
+  });
+  for (int i = 0; probe.allReduce && i < 2; ++i)
+    keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
+}
+
+/// Rates of `products` products at a time.
+static Status
+fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
+         double launchSeconds, double products, GemmTable &table) {
+  Status status;
+  forEachProduct(
+      table.sizes, [&](const GemmShape &shape, int which, size_t at) {
+        double seconds = measured[which][at] - launchSeconds;
+        if (seconds <= 0 && status)
+          status = failed(nameOf(shape), seconds);
+        table.rates[which].push_back(shape.flops() * products / seconds);
+      });
+  return status;
+}
+
+static Status fitProducts(const CalibrationProbe &probe, const Times &times,
+                          Fit &fit) {
+  Status status =
+      fitGemms(times.gemm, fit.launchSeconds, double(probe.cores), fit.table);
+  if (!status || !probe.sharedGemm)
+    return status;
+  fit.shared.sizes = fit.table.sizes;
+  return fitGemms(times.sharedGemm, fit.launchSeconds, 1, fit.shared);
+}
+
+/// Bytes per second and seconds per call from two sizes.
+static Status fitLine(const std::string &what, const double (&bytes)[2],
+                      const double (&seconds)[2], double &bytesPerSecond,
+                      double &latency) {
+  if (seconds[0] <= 0 || seconds[1] <= seconds[0])
+    return failed(what, seconds[1]);
+  bytesPerSecond = (bytes[1] - bytes[0]) / (seconds[1] - seconds[0]);
+  latency = std::max(0.0, seconds[0] - bytes[0] / bytesPerSecond);
+  return Status();
+}
+
+static Status fitKernels(const CalibrationProbe &probe, const Times &times,
+                         Fit &fit) {
+  double ignored = 0;
+  Status status = fitLine("streaming", kStreamed, times.stream,
+                          fit.bytesPerSecond, ignored);
+  if (status && probe.coreStream)
+    status = fitLine("streaming by one core", kStreamed, times.coreStream,
+                     fit.coreBytesPerSecond, ignored);
+  if (!status || !probe.scalars)
+    return status;
+  if (times.scalars <= 0)
+    return failed("an elementwise kernel", times.scalars);
+  fit.scalarFlops =
+      probe.scalarOperations * double(probe.cores) / times.scalars;
+  return status;
+}
+
+static Status fitExchange(const Times &times, Fit &fit) {
+  // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
+  Status status =
+      fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
+              fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
+  fit.exchangeLatencySeconds /= 2;
+  return status;
+}
+
+static Expected<Fit> fitAll(const CalibrationProbe &probe) {
+  Fit fit;
+  fit.table.sizes = {32, 128, 512, 2048};
+  Times times;
+  for (int pass = 0; pass < kPasses; ++pass)
+    measureOnce(probe, fit.table.sizes, times);
+  fit.launchSeconds = times.launch;
+  if (fit.launchSeconds <= 0)
+    return failed("an empty kernel", fit.launchSeconds);
+  Status status = fitKernels(probe, times, fit);
+  if (status)
+    status = fitProducts(probe, times, fit);
+  if (status && probe.allReduce)
+    status = fitExchange(times, fit);
+  if (!status)
+    return Error{status.message()};
+  return fit;
+}
+
+static ordered_json constant(double value, const std::string &source) {
+  return {{"value", value}, {"source", source}};
+}
+
+static double peakOf(const GemmTable &table) {
+  double peak = 0;
+  for (const std::vector<double> &rates : table.rates)
+    peak = std::max(peak, *std::max_element(rates.begin(), rates.end()));
+  return peak;
+}
+
+static ordered_json tableJson(const GemmTable &table,
+                              const std::string &source) {
+  ordered_json rates = {{"source", source}, {"sizes", table.sizes}};
+  for (int i = 0; i < numTranspositions; ++i) {
+    std::vector<double> giga;
+    for (double rate : table.rates[i])
+      giga.push_back(std::round(rate / 1e7) / 100);
+    rates[std::string(stringifyTransposition(static_cast<Transposition>(i)))] =
+        std::move(giga);
+  }
+  return rates;
+}
+
+/// The formula's constants say nothing here: the tables replace it.
+static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
+  const std::string unused = "not used: products were measured";
+  ordered_json json = {{"peak_fraction", constant(1, unused)},
+                       {"tile_m", constant(16, unused)},
+                       {"tile_n", constant(16, unused)},
+                       {"half_k", constant(0, unused)},
+                       {"align_bytes", constant(1, unused)},
+                       {"misaligned_fraction", constant(1, unused)}};
+  json["measured_gigaflops"] = tableJson(
+      fit.table, measured + ": every core its own product, all at once");
+  if (!fit.shared.empty())
+    json["shared_gigaflops"] =
+        tableJson(fit.shared, measured + ": one product by all cores");
+  return json;
+}
+
+Expected<std::string> calibrateDevice(const CalibrationProbe &probe) {
+  assert(probe.gemm && probe.stream && probe.launch && "a complete probe");
+  if (probe.memoryBytes <= 0 || probe.cores < 1)
+    return Error{"calibration: a machine of " +
+                 std::to_string(probe.memoryBytes) + " bytes and " +
+                 std::to_string(probe.cores) + " cores; expected both > 0"};
+  Expected<Fit> fit = fitAll(probe);
+  if (!fit)
+    return Error{fit.message()};
+  std::string measured = "measured on " + probe.machine;
+  constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
+  double reserved = std::min(0.5, probe.memoryBytes / gibi / 16);
+  ordered_json json = {
+      {"version", 1},
+      {"name", "cpu-local"},
+      {"peak_teraflops",
+       {{"f32", constant(peakOf(fit->table) / 1e12,
+                         measured + ": the fastest product")}}},
+      {"memory_gibibytes", constant(probe.memoryBytes / gibi, measured)},
+      {"memory_gigabytes_per_second",
+       constant(fit->bytesPerSecond / 1e9, measured + ": 32 to 256 MiB")},
+      {"memory_fraction", constant(1, "the bandwidth is a measured one")},
+      {"memory_reserved_gibibytes",
+       constant(reserved, "estimate: operating system and process")},
+      {"multiprocessors", constant(double(probe.cores), measured)},
+      {"launch_microseconds", constant(fit->launchSeconds * 1e6, measured)}};
+  if (fit->coreBytesPerSecond > 0)
+    json["core_memory_gigabytes_per_second"] =
+        constant(fit->coreBytesPerSecond / 1e9, measured + ": one core alone");
+  if (fit->scalarFlops > 0)
+    json["scalar_gigaflops"] =
+        constant(fit->scalarFlops / 1e9,
+                 measured + ": gelu and its gradient, all cores");
+  if (probe.allReduce) {
+    json["exchange_gigabytes_per_second"] = constant(
+        fit->exchangeBytesPerSecond / 1e9, measured + ": all_reduce of 16 MiB");
+    json["exchange_latency_microseconds"] = constant(
+        fit->exchangeLatencySeconds * 1e6, measured + ": all_reduce of 4 KiB");
+  }
+  json["gemm"] = gemmJson(*fit, measured);
+  return json.dump(2) + "\n";
+}
+
+/// "  product of 512 x 512 x 512  31.2 GFLOP/s"
+static std::string lineOf(const std::string &what, double value,
+                          const char *unit) {
+  std::array<char, 96> line{};
+  std::snprintf(line.data(), line.size(), "  %-30s %8.4g %s\n", what.c_str(),
+                value, unit);
+  return line.data();
+}
+
+Expected<std::string> describeCalibration(const std::string &text) {
+  ordered_json json = ordered_json::parse(text, nullptr, false);
+  Expected<Device> device = parseDevice(json, "calibration");
+  if (!device)
+    return Error{device.message()};
+  std::string table = "calibrated, all " +
+                      std::to_string(device->multiprocessors) +
+                      " cores together:\n";
+  for (int64_t size : device->gemm.measured.sizes) {
+    std::string n = std::to_string(size);
+    std::string what = "product of " + n;
+    what += " x " + n;
+    what += " x " + n;
+    table +=
+        lineOf(what, device->gemm.measured.rate({1, size, size, size}) / 1e9,
+               "GFLOP/s");
+  }
+  if (const GemmTable &shared = device->gemm.shared; !shared.empty())
+    table += lineOf("one of 2048 x 2048 x 2048",
+                    shared.rate({1, 2048, 2048, 2048}) / 1e9, "GFLOP/s");
+  table += lineOf("memory", device->memoryBytesPerSecond / 1e9, "GB/s");
+  if (device->coreBytesPerSecond > 0)
+    table +=
+        lineOf("by one core alone", device->coreBytesPerSecond / 1e9, "GB/s");
+  if (device->scalarFlops > 0)
+    table +=
+        lineOf("elementwise kernels", device->scalarFlops / 1e9, "GFLOP/s");
+  table += lineOf("kernel call", device->launchSeconds * 1e9, "ns");
+  if (device->exchangeBytesPerSecond > 0)
+    table += lineOf("exchange of two ranks",
+                    device->exchangeBytesPerSecond / 1e9, "GB/s") +
+             lineOf("", device->exchangeLatencySeconds * 1e6, "us at least");
+  return table;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,401 @@
+//===- CalibrateGpu.cpp - A device file of a measured GPU -----------------===//
+
+#include "cost-model/calibrate/CalibrateGpu.h"
+
+#include "runtime/base/Json.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace dpc::cost {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+static constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static void readProduct(const json &entry, const std::string &where,
+                        GpuMeasurements &found, JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  MeasuredProduct product;
+  std::string type;
+  constexpr int64_t most = int64_t(1) << 40;
+  fields.string("type", type);
+  fields.integer("m", product.shape.m, 1, most);
+  fields.integer("n", product.shape.n, 1, most);
+  fields.integer("k", product.shape.k, 1, most);
+  fields.optionalBoolean("trans_a", product.shape.transA);
+  fields.optionalBoolean("trans_b", product.shape.transB);
+  fields.number("seconds", product.seconds, positive);
+  fields.finish();
+  std::optional<DType> known = symbolizeDType(type);
+  if (!errors && !known)
+    errors.report(fields.path("type"), "value " + type,
+                  "f64, f32, bf16, f16 or fp8");
+  if (errors)
+    return;
+  product.type = *known;
+  found.products.push_back(product);
+}
+
+static void readBytes(const json &entry, const std::string &where,
+                      bool isOfHost, GpuMeasurements &found,
+                      JsonErrors &errors) {
+  JsonFields fields(entry, where, errors);
+  MeasuredBytes one;
+  bool isTo = false;
+  fields.number("bytes", one.bytes, positive);
+  fields.number("seconds", one.seconds, positive);
+  if (isOfHost)
+    fields.optionalBoolean("to_device", isTo);
+  fields.finish();
+  (!isOfHost ? found.streams
+   : isTo    ? found.toDevice
+             : found.fromDevice)
+      .push_back(one);
+}
+
+Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
+                                             const std::string &file) {
+  Expected<json> root = parseJson(text, file);
+  if (!root)
+    return Error{root.message()};
+  JsonErrors errors;
+  JsonFields fields(*root, file, errors);
+  GpuMeasurements found;
+  int64_t version = 0;
+  fields.integer("device_measurements", version, 1, 1);
+  fields.string("name", found.name);
+  fields.string("libraries", found.libraries);
+  fields.number("memory_bytes", found.memoryBytes, positive);
+  fields.number("reserved_bytes", found.reservedBytes, nonNegative);
+  fields.integer("multiprocessors", found.multiprocessors, 1, 1 << 24);
+  fields.number("launch_seconds", found.launchSeconds, positive);
+  auto each = [&](const char *key, auto &&read) {
+    const json *list = fields.array(key, "what was measured");
+    for (size_t i = 0; list && i < list->size() && !errors; ++i)
+      read((*list)[i], fields.path(key) + "[" + std::to_string(i) + "]");
+  };
+  each("products", [&](const json &entry, const std::string &where) {
+    readProduct(entry, where, found, errors);
+  });
+  each("streams", [&](const json &entry, const std::string &where) {
+    readBytes(entry, where, false, found, errors);
+  });
+  each("host_copies", [&](const json &entry, const std::string &where) {
+    readBytes(entry, where, true, found, errors);
+  });
+  fields.finish();
+  if (!errors && found.reservedBytes >= found.memoryBytes)
+    errors.report(fields.path("reserved_bytes"),
+                  "nothing is left of the memory", "less than memory_bytes");
+  if (errors)
+    return Error{errors.status().message()};
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// Which GPU
+//===----------------------------------------------------------------------===//
+
+/// "NVIDIA A100-SXM4-80GB" -> nvidia a100 sxm4 80gb
+static std::vector<std::string> wordsOf(const std::string &name) {
+  std::vector<std::string> words(1);
+  for (char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      words.back() +=
+          static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else
+      words.emplace_back();
+  return words;
+}
+
+std::string knownGpu(const GpuMeasurements &measured) {
+  std::vector<std::string> words = wordsOf(measured.name);
+  constexpr double kMostOff = 0.1; // of the memory
+  std::string best;
+  double least = kMostOff;
+  for (const std::string &name : knownDevices()) {
+    Expected<Device> device = loadDevice(name);
+    std::string model = wordsOf(name).front();
+    if (!device || device->multiprocessors != measured.multiprocessors ||
+        std::find(words.begin(), words.end(), model) == words.end())
+      continue;
+    double off = std::abs(device->memoryBytes / measured.memoryBytes - 1);
+    if (off < least) {
+      least = off;
+      best = name;
+    }
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Fitting
+//===----------------------------------------------------------------------===//
+
+/// Bytes a second by the largest; the rate of small ones holds launches.
+static double rateOf(const std::vector<MeasuredBytes> &measured) {
+  auto largest = std::max_element(
+      measured.begin(), measured.end(),
+      [](const auto &a, const auto &b) { return a.bytes < b.bytes; });
+  return largest == measured.end() ? 0 : largest->bytes / largest->seconds;
+}
+
+namespace {
+
+/// A constant that is fitted, between what it may be, and where the search
+/// begins if the device file has none.
+struct FittedConstant {
+  double GemmModel::*member;
+  double least, most, start;
+};
+
+constexpr FittedConstant fittedConstants[] = {
+    {&GemmModel::peakFraction, 0.05, 1, 0.7},
+    {&GemmModel::operandCost, 0.1, 200, 16},
+    {&GemmModel::rampSeconds, 1e-8, 1e-4, 5e-6},
+    {&GemmModel::halfK, 0.5, 4000, 100},
+    {&GemmModel::misalignedFraction, 0.1, 1, 0.7}};
+
+} // namespace
+
+/// ln(predicted / measured) of each product of `type`.
+static std::vector<double>
+errorsOf(const Device &device, DType type,
+         const std::vector<MeasuredProduct> &products) {
+  std::vector<double> errors;
+  for (const MeasuredProduct &product : products)
+    if (product.type == type)
+      errors.push_back(
+          std::log(gemmSeconds(device, type, product.shape) / product.seconds));
+  return errors;
+}
+
+static double meanSquare(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value * value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// Steps along each constant in turn, halved where none is better.
+static void fitGemm(Device &device, DType type,
+                    const std::vector<MeasuredProduct> &products) {
+  constexpr double kFirstStep = 0.4, kLastStep = 0.002;
+  for (const FittedConstant &each : fittedConstants)
+    device.gemm.*each.member = std::clamp(
+        device.gemm.*each.member > 0 ? device.gemm.*each.member : each.start,
+        each.least, each.most);
+  double best = meanSquare(errorsOf(device, type, products));
+  for (double step = kFirstStep; step > kLastStep;) {
+    bool isBetter = false;
+    for (const FittedConstant &each : fittedConstants)
+      for (double factor : {std::exp(step), std::exp(-step)}) {
+        double &value = device.gemm.*each.member;
+        double before = value;
+        value = std::clamp(value * factor, each.least, each.most);
+        double now = meanSquare(errorsOf(device, type, products));
+        isBetter |= now < best;
+        if (now < best)
+          best = now;
+        else
+          value = before;
+      }
+    if (!isBetter)
+      step /= 2;
+  }
+}
+
+/// bf16, or the type with most products.
+static DType typeToFit(const std::vector<MeasuredProduct> &products) {
+  std::map<DType, int> counts;
+  for (const MeasuredProduct &product : products)
+    ++counts[product.type];
+  if (counts.count(DType::BF16))
+    return DType::BF16;
+  return std::max_element(
+             counts.begin(), counts.end(),
+             [](const auto &a, const auto &b) { return a.second < b.second; })
+      ->first;
+}
+
+/// What the measurements say of a device that nobody knows.
+static Device unknownDevice(const GpuMeasurements &measured) {
+  Device device;
+  for (const MeasuredProduct &product : measured.products) {
+    double &peak = device.peakFlops[static_cast<int>(product.type)];
+    peak = std::max(peak, product.shape.flops() / product.seconds);
+  }
+  double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
+  if (f32 == 0) // what every device falls back on
+    f32 = *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
+  device.memoryBytesPerSecond = rateOf(measured.streams);
+  device.gemm.tileM = 256;
+  device.gemm.tileN = 128;
+  device.gemm.alignBytes = 128;
+  return device;
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+static ordered_json constant(double value, const std::string &source) {
+  // Six digits: more were not measured.
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return {{"value", std::strtod(text, nullptr)}, {"source", source}};
+}
+
+/// The device file's keys in the order of the others; what `base`, a known
+/// device's file or null, says of what was not measured stays.
+static ordered_json toJson(const Device &device, const json &base,
+                           const std::string &measured,
+                           const std::string &fitted) {
+  ordered_json out = {{"version", 1}, {"name", device.name}};
+  auto take = [&](const char *key, const ordered_json &otherwise) {
+    if (base.is_object() && base.contains(key))
+      out[key] = base[key];
+    else if (!otherwise.is_null())
+      out[key] = otherwise;
+  };
+  ordered_json peaks;
+  for (int i = 0; i < numDTypes; ++i)
+    if (device.peakFlops[i] > 0)
+      peaks[std::string(stringifyDType(static_cast<DType>(i)))] =
+          constant(device.peakFlops[i] / 1e12, measured + ": fastest product");
+  take("peak_teraflops", peaks);
+  out["memory_gibibytes"] = constant(device.memoryBytes / kGibi, measured);
+  take("memory_gigabytes_per_second",
+       constant(device.memoryBytesPerSecond / 1e9,
+                measured + ": copies on the device"));
+  out["memory_fraction"] =
+      constant(device.memoryFraction, measured + ": copies on the device");
+  out["memory_reserved_gibibytes"] =
+      constant(device.memoryReservedBytes / kGibi,
+               measured + ": context and workspaces");
+  out["multiprocessors"] =
+      constant(static_cast<double>(device.multiprocessors), measured);
+  out["launch_microseconds"] =
+      constant(device.launchSeconds * 1e6, measured + ": kernels of a graph");
+  take("attention_forward_fraction", nullptr);
+  take("attention_backward_fraction", nullptr);
+  auto tile = [&](const char *key, int64_t value) {
+    bool isKnown = base.is_object();
+    return isKnown ? ordered_json(base["gemm"][key])
+                   : constant(static_cast<double>(value),
+                              "estimate: the largest tile of cuBLAS");
+  };
+  out["gemm"] = {
+      {"peak_fraction", constant(device.gemm.peakFraction, fitted)},
+      {"tile_m", tile("tile_m", device.gemm.tileM)},
+      {"tile_n", tile("tile_n", device.gemm.tileN)},
+      {"operand_cost", constant(device.gemm.operandCost, fitted)},
+      {"ramp_microseconds", constant(device.gemm.rampSeconds * 1e6, fitted)},
+      {"half_k", constant(device.gemm.halfK, fitted)},
+      {"align_bytes", tile("align_bytes", device.gemm.alignBytes)},
+      {"misaligned_fraction",
+       constant(device.gemm.misalignedFraction, fitted)}};
+  return out;
+}
+
+/// "  WHAT            VALUE UNIT"
+static std::string lineOf(const std::string &what, double value,
+                          const std::string &unit) {
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "  %-30s %8.4g %s\n", what.c_str(),
+                value, unit.c_str());
+  return line.data();
+}
+
+static std::string nameOf(const GemmShape &shape) {
+  return std::to_string(shape.m) + " x " + std::to_string(shape.n) + " x " +
+         std::to_string(shape.k);
+}
+
+static std::string tableOf(const GpuMeasurements &measured,
+                           const Device &device, DType type) {
+  std::string table = "calibrated, " + measured.name + ":\n";
+  double peak = device.peak(type);
+  std::string bf16(stringifyDType(type));
+  size_t worst = 0;
+  std::vector<double> errors = errorsOf(device, type, measured.products);
+  std::vector<const MeasuredProduct *> fitted;
+  for (const MeasuredProduct &product : measured.products) {
+    const GemmShape &shape = product.shape;
+    if (product.type == type)
+      fitted.push_back(&product);
+    if (product.type == type && shape.m == shape.n && shape.n == shape.k)
+      table += lineOf("product of " + nameOf(shape),
+                      shape.flops() / product.seconds / 1e12,
+                      "TFLOP/s in " + bf16 + ", " +
+                          std::to_string(std::lround(100 * shape.flops() /
+                                                     product.seconds / peak)) +
+                          " % of the peak");
+  }
+  double sum = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    sum += std::abs(std::expm1(errors[i]));
+    if (std::abs(errors[i]) > std::abs(errors[worst]))
+      worst = i;
+  }
+  table += lineOf(
+      "the formula is off by", 100 * sum / static_cast<double>(errors.size()),
+      "% in the mean of " + std::to_string(errors.size()) + " products");
+  table += lineOf("at most", 100 * std::abs(std::expm1(errors[worst])),
+                  "% (" + nameOf(fitted[worst]->shape) + ")");
+  table += lineOf("memory", achievableBandwidth(device) / 1e9, "GB/s");
+  if (double rate = rateOf(measured.toDevice))
+    table += lineOf("from the host", rate / 1e9, "GB/s");
+  if (double rate = rateOf(measured.fromDevice))
+    table += lineOf("to the host", rate / 1e9, "GB/s");
+  return table + lineOf("kernel of a graph", device.launchSeconds * 1e6, "us");
+}
+
+Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
+  std::string known = knownGpu(measured);
+  Device device = unknownDevice(measured);
+  json base;
+  if (!known.empty()) {
+    Expected<json> file = loadDeviceFile(known);
+    Expected<Device> loaded = loadDevice(known);
+    if (!file || !loaded)
+      return Error{file ? loaded.message() : file.message()};
+    base = *file;
+    device = *loaded;
+  }
+  std::vector<std::string> words = wordsOf(measured.name);
+  device.name = known;
+  for (size_t i = 0; known.empty() && i < words.size(); ++i)
+    device.name += (i > 0 ? "-" : "") + words[i];
+  device.memoryBytes = measured.memoryBytes;
+  device.memoryReservedBytes = measured.reservedBytes;
+  device.multiprocessors = measured.multiprocessors;
+  device.launchSeconds = measured.launchSeconds;
+  device.memoryFraction =
+      std::min(1.0, rateOf(measured.streams) / device.memoryBytesPerSecond);
+  DType type = typeToFit(measured.products);
+  if (device.peak(type) <= 0)
+    return Error{"calibration: " + known + " has no peak for " +
+                 std::string(stringifyDType(type)) +
+                 ", in which products were measured"};
+  fitGemm(device, type, measured.products);
+  std::string source =
+      "measured on " + measured.name + " with " + measured.libraries;
+  size_t count = errorsOf(device, type, measured.products).size();
+  std::string fitted = source + ": fitted to " + std::to_string(count) +
+                       " products in " + std::string(stringifyDType(type));
+  return GpuCalibration{toJson(device, base, source, fitted).dump(2) + "\n",
+                        tableOf(measured, device, type)};
+}
+
+} // namespace dpc::cost

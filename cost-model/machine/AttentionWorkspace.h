@@ -1,0 +1,27 @@
+//===- AttentionWorkspace.h - What cuDNN's attention needs ------*- C++ -*-===//
+#ifndef DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
+#define DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
+
+#include <cstdint>
+
+namespace dpc::cost {
+
+/// Bytes that suffice for cuDNN's gradient of a 16-bit attention of `heads`
+/// query heads over all samples: dq in f32 and a number a row; dk and dv for
+/// every query head on sm_80, and again where key heads are shared. Sequences
+/// count in tiles of 128. cudnn-attention-test asks cuDNN.
+inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
+                                       int64_t queries, int64_t keys,
+                                       int64_t depth, int64_t valueDepth) {
+  constexpr int64_t kTile = 128, kRest = 4096;
+  int64_t rows = (queries + kTile - 1) / kTile * kTile,
+          columns = (keys + kTile - 1) / kTile * kTile;
+  int64_t copies = sharesKeys ? 2 : 1;
+  return heads * (rows * (depth + 1) * 4 +
+                  columns * (depth + valueDepth) * 2 * copies) +
+         kRest;
+}
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H

@@ -1,0 +1,364 @@
+//===- CollectiveCost.cpp - Time of collectives on the levels -------------===//
+
+#include "cost-model/machine/CollectiveCost.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace dpc::cost {
+
+std::string_view stringifyCollective(Collective kind) {
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter",
+                                        "all_gather", "all_to_all",
+                                        "broadcast",  "send_recv"};
+  return names[static_cast<int>(kind)];
+}
+
+std::string_view stringifyAlgorithm(Algorithm algorithm) {
+  constexpr std::string_view names[] = {"none", "direct",    "ring",
+                                        "tree", "in-switch", "hierarchical"};
+  return names[static_cast<int>(algorithm)];
+}
+
+int64_t GroupPlacement::size() const {
+  int64_t size = 1;
+  for (int64_t ranks : ranksPerLevel)
+    size *= ranks;
+  return size;
+}
+
+namespace {
+
+/// The link a flat algorithm sees: n ranks, b bytes per second, a seconds.
+struct Link {
+  double n = 1;
+  double b = 0;
+  double a = 0;
+  const Level *level = nullptr; ///< The slowest one.
+
+  /// The share of a buffer that leaves or enters a rank.
+  double remote() const { return (n - 1) / n; }
+};
+
+} // namespace
+
+/// The link of the group at one level.
+static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
+                   size_t i) {
+  const Level &level = cluster.levels[i];
+  Link link;
+  link.n = static_cast<double>(group.ranksPerLevel[i]);
+  link.b = level.bytesPerSecond * level.achieved / level.oversubscription;
+  link.a = level.latencySeconds;
+  link.level = &level;
+  return link;
+}
+
+/// Levels where the group has more than one rank, innermost first.
+static std::vector<size_t> activeLevels(const Cluster &cluster,
+                                        const GroupPlacement &group) {
+  assert(group.ranksPerLevel.size() <= cluster.levels.size() &&
+         "a placement has no more levels than the cluster");
+  std::vector<size_t> active;
+  for (size_t i = 0; i < group.ranksPerLevel.size(); ++i)
+    if (group.ranksPerLevel[i] > 1)
+      active.push_back(i);
+  return active;
+}
+
+/// The slowest level's rate and the largest latency for all ranks.
+static Link flatLink(const Cluster &cluster, const GroupPlacement &group,
+                     const std::vector<size_t> &active) {
+  Link flat = linkAt(cluster, group, active.front());
+  for (size_t i : active) {
+    Link link = linkAt(cluster, group, i);
+    flat.a = std::max(flat.a, link.a);
+    if (link.b < flat.b) {
+      flat.b = link.b;
+      flat.level = link.level;
+    }
+  }
+  flat.n = static_cast<double>(group.size());
+  return flat;
+}
+
+static double depth(const Link &link) {
+  return std::bit_width(static_cast<uint64_t>(link.n) - 1);
+}
+
+static std::optional<double> ringSeconds(Collective kind, double bytes,
+                                         const Link &link) {
+  double pass = (link.n - 1) * (link.a + bytes / link.n / link.b);
+  switch (kind) {
+  case Collective::AllReduce:
+    return 2 * pass;
+  case Collective::ReduceScatter:
+  case Collective::AllGather:
+    return pass;
+  case Collective::Broadcast:
+    return (link.n - 1) * link.a + bytes / link.b;
+  default:
+    return std::nullopt;
+  }
+}
+
+static std::optional<double> treeSeconds(Collective kind, double bytes,
+                                         const Link &link) {
+  double pass = depth(link) * link.a + bytes / link.b;
+  if (kind == Collective::AllReduce)
+    return 2 * pass;
+  if (kind == Collective::Broadcast)
+    return pass;
+  return std::nullopt;
+}
+
+static std::optional<double> directSeconds(Collective kind, double bytes,
+                                           const Link &link) {
+  if (kind == Collective::AllToAll) {
+    double hops =
+        link.level->kind == LinkKind::Ring ? std::max(1.0, link.n / 4) : 1.0;
+    return link.a + hops * link.remote() * bytes / link.b;
+  }
+  if (kind == Collective::SendRecv) {
+    double peers = static_cast<double>(link.level->span) - 1;
+    double links =
+        link.level->kind == LinkKind::FullMesh ? std::max(1.0, peers) : 1.0;
+    return link.a + bytes / (link.b / links);
+  }
+  return std::nullopt;
+}
+
+static std::optional<double> inSwitchSeconds(Collective kind, double bytes,
+                                             const Link &link) {
+  if (!link.level->inNetworkReduction)
+    return std::nullopt;
+  if (kind == Collective::AllReduce)
+    return 2 * link.a + bytes / link.b;
+  if (kind == Collective::ReduceScatter || kind == Collective::AllGather)
+    return link.a + link.remote() * bytes / link.b;
+  return std::nullopt;
+}
+
+static std::optional<double> flatSeconds(Algorithm algorithm, Collective kind,
+                                         double bytes, const Link &link) {
+  switch (algorithm) {
+  case Algorithm::Direct:
+    return directSeconds(kind, bytes, link);
+  case Algorithm::Ring:
+    return ringSeconds(kind, bytes, link);
+  case Algorithm::Tree:
+    return treeSeconds(kind, bytes, link);
+  case Algorithm::InSwitch:
+    return inSwitchSeconds(kind, bytes, link);
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Bytes a rank sends in a flat algorithm.
+static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
+                        double n) {
+  double remote = (n - 1) / n * bytes;
+  switch (kind) {
+  case Collective::AllReduce:
+    return algorithm == Algorithm::InSwitch ? bytes : 2 * remote;
+  case Collective::ReduceScatter:
+  case Collective::AllGather:
+  case Collective::AllToAll:
+    return remote;
+  case Collective::Broadcast:
+    return remote; // All but the last rank of the chain pass it on.
+  case Collective::SendRecv:
+    return bytes;
+  }
+  return 0;
+}
+
+/// The best one-level algorithm at a link, which is that of one level or, where
+/// not `isOne`, of several.
+static double bestAtLevel(Collective kind, double bytes, const Link &link,
+                          Algorithm &algorithm, bool isOne = true) {
+  double best = std::numeric_limits<double>::infinity();
+  for (Algorithm candidate : {Algorithm::Direct, Algorithm::Ring,
+                              Algorithm::Tree, Algorithm::InSwitch}) {
+    // A switch adds only what arrives at it: one level.
+    if (candidate == Algorithm::InSwitch && !isOne)
+      continue;
+    if (auto seconds = flatSeconds(candidate, kind, bytes, link);
+        seconds && *seconds < best) {
+      best = *seconds;
+      algorithm = candidate;
+    }
+  }
+  return best;
+}
+
+/// Splits the bytes of a flat algorithm by the links its ring or pairs cross.
+static void spreadBytes(CollectiveEstimate &estimate, double sent,
+                        Collective kind, const GroupPlacement &group,
+                        const std::vector<size_t> &active) {
+  double n = static_cast<double>(group.size());
+  if (kind == Collective::SendRecv) {
+    // The message crosses the outermost level that separates the pair.
+    estimate.bytesPerLevel[active.back()] += sent;
+    return;
+  }
+  double placed = 1, edges = 0;
+  for (size_t i : active) {
+    double ranks = static_cast<double>(group.ranksPerLevel[i]);
+    double share = kind == Collective::AllToAll
+                       ? placed * (ranks - 1) / (n - 1)
+                       : n / (placed * ranks) * (ranks - 1) / n;
+    placed *= ranks;
+    // A ring closes over the outermost level.
+    if (kind != Collective::AllToAll && i == active.back())
+      share = 1 - edges;
+    edges += share;
+    estimate.bytesPerLevel[i] += sent * share;
+  }
+}
+
+static CollectiveEstimate hierarchicalAllToAll(
+    const Cluster &cluster, double bytes, const GroupPlacement &group,
+    const std::vector<size_t> &active, CollectiveEstimate estimate) {
+  double n = static_cast<double>(group.size());
+  double placed = 1, latency = 0, transfer = 0;
+  for (size_t i : active) {
+    Link link = linkAt(cluster, group, i);
+    double share = bytes * placed * (link.n - 1) / n;
+    placed *= link.n;
+    double hops =
+        link.level->kind == LinkKind::Ring ? std::max(1.0, link.n / 4) : 1.0;
+    latency += link.a;
+    transfer = std::max(transfer, hops * share / link.b);
+    estimate.bytesPerLevel[i] = share;
+  }
+  estimate.seconds = latency + transfer;
+  return estimate;
+}
+
+/// Scatter inwards to outwards, gather back; all_reduce meets at the outermost.
+static CollectiveEstimate
+hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
+                      const GroupPlacement &group,
+                      const std::vector<size_t> &active,
+                      CollectiveEstimate estimate) {
+  double part = bytes;
+  for (size_t i : active) {
+    Link link = linkAt(cluster, group, i);
+    Algorithm used = Algorithm::Ring;
+    bool both = kind == Collective::AllReduce && i != active.back();
+    Collective step = both ? Collective::ReduceScatter : kind;
+    double seconds = bestAtLevel(step, part, link, used);
+    double sent = bytesSent(used, step, part, link.n);
+    // The way back is an all_gather of the same cost.
+    estimate.seconds += both ? 2 * seconds : seconds;
+    estimate.bytesPerLevel[i] = both ? 2 * sent : sent;
+    if (kind != Collective::Broadcast)
+      part /= link.n;
+  }
+  return estimate;
+}
+
+static std::optional<CollectiveEstimate>
+estimateHierarchical(const Cluster &cluster, Collective kind, double bytes,
+                     const GroupPlacement &group,
+                     const std::vector<size_t> &active,
+                     CollectiveEstimate estimate) {
+  if (active.size() < 2 || kind == Collective::SendRecv)
+    return std::nullopt;
+  if (kind == Collective::AllToAll)
+    return hierarchicalAllToAll(cluster, bytes, group, active, estimate);
+  return hierarchicalReduction(cluster, kind, bytes, group, active, estimate);
+}
+
+std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
+                                               Algorithm algorithm,
+                                               Collective kind, double bytes,
+                                               const GroupPlacement &group) {
+  CollectiveEstimate estimate;
+  estimate.algorithm = algorithm;
+  estimate.bytesPerLevel.assign(cluster.levels.size(), 0.0);
+  bool isNothing = group.size() <= 1 || bytes <= 0;
+  if (isNothing || algorithm == Algorithm::None) {
+    if (isNothing != (algorithm == Algorithm::None))
+      return std::nullopt;
+    return estimate;
+  }
+  std::vector<size_t> active = activeLevels(cluster, group);
+  if (algorithm == Algorithm::Hierarchical)
+    return estimateHierarchical(cluster, kind, bytes, group, active, estimate);
+  // A switch adds only what arrives at it: one level.
+  if (algorithm == Algorithm::InSwitch && active.size() > 1)
+    return std::nullopt;
+  Link link = flatLink(cluster, group, active);
+  std::optional<double> seconds = flatSeconds(algorithm, kind, bytes, link);
+  if (!seconds)
+    return std::nullopt;
+  estimate.seconds = *seconds;
+  spreadBytes(estimate, bytesSent(algorithm, kind, bytes, link.n), kind, group,
+              active);
+  return estimate;
+}
+
+CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
+                                      double bytes,
+                                      const GroupPlacement &group) {
+  CollectiveEstimate best;
+  best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
+  if (group.size() <= 1 || bytes <= 0)
+    return best;
+  // Asked for very often: seconds first, bytes of the best one only.
+  std::vector<size_t> active = activeLevels(cluster, group);
+  Link link = flatLink(cluster, group, active);
+  best.seconds =
+      bestAtLevel(kind, bytes, link, best.algorithm, active.size() == 1);
+  CollectiveEstimate none;
+  none.algorithm = Algorithm::Hierarchical;
+  if (active.size() > 1 && kind != Collective::SendRecv)
+    none.bytesPerLevel = best.bytesPerLevel;
+  auto tiered = estimateHierarchical(cluster, kind, bytes, group, active, none);
+  if (tiered && tiered->seconds < best.seconds)
+    return *std::move(tiered);
+  assert(best.algorithm != Algorithm::None && "every kind has an algorithm");
+  spreadBytes(best, bytesSent(best.algorithm, kind, bytes, link.n), kind, group,
+              active);
+  return best;
+}
+
+GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
+  assert(stride >= 1 && size >= 1 && "an axis has ranks");
+  GroupPlacement group;
+  int64_t placed = 1, rest = size;
+  for (size_t i = 0; i < cluster.levels.size(); ++i) {
+    int64_t span = cluster.levels[i].span;
+    bool isAll = span >= cluster.numDevices() || i + 1 == cluster.levels.size();
+    int64_t ranks = isAll ? rest : 1;
+    // The largest part whose groups never straddle two units of this level.
+    if (!isAll && span % (stride * placed) == 0)
+      ranks = std::gcd(rest, span / (stride * placed));
+    group.ranksPerLevel.push_back(ranks);
+    placed *= ranks;
+    rest /= ranks;
+  }
+  return group;
+}
+
+GroupPlacement placePair(const Cluster &cluster, int64_t first,
+                         int64_t second) {
+  GroupPlacement group;
+  group.ranksPerLevel.assign(cluster.levels.size(), 1);
+  if (first == second)
+    return group;
+  size_t level = 0;
+  while (level + 1 < cluster.levels.size() &&
+         first / cluster.levels[level].span !=
+             second / cluster.levels[level].span)
+    ++level;
+  group.ranksPerLevel[level] = 2;
+  return group;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,46 @@
+//===- GemmTable.h - Measured rates of matrix products ----------*- C++ -*-===//
+//
+// Where a device was measured, its products are priced by what was seen rather
+// than by a formula: CPU libraries pack and transpose operands, choose blocks
+// and kernels by shape, and no few constants say how.
+//
+// Rates lie on a grid: every m, n and k of `sizes`, for each transposition.
+// Between grid points the logarithm of the rate is linear in the logarithms of
+// m, n and k (trilinear); past the ends the nearest face counts.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_MACHINE_GEMMTABLE_H
+#define DPC_COST_MODEL_MACHINE_GEMMTABLE_H
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace dpc::cost {
+
+struct GemmShape;
+
+/// Which operands a product reads transposed.
+enum class Transposition { None, Right, Left };
+inline constexpr int numTranspositions = 3;
+
+/// "nn", "nt", "tn".
+std::string_view stringifyTransposition(Transposition transposition);
+
+/// FLOP/s of f32 products on a whole device.
+struct GemmTable {
+  std::vector<int64_t> sizes; ///< Rising, each at least 1.
+  /// By transposition; (m * size + n) * size + k, each index into `sizes`.
+  std::array<std::vector<double>, numTranspositions> rates;
+
+  bool empty() const { return sizes.empty(); }
+  int64_t numPoints() const;
+  /// FLOP/s of one product of this shape. Both operands transposed count as
+  /// the left one. The table must not be empty.
+  double rate(const GemmShape &shape) const;
+};
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_MACHINE_GEMMTABLE_H

@@ -1,0 +1,209 @@
+//===- Placement.cpp - Which ranks lie next to each other -----------------===//
+
+#include "cost-model/machine/Placement.h"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <map>
+#include <numeric>
+
+namespace dpc::cost {
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+const std::vector<std::string_view> &placementAxes() {
+  static const std::vector<std::string_view> axes = {"tp",  "cp", "ep",
+                                                     "dpi", "dp", "pp"};
+  return axes;
+}
+
+static Error badPlacement(std::string_view text, const std::string &why) {
+  std::string axes;
+  for (std::string_view axis : placementAxes())
+    axes += (axes.empty() ? "" : ", ") + std::string(axis);
+  return Error{
+      "--strategy: placement=" + std::string(text) + ": " + why +
+      "; expected auto, or axes innermost first such as tp.dp.pp (of " + axes +
+      "), and the order of node groups as in tp.dp.pp@1.0"};
+}
+
+/// Cuts at dots; nothing of an empty text.
+static std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
+    size_t end = std::min(text.find('.', begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Expected<PlacementSpec> parsePlacement(std::string_view text) {
+  PlacementSpec spec;
+  if (text == "auto")
+    return spec;
+  if (text.empty())
+    return badPlacement(text, "it names nothing");
+  size_t at = std::min(text.find('@'), text.size());
+  for (std::string &axis : split(text.substr(0, at))) {
+    const auto &known = placementAxes();
+    if (std::find(known.begin(), known.end(), axis) == known.end())
+      return badPlacement(text, "unknown axis '" + axis + "'");
+    if (std::find(spec.axes.begin(), spec.axes.end(), axis) != spec.axes.end())
+      return badPlacement(text, "axis '" + axis + "' is given twice");
+    spec.axes.push_back(std::move(axis));
+  }
+  if (at == text.size())
+    return spec;
+  for (const std::string &part : split(text.substr(at + 1))) {
+    int64_t group = -1;
+    const char *end = part.data() + part.size();
+    auto [rest, error] = std::from_chars(part.data(), end, group);
+    if (error != std::errc() || rest != end || group < 0)
+      return badPlacement(text, "'" + part + "' is no group's number");
+    if (std::find(spec.groups.begin(), spec.groups.end(), group) !=
+        spec.groups.end())
+      return badPlacement(text, "group " + part + " is given twice");
+    spec.groups.push_back(group);
+  }
+  if (spec.groups.empty())
+    return badPlacement(text, "no group behind '@'");
+  return spec;
+}
+
+std::vector<int64_t> groupsNamedIn(std::string_view strategy) {
+  constexpr std::string_view key = "placement=";
+  for (size_t begin = 0; begin < strategy.size();) {
+    size_t end = std::min(strategy.find(',', begin), strategy.size());
+    std::string_view part = strategy.substr(begin, end - begin);
+    if (part.substr(0, key.size()) == key)
+      if (auto placement = parsePlacement(part.substr(key.size())))
+        return placement->groups;
+    begin = end + 1;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Groups of ranks
+//===----------------------------------------------------------------------===//
+
+int64_t strideOf(const RankOrder &order, std::string_view name) {
+  int64_t stride = 1;
+  for (const RankAxis &axis : order) {
+    if (axis.name == name)
+      break;
+    stride *= axis.size;
+  }
+  return stride;
+}
+
+GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
+                          const std::vector<std::string> &axes) {
+  GroupPlacement group;
+  group.ranksPerLevel.assign(cluster.levels.size(), 1);
+  int64_t stride = 1, first = 1, size = 1; // of neighbouring axes, as one
+  auto place = [&] {
+    GroupPlacement part = placeAxis(cluster, first, size);
+    for (size_t i = 0; i < part.ranksPerLevel.size(); ++i)
+      group.ranksPerLevel[i] *= part.ranksPerLevel[i];
+    size = 1;
+  };
+  for (const RankAxis &axis : order) {
+    bool isWanted =
+        std::find(axes.begin(), axes.end(), axis.name) != axes.end();
+    if (!isWanted && axis.size > 1)
+      place();
+    if (isWanted) {
+      first = size == 1 ? stride : first;
+      size *= axis.size;
+    }
+    stride *= axis.size;
+  }
+  place();
+  return group;
+}
+
+GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
+                               std::string_view axis) {
+  GroupPlacement group = placeGroup(cluster, order, {std::string(axis)});
+  bool isOutermost = true;
+  for (auto it = group.ranksPerLevel.rbegin(); it != group.ranksPerLevel.rend();
+       ++it) {
+    *it = *it > 1 && isOutermost ? 2 : 1;
+    isOutermost &= *it == 1;
+  }
+  return group;
+}
+
+//===----------------------------------------------------------------------===//
+// Orders
+//===----------------------------------------------------------------------===//
+
+static GroupPlacement placementOf(const Cluster &cluster,
+                                  const RankOrder &order,
+                                  const Traffic &traffic) {
+  return traffic.kind == Collective::SendRecv && traffic.axes.size() == 1
+             ? placeNeighbours(cluster, order, traffic.axes.front())
+             : placeGroup(cluster, order, traffic.axes);
+}
+
+double trafficSeconds(const Cluster &cluster, const RankOrder &order,
+                      const std::vector<Traffic> &traffic) {
+  double seconds = 0;
+  for (const Traffic &one : traffic)
+    seconds += one.times * estimateCollective(cluster, one.kind, one.bytes,
+                                              placementOf(cluster, order, one))
+                               .seconds;
+  return seconds;
+}
+
+RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
+                        const std::vector<Traffic> &traffic) {
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i].size > 1)
+      positions.push_back(i);
+  if (positions.size() < 2 || cluster.levels.size() < 2)
+    return order;
+  // Which groups there are at all: all that an order's price depends on.
+  std::vector<Traffic> groups;
+  for (const Traffic &one : traffic) {
+    bool isKnown =
+        std::any_of(groups.begin(), groups.end(), [&](const Traffic &other) {
+          return other.axes == one.axes &&
+                 (other.kind == Collective::SendRecv) ==
+                     (one.kind == Collective::SendRecv);
+        });
+    if (!isKnown)
+      groups.push_back(one);
+  }
+  std::map<std::vector<std::vector<int64_t>>, double> priced;
+  RankOrder best = order;
+  double least = trafficSeconds(cluster, order, traffic);
+  do {
+    RankOrder next;
+    next.reserve(positions.size());
+    for (size_t i : positions)
+      next.push_back(order[i]);
+    std::vector<std::vector<int64_t>> reach;
+    reach.reserve(groups.size());
+    for (const Traffic &one : groups)
+      reach.push_back(placementOf(cluster, next, one).ranksPerLevel);
+    auto [it, isNew] = priced.try_emplace(std::move(reach), 0.0);
+    if (!isNew)
+      continue;
+    it->second = trafficSeconds(cluster, next, traffic);
+    constexpr double kEqual = 1e-9; // Sums in another order are off by less.
+    if (it->second < least * (1 - kEqual)) {
+      least = it->second;
+      best = std::move(next);
+    }
+  } while (std::next_permutation(positions.begin(), positions.end()));
+  return best;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,339 @@
+//===- Baselines.cpp - Strategies estimated by formula --------------------===//
+//
+// Used for what this build cannot execute, and to decide what is evaluated
+// first, from the totals of the model alone. With ranks N = dp * tp * pp * cp,
+// local batch s = ceil(G / dp), m = ceil(s / mb) micro-batches:
+//   memory   parameters / (tp * pp), / (dp * cp) for zero 3; gradients the
+//   same,
+//            / (dp * cp) from zero 2; optimizer states the same, / (dp * cp)
+//            from zero 1 (hybrid_shard: / hybrid_shard); activations of the
+//            micro-batches in flight, / (tp * pp * cp): m for gpipe, else
+//            min(m, pp), for interleaved 1 + (pp - 1) / (pp * vpp) times that.
+//            tp without sp leaves 10 of 34 parts of a block's activations whole
+//            (Korthikanti et al. 2022, equations 1 to 4), a grid none.
+//   compute  FLOPs of the padded share over the rate of the block's products,
+//            plus 3 passes over the activations and 3 over the update's state;
+//            on unlike devices that of the slowest, times unlikeShare.
+//   recompute full keeps a block's input, for a third more FLOPs; selective
+//            keeps what products make, about 18 of 34 parts, for one more pass.
+//   bubble   (pp - 1) / vpp slots of one micro-batch, a third of that for
+//   zb-h1. tp       2 all_reduces of a block's output forward, 2 backward, per
+//   block
+//            and micro-batch, all exposed. A grid a x b: over a what b has
+//            split and the other way round.
+//   cp       ring: keys and values go round forward, they and their gradients
+//            backward; ulysses: 4 all_to_alls of a block's output, twice.
+//   ep       a share f of the parameters is split over the e ranks that share
+//            experts: 1 - f + f / e of them on each, in memory and in what is
+//            gathered and reduced. What goes in and out of experts is sent to
+//            all of them, forward and backward, in every block.
+//   offload  what lies elsewhere takes no memory but that of two blocks on
+//   their
+//            way; optimizer states go both ways once a step, parameters come in
+//            in every pass of every micro-batch and go back once, beside
+//            computation.
+//   dp       gradients: all_reduce, or reduce_scatter + all_gather (zero 1, 2);
+//            zero 3 gathers parameters twice per micro-batch instead. Under
+//            hybrid_shard=h all that is among h neighbours, and what they hold
+//            of the gradients is reduced over their dp / h groups. Half of the
+//            last micro-batch's time hides it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cost-model/machine/CollectiveCost.h"
+#include "cost-model/machine/ComputeCost.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/search/Search.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dpc::cost {
+
+namespace {
+
+/// The quantities every formula needs.
+class Formula {
+public:
+  Formula(const Cluster &cluster, const ModelTotals &totals,
+          const Strategy &strategy);
+  Evaluation estimate();
+
+private:
+  void estimateMemory();
+  double computeSeconds() const;
+  double rate() const;
+  /// Adds a collective of a group, `times` times; returns its seconds.
+  double communicate(Collective kind, double bytes, const GroupPlacement &group,
+                     double times);
+  double inFlight() const;
+  double tensorSeconds();
+  double sequenceSeconds();
+  double expertSeconds();
+  double dataSeconds();
+  double pipelineSeconds();
+  double offloadSeconds() const;
+  void offloadMemory();
+
+  const Cluster &cluster;
+  const ModelTotals &totals;
+  const Strategy &strategy;
+  const Device &device;
+  DType type;
+  double dp, tp, pp, cp;
+  double shards;          ///< tp * pp: what parameters are split over.
+  double zeroShards;      ///< What ZeRO splits over besides.
+  double expertRanks = 1; ///< Data-parallel ranks that share experts.
+  double kept = 1;        ///< Of the parameters, where experts are shared.
+  double microBatch, numMicroBatches;
+  double layersPerStage;
+  Evaluation result;
+};
+
+} // namespace
+
+Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
+                 const Strategy &strategy)
+    : cluster(cluster), totals(totals), strategy(strategy),
+      device(cluster.slowestDevice(
+          computeType(cluster.groups.front().device, totals.computeType))),
+      type(computeType(device, totals.computeType)), dp(double(strategy.dp)),
+      tp(double(strategy.tp)), pp(double(strategy.pp)), cp(double(strategy.cp)),
+      shards(tp * pp), zeroShards(dp * cp) {
+  if (strategy.hybridShard > 1)
+    zeroShards = double(strategy.hybridShard) * cp;
+  if (strategy.ep > 1) {
+    bool isData = strategy.dp % strategy.ep == 0;
+    expertRanks = double(isData ? strategy.ep : strategy.ep / strategy.tp);
+    double share = totals.expertParameters / std::max(totals.parameters, 1.0);
+    kept = 1 - share + share / expertRanks;
+  }
+  double local = std::ceil(double(totals.globalBatch) / dp);
+  microBatch = strategy.microBatch > 0
+                   ? std::min(double(strategy.microBatch), local)
+                   : local;
+  numMicroBatches = std::ceil(local / microBatch);
+  layersPerStage = std::ceil(double(totals.layers) / pp);
+  result.bytesPerLevel.assign(cluster.levels.size(), 0.0);
+}
+
+/// Samples whose activations a stage holds at once.
+double Formula::inFlight() const {
+  double batches = std::min(numMicroBatches, pp);
+  if (strategy.schedule == "gpipe" && pp > 1)
+    batches = numMicroBatches;
+  if (strategy.vpp > 1)
+    batches *= 1 + (pp - 1) / (pp * double(strategy.vpp));
+  return batches * microBatch;
+}
+
+void Formula::estimateMemory() {
+  double zero = double(strategy.zero);
+  double share = shards;
+  MemoryBreakdown &memory = result.memory;
+  memory[MemoryCategory::Parameters] =
+      totals.parameterBytes / share * (zero >= 3 ? 1 / zeroShards : kept);
+  // A block's parameters are whole while they are used.
+  if (zero >= 3)
+    memory[MemoryCategory::Communication] =
+        2 * totals.parameterBytes * kept / tp / double(totals.layers);
+  if (totals.training) {
+    memory[MemoryCategory::Gradients] =
+        totals.gradientBytes / share * (zero >= 2 ? 1 / zeroShards : kept);
+    memory[MemoryCategory::Optimizer] =
+        totals.optimizerBytes / share * (zero >= 1 ? 1 / zeroShards : kept);
+  }
+  constexpr double wholeParts = 10.0 / 34.0, keptParts = 18.0 / 34.0;
+  bool splitsAll = strategy.sp || !strategy.tpGrid.empty();
+  double split = splitsAll ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
+  double activations = totals.activationBytesPerSample * split;
+  if (strategy.recompute == "full")
+    activations = totals.hiddenBytesPerSample * double(totals.layers) +
+                  activations / double(totals.layers);
+  if (strategy.recompute == "selective")
+    activations *= keptParts;
+  memory[MemoryCategory::Activations] = inFlight() * activations / (pp * cp);
+  offloadMemory();
+}
+
+void Formula::offloadMemory() {
+  MemoryBreakdown &memory = result.memory;
+  auto move = [&](MemoryCategory category) {
+    double &away =
+        strategy.offloadTo == "disk" ? result.diskBytes : result.hostBytes;
+    away += memory[category];
+    memory[MemoryCategory::Communication] +=
+        2 * memory[category] / layersPerStage;
+    memory[category] = 0;
+  };
+  if (strategy.offload == "optimizer" || strategy.offload == "all")
+    move(MemoryCategory::Optimizer);
+  if (strategy.offload == "parameters" || strategy.offload == "all")
+    move(MemoryCategory::Parameters);
+}
+
+double Formula::offloadSeconds() const {
+  if (strategy.offload == "none")
+    return 0;
+  double zero = double(strategy.zero), bytes = 0;
+  if (strategy.offload != "parameters")
+    bytes += 2 * totals.optimizerBytes / shards / (zero >= 1 ? zeroShards : 1);
+  if (strategy.offload != "optimizer")
+    bytes += ((totals.training ? 2 : 1) * numMicroBatches + 2) *
+             totals.parameterBytes / shards / (zero >= 3 ? zeroShards : 1);
+  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == "disk");
+}
+
+/// FLOP/s of a rank on the products of a block.
+double Formula::rate() const {
+  double hidden = totals.hiddenBytesPerSample / totals.tokensPerSample /
+                  bytesPerElement(totals.computeType);
+  double peak = device.peak(type);
+  if (hidden < 1)
+    return peak * device.gemm.peakFraction;
+  GemmShape shape;
+  shape.m = std::max<int64_t>(
+      1, std::llround(microBatch * totals.tokensPerSample / cp));
+  shape.n = std::max<int64_t>(1, std::llround(4 * hidden / tp));
+  shape.k = std::max<int64_t>(1, std::llround(hidden));
+  return shape.flops() / gemmSeconds(device, type, shape);
+}
+
+double Formula::computeSeconds() const {
+  double samples = numMicroBatches * microBatch;
+  double flops = totals.flopsPerStep * samples / double(totals.globalBatch);
+  if (strategy.recompute == "full")
+    flops *= 4.0 / 3.0;
+  double passes = strategy.recompute == "selective" ? 4 : 3;
+  double traffic = passes * samples * totals.activationBytesPerSample / shards;
+  double update = 0;
+  if (totals.training)
+    update =
+        3 *
+        (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
+        shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
+  double unlike =
+      isMixed(cluster)
+          ? unlikeShare(cluster, strategy, std::llround(numMicroBatches), type)
+          : 1;
+  return unlike * (flops / (shards * cp) / rate() +
+                   traffic / cp / achievableBandwidth(device)) +
+         update / achievableBandwidth(device);
+}
+
+double Formula::communicate(Collective kind, double bytes,
+                            const GroupPlacement &group, double times) {
+  CollectiveEstimate one = estimateCollective(cluster, kind, bytes, group);
+  for (size_t i = 0; i < one.bytesPerLevel.size(); ++i)
+    result.bytesPerLevel[i] += times * one.bytesPerLevel[i];
+  return times * one.seconds;
+}
+
+double Formula::tensorSeconds() {
+  double passes = totals.training ? 4 : 2;
+  if (strategy.recompute == "full")
+    passes += 2;
+  double bytes = totals.hiddenBytesPerSample * microBatch / cp;
+  double times = passes * layersPerStage * numMicroBatches;
+  if (strategy.tpGrid.empty())
+    return communicate(Collective::AllReduce, bytes,
+                       placeAxis(cluster, 1, strategy.tp), times);
+  double seconds = 0;
+  int64_t stride = strategy.tp;
+  for (int64_t factor : strategy.tpGrid) {
+    stride /= factor;
+    seconds += communicate(Collective::AllReduce, bytes * double(factor) / tp,
+                           placeAxis(cluster, stride, factor), times);
+  }
+  return seconds;
+}
+
+double Formula::sequenceSeconds() {
+  if (strategy.cp == 1)
+    return 0;
+  GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp);
+  double bytes = totals.hiddenBytesPerSample * microBatch / (cp * tp);
+  double times = layersPerStage * numMicroBatches;
+  if (strategy.cpKind == "ulysses")
+    return communicate(Collective::AllToAll, bytes, group,
+                       (totals.training ? 8 : 4) * times);
+  GroupPlacement pair = placeAxis(cluster, strategy.tp, 2);
+  return communicate(Collective::SendRecv, bytes, pair,
+                     (totals.training ? 6 : 2) * (cp - 1) * times);
+}
+
+double Formula::expertSeconds() {
+  if (strategy.ep == 1)
+    return 0;
+  return communicate(
+      Collective::AllToAll, totals.routedBytesPerSample * microBatch / cp,
+      placeAxis(cluster, strategy.tp * strategy.cp, int64_t(expertRanks)),
+      (totals.training ? 2 : 1) * layersPerStage * numMicroBatches);
+}
+
+double Formula::dataSeconds() {
+  // Order on the levels: tp innermost, then cp, dp, pp.
+  int64_t sharing =
+      strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
+  GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp * sharing);
+  double seconds = 0;
+  if (strategy.zero >= 3)
+    seconds += communicate(Collective::AllGather,
+                           totals.parameterBytes * kept / shards, group,
+                           (totals.training ? 2 : 1) * numMicroBatches);
+  if (!totals.training)
+    return seconds;
+  double gradients = totals.gradientBytes * kept / shards;
+  if (strategy.zero == 0)
+    return communicate(
+        Collective::AllReduce, gradients,
+        placeAxis(cluster, strategy.tp, strategy.cp * strategy.dp), 1);
+  seconds += communicate(Collective::ReduceScatter, gradients, group, 1);
+  if (sharing < strategy.dp)
+    seconds +=
+        communicate(Collective::AllReduce, gradients / zeroShards,
+                    placeAxis(cluster, strategy.tp * strategy.cp * sharing,
+                              strategy.dp / sharing),
+                    1);
+  if (strategy.zero < 3)
+    seconds += communicate(Collective::AllGather,
+                           totals.parameterBytes * kept / shards, group, 1);
+  return seconds;
+}
+
+double Formula::pipelineSeconds() {
+  if (strategy.pp == 1)
+    return 0;
+  return communicate(
+      Collective::SendRecv, totals.hiddenBytesPerSample * microBatch / cp,
+      placeAxis(cluster, strategy.tp * strategy.cp * strategy.dp, 2),
+      (totals.training ? 2 : 1) * numMicroBatches * double(strategy.vpp));
+}
+
+Evaluation Formula::estimate() {
+  estimateMemory();
+  double compute = computeSeconds();
+  double perMicroBatch = compute / numMicroBatches;
+  double tensor = tensorSeconds() + sequenceSeconds() + expertSeconds();
+  double hidden = totals.training ? perMicroBatch / 2 : 0;
+  double data = std::max(0.0, dataSeconds() - hidden);
+  double pipeline = pipelineSeconds();
+  double busy = compute + tensor + pipeline;
+  double bubble = (pp - 1) / double(strategy.vpp) * busy / numMicroBatches;
+  if (strategy.schedule == "zb-h1")
+    bubble /= 3;
+  result.computeSeconds = compute;
+  result.exposedCommunicationSeconds = tensor + data + pipeline;
+  result.stepSeconds = std::max(busy + data + bubble, offloadSeconds());
+  result.bubbleFraction =
+      result.stepSeconds > 0 ? bubble / result.stepSeconds : 0;
+  result.flops = totals.flopsPerStep;
+  return result;
+}
+
+Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
+                             const Strategy &strategy) {
+  return Formula(cluster, totals, strategy).estimate();
+}
+
+} // namespace dpc::cost

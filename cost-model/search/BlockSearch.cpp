@@ -1,0 +1,320 @@
+//===- BlockSearch.cpp - Which blocks are measured ------------------------===//
+#include "cost-model/search/BlockSearch.h"
+
+#include "cost-model/search/Neighbours.h"
+#include "runtime/base/Parallel.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dpc::cost {
+
+BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
+                         const std::function<void(Pending &)> &estimate,
+                         Objective objective, double memoryLimitBytes,
+                         int64_t top)
+    : evaluator(evaluator), pending(pending), objective(objective),
+      memoryLimitBytes(memoryLimitBytes), top(top) {
+  findBlocks();
+  takeSamples(estimate);
+}
+
+void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
+  for (Block &block : blocks) {
+    block.begin = sampled.size();
+    for (size_t i : block.members)
+      if (pending[i].strategy->vpp == 1)
+        sampled.push_back(i);
+    if (sampled.size() == block.begin)
+      sampled.insert(sampled.end(), block.members.begin(), block.members.end());
+    block.end = sampled.size();
+  }
+  samples.resize(sampled.size());
+  parallelFor(sampled.size(), kPendingAtOnce, [&](size_t k) {
+    Pending &entry = pending[sampled[k]];
+    estimate(entry);
+    samples[k] = {entry.seconds, entry.bounds.stepSeconds, entry.stateBytes,
+                  entry.otherBytes, entry.isPlain};
+  });
+}
+
+/// Blocks in the order of their first strategies: those of neighbours are found
+/// at the same time, part by part, and put together in order.
+void BlockSearch::findBlocks() {
+  struct Part {
+    std::unordered_map<std::string, size_t> numbers;
+    std::vector<const std::string *> keys; ///< In the order they were found.
+    std::vector<std::vector<size_t>> members;
+  };
+  constexpr size_t kPart = 16 * kPendingAtOnce;
+  std::vector<Part> parts((pending.size() + kPart - 1) / kPart);
+  parallelFor(parts.size(), 1, [&](size_t p) {
+    Part &part = parts[p];
+    size_t end = std::min(pending.size(), (p + 1) * kPart);
+    for (size_t i = p * kPart; i < end; ++i) {
+      std::string key;
+      if (pending[i].bounds.memoryBytes <= memoryLimitBytes)
+        key = evaluator.blockOf(*pending[i].strategy);
+      if (key.empty())
+        continue;
+      auto [it, isNew] =
+          part.numbers.try_emplace(std::move(key), part.keys.size());
+      if (isNew) {
+        part.keys.push_back(&it->first);
+        part.members.emplace_back();
+      }
+      part.members[it->second].push_back(i);
+    }
+  });
+  std::unordered_map<std::string_view, size_t> numbers;
+  size_t most = 0;
+  for (const Part &part : parts)
+    most += part.keys.size();
+  numbers.reserve(most);
+  PlaceNumbers placeNumbers;
+  for (Part &part : parts)
+    for (size_t k = 0; k < part.keys.size(); ++k) {
+      auto [it, isNew] = numbers.try_emplace(*part.keys[k], blocks.size());
+      if (isNew)
+        addBlock(part.members[k].front(), placeNumbers);
+      std::vector<size_t> &members = blocks[it->second].members;
+      members.insert(members.end(), part.members[k].begin(),
+                     part.members[k].end());
+    }
+}
+
+/// A block of strategies like the one of `first`, at its place.
+void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
+  Features features = featuresOf(*pending[first].strategy);
+  auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
+  if (isFirst)
+    places.push_back({features, {}, {}});
+  blocks.emplace_back().place = place->second;
+}
+
+/// Distances: 1 for what changes a formula's error most.
+BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
+  auto octaves = [](int64_t degree) {
+    return std::log2(static_cast<double>(degree));
+  };
+  double recompute = strategy.recompute == "none"        ? 0
+                     : strategy.recompute == "selective" ? 1
+                                                         : 2;
+  return {octaves(strategy.tp),
+          octaves(strategy.cp),
+          octaves(strategy.ep),
+          octaves(std::max<int64_t>(strategy.microBatch, 1)) / 2,
+          recompute,
+          strategy.sp ? 0.7 : 0,
+          strategy.tpGrid.empty() ? 0.0 : 1.0,
+          strategy.cp > 1 && strategy.cpKind == "ring" ? 0.7 : 0,
+          strategy.zero == 3  ? 1
+          : strategy.zero > 0 ? 0.2
+                              : 0,
+          strategy.hybridShard > 1 ? 0.5 : 0,
+          strategy.pp == 1               ? 2
+          : strategy.schedule == "zb-h1" ? 1
+                                         : 0.0,
+          strategy.offload == "none" ? 0.0 : 1.0};
+}
+
+/// Nothing where the block is not for this turn.
+std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
+                                                           Turn turn,
+                                                           const Pending *near,
+                                                           bool fits) const {
+  if (block.isMeasured ||
+      (near && !areNeighbourBlocks(*pending[block.members.front()].strategy,
+                                   *near->strategy)))
+    return std::nullopt;
+  const Place &place = places[block.place];
+  double secondsFactor = place.seconds.get(), bytesFactor = place.bytes.get();
+  std::optional<Promise> least;
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Sample &sample = samples[k];
+    if (turn == Turn::Plain && !sample.isPlain)
+      continue;
+    double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
+    double seconds =
+        std::max(sample.seconds * secondsFactor, sample.boundSeconds);
+    bool isTooLarge = bytes > memoryLimitBytes;
+    bool isForBytes = isTooLarge && !fits; // nearer to what fits
+    Promise promise{isTooLarge, isForBytes ? bytes : value(seconds, bytes)};
+    if (!least || promise < *least)
+      least = promise;
+  }
+  return least;
+}
+
+std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
+  const Pending *found = best();
+  const Pending *near = turn == Turn::Near ? found : nullptr;
+  bool fits = found && !rankOf(*found).first;
+  std::vector<std::optional<Promise>> promises(blocks.size());
+  parallelFor(blocks.size(), kPendingAtOnce, [&](size_t b) {
+    promises[b] = promiseOf(blocks[b], turn, near, fits);
+  });
+  std::vector<std::pair<Promise, size_t>> order;
+  for (size_t b = 0; b < blocks.size(); ++b)
+    if (promises[b])
+      order.emplace_back(*promises[b], b);
+  wanted = std::min(wanted, order.size());
+  std::partial_sort(order.begin(), order.begin() + wanted, order.end());
+  std::vector<size_t> chosen;
+  chosen.reserve(wanted);
+  for (size_t i = 0; i < wanted; ++i)
+    chosen.push_back(order[i].second);
+  return chosen;
+}
+
+/// Those that fit by value; what is too large by its bytes.
+BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
+  const Evaluation &known = *entry.composed;
+  double bytes = known.memory.total();
+  bool fits = bytes <= memoryLimitBytes;
+  return {!fits, fits ? value(known.stepSeconds, bytes) : bytes};
+}
+
+const Pending *BlockSearch::best() const {
+  const Pending *found = nullptr;
+  for (size_t i : known) {
+    const Pending &entry = pending[i];
+    if (entry.isAllowed && entry.composed->rejected.empty() &&
+        (!found || rankOf(entry) < rankOf(*found)))
+      found = &entry;
+  }
+  return found;
+}
+
+/// Seconds that are still worth an exact number.
+double BlockSearch::limit() const {
+  std::vector<double> seconds;
+  for (size_t i : known) {
+    const Pending &entry = pending[i];
+    if (entry.isAllowed && entry.composed->rejected.empty() &&
+        entry.composed->memory.total() <= memoryLimitBytes)
+      seconds.push_back(entry.composed->stepSeconds);
+  }
+  size_t kept = static_cast<size_t>(std::max<int64_t>(top, 1));
+  if (objective == Objective::Memory || seconds.size() < kept)
+    return std::numeric_limits<double>::infinity();
+  std::nth_element(seconds.begin(), seconds.begin() + (kept - 1),
+                   seconds.end());
+  return seconds[kept - 1];
+}
+
+/// All blocks learn what the formulas were off by for the best strategy of this
+/// one.
+void BlockSearch::learn(const Block &block) {
+  const Pending *found = nullptr;
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Pending &entry = pending[sampled[k]];
+    if (entry.composed && entry.composed->rejected.empty() &&
+        (!found || rankOf(entry) < rankOf(*found)))
+      found = &entry;
+  }
+  if (!found)
+    return learnFromBounds(block);
+  const Evaluation &truth = *found->composed;
+  double bytes = truth.memory.total() - stateBytesOf(truth.memory);
+  std::optional<double> secondsOff, bytesOff;
+  if (truth.stepSeconds > 0 && found->seconds > 0)
+    secondsOff = std::log(truth.stepSeconds / found->seconds);
+  if (bytes > 0 && found->otherBytes > 0)
+    bytesOff = std::log(bytes / found->otherBytes);
+  teach(block, secondsOff, bytesOff);
+}
+
+/// Where all strategies of the block are past the limit, it is slower than the
+/// formulas say by so much at least.
+void BlockSearch::learnFromBounds(const Block &block) {
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t k = block.begin; k < block.end; ++k) {
+    const Pending &entry = pending[sampled[k]];
+    if (entry.isPruned && entry.seconds > 0)
+      least = std::min(least, entry.bounds.stepSeconds / entry.seconds);
+  }
+  if (least > 0 && std::isfinite(least))
+    teach(block, std::log(least), std::nullopt);
+}
+
+void BlockSearch::teach(const Block &block, std::optional<double> seconds,
+                        std::optional<double> bytes) {
+  const Features &here = places[block.place].features;
+  for (Place &other : places) {
+    double distance = 0;
+    for (size_t k = 0; k < here.size(); ++k)
+      distance += std::abs(other.features[k] - here[k]);
+    double weight = std::exp(-2 * distance);
+    auto add = [&](Factor &factor, std::optional<double> value) {
+      if (!value)
+        return;
+      factor.weight += weight;
+      factor.sum += weight * *value;
+    };
+    add(other.seconds, seconds);
+    add(other.bytes, bytes);
+  }
+}
+
+void BlockSearch::measure(const std::vector<size_t> &chosen) {
+  std::vector<std::vector<Strategy>> asked;
+  for (size_t b : chosen) {
+    blocks[b].isMeasured = true;
+    std::vector<Strategy> &strategies = asked.emplace_back();
+    for (size_t i : blocks[b].members)
+      strategies.push_back(*pending[i].strategy);
+  }
+  auto answers = evaluator.compose(asked, limit());
+  for (size_t k = 0; k < chosen.size(); ++k) {
+    const Block &block = blocks[chosen[k]];
+    for (size_t m = 0; m < answers[k].size(); ++m) {
+      Pending &entry = pending[block.members[m]];
+      std::optional<Composition> &answer = answers[k][m];
+      if (!answer)
+        continue;
+      entry.isDone = true;
+      entry.isPruned = answer->isBound;
+      if (answer->isBound) {
+        entry.bounds.stepSeconds = answer->evaluation.stepSeconds;
+        continue;
+      }
+      entry.composed =
+          std::make_unique<Evaluation>(std::move(answer->evaluation));
+      known.push_back(block.members[m]);
+    }
+    learn(block);
+  }
+}
+
+void BlockSearch::run(int64_t most, bool all) {
+  size_t width = static_cast<size_t>(evaluator.batchSize());
+  constexpr Turn kTurns[] = {Turn::Plain, Turn::Near, Turn::Near, Turn::Any};
+  constexpr int64_t kPatience = 5; // Rounds: of each turn, and one more.
+  constexpr double kBetter = 1e-3;
+  int64_t idle = 0;
+  Promise least{true, std::numeric_limits<double>::infinity()};
+  for (int64_t round = 0; count < most && idle < kPatience; ++round) {
+    size_t wanted = std::min<size_t>(width, most - count);
+    std::vector<size_t> chosen =
+        choose(all ? kTurns[round % 4] : Turn::Plain, wanted);
+    if (chosen.empty() && all)
+      chosen = choose(Turn::Any, wanted);
+    if (chosen.empty())
+      return;
+    measure(chosen);
+    count += static_cast<int64_t>(chosen.size());
+    const Pending *found = best();
+    // Where nothing fits yet, nothing is too much.
+    idle += found && !rankOf(*found).first;
+    if (found && (rankOf(*found).first < least.first ||
+                  rankOf(*found).second < (1 - kBetter) * least.second)) {
+      least = rankOf(*found);
+      idle = 0;
+    }
+    if (onMeasured)
+      onMeasured();
+  }
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,54 @@
+//===- Neighbours.cpp - Strategies that differ in little ------------------===//
+
+#include "cost-model/search/Neighbours.h"
+
+namespace dpc::cost {
+
+static constexpr int kFar = 100;
+
+/// 0 for equal numbers, 1 where one is about twice the other.
+static int octaves(int64_t a, int64_t b) {
+  if (a == b)
+    return 0;
+  int64_t least = std::min(a, b), most = std::max(a, b);
+  return most <= 2 * least && most >= 2 * least - 1 ? 1 : kFar;
+}
+
+/// Degrees that make ranks: a factor moves from one to the other.
+static int movedDegrees(const Strategy &a, const Strategy &b) {
+  int distance = 0, changed = 0;
+  for (auto degree :
+       {&Strategy::dp, &Strategy::tp, &Strategy::pp, &Strategy::cp}) {
+    int octave = octaves(a.*degree, b.*degree);
+    distance = std::max(distance, octave);
+    changed += octave > 0;
+  }
+  return changed > 2 ? kFar : distance;
+}
+
+/// Keys that are not degrees.
+static int otherKeys(const Strategy &a, const Strategy &b) {
+  int distance = octaves(a.microBatch, b.microBatch);
+  distance += a.tpGrid != b.tpGrid;
+  distance += a.cpKind != b.cpKind && a.cp > 1 && b.cp > 1;
+  distance += a.ep != b.ep;
+  distance += a.sp != b.sp;
+  distance += a.zero != b.zero || a.hybridShard != b.hybridShard;
+  distance += a.recompute != b.recompute;
+  distance += a.offload != b.offload || a.offloadTo != b.offloadTo;
+  return distance;
+}
+
+bool areNeighbours(const Strategy &a, const Strategy &b) {
+  int distance = movedDegrees(a, b) + otherKeys(a, b);
+  distance += a.schedule != b.schedule || a.vpp != b.vpp;
+  return distance <= 2;
+}
+
+bool areNeighbourBlocks(const Strategy &a, const Strategy &b) {
+  int distance = octaves(a.tp, b.tp) + octaves(a.cp, b.cp) + otherKeys(a, b);
+  distance += (a.schedule == "zb-h1") != (b.schedule == "zb-h1");
+  return distance <= 2;
+}
+
+} // namespace dpc::cost

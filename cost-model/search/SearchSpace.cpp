@@ -1,0 +1,99 @@
+//===- SearchSpace.cpp - What there is to try for a model -----------------===//
+
+#include "cost-model/strategy/BatchShares.h"
+#include "cost-model/search/Search.h"
+
+#include <algorithm>
+
+namespace dpc::cost {
+
+std::vector<Evaluation>
+Evaluator::evaluateMany(const std::vector<Strategy> &strategies) {
+  std::vector<Evaluation> evaluations;
+  evaluations.reserve(strategies.size());
+  for (const Strategy &strategy : strategies)
+    evaluations.push_back(evaluate(strategy));
+  return evaluations;
+}
+
+std::vector<std::vector<std::optional<Composition>>>
+Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
+  std::vector<std::vector<std::optional<Composition>>> nothing;
+  nothing.reserve(blocks.size());
+  for (const std::vector<Strategy> &block : blocks)
+    nothing.emplace_back(block.size());
+  return nothing;
+}
+
+Strategy placedStrategy(const Strategy &strategy,
+                        const Evaluation &evaluation) {
+  Strategy placed = strategy;
+  if (!evaluation.batchShares.empty())
+    placed.batchShares = stringifyShares(evaluation.batchShares);
+  if (!evaluation.isReordered && evaluation.groups.empty())
+    return placed;
+  std::string axes, groups;
+  for (const RankAxis &axis : evaluation.order)
+    axes += (axes.empty() ? "" : ".") + axis.name;
+  for (int64_t group : evaluation.groups)
+    groups += (groups.empty() ? "@" : ".") + std::to_string(group);
+  if (size_t at = strategy.placement.find('@'); at != std::string::npos)
+    groups = strategy.placement.substr(at);
+  placed.placement = (evaluation.isReordered ? axes : "") + groups;
+  return placed;
+}
+
+std::optional<Objective> symbolizeObjective(std::string_view name) {
+  if (name == "throughput" || name == "latency")
+    return Objective::Throughput;
+  if (name == "memory")
+    return Objective::Memory;
+  return std::nullopt;
+}
+
+StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
+                       const std::vector<std::string_view> &available) {
+  StrategySpace space;
+  space.ranks = cluster.numDevices();
+  space.globalBatch = totals.globalBatch;
+  auto isMissing = [&](std::string_view key) {
+    return [&available, key](const std::string &value) {
+      return !isKeyAvailable(key, value, available);
+    };
+  };
+  if (isKeyAvailable("pp", "", available))
+    space.maxPp = totals.layers;
+  if (!isKeyAvailable("vpp", "", available) || !totals.training)
+    space.maxVpp = 1;
+  std::erase_if(space.schedules, [&](const std::string &schedule) {
+    return schedule != "1f1b" &&
+           (isMissing("schedule")(schedule) || !totals.training);
+  });
+  // On so few all parts are tried as well (IdleDevices.h).
+  constexpr int64_t kAllTried = 16;
+  space.idleStages = cluster.numDevices() <= kAllTried;
+  if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
+    space.maxCp = cluster.devicesPerNode();
+  if (isKeyAvailable("ep", "", available))
+    space.experts = totals.experts;
+  // Everything is tried on a few devices, one ep a level on many.
+  constexpr int64_t kFewDevices = 64;
+  if (cluster.numDevices() > kFewDevices)
+    for (const Level &level : cluster.levels)
+      space.expertSpans.push_back(level.span);
+  space.grids = std::find(available.begin(), available.end(), "tp=grid") !=
+                available.end();
+  if (!totals.training)
+    return space;
+  if (isKeyAvailable("hybrid_shard", "", available))
+    space.nodeRanks = cluster.devicesPerNode();
+  space.zeros = {0, 1, 3};
+  space.offload = isKeyAvailable("offload", "", available);
+  space.recomputes = {"none", "selective", "full"};
+  std::erase_if(space.recomputes, [&](const std::string &recompute) {
+    return recompute != "none" && isMissing("recompute")(recompute);
+  });
+  return space;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,476 @@
+//===- Elimination.cpp - Exact bucket elimination -------------------------===//
+//
+// Eliminating node v: all factors that mention v are added up, and
+//   table[x_S] = min over x_v of sum of those factors
+// over v's neighbours S becomes a new factor; the argmin is kept to assign v
+// once its neighbours are known. Nodes go by the size of that table, smallest
+// first. Factors over one node are folded into its own costs at once, so that
+// a hub with thousands of leaves stays cheap.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cost-model/solve/Solvers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+
+namespace dpc::cost {
+
+namespace {
+
+using Table = std::vector<double>;
+
+/// A function of the options of the nodes in `scope`; entry index is the sum
+/// of option * stride.
+struct Factor {
+  std::vector<NodeId> scope;
+  std::vector<uint64_t> strides;
+  /// Shared between copies of a state, and with the problem's matrices.
+  std::shared_ptr<const Table> table;
+  uint64_t base = 0; ///< From nodes that were fixed.
+};
+
+/// What is left of the graph.
+struct State {
+  std::vector<Table> unary;
+  std::vector<std::vector<NodeId>> neighbours; ///< Sorted.
+  std::vector<std::vector<uint32_t>> factorsOf;
+  std::vector<Factor> factors;
+  std::vector<int64_t> weight; ///< Of the table its elimination makes.
+  std::vector<bool> isLive;
+  size_t live = 0; ///< How many.
+  /// A heap, the least first, with the present weight of each live node; what
+  /// else is in it is out of date.
+  std::vector<std::pair<int64_t, NodeId>> queue;
+  double constant = 0;
+
+  void push(NodeId node) {
+    queue.emplace_back(weight[node], node);
+    std::push_heap(queue.begin(), queue.end(), std::greater<>());
+  }
+  /// The live node of least weight; there must be one.
+  NodeId lightest() {
+    while (!isLive[queue.front().second] ||
+           weight[queue.front().second] != queue.front().first) {
+      std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+      queue.pop_back();
+    }
+    return queue.front().second;
+  }
+};
+
+/// How to assign an eliminated node.
+struct Record {
+  NodeId node;
+  std::vector<NodeId> scope;
+  std::vector<uint64_t> strides;
+  std::vector<uint16_t> best;
+};
+
+class FactorSum;
+
+class Eliminator {
+public:
+  Eliminator(const Problem &problem, const EliminationOptions &options,
+             EliminationStats &stats)
+      : problem(problem), options(options), stats(stats) {
+    for (const Node &node : problem.nodes())
+      weights.push_back(
+          std::llround(std::log2(double(node.cost.size())) * 4096) + 1);
+  }
+
+  Expected<Solution> run();
+
+private:
+  /// Solves what is left; false when a limit is hit (see `failure`). The value
+  /// is infinity when nothing is feasible. Fills `choice` for live nodes.
+  bool solve(State &state, std::vector<uint32_t> &choice, double &value,
+             uint64_t conditionings);
+  bool condition(State &state, std::vector<uint32_t> &choice, double &value,
+                 uint64_t conditionings);
+  bool guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
+             double &value);
+  std::vector<uint32_t> promising(const State &state, NodeId node) const;
+  template <typename Visit>
+  void forEachEntry(const std::vector<NodeId> &scope, FactorSum &sum,
+                    Visit visit) const;
+  State initialState() const;
+  Record eliminate(State &state, NodeId node);
+  void fix(State &state, NodeId node, uint32_t option) const;
+  void addFactor(State &state, Factor factor) const;
+  void removeNode(State &state, NodeId node) const;
+  void changeWeight(State &state, NodeId node, int64_t delta) const;
+  uint64_t numOptions(NodeId node) const {
+    return problem.nodes()[node].cost.size();
+  }
+  /// log2 of the option count in fixed point, so that sums never drift.
+  int64_t weightOf(NodeId node) const { return weights[node]; }
+  double tableEntries(const State &state, NodeId node) const;
+
+  const Problem &problem;
+  const EliminationOptions &options;
+  EliminationStats &stats;
+  std::vector<int64_t> weights; ///< By node, see weightOf.
+  /// Nodes of large degree are guessed: conditioning on them took too long.
+  bool mayGuess = false;
+  std::string failure;
+};
+
+/// The sum of several factors, walked over all options of a scope.
+class FactorSum {
+public:
+  FactorSum(const std::vector<const Factor *> &factors,
+            const std::vector<NodeId> &scope, NodeId node);
+
+  /// Adds the factors' values at option `x` of the node.
+  double at(uint64_t x) const {
+    double sum = 0;
+    for (const Term &term : terms)
+      sum += term.values[term.offset + x * term.nodeStride];
+    return sum;
+  }
+  /// Moves scope position `i` by one option, or back to option 0.
+  void step(size_t i) {
+    for (Term &term : terms)
+      term.offset += term.scopeStrides[i];
+  }
+  void rewind(size_t i, uint64_t steps) {
+    for (Term &term : terms)
+      term.offset -= term.scopeStrides[i] * steps;
+  }
+
+private:
+  struct Term {
+    const double *values;
+    uint64_t offset;
+    uint64_t nodeStride = 0;
+    std::vector<uint64_t> scopeStrides;
+  };
+  std::vector<Term> terms;
+};
+
+} // namespace
+
+FactorSum::FactorSum(const std::vector<const Factor *> &factors,
+                     const std::vector<NodeId> &scope, NodeId node) {
+  for (const Factor *factor : factors) {
+    Term term{factor->table->data(), factor->base, 0,
+              std::vector<uint64_t>(scope.size(), 0)};
+    for (size_t i = 0; i < factor->scope.size(); ++i) {
+      if (factor->scope[i] == node) {
+        term.nodeStride = factor->strides[i];
+        continue;
+      }
+      auto it = std::lower_bound(scope.begin(), scope.end(), factor->scope[i]);
+      term.scopeStrides[it - scope.begin()] = factor->strides[i];
+    }
+    terms.push_back(std::move(term));
+  }
+}
+
+void Eliminator::changeWeight(State &state, NodeId node, int64_t delta) const {
+  state.weight[node] += delta;
+  state.push(node);
+}
+
+/// Inserts into a sorted list; false when it was there.
+static bool insertSorted(std::vector<NodeId> &list, NodeId id) {
+  auto it = std::lower_bound(list.begin(), list.end(), id);
+  if (it != list.end() && *it == id)
+    return false;
+  list.insert(it, id);
+  return true;
+}
+
+void Eliminator::addFactor(State &state, Factor factor) const {
+  if (factor.scope.empty()) {
+    state.constant += (*factor.table)[factor.base];
+    return;
+  }
+  if (factor.scope.size() == 1) {
+    Table &unary = state.unary[factor.scope[0]];
+    for (uint64_t x = 0; x < unary.size(); ++x)
+      unary[x] += (*factor.table)[factor.base + x * factor.strides[0]];
+    return;
+  }
+  uint32_t id = static_cast<uint32_t>(state.factors.size());
+  for (NodeId a : factor.scope) {
+    state.factorsOf[a].push_back(id);
+    for (NodeId b : factor.scope)
+      if (a != b && insertSorted(state.neighbours[a], b))
+        changeWeight(state, a, weightOf(b));
+  }
+  state.factors.push_back(std::move(factor));
+}
+
+/// Takes a node and its factors out of the graph.
+void Eliminator::removeNode(State &state, NodeId node) const {
+  state.isLive[node] = false;
+  --state.live;
+  for (uint32_t id : state.factorsOf[node])
+    for (NodeId other : state.factors[id].scope)
+      if (other != node)
+        std::erase(state.factorsOf[other], id);
+  for (NodeId other : state.neighbours[node]) {
+    std::vector<NodeId> &list = state.neighbours[other];
+    list.erase(std::lower_bound(list.begin(), list.end(), node));
+    changeWeight(state, other, -weightOf(node));
+  }
+  for (uint32_t id : state.factorsOf[node])
+    state.factors[id] = Factor();
+  state.factorsOf[node].clear();
+  state.neighbours[node].clear();
+}
+
+State Eliminator::initialState() const {
+  State state;
+  size_t count = problem.nodes().size();
+  state.neighbours.resize(count);
+  state.factorsOf.resize(count);
+  state.weight.assign(count, 0);
+  state.isLive.assign(count, true);
+  state.live = count;
+  for (NodeId id = 0; id < count; ++id) {
+    state.unary.push_back(problem.nodes()[id].cost);
+    state.push(id);
+  }
+  for (const Edge &edge : problem.edges()) {
+    const CostMatrix &matrix = problem.matrices()[edge.matrix];
+    // The problem outlives the state: point at its values, own nothing.
+    std::shared_ptr<const Table> table(std::shared_ptr<const Table>(),
+                                       &matrix.values);
+    addFactor(state, Factor{{edge.producer, edge.consumer},
+                            {matrix.columns, 1},
+                            std::move(table)});
+  }
+  return state;
+}
+
+double Eliminator::tableEntries(const State &state, NodeId node) const {
+  double entries = 1;
+  for (NodeId other : state.neighbours[node])
+    entries *= double(numOptions(other));
+  return entries;
+}
+
+/// Walks `sum` over all options of `scope`, the first node's fastest.
+template <typename Visit>
+void Eliminator::forEachEntry(const std::vector<NodeId> &scope, FactorSum &sum,
+                              Visit visit) const {
+  uint64_t entries = 1;
+  for (NodeId node : scope)
+    entries *= numOptions(node);
+  std::vector<uint64_t> option(scope.size(), 0);
+  for (uint64_t entry = 0; entry < entries; ++entry) {
+    visit(entry);
+    for (size_t i = 0; i < scope.size(); ++i) {
+      if (++option[i] < numOptions(scope[i])) {
+        sum.step(i);
+        break;
+      }
+      sum.rewind(i, option[i] - 1);
+      option[i] = 0;
+    }
+  }
+}
+
+Record Eliminator::eliminate(State &state, NodeId node) {
+  Record record{node, state.neighbours[node], {}, {}};
+  const std::vector<NodeId> &scope = record.scope;
+  uint64_t entries = 1;
+  for (NodeId other : scope) {
+    record.strides.push_back(entries);
+    entries *= numOptions(other);
+  }
+  stats.width = std::max<uint32_t>(stats.width, scope.size());
+  stats.largestTable = std::max(stats.largestTable, entries);
+  std::vector<const Factor *> factors;
+  for (uint32_t id : state.factorsOf[node])
+    factors.push_back(&state.factors[id]);
+  FactorSum sum(factors, scope, node);
+  const Table &unary = state.unary[node];
+  auto table = std::make_shared<Table>(entries);
+  record.best.resize(entries);
+  forEachEntry(scope, sum, [&](uint64_t entry) {
+    double best = forbidden;
+    for (uint64_t x = 0; x < unary.size(); ++x) {
+      double value = unary[x] + sum.at(x);
+      if (value < best) {
+        best = value;
+        record.best[entry] = static_cast<uint16_t>(x);
+      }
+    }
+    (*table)[entry] = best;
+  });
+  removeNode(state, node);
+  addFactor(state, Factor{scope, record.strides, std::move(table)});
+  return record;
+}
+
+/// Assigns `option` to a node: its factors lose one dimension.
+void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
+  state.constant += state.unary[node][option];
+  std::vector<Factor> reduced;
+  for (uint32_t id : state.factorsOf[node]) {
+    Factor factor = state.factors[id];
+    size_t i = std::find(factor.scope.begin(), factor.scope.end(), node) -
+               factor.scope.begin();
+    factor.base += option * factor.strides[i];
+    factor.scope.erase(factor.scope.begin() + i);
+    factor.strides.erase(factor.strides.begin() + i);
+    reduced.push_back(std::move(factor));
+  }
+  removeNode(state, node);
+  for (Factor &factor : reduced)
+    addFactor(state, std::move(factor));
+}
+
+/// The options of a node, the cheapest first, by what they cost when every
+/// factor chooses the other nodes for itself: a lower bound of what they do
+/// cost (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
+std::vector<uint32_t> Eliminator::promising(const State &state,
+                                            NodeId node) const {
+  Table least = state.unary[node];
+  for (uint32_t id : state.factorsOf[node]) {
+    const Factor &factor = state.factors[id];
+    std::vector<NodeId> others = factor.scope;
+    std::erase(others, node);
+    std::sort(others.begin(), others.end());
+    FactorSum sum({&factor}, others, node);
+    Table best(least.size(), forbidden);
+    forEachEntry(others, sum, [&](uint64_t) {
+      for (uint64_t x = 0; x < best.size(); ++x)
+        best[x] = std::min(best[x], sum.at(x));
+    });
+    for (size_t x = 0; x < least.size(); ++x)
+      least[x] += best[x];
+  }
+  std::vector<uint32_t> order;
+  for (uint32_t x = 0; x < least.size(); ++x)
+    if (least[x] != forbidden)
+      order.push_back(x);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return least[a] < least[b]; });
+  return order;
+}
+
+bool Eliminator::guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
+                       double &value) {
+  value = forbidden;
+  for (uint32_t option : promising(state, hub)) {
+    if (stats.guesses == options.maxGuesses) {
+      failure = "node " + std::to_string(hub) + " '" +
+                problem.nodes()[hub].name + "' is joined with " +
+                std::to_string(state.neighbours[hub].size()) +
+                " others when the rest is solved, and none of " +
+                std::to_string(options.maxGuesses) +
+                " guesses leaves a solution (fewer options or edges per node)";
+      return false;
+    }
+    ++stats.guesses;
+    State copy = state;
+    fix(copy, hub, option);
+    if (!solve(copy, choice, value, 1))
+      return false;
+    if (value != forbidden) {
+      choice[hub] = option;
+      return true;
+    }
+  }
+  return true;
+}
+
+bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
+                           double &value, uint64_t conditionings) {
+  // Of equal ones the first.
+  NodeId hub = state.lightest();
+  for (NodeId id = 0; id < state.isLive.size(); ++id)
+    if (state.isLive[id] &&
+        (state.neighbours[id].size() > state.neighbours[hub].size() ||
+         (state.neighbours[id].size() == state.neighbours[hub].size() &&
+          id < hub)))
+      hub = id;
+  uint64_t count = numOptions(hub);
+  if (mayGuess)
+    return guess(state, hub, choice, value);
+  if (conditionings * count > options.maxConditionings)
+    return false;
+  ++stats.conditionedNodes;
+  value = forbidden;
+  std::vector<uint32_t> trial = choice;
+  for (uint32_t option = 0; option < count; ++option) {
+    if (state.unary[hub][option] == forbidden)
+      continue;
+    State copy = state;
+    fix(copy, hub, option);
+    double trialValue = forbidden;
+    if (!solve(copy, trial, trialValue, conditionings * count))
+      return false;
+    if (trialValue < value) {
+      value = trialValue;
+      trial[hub] = option;
+      choice = trial;
+    }
+  }
+  return true;
+}
+
+bool Eliminator::solve(State &state, std::vector<uint32_t> &choice,
+                       double &value, uint64_t conditionings) {
+  std::vector<Record> records;
+  while (state.live > 0) {
+    NodeId node = state.lightest();
+    if (tableEntries(state, node) > double(options.maxTableEntries))
+      break;
+    records.push_back(eliminate(state, node));
+  }
+  value = state.constant;
+  if (state.live > 0 && !condition(state, choice, value, conditionings))
+    return false;
+  if (value == forbidden)
+    return true;
+  for (size_t i = records.size(); i-- > 0;) {
+    const Record &record = records[i];
+    uint64_t entry = 0;
+    for (size_t k = 0; k < record.scope.size(); ++k)
+      entry += choice[record.scope[k]] * record.strides[k];
+    choice[record.node] = record.best[entry];
+  }
+  return true;
+}
+
+Expected<Solution> Eliminator::run() {
+  State state = initialState();
+  std::vector<uint32_t> choice(problem.nodes().size(), 0);
+  double value = 0;
+  if (!solve(state, choice, value, 1)) {
+    mayGuess = true;
+    state = initialState();
+    if (!solve(state, choice, value, 1))
+      return Error{failure};
+  }
+  if (value == forbidden)
+    return Error{"no assignment satisfies (C2)"};
+  Expected<Solution> solution = problem.verify(choice);
+  if (solution && stats.guesses > 0)
+    solution->lowerBound = -forbidden;
+  return solution;
+}
+
+Expected<Solution> solveByElimination(const Problem &problem,
+                                    const EliminationOptions &options,
+                                    EliminationStats *stats) {
+  if (Status status = problem.check(); !status)
+    return Error{status.message()};
+  for (const Node &node : problem.nodes())
+    if (node.cost.size() > UINT16_MAX)
+      return Error{"node '" + node.name +
+                   "': " + std::to_string(node.cost.size()) +
+                   " options; expected at most " + std::to_string(UINT16_MAX)};
+  EliminationStats local;
+  return Eliminator(problem, options, stats ? *stats : local).run();
+}
+
+} // namespace dpc::cost

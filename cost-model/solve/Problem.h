@@ -1,0 +1,108 @@
+//===- Problem.h - The strategy graph ---------------------------*- C++ -*-===//
+//
+// Choose one option (sharding) per node so that the program is fastest.
+//
+// Variables
+//   x_v in {0 .. options(v)-1}          for every node v (an op or a tensor
+//   copy)
+// Objective
+//   minimize  sum_v cost_v[x_v]  +  sum_e C_e[x_producer(e), x_consumer(e)]
+// Constraints
+//   (C1) x_v is one of v's options.
+//   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids an option or
+//   pair.
+// Memory is none of it: what a node holds is least where it is split, which
+// its seconds reward already (reading, writing and updating what is held).
+// Input conditions, tested by check()
+//   (I1) every node has at least one option.
+//   (I2) costs are not NaN and not -infinity.
+//   (I3) an edge joins two different existing nodes, and its matrix has
+//        options(producer) rows and options(consumer) columns.
+//   (I4) every node has at least one option of finite cost.
+//
+// Nodes and matrices are ids; callers keep their own table from ids to ops.
+// Edges with equal costs share one matrix by id, which keeps a graph of
+// thousands of identical layers small. Several edges may join the same nodes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_SOLVE_PROBLEM_H
+#define DPC_COST_MODEL_SOLVE_PROBLEM_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace dpc::cost {
+
+using NodeId = uint32_t;
+using MatrixId = uint32_t;
+
+/// Forbids an option or a pair of options.
+inline constexpr double forbidden = std::numeric_limits<double>::infinity();
+
+/// An op or a tensor copy with its options.
+struct Node {
+  std::string name;         ///< For messages and bug reports only.
+  std::vector<double> cost; ///< Seconds per option.
+};
+
+/// Dense, row-major: rows are options of the producer.
+struct CostMatrix {
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  std::vector<double> values;
+
+  double at(uint32_t row, uint32_t column) const {
+    return values[static_cast<size_t>(row) * columns + column];
+  }
+};
+
+struct Edge {
+  NodeId producer = 0;
+  NodeId consumer = 0;
+  MatrixId matrix = 0;
+};
+
+/// An assignment with its value, as verify() recomputes it.
+struct Solution {
+  std::vector<uint32_t> choice; ///< Option per node.
+  double objective = 0;         ///< Seconds.
+  /// No solution has a smaller objective; equal to `objective` when optimal.
+  double lowerBound = 0;
+};
+
+/// The optimization problem of the file comment.
+class Problem {
+public:
+  /// Adds a node; ids count from 0.
+  NodeId addNode(Node node);
+  NodeId addNode(std::string name, std::vector<double> cost);
+  /// Adds a matrix; edges refer to it by id.
+  MatrixId addMatrix(CostMatrix matrix);
+  /// Adds an edge with a matrix added before.
+  void addEdge(NodeId producer, NodeId consumer, MatrixId matrix);
+  /// Adds an edge with its own matrix.
+  void addEdge(NodeId producer, NodeId consumer, CostMatrix matrix);
+
+  const std::vector<Node> &nodes() const { return nodeList; }
+  const std::vector<Edge> &edges() const { return edgeList; }
+  const std::vector<CostMatrix> &matrices() const { return matrixList; }
+
+  /// Tests (I1) to (I4); the message names the node or edge.
+  Status check() const;
+  /// Recomputes the objective of `choice` from the input alone, and tests (C1)
+  /// and (C2). `lowerBound` of the result is its objective.
+  Expected<Solution> verify(const std::vector<uint32_t> &choice) const;
+
+private:
+  std::vector<Node> nodeList;
+  std::vector<CostMatrix> matrixList;
+  std::vector<Edge> edgeList;
+};
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SOLVE_PROBLEM_H

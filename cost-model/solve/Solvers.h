@@ -1,0 +1,52 @@
+//===- Solvers.h - Algorithms for the strategy graph ------------*- C++ -*-===//
+//
+// All solvers call Problem::check() first and Problem::verify() last, are
+// deterministic, and report infeasibility as an error. Ties between optimal
+// solutions are broken towards lower option indices; only the exhaustive solver
+// promises the lexicographically smallest optimum.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_SOLVE_SOLVERS_H
+#define DPC_COST_MODEL_SOLVE_SOLVERS_H
+
+#include "cost-model/solve/Problem.h"
+
+namespace dpc::cost {
+
+/// Tries all assignments: exact. The oracle of the other solver.
+/// Fails when there are more than `limit` assignments.
+Expected<Solution> solveExhaustive(const Problem &problem,
+                                 uint64_t limit = uint64_t(1) << 24);
+
+struct EliminationOptions {
+  /// Entries of the largest table an elimination may build.
+  uint64_t maxTableEntries = uint64_t(1) << 21;
+  /// When every table would grow past the limit, nodes of large degree are
+  /// conditioned on: what is left is solved once per option. This is the most
+  /// times that may happen, the product of their option counts.
+  uint64_t maxConditionings = 4096;
+  /// Where that is not enough such nodes get the option that promises most, one
+  /// after the other, and another one only where that leaves no solution. This
+  /// is how often.
+  uint64_t maxGuesses = 256;
+};
+
+struct EliminationStats {
+  uint32_t width = 0;            ///< Largest number of neighbours eliminated.
+  uint64_t largestTable = 0;     ///< Entries.
+  uint32_t conditionedNodes = 0; ///< See EliminationOptions.
+  uint64_t guesses = 0;          ///< 0 when the solution is optimal.
+};
+
+/// Exact: min-degree bucket elimination. Time and memory grow with
+/// options^treewidth. Nodes of large degree (a tied embedding) are conditioned
+/// on, and guessed where that takes too long: then the solution may not be
+/// optimal, and its lower bound says nothing. Fails, naming the node, when no
+/// guess leaves a solution.
+Expected<Solution> solveByElimination(const Problem &problem,
+                                    const EliminationOptions &options = {},
+                                    EliminationStats *stats = nullptr);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SOLVE_SOLVERS_H

@@ -1,0 +1,105 @@
+//===- BatchShares.cpp - Unlike shares of the batch -----------------------===//
+
+#include "cost-model/strategy/BatchShares.h"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <numeric>
+#include <queue>
+
+namespace dpc::cost {
+
+Expected<std::vector<int64_t>> parseBatchShares(std::string_view text) {
+  std::vector<int64_t> ratios;
+  if (text == "auto" || text == "even")
+    return ratios;
+  constexpr int64_t kMost = 1 << 20; // Sums stay far from overflow.
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(':', begin), text.size());
+    int64_t ratio = 0;
+    auto [last, error] =
+        std::from_chars(text.data() + begin, text.data() + end, ratio);
+    if (error != std::errc() || last != text.data() + end || ratio < 1 ||
+        ratio > kMost)
+      return Error{"--strategy: batch_shares=" + std::string(text) +
+                   ": bad value; expected auto, even, or what data-parallel "
+                   "ranks take of the batch as whole numbers from 1 to " +
+                   std::to_string(kMost) + ", such as 3:1"};
+    ratios.push_back(ratio);
+    begin = end + 1;
+  }
+  return ratios;
+}
+
+bool sharesUnevenly(std::string_view text) {
+  Expected<std::vector<int64_t>> ratios = parseBatchShares(text);
+  return ratios && std::any_of(ratios->begin(), ratios->end(),
+                               [&](int64_t r) { return r != ratios->front(); });
+}
+
+Expected<std::vector<int64_t>>
+shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
+                  int64_t microBatches) {
+  std::vector<int64_t> shares;
+  int64_t count = static_cast<int64_t>(ratios.size());
+  if (std::all_of(ratios.begin(), ratios.end(),
+                  [&](int64_t r) { return r == ratios.front(); }))
+    return shares;
+  std::string named = "batch_shares=" + stringifyShares(ratios);
+  if (dp % count != 0)
+    return Error{named + " has " + std::to_string(count) +
+                 " numbers; expected a divisor of dp = " + std::to_string(dp)};
+  int64_t sum =
+      std::accumulate(ratios.begin(), ratios.end(), int64_t(0)) * (dp / count);
+  for (int64_t rank = 0; rank < dp; ++rank) {
+    int64_t parts = ratios[rank / (dp / count)] * dp * microBatches;
+    if (parts % sum != 0)
+      return Error{named + " cuts micro-batches: the batch has " +
+                   std::to_string(dp * microBatches) +
+                   "; expected a micro_batch that makes a multiple of " +
+                   std::to_string(sum) + " of them on " + std::to_string(dp) +
+                   " data-parallel ranks"};
+    shares.push_back(parts / sum);
+  }
+  return shares;
+}
+
+std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
+                                   int64_t total) {
+  int64_t ranks = static_cast<int64_t>(seconds.size());
+  assert(total >= ranks && "every rank takes a micro-batch");
+  std::vector<int64_t> shares(ranks, 1);
+  using Next = std::pair<double, int64_t>; // end with one more, rank
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> ends;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    ends.emplace(2 * seconds[rank], rank);
+  for (int64_t left = total - ranks; left > 0; --left) {
+    int64_t rank = ends.top().second;
+    ends.pop();
+    ++shares[rank];
+    ends.emplace(static_cast<double>(shares[rank] + 1) * seconds[rank], rank);
+  }
+  return shares;
+}
+
+std::string stringifyShares(const std::vector<int64_t> &shares) {
+  int64_t common = 0;
+  for (int64_t share : shares)
+    common = std::gcd(common, share);
+  auto hasRunsOf = [&](size_t run) {
+    bool has = shares.size() % run == 0;
+    for (size_t i = 0; has && i < shares.size(); ++i)
+      has = shares[i] == shares[i - i % run];
+    return has;
+  };
+  size_t run = std::max<size_t>(1, shares.size());
+  while (!hasRunsOf(run))
+    --run;
+  std::string text;
+  for (size_t i = 0; i < shares.size(); i += run)
+    text += (text.empty() ? "" : ":") + std::to_string(shares[i] / common);
+  return text;
+}
+
+} // namespace dpc::cost

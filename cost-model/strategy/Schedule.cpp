@@ -1,0 +1,149 @@
+//===- Schedule.cpp - What a pipeline stage runs, in which order ----------===//
+
+#include "cost-model/strategy/Schedule.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace dpc::cost {
+
+using Table = std::vector<ScheduleStep>;
+
+static constexpr std::string_view kScheduleNames[] = {"gpipe", "1f1b",
+                                                      "interleaved", "zb-h1"};
+
+std::string_view stringifyScheduleKind(ScheduleKind kind) {
+  return kScheduleNames[static_cast<int>(kind)];
+}
+
+std::optional<ScheduleKind> symbolizeScheduleKind(std::string_view name) {
+  const auto *found =
+      std::find(std::begin(kScheduleNames), std::end(kScheduleNames), name);
+  if (found == std::end(kScheduleNames))
+    return std::nullopt;
+  return static_cast<ScheduleKind>(found - std::begin(kScheduleNames));
+}
+
+std::string_view stringifySchedulePhase(SchedulePhase phase) {
+  static constexpr std::string_view names[] = {"forward", "backward", "weight"};
+  return names[static_cast<int64_t>(phase) - 1];
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+static Table gpipeTable(int64_t microBatches) {
+  Table table;
+  for (int64_t m = 0; m < microBatches; ++m)
+    table.push_back({SchedulePhase::Forward, 0, m});
+  for (int64_t m = microBatches - 1; m >= 0; --m)
+    table.push_back({SchedulePhase::Backward, 0, m});
+  return table;
+}
+
+/// Merges orders of F and B: `warmUp` F, one F and one B in turns, the rest.
+static Table takeTurns(const Table &forwards, const Table &backwards,
+                       size_t warmUp) {
+  warmUp = std::min(warmUp, forwards.size());
+  Table table(forwards.begin(), forwards.begin() + warmUp);
+  for (size_t i = 0; i < backwards.size(); ++i) {
+    if (warmUp + i < forwards.size())
+      table.push_back(forwards[warmUp + i]);
+    table.push_back(backwards[i]);
+  }
+  return table;
+}
+
+static Table oneFOneBTable(int64_t stage, int64_t pp, int64_t microBatches) {
+  Table forwards, backwards;
+  for (int64_t m = 0; m < microBatches; ++m) {
+    forwards.push_back({SchedulePhase::Forward, 0, m});
+    backwards.push_back({SchedulePhase::Backward, 0, m});
+  }
+  return takeTurns(forwards, backwards, pp - 1 - stage);
+}
+
+static Table interleavedTable(int64_t stage, int64_t pp, int64_t vpp,
+                              int64_t microBatches) {
+  Table forwards, backwards;
+  for (int64_t group = 0; group < microBatches; group += pp)
+    for (int64_t chunk = 0; chunk < vpp; ++chunk)
+      for (int64_t m = group; m < group + pp; ++m) {
+        forwards.push_back({SchedulePhase::Forward, chunk, m});
+        backwards.push_back({SchedulePhase::Backward, vpp - 1 - chunk, m});
+      }
+  Table table =
+      takeTurns(forwards, backwards, 2 * (pp - 1 - stage) + (vpp - 1) * pp);
+  std::erase_if(table, [&](const ScheduleStep &step) {
+    return step.microBatch >= microBatches;
+  });
+  return table;
+}
+
+static Table zeroBubbleTable(int64_t stage, int64_t pp, int64_t microBatches) {
+  Table table;
+  for (const ScheduleStep &step : oneFOneBTable(stage, pp, microBatches)) {
+    table.push_back(step);
+    bool isDue =
+        step.phase == SchedulePhase::Backward && step.microBatch >= stage;
+    if (isDue)
+      table.push_back({SchedulePhase::Weight, 0, step.microBatch - stage});
+  }
+  for (int64_t m = std::max<int64_t>(0, microBatches - stage); m < microBatches;
+       ++m)
+    table.push_back({SchedulePhase::Weight, 0, m});
+  return table;
+}
+
+Expected<std::vector<Table>> makeSchedule(ScheduleKind kind, int64_t pp,
+                                        int64_t vpp, int64_t microBatches) {
+  assert(pp >= 1 && vpp >= 1 && microBatches >= 1 && "degrees are positive");
+  if (vpp > 1 && kind != ScheduleKind::Interleaved)
+    return Error{"schedule=" + std::string(stringifyScheduleKind(kind)) +
+                 " has one chunk per stage, not vpp=" + std::to_string(vpp) +
+                 "; expected vpp=1 or schedule=interleaved"};
+  std::vector<Table> tables;
+  for (int64_t stage = 0; stage < pp; ++stage) {
+    if (kind == ScheduleKind::GPipe)
+      tables.push_back(gpipeTable(microBatches));
+    else if (kind == ScheduleKind::ZbH1)
+      tables.push_back(zeroBubbleTable(stage, pp, microBatches));
+    else if (vpp > 1)
+      tables.push_back(interleavedTable(stage, pp, vpp, microBatches));
+    else
+      tables.push_back(oneFOneBTable(stage, pp, microBatches));
+  }
+  return tables;
+}
+
+std::vector<Table> forwardOnly(const std::vector<Table> &tables) {
+  std::vector<Table> forwards = tables;
+  for (Table &table : forwards)
+    std::erase_if(table, [](const ScheduleStep &step) {
+      return step.phase != SchedulePhase::Forward;
+    });
+  return forwards;
+}
+
+int64_t mostAlive(const Table &table, int64_t chunk) {
+  std::vector<int64_t> left; // by micro-batch, entries to come
+  for (const ScheduleStep &step : table)
+    if (step.chunk == chunk) {
+      left.resize(std::max<size_t>(left.size(), step.microBatch + 1));
+      ++left[step.microBatch];
+    }
+  std::vector<bool> isAlive(left.size());
+  int64_t alive = 0, most = 0;
+  for (const ScheduleStep &step : table) {
+    if (step.chunk != chunk)
+      continue;
+    alive += !isAlive[step.microBatch];
+    isAlive[step.microBatch] = true;
+    most = std::max(most, alive);
+    alive -= --left[step.microBatch] == 0;
+  }
+  return most;
+}
+
+} // namespace dpc::cost

@@ -1,0 +1,204 @@
+//===- Strategy.h - Degrees of parallelism as the user names them -*- C++ -*-=//
+#ifndef DPC_COST_MODEL_STRATEGY_STRATEGY_H
+#define DPC_COST_MODEL_STRATEGY_STRATEGY_H
+
+#include "runtime/base/Status.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dpc::cost {
+
+/// One complete strategy: the keys of `--strategy` and of report.json.
+/// Defaults are the neutral values.
+struct Strategy {
+  int64_t dp = 1;
+  int64_t tp = 1;
+  /// Factors of tp, each at least 2, when it is a grid of ranks: tp=2x4 is
+  /// {2, 4} and tp = 8. Empty for a plain tp.
+  std::vector<int64_t> tpGrid;
+  int64_t pp = 1;
+  int64_t vpp = 1;
+  int64_t cp = 1;
+  std::string cpKind = "ring";
+  int64_t ep = 1;
+  bool sp = false;
+  int64_t zero = 0;
+  /// ZeRO splits over this many neighbouring data-parallel ranks; 1 = all dp.
+  int64_t hybridShard = 1;
+  std::string schedule = "1f1b";
+  std::string recompute = "none";
+  /// Samples per micro-batch on one data-parallel rank; 0 = the whole local
+  /// batch.
+  int64_t microBatch = 0;
+  /// What lies outside the device's memory, and where: host or disk.
+  std::string offload = "none";
+  std::string offloadTo = "host";
+  /// Which ranks lie next to each other, as in Placement.h; auto: as costs
+  /// least.
+  std::string placement = "auto";
+  /// What data-parallel ranks take of the batch, as in BatchShares.h; auto:
+  /// unlike shares where devices are unlike, as is fastest.
+  std::string batchShares = "auto";
+
+  /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
+  int64_t ranks() const;
+  /// Micro-batches of a step of `globalBatch` samples.
+  int64_t microBatches(int64_t globalBatch) const;
+  bool operator==(const Strategy &) const = default;
+};
+
+/// Schedules have an entry per micro-batch: more of them than any step needs
+/// are refused before they take memory and time.
+inline constexpr int64_t kMaxMicroBatches = 65'536;
+
+/// The keys that name it to --strategy, e.g. "dp=2,tp=2x2": dp and tp always,
+/// cp_kind where cp > 1, others that have an effect and are not neutral.
+std::string stringifyStrategy(const Strategy &strategy);
+
+/// As it is asked for on a cluster of `devices`: with "ranks=" where it takes
+/// only some of them.
+std::string stringifyStrategy(const Strategy &strategy, int64_t devices);
+/// What `to` has otherwise than `from`: "zero 0 -> 1, hybrid_shard 1 -> 8".
+std::string differenceOf(const Strategy &from, const Strategy &to);
+
+/// All keys of design order, for report.json. tp is a number, or "2x2".
+nlohmann::ordered_json strategyToJson(const Strategy &strategy);
+
+/// What the user fixed; the rest is searched.
+struct StrategyRequest {
+  std::optional<int64_t> dp;
+  std::optional<int64_t> tp;
+  std::vector<int64_t> tpGrid; ///< As in Strategy; goes along with tp.
+  std::optional<int64_t> pp;
+  std::optional<int64_t> vpp;
+  std::optional<int64_t> cp;
+  std::optional<std::string> cpKind;
+  std::optional<int64_t> ep;
+  std::optional<bool> sp;
+  std::optional<int64_t> zero;
+  std::optional<int64_t> hybridShard;
+  std::optional<std::string> schedule;
+  std::optional<std::string> recompute;
+  std::optional<int64_t> microBatch;
+  std::optional<std::string> offload;
+  std::optional<std::string> offloadTo;
+  std::optional<std::string> placement;
+  std::optional<std::string> batchShares;
+  /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
+  /// all are where one of these is named, else as many as are best.
+  std::optional<int64_t> ranks;
+  /// What else is demanded of all keys together; nothing where it is empty.
+  /// Asked by several threads at once.
+  std::function<bool(const Strategy &)> accepts;
+
+  /// True when it says, by a degree or by `ranks`, how many ranks there are.
+  bool namesRanks() const { return ranks || dp || tp || pp || cp; }
+  /// True when all degrees that make ranks are fixed, and sp.
+  bool isFixed() const { return dp && tp && pp && cp && sp; }
+  /// Whether `strategy` has all values that are fixed, and is accepted. A
+  /// micro-batch larger than a rank's share of `globalBatch` means all of that.
+  bool allows(const Strategy &strategy, int64_t globalBatch) const;
+};
+
+/// Keys whose values this build can execute: "pp" for all values of pp,
+/// "recompute=full" for that one only, "tp=grid" besides "tp" for tp=2x2.
+/// Neutral values are always accepted. This list is the one place to say that a
+/// key works.
+const std::vector<std::string_view> &availableKeys();
+
+/// True when `key` may have the value `value` (any value when empty).
+bool isKeyAvailable(
+    std::string_view key, std::string_view value = "",
+    const std::vector<std::string_view> &available = availableKeys());
+
+/// Parses `auto` or `KEY=VALUE,...` for a number of ranks, or for the fewer
+/// that the key `ranks` says. When the named
+/// degrees multiply out to `ranks`, the unnamed keys are fixed at their neutral
+/// values; but vpp > 1 means schedule=interleaved, and schedule=interleaved
+/// without vpp leaves vpp to the search. One line on: an unknown or repeated
+/// key, a bad value, degrees that cannot multiply out to `ranks`, a combination
+/// that `checkCombination` refuses, a key this build cannot execute.
+Expected<StrategyRequest>
+parseStrategy(std::string_view text, int64_t ranks,
+              const std::vector<std::string_view> &available = availableKeys());
+
+/// Refuses keys that contradict each other, as far as they are fixed:
+///   (K1) vpp > 1 needs pp > 1, for chunks lie on pipeline stages in turn;
+///   (K2) vpp > 1 needs schedule=interleaved, the others have one chunk;
+///   (K3) hybrid_shard divides dp, and
+///   (K4) needs zero >= 1, which splits something;
+///   (K5) ep divides dp, or is tp times a divisor of dp: experts are spread
+///        over that many neighbouring data-parallel ranks, and tensor-parallel
+///        ones; the former divide hybrid_shard where it is larger than 1;
+///   (K6) unlike batch_shares need zero=0 or 1 and ep=1: what ranks do together
+///        in every micro-batch they would have to do equally often; and their
+///        number divides dp.
+/// What has no effect is no contradiction: schedule at pp=1, cp_kind at cp=1,
+/// sp at tp=1.
+Status checkCombination(const StrategyRequest &request);
+
+/// What bounds enumeration. The defaults search dp, tp, sp and micro_batch.
+struct StrategySpace {
+  int64_t ranks = 1;
+  int64_t globalBatch = 1; ///< Samples per step over all ranks.
+  int64_t maxTp = INT64_MAX;
+  /// Most stages times chunks to try: the layers of the model. 1 = pp is tried
+  /// when it is named only.
+  int64_t maxPp = 1;
+  /// Chunks to try: up to so many, and where that is more than one, whatever
+  /// gives every chunk of every stage the same number of layers.
+  int64_t maxVpp = 4;
+  int64_t maxCp = 1; ///< Most ranks on a sequence to try, both kinds.
+  /// Experts of the model. ep is tried up to one rank each, and only where
+  /// fewer ranks would hold more of them: of 8 experts on 5, 6 or 7 ranks some
+  /// rank has 2, as on 4.
+  int64_t experts = 1;
+  /// Where not empty, ep is tried as large as it can be within so many
+  /// neighbouring ranks (a link level's): on the same links a larger ep splits
+  /// more for the price of an all-to-all that grows by (ep - 1) / ep only.
+  std::vector<int64_t> expertSpans;
+  /// Try tp as the squarest grid of two factors, and as a cube.
+  bool grids = false;
+  /// Where not 0, try to split ZeRO inside a node of so many devices only.
+  int64_t nodeRanks = 0;
+  /// Schedules to try where pp > 1. GPipe is not worth it: it takes the time of
+  /// 1F1B and more memory.
+  std::vector<std::string> schedules = {"1f1b", "interleaved", "zb-h1"};
+  /// Try sp=true besides sp=false where tp > 1.
+  bool sequenceParallel = true;
+  /// ZeRO stages to try where dp > 1.
+  std::vector<int64_t> zeros = {0};
+  std::vector<std::string> recomputes = {"none"};
+  /// Try offloading where nothing fits without.
+  bool offload = false;
+  /// Try fewer micro-batches than stages: some of these idle, but where
+  /// launches take most of the time that may be less.
+  bool idleStages = false;
+};
+
+/// One line where `request` makes more than kMaxMicroBatches even with all of
+/// `ranks` data-parallel.
+Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
+                         int64_t ranks);
+
+/// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
+/// then grids, sp, zero and the rest, and micro-batch sizes: the whole local
+/// batch ceil(globalBatch / dp), then its halves (rounded up) down to 1, where
+/// pp > 1 only those that make pp micro-batches or more (or 1) unless
+/// `idleStages`. Keys that the request leaves open and the space does not list
+/// are neutral. Deterministic: by pp, cp, tp, sp, ..., falling micro_batch. A
+/// fixed micro_batch larger than the local batch is clipped. None makes more
+/// than kMaxMicroBatches.
+std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
+                                          const StrategySpace &space);
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_STRATEGY_STRATEGY_H

@@ -1,0 +1,342 @@
+//===- StrategyEnumeration.cpp - All strategies of a request --------------===//
+
+#include "runtime/base/Parallel.h"
+#include "cost-model/strategy/Strategy.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+
+namespace dpc::cost {
+
+using Strategies = std::vector<Strategy>;
+
+/// Divisors of `ranks` up to `limit`, or the wanted one if it divides.
+static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
+                                         int64_t ranks, int64_t limit) {
+  std::vector<int64_t> degrees;
+  for (int64_t degree = 1; degree <= ranks; ++degree)
+    if (ranks % degree == 0 && (wanted ? degree == *wanted : degree <= limit))
+      degrees.push_back(degree);
+  return degrees;
+}
+
+/// Replaces each strategy by those that differ in what `set` stores from
+/// `values`: the wanted one, or those to try.
+template <typename T, typename Values>
+static void expand(Strategies &strategies, T Strategy::*key, Values values) {
+  std::vector<decltype(values(strategies.front()))> lists;
+  lists.reserve(strategies.size());
+  size_t count = 0;
+  for (const Strategy &strategy : strategies)
+    count += lists.emplace_back(values(strategy)).size();
+  Strategies expanded;
+  expanded.reserve(count);
+  for (size_t k = 0; k < strategies.size(); ++k) {
+    auto &list = lists[k];
+    for (size_t i = 0; i + 1 < list.size(); ++i) {
+      expanded.push_back(strategies[k]);
+      expanded.back().*key = list[i];
+    }
+    if (list.empty())
+      continue;
+    expanded.push_back(std::move(strategies[k]));
+    expanded.back().*key = list.back();
+  }
+  strategies = std::move(expanded);
+}
+
+/// The values of a key that is only what the request says.
+template <typename T>
+static void fix(Strategies &strategies, T Strategy::*key,
+                const std::optional<T> &wanted) {
+  if (wanted)
+    for (Strategy &strategy : strategies)
+      strategy.*key = *wanted;
+}
+
+static Strategies enumerateDegrees(const StrategyRequest &request,
+                                   const StrategySpace &space) {
+  Strategies strategies(1);
+  expand(strategies, &Strategy::pp, [&](const Strategy &) {
+    return degreesToTry(request.pp, space.ranks, space.maxPp);
+  });
+  expand(strategies, &Strategy::cp, [&](const Strategy &strategy) {
+    return degreesToTry(request.cp, space.ranks / strategy.pp, space.maxCp);
+  });
+  expand(strategies, &Strategy::tp, [&](const Strategy &strategy) {
+    return degreesToTry(request.tp, space.ranks / (strategy.pp * strategy.cp),
+                        space.maxTp);
+  });
+  for (Strategy &strategy : strategies)
+    strategy.dp = space.ranks / (strategy.pp * strategy.cp * strategy.tp);
+  std::erase_if(strategies, [&](const Strategy &strategy) {
+    return request.dp && strategy.dp != *request.dp;
+  });
+  return strategies;
+}
+
+static std::vector<std::vector<int64_t>>
+gridsToTry(const StrategyRequest &request, const StrategySpace &space,
+           const Strategy &strategy) {
+  if (request.tp)
+    return {request.tpGrid};
+  std::vector<std::vector<int64_t>> grids = {{}};
+  // Heads and columns that a grid would split are what sequence ranks leave.
+  if (!space.grids || strategy.cp > 1)
+    return grids;
+  int64_t side = 1, edge = 1;
+  for (int64_t factor = 2; factor * factor <= strategy.tp; ++factor) {
+    if (strategy.tp % factor == 0)
+      side = factor;
+    if (factor * factor * factor == strategy.tp)
+      edge = factor;
+  }
+  if (side > 1)
+    grids.push_back({side, strategy.tp / side});
+  if (edge > 1)
+    grids.push_back({edge, edge, edge});
+  return grids;
+}
+
+static std::vector<std::string> cpKindsToTry(const StrategyRequest &request,
+                                             const StrategySpace &,
+                                             const Strategy &strategy) {
+  if (request.cpKind)
+    return {*request.cpKind};
+  return strategy.cp == 1 ? std::vector<std::string>{"ring"}
+                          : std::vector<std::string>{"ring", "ulysses"};
+}
+
+static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
+                                              const StrategySpace &space,
+                                              const Strategy &strategy) {
+  if (request.hybridShard)
+    return {*request.hybridShard};
+  int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
+  // Below ZeRO 3 there is little traffic to keep inside a node.
+  bool isOne = strategy.zero < 3 || inner <= 1 || strategy.dp <= inner ||
+               strategy.dp % inner != 0;
+  return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
+}
+
+static std::vector<bool> sequenceToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  // Sequence sharding is over tp: without tp there is nothing to shard.
+  if (strategy.tp == 1)
+    return {false};
+  if (request.sp)
+    return {*request.sp};
+  // A grid splits activations on two dimensions as it is.
+  if (!strategy.tpGrid.empty())
+    return {false};
+  return space.sequenceParallel ? std::vector<bool>{false, true}
+                                : std::vector<bool>{false};
+}
+
+static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  if (request.zero)
+    return {*request.zero};
+  return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
+}
+
+/// ep that has any use: each leaves fewer experts to a rank than the one
+/// before. Among data-parallel ranks, then, where these are too few for one
+/// expert each, with all of tp besides (K5). 1 comes first.
+static std::vector<int64_t> usefulEps(int64_t experts,
+                                      const Strategy &strategy) {
+  std::vector<int64_t> eps;
+  int64_t held = experts + 1;
+  auto tryRanks = [&](int64_t ep) {
+    int64_t left = (experts + ep - 1) / ep;
+    if (ep <= experts && left < held) {
+      eps.push_back(ep);
+      held = left;
+    }
+  };
+  for (int64_t ranks = 1; ranks <= std::min(experts, strategy.dp); ++ranks)
+    if (strategy.dp % ranks == 0)
+      tryRanks(ranks);
+  if (strategy.tp > 1 && strategy.dp < experts)
+    for (int64_t ranks = 1; ranks <= strategy.dp; ++ranks)
+      if (strategy.dp % ranks == 0 && strategy.dp % (strategy.tp * ranks) != 0)
+        tryRanks(strategy.tp * ranks);
+  return eps;
+}
+
+static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
+                                             const StrategySpace &space,
+                                             const Strategy &strategy) {
+  if (request.ep)
+    return {*request.ep};
+  std::vector<int64_t> eps = usefulEps(space.experts, strategy);
+  if (space.expertSpans.empty() || eps.size() <= 1)
+    return eps;
+  std::vector<int64_t> largest = {1};
+  for (int64_t span : space.expertSpans) {
+    int64_t most = 1;
+    for (int64_t ep : eps) {
+      // Expert ranks lie around those of a sequence and of tp.
+      int64_t data = strategy.dp % ep == 0 ? ep : ep / strategy.tp;
+      if (data * strategy.cp * strategy.tp <= span)
+        most = std::max(most, ep);
+    }
+    if (most > largest.back())
+      largest.push_back(most);
+  }
+  return largest;
+}
+
+static std::vector<std::string> schedulesToTry(const StrategyRequest &request,
+                                               const StrategySpace &space,
+                                               const Strategy &strategy) {
+  // One stage has nothing to schedule.
+  if (strategy.pp == 1)
+    return {"1f1b"};
+  if (request.schedule)
+    return {*request.schedule};
+  return request.vpp.value_or(1) > 1 ? std::vector<std::string>{"interleaved"}
+                                     : space.schedules;
+}
+
+static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
+                                        const StrategySpace &space,
+                                        const Strategy &strategy) {
+  if (request.vpp)
+    return {*request.vpp};
+  if (strategy.schedule != "interleaved")
+    return {1};
+  std::vector<int64_t> chunks;
+  // Past few chunks only those that are alike, whole layers in each, as long as
+  // a third of the bubble is left to gain.
+  int64_t most = std::min(space.maxVpp > 1 ? 3 * space.maxVpp : 1,
+                          space.maxPp / strategy.pp);
+  for (int64_t vpp = 2; vpp <= most; ++vpp)
+    if (vpp <= space.maxVpp || space.maxPp % (strategy.pp * vpp) == 0)
+      chunks.push_back(vpp);
+  // Interleaved with one chunk is 1F1B; it is what is left when it was named.
+  if (chunks.empty() && request.schedule)
+    chunks.push_back(1);
+  return chunks;
+}
+
+Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
+                         int64_t ranks) {
+  int64_t dp = request.dp.value_or(ranks);
+  int64_t local = (globalBatch + dp - 1) / dp;
+  int64_t least = (local + kMaxMicroBatches - 1) / kMaxMicroBatches;
+  if (!request.microBatch || *request.microBatch >= least)
+    return Status();
+  return Error{
+      "--strategy: micro_batch=" + std::to_string(*request.microBatch) +
+      " makes " + std::to_string((local - 1) / *request.microBatch + 1) +
+      " micro-batches of a step of " + std::to_string(globalBatch) +
+      " samples; expected " + std::to_string(kMaxMicroBatches) +
+      " at most, which takes micro_batch=" + std::to_string(least)};
+}
+
+/// The micro-batch sizes to try, falling.
+static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
+                                       const StrategySpace &space,
+                                       const Strategy &strategy) {
+  int64_t local = (space.globalBatch + strategy.dp - 1) / strategy.dp;
+  int64_t least = (local + kMaxMicroBatches - 1) / kMaxMicroBatches;
+  if (request.microBatch) {
+    int64_t size = std::clamp<int64_t>(*request.microBatch, 1, local);
+    return size >= least ? std::vector{size} : std::vector<int64_t>();
+  }
+  std::vector<int64_t> sizes;
+  // Fewer micro-batches than stages leave stages idle.
+  for (int64_t size = local; size > least; size = (size + 1) / 2)
+    if (space.idleStages || (local + size - 1) / size >= strategy.pp)
+      sizes.push_back(size);
+  sizes.push_back(least);
+  return sizes;
+}
+
+/// The request with what `strategy` has where it says nothing.
+static StrategyRequest requestOf(const Strategy &strategy) {
+  StrategyRequest request;
+  request.dp = strategy.dp;
+  request.tp = strategy.tp;
+  request.pp = strategy.pp;
+  request.vpp = strategy.vpp;
+  request.cp = strategy.cp;
+  request.ep = strategy.ep;
+  request.zero = strategy.zero;
+  request.hybridShard = strategy.hybridShard;
+  request.schedule = strategy.schedule;
+  request.batchShares = strategy.batchShares;
+  return request;
+}
+
+/// Whether the bubble that space.maxVpp chunks leave, (pp - 1) / vpp forward
+/// and backward phases of a stage's M, is less than a hundredth: more chunks
+/// gain less than that.
+static bool gainsLittle(const Strategy &strategy, const StrategySpace &space) {
+  return 100 * (strategy.pp - 1) <
+         space.maxVpp * strategy.microBatches(space.globalBatch);
+}
+
+/// All strategies with the degrees of `strategies`.
+static void expandKeys(const StrategyRequest &request,
+                       const StrategySpace &space, Strategies &strategies) {
+  auto with = [&](auto valuesToTry) {
+    return [&request, &space, valuesToTry](const Strategy &strategy) {
+      return valuesToTry(request, space, strategy);
+    };
+  };
+  expand(strategies, &Strategy::cpKind, with(cpKindsToTry));
+  expand(strategies, &Strategy::tpGrid, with(gridsToTry));
+  expand(strategies, &Strategy::ep, with(expertRanksToTry));
+  expand(strategies, &Strategy::sp, with(sequenceToTry));
+  expand(strategies, &Strategy::zero, with(zerosToTry));
+  expand(strategies, &Strategy::hybridShard, with(hybridShardsToTry));
+  expand(strategies, &Strategy::recompute, [&](const Strategy &) {
+    return request.recompute ? std::vector{*request.recompute}
+                             : space.recomputes;
+  });
+  expand(strategies, &Strategy::schedule, with(schedulesToTry));
+  expand(strategies, &Strategy::vpp, with(chunksToTry));
+  fix(strategies, &Strategy::offload, request.offload);
+  fix(strategies, &Strategy::offloadTo, request.offloadTo);
+  fix(strategies, &Strategy::placement, request.placement);
+  fix(strategies, &Strategy::batchShares, request.batchShares);
+  // Contradicts nothing, so that it comes last.
+  std::erase_if(strategies, [](const Strategy &strategy) {
+    return !checkCombination(requestOf(strategy));
+  });
+  expand(strategies, &Strategy::microBatch, with(sizesToTry));
+  if (!request.vpp)
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      return strategy.vpp > space.maxVpp && gainsLittle(strategy, space);
+    });
+  if (request.accepts)
+    std::erase_if(strategies, [&](const Strategy &strategy) {
+      return !request.accepts(strategy);
+    });
+}
+
+Strategies enumerateStrategies(const StrategyRequest &request,
+                               const StrategySpace &space) {
+  assert(space.ranks >= 1 && space.globalBatch >= 1 && "ranks and samples");
+  Strategies degrees = enumerateDegrees(request, space);
+  std::vector<Strategies> parts(degrees.size());
+  parallelFor(parts.size(), 1, [&](size_t i) {
+    parts[i].push_back(std::move(degrees[i]));
+    expandKeys(request, space, parts[i]);
+  });
+  size_t count = 0;
+  for (const Strategies &part : parts)
+    count += part.size();
+  Strategies strategies;
+  strategies.reserve(count);
+  for (Strategies &part : parts)
+    std::move(part.begin(), part.end(), std::back_inserter(strategies));
+  return strategies;
+}
+
+} // namespace dpc::cost

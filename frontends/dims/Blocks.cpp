@@ -1,0 +1,282 @@
+//===- Blocks.cpp - What transformer layers are made of -------------------===//
+#include "frontends/dims/Blocks.h"
+
+#include <cmath>
+
+using ::onnx::TensorProto;
+
+namespace dpc::model {
+
+std::string Blocks::linear(const std::string &x, const std::string &name,
+                           int64_t inputs, int64_t outputs, bool hasBias) {
+  std::string y =
+      g.op("MatMul", {x, g.weight(name + ".weight", {inputs, outputs})});
+  return hasBias ? g.op("Add", {y, g.weight(name + ".bias", {outputs})}) : y;
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+std::string Blocks::layerNorm(const std::string &x, const std::string &name) {
+  std::vector<std::string> inputs = {x, g.weight(name + ".weight", {d.hidden})};
+  if (hasBiases)
+    inputs.push_back(g.weight(name + ".bias", {d.hidden}));
+  return g.op("LayerNormalization", inputs,
+              {{"axis", int64_t(-1)}, {"epsilon", 1e-5F}});
+}
+
+std::string Blocks::plainNorm(const std::string &x) {
+  auto mean = [&](const std::string &of) {
+    return g.op("ReduceMean", {of, g.ints({-1})}, {{"keepdims", int64_t(1)}});
+  };
+  std::string centered = g.op("Sub", {x, mean(x)});
+  std::string variance = mean(g.op("Mul", {centered, centered}));
+  std::string deviation =
+      g.op("Sqrt", {g.op("Add", {variance, g.number(1e-6F)})});
+  return g.op("Div", {centered, deviation});
+}
+
+std::string Blocks::rmsNorm(const std::string &x, const std::string &name) {
+  return g.op("RMSNormalization", {x, g.weight(name + ".weight", {d.hidden})},
+              {{"axis", int64_t(-1)}, {"epsilon", 1e-5F}});
+}
+
+//===----------------------------------------------------------------------===//
+// Positions
+//===----------------------------------------------------------------------===//
+
+std::string Blocks::causalMask() {
+  std::string shape = g.ints({d.seq, d.seq});
+  std::string much = g.op("Expand", {g.number(-1e9F), shape});
+  return g.op("Trilu", {much, g.integer(1)}, {{"upper", int64_t(1)}});
+}
+
+/// Slopes of n heads: 2^(-8 i / n) for i = 1 to n where n is a power of two,
+/// else those of the power below, and every other one of the power above
+/// (Press et al., 2021, and their code).
+static std::vector<float> alibiSlopes(int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads)
+    power *= 2;
+  std::vector<float> slopes;
+  for (int64_t i = 1; i <= power; ++i)
+    slopes.push_back(
+        std::exp2(-8.0F * static_cast<float>(i) / static_cast<float>(power)));
+  for (int64_t i = 1; static_cast<int64_t>(slopes.size()) < heads; i += 2)
+    slopes.push_back(
+        std::exp2(-4.0F * static_cast<float>(i) / static_cast<float>(power)));
+  return slopes;
+}
+
+/// 0, 1, ... length - 1 as floats.
+static std::string positions(OnnxGraph &g, int64_t length) {
+  std::string range =
+      g.op("Range", {g.integer(0), g.integer(length), g.integer(1)});
+  return g.op("Cast", {range}, {{"to", int64_t(TensorProto::FLOAT)}});
+}
+
+std::string Blocks::alibi() {
+  std::string slopes = g.op(
+      "Reshape", {g.table(alibiSlopes(d.heads)), g.ints({1, d.heads, 1, 1})});
+  return g.op("Mul", {slopes, positions(g, d.seq)});
+}
+
+std::vector<float> frequencies(int64_t count, double base) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(
+        std::pow(base, -static_cast<double>(i) / static_cast<double>(count)));
+  return values;
+}
+
+void Blocks::rotaryTables(Shared &shared) {
+  std::string columns = g.op("Unsqueeze", {positions(g, d.seq), g.ints({1})});
+  std::string half =
+      g.op("Mul", {columns, g.vector("rope.inv_freq",
+                                     frequencies(d.headDim / 2, d.ropeTheta))});
+  std::string angles = g.op("Concat", {half, half}, {{"axis", int64_t(-1)}});
+  shared.cos = g.op("Cos", {angles});
+  shared.sin = g.op("Sin", {angles});
+}
+
+std::string Blocks::rope(const std::string &x, const Shared &shared) {
+  auto halves = g.ops("Split", 2, {x},
+                      {{"axis", int64_t(-1)}, {"num_outputs", int64_t(2)}});
+  std::string turned = g.op("Concat", {g.op("Neg", {halves[1]}), halves[0]},
+                            {{"axis", int64_t(-1)}});
+  return g.op(
+      "Add", {g.op("Mul", {x, shared.cos}), g.op("Mul", {turned, shared.sin})});
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+std::string Blocks::toHeads(const std::string &x, int64_t heads) {
+  std::string split = g.op("Reshape", {x, g.ints({0, 0, heads, d.headDim})});
+  return g.op("Transpose", {split}, {{"perm", Shape{0, 2, 1, 3}}});
+}
+
+std::string Blocks::attend(const std::string &q, const std::string &k,
+                           const std::string &v, const Shared &shared) {
+  std::string keys = g.op("Transpose", {k}, {{"perm", Shape{0, 1, 3, 2}}});
+  std::string scores = g.op("MatMul", {q, keys});
+  scores =
+      g.op("Mul",
+           {scores, g.number(1.0F / std::sqrt(static_cast<float>(d.headDim)))});
+  for (const std::string &term : {shared.bias, shared.mask})
+    if (!term.empty())
+      scores = g.op("Add", {scores, term});
+  std::string weights = g.op("Softmax", {scores}, {{"axis", int64_t(-1)}});
+  std::string mixed = g.op("Transpose", {g.op("MatMul", {weights, v})},
+                           {{"perm", Shape{0, 2, 1, 3}}});
+  return g.op("Reshape", {mixed, g.ints({0, 0, d.heads * d.headDim})});
+}
+
+std::string Blocks::fusedAttention(const std::string &x,
+                                   const std::string &name,
+                                   const Shared &shared) {
+  int64_t width = d.heads * d.headDim;
+  auto parts = g.ops("Split", 3,
+                     {linear(x, name + ".qkv", d.hidden, 3 * width, hasBiases)},
+                     {{"axis", int64_t(-1)}, {"num_outputs", int64_t(3)}});
+  std::string mixed =
+      attend(toHeads(parts[0], d.heads), toHeads(parts[1], d.heads),
+             toHeads(parts[2], d.heads), shared);
+  return linear(mixed, name + ".out", width, d.hidden, hasBiases);
+}
+
+std::string Blocks::repeatHeads(const std::string &x, int64_t length) {
+  int64_t repeats = d.heads / d.kvHeads;
+  if (repeats == 1)
+    return x;
+  std::string apart = g.op("Unsqueeze", {x, g.ints({2})});
+  std::string wide =
+      g.op("Expand", {apart, g.ints({1, 1, repeats, length, d.headDim})});
+  return g.op("Reshape", {wide, g.ints({0, d.heads, length, d.headDim})});
+}
+
+std::string Blocks::groupedAttention(const std::string &x,
+                                     const std::string &name,
+                                     const Shared &shared) {
+  auto project = [&](const char *part, int64_t heads) {
+    return toHeads(
+        linear(x, name + part, d.hidden, heads * d.headDim, hasBiases), heads);
+  };
+  std::string q = rope(project(".q", d.heads), shared);
+  std::string k = rope(project(".k", d.kvHeads), shared);
+  std::string v = project(".v", d.kvHeads);
+  std::string mixed =
+      attend(q, repeatHeads(k, d.seq), repeatHeads(v, d.seq), shared);
+  return linear(mixed, name + ".out", d.heads * d.headDim, d.hidden, hasBiases);
+}
+
+//===----------------------------------------------------------------------===//
+// Feed-forward
+//===----------------------------------------------------------------------===//
+
+std::string Blocks::geluFfn(const std::string &x, const std::string &name,
+                            const char *approximate) {
+  std::string y = linear(x, name + ".up", d.hidden, d.ffn, hasBiases);
+  y = g.op("Gelu", {y}, {{"approximate", std::string(approximate)}});
+  return linear(y, name + ".down", d.ffn, d.hidden, hasBiases);
+}
+
+std::string Blocks::silu(const std::string &x) {
+  return g.op("Mul", {x, g.op("Sigmoid", {x})});
+}
+
+std::string Blocks::swiGlu(const std::string &x, const std::string &name,
+                           int64_t width) {
+  std::string gate = silu(linear(x, name + ".gate", d.hidden, width, false));
+  std::string up = linear(x, name + ".up", d.hidden, width, false);
+  return linear(g.op("Mul", {gate, up}), name + ".down", width, d.hidden,
+                false);
+}
+
+/// One-hot of indices [.., ] over `depth` classes.
+static std::string oneHot(OnnxGraph &g, const std::string &indices,
+                          int64_t depth) {
+  return g.op("OneHot", {indices, g.integer(depth), g.zeroAndOne()},
+              {{"axis", int64_t(-1)}});
+}
+
+/// Masks [groups, group, experts, slots] of tokens [groups, group, hidden]:
+/// where tokens go, and with which weight they come back.
+std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
+                                                  const std::string &name) {
+  int64_t k = d.topk, e = d.experts;
+  auto slots = static_cast<int64_t>(std::ceil(
+      d.capacity * static_cast<double>(d.group * k) / static_cast<double>(e)));
+  std::string gates =
+      g.op("Softmax", {linear(tokens, name + ".gate", d.hidden, e, false)},
+           {{"axis", int64_t(-1)}});
+  auto top = g.ops("TopK", 2, {gates, g.ints({k})}, {{"axis", int64_t(-1)}});
+  std::string sum =
+      g.op("ReduceSum", {top[0], g.ints({-1})}, {{"keepdims", int64_t(1)}});
+  std::string weights = g.op("Div", {top[0], sum});
+  // [groups, topk, group, experts]: first choices of all tokens, then second.
+  std::string chosen = oneHot(g, top[1], e);
+  std::string inOrder = g.op(
+      "Reshape", {g.op("Transpose", {chosen}, {{"perm", Shape{0, 2, 1, 3}}}),
+                  g.ints({0, k * d.group, e})});
+  std::string places =
+      g.op("CumSum", {inOrder, g.integer(1)}, {{"exclusive", int64_t(1)}});
+  places =
+      g.op("Transpose", {g.op("Reshape", {places, g.ints({0, k, d.group, e})})},
+           {{"perm", Shape{0, 2, 1, 3}}});
+  std::string fits = g.op(
+      "Cast", {g.op("Less", {places, g.number(static_cast<float>(slots))})},
+      {{"to", int64_t(TensorProto::FLOAT)}});
+  std::string kept = g.op("Mul", {chosen, fits});
+  std::string place =
+      g.op("ReduceSum", {g.op("Mul", {places, kept}), g.ints({-1})},
+           {{"keepdims", int64_t(0)}});
+  std::string slot = oneHot(
+      g, g.op("Cast", {place}, {{"to", int64_t(TensorProto::INT64)}}), slots);
+  std::string dispatch = g.op("Einsum", {kept, slot},
+                              {{"equation", std::string("ntke,ntkc->ntec")}});
+  std::string weighted =
+      g.op("Mul", {kept, g.op("Unsqueeze", {weights, g.ints({-1})})});
+  std::string combine = g.op("Einsum", {weighted, slot},
+                             {{"equation", std::string("ntke,ntkc->ntec")}});
+  return {dispatch, combine};
+}
+
+std::string Blocks::experts(const std::string &x, const std::string &name) {
+  int64_t e = d.experts, width = d.expertFfn;
+  auto einsum = [&](const char *equation, const std::string &a,
+                    const std::string &b) {
+    return g.op("Einsum", {a, b}, {{"equation", std::string(equation)}});
+  };
+  std::string tokens = g.op("Reshape", {x, g.ints({-1, d.group, d.hidden})});
+  auto [dispatch, combine] = route(tokens, name);
+  std::string given = einsum("ntec,ntd->encd", dispatch, tokens);
+  auto weight = [&](const char *part, const Shape &shape) {
+    return g.weight(name + ".experts." + part, shape);
+  };
+  std::string gate = silu(
+      einsum("encd,edf->encf", given, weight("gate", {e, d.hidden, width})));
+  std::string up =
+      einsum("encd,edf->encf", given, weight("up", {e, d.hidden, width}));
+  std::string made = einsum("encf,efd->encd", g.op("Mul", {gate, up}),
+                            weight("down", {e, width, d.hidden}));
+  std::string y = einsum("ntec,encd->ntd", combine, made);
+  y = g.op("Reshape", {y, g.ints({-1, d.seq, d.hidden})});
+  if (d.sharedExperts == 0)
+    return y;
+  return g.op("Add", {y, swiGlu(x, name + ".shared", d.sharedExperts * width)});
+}
+
+void Blocks::crossEntropy(const std::string &logits, const std::string &labels,
+                          int64_t classes) {
+  std::string rows = g.op("Reshape", {logits, g.ints({-1, classes})});
+  std::string names = g.op("Reshape", {labels, g.ints({-1})});
+  std::vector<Attribute> attributes = {{"reduction", std::string("mean")}};
+  if (d.family == Family::bert) // most tokens are not masked
+    attributes.push_back({"ignore_index", int64_t(-100)});
+  g.result("loss", g.op("SoftmaxCrossEntropyLoss", {rows, names}, attributes));
+}
+
+} // namespace dpc::model

@@ -1,0 +1,229 @@
+//===- ModelDims.cpp - What a model of a family is made of ----------------===//
+#include "frontends/dims/ModelDims.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dpc::model {
+
+namespace {
+
+struct FamilyName {
+  Family family;
+  std::string_view name, text;
+};
+
+constexpr FamilyName kFamilies[] = {
+    {Family::gpt, "gpt", "decoder: learned positions, gelu, tied head"},
+    {Family::bloom, "bloom", "decoder: ALiBi, gelu, tied head"},
+    {Family::mpt, "mpt", "decoder: ALiBi, gelu, no biases, tied head"},
+    {Family::llama, "llama", "decoder: RoPE, RMS norm, SwiGLU, few kv heads"},
+    {Family::moe, "moe", "llama with experts (Mixtral, DeepSeek)"},
+    {Family::bert, "bert", "encoder: post-norm, predicts masked tokens"},
+    {Family::vit, "vit", "encoder of image patches, classifies"},
+    {Family::dit, "dit", "diffusion transformer over latent patches"},
+};
+
+/// More of anything is a typing error; bytes of a weight stay below 2^63.
+constexpr int64_t kMaxWidth = int64_t(1) << 20;
+constexpr int64_t kMaxLength = int64_t(1) << 24;
+constexpr int64_t kMaxCount = int64_t(1) << 14; ///< Layers, experts.
+
+/// One line, as `--NAME=VALUE: why`.
+std::string wrong(const char *name, int64_t value, const std::string &why) {
+  return "--" + std::string(name) + "=" + std::to_string(value) + ": " + why;
+}
+
+std::string text(int64_t value) { return std::to_string(value); }
+
+} // namespace
+
+std::string_view stringifyFamily(Family family) {
+  return kFamilies[static_cast<int>(family)].name;
+}
+
+std::string_view describeFamily(Family family) {
+  return kFamilies[static_cast<int>(family)].text;
+}
+
+std::optional<Family> symbolizeFamily(std::string_view name) {
+  for (const FamilyName &entry : kFamilies)
+    if (entry.name == name)
+      return entry.family;
+  return std::nullopt;
+}
+
+const std::vector<Family> &allFamilies() {
+  static const std::vector<Family> families = [] {
+    std::vector<Family> all;
+    for (const FamilyName &entry : kFamilies)
+      all.push_back(entry.family);
+    return all;
+  }();
+  return families;
+}
+
+ModelDims ModelDims::defaults(Family family) {
+  ModelDims d;
+  d.family = family;
+  auto set = [&](int64_t layers, int64_t hidden, int64_t heads) {
+    d.layers = layers;
+    d.hidden = hidden;
+    d.heads = heads;
+  };
+  auto tokens = [&](int64_t vocab, int64_t seq, bool tied) {
+    d.vocab = vocab;
+    d.seq = seq;
+    d.tied = tied;
+  };
+  auto pixels = [&](int64_t image, int64_t patch, int64_t channels) {
+    d.image = image;
+    d.patch = patch;
+    d.channels = channels;
+    d.classes = 1000;
+  };
+  switch (family) {
+  case Family::gpt:
+    set(12, 768, 12);
+    tokens(50257, 1024, true);
+    break;
+  case Family::bloom:
+    set(24, 1024, 16);
+    tokens(250880, 2048, true);
+    break;
+  case Family::mpt:
+    set(32, 4096, 32);
+    tokens(50432, 2048, true);
+    break;
+  case Family::llama:
+  case Family::moe:
+    set(32, 4096, 32);
+    tokens(family == Family::moe ? 32000 : 128256, 8192, false);
+    d.ffn = 14336;
+    d.kvHeads = 8;
+    d.ropeTheta = family == Family::moe ? 1e6 : 5e5;
+    d.experts = 8;
+    d.topk = 2;
+    break;
+  case Family::bert:
+    set(24, 1024, 16);
+    tokens(30522, 512, true);
+    break;
+  case Family::vit:
+    set(24, 1024, 16);
+    pixels(224, 16, 3);
+    break;
+  case Family::dit:
+    set(28, 1152, 16);
+    pixels(32, 2, 4);
+    break;
+  }
+  return d;
+}
+
+void ModelDims::complete() {
+  if (hidden > kMaxWidth)
+    return; // refused
+  if (ffn == 0)
+    ffn = isGated() ? (hidden * 8 / 3 + 255) / 256 * 256 : 4 * hidden;
+  if (isImage() && patch > 0)
+    seq = (image / patch) * (image / patch);
+  if (kvHeads == 0)
+    kvHeads = heads;
+  if (headDim == 0 && heads > 0)
+    headDim = std::max<int64_t>(1, hidden / heads);
+  if (expertFfn == 0)
+    expertFfn = ffn;
+  if (group == 0 && seq > 0)
+    for (group = std::min<int64_t>(seq, 256); seq % group != 0;)
+      --group;
+}
+
+/// Sizes that are out of range, by family.
+static std::string checkRanges(const ModelDims &d) {
+  struct Size {
+    const char *name;
+    int64_t value, least, most;
+  };
+  std::vector<Size> sizes = {{"layers", d.layers, 1, kMaxCount},
+                             {"hidden", d.hidden, 1, kMaxWidth},
+                             {"heads", d.heads, 1, kMaxWidth},
+                             {"ffn", d.ffn, 1, kMaxWidth},
+                             {"kv-heads", d.kvHeads, 1, kMaxWidth},
+                             {"head-dim", d.headDim, 1, kMaxWidth}};
+  auto add = [&](std::initializer_list<Size> more) {
+    sizes.insert(sizes.end(), more);
+  };
+  if (d.isImage())
+    add({{"image", d.image, 1, kMaxWidth},
+         {"patch", d.patch, 1, kMaxWidth},
+         {"channels", d.channels, 1, kMaxWidth},
+         {"classes", d.classes, 1, kMaxLength}});
+  else
+    add({{"vocab", d.vocab, 1, kMaxLength}, {"seq", d.seq, 1, kMaxLength}});
+  if (d.family == Family::moe)
+    add({{"experts", d.experts, 2, kMaxCount},
+         {"topk", d.topk, 1, kMaxCount},
+         {"expert-ffn", d.expertFfn, 1, kMaxWidth},
+         {"group", d.group, 1, kMaxLength},
+         {"shared-experts", d.sharedExperts, 0, kMaxCount},
+         {"dense-layers", d.denseLayers, 0, kMaxCount}});
+  for (const Size &size : sizes)
+    if (size.value < size.least || size.value > size.most)
+      return wrong(size.name, size.value,
+                   "expected " + text(size.least) + " to " + text(size.most));
+  return "";
+}
+
+static std::string checkExperts(const ModelDims &d) {
+  if (d.topk > d.experts)
+    return wrong("topk", d.topk,
+                 "there are " + text(d.experts) + " experts to choose from");
+  if (d.denseLayers > d.layers)
+    return wrong("dense-layers", d.denseLayers,
+                 "there are " + text(d.layers) + " layers");
+  if (d.seq % d.group != 0)
+    return wrong("group", d.group,
+                 "must divide --seq=" + text(d.seq) +
+                     ", for a group lies in one sample");
+  if (!(d.capacity > 0.0 && d.capacity <= static_cast<double>(d.experts)))
+    return "--capacity=" + std::to_string(d.capacity) +
+           ": expected a number above 0, up to the number of experts, " +
+           text(d.experts);
+  return "";
+}
+
+static std::string checkImage(const ModelDims &d) {
+  if (d.image % d.patch != 0)
+    return wrong("patch", d.patch, "must divide --image=" + text(d.image));
+  if (d.seq > kMaxLength)
+    return wrong("patch", d.patch,
+                 "makes " + text(d.seq) + " patches of an image, expected " +
+                     text(kMaxLength) + " at most");
+  if (d.family == Family::dit && d.hidden % 4 != 0)
+    return wrong("hidden", d.hidden,
+                 "must be a multiple of 4, for sine and cosine of two "
+                 "coordinates");
+  return "";
+}
+
+std::string ModelDims::refusal() const {
+  if (std::string why = checkRanges(*this); !why.empty())
+    return why;
+  if (hidden % heads != 0 && headDim == hidden / heads)
+    return wrong("heads", heads,
+                 "must divide --hidden=" + text(hidden) +
+                     ", unless --head-dim is given");
+  if (heads % kvHeads != 0)
+    return wrong("kv-heads", kvHeads, "must divide --heads=" + text(heads));
+  if (isGated() && !(ropeTheta >= 1 && std::isfinite(ropeTheta)))
+    return "--rope-theta=" + std::to_string(ropeTheta) +
+           ": expected a number of at least 1";
+  if (isGated() && headDim % 2 != 0)
+    return wrong("head-dim", headDim, "must be even, as RoPE turns pairs");
+  if (isImage())
+    return checkImage(*this);
+  return family == Family::moe ? checkExperts(*this) : "";
+}
+
+} // namespace dpc::model

@@ -1,0 +1,105 @@
+//===- GemmLayout.cpp - A matmul as BLAS calls -------------------------===//
+#include "ir/GemmLayout.h"
+
+#include <algorithm>
+
+using llvm::SmallVector;
+
+namespace dpc {
+
+namespace {
+
+/// The last two dimensions of an operand as a BLAS matrix.
+struct Matrix {
+  int64_t rows, cols;
+  int64_t ld;      ///< distance of rows (of columns when transposed)
+  bool transposed; ///< columns are contiguous
+};
+
+using Batch = ProductLayout::Batch;
+
+} // namespace
+
+static std::optional<Matrix> matrixOf(const StridedView &view) {
+  size_t rank = view.shape.size();
+  int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
+  int64_t rowStride = view.strides[rank - 2],
+          colStride = view.strides[rank - 1];
+  if (colStride == 1 || cols == 1) {
+    int64_t ld = rows == 1 ? std::max<int64_t>(cols, 1) : rowStride;
+    if (ld >= cols)
+      return Matrix{rows, cols, ld, false};
+  }
+  if (rowStride == 1 || rows == 1) {
+    int64_t ld = cols == 1 ? std::max<int64_t>(rows, 1) : colStride;
+    if (ld >= rows)
+      return Matrix{rows, cols, ld, true};
+  }
+  return std::nullopt;
+}
+
+/// Batch dimensions, neighbours merged.
+static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
+                                    const StridedView &c) {
+  SmallVector<Batch> batches;
+  bool shared = b.shape.size() == 2 && a.shape.size() > 2;
+  for (size_t d = 0; d + 2 < c.shape.size(); ++d) {
+    Batch batch{c.shape[d], a.strides[d], shared ? 0 : b.strides[d],
+                c.strides[d]};
+    if (batch.size == 1)
+      continue;
+    if (!batches.empty()) {
+      Batch &outer = batches.back();
+      if (outer.a == batch.size * batch.a && outer.b == batch.size * batch.b &&
+          outer.c == batch.size * batch.c) {
+        outer = {outer.size * batch.size, batch.a, batch.b, batch.c};
+        continue;
+      }
+    }
+    batches.push_back(batch);
+  }
+  return batches;
+}
+
+/// Rows of all matrices of the innermost batch as one matrix, where a plain b
+/// is applied to all of them.
+static void foldIntoRows(ProductLayout &product) {
+  while (!product.batches.empty() && !product.transA) {
+    Batch &inner = product.batches.back();
+    bool isRow = product.m == 1;
+    bool evenA = isRow || inner.a == product.m * product.lda;
+    bool evenC = isRow || inner.c == product.m * product.ldc;
+    if (inner.b != 0 || !evenA || !evenC || inner.a < product.k ||
+        inner.c < product.n)
+      return;
+    if (isRow) {
+      product.lda = inner.a;
+      product.ldc = inner.c;
+    }
+    product.m *= inner.size;
+    product.batches.pop_back();
+  }
+}
+
+std::optional<ProductLayout> layOutProduct(const StridedView &a,
+                                           const StridedView &b,
+                                           const StridedView &c, bool ta,
+                                           bool tb) {
+  auto ma = matrixOf(a), mb = matrixOf(b), mc = matrixOf(c);
+  if (!ma || !mb || !mc || mc->transposed)
+    return std::nullopt;
+  ProductLayout product;
+  product.m = mc->rows;
+  product.n = mc->cols;
+  product.k = ta ? ma->rows : ma->cols;
+  product.transA = ta != ma->transposed;
+  product.transB = tb != mb->transposed;
+  product.lda = ma->ld;
+  product.ldb = mb->ld;
+  product.ldc = mc->ld;
+  product.batches = batchesOf(a, b, c);
+  foldIntoRows(product);
+  return product;
+}
+
+} // namespace dpc

@@ -1,0 +1,463 @@
+//===- FuseEpiloguesMatch.cpp - What a product can do in passing ------------===//
+#include "ir/GemmEpilogues.h"
+#include "passes/local/FuseEpilogues.h"
+#include "passes/local/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static Value withoutReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
+bool isMarkedView(Operation *op) {
+  return isa<ReshapeOp>(op) || (isa<TransposeOp, SliceOp, BroadcastOp>(op) &&
+                                op->hasAttr(attr::kView));
+}
+
+/// The ops of a kernel, without what ends it.
+static SmallVector<Operation *> opsOf(KernelOp kernel) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    ops.push_back(&op);
+  return ops;
+}
+
+static Value yielded(KernelOp kernel, unsigned result) {
+  return kernel.getBody().front().getTerminator()->getOperand(result);
+}
+
+/// The operand of `kernel` that is `value` inside, or null.
+static Value outside(KernelOp kernel, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument ? kernel.getInputs()[argument.getArgNumber()] : Value();
+}
+
+/// Whether both run in the same phase of the same chunk.
+static bool runTogether(Operation *a, Operation *b) {
+  return a->getAttr(attr::kPhase) == b->getAttr(attr::kPhase) &&
+         a->getAttr(attr::kChunk) == b->getAttr(attr::kChunk);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of rows
+//===----------------------------------------------------------------------===//
+
+/// The op of a kernel that sums all rows of its one operand in f32, which it
+/// may convert first; else null.
+static ReduceOp rowSum(KernelOp kernel) {
+  SmallVector<Operation *> ops = opsOf(kernel);
+  if (kernel.getInputs().size() != 1 || kernel.getNumResults() != 1 ||
+      ops.empty() || ops.size() > 2)
+    return nullptr;
+  auto reduce = dyn_cast<ReduceOp>(ops.back());
+  if (!reduce || reduce.getKind() != ReduceKind::sum ||
+      yielded(kernel, 0) != reduce.getResult() ||
+      !typeOf(reduce.getResult()).getElementType().isF32())
+    return nullptr;
+  Value from = reduce.getX();
+  if (ops.size() == 2) {
+    auto convert = dyn_cast<ConvertOp>(ops.front());
+    if (!convert || convert.getResult() != from)
+      return nullptr;
+    from = convert.getX();
+  }
+  int64_t rank = typeOf(from).getRank();
+  if (!isa<BlockArgument>(from) || rank < 2 ||
+      static_cast<int64_t>(reduce.getDims().size()) != rank - 1)
+    return nullptr;
+  for (auto [i, dim] : llvm::enumerate(reduce.getDims()))
+    if (dim != static_cast<int64_t>(i))
+      return nullptr;
+  return reduce;
+}
+
+/// Lets a kernel that sums rows convert what it reads.
+static void convertInside(KernelOp sum, Value narrow) {
+  ReduceOp reduce = rowSum(sum);
+  BlockArgument argument = sum.getBody().front().getArgument(0);
+  Type wide = argument.getType();
+  sum->setOperand(0, narrow);
+  argument.setType(narrow.getType());
+  OpBuilder builder(reduce);
+  auto convert = ConvertOp::create(builder, reduce.getLoc(), wide, argument);
+  reduce->setOperand(0, convert.getResult());
+}
+
+/// `kernel` without the results of `drops`, which nobody reads.
+static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
+  OpBuilder builder(kernel);
+  OperationState state(kernel.getLoc(), KernelOp::getOperationName());
+  state.addOperands(kernel.getInputs());
+  state.addAttributes(kernel->getAttrs());
+  SmallVector<Value> kept;
+  for (OpResult result : kernel->getResults())
+    if (!drops[result.getResultNumber()]) {
+      kept.push_back(result);
+      state.addTypes(result.getType());
+    }
+  state.addRegion()->takeBody(kernel.getBody());
+  auto rest = cast<KernelOp>(builder.create(state));
+  for (auto [old, result] : llvm::zip_equal(kept, rest.getOutputs()))
+    old.replaceAllUsesWith(result);
+  Operation *yield = rest.getBody().front().getTerminator();
+  llvm::SetVector<Value> unread; // one value may stand there twice
+  for (unsigned i : drops.set_bits())
+    unread.insert(yield->getOperand(i));
+  yield->eraseOperands(drops);
+  for (Value value : unread)
+    if (Operation *op = value.getDefiningOp(); op && isOpTriviallyDead(op))
+      op->erase();
+  kernel.erase();
+}
+
+/// A kernel may write a value and also, for a bias gradient, a copy of it in
+/// f32: the sum reads the value itself, half as many bytes, and the copy is
+/// gone.
+void sumNarrowValues(Block &block) {
+  for (auto kernel : llvm::make_early_inc_range(block.getOps<KernelOp>())) {
+    llvm::BitVector drops(kernel.getNumResults());
+    Operation *yield = kernel.getBody().front().getTerminator();
+    for (OpResult wide : kernel->getResults()) {
+      auto convert =
+          yield->getOperand(wide.getResultNumber()).getDefiningOp<ConvertOp>();
+      auto narrow = convert ? llvm::find(yield->getOperands(), convert.getX())
+                            : yield->operand_end();
+      bool isSummed = narrow != yield->operand_end() && !wide.use_empty() &&
+                      llvm::all_of(wide.getUsers(), [](Operation *user) {
+                        auto sum = dyn_cast<KernelOp>(user);
+                        return sum && rowSum(sum) && opsOf(sum).size() == 1;
+                      });
+      if (!isSummed)
+        continue;
+      Value value =
+          kernel->getResult(std::distance(yield->operand_begin(), narrow));
+      for (Operation *user : llvm::make_early_inc_range(wide.getUsers()))
+        convertInside(cast<KernelOp>(user), value);
+      drops.set(wide.getResultNumber());
+    }
+    if (drops.any())
+      dropResults(kernel, drops);
+  }
+}
+
+/// Whether nobody reads `value` before `product` runs but views and sums over
+/// micro-batches, which can wait for it, and which `waiting` takes.
+static bool isReadBehind(Value value, MatmulOp product,
+                         SmallVector<Operation *> &waiting) {
+  for (Operation *reader : value.getUsers()) {
+    if (reader->getBlock() != product->getBlock() ||
+        !reader->isBeforeInBlock(product))
+      continue;
+    waiting.push_back(reader);
+    auto kernel = dyn_cast<KernelOp>(reader);
+    bool canWait = isMarkedView(reader) || isa<AccumulateOp>(reader) ||
+                   (kernel && kernel.getNumResults() == 1 &&
+                    llvm::all_of(opsOf(kernel), llvm::IsaPred<ConvertOp>));
+    if (!canWait || !isReadBehind(reader->getResult(0), product, waiting))
+      return false;
+  }
+  return true;
+}
+
+/// Whether all that a kernel does is to convert its operand to `type`, and
+/// perhaps, to be added up, back.
+static bool narrowsTo(Type type, KernelOp kernel) {
+  SmallVector<Operation *> ops = opsOf(kernel);
+  if (kernel.getNumResults() != 1 || ops.empty() || ops.size() > 2 ||
+      !llvm::all_of(ops, llvm::IsaPred<ConvertOp>) ||
+      typeOf(ops[0]->getResult(0)).getElementType() != type)
+    return false;
+  return yielded(kernel, 0) == ops.back()->getResult(0) &&
+         (ops.size() == 1 || ops[1]->getOperand(0) == ops[0]->getResult(0));
+}
+
+/// Adds the sums of the rows of `value`, converted to `type`, to the ending of
+/// `product`. False if nobody computes them, or somebody reads them before it.
+static bool addRowSums(Value value, Type type, MatmulOp product,
+                       ProductEnding &ending) {
+  for (Operation *user : value.getUsers()) {
+    auto sum = dyn_cast<KernelOp>(user);
+    if (!sum || !rowSum(sum) || !runTogether(sum, product))
+      continue;
+    SmallVector<Operation *> parts = {sum}, waiting;
+    Value result = sum->getResult(0);
+    KernelOp widening;
+    if (!type.isF32()) {
+      auto convert = result.hasOneUse()
+                         ? dyn_cast<KernelOp>(*result.getUsers().begin())
+                         : KernelOp();
+      if (!convert || !runTogether(convert, product) ||
+          !narrowsTo(type, convert))
+        continue;
+      if (opsOf(convert).size() == 2)
+        widening = convert;
+      else
+        parts.push_back(convert);
+      if (!widening)
+        result = convert->getResult(0);
+    }
+    if (!isReadBehind(result, product, waiting))
+      continue;
+    ending.sums = result;
+    ending.widening = widening;
+    ending.parts.append(parts);
+    ending.waiting = waiting;
+    return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// What stands behind a product
+//===----------------------------------------------------------------------===//
+
+/// bias + argument, then gelu or relu of it, in this order, each of them or
+/// not; and nothing else.
+static std::optional<ProductEnding> activationIn(KernelOp kernel,
+                                                 OpOperand &product) {
+  Value at = kernel.getBody().front().getArgument(product.getOperandNumber());
+  Value before; // what the activation is applied to, if that is no operand
+  ProductEnding found;
+  bool hasGelu = false, hasRelu = false;
+  for (Operation *op : opsOf(kernel)) {
+    auto add = dyn_cast<BinaryOp>(op);
+    auto unary = dyn_cast<UnaryOp>(op);
+    if (add && add.getKind() == BinaryKind::add && !found.bias && !hasGelu &&
+        !hasRelu && llvm::is_contained(add->getOperands(), at)) {
+      Value other = add->getOperand(add->getOperand(0) == at ? 1 : 0);
+      found.bias = other == at ? Value() : outside(kernel, other);
+      if (!found.bias)
+        return std::nullopt;
+      at = before = add.getResult();
+    } else if (unary && unary.getX() == at && !hasGelu && !hasRelu) {
+      hasGelu = unary.getKind() == UnaryKind::gelu_tanh;
+      hasRelu = unary.getKind() == UnaryKind::relu;
+      if (!hasGelu && !hasRelu)
+        return std::nullopt;
+      at = unary.getResult();
+    } else {
+      return std::nullopt;
+    }
+  }
+  for (OpResult result : kernel->getResults()) {
+    Value value = yielded(kernel, result.getResultNumber());
+    Value &place = value == at ? found.result : found.aux;
+    if (place || (value != at && (value != before || !hasGelu)))
+      return std::nullopt;
+    place = result;
+  }
+  if (!found.result || (!found.bias && !hasGelu && !hasRelu))
+    return std::nullopt;
+  Value sums = product.get();
+  if (!sums.hasOneUse()) { // the others read what gelu is applied to
+    if (!hasGelu || found.bias)
+      return std::nullopt;
+    found.aux = sums;
+  }
+  found.epilogue = hasRelu      ? found.bias ? "relu_bias" : "relu"
+                   : !hasGelu   ? "bias"
+                   : !found.aux ? found.bias ? "gelu_bias" : "gelu"
+                   : found.bias ? "gelu_aux_bias"
+                                : "gelu_aux";
+  found.parts = {kernel};
+  return found;
+}
+
+/// argument * gelu'(x) of an operand x, and nothing else.
+static std::optional<ProductEnding> geluGradientIn(KernelOp kernel,
+                                                   OpOperand &product) {
+  SmallVector<Operation *> ops = opsOf(kernel);
+  if (ops.size() != 2 || kernel.getNumResults() != 1 ||
+      !product.get().hasOneUse())
+    return std::nullopt;
+  auto slope = dyn_cast<UnaryOp>(ops[0]);
+  auto mul = dyn_cast<BinaryOp>(ops[1]);
+  Value argument =
+      kernel.getBody().front().getArgument(product.getOperandNumber());
+  if (!slope || slope.getKind() != UnaryKind::gelu_tanh_grad || !mul ||
+      mul.getKind() != BinaryKind::mul ||
+      yielded(kernel, 0) != mul.getResult() ||
+      !llvm::is_contained(mul->getOperands(), argument) ||
+      !llvm::is_contained(mul->getOperands(), slope.getResult()))
+    return std::nullopt;
+  ProductEnding found;
+  found.epilogue = "gelu_grad";
+  found.aux = outside(kernel, slope.getX());
+  found.result = kernel->getResult(0);
+  found.parts = {kernel};
+  return found.aux ? std::optional(found) : std::nullopt;
+}
+
+/// Whether it can be read when the product runs: views can be made earlier.
+static bool isReady(Value value, MatmulOp product) {
+  while (value && value.getDefiningOp() && isMarkedView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  Operation *op = value ? value.getDefiningOp() : nullptr;
+  return !op || op->isBeforeInBlock(product);
+}
+
+//===----------------------------------------------------------------------===//
+// Whether one call can do it
+//===----------------------------------------------------------------------===//
+
+/// Whether a vector is repeated for every row.
+static bool repeatsRows(const StridedView &view) {
+  size_t last = view.shape.size() - 1;
+  for (size_t d = 0; d < last; ++d)
+    if (view.shape[d] != 1 && view.strides[d] != 0)
+      return false;
+  return view.shape[last] == 1 || view.strides[last] == 1;
+}
+
+/// cuBLASLt wants rows of a matrix at multiples of 8 elements.
+static constexpr int64_t kAlignment = 8;
+
+static bool isAlignedMatrix(StridedView view) {
+  bool isAligned = view.offset % kAlignment == 0;
+  view.offset = 0;
+  return isAligned && view.isDense();
+}
+
+static std::optional<ProductLayout> layoutOf(MatmulOp product) {
+  auto layout =
+      layOutProduct(layoutOf(product.getA()), layoutOf(product.getB()),
+                    StridedView::dense(typeOf(product.getResult()).getShape()),
+                    product.getTa(), product.getTb());
+  // A call has two batch dimensions.
+  constexpr size_t kMostBatches = 2;
+  bool isOne =
+      layout && !layout->isEmpty() && layout->batches.size() <= kMostBatches;
+  return isOne ? layout : std::nullopt;
+}
+
+static bool canEnd(const ProductLayout &layout, const ProductEnding &ending) {
+  StringRef epilogue = ending.epilogue;
+  if (epilogue == "none")
+    return true;
+  return layout.batches.empty() &&
+         (!ending.aux || layout.n % kAlignment == 0) &&
+         (epilogue != "sums_of_a" || layout.transA) &&
+         (epilogue != "sums_of_b" || !layout.transB) &&
+         (!ending.bias || repeatsRows(layoutOf(ending.bias))) &&
+         (epilogue != "gelu_grad" || isAlignedMatrix(layoutOf(ending.aux)));
+}
+
+/// Whether `product` runs once per micro-batch, and writes what others find
+/// there.
+static bool mayEnd(MatmulOp product) {
+  auto phase = product->getAttrOfType<StringAttr>(attr::kPhase);
+  bool inLoop =
+      !phase || (phase.getValue() != "setup" && phase.getValue() != "update");
+  return inLoop && !product->hasAttr(attr::kOutPerm) &&
+         !product->hasAttr(kAgainAttr) && !sumInPlace(product) &&
+         !typeOf(product.getResult()).getElementType().isF64();
+}
+
+std::optional<ProductEnding> endingBehind(MatmulOp product) {
+  auto layout = mayEnd(product) ? layoutOf(product) : std::nullopt;
+  if (!layout)
+    return std::nullopt;
+  Type type = product.getResult().getType();
+  for (OpOperand &use : product.getResult().getUses()) {
+    auto kernel = dyn_cast<KernelOp>(use.getOwner());
+    if (!kernel || !runTogether(kernel, product) ||
+        kernel->hasAttr(attr::kEpilogue))
+      continue;
+    auto found = activationIn(kernel, use);
+    if (!found)
+      found = geluGradientIn(kernel, use);
+    bool readsAux = found && found->epilogue == "gelu_grad";
+    if (!found || found->result.getType() != type ||
+        (found->aux && found->aux.getType() != type) ||
+        (found->bias && found->bias.getType() != type) ||
+        !isReady(found->bias, product) ||
+        (readsAux && !isReady(found->aux, product)) || !canEnd(*layout, *found))
+      continue;
+    if (readsAux &&
+        addRowSums(found->result, typeOf(found->result).getElementType(),
+                   product, *found))
+      found->epilogue = "gelu_grad_bias";
+    return found;
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// What adds a product up, and sums of its factors
+//===----------------------------------------------------------------------===//
+
+/// A product that is only added up, perhaps in a wider type, is made where the
+/// sum lies.
+static bool addUp(MatmulOp product, ProductEnding &ending) {
+  auto onlyUser = [&](Value value) {
+    Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
+    return user && runTogether(user, product) ? user : nullptr;
+  };
+  Operation *user = onlyUser(product.getResult());
+  auto convert = dyn_cast_if_present<KernelOp>(user);
+  if (convert) {
+    SmallVector<Operation *> ops = opsOf(convert);
+    if (ops.size() != 1 || !isa<ConvertOp>(ops[0]) ||
+        convert.getNumResults() != 1)
+      return false;
+    user = onlyUser(convert->getResult(0));
+  }
+  auto sum = dyn_cast_if_present<AccumulateOp>(user);
+  if (!sum || sum.getKind() != ReduceKind::sum)
+    return false;
+  RankedTensorType type = typeOf(sum.getResult());
+  bool isStored =
+      type.getElementType().isF32() || type == product.getResult().getType();
+  if (type.getShape() != typeOf(product.getResult()).getShape() || !isStored)
+    return false;
+  if (convert)
+    ending.parts.push_back(convert);
+  ending.adds = sum;
+  ending.result = sum.getX();
+  return true;
+}
+
+/// Sums of a factor whose rows the product sums over.
+static bool sumFactor(MatmulOp product, const ProductLayout &layout,
+                      ProductEnding &ending) {
+  for (auto [factor, epilogue, isOuter] :
+       {std::tuple(product.getA(), StringRef("sums_of_a"), product.getTa()),
+        {product.getB(), "sums_of_b", !product.getTb()}}) {
+    Value value = withoutReshapes(factor);
+    ProductEnding found = ending;
+    found.epilogue = epilogue;
+    if (!isOuter || !canEnd(layout, found) || typeOf(factor).getRank() != 2 ||
+        typeOf(product.getResult()).getRank() != 2 ||
+        typeOf(value).getRank() < 2 ||
+        typeOf(value).getShape().back() != typeOf(factor).getShape().back() ||
+        !addRowSums(value, typeOf(found.result).getElementType(), product,
+                    found))
+      continue;
+    ending = std::move(found);
+    return true;
+  }
+  return false;
+}
+
+std::optional<ProductEnding> endingBeside(MatmulOp product) {
+  auto layout = mayEnd(product) ? layoutOf(product) : std::nullopt;
+  if (!layout)
+    return std::nullopt;
+  ProductEnding found;
+  found.result = product.getResult();
+  addUp(product, found);
+  sumFactor(product, *layout, found);
+  return found.isNothing() ? std::nullopt : std::optional(std::move(found));
+}
+
+} // namespace dpc

@@ -1,0 +1,76 @@
+//===- Levels.cpp - Where the levels of a cluster show --------------------===//
+#include "passes/lower/Levels.h"
+
+#include "cost-model/machine/ComputeCost.h"
+#include "passes/shard/ReshardPlan.h"
+#include "passes/price/StepQueues.h"
+
+using namespace mlir;
+using namespace dpc;
+
+/// Levels on which the group has more than one rank.
+static int64_t levelsOf(const cost::GroupPlacement &group) {
+  return llvm::count_if(group.ranksPerLevel,
+                        [](int64_t ranks) { return ranks > 1; });
+}
+
+int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
+                             const ShardDegrees &degrees) {
+  int64_t experts = expertDataRanks(degrees), ranks = degrees.dp / experts;
+  if (isHybrid(degrees) || ranks == 1)
+    return 1;
+  ShardDegrees whole = degrees;
+  whole.dataInside = 1;
+  cost::GroupPlacement group =
+      cost::placeGroup(cluster, rankOrder(whole), {"dp"});
+  if (levelsOf(group) < 2 || group.size() != ranks)
+    return 1;
+  int64_t inside = 1;
+  for (int64_t count : group.ranksPerLevel)
+    if (inside * count < ranks)
+      inside *= count;
+    else
+      break;
+  return inside;
+}
+
+double dpc::gatherCost(const cost::Cluster &cluster,
+                       const ShardDegrees &degrees) {
+  if (degrees.tp == 1)
+    return 0;
+  constexpr double kLarge = 256 << 20; // latency does not show
+  cost::RankOrder order = rankOrder(degrees);
+  std::vector<std::string> axes;
+  for (const cost::RankAxis &axis : order)
+    if (isTensorAxis(axis.name))
+      axes.push_back(axis.name);
+  const cost::Device &device = cluster.slowestDevice(cost::DType::BF16);
+  double seconds =
+      cost::estimateCollective(cluster, cost::Collective::AllGather, kLarge,
+                               cost::placeGroup(cluster, order, axes))
+          .seconds;
+  return seconds * cost::achievableBandwidth(device) / kLarge;
+}
+
+void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
+  StepQueues queues(step, cluster);
+  step.walk([&](AllReduceOp op) {
+    ArrayRef<Attribute> axes = op.getAxes().getValue();
+    if (op->hasAttr(kCompressAttr) || axes.size() < 2 ||
+        queues.collective(op).algorithm != cost::Algorithm::Hierarchical)
+      return;
+    // As many as are on one machine, in mesh order.
+    SmallVector<Attribute> inner(axes);
+    for (const cost::RankAxis &outer : llvm::reverse(queues.rankOrder())) {
+      llvm::erase_if(inner, [&](Attribute axis) {
+        return cast<StringAttr>(axis).getValue() == outer.name;
+      });
+      ArrayAttr left = ArrayAttr::get(op.getContext(), inner);
+      if (inner.empty() || inner.size() == axes.size() ||
+          levelsOf(queues.placement(left)) > 1)
+        continue;
+      op->setAttr(kInnerAttr, left);
+      return;
+    }
+  });
+}

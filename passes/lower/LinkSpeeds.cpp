@@ -1,0 +1,126 @@
+//===- LinkSpeeds.cpp - Programs for links of any speed -------------------===//
+#include "passes/lower/LinkSpeeds.h"
+
+#include "passes/price/FirstError.h"
+#include "passes/lower/Levels.h"
+#include "passes/lower/Lower.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace dpc;
+
+cost::Cluster dpc::withLinkSpeed(const cost::Cluster &cluster,
+                                 double bytesPerSecond) {
+  cost::Cluster result = cluster;
+  if (bytesPerSecond == 0)
+    return result;
+  double first = cluster.levels.front().bytesPerSecond;
+  for (cost::Level &level : result.levels) {
+    // The same to the last bit when all are faster by a factor.
+    auto ratio = static_cast<float>(level.bytesPerSecond / first);
+    level.bytesPerSecond = bytesPerSecond * static_cast<double>(ratio);
+  }
+  return result;
+}
+
+/// Far slower than anything, as between machines, and faster than the memory.
+/// In 22 random cases 21 speeds between these found nothing better.
+static std::vector<double> allSpeeds(const cost::Cluster &cluster) {
+  double memory = cluster.slowestDevice(cost::DType::F32).memoryBytesPerSecond;
+  std::vector<double> speeds;
+  for (int power : {-16, -6, 4})
+    speeds.push_back(std::ldexp(memory, power));
+  return speeds;
+}
+
+namespace {
+
+/// What is decided at a speed, as numbers that are equal for equal programs.
+class Decisions {
+public:
+  Decisions(func::FuncOp func, const cost::Cluster &cluster,
+            const ShardDegrees &degrees)
+      : facts(func), cluster(cluster), degrees(degrees) {}
+
+  std::vector<double> at(double speed) const;
+
+private:
+  ProgramFacts facts;
+  const cost::Cluster &cluster;
+  const ShardDegrees &degrees;
+
+  void addShards(const cost::Cluster &links, std::vector<double> &result) const;
+};
+
+} // namespace
+
+void Decisions::addShards(const cost::Cluster &links,
+                          std::vector<double> &result) const {
+  auto choices = chooseShards(facts, links, degrees);
+  if (!choices)
+    return; // at all speeds, as lowering will say
+  Block &block = facts.func->getRegion(0).front();
+  for (BlockArgument arg : block.getArguments())
+    if (auto it = choices->arguments.find(arg); it != choices->arguments.end())
+      result.insert(result.end(), it->second.begin(), it->second.end());
+  for (Operation &op : block)
+    if (auto it = choices->ops.find(&op); it != choices->ops.end())
+      for (const AxisChoice &choice : it->second)
+        for (int64_t number : {int64_t(choice.kind), int64_t(choice.factor.dim),
+                               int64_t(choice.factor.factor), choice.group})
+          result.push_back(static_cast<double>(number));
+}
+
+std::vector<double> Decisions::at(double speed) const {
+  cost::Cluster links = withLinkSpeed(cluster, speed);
+  std::vector<double> result;
+  if (degrees.stages() > 1) {
+    HomedOps homed = findHomedOps(facts, links);
+    if (homed.size() >= degrees.stages())
+      for (int64_t start :
+           chooseStageStarts(homed, !facts.forwardOf.empty(), links, degrees))
+        result.push_back(static_cast<double>(start));
+  }
+  if (degrees.tp > 1 || degrees.cp > 1)
+    addShards(links, result);
+  return result;
+}
+
+std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
+                                         const cost::Cluster &cluster,
+                                         const ShardDegrees &asked) {
+  if (cluster.levels.empty() ||
+      (asked.tp == 1 && asked.cp == 1 && asked.stages() == 1))
+    return {0}; // nothing is decided
+  ShardDegrees degrees = asked;
+  degrees.dataInside = dataRanksInside(cluster, asked);
+  OwningOpRef<ModuleOp> clone(cast<ModuleOp>(program->clone()));
+  func::FuncOp func = findProgram(*clone);
+  FirstError quiet(*program.getContext()); // lowering says it again
+  if (failed(prepareToShard(func, degrees)))
+    return {0};
+  Decisions decisions(func, cluster, degrees);
+  std::vector<double> speeds = allSpeeds(cluster);
+  // Axes are solved for one after the other, and collectives change their
+  // algorithms: what two speeds make need not be what those between make.
+  std::map<std::vector<double>, std::pair<size_t, size_t>> ranges;
+  for (size_t i = 0; i < speeds.size(); ++i)
+    ranges.try_emplace(decisions.at(speeds[i]), i, i).first->second.second = i;
+  std::set<size_t> needed;
+  for (const auto &[made, range] : ranges) {
+    needed.insert(range.first);
+    // Gathers are made again where they are fast, and kept where they are slow.
+    if (degrees.recompute == "selective" && degrees.tp > 1)
+      needed.insert(range.second);
+  }
+  std::vector<double> result;
+  result.reserve(needed.size());
+  for (size_t i : needed)
+    result.push_back(speeds[i]);
+  return result;
+}

@@ -1,0 +1,90 @@
+//===- SharedLowering.cpp - Strategies lowered together -------------------===//
+#include "passes/lower/SharedLowering.h"
+
+#include <atomic>
+
+using namespace mlir;
+using namespace dpc;
+
+/// What strategies share.
+struct SharedLowering::Entry {
+  ModuleOp program;
+  ShardDegrees degrees; ///< As `sharedPart` leaves them.
+  std::mutex mutex;     ///< Of all below; held while it is made.
+  OwningOpRef<ModuleOp> sharded;
+  std::atomic<int64_t> ops = 0;
+};
+
+/// `degrees` without what only lowerRest reads.
+static ShardDegrees sharedPart(ShardDegrees degrees) {
+  const ShardDegrees none;
+  degrees.recompute = none.recompute;
+  degrees.depth = none.depth;
+  degrees.alive = none.alive;
+  return degrees;
+}
+
+static int64_t countOps(ModuleOp module) {
+  int64_t count = 0;
+  module.walk([&](Operation *) { ++count; });
+  return count;
+}
+
+SharedLowering::SharedLowering(const cost::Cluster &cluster)
+    : cluster(cluster) {}
+
+SharedLowering::~SharedLowering() = default;
+
+std::shared_ptr<SharedLowering::Entry>
+SharedLowering::find(ModuleOp program, const ShardDegrees &degrees) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto it = llvm::find_if(recent, [&](const std::shared_ptr<Entry> &entry) {
+    return entry->program == program && entry->degrees == degrees;
+  });
+  if (it == recent.end()) {
+    auto entry = std::make_shared<Entry>();
+    entry->program = program;
+    entry->degrees = degrees;
+    it = recent.insert(it, std::move(entry));
+  }
+  recent.splice(recent.begin(), recent, it);
+  return recent.front();
+}
+
+/// Strategies that share much are asked for soon after each other. About 1 KiB
+/// an op is kept.
+void SharedLowering::forgetOld() {
+  constexpr int64_t kMostOps = 100000;
+  constexpr size_t kMostEntries = 32;
+  std::lock_guard<std::mutex> lock(mutex);
+  int64_t ops = 0;
+  size_t entries = 0;
+  for (auto it = recent.begin(); it != recent.end(); ++it) {
+    ops += (*it)->ops;
+    if (++entries > kMostEntries || ops > kMostOps) {
+      recent.erase(it, recent.end());
+      return;
+    }
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+SharedLowering::lower(ModuleOp program, const ShardDegrees &degrees) {
+  std::shared_ptr<Entry> entry = find(program, sharedPart(degrees));
+  OwningOpRef<ModuleOp> module;
+  {
+    std::lock_guard<std::mutex> lock(entry->mutex);
+    if (!entry->sharded) {
+      auto made = lowerToShared(program, cluster, entry->degrees);
+      if (failed(made))
+        return failure();
+      entry->sharded = std::move(*made);
+      entry->ops = countOps(*entry->sharded);
+    }
+    module = entry->sharded->clone();
+  }
+  forgetOld();
+  if (failed(lowerRest(*module, cluster, degrees, /*verifies=*/false)))
+    return failure();
+  return module;
+}

@@ -1,0 +1,408 @@
+//===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
+#include "passes/price/Evaluator.h"
+
+#include "cost-model/search/IdleDevices.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "runtime/base/Parallel.h"
+#include "cost-model/machine/SoftwareMemory.h"
+#include "passes/price/BatchShares.h"
+#include "passes/price/DescribeStep.h"
+#include "passes/price/FirstError.h"
+#include "passes/lower/LinkSpeeds.h"
+#include "passes/price/SoftwareMemory.h"
+#include "passes/price/StepEstimate.h"
+#include "passes/price/HeterogeneousPipeline.h"
+#include "passes/shard/Passes.h"
+
+using namespace mlir;
+using namespace dpc;
+
+ProgramEvaluator::ProgramEvaluator(ModuleOp program,
+                                   const cost::Cluster &cluster,
+                                   const ShardDegrees &common)
+    : program(program), cluster(cluster), common(common), lowering(cluster),
+      totalsOfProgram(sumUp(findProgram(program))) {}
+
+ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
+                                   const cost::Cluster &cluster,
+                                   const ShardDegrees &common)
+    : family(&family), cluster(cluster), common(common), lowering(cluster),
+      folder(std::make_unique<Folder>(family, lowering)) {
+  constexpr int64_t kLayers = 2;
+  if (folder->canFold()) {
+    FailureOr<ModuleOp> fewer = family.program(kLayers);
+    FailureOr<ModuleOp> more = family.program(kLayers + 1);
+    if (succeeded(fewer) && succeeded(more)) {
+      totalsOfProgram =
+          alongLayers(sumUp(findProgram(*fewer)), sumUp(findProgram(*more)),
+                      family.layers() - kLayers);
+      return;
+    }
+  }
+  folder.reset();
+  FailureOr<ModuleOp> whole = family.whole();
+  assert(succeeded(whole) && "the caller has seen that it can be made");
+  program = *whole;
+  totalsOfProgram = sumUp(findProgram(program));
+}
+
+/// The mean over pipeline stages: the fullest and the slowest are not below it.
+cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
+  const cost::ModelTotals &sums = totalsOfProgram.sums;
+  cost::Bounds bounds;
+  // Most ways in which something may be split. ZeRO splits over the sequence's
+  // ranks as well, experts lie on any ranks of a stage.
+  double stage = strategy.dp * strategy.cp * strategy.tp;
+  double split = std::min<double>(strategy.tp * strategy.ep, stage);
+  double data = strategy.cp *
+                (strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp);
+  auto shareOf = [&](bool isSharded) {
+    return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
+  };
+  // Masters count as optimizer states.
+  bool keepsWeights =
+      strategy.offload == "none" ||
+      (strategy.offload == "optimizer" && !totalsOfProgram.hasCopies);
+  if (keepsWeights)
+    bounds.memoryBytes +=
+        sums.parameterBytes /
+        shareOf(strategy.zero == 3 ||
+                (totalsOfProgram.hasCopies && strategy.zero > 0));
+  if (strategy.offload == "none" || strategy.offload == "parameters")
+    bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
+  // The fullest rank holds ceil(batch / dp) samples.
+  const cost::Device &device = cluster.slowestDevice(sums.computeType);
+  double peak =
+      *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
+  double samples = ceilDiv(sums.globalBatch, strategy.dp);
+  // There shares of the batch may be unlike.
+  if (cost::isMixed(cluster)) {
+    peak = cost::meanPeak(cluster, strategy.ranks());
+    samples = static_cast<double>(sums.globalBatch) / strategy.dp;
+  }
+  double share =
+      samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
+  // Causal attention over sequence shards may leave out what it masks: half.
+  double flops = sums.flopsPerStep -
+                 (strategy.cp > 1 ? totalsOfProgram.attentionFlops / 2 : 0);
+  bounds.stepSeconds = flops * share / peak;
+  return bounds;
+}
+
+/// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
+/// its own. Plans of this compiler say op by op what they fuse, and only they
+/// let products do what follows them.
+ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
+                                const cost::Software &software,
+                                cost::DType type) {
+  using cost::AttentionKernels;
+  bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
+  degrees.checkpoints = software.checkpoints;
+  bool isRing = degrees.cp > 1 && degrees.cpKind == CpKind::ring;
+  switch (software.attention) {
+  case AttentionKernels::Planned:
+    break;
+  case AttentionKernels::Cudnn:
+    if (degrees.attention == AttentionForm::automatic)
+      degrees.attention = AttentionForm::fused;
+    degrees.endsProducts = true;
+    break;
+  case AttentionKernels::Fused:
+  case AttentionKernels::Unfused:
+    degrees.endsProducts = false;
+    degrees.attention =
+        !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
+            ? AttentionForm::whole
+            : AttentionForm::expanded;
+    break;
+  }
+  return degrees;
+}
+
+ShardDegrees
+ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
+  return pricedDegrees(
+      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
+      cluster.software, totalsOfProgram.sums.computeType);
+}
+
+/// Evaluates the axes in their usual order, or that of `degrees`; where the
+/// order is open, and the traffic would take less time in another one, that as
+/// well.
+cost::Evaluation ProgramEvaluator::placed(
+    ShardDegrees degrees,
+    llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne) {
+  cost::Evaluation usual = evaluateOne(degrees);
+  usual.order = rankOrder(degrees);
+  usual.isReordered = !degrees.placement.empty();
+  usual.linkSpeed = degrees.linkSpeed;
+  std::vector<cost::Traffic> traffic = std::move(usual.traffic);
+  usual.traffic.clear();
+  if (usual.isReordered || !usual.rejected.empty())
+    return usual;
+  for (const cost::RankAxis &axis : cost::cheapestOrder(
+           withLinkSpeed(cluster, degrees.linkSpeed), usual.order, traffic))
+    degrees.placement.push_back(axis.name);
+  cost::RankOrder order = rankOrder(degrees);
+  if (llvm::equal(order, usual.order,
+                  [](const cost::RankAxis &a, const cost::RankAxis &b) {
+                    return a.name == b.name;
+                  }))
+    return usual;
+  cost::Evaluation other = evaluateOne(degrees);
+  other.order = order;
+  other.isReordered = true;
+  other.linkSpeed = degrees.linkSpeed;
+  other.traffic.clear();
+  // What is hidden behind computation counts as traffic, but takes no time.
+  bool isFaster =
+      other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
+  return isFaster ? other : usual;
+}
+
+/// What fits comes first, then what is faster.
+bool ProgramEvaluator::isBetter(const cost::Evaluation &a,
+                                const cost::Evaluation &b) const {
+  auto fits = [&](const cost::Evaluation &evaluation) {
+    double limit = evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
+                                                   : cluster.usableBytes();
+    return evaluation.memory.total() <= limit;
+  };
+  if (a.rejected.empty() != b.rejected.empty())
+    return a.rejected.empty();
+  if (fits(a) != fits(b))
+    return fits(a);
+  return a.stepSeconds < b.stepSeconds;
+}
+
+/// Whether everything can be tried: all parts of the cluster, and all programs
+/// of a strategy. That takes twice as long; the larger models tried (a GPT-2,
+/// BERT, DiT and ResNet of a few layers) gained nothing by it, a MoE 4 %.
+bool ProgramEvaluator::isSmall() const {
+  constexpr size_t kFewOps = 128;
+  return !folder && cluster.numDevices() <= cost::kFewDevices &&
+         findProgram(program).getBody().front().getOperations().size() <=
+             kFewOps;
+}
+
+/// On links of the speeds that matter, the best of them (LinkSpeeds.h).
+cost::Evaluation ProgramEvaluator::evaluateAtSpeeds(const ShardDegrees &asked) {
+  std::optional<cost::Evaluation> best;
+  for (double speed : linkSpeedsToTry(program, cluster, asked)) {
+    ShardDegrees degrees = asked;
+    degrees.linkSpeed = speed;
+    cost::Evaluation found = evaluateOne(degrees);
+    if (!best || isBetter(found, *best))
+      best = std::move(found);
+  }
+  return std::move(*best);
+}
+
+cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
+  ShardDegrees degrees = degreesFor(strategy);
+  cost::Evaluation evaluation =
+      isSmall() ? evaluateAtSpeeds(degrees) : evaluateOne(degrees);
+  if (strategy.batchShares == "auto")
+    shareBatch(evaluation, cluster, degrees);
+  evaluation.flops = totalsOfProgram.sums.flopsPerStep;
+  return evaluation;
+}
+
+cost::Evaluation ProgramEvaluator::evaluateOne(const ShardDegrees &asked) {
+  return placed(asked, [&](const ShardDegrees &degrees) {
+    // Stages of one shape are not alike on unlike devices.
+    bool isUnlike = degrees.stages() > 1 &&
+                    (cost::isMixed(cluster) || !degrees.batchShares.empty());
+    std::optional<cost::Evaluation> folded;
+    if (folder && !isUnlike)
+      folded = folder->evaluate(degrees);
+    if (!folded)
+      return evaluateWhole(degrees, /*describes=*/false);
+    if (cost::isMixed(cluster))
+      folded->memoryLimitBytes =
+          cost::devicesOfStage(cluster, rankOrder(degrees), 0, cost::DType::F32)
+              .usableBytes;
+    return std::move(*folded);
+  });
+}
+
+std::vector<cost::Evaluation>
+ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
+  std::vector<cost::Evaluation> evaluations(strategies.size());
+  if (folder)
+    folder->beginRound();
+  parallelFor(strategies.size(), 1,
+                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+  return evaluations;
+}
+
+/// Pieces are priced with the axes in their usual order.
+std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
+  if (!folder || cost::isMixed(cluster))
+    return "";
+  ShardDegrees degrees = degreesFor(strategy);
+  return degrees.placement.empty() && degrees.batchShares.empty()
+             ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
+             : "";
+}
+
+std::vector<std::vector<std::optional<cost::Composition>>>
+ProgramEvaluator::compose(
+    const std::vector<std::vector<cost::Strategy>> &blocks, double limit) {
+  if (!folder)
+    return Evaluator::compose(blocks, limit);
+  folder->beginRound();
+  std::vector<std::vector<std::optional<cost::Composition>>> result(
+      blocks.size());
+  const cost::ModelTotals &sums = totalsOfProgram.sums;
+  parallelFor(blocks.size(), 1, [&](size_t i) {
+    std::vector<ShardDegrees> degrees;
+    for (const cost::Strategy &strategy : blocks[i])
+      degrees.push_back(degreesFor(strategy));
+    result[i] = folder->compose(degrees, sums.globalBatch, limit);
+    for (std::optional<cost::Composition> &composition : result[i])
+      if (composition)
+        composition->evaluation.flops = sums.flopsPerStep;
+  });
+  return result;
+}
+
+cost::Evaluation
+ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
+  return evaluateWhole(strategy, /*describes=*/false);
+}
+
+cost::Evaluation ProgramEvaluator::describe(const cost::Strategy &strategy) {
+  return evaluateWhole(strategy, /*describes=*/true);
+}
+
+void ProgramEvaluator::prepareToDescribe() {
+  if (!family)
+    return;
+  FirstError error(*family->context()); // told by who asks for it
+  (void)family->whole();
+}
+
+cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
+                                                 bool describes) {
+  ShardDegrees asked = degreesFor(strategy);
+  if (isSmall())
+    asked.linkSpeed = evaluateAtSpeeds(asked).linkSpeed;
+  cost::Evaluation evaluation = placed(asked, [&](const ShardDegrees &degrees) {
+    return evaluateWhole(degrees, describes);
+  });
+  if (strategy.batchShares == "auto")
+    shareBatch(evaluation, cluster, asked);
+  evaluation.flops = totalsOfProgram.sums.flopsPerStep;
+  return evaluation;
+}
+
+/// Cuts stages again, with less for those that are too full, where their
+/// devices are unlike.
+cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
+                                                 bool describes) {
+  cost::Evaluation evaluation = evaluateCut(asked, describes);
+  if (!cost::isMixed(cluster) || asked.pp == 1)
+    return evaluation;
+  constexpr int kTries = 3;
+  ShardDegrees degrees = asked;
+  for (int i = 0; i < kTries && evaluation.rejected.empty(); ++i) {
+    auto room =
+        roomOfStages(evaluation, cluster, totalsOfProgram.sums.computeType);
+    if (!room)
+      break;
+    degrees.stageRoom = std::move(*room);
+    evaluation = evaluateCut(degrees, describes);
+    evaluation.stageRoom = degrees.stageRoom;
+  }
+  return evaluation;
+}
+
+/// What the ranks of each stage hold.
+static std::vector<cost::MemoryBreakdown>
+memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
+               const ShardDegrees &degrees) {
+  MemoryOwner owner = memoryOwner(cluster, degrees);
+  std::vector<cost::MemoryBreakdown> memory(steps.size());
+  parallelFor(steps.size(), 1, [&](size_t i) {
+    memory[i] =
+        cost::heldMemory(cluster, estimateMemory(steps[i], owner).categories);
+  });
+  return memory;
+}
+
+/// What the ranks of stage `i` hold, and what their devices can.
+static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
+                           func::FuncOp step,
+                           const cost::MemoryBreakdown &memory,
+                           const cost::Cluster &cluster,
+                           const ShardDegrees &degrees, int64_t &fullest) {
+  double limit = 0;
+  if (cost::isMixed(cluster)) {
+    cost::StageDevices devices =
+        cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32);
+    limit = devices.usableBytes;
+    if (!evaluation.stages.empty()) {
+      evaluation.stages[i].device = cluster.groups[devices.group].device.name;
+      evaluation.stages[i].memoryLimitBytes = limit;
+    }
+  }
+  // Limits are unlike where devices are, all or none is 0.
+  double full = memory.total(), most = evaluation.memory.total();
+  if (limit > 0 && i > 0) {
+    full /= limit;
+    most /= evaluation.memoryLimitBytes;
+  }
+  if (i == 0 || full > most) {
+    evaluation.memory = memory;
+    evaluation.memoryLimitBytes = limit;
+    fullest = i;
+  }
+  OffloadedBytes away = offloadedBytes(step);
+  evaluation.hostBytes = std::max<double>(evaluation.hostBytes, away.host);
+  evaluation.diskBytes = std::max<double>(evaluation.diskBytes, away.disk);
+  if (!evaluation.stages.empty())
+    evaluation.stages[i].memoryBytes = memory.total();
+}
+
+cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
+                                               bool describes) {
+  cost::Evaluation evaluation;
+  FailureOr<ModuleOp> whole = program;
+  if (family)
+    whole = family->whole();
+  if (failed(whole)) {
+    evaluation.rejected = "cannot be compiled";
+    return evaluation;
+  }
+  FirstError error(*whole->getContext());
+  StepDescription description;
+  auto observe = [&](StringRef phase, ModuleOp lowered) {
+    description.observe(phase, lowered);
+  };
+  auto module = describes
+                    ? lowerForStrategy(*whole, cluster, degrees, observe,
+                                       /*layouts=*/nullptr, /*verifies=*/false)
+                    : lowering.lower(*whole, degrees);
+  if (failed(module)) {
+    evaluation.rejected = error.text();
+    return evaluation;
+  }
+  SmallVector<func::FuncOp> steps = findSteps(**module);
+  Expected<StepTime> estimate =
+      estimateTime(steps, cluster, describes ? &description.record : nullptr);
+  if (!estimate) {
+    evaluation.rejected = estimate.message();
+    return evaluation;
+  }
+  setTime(evaluation, *estimate);
+  int64_t fullest = 0;
+  std::vector<cost::MemoryBreakdown> memory =
+      memoryOfStages(steps, cluster, degrees);
+  for (auto [i, step] : llvm::enumerate(steps))
+    addStageMemory(evaluation, i, step, memory[i], cluster, degrees, fullest);
+  if (describes)
+    evaluation.detail = std::make_shared<cost::StepDetail>(
+        description.finish(steps, fullest, cluster, degrees));
+  return evaluation;
+}

@@ -1,0 +1,39 @@
+//===- FirstError.h - What became of a program -----------------*- C++ -*-===//
+#ifndef DPC_PASSES_PRICE_FIRSTERROR_H
+#define DPC_PASSES_PRICE_FIRSTERROR_H
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <thread>
+
+namespace dpc {
+
+/// Keeps the diagnostics of the thread that made it to itself: what cannot be
+/// built is a row of the report, not an error.
+class FirstError {
+public:
+  explicit FirstError(mlir::MLIRContext &context)
+      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
+          if (std::this_thread::get_id() != owner)
+            return mlir::failure();
+          if (line.empty() &&
+              diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+            line = diagnostic.str();
+          return mlir::success();
+        }) {}
+
+  /// The first error, or that there was none to read.
+  std::string text() const {
+    return line.empty() ? "cannot be compiled" : line;
+  }
+
+private:
+  std::thread::id owner = std::this_thread::get_id();
+  std::string line;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+} // namespace dpc
+
+#endif // DPC_PASSES_PRICE_FIRSTERROR_H

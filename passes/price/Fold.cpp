@@ -1,0 +1,582 @@
+//===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
+#include "passes/price/Fold.h"
+
+#include "runtime/base/Parallel.h"
+#include "cost-model/machine/SoftwareMemory.h"
+#include "passes/price/Blocks.h"
+#include "passes/price/FirstError.h"
+#include "passes/price/LayerPlacement.h"
+#include "passes/price/SmallProgram.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
+#include <atomic>
+#include <tuple>
+
+using namespace mlir;
+using namespace dpc;
+
+/// Layers of the small programs, without pipeline and of a stage.
+static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
+/// What does not grow evenly layer by layer (blocks of full recomputation,
+/// buckets of gathers, frames of stages) is extrapolated only where there are
+/// as many layers.
+static constexpr int64_t kManyLayers = 32;
+/// Stages of a program with as many layers are near enough to be compared.
+static constexpr int64_t kSomeLayers = 12;
+
+/// What is folded of a program with fewer than kManyLayers only roughly.
+static bool isRough(const ShardDegrees &degrees) {
+  return degrees.recompute == "full" || degrees.zero == 3 || degrees.pp > 1;
+}
+
+namespace {
+
+/// Both small programs of a strategy.
+struct Pair {
+  SmallProgram fewer, more;
+  std::string failed; ///< Why there are none, or empty.
+};
+
+} // namespace
+
+struct Folder::State {
+  State(ProgramFamily &family, SharedLowering &lowering)
+      : family(family), lowering(lowering), cluster(lowering.cluster) {}
+  ProgramFamily &family;
+  SharedLowering &lowering;
+  const cost::Cluster &cluster;
+
+  std::mutex mutex;
+  std::once_flag homesFound;
+  std::optional<HomeRun> homes;
+  struct Entry {
+    std::once_flag once;
+    Pair pair;
+  };
+  std::map<std::string, std::unique_ptr<Entry>> kept;
+  /// Programs of one stage that grow along a line, layer by layer, and that do
+  /// not. Where none has so far, two small ones tell nothing that pieces do
+  /// not.
+  std::atomic<int64_t> lines = 0, others = 0;
+  bool hasNoLines = false; ///< As of the round.
+
+  const HomeRun *findHomes() {
+    std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
+    return homes ? &*homes : nullptr;
+  }
+  FailureOr<SmallProgram> measure(int64_t layers, const ShardDegrees &degrees,
+                                  int64_t stages) {
+    return measureLayers(family, layers, lowering, degrees, stages);
+  }
+  using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
+  const Pair &measured(const std::string &key, Measurement fewer,
+                       Measurement more);
+  std::optional<cost::Evaluation> evaluateOne(const ShardDegrees &degrees);
+  std::optional<cost::Evaluation> evaluatePipeline(const ShardDegrees &degrees);
+};
+
+//===----------------------------------------------------------------------===//
+// Small programs
+//===----------------------------------------------------------------------===//
+
+/// Measures both once, at the same time, or one where `more` is null.
+const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
+                                    Measurement more) {
+  Entry *entry;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_ptr<Entry> &found = kept[key];
+    if (!found)
+      found = std::make_unique<Entry>();
+    entry = found.get();
+  }
+  std::call_once(entry->once, [&] {
+    Pair &pair = entry->pair;
+    std::array<SmallProgram *, 2> programs = {&pair.fewer, &pair.more};
+    std::array<std::string, 2> errors;
+    parallelFor(more ? 2 : 1, 1, [&](size_t i) {
+      FirstError error(*family.context());
+      FailureOr<SmallProgram> made = i == 0 ? fewer() : more();
+      if (succeeded(made))
+        *programs[i] = std::move(*made);
+      else
+        errors[i] = error.text();
+    });
+    pair.failed = errors[0].empty() ? errors[1] : errors[0];
+  });
+  return entry->pair;
+}
+
+static cost::Evaluation rejection(std::string why) {
+  cost::Evaluation evaluation;
+  evaluation.rejected = std::move(why);
+  return evaluation;
+}
+
+/// What the small programs depend on, of degrees whose stages are not counted.
+static std::string keyOf(const ShardDegrees &degrees) {
+  std::string text;
+  auto add = [&](auto value) { text += std::to_string(value) + ","; };
+  for (int64_t number :
+       {degrees.dp, degrees.tp, degrees.cp, degrees.ep, degrees.microBatches,
+        degrees.zero, degrees.hybridShard, int64_t(degrees.sp),
+        int64_t(degrees.cpKind), int64_t(degrees.schedule), degrees.pp})
+    add(number);
+  for (int64_t side : degrees.tpGrid)
+    add(side);
+  if (degrees.recompute == "full") // whose blocks depend on it
+    text += std::to_string(degrees.depth * degrees.alive);
+  text += llvm::join(degrees.placement, ".");
+  for (int64_t share : degrees.batchShares)
+    text += ":" + std::to_string(share);
+  text += degrees.recompute + degrees.offload + degrees.offloadTo;
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// One stage
+//===----------------------------------------------------------------------===//
+
+/// The bytes of the fullest moment.
+static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
+  cost::MemoryBreakdown peak;
+  for (const MemoryProfile::Moment &moment : profile.moments)
+    if (moment.bytes.total() > peak.total())
+      peak = moment.bytes;
+  return peak;
+}
+
+/// The peak where `more` has `times` more of what makes it than `fewer`.
+static cost::MemoryBreakdown
+peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
+  cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
+  for (auto [bytes, next] : llvm::zip(peak.bytes, other.bytes))
+    bytes = along(bytes, next, times);
+  return peak;
+}
+
+std::optional<cost::Evaluation>
+Folder::State::evaluateOne(const ShardDegrees &degrees) {
+  int64_t layers = family.layers();
+  // The blocks that are made again span some layers: a step holds whole blocks
+  // of 1, 2, 3 or 6. An estimate.
+  constexpr int64_t kBlocks = 6;
+  bool isFull = degrees.recompute == "full";
+  int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
+  ShardDegrees few = degrees, more = degrees;
+  few.depth = static_cast<double>(layers) / least;
+  more.depth = static_cast<double>(layers) / (least + step);
+  const Pair &pair = measured(
+      keyOf(degrees), [&] { return measure(least, few, 1); },
+      [&] { return measure(least + step, more, 1); });
+  if (!pair.failed.empty())
+    return rejection(pair.failed);
+  StageLine line(least, pair.fewer.stages[0], &pair.more.stages[0], step);
+  if (!isFull)
+    ++(line.isLine() ? lines : others);
+  if (!isFull && !line.isLine())
+    return std::nullopt;
+  double times = static_cast<double>(layers - least) / step;
+  const StepTime &a = pair.fewer.time, &b = pair.more.time;
+  auto alongAll = [&](double from, double to) {
+    return along(from, to, times);
+  };
+  StepTime time;
+  time.seconds = alongAll(a.seconds, b.seconds);
+  time.computeSeconds = alongAll(a.computeSeconds, b.computeSeconds);
+  time.exposedCommunicationSeconds =
+      std::max(0.0, time.seconds - time.computeSeconds);
+  time.transferSeconds = alongAll(a.transferSeconds, b.transferSeconds);
+  for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
+    time.bytesPerLevel.push_back(alongAll(from, to));
+  for (auto [from, to] : llvm::zip(a.groupSeconds, b.groupSeconds))
+    time.groupSeconds.push_back(
+        {alongAll(from.microBatch, to.microBatch), alongAll(from.rest, to.rest),
+         alongAll(from.microBatchCompute, to.microBatchCompute),
+         alongAll(from.restCompute, to.restCompute)});
+  addTraffic(time.traffic, a.traffic, 1 - times);
+  addTraffic(time.traffic, b.traffic, times);
+  cost::Evaluation result;
+  setTime(result, time);
+  // Ops of blocks are not alike, but their peaks are.
+  cost::MemoryBreakdown peak =
+      isFull ? peakAlong(pair.fewer.stages[0].memory.inLine,
+                         pair.more.stages[0].memory.inLine, times)
+             : peakOfChunks({line.bytes(layers, false)}, {0});
+  result.memory = cost::heldMemory(cluster, peak);
+  result.hostBytes = line.away(layers).host;
+  result.diskBytes = line.away(layers).disk;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Several stages
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Makes the large pipeline of the small ones.
+class Composer {
+public:
+  Composer(const FoldedPipeline &folded, const Pair &pair,
+           const ShardDegrees &degrees, const cost::Cluster &cluster)
+      : folded(folded), pair(pair), degrees(degrees), cluster(cluster) {}
+  /// Nothing where stages talk to others than their neighbours.
+  std::optional<cost::Evaluation> run(bool trains);
+
+private:
+  const FoldedPipeline &folded;
+  const Pair &pair;
+  const ShardDegrees &degrees;
+  const cost::Cluster &cluster;
+  std::vector<StageLine> lines; ///< By shape.
+  PipelineParts parts;
+  ScheduleTables tables;
+
+  int64_t numStages() const { return folded.stages.size(); }
+  const FoldedStage &chunkOf(int64_t rank, int64_t chunk) const {
+    return folded.stages[chunk * degrees.pp + rank];
+  }
+  StageParts fixedParts() const;
+  void makeStages();
+  bool makeMessages();
+  bool passOn(int64_t from, int64_t to);
+  const StageMessage *counterpart(int64_t number) const;
+  StageMessage messageOf(int64_t sent, int64_t needed, int64_t from,
+                         int64_t to) const;
+  std::vector<int64_t> between(int64_t from, int64_t to) const;
+  void addMemory(cost::Evaluation &result) const;
+};
+
+} // namespace
+
+/// What is done once whatever a stage holds: the least of what the lines have
+/// besides layers, for in some that is a part of a layer. Where nothing was
+/// extrapolated no line tells, and little it is.
+StageParts Composer::fixedParts() const {
+  if (folded.isExact)
+    return {};
+  StageParts fixed = lines.front().fixedParts();
+  for (const StageLine &line : lines) {
+    StageParts other = line.fixedParts();
+    fixed.setup = std::min(fixed.setup, other.setup);
+    fixed.update = std::min(fixed.update, other.update);
+    fixed.updateAlone = std::min(fixed.updateAlone, other.updateAlone);
+  }
+  return fixed;
+}
+
+/// Chunks of a rank share what is done once: the fixed part of all but one
+/// goes.
+void Composer::makeStages() {
+  parts.stages.resize(degrees.pp);
+  StageParts fixed = fixedParts();
+  for (auto [rank, stage] : llvm::enumerate(parts.stages))
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      const StageLine &line = lines[part.shape];
+      StageParts own = line.parts(part.layers);
+      stage.chunks.push_back(own.chunks.empty() ? cost::PhaseSeconds()
+                                                : own.chunks.front());
+      if (chunk > 0) {
+        own.setup = std::max(0.0, own.setup - fixed.setup);
+        own.update = std::max(0.0, own.update - fixed.update);
+        own.updateAlone = std::max(0.0, own.updateAlone - fixed.updateAlone);
+      }
+      addTo(stage, own);
+    }
+}
+
+/// The messages of the loop from one small stage to another.
+std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
+  std::vector<int64_t> found;
+  for (auto [i, message] : llvm::enumerate(pair.fewer.messages))
+    if (message.from.stage == from && message.to.stage == to &&
+        isInLoop(message.from.phase) && isInLoop(message.to.phase))
+      found.push_back(i);
+  return found;
+}
+
+/// The message of the other small pipeline that corresponds to `number`.
+const StageMessage *Composer::counterpart(int64_t number) const {
+  const StageMessage &wanted = pair.fewer.messages[number];
+  auto isLike = [&](const StageMessage &other) {
+    return other.from.stage == wanted.from.stage &&
+           other.to.stage == wanted.to.stage &&
+           other.from.phase == wanted.from.phase &&
+           other.to.phase == wanted.to.phase;
+  };
+  ArrayRef<StageMessage> few = pair.fewer.messages, one = pair.more.messages;
+  if (llvm::count_if(few, isLike) != llvm::count_if(one, isLike))
+    return nullptr;
+  int64_t before = llvm::count_if(few.take_front(number), isLike);
+  for (const StageMessage &other : one)
+    if (isLike(other) && before-- == 0)
+      return &other;
+  return nullptr;
+}
+
+/// A message from virtual stage `from` to `to`: sent as `sent` is from its
+/// stage, and needed as `needed` is.
+StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
+                                 int64_t to) const {
+  StageMessage message = pair.fewer.messages[sent];
+  auto place = [&](MessageEnd StageMessage::*end, int64_t number, int64_t v) {
+    const MessageEnd &few = pair.fewer.messages[number].*end;
+    const StageMessage *other = counterpart(number);
+    double perLayer = other ? (other->*end).at - few.at : 0;
+    int64_t layers = folded.small[few.stage].layers;
+    double at = few.at + (folded.stages[v].layers - layers) * perLayer;
+    message.*end = {v % degrees.pp, few.phase, v / degrees.pp, at};
+  };
+  place(&StageMessage::from, sent, from);
+  place(&StageMessage::to, needed, to);
+  return message;
+}
+
+/// Messages between neighbours; false where the two ends do not agree.
+bool Composer::passOn(int64_t from, int64_t to) {
+  int64_t step = to - from;
+  int64_t sender = folded.example[folded.stages[from].shape];
+  int64_t receiver = folded.example[folded.stages[to].shape];
+  std::vector<int64_t> sent = between(sender, sender + step);
+  std::vector<int64_t> needed = between(receiver - step, receiver);
+  if (sent.size() != needed.size())
+    return false;
+  for (auto [one, other] : llvm::zip(sent, needed))
+    parts.messages.push_back(messageOf(one, other, from, to));
+  return true;
+}
+
+bool Composer::makeMessages() {
+  int64_t last = folded.small.size() - 1;
+  auto isEnd = [&](int64_t stage) { return stage == 0 || stage == last; };
+  auto large = [&](int64_t stage) { return stage == 0 ? 0 : numStages() - 1; };
+  for (auto [i, message] : llvm::enumerate(pair.fewer.messages)) {
+    int64_t from = message.from.stage, to = message.to.stage;
+    bool inLoop = isInLoop(message.from.phase) && isInLoop(message.to.phase);
+    if (inLoop && std::abs(from - to) == 1)
+      continue;
+    // Between the first and the last stage: tied parameters. To all stages from
+    // one of these: what setup makes, and numbers in update, for which all wait
+    // together.
+    if (message.from.phase == StepPhase::update && (!isEnd(from) || !isEnd(to)))
+      continue;
+    if (!isEnd(from) || (inLoop && !isEnd(to)))
+      return false;
+    for (int64_t v = 0; v < numStages(); ++v)
+      if (isEnd(to) ? v == large(to)
+                    : folded.example[folded.stages[v].shape] == to)
+        parts.messages.push_back(messageOf(i, i, large(from), v));
+  }
+  for (int64_t v = 0; v + 1 < numStages(); ++v)
+    if (!passOn(v, v + 1) || !passOn(v + 1, v))
+      return false;
+  return true;
+}
+
+void Composer::addMemory(cost::Evaluation &result) const {
+  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+    std::vector<int64_t> slots;
+    int64_t frames = 0, most = 0;
+    OffloadedBytes away;
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      const StageLine &line = lines[part.shape];
+      const StageProfile &example =
+          pair.fewer.stages[folded.example[part.shape]];
+      slots.push_back(
+          countSlots(tables[rank], chunk, example.memory.framed.framePhases));
+      frames += !example.memory.framed.framePhases.empty();
+      most = std::max(most, slots.back());
+      away.host += line.away(part.layers).host;
+      away.disk += line.away(part.layers).disk;
+    }
+    // As StepFrames.cpp decides.
+    bool framed = degrees.microBatches > 1 && (frames > 1 || most > 1);
+    std::vector<StageBytes> chunks;
+    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+      const FoldedStage &part = chunkOf(rank, chunk);
+      chunks.push_back(lines[part.shape].bytes(part.layers, framed));
+    }
+    cost::MemoryBreakdown memory =
+        cost::heldMemory(cluster, peakOfChunks(chunks, slots));
+    if (memory.total() > result.memory.total())
+      result.memory = memory;
+    result.hostBytes = std::max<double>(result.hostBytes, away.host);
+    result.diskBytes = std::max<double>(result.diskBytes, away.disk);
+    result.stages[rank].memoryBytes = memory.total();
+  }
+}
+
+std::optional<cost::Evaluation> Composer::run(bool trains) {
+  for (int64_t stage : folded.example) {
+    const StageProfile *more =
+        folded.isExact ? nullptr : &pair.more.stages[stage];
+    lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
+                       more);
+  }
+  parts.microBatches = degrees.microBatches;
+  parts.order = rankOrder(degrees);
+  makeStages();
+  if (!makeMessages())
+    return std::nullopt;
+  auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
+                                 degrees.microBatches);
+  if (!made)
+    return rejection(made.message());
+  tables = trains ? *made : cost::forwardOnly(*made);
+  auto time = runPipeline(parts, tables, cluster);
+  if (!time)
+    return rejection(time.message());
+  cost::Evaluation result;
+  setTime(result, *time);
+  addMemory(result);
+  return result;
+}
+
+/// How many times as deep stages are as the small ones.
+static double depthOf(const FoldedPipeline &folded, int64_t extra) {
+  double depth = 1;
+  for (const FoldedStage &stage : folded.stages) {
+    double few = folded.small[folded.example[stage.shape]].layers + extra;
+    depth = std::max(depth, stage.layers / std::max(1.0, few));
+  }
+  return depth;
+}
+
+/// Micro-batches that the fullest stage keeps of a chunk.
+static int64_t mostAliveOf(const ShardDegrees &degrees) {
+  auto tables = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
+                                   degrees.microBatches);
+  return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
+}
+
+std::optional<cost::Evaluation>
+Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
+  const HomeRun *homes = findHomes();
+  if (!homes || homes->ops.size() < degrees.stages())
+    return std::nullopt;
+  // Of a very deep model what a stage's first layer has of its own is little.
+  bool isSimple = family.layers() >= kManyLayers && degrees.recompute != "full";
+  FoldedPipeline folded =
+      foldStages(homes->run,
+                 chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
+                 isSimple ? kFewOfStage - 1 : kFewOfStage);
+  int64_t extra = homes->moreLayers;
+  int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
+  if (largest >= homes->run.layers || folded.fewer.layers <= extra)
+    return std::nullopt; // no smaller, or too small
+  ShardDegrees fewer = degrees;
+  fewer.placedStages = degrees.pp;
+  fewer.pp = folded.small.size();
+  fewer.vpp = 1;
+  if (fewer.schedule != cost::ScheduleKind::ZbH1)
+    fewer.schedule = cost::ScheduleKind::OneFOneB;
+  fewer.depth = depthOf(folded, 0);
+  fewer.alive = mostAliveOf(degrees);
+  ShardDegrees more = fewer;
+  more.depth = depthOf(folded, 1);
+  fewer.stageStarts = folded.fewer.starts;
+  more.stageStarts = folded.more.starts;
+  std::string key = keyOf(fewer) + std::to_string(degrees.pp);
+  for (int64_t start :
+       llvm::concat<int64_t>(fewer.stageStarts, more.stageStarts))
+    key += "," + std::to_string(start);
+  auto measureMore = [&] {
+    return measure(folded.more.layers - extra, more, degrees.pp);
+  };
+  const Pair &pair = measured(
+      key + (folded.isExact ? "!" : ""),
+      [&] { return measure(folded.fewer.layers - extra, fewer, degrees.pp); },
+      folded.isExact ? Measurement() : Measurement(measureMore));
+  if (!pair.failed.empty())
+    return rejection(pair.failed);
+  return Composer(folded, pair, degrees, cluster).run(homes->trains);
+}
+
+//===----------------------------------------------------------------------===//
+// Folder
+//===----------------------------------------------------------------------===//
+
+Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
+    : state(std::make_unique<State>(family, lowering)) {}
+
+Folder::~Folder() = default;
+
+bool Folder::canFold() const { return state->family.isDeep(); }
+
+void Folder::beginRound() {
+  state->hasNoLines = state->lines == 0 && state->others > 0;
+}
+
+std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
+  bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
+  bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
+                   state->family.layers() >= kSomeLayers;
+  // Blocks that are made again span as many layers as all of them ask for.
+  bool hasBlocks = degrees.stages() == 1 && degrees.recompute == "full";
+  if (!canFold() || (rough && !hasStages) || hasBlocks)
+    return std::nullopt;
+  std::optional<cost::Evaluation> result =
+      degrees.stages() == 1 ? state->evaluateOne(degrees)
+                            : state->evaluatePipeline(degrees);
+  if (result) {
+    result->isFolded = true;
+    result->isRough = rough;
+  }
+  return result;
+}
+
+std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
+  const HomeRun *homes = state->findHomes();
+  // Pieces are cut from three layers in a row; where layers of another kind
+  // look the same from here, there are more than can be asked for.
+  constexpr int64_t kFewest = 4, kPieces = 3;
+  bool isDeep =
+      homes && homes->run.layers >= kFewest && homes->moreLayers < kPieces;
+  // The blocks that are made again span layers, and what they gather with them:
+  // not seen in pieces, but in the line of some layers (evaluateOne).
+  bool isPieces = degrees.pp > 1 || degrees.zero < 3 ||
+                  degrees.recompute != "full" ||
+                  state->family.layers() >= kManyLayers;
+  return isDeep && isPieces ? blockKeyOf(degrees, globalBatch) : "";
+}
+
+std::vector<std::optional<cost::Composition>>
+Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
+                double limit) {
+  std::vector<std::optional<cost::Composition>> result(block.size());
+  // Nothing to share: the same effort tells more, unless it has told nothing.
+  bool hasBlocks = block.front().recompute == "full";
+  bool isAlone = block.size() == 1 && block.front().stages() == 1;
+  if (isAlone && (hasBlocks || !state->hasNoLines)) {
+    auto alone =
+        hasBlocks ? state->evaluateOne(block.front()) : evaluate(block.front());
+    if (alone) {
+      alone->isFolded = true;
+      alone->isComposed = hasBlocks;
+      result.front().emplace();
+      result.front()->evaluation = std::move(*alone);
+      return result;
+    }
+  }
+  FirstError error(*state->family.context());
+  auto pieces =
+      Blocks::measure(state->family, state->lowering, *state->findHomes(),
+                      block.front(), globalBatch);
+  constexpr size_t kAtOnce = 32;
+  parallelFor(block.size(), kAtOnce, [&](size_t i) {
+    if (succeeded(pieces)) {
+      result[i] = pieces->compose(block[i], limit);
+    } else {
+      result[i].emplace();
+      result[i]->evaluation = rejection(error.text());
+    }
+  });
+  return result;
+}

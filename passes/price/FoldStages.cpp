@@ -1,0 +1,145 @@
+//===- FoldStages.cpp - A small pipeline for a large one ------------------===//
+#include "passes/price/FoldStages.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+using namespace dpc;
+
+namespace {
+
+/// A stage by where it begins and ends.
+struct Span {
+  int64_t begin = 0, end = 0;
+};
+
+} // namespace
+
+/// The same for the same place in any layer; the borders of layers are one
+/// place, also where the first begins and the last ends.
+static int64_t placeOf(const LayerRun &run, int64_t op) {
+  int64_t end = run.before + run.layers * run.period;
+  if (op <= run.before)
+    return op;
+  if (op <= end)
+    return run.before + (op - run.before) % run.period;
+  return run.before + run.period + (op - end);
+}
+
+static int64_t layersIn(const LayerRun &run, const Span &span) {
+  int64_t begin = std::max(span.begin, run.before);
+  int64_t end = std::min(span.end, run.before + run.layers * run.period);
+  return std::max<int64_t>(0, end - begin) / run.period;
+}
+
+/// Whether one layer more may lie in it. Beyond the layers there is none: the
+/// stage would begin elsewhere, inside of the last one.
+static bool touchesLayers(const LayerRun &run, const Span &span) {
+  return span.begin <= run.before + run.layers * run.period &&
+         span.end >= run.before;
+}
+
+/// A way through `stages[from..to)` without detours: what lies between two
+/// stages that begin at the same place is left out.
+static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
+                       int64_t from, int64_t to, std::vector<int64_t> &kept) {
+  size_t base = kept.size();
+  for (int64_t i = from; i < to; ++i) {
+    kept.push_back(i);
+    for (size_t k = base; k < kept.size(); ++k)
+      if (places[kept[k]].first == places[i].second) {
+        kept.resize(k);
+        break;
+      }
+  }
+}
+
+/// A stage of every shape, in order, with what is needed between them.
+static std::vector<int64_t>
+chooseStages(const std::vector<FoldedStage> &stages,
+             const std::vector<std::pair<int64_t, int64_t>> &places) {
+  std::vector<int64_t> kept;
+  std::vector<bool> seen(stages.size(), false); // by shape
+  int64_t from = 0, count = stages.size();
+  for (int64_t i = 0; i < count; ++i) {
+    if (seen[stages[i].shape])
+      continue;
+    appendPath(places, from, i, kept);
+    kept.push_back(i);
+    seen[stages[i].shape] = true;
+    from = i + 1;
+  }
+  assert(from == count && "nothing else ends where the last stage does");
+  return kept;
+}
+
+static std::vector<Span> spansOf(const LayerRun &run,
+                                 const std::vector<int64_t> &starts) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i <= starts.size(); ++i)
+    spans.push_back({i == 0 ? 0 : starts[i - 1],
+                     i == starts.size() ? run.size() : starts[i]});
+  return spans;
+}
+
+FoldedPipeline dpc::foldStages(const LayerRun &run,
+                               const std::vector<int64_t> &starts,
+                               int64_t few) {
+  FoldedPipeline result;
+  const std::vector<Span> spans = spansOf(run, starts);
+  std::vector<std::pair<int64_t, int64_t>> places;
+  std::map<std::pair<int64_t, int64_t>, int64_t> shapes;
+  std::vector<int64_t> least, whole; // layers, by shape
+  bool isAlike = true;               // stages of a shape have the same
+  for (const Span &span : spans) {
+    places.push_back({placeOf(run, span.begin), placeOf(run, span.end)});
+    auto [it, isNew] =
+        shapes.try_emplace(places.back(), static_cast<int64_t>(shapes.size()));
+    int64_t layers = layersIn(run, span);
+    if (isNew) {
+      least.push_back(std::min(layers, few));
+      whole.push_back(layers);
+    }
+    least[it->second] = std::min(least[it->second], layers);
+    isAlike &= whole[it->second] == layers;
+    result.stages.push_back({it->second, layers});
+  }
+  std::vector<int64_t> kept = chooseStages(result.stages, places);
+  result.example.assign(shapes.size(), -1);
+  for (int64_t i : kept) {
+    int64_t shape = result.stages[i].shape;
+    if (result.example[shape] < 0)
+      result.example[shape] = result.small.size();
+    result.small.push_back({shape, least[shape]});
+  }
+  // Stages of small pipelines have what `layers` says and `extra` more.
+  auto lay = [&](const std::vector<int64_t> &layers, int64_t extra) {
+    FoldedPipeline::Small small;
+    int64_t at = 0;
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const Span &span = spans[kept[k]];
+      const FoldedStage &stage = result.stages[kept[k]];
+      int64_t cut = stage.layers - layers[stage.shape];
+      if (touchesLayers(run, span))
+        cut -= extra;
+      at += span.end - span.begin - cut * run.period;
+      if (k + 1 < kept.size())
+        small.starts.push_back(at);
+    }
+    small.layers = (at - run.before - run.after) / run.period;
+    assert(small.layers * run.period == at - run.before - run.after);
+    return small;
+  };
+  result.fewer = lay(least, 0);
+  result.more = lay(least, 1);
+  FoldedPipeline::Small exact = lay(whole, 0);
+  if (isAlike && exact.layers <= result.more.layers) {
+    result.isExact = true;
+    result.fewer = std::move(exact);
+    result.more = {};
+    for (FoldedStage &stage : result.small)
+      stage.layers = whole[stage.shape];
+  }
+  return result;
+}

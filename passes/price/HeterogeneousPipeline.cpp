@@ -1,0 +1,120 @@
+//===- HeterogeneousPipeline.cpp - Strategies on groups of unlike devices ---------===//
+#include "passes/price/HeterogeneousPipeline.h"
+
+#include "cost-model/machine/ComputeCost.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "runtime/base/Parallel.h"
+
+using namespace mlir;
+using namespace dpc;
+
+std::optional<std::vector<double>>
+dpc::roomOfStages(const cost::Evaluation &whole, const cost::Cluster &cluster,
+                  cost::DType type) {
+  auto isFull = [](const cost::StageEvaluation &stage) {
+    return stage.memoryBytes > stage.memoryLimitBytes;
+  };
+  if (llvm::none_of(whole.stages, isFull))
+    return std::nullopt;
+  auto speedOf = [&](const std::string &name) {
+    for (const cost::NodeGroup &group : cluster.groups)
+      if (group.device.name == name)
+        return group.device.peak(cost::computeType(group.device, type));
+    return 1.0;
+  };
+  std::vector<double> work;
+  double all = 0;
+  for (const cost::StageEvaluation &stage : whole.stages) {
+    work.push_back(
+        (stage.forwardSeconds + stage.backwardSeconds + stage.weightSeconds) *
+        speedOf(stage.device));
+    all += work.back();
+  }
+  constexpr double kMargin = 0.97; // Cuts are between ops.
+  std::vector<double> room;
+  for (auto [stage, own] : llvm::zip(whole.stages, work))
+    room.push_back(kMargin * own / all * stage.memoryLimitBytes /
+                   std::max(1.0, stage.memoryBytes));
+  return room;
+}
+
+ArrangedEvaluator::ArrangedEvaluator(const cost::Cluster &cluster,
+                                     const Maker &make) {
+  for (const std::vector<int64_t> &groups : cost::groupOrders(cluster)) {
+    auto next = std::make_unique<Arrangement>();
+    next->groups = groups;
+    next->cluster = *cost::arrangeGroups(cluster, groups);
+    next->evaluator = make(next->cluster);
+    arrangements.push_back(std::move(next));
+  }
+}
+
+/// What fits before what does not, then what is faster, or the less over the
+/// limit.
+static bool isBetter(const cost::Evaluation &a, const cost::Evaluation &b) {
+  auto rank = [](const cost::Evaluation &evaluation) {
+    double over = evaluation.memory.total() - evaluation.memoryLimitBytes;
+    return std::tuple(!evaluation.rejected.empty(), std::max(0.0, over),
+                      evaluation.stepSeconds);
+  };
+  return rank(a) < rank(b);
+}
+
+cost::Evaluation ArrangedEvaluator::best(
+    const cost::Strategy &strategy,
+    llvm::function_ref<cost::Evaluation(ProgramEvaluator &)> ask) {
+  cost::Evaluation best = ask(first());
+  // Without stages all ranks do alike, wherever they are.
+  if (strategy.pp == 1 &&
+      strategy.ranks() == arrangements.front()->cluster.numDevices())
+    return best;
+  for (auto &arrangement : llvm::drop_begin(arrangements)) {
+    cost::Evaluation next = ask(*arrangement->evaluator);
+    if (!isBetter(next, best))
+      continue;
+    best = std::move(next);
+    best.groups = arrangement->groups;
+  }
+  return best;
+}
+
+cost::Evaluation ArrangedEvaluator::evaluate(const cost::Strategy &strategy) {
+  return best(strategy, [&](ProgramEvaluator &evaluator) {
+    return evaluator.evaluate(strategy);
+  });
+}
+
+std::vector<cost::Evaluation>
+ArrangedEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
+  std::vector<cost::Evaluation> evaluations(strategies.size());
+  parallelFor(strategies.size(), 1,
+                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+  return evaluations;
+}
+
+cost::Evaluation
+ArrangedEvaluator::evaluateWhole(const cost::Strategy &strategy) {
+  return best(strategy, [&](ProgramEvaluator &evaluator) {
+    return evaluator.evaluateWhole(strategy);
+  });
+}
+
+cost::Evaluation ArrangedEvaluator::describe(const cost::Strategy &strategy) {
+  return best(strategy, [&](ProgramEvaluator &evaluator) {
+    return evaluator.describe(strategy);
+  });
+}
+
+std::unique_ptr<cost::Evaluator>
+dpc::makeEvaluator(ProgramFamily *family, ModuleOp program,
+                   const cost::Cluster &cluster, bool isArranged,
+                   const ShardDegrees &common) {
+  auto make = [=](const cost::Cluster &arranged) {
+    return family
+               ? std::make_unique<ProgramEvaluator>(*family, arranged, common)
+               : std::make_unique<ProgramEvaluator>(program, arranged, common);
+  };
+  if (cost::isMixed(cluster) && !isArranged)
+    return std::make_unique<ArrangedEvaluator>(cluster, make);
+  return make(cluster);
+}

@@ -1,0 +1,103 @@
+//===- LayerPlacement.cpp - The repeated layers among the ops with a home --------===//
+#include "passes/price/LayerPlacement.h"
+
+#include "passes/shard/Passes.h"
+
+using namespace mlir;
+using namespace dpc;
+
+static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
+                                          const cost::Cluster &cluster,
+                                          bool &trains) {
+  FailureOr<ModuleOp> program = family.program(layers);
+  if (failed(program))
+    return std::nullopt;
+  OwningOpRef<ModuleOp> clone(cast<ModuleOp>((*program)->clone()));
+  func::FuncOp func = findProgram(*clone);
+  separateConstants(func);
+  ProgramFacts facts(func);
+  trains = !facts.forwardOf.empty();
+  return findHomedOps(facts, cluster);
+}
+
+/// The longest run of ops that are equal a layer apart; one layer has
+/// `more.size() - fewer.size()` ops.
+static std::optional<LayerRun> findLayers(const HomedOps &fewer,
+                                          const HomedOps &more) {
+  LayerRun run;
+  run.period = more.size() - fewer.size();
+  if (run.period < 1)
+    return std::nullopt;
+  auto isAlike = [&](int64_t i) {
+    int64_t j = i + run.period;
+    return more.names[i] == more.names[j] &&
+           more.seconds[i] == more.seconds[j] &&
+           more.crossingBytes[i] == more.crossingBytes[j];
+  };
+  int64_t best = 0, length = 0;
+  for (int64_t i = 0; i + run.period < more.size(); ++i) {
+    length = isAlike(i) ? length + 1 : 0;
+    if (length > best) {
+      best = length;
+      run.before = i + 1 - length;
+    }
+  }
+  run.layers = best / run.period + 1;
+  run.after = more.size() - run.before - run.layers * run.period;
+  if (run.layers < 2)
+    return std::nullopt;
+  return run;
+}
+
+/// `ops` with `extra` layers more.
+static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
+                           int64_t extra) {
+  HomedOps result;
+  auto append = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      result.seconds.push_back(ops.seconds[i]);
+      result.crossingBytes.push_back(ops.crossingBytes[i]);
+      result.names.push_back(ops.names[i]);
+    }
+  };
+  append(0, run.before);
+  for (int64_t i = 0; i < extra; ++i)
+    append(run.before, run.before + run.period);
+  append(run.before, ops.size());
+  return result;
+}
+
+/// Stages are cut where few bytes cross.
+static std::vector<double> findCuts(const HomedOps &ops) {
+  std::vector<double> cuts = {0};
+  double seconds = 0;
+  int64_t at = 0;
+  auto go = [&](int64_t end) {
+    for (; at < end; ++at)
+      seconds += ops.seconds[at];
+    cuts.push_back(seconds);
+  };
+  ArrayRef<double> crossing = ops.crossingBytes;
+  for (int64_t cut : goodCuts(crossing.drop_back(), 0))
+    go(cut + 1);
+  go(ops.size());
+  return cuts;
+}
+
+std::optional<HomeRun> dpc::findHomeRun(ProgramFamily &family,
+                                        const cost::Cluster &cluster) {
+  constexpr int64_t kLayers = 3;
+  HomeRun found;
+  auto fewer = homedOpsOf(family, kLayers - 1, cluster, found.trains);
+  auto more = homedOpsOf(family, kLayers, cluster, found.trains);
+  auto run = fewer && more ? findLayers(*fewer, *more) : std::nullopt;
+  if (!run)
+    return std::nullopt;
+  int64_t extra = family.layers() - kLayers;
+  found.ops = withLayers(*more, *run, extra);
+  found.cuts = findCuts(found.ops);
+  found.run = *run;
+  found.run.layers += extra;
+  found.moreLayers = found.run.layers - family.layers();
+  return found;
+}

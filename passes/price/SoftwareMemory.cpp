@@ -1,0 +1,257 @@
+//===- SoftwareMemory.cpp - A step's buffers as software has them ---------===//
+#include "passes/price/SoftwareMemory.h"
+
+#include "cost-model/machine/SoftwareMemory.h"
+#include "ir/GemmEpilogues.h"
+#include "passes/local/Passes.h"
+#include "passes/shard/OpTime.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace dpc;
+using cost::MemoryCategory;
+
+namespace {
+
+class SoftwareView {
+public:
+  SoftwareView(Liveness &live, const MemoryOwner &owner)
+      : live(live), owner(owner), software(*owner.software),
+        narrow(software.narrowActivations &&
+               productType(live.step) != cost::DType::F32) {}
+  void run();
+
+private:
+  Liveness &live;
+  const MemoryOwner &owner;
+  const cost::Software &software;
+  bool narrow;
+  DenseMap<Value, bool> gradients;
+
+  double keptBytes(Value value, const cost::Buffer &buffer);
+  bool isOfGradients(Value value);
+  void addScores(Operation *op, int64_t at);
+  void append(double bytes, MemoryCategory category, int64_t first,
+              int64_t last);
+};
+
+} // namespace
+
+cost::DType dpc::productType(func::FuncOp step) {
+  for (Operation &op : step.getBody().front()) {
+    MatmulOp product = productOf(&op);
+    if (!product)
+      continue;
+    Type type = product.getA().getType().getElementType();
+    if (type.isF16() || type.isBF16())
+      return costType(type);
+  }
+  return cost::DType::F32;
+}
+
+MemoryOwner dpc::memoryOwner(const cost::Cluster &cluster,
+                             const ShardDegrees &degrees) {
+  MemoryOwner owner;
+  if (!cluster.software.keepsMemory)
+    return owner;
+  owner.software = &cluster.software;
+  owner.zero = degrees.zero;
+  int64_t data = degrees.hybridShard > 1 ? degrees.hybridShard : degrees.dp;
+  owner.ranks = static_cast<double>(data * degrees.cp);
+  return owner;
+}
+
+static bool isDataAxis(StringRef name) {
+  return name.starts_with("dp") || name == "cp" || name == "ep";
+}
+
+namespace {
+
+/// What a rank holds of a parameter if data-parallel ranks share nothing.
+struct Held {
+  double elements = 0, ranks = 1; ///< `ranks`: that ZeRO splits it over.
+  bool isTrained = false, isSplit = false;
+};
+
+} // namespace
+
+static bool isParameter(func::FuncOp step, BlockArgument arg) {
+  auto role =
+      step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+  return role && role.getValue() == role::kParameter;
+}
+
+/// Experts are split by the axis ep in their first dimension.
+static Held heldOf(func::FuncOp step, BlockArgument arg, double ranks) {
+  unsigned number = arg.getArgNumber();
+  Held held{1, ranks, step.getArgAttr(number, attr::kCopy) != nullptr, false};
+  for (unsigned i = 0; i < step.getNumResults(); ++i)
+    if (auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
+      held.isTrained |= tied.getInt() == number;
+  auto global = step.getArgAttrOfType<TypeAttr>(number, attr::kGlobal);
+  auto spec = global
+                  ? ShardingSpec::get(cast<RankedTensorType>(global.getValue()))
+                  : std::nullopt;
+  if (!spec) {
+    held.elements = static_cast<double>(
+        cast<RankedTensorType>(arg.getType()).getNumElements());
+    return held;
+  }
+  constexpr size_t kRankOfExperts = 3;
+  for (auto [dim, factors] : llvm::enumerate(spec->dims))
+    for (Factor &factor : factors)
+      llvm::erase_if(factor.axes, [&](int64_t axis) {
+        StringRef name = spec->mesh.getNames()[axis].getValue();
+        bool isExpert =
+            name == "ep" && dim == 0 && spec->dims.size() >= kRankOfExperts;
+        if (isExpert)
+          held.ranks /= static_cast<double>(spec->mesh.axisSize("ep"));
+        bool isData = isDataAxis(name) && !isExpert;
+        held.isSplit |= isData;
+        return isData;
+      });
+  held.ranks = std::max(1.0, held.ranks);
+  for (int64_t size : spec->localShape())
+    held.elements *= static_cast<double>(size);
+  return held;
+}
+
+static void addStates(cost::MemoryBreakdown &sum, func::FuncOp step,
+                      BlockArgument arg, const MemoryOwner &owner,
+                      bool splitOnly) {
+  Held held = heldOf(step, arg, owner.ranks);
+  cost::StateBytes bytes = cost::stateBytes(*owner.software, productType(step),
+                                            owner.zero, held.ranks);
+  auto add = [&](MemoryCategory category, double perElement, int64_t stage) {
+    if (!splitOnly || owner.zero >= stage)
+      sum[category] += held.elements * perElement;
+  };
+  add(MemoryCategory::Parameters, bytes.parameter, 3);
+  if (!held.isTrained)
+    return;
+  add(MemoryCategory::Gradients, bytes.gradient, 2);
+  add(MemoryCategory::Optimizer, bytes.update, 1);
+}
+
+static cost::MemoryBreakdown
+statesOf(func::FuncOp step, const MemoryOwner &owner, bool splitOnly) {
+  cost::MemoryBreakdown sum;
+  bool keepsOptimizer = true;
+  for (BlockArgument arg : step.getArguments()) {
+    bool isAway = step.getArgAttr(arg.getArgNumber(), attr::kSpace) != nullptr;
+    if (isParameter(step, arg) && !isAway)
+      addStates(sum, step, arg, owner, splitOnly);
+    auto role =
+        step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+    if (isAway && role && role.getValue() == role::kState)
+      keepsOptimizer = false;
+  }
+  if (!keepsOptimizer)
+    sum[MemoryCategory::Optimizer] = 0;
+  return sum;
+}
+
+cost::MemoryBreakdown dpc::splitStates(func::FuncOp step,
+                                       const MemoryOwner &owner) {
+  return statesOf(step, owner, /*splitOnly=*/true);
+}
+
+/// Whether all that is made of a backward value are gradients of parameters:
+/// frameworks add them up where they are made.
+bool SoftwareView::isOfGradients(Value value) {
+  auto [entry, isNew] = gradients.try_emplace(value, false);
+  if (!isNew)
+    return entry->second;
+  bool result = llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<AccumulateOp>(user) || phaseOf(user) == StepPhase::update)
+      return true;
+    if (!isa<KernelOp>(user) && !isCommunication(user) && !isBufferView(user))
+      return false;
+    return !user->getResults().empty() &&
+           llvm::all_of(user->getResults(),
+                        [&](Value made) { return isOfGradients(made); });
+  });
+  return gradients[value] = result;
+}
+
+double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
+  auto bytes = static_cast<double>(buffer.bytes);
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto role =
+        live.step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+    bool isState = role && (role.getValue() == role::kParameter ||
+                            role.getValue() == role::kState);
+    return isState ? 0 : bytes;
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<ConstantOp>(op))
+    return bytes;
+  auto type = cast<RankedTensorType>(value.getType());
+  StepPhase phase = phaseOf(op);
+  bool isActivation = type.getRank() >= 3;
+  if (!isInLoop(phase) || buffer.category == MemoryCategory::Gradients)
+    return 0;
+  if (isCommunication(op) && !isActivation && !isa<AllReduceOp, RecvOp>(op))
+    return owner.zero == 3 && isa<AllGatherOp>(op) ? bytes : 0;
+  if (phase != StepPhase::forward && isOfGradients(value))
+    return 0;
+  auto product = dyn_cast<MatmulOp>(op);
+  if (narrow && product && isActivation && type.getElementType().isF32())
+    return static_cast<double>(type.getNumElements()) * software.logitBytes;
+  return activationBytes(value, narrow);
+}
+
+void SoftwareView::append(double bytes, MemoryCategory category, int64_t first,
+                          int64_t last) {
+  cost::Buffer buffer;
+  buffer.bytes = std::llround(bytes);
+  buffer.category = category;
+  buffer.first = first;
+  buffer.last = last;
+  live.buffers.push_back(buffer);
+  live.values.emplace_back();
+  live.touches.emplace_back();
+  if (first == last)
+    live.touches.back().push_back(first);
+}
+
+/// Scores live as long as their logarithms of sums, which the plan keeps
+/// instead of them.
+void SoftwareView::addScores(Operation *op, int64_t at) {
+  if (software.attention != cost::AttentionKernels::Unfused ||
+      !isa<AttentionOp, AttentionGradOp>(op))
+    return;
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto keys = cast<RankedTensorType>(op->getOperand(1).getType());
+  ArrayRef<int64_t> shape = type.getShape();
+  double scores = static_cast<double>(shape[0] * shape[1] * shape[2]) *
+                  static_cast<double>(keys.getShape()[2]);
+  // Scores as softmax leaves them; with dropout also its mask and result.
+  double each = static_cast<double>(elementBytes(op->getOperand(0)));
+  double bytes = scores * (software.attentionDropout ? 2 * each + 1 : each);
+  auto mode = live.step->getAttrOfType<StringAttr>(kRecomputeAttr);
+  if (mode && mode.getValue() == "selective")
+    return append(bytes, MemoryCategory::Workspace, at, at);
+  if (!isa<AttentionOp>(op))
+    return;
+  for (auto [id, value] : llvm::enumerate(live.values))
+    if (value && value == op->getResult(1))
+      live.buffers[id].bytes += std::llround(bytes);
+}
+
+void SoftwareView::run() {
+  for (auto [id, value] : llvm::enumerate(live.values))
+    live.buffers[id].bytes =
+        value ? std::llround(keptBytes(value, live.buffers[id])) : 0;
+  for (auto [at, op] : llvm::enumerate(live.ops))
+    addScores(op, at);
+  cost::MemoryBreakdown states = statesOf(live.step, owner, false);
+  for (int i = 0; i < cost::numMemoryCategories; ++i)
+    if (states.bytes[i] > 0)
+      append(states.bytes[i], static_cast<MemoryCategory>(i), 0, live.end());
+}
+
+void dpc::countAsSoftware(Liveness &live, const MemoryOwner &owner) {
+  SoftwareView(live, owner).run();
+}

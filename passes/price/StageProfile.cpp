@@ -1,0 +1,314 @@
+//===- StageProfile.cpp - A stage by its number of layers -----------------===//
+#include "passes/price/StageProfile.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace dpc;
+using cost::MemoryBreakdown;
+
+static void add(MemoryBreakdown &sum, const MemoryBreakdown &other,
+                double times = 1) {
+  for (int i = 0; i < cost::numMemoryCategories; ++i)
+    sum.bytes[i] += times * other.bytes[i];
+}
+
+static MemoryBreakdown difference(const MemoryBreakdown &a,
+                                  const MemoryBreakdown &b) {
+  MemoryBreakdown result = b;
+  add(result, a, -1);
+  return result;
+}
+
+static MemoryBreakdown alongLine(const MemoryBreakdown &start,
+                                 const MemoryBreakdown &perLayer,
+                                 double layers) {
+  MemoryBreakdown result = start;
+  add(result, perLayer, layers);
+  for (double &part : result.bytes)
+    part = std::max(0.0, part);
+  return result;
+}
+
+using Moments = ArrayRef<MemoryProfile::Moment>;
+
+static Moments phaseOfProfile(const MemoryProfile &profile, StepPhase phase) {
+  Moments all = profile.moments;
+  size_t begin = 0;
+  while (begin < all.size() && all[begin].phase != phase)
+    ++begin;
+  size_t end = begin;
+  while (end < all.size() && all[end].phase == phase)
+    ++end;
+  return all.slice(begin, end - begin);
+}
+
+namespace {
+
+/// Pairs ops of a short program with those of one that has a layer more: what
+/// is left over in `more` are the layer's ops, wherever a phase goes through
+/// the layers. Both are equal as long as possible, then some ops of `more` are
+/// left out, as few as let the two agree for long.
+class Pairing {
+public:
+  using Kinds = std::vector<size_t>;
+  Pairing(Kinds kindsOfFewer, Kinds kindsOfMore)
+      : fewer(std::move(kindsOfFewer)), more(std::move(kindsOfMore)) {}
+  void run();
+
+  /// By op of `fewer`.
+  std::vector<std::optional<size_t>> partners;
+  /// Ops that are not like any: of buckets that hold other things.
+  size_t strangers = 0;
+
+private:
+  Kinds fewer, more;
+
+  static constexpr size_t kSurelyAlike = 24, kPerhapsAlike = 6;
+  size_t agreement(size_t i, size_t j) const;
+  std::optional<size_t> findBehind(size_t i, size_t next) const;
+};
+
+} // namespace
+
+size_t Pairing::agreement(size_t i, size_t j) const {
+  size_t length = 0;
+  while (length < kSurelyAlike && i + length < fewer.size() &&
+         j + length < more.size() && fewer[i + length] == more[j + length])
+    ++length;
+  return length;
+}
+
+/// The place at or behind `next` where `more` goes on as `fewer` does from `i`.
+std::optional<size_t> Pairing::findBehind(size_t i, size_t next) const {
+  std::optional<size_t> found;
+  size_t best = std::min(kPerhapsAlike, fewer.size() - i) - 1;
+  // One layer is all that is left out.
+  size_t end = std::min(more.size(), i + more.size() -
+                                         std::min(fewer.size(), more.size()) +
+                                         kPerhapsAlike + 1);
+  for (size_t k = next; k < end && best < kSurelyAlike; ++k)
+    if (size_t length = agreement(i, k); length > best) {
+      best = length;
+      found = k;
+    }
+  return found;
+}
+
+void Pairing::run() {
+  size_t next = 0;
+  for (size_t i = 0; i < fewer.size(); ++i) {
+    std::optional<size_t> partner;
+    if (next < more.size() && fewer[i] == more[next]) {
+      partner = next;
+    } else {
+      partner = findBehind(i, next);
+      // The last ones before a gap may be alike by chance.
+      if (partner)
+        for (size_t k = i - std::min(i, kPerhapsAlike); k < i; ++k)
+          partners[k].reset();
+      strangers += !partner;
+    }
+    partners.push_back(partner);
+    if (partner)
+      next = *partner + 1;
+  }
+}
+
+/// The moment of the loop with the fewest bytes.
+static MemoryBreakdown leastOfLoop(const MemoryProfile &profile) {
+  const MemoryBreakdown *found = nullptr;
+  for (const MemoryProfile::Moment &moment : profile.moments)
+    if (isInLoop(moment.phase) &&
+        (!found || moment.bytes.total() < found->total()))
+      found = &moment.bytes;
+  return found ? *found : MemoryBreakdown();
+}
+
+/// Beside a frame layers keep only what they keep for the whole loop. What they
+/// need for a moment lies in gaps of the frame, where there are more of them
+/// the deeper it is: that of `more` is nearer to the truth.
+std::vector<StageLine::Moment>
+StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
+  MemoryBreakdown perLayer = difference(leastOfLoop(fewer), leastOfLoop(more));
+  std::vector<Moment> moments;
+  for (const MemoryProfile::Moment &moment : more.moments)
+    if (isInLoop(moment.phase))
+      moments.push_back(
+          {moment.phase, difference(perLayer, moment.bytes), perLayer});
+  return moments;
+}
+
+/// One op in so many may be a stranger.
+static constexpr size_t kMostStrangers = 1000;
+
+/// From the front layers are left out as late as possible, from the back as
+/// early: the first and the last layer both find their like.
+StageLine::Memory StageLine::align(const MemoryProfile &fewer,
+                                   const MemoryProfile &more) {
+  Memory result;
+  result.slot = fewer.slot;
+  result.slotPerLayer = difference(fewer.slot, more.slot);
+  result.framePhases = fewer.framePhases;
+  bool isFramed = !fewer.framePhases.empty();
+  if (isFramed)
+    result.moments = besideFrame(fewer, more);
+  for (StepPhase phase :
+       {StepPhase::setup, StepPhase::forward, StepPhase::backward,
+        StepPhase::weight, StepPhase::update}) {
+    if (isFramed && isInLoop(phase))
+      continue;
+    Moments a = phaseOfProfile(fewer, phase), b = phaseOfProfile(more, phase);
+    if (a.empty() || b.empty())
+      continue;
+    auto add = [&](bool backwards) {
+      auto at = [&](Moments all, size_t i) -> const MemoryProfile::Moment & {
+        return all[backwards ? all.size() - 1 - i : i];
+      };
+      auto kinds = [&](Moments all) {
+        std::vector<size_t> result;
+        result.reserve(all.size());
+        for (size_t i = 0; i < all.size(); ++i)
+          result.push_back(at(all, i).kind);
+        return result;
+      };
+      Pairing pairing(kinds(a), kinds(b));
+      pairing.run();
+      isRegular &=
+          pairing.strangers * kMostStrangers <= a.size() || !isInLoop(phase);
+      for (auto [i, partner] : llvm::enumerate(pairing.partners))
+        if (partner)
+          result.moments.push_back(
+              {phase, at(a, i).bytes,
+               difference(at(a, i).bytes, at(b, *partner).bytes)});
+    };
+    add(false);
+    add(true);
+  }
+  return result;
+}
+
+StageLine::StageLine(int64_t layers, const StageProfile &fewer,
+                     const StageProfile *more, int64_t step)
+    : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
+      inLine(align(fewer.memory.inLine, this->more.memory.inLine)),
+      framed(align(fewer.memory.framed, this->more.memory.framed)) {
+  // A layer takes time: what seems to take none is something else.
+  isRegular &=
+      !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
+}
+
+StageParts dpc::along(const StageParts &a, const StageParts &b, double times) {
+  StageParts result;
+  result.setup = along(a.setup, b.setup, times);
+  result.update = along(a.update, b.update, times);
+  result.updateAlone = along(a.updateAlone, b.updateAlone, times);
+  for (size_t i = 0; i < a.chunks.size(); ++i) {
+    const cost::PhaseSeconds &from = a.chunks[i], &to = b.chunks[i];
+    result.chunks.push_back({along(from.forward, to.forward, times),
+                             along(from.backward, to.backward, times),
+                             along(from.weight, to.weight, times)});
+  }
+  result.computeSeconds = along(a.computeSeconds, b.computeSeconds, times);
+  result.transferSeconds = along(a.transferSeconds, b.transferSeconds, times);
+  for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
+    result.bytesPerLevel.push_back(along(from, to, times));
+  return result;
+}
+
+cost::PhaseSeconds dpc::phasesAlong(const StageParts &a, const StageParts &b,
+                                    double times) {
+  cost::PhaseSeconds sum;
+  for (size_t i = 0; i < a.chunks.size(); ++i) {
+    const cost::PhaseSeconds &from = a.chunks[i], &to = b.chunks[i];
+    sum.forward += along(from.forward, to.forward, times);
+    sum.backward += along(from.backward, to.backward, times);
+    sum.weight += along(from.weight, to.weight, times);
+  }
+  return sum;
+}
+
+StageParts StageLine::parts(int64_t wanted) const {
+  double times = stepsTo(wanted);
+  StageParts result = along(fewer.parts, more.parts, times);
+  addTraffic(result.traffic, fewer.parts.traffic, 1 - times);
+  addTraffic(result.traffic, more.parts.traffic, times);
+  return result;
+}
+
+StageBytes StageLine::bytes(int64_t wanted, bool hasFrame) const {
+  double times = stepsTo(wanted);
+  const Memory &memory = hasFrame ? framed : inLine;
+  StageBytes result;
+  for (const Moment &moment : memory.moments)
+    result.moments.push_back(
+        {moment.phase, alongLine(moment.bytes, moment.perLayer, times)});
+  result.slot = alongLine(memory.slot, memory.slotPerLayer, times);
+  result.framePhases = memory.framePhases;
+  return result;
+}
+
+void dpc::addTo(StageParts &sum, const StageParts &part) {
+  sum.setup += part.setup;
+  sum.update += part.update;
+  sum.updateAlone += part.updateAlone;
+  sum.computeSeconds += part.computeSeconds;
+  sum.transferSeconds += part.transferSeconds;
+  sum.bytesPerLevel.resize(part.bytesPerLevel.size(), 0);
+  for (auto [total, bytes] : llvm::zip(sum.bytesPerLevel, part.bytesPerLevel))
+    total += bytes;
+  addTraffic(sum.traffic, part.traffic);
+}
+
+OffloadedBytes StageLine::away(int64_t wanted) const {
+  double times = stepsTo(wanted);
+  return {std::llround(along(fewer.away.host, more.away.host, times)),
+          std::llround(along(fewer.away.disk, more.away.disk, times))};
+}
+
+/// What a chunk keeps while another one runs `phase`: the least of the loop,
+/// the most of setup or update, where the order of chunks is not known.
+static MemoryBreakdown keptIn(const StageBytes &chunk, StepPhase phase) {
+  const MemoryBreakdown *kept = nullptr;
+  for (const auto &[other, bytes] : chunk.moments) {
+    if (isInLoop(other) != isInLoop(phase) ||
+        (!isInLoop(phase) && other != phase))
+      continue;
+    bool isBetter = !kept || (isInLoop(phase) ? bytes.total() < kept->total()
+                                              : bytes.total() > kept->total());
+    if (isBetter)
+      kept = &bytes;
+  }
+  if (kept)
+    return *kept;
+  return isInLoop(phase) ? MemoryBreakdown()
+                         : keptIn(chunk, StepPhase::forward);
+}
+
+MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
+                                  const std::vector<int64_t> &slots) {
+  MemoryBreakdown frames, peak;
+  for (auto [chunk, count] : llvm::zip(chunks, slots))
+    add(frames, chunk.slot, count);
+  // By phase, what every chunk keeps: asked once, for there may be many.
+  std::map<StepPhase, std::vector<MemoryBreakdown>> kept;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    std::map<StepPhase, MemoryBreakdown> others;
+    for (const auto &[phase, bytes] : chunks[c].moments) {
+      std::vector<MemoryBreakdown> &all = kept[phase];
+      for (size_t o = all.size(); o < chunks.size(); ++o)
+        all.push_back(keptIn(chunks[o], phase));
+      auto [it, isNew] = others.try_emplace(phase);
+      for (size_t o = 0; isNew && o < chunks.size(); ++o)
+        if (o != c)
+          add(it->second, all[o]);
+      MemoryBreakdown now = bytes;
+      add(now, it->second);
+      if (isInLoop(phase))
+        add(now, frames);
+      if (now.total() > peak.total())
+        peak = now;
+    }
+  }
+  return peak;
+}

@@ -1,0 +1,358 @@
+//===- StepFrames.cpp - Memory of several micro-batches at once -----------===//
+//
+// See StepEstimate.h. What lives in one phase only lies in a part of the
+// phase's frame that is dead meanwhile, if there is one that is large enough:
+// the frame is packed, then such buffers are put into its gaps, the largest
+// first.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/price/SoftwareMemory.h"
+
+#include <cmath>
+#include <map>
+
+using namespace mlir;
+using namespace dpc;
+using cost::MemoryCategory;
+
+namespace {
+
+using Run = std::pair<StepPhase, int64_t>;
+
+/// A chunk's frame.
+struct Frame {
+  std::vector<int64_t> buffers;
+  std::set<Run> uses; ///< Phases that touch it.
+  int64_t slots = 1;
+};
+
+/// The bytes of a frame's slot over time.
+class Slot {
+public:
+  explicit Slot(std::vector<cost::Buffer> members);
+  int64_t size() const { return bytes; }
+  cost::MemoryBreakdown categories() const;
+  /// Puts a buffer where it fits; false when it does not.
+  bool place(const cost::Buffer &life);
+
+private:
+  struct Placed {
+    int64_t begin, end;
+    cost::Buffer life;
+  };
+  std::vector<Placed> placed;
+  int64_t bytes = 0;
+};
+
+/// The memory of one step function over its ops.
+class StepMemory {
+public:
+  StepMemory(func::FuncOp step, const MemoryOwner &owner) : live(step) {
+    if (owner.software)
+      countAsSoftware(live, owner);
+  }
+  cost::MemoryPeak run();
+  std::vector<cost::MemoryBreakdown> overStep();
+  MemoryProfiles profiles(bool inLine, bool isFramed);
+
+private:
+  MemoryProfile profileInLine();
+  MemoryProfile profileFramed();
+  void findBlocks();
+  std::vector<cost::MemoryBreakdown> sums() const;
+  void addMoments(MemoryProfile &profile) const;
+  void findFrames();
+  void countAllSlots();
+  void placeFrames();
+  std::vector<cost::Buffer> lifetimes() const;
+  int64_t endOfHold(const Liveness::Hold &hold) const;
+  std::optional<Run> onlyRun(int64_t id, const cost::Buffer &life) const;
+  void addFrame(const Frame &frame, const std::vector<cost::Buffer> &lives);
+
+  Liveness live;
+  std::map<int64_t, Frame> frames;  ///< By chunk.
+  DenseSet<int64_t> framed;         ///< Buffers that have a place in one.
+  std::vector<cost::Buffer> blocks; ///< The frames themselves.
+};
+
+} // namespace
+
+static int64_t alignedBytes(const cost::Buffer &buffer) {
+  constexpr int64_t kAlignment = 64;
+  return ceilDiv(buffer.bytes, kAlignment) * kAlignment;
+}
+
+Slot::Slot(std::vector<cost::Buffer> members) {
+  Expected<cost::Packing> packing = cost::packBuffers(members);
+  assert(packing && "lifetimes are in order");
+  bytes = packing->bytes;
+  for (auto [life, offset] : llvm::zip_equal(members, packing->offsets))
+    placed.push_back({offset, offset + alignedBytes(life), life});
+}
+
+/// The slot's bytes by category, in proportion where it is most in use.
+cost::MemoryBreakdown Slot::categories() const {
+  std::vector<cost::Buffer> members;
+  members.reserve(placed.size());
+  for (const Placed &member : placed)
+    members.push_back(member.life);
+  cost::MemoryBreakdown parts = cost::peakMemory(members).categories;
+  double total = parts.total();
+  for (double &part : parts.bytes)
+    part *= total > 0 ? bytes / total : 0;
+  return parts;
+}
+
+bool Slot::place(const cost::Buffer &life) {
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  for (const Placed &other : placed)
+    if (other.life.first <= life.last && life.first <= other.life.last)
+      taken.push_back({other.begin, other.end});
+  llvm::sort(taken);
+  int64_t offset = 0, size = alignedBytes(life);
+  for (auto [begin, end] : taken) {
+    if (begin - offset >= size)
+      break;
+    offset = std::max(offset, end);
+  }
+  if (offset + size > bytes)
+    return false;
+  placed.push_back({offset, offset + size, life});
+  return true;
+}
+
+static StepPhase stepPhase(cost::SchedulePhase phase) {
+  return phase == cost::SchedulePhase::Forward    ? StepPhase::forward
+         : phase == cost::SchedulePhase::Backward ? StepPhase::backward
+                                                  : StepPhase::weight;
+}
+
+/// Slots that the micro-batches alive take: from the first to the last entry
+/// of phases that use the frame.
+static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
+                          const std::set<Run> &uses) {
+  std::vector<cost::ScheduleStep> entries;
+  for (const cost::ScheduleStep &entry : table)
+    if (uses.count({stepPhase(entry.phase), entry.chunk}))
+      entries.push_back({entry.phase, 0, entry.microBatch});
+  return std::max<int64_t>(1, cost::mostAlive(entries, 0));
+}
+
+int64_t dpc::countSlots(const std::vector<cost::ScheduleStep> &table,
+                        int64_t chunk, const std::set<StepPhase> &phases) {
+  std::set<Run> uses;
+  for (StepPhase phase : phases)
+    uses.insert({phase, chunk});
+  return ::countSlots(table, uses);
+}
+
+/// A buffer is in the frame of the chunk that touches it first if phases of the
+/// loop, and only those, touch it, and there are several.
+void StepMemory::findFrames() {
+  for (size_t id = 0; id < live.buffers.size(); ++id) {
+    std::set<Run> runs;
+    bool isOutside = live.buffers[id].last >= live.end() ||
+                     live.touches[id].empty() ||
+                     live.buffers[id].first < live.loopBegin;
+    for (int64_t at : live.touches[id]) {
+      isOutside |= !isInLoop(live.runOf(at).first);
+      runs.insert(live.runOf(at));
+    }
+    if (isOutside || runs.size() < 2)
+      continue;
+    Frame &frame = frames[live.runOf(live.touches[id].front()).second];
+    frame.buffers.push_back(id);
+    frame.uses.insert(runs.begin(), runs.end());
+  }
+}
+
+void StepMemory::countAllSlots() {
+  std::vector<cost::ScheduleStep> table = scheduleOf(live.step);
+  for (auto &[chunk, frame] : frames)
+    frame.slots = ::countSlots(table, frame.uses);
+  // One micro-batch at a time needs no frame: it runs as one long phase.
+  if (microBatchesOf(live.step) == 1 ||
+      (frames.size() == 1 && frames.begin()->second.slots == 1))
+    frames.clear();
+}
+
+/// In the loop no phase knows what runs after it: what is under way keeps its
+/// buffers to the phase's end.
+int64_t StepMemory::endOfHold(const Liveness::Hold &hold) const {
+  if (!isInLoop(live.runOf(hold.from).first))
+    return hold.until;
+  int64_t last = hold.from;
+  while (last + 1 < live.end() && live.runOf(last + 1) == live.runOf(hold.from))
+    ++last;
+  return std::min(hold.until, last);
+}
+
+std::vector<cost::Buffer> StepMemory::lifetimes() const {
+  std::vector<cost::Buffer> lives = live.buffers;
+  for (const Liveness::Hold &hold : live.holds)
+    lives[hold.buffer].last =
+        std::max(lives[hold.buffer].last, endOfHold(hold));
+  for (auto [id, life] : llvm::enumerate(lives)) {
+    bool meetsLoop = life.last >= live.loopBegin && life.first <= live.loopEnd;
+    // Phases of micro-batches are mixed: there is no smaller part of the loop.
+    if (meetsLoop && life.first < live.loopBegin)
+      life.last = std::max(life.last, live.loopEnd);
+    if (meetsLoop && life.last > live.loopEnd)
+      life.first = std::min(life.first, live.loopBegin);
+    // A message may come while other phases run.
+    if (live.received.contains(id)) {
+      life.first = std::min(life.first, live.loopBegin);
+      life.last = std::max(life.last, live.loopEnd);
+    }
+  }
+  return lives;
+}
+
+/// The phase of the loop that the buffer lives in, if it is only one.
+std::optional<Run> StepMemory::onlyRun(int64_t id,
+                                       const cost::Buffer &life) const {
+  if (life.last >= live.end() || live.received.contains(id) ||
+      !isInLoop(live.runOf(life.first).first) ||
+      live.runOf(life.first) != live.runOf(life.last))
+    return std::nullopt;
+  return live.runOf(life.first);
+}
+
+void StepMemory::addFrame(const Frame &frame,
+                          const std::vector<cost::Buffer> &lives) {
+  std::vector<cost::Buffer> members;
+  members.reserve(frame.buffers.size());
+  for (int64_t id : frame.buffers)
+    members.push_back(lives[id]);
+  Slot slot(std::move(members));
+  cost::MemoryBreakdown categories = slot.categories();
+  for (int i = 0; i < cost::numMemoryCategories; ++i) {
+    cost::Buffer block;
+    block.category = static_cast<MemoryCategory>(i);
+    block.bytes = std::llround(categories.bytes[i] * frame.slots);
+    block.first = live.loopBegin;
+    block.last = live.loopEnd;
+    blocks.push_back(block);
+  }
+  SmallVector<int64_t> locals;
+  for (auto [id, life] : llvm::enumerate(lives)) {
+    std::optional<Run> run = onlyRun(id, life);
+    if (run && frame.uses.count(*run) && !framed.contains(id))
+      locals.push_back(id);
+  }
+  llvm::sort(locals, [&](int64_t a, int64_t b) {
+    return lives[a].bytes != lives[b].bytes ? lives[a].bytes > lives[b].bytes
+                                            : a < b;
+  });
+  for (int64_t id : locals)
+    if (slot.place(lives[id]))
+      framed.insert(id);
+}
+
+void StepMemory::placeFrames() {
+  for (const auto &[chunk, frame] : frames)
+    framed.insert(frame.buffers.begin(), frame.buffers.end());
+  std::vector<cost::Buffer> lives = lifetimes();
+  for (const auto &[chunk, frame] : frames)
+    addFrame(frame, lives);
+  for (auto [id, life] : llvm::enumerate(lives))
+    if (!framed.contains(id))
+      blocks.push_back(life);
+}
+
+void StepMemory::findBlocks() {
+  findFrames();
+  countAllSlots();
+  if (frames.empty())
+    blocks = live.inOneLine();
+  else
+    placeFrames();
+}
+
+cost::MemoryPeak StepMemory::run() {
+  findBlocks();
+  return cost::peakMemory(blocks);
+}
+
+std::vector<cost::MemoryBreakdown> StepMemory::overStep() {
+  findBlocks();
+  return sums();
+}
+
+/// Ops that do the same on values of the same types.
+static size_t kindOf(Operation *op) {
+  return llvm::hash_combine(op->getName().getAsOpaquePointer(),
+                            llvm::hash_combine_range(op->getResultTypes()),
+                            llvm::hash_combine_range(op->getOperandTypes()));
+}
+
+MemoryProfile StepMemory::profileInLine() {
+  MemoryProfile result;
+  blocks = live.inOneLine();
+  addMoments(result);
+  return result;
+}
+
+MemoryProfile StepMemory::profileFramed() {
+  assert(frames.size() <= 1 && "one chunk");
+  if (frames.empty())
+    return profileInLine();
+  MemoryProfile result;
+  blocks.clear();
+  placeFrames();
+  for (const auto &[phase, chunk] : frames.begin()->second.uses)
+    result.framePhases.insert(phase);
+  // addFrame put a block for every category in front.
+  for (int i = 0; i < cost::numMemoryCategories; ++i)
+    result.slot.bytes[i] = blocks[i].bytes;
+  blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
+  addMoments(result);
+  return result;
+}
+
+MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
+  findFrames();
+  MemoryProfiles result;
+  if (inLine)
+    result.inLine = profileInLine();
+  if (isFramed)
+    result.framed = profileFramed();
+  return result;
+}
+
+/// What `blocks` hold at every op, and behind the last.
+std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
+  std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
+  for (const cost::Buffer &block : blocks) {
+    changes[block.first][block.category] += alignedBytes(block);
+    changes[block.last + 1][block.category] -= alignedBytes(block);
+  }
+  changes.pop_back();
+  for (size_t i = 1; i < changes.size(); ++i)
+    for (int c = 0; c < cost::numMemoryCategories; ++c)
+      changes[i].bytes[c] += changes[i - 1].bytes[c];
+  return changes;
+}
+
+void StepMemory::addMoments(MemoryProfile &profile) const {
+  std::vector<cost::MemoryBreakdown> bytes = sums();
+  // Buckets stand where they may; what they hold, the next op meets as well.
+  for (auto [i, op] : llvm::enumerate(live.ops))
+    if (!isCommunication(op))
+      profile.moments.push_back({phaseOf(op), kindOf(op), bytes[i]});
+}
+
+cost::MemoryPeak dpc::estimateMemory(func::FuncOp step,
+                                     const MemoryOwner &owner) {
+  return StepMemory(step, owner).run();
+}
+
+std::vector<cost::MemoryBreakdown>
+dpc::memoryOverStep(func::FuncOp step, const MemoryOwner &owner) {
+  return StepMemory(step, owner).overStep();
+}
+
+MemoryProfiles dpc::profileMemory(func::FuncOp step, bool inLine, bool framed,
+                                  const MemoryOwner &owner) {
+  return StepMemory(step, owner).profiles(inLine, framed);
+}

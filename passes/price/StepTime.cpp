@@ -1,0 +1,496 @@
+//===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "passes/local/Passes.h"
+#include "passes/price/BatchShares.h"
+#include "passes/price/StepQueues.h"
+#include "passes/shard/OpTime.h"
+
+using namespace mlir;
+using namespace dpc;
+
+StepPhase dpc::phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  StringRef name = phase ? phase.getValue() : "forward";
+  return llvm::StringSwitch<StepPhase>(name)
+      .Case("setup", StepPhase::setup)
+      .Case("backward", StepPhase::backward)
+      .Case("weight", StepPhase::weight)
+      .Case("update", StepPhase::update)
+      .Default(StepPhase::forward);
+}
+
+bool dpc::isInLoop(StepPhase phase) {
+  return phase != StepPhase::setup && phase != StepPhase::update;
+}
+
+int64_t dpc::chunkOf(Operation *op) {
+  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
+  return chunk ? chunk.getInt() : 0;
+}
+
+SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
+  constexpr int kPhases = static_cast<int>(StepPhase::update) + 1;
+  std::array<SmallVector<Operation *>, kPhases> byPhase;
+  for (Operation &op : step.getBody().front().without_terminator())
+    byPhase[static_cast<int>(phaseOf(&op))].push_back(&op);
+  SmallVector<Operation *> ops;
+  for (const SmallVector<Operation *> &phase : byPhase)
+    llvm::append_range(ops, phase);
+  return ops;
+}
+
+static MeshAttr meshOf(func::FuncOp step) {
+  return step->getAttrOfType<MeshAttr>(attr::kMesh);
+}
+
+static std::vector<std::string> namesOf(ArrayAttr axes) {
+  std::vector<std::string> names;
+  for (auto name : axes.getAsRange<StringAttr>())
+    names.push_back(name.getValue().str());
+  return names;
+}
+
+cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
+  cost::RankOrder order;
+  MeshAttr mesh = meshOf(step);
+  if (!mesh)
+    return order;
+  if (auto placed = step->getAttrOfType<ArrayAttr>(attr::kPlacement)) {
+    for (const std::string &name : namesOf(placed))
+      order.push_back({name, mesh.axisSize(name)});
+    return order;
+  }
+  // Ranks are row-major over the mesh: the innermost axis comes last.
+  for (auto [name, size] :
+       llvm::reverse(llvm::zip_equal(mesh.getNames(), mesh.getSizes())))
+    if (name.getValue() != kMicroBatchAxis)
+      order.push_back({name.getValue().str(), size});
+  return order;
+}
+
+void dpc::addTraffic(TrafficSums &sums, const TrafficSums &more, double times) {
+  for (const auto &[what, count] : more)
+    sums[what] += count * times;
+}
+
+int64_t dpc::microBatchesOf(func::FuncOp step) {
+  MeshAttr mesh = meshOf(step);
+  return mesh ? mesh.axisSize(kMicroBatchAxis) : 1;
+}
+
+bool dpc::isBufferView(Operation *op) {
+  if (isa<ReshapeOp>(op))
+    return true;
+  return isa<TransposeOp, SliceOp, BroadcastOp, AccumulateOp>(op) &&
+         op->hasAttr(attr::kView);
+}
+
+bool dpc::isCommunication(Operation *op) {
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
+             SendOp, RecvOp>(op);
+}
+
+bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
+
+Value dpc::bufferRoot(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isBufferView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+static double bytesOf(ValueRange values) {
+  double bytes = 0;
+  for (Value value : values)
+    bytes += sizeInBytes(cast<RankedTensorType>(value.getType()));
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Queues
+//===----------------------------------------------------------------------===//
+
+/// The slowest device that runs `step`.
+static const cost::Device &deviceOf(func::FuncOp step,
+                                    const cost::RankOrder &order,
+                                    const cost::Cluster &cluster) {
+  if (!cost::isMixed(cluster))
+    return cluster.slowestDevice(cost::DType::F32);
+  auto stage = step->getAttrOfType<IntegerAttr>(attr::kStage);
+  return cluster
+      .groups[cost::devicesOfStage(cluster, order, stage ? stage.getInt() : 0,
+                                   cost::DType::F32)
+                  .group]
+      .device;
+}
+
+StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
+    : StepQueues(step, cluster, deviceOf(step, rankOrderOf(step), cluster)) {}
+
+StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster,
+                       const cost::Device &device)
+    : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
+      mesh(meshOf(step)), order(rankOrderOf(step)), device(device),
+      narrow(cluster.software.narrowActivations &&
+             productType(step) != cost::DType::F32) {}
+
+double StepQueues::issue(Operation *op) {
+  if (isInLoop(phaseOf(op)))
+    issued += cluster.software.hostKernelSeconds;
+  return issued;
+}
+
+/// Bytes of `values` as the software moves them.
+double StepQueues::movedBytes(Operation *op, ValueRange values) const {
+  double bytes = 0;
+  for (Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    // Gradients are summed in the type in which they are made.
+    bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
+                 type.getElementType().isF32();
+    bytes += narrow && isSum
+                 ? static_cast<double>(sizeInBytes(type)) / 2
+                 : activationBytes(value, narrow && isInLoop(phaseOf(op)));
+  }
+  return bytes;
+}
+
+cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
+  return cost::placeGroup(cluster, order, namesOf(axes));
+}
+
+StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
+  using cost::Collective;
+  if (isa<AllGatherOp>(op))
+    return {Collective::AllGather, movedBytes(op, op->getResults())};
+  double in = movedBytes(op, op->getOperands());
+  if (isa<AllReduceOp>(op))
+    return {Collective::AllReduce, in};
+  if (isa<ReduceScatterOp>(op))
+    return {Collective::ReduceScatter, in};
+  if (isa<RingShiftOp>(op))
+    return {Collective::SendRecv, in};
+  return {Collective::AllToAll, in};
+}
+
+static cost::Collective collectiveOf(Operation *op) {
+  using cost::Collective;
+  if (isa<AllReduceOp>(op))
+    return Collective::AllReduce;
+  if (isa<AllGatherOp>(op))
+    return Collective::AllGather;
+  if (isa<ReduceScatterOp>(op))
+    return Collective::ReduceScatter;
+  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
+}
+
+/// Whether a collective is one of data-parallel ranks: of gradients and states.
+static bool isOfData(ArrayAttr axes) {
+  return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
+    return axis.getValue().starts_with("dp");
+  });
+}
+
+cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  bool gathers = isa<AllGatherOp>(op);
+  double bytes = gathers ? movedBytes(op, op->getResults())
+                         : movedBytes(op, op->getOperands());
+  cost::CollectiveEstimate estimate =
+      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
+  if (isOfData(axes))
+    estimate.seconds /= cluster.software.dataBandwidth;
+  return estimate;
+}
+
+StepQueues::Message StepQueues::messageOf(SendOp send) const {
+  Message message;
+  message.bytes = movedBytes(send, send.getValue());
+  message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
+  int64_t ranks = 1;
+  std::vector<std::string> axes; // tp, or tp0, tp1, ..
+  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
+    if (isTensorAxis(name)) {
+      ranks *= size;
+      axes.push_back(name.getValue().str());
+    }
+  if (!cluster.software.scatteredMessages || ranks == 1)
+    return message;
+  message.gather =
+      estimateCollective(cluster, cost::Collective::AllGather, message.bytes,
+                         cost::placeGroup(cluster, order, axes));
+  message.bytes /= static_cast<double>(ranks);
+  return message;
+}
+
+void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
+                          double times) {
+  for (auto [total, bytes] : llvm::zip(bytesPerLevel, estimate.bytesPerLevel))
+    total += bytes * times;
+}
+
+void StepQueues::communicate(Operation *op, double times) {
+  cost::CollectiveEstimate estimate = collective(op);
+  addBytes(estimate, times);
+  Traffic moved = trafficOf(op);
+  traffic[{moved.kind, namesOf(op->getAttrOfType<ArrayAttr>("axes")),
+           moved.bytes}] += times;
+  // A gather would find its inputs long before there is room for what it makes.
+  double ready = isa<AllGatherOp>(op) ? computeFree : 0;
+  for (Value value : op->getOperands()) {
+    Value root = bufferRoot(value);
+    ready = std::max({ready, made.lookup(root), written.lookup(root)});
+  }
+  const cost::Software &software = cluster.software;
+  if (!software.overlap)
+    ready = std::max(ready, computeFree);
+  double start = std::max({commFree, ready, issue(op)});
+  if (estimate.seconds > 0)
+    start += software.collectiveStartSeconds;
+  commFree = start + estimate.seconds;
+  record(op, StepQueue::communication, start, commFree);
+  if (log) {
+    log->back().bytes = moved.bytes;
+    log->back().bytesPerLevel = std::move(estimate.bytesPerLevel);
+  }
+  if (!software.overlap)
+    computeFree = commFree;
+  for (Value value : op->getResults())
+    written[value] = commFree;
+}
+
+/// Bytes a second between the device and where an argument lies.
+double StepQueues::hostLink(Value argument) const {
+  auto arg = cast<BlockArgument>(argument);
+  auto func = cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  auto space =
+      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
+  return cost::hostLinkBytesPerSecond(cluster,
+                                      space && space.getValue() == "disk");
+}
+
+void StepQueues::transfer(Operation *op, double times) {
+  auto store = dyn_cast<StoreOp>(op);
+  Value moved = op->getOperand(0);
+  copyFree = std::max(copyFree, computeFree);
+  if (store)
+    copyFree = std::max(copyFree, written.lookup(bufferRoot(moved)));
+  double seconds =
+      bytesOf(moved) / hostLink(store ? Value(store.getTarget()) : moved);
+  record(op, StepQueue::copy, copyFree, copyFree + seconds);
+  copyFree += seconds;
+  transferSeconds += seconds * times;
+  if (!store)
+    written[op->getResult(0)] = copyFree;
+}
+
+double StepQueues::secondsOf(Operation *op) const {
+  return isBufferView(op)
+             ? 0
+             : opSeconds(op, OpPricing{device, cluster.software, narrow});
+}
+
+void StepQueues::compute(Operation *op, double times) {
+  double seconds = secondsOf(op);
+  double start = computeFree;
+  if (seconds > 0)
+    start = std::max(start, issue(op));
+  for (Value value : op->getOperands())
+    start = std::max(start, written.lookup(bufferRoot(value)));
+  // What a collective that is under way meanwhile takes from it.
+  double both = std::min(seconds, std::max(0.0, commFree - start));
+  seconds += both * cluster.software.overlapSlowdown;
+  computeFree = start + seconds;
+  if (!isBufferView(op) && !isa<ConstantOp>(op))
+    record(op, StepQueue::compute, start, computeFree);
+  for (Value value : op->getResults())
+    made[value] = computeFree;
+  computeSeconds += seconds * times;
+}
+
+void StepQueues::run(Operation *op, double times) {
+  // Between stages the schedule decides when data is there.
+  if (isa<SendOp, RecvOp>(op))
+    return;
+  int runs = op->hasAttr(kAgainAttr) ? 2 : 1;
+  for (int i = 0; i < runs; ++i) {
+    if (isTransfer(op))
+      transfer(op, times);
+    else if (isCommunication(op))
+      communicate(op, times);
+    else
+      compute(op, times);
+  }
+}
+
+void StepQueues::record(Operation *op, StepQueue queue, double begin,
+                        double end) {
+  if (log)
+    log->push_back({op, queue, begin, end, 0, {}});
+}
+
+void StepQueues::rebase() {
+  for (auto *times : {&written, &made})
+    for (auto &entry : *times)
+      entry.second -= computeFree;
+  commFree = std::max(0.0, commFree - computeFree);
+  copyFree = std::max(0.0, copyFree - computeFree);
+  computeFree = issued = 0;
+}
+
+//===----------------------------------------------------------------------===//
+// One function
+//===----------------------------------------------------------------------===//
+
+/// One run of `step` on `device`, with `microBatches` of them.
+static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
+                           const cost::Device &device, double microBatches,
+                           cost::LoopSeconds &parts,
+                           StageRecord *record = nullptr) {
+  if (record)
+    *record = StageRecord();
+  std::optional<PhaseLog> log;
+  if (record)
+    log.emplace(*record);
+  StepQueues queues(step, cluster, device);
+  double loopStart = -1, loopEnd = 0, computeBefore = 0;
+  for (Operation *op : opsInOrder(step)) {
+    bool inLoop = isInLoop(phaseOf(op));
+    if (inLoop && loopStart < 0)
+      loopStart = queues.end();
+    computeBefore = queues.computeSeconds;
+    if (log)
+      queues.log =
+          &log->enter(phaseOf(op),
+                      loopEnd == 0 && inLoop ? loopStart : queues.computeEnd());
+    queues.run(op, inLoop ? microBatches : 1);
+    if (!inLoop)
+      continue;
+    loopEnd = queues.computeEnd();
+    parts.microBatchCompute +=
+        (queues.computeSeconds - computeBefore) / microBatches;
+  }
+  if (loopStart >= 0)
+    parts.microBatch = std::max(0.0, loopEnd - loopStart);
+  if (log)
+    log->finish(queues.end(), std::llround(microBatches), parts.microBatch);
+  StepTime result;
+  result.seconds = queues.end() + cluster.software.hostStepSeconds +
+                   (microBatches - 1) * parts.microBatch;
+  result.computeSeconds = queues.computeSeconds;
+  result.transferSeconds = queues.transferSeconds;
+  result.exposedCommunicationSeconds =
+      std::max(0.0, result.seconds - result.computeSeconds);
+  result.bytesPerLevel = queues.bytesPerLevel;
+  result.traffic = std::move(queues.traffic);
+  parts.rest = result.seconds - microBatches * parts.microBatch;
+  parts.restCompute =
+      result.computeSeconds - microBatches * parts.microBatchCompute;
+  return result;
+}
+
+/// Records every kind of ranks, and the one that takes longest for its share.
+static void recordShares(func::FuncOp step, const cost::Cluster &cluster,
+                         ArrayRef<cost::LoopSeconds> groupSeconds,
+                         ArrayRef<int64_t> shares, StepRecord &record) {
+  std::vector<cost::StageDevices> devices =
+      cost::devicesOfDataRanks(cluster, rankOrderOf(step), 0, cost::DType::F32);
+  double longest = -1;
+  std::vector<std::pair<size_t, int64_t>> kinds; // group and share
+  for (auto [rank, share] : llvm::enumerate(shares)) {
+    size_t group = devices[rank].group;
+    auto kind = llvm::find(kinds, std::pair(group, share));
+    record.kindOfDataRank.push_back(kind - kinds.begin());
+    if (kind != kinds.end())
+      continue;
+    kinds.emplace_back(group, share);
+    cost::LoopSeconds parts;
+    StageRecord own;
+    estimateOn(step, cluster, cluster.groups[group].device,
+               static_cast<double>(share), parts, &own);
+    record.kinds.push_back({own});
+    double seconds =
+        groupSeconds[group].microBatch * static_cast<double>(share);
+    if (seconds > longest) {
+      longest = seconds;
+      record.stages = {std::move(own)};
+    }
+  }
+  record.meet();
+}
+
+static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster,
+                            StepRecord *record) {
+  cost::RankOrder order = rankOrderOf(step);
+  auto microBatches = static_cast<double>(microBatchesOf(step));
+  cost::LoopSeconds parts;
+  StepTime result =
+      estimateOn(step, cluster, deviceOf(step, order, cluster), microBatches,
+                 parts, record ? &record->stages.front() : nullptr);
+  std::vector<int64_t> shares = sharesOf(step);
+  bool isMixed = cost::isMixed(cluster);
+  bool mayShare = isMixed && microBatches > 1 && whyEvenShares(step).empty();
+  if (!mayShare && shares.empty())
+    return result;
+  for (const cost::NodeGroup &group : cluster.groups) {
+    cost::LoopSeconds own;
+    if (isMixed)
+      estimateOn(step, cluster, group.device, microBatches, own);
+    result.groupSeconds.push_back(isMixed ? own : parts);
+  }
+  if (shares.empty())
+    return result;
+  SharedSeconds shared = secondsOfShares(
+      result.groupSeconds,
+      cost::devicesOfDataRanks(cluster, order, 0, cost::DType::F32), shares);
+  if (record)
+    recordShares(step, cluster, result.groupSeconds, shares, *record);
+  result.groupSeconds.clear(); // decided
+  result.seconds = shared.step;
+  result.computeSeconds = shared.compute;
+  result.exposedCommunicationSeconds =
+      std::max(0.0, shared.step - shared.compute);
+  return result;
+}
+
+Expected<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
+                                         const cost::Cluster &cluster,
+                                         StepRecord *record) {
+  assert(!steps.empty() && "a program has a step");
+  if (record)
+    record->stages.resize(steps.size());
+  Expected<StepTime> time =
+      steps.size() > 1 ? estimatePipeline(steps, cluster, record)
+                       : estimateOne(steps.front(), cluster, record);
+  if (record && time) {
+    record->seconds = time->seconds;
+    record->hostSeconds = cluster.software.hostStepSeconds;
+  }
+  return time;
+}
+
+void dpc::setTime(cost::Evaluation &evaluation, const StepTime &time) {
+  evaluation.stepSeconds = time.seconds;
+  evaluation.computeSeconds = time.computeSeconds;
+  evaluation.exposedCommunicationSeconds = time.exposedCommunicationSeconds;
+  evaluation.transferSeconds = time.transferSeconds;
+  evaluation.bubbleFraction = time.bubbleFraction;
+  evaluation.bytesPerLevel = time.bytesPerLevel;
+  evaluation.groupSeconds = time.groupSeconds;
+  evaluation.traffic.clear();
+  for (const auto &[what, times] : time.traffic) {
+    const auto &[kind, axes, bytes] = what;
+    evaluation.traffic.push_back({kind, axes, bytes, times});
+  }
+  evaluation.stages.clear();
+  for (const StageTime &stage : time.stages)
+    evaluation.stages.push_back({stage.forwardSeconds,
+                                 stage.backwardSeconds,
+                                 stage.weightSeconds,
+                                 stage.idleSeconds,
+                                 0,
+                                 {},
+                                 0});
+}

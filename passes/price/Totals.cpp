@@ -1,0 +1,226 @@
+//===- Totals.cpp - What the whole program adds up to ---------------------===//
+#include "passes/price/Totals.h"
+
+#include "passes/graph/Fp8.h"
+#include "passes/price/StepEstimate.h"
+#include "passes/shard/Experts.h"
+#include "passes/shard/OpTime.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace dpc;
+
+static double bytesOf(Value value) {
+  return sizeInBytes(cast<RankedTensorType>(value.getType()));
+}
+
+static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
+  cost::ModelTotals &sums = result.sums;
+  for (BlockArgument arg : func.getArguments()) {
+    unsigned i = arg.getArgNumber();
+    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
+    auto type = cast<RankedTensorType>(arg.getType());
+    if (!role)
+      continue;
+    if (role.getValue() == role::kParameter) {
+      sums.parameters += type.getNumElements();
+      sums.parameterBytes += bytesOf(arg);
+      sums.gradientBytes += bytesOf(arg);
+      // Masters of mixed precision are split with the optimizer's states.
+      result.hasCopies |=
+          llvm::any_of(arg.getUsers(), llvm::IsaPred<ConvertOp>);
+    } else if (role.getValue() == role::kState) {
+      sums.optimizerBytes += bytesOf(arg);
+    } else if (role.getValue() == role::kInput) {
+      auto batch = func.getArgAttrOfType<IntegerAttr>(i, attr::kBatchDim);
+      if (!batch)
+        continue;
+      sums.globalBatch = type.getDimSize(batch.getInt());
+      // Token ids are the largest of them; labels may be one number a sample.
+      if (type.getElementType().isInteger())
+        sums.tokensPerSample = std::max(
+            sums.tokensPerSample,
+            static_cast<double>(type.getNumElements()) / sums.globalBatch);
+    }
+  }
+}
+
+/// How many blocks a program has that may be stages of their own: forward ops
+/// are cut wherever the fewest values that depend on a sample are passed on, no
+/// more than at both sides, and a block is what lies between cuts and has a
+/// product. A chain of layers is cut behind each of them, a residual network
+/// between its blocks. Where there are attentions, the blocks in front of them.
+static int64_t countBlocks(func::FuncOp func) {
+  DenseSet<Value> samples;
+  for (BlockArgument arg : func.getArguments())
+    if (func.getArgAttr(arg.getArgNumber(), attr::kBatchDim))
+      samples.insert(arg);
+  DenseMap<Operation *, int64_t> position;
+  std::vector<Operation *> ops;
+  for (Operation &op : func.getBody().front()) {
+    auto isSample = [&](Value value) { return samples.contains(value); };
+    if (phaseOf(&op) != StepPhase::forward ||
+        llvm::none_of(op.getOperands(), isSample))
+      continue;
+    samples.insert(op.result_begin(), op.result_end());
+    position[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  // Values made up to an op and read behind it.
+  std::vector<int64_t> crossing(ops.size(), 0);
+  for (auto [i, op] : llvm::enumerate(ops))
+    for (Value value : op->getResults()) {
+      int64_t last = i;
+      for (Operation *user : value.getUsers())
+        if (auto it = position.find(user); it != position.end())
+          last = std::max(last, it->second);
+      ++crossing[i];
+      --crossing[last];
+    }
+  std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+  if (!crossing.empty()) // behind the last one there is nothing to cut off
+    crossing.back() = ops.size() + 1;
+  int64_t blocks = 0, size = ops.size();
+  bool hasProduct = false;
+  for (int64_t begin = 0, end; begin < size; begin = end) {
+    end = begin + 1;
+    while (end < size && crossing[end] == crossing[begin])
+      ++end;
+    bool isCut = (begin == 0 || crossing[begin - 1] > crossing[begin]) &&
+                 (end == size || crossing[end] > crossing[begin]);
+    for (int64_t i = begin; i < end; ++i) {
+      if (isa<AttentionOp>(ops[i]))
+        return blocks;
+      hasProduct |= isa<MatmulOp, ConvOp>(ops[i]);
+      if (!isCut || !hasProduct)
+        continue;
+      ++blocks;
+      hasProduct = false;
+    }
+  }
+  return blocks + hasProduct;
+}
+
+static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
+  cost::ModelTotals &sums = result.sums;
+  sums.training = func.getName() == "train_step";
+  double activations = 0;
+  int64_t attentions = 0;
+  for (Operation &op : func.getBody().front()) {
+    if (auto costed = dyn_cast<CostOpInterface>(op)) {
+      sums.flopsPerStep += costed.getFlops();
+      if (isa<AttentionOp, AttentionGradOp>(op))
+        result.attentionFlops += costed.getFlops();
+    }
+    if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      Type type = matmul.getA().getType().getElementType();
+      sums.computeType = costType(type);
+      if (fp8SizesOf(matmul))
+        sums.fp8Flops += cast<CostOpInterface>(op).getFlops();
+    }
+    attentions += isa<AttentionOp>(op);
+    if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
+      sums.hiddenBytesPerSample = bytesOf(norm.getX()) / sums.globalBatch;
+    if (phaseOf(&op) != StepPhase::forward || isBufferView(&op))
+      continue;
+    for (Value result : op.getResults())
+      if (llvm::any_of(result.getUsers(), [](Operation *user) {
+            return phaseOf(user) == StepPhase::backward;
+          }))
+        activations += bytesOf(result);
+  }
+  sums.activationBytesPerSample = activations / sums.globalBatch;
+  sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
+}
+
+/// A cheap look before findExperts: a stack of weights, and a choice between as
+/// many.
+static bool mayHaveExperts(func::FuncOp func) {
+  DenseSet<int64_t> stacks;
+  for (BlockArgument arg : func.getArguments()) {
+    auto role =
+        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (role && role.getValue() == role::kParameter && type.getRank() >= 3)
+      stacks.insert(type.getShape().begin(), type.getShape().end());
+  }
+  return !stacks.empty() &&
+         llvm::any_of(func.getBody().front(), [&](Operation &op) {
+           return isa<TopKOp, SoftmaxOp>(op) &&
+                  stacks.contains(
+                      cast<RankedTensorType>(op.getOperand(0).getType())
+                          .getShape()
+                          .back());
+         });
+}
+
+/// Bytes of values that go between ops of experts and others, forward.
+static double routedBytes(const ProgramFacts &facts, const Experts &experts) {
+  double bytes = 0;
+  DenseSet<Value> counted;
+  auto count = [&](Value value) {
+    if (facts.hasBatch(value) && counted.insert(value).second)
+      bytes += bytesOf(value);
+  };
+  for (const auto &[op, factor] : experts.ops) {
+    for (Value operand : op->getOperands())
+      if (!experts.ops.contains(operand.getDefiningOp()))
+        count(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return facts.isForward(user) && !experts.ops.contains(user);
+          }))
+        count(result);
+  }
+  return bytes;
+}
+
+static void sumUpExperts(func::FuncOp original, ProgramTotals &result) {
+  if (!mayHaveExperts(original))
+    return;
+  OwningOpRef<func::FuncOp> func(original.clone());
+  separateConstants(*func);
+  ProgramFacts facts(*func);
+  constexpr int64_t kRanks = 2; // whatever there is shows on any number
+  Experts experts = findExperts(facts, kRanks);
+  cost::ModelTotals &sums = result.sums;
+  for (const auto &[parameter, factor] : experts.parameters) {
+    sums.expertParameters +=
+        cast<RankedTensorType>(parameter.getType()).getNumElements();
+    sums.experts =
+        std::max(sums.experts, facts.factors.factorSize(parameter, factor));
+  }
+  sums.routedBytesPerSample = routedBytes(facts, experts) /
+                              double(sums.globalBatch) / double(sums.layers);
+}
+
+ProgramTotals dpc::sumUp(func::FuncOp func) {
+  ProgramTotals result;
+  sumUpArguments(func, result);
+  sumUpOps(func, result);
+  sumUpExperts(func, result);
+  return result;
+}
+
+ProgramTotals dpc::alongLayers(const ProgramTotals &fewer,
+                               const ProgramTotals &more, int64_t layers) {
+  ProgramTotals result = fewer;
+  auto extend = [&](auto member) {
+    double a = fewer.sums.*member, b = more.sums.*member;
+    result.sums.*member = a + layers * (b - a);
+  };
+  for (auto member :
+       {&cost::ModelTotals::parameters, &cost::ModelTotals::parameterBytes,
+        &cost::ModelTotals::gradientBytes, &cost::ModelTotals::optimizerBytes,
+        &cost::ModelTotals::flopsPerStep, &cost::ModelTotals::fp8Flops,
+        &cost::ModelTotals::expertParameters,
+        &cost::ModelTotals::activationBytesPerSample})
+    extend(member);
+  result.sums.layers += layers * (more.sums.layers - fewer.sums.layers);
+  result.attentionFlops +=
+      layers * (more.attentionFlops - fewer.attentionFlops);
+  return result;
+}

@@ -1,0 +1,159 @@
+//===- ReshardPlan.cpp - Cheapest way between two shardings ---------------===//
+#include "passes/shard/ReshardPlan.h"
+
+#include "passes/shard/ReshardSearch.h"
+
+#include <memory>
+#include <mutex>
+
+namespace dpc {
+
+llvm::StringRef stringifyReshardStepKind(ReshardStepKind kind) {
+  switch (kind) {
+  case ReshardStepKind::accumulate:
+    return "accumulate";
+  case ReshardStepKind::rankSlice:
+    return "rank_slice";
+  case ReshardStepKind::allReduce:
+    return "all_reduce";
+  case ReshardStepKind::reduceScatter:
+    return "reduce_scatter";
+  case ReshardStepKind::allGather:
+    return "all_gather";
+  case ReshardStepKind::allToAll:
+    return "all_to_all";
+  }
+  llvm_unreachable("unknown step");
+}
+
+int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes) {
+  return productOfAxes(mesh, axes);
+}
+
+std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
+                                                    const ShardingSpec &to,
+                                                    int64_t elementBytes,
+                                                    std::string &why) {
+  return ReshardSearch(from, to, elementBytes).run(why);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans that are kept
+//===----------------------------------------------------------------------===//
+
+using PlanKey = std::vector<int64_t>;
+
+/// Equal for equal shardings.
+static void addToKey(PlanKey &key, const ShardingSpec &spec) {
+  for (const DimFactors &dim : spec.dims) {
+    key.push_back(-1);
+    for (const Factor &factor : dim) {
+      key.push_back(factor.size);
+      key.push_back(-2 - static_cast<int64_t>(factor.axes.size()));
+      key.insert(key.end(), factor.axes.begin(), factor.axes.end());
+    }
+  }
+  for (const PartialAxis &partial : spec.partial) {
+    key.push_back(-100 - partial.axis);
+    key.push_back(static_cast<int64_t>(partial.kind));
+  }
+}
+
+static PlanKey keyOf(const ShardingSpec &from, const ShardingSpec &to,
+                     int64_t elementBytes) {
+  PlanKey key;
+  key.reserve(48);
+  addToKey(key, from);
+  key.push_back(-1000);
+  addToKey(key, to);
+  key.push_back(elementBytes);
+  return key;
+}
+
+namespace {
+
+/// A plan of any mesh with these sizes: its specs have none.
+struct KeptPlan {
+  std::optional<std::vector<ReshardStep>> steps;
+  ReshardCost cost;
+};
+
+} // namespace
+
+static std::shared_ptr<const KeptPlan> makePlan(const ShardingSpec &from,
+                                                const ShardingSpec &to,
+                                                int64_t elementBytes) {
+  auto plan = std::make_shared<KeptPlan>();
+  std::string why;
+  plan->steps = planReshard(from, to, elementBytes, why);
+  plan->cost.feasible = plan->steps.has_value();
+  if (plan->steps)
+    for (ReshardStep &step : *plan->steps) {
+      step.before.mesh = step.after.mesh = MeshAttr();
+      if (step.fullBytes > 0)
+        plan->cost.traffic.push_back(
+            {step.kind, step.axes, step.fullBytes, step.sentBytes});
+    }
+  return plan;
+}
+
+/// The plan for a key of `keyOf`, to which this adds the mesh. The strategies
+/// of a search, the depths of a program, and what weighs traffic before what
+/// emits it ask for the same ones.
+static std::shared_ptr<const KeptPlan> keptPlan(PlanKey key,
+                                                const ShardingSpec &from,
+                                                const ShardingSpec &to,
+                                                int64_t elementBytes) {
+  static std::mutex mutex;
+  static std::map<PlanKey, std::shared_ptr<const KeptPlan>> plans;
+  llvm::ArrayRef<int64_t> sizes = from.mesh.getSizes();
+  key.insert(key.end(), sizes.begin(), sizes.end());
+  key.push_back(from.mesh.findAxis(kMicroBatchAxis).value_or(-1));
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = plans.find(key);
+    if (it != plans.end())
+      return it->second;
+  }
+  std::shared_ptr<const KeptPlan> made = makePlan(from, to, elementBytes);
+  std::lock_guard<std::mutex> lock(mutex);
+  return plans.try_emplace(std::move(key), made).first->second;
+}
+
+const std::vector<ReshardStep> *ReshardPlans::find(const ShardingSpec &from,
+                                                   const ShardingSpec &to,
+                                                   int64_t elementBytes,
+                                                   std::string &why) {
+  PlanKey key = keyOf(from, to, elementBytes);
+  auto [it, isNew] = plans.try_emplace(key);
+  if (isNew) {
+    it->second = keptPlan(std::move(key), from, to, elementBytes)->steps;
+    if (!it->second) // the reason names axes
+      planReshard(from, to, elementBytes, why);
+    else
+      for (ReshardStep &step : *it->second)
+        step.before.mesh = step.after.mesh = from.mesh;
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+double ReshardCost::sentBytes() const {
+  double bytes = 0;
+  for (const ReshardTraffic &item : traffic)
+    bytes += item.sentBytes;
+  return bytes;
+}
+
+ReshardCost reshardTraffic(const ShardingSpec &from, const ShardingSpec &to,
+                           int64_t elementBytes) {
+  return keptPlan(keyOf(from, to, elementBytes), from, to, elementBytes)->cost;
+}
+
+ReshardCost reshardTraffic(ShardingAttr from, ShardingAttr to,
+                           llvm::ArrayRef<int64_t> shape,
+                           int64_t elementBytes) {
+  return reshardTraffic(ShardingSpec::get(from, shape),
+                        ShardingSpec::get(to, shape), elementBytes);
+}
+
+} // namespace dpc

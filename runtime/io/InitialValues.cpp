@@ -1,0 +1,201 @@
+#include "runtime/io/InitialValues.h"
+
+#include "runtime/exec/Random.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpc::rt {
+
+/// GPT-2's standard deviation of weights.
+static constexpr double kDeviation = 0.02;
+
+static std::string nameWithRole(const Tensor &tensor) {
+  return std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
+}
+
+/// Copies the shard out of a dense global array of another element type.
+static void packConverted(const void *global, DType type, const Tensor &tensor,
+                          const Mesh &mesh, int rank, void *local) {
+  if (type == tensor.dtype)
+    return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
+  // Convert within the local shape, so that only this shard is copied twice;
+  // what the pack leaves untouched is padding, which must keep its contents.
+  int64_t count = numElements(localShape(tensor.layout, mesh));
+  std::vector<std::byte> narrow(count * sizeOf(type));
+  convertElements(local, tensor.dtype, narrow.data(), type, count);
+  packShard(global, narrow.data(), sizeOf(type), tensor.layout, mesh, rank, 0);
+  convertElements(narrow.data(), type, local, tensor.dtype, count);
+}
+
+Expected<InitChoice> InitChoice::parse(const std::string &text) {
+  InitChoice choice;
+  if (text == "zeros") {
+    choice.kind = Kind::Zeros;
+    return choice;
+  }
+  if (text == "random" || text.rfind("random:", 0) == 0) {
+    choice.kind = Kind::Random;
+    std::string seed = text.size() > 7 ? text.substr(7) : "0";
+    if (text == "random:" || seed.size() > 18 ||
+        seed.find_first_not_of("0123456789") != std::string::npos)
+      return Status::invalid("--init=" + text +
+                             ": expected random:SEED with a whole number");
+    choice.seed = std::stoull(seed);
+    return choice;
+  }
+  if (!namesWeightFiles(text))
+    return Status::invalid("--init=" + text +
+                           ": expected random:SEED, zeros, a .safetensors "
+                           "file, or a folder of such with its index");
+  choice.kind = Kind::File;
+  Expected<WeightFiles> file = WeightFiles::open(text);
+  if (!file)
+    return Status(file.status().code(), "--init: " + file.status().message());
+  choice.file = *file;
+  return choice;
+}
+
+InitialValues::InitialValues(std::string planDir, InitChoice choice,
+                             std::map<std::string, HostTensor> given)
+    : planDir(std::move(planDir)), choice(std::move(choice)),
+      given(std::move(given)) {}
+
+Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
+                           void *local) const {
+  if (auto it = given.find(tensor.name); it != given.end()) {
+    const HostTensor &value = it->second;
+    if (value.shape != tensor.globalShape)
+      return Status::invalid(nameWithRole(tensor) + ": given " +
+                             describe(value.dtype, value.shape) +
+                             ", expected " +
+                             describe(tensor.dtype, tensor.globalShape));
+    packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
+    return Status::success();
+  }
+  bool isInFile =
+      choice.kind == InitChoice::Kind::File && choice.file->find(tensor.name);
+  if (tensor.source && !isInFile)
+    return fillFromSource(tensor, mesh, rank, local);
+  return fillFromChoice(tensor, mesh, rank, local);
+}
+
+Expected<MappedFile> InitialValues::openSource(const std::string &file) const {
+  std::string path = file[0] == '/' ? file : planDir + "/" + file;
+  std::lock_guard lock(mutex);
+  if (auto it = files.find(path); it != files.end())
+    return it->second;
+  Expected<MappedFile> opened = MappedFile::open(path);
+  if (opened)
+    files.emplace(path, *opened);
+  return opened;
+}
+
+Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
+                                     int rank, void *local) const {
+  const TensorSource &source = *tensor.source;
+  Expected<MappedFile> file = openSource(source.file);
+  if (!file && choice.kind != InitChoice::Kind::None)
+    return fillFromChoice(tensor, mesh, rank, local);
+  if (!file)
+    return Status(file.status().code(),
+                  nameWithRole(tensor) + ": " + file.status().message() +
+                      "; put the model's data there or start with "
+                      "--init=random:SEED, zeros or FILE.safetensors");
+  if (source.bytes > file->size() ||
+      source.offset > file->size() - source.bytes)
+    return Status::invalid(nameWithRole(tensor) + ": bytes " +
+                           std::to_string(source.offset) + " to " +
+                           std::to_string(source.offset + source.bytes) +
+                           " of " + file->path() + " lie past its end (" +
+                           std::to_string(file->size()) + " bytes)");
+  packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
+                local);
+  return Status::success();
+}
+
+// Neither needs the global tensor, which may be larger than the memory.
+
+static void fillWithNumber(double number, const Tensor &tensor,
+                           const Mesh &mesh, int rank, void *local) {
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t, int64_t at, int64_t count) {
+               for (int64_t i = at; i < at + count; ++i)
+                 storeFromDouble(local, tensor.dtype, i, number);
+             });
+}
+
+static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
+                           const Mesh &mesh, int rank, void *local) {
+  constexpr int64_t kChunk = 1 << 16;
+  int64_t bytes = sizeOf(tensor.dtype);
+  HostTensor chunk = HostTensor::zeros(tensor.dtype, {kChunk});
+  forEachRun(tensor.layout, mesh, rank, 0,
+             [&](int64_t global, int64_t at, int64_t count) {
+               for (int64_t done = 0; done < count; done += kChunk) {
+                 int64_t now = std::min(kChunk, count - done);
+                 chunk.shape = {now};
+                 fillRandom(chunk, stream, kDeviation, 0, global + done);
+                 std::memcpy(static_cast<char *>(local) + (at + done) * bytes,
+                             chunk.data.data(), now * bytes);
+               }
+             });
+}
+
+/// Without a source: states are zero, weights are what --init says.
+Status InitialValues::check(const Plan &plan) const {
+  if (choice.kind != InitChoice::Kind::File)
+    return Status::success();
+  for (const Tensor &tensor : plan.tensors)
+    if (choice.file->find(tensor.name))
+      return Status::success();
+  std::string example;
+  for (const Tensor &tensor : plan.tensors)
+    if (tensor.role == TensorRole::Parameter && example.empty())
+      example = ", such as '" + tensor.name + "'";
+  return Status::notFound("--init: " + choice.file->path() +
+                          " has no tensor of the plan" + example);
+}
+
+Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
+                                     int rank, void *local) const {
+  bool isWeight =
+      tensor.init != InitKind::Zeros && tensor.init != InitKind::Value;
+  if (isWeight && choice.kind == InitChoice::Kind::File) {
+    const WeightFiles::Weight *weight = choice.file->find(tensor.name);
+    if (!weight)
+      return Status::notFound(nameWithRole(tensor) + ": " +
+                              choice.file->path() +
+                              " has no tensor of this name");
+    const SafetensorsEntry &entry = weight->entry;
+    if (entry.shape != tensor.globalShape)
+      return Status::invalid(nameWithRole(tensor) + ": " + weight->file.path() +
+                             " has " + describe(entry.dtype, entry.shape) +
+                             ", expected " +
+                             describe(tensor.dtype, tensor.globalShape));
+    packConverted(weight->data(), entry.dtype, tensor, mesh, rank, local);
+    return Status::success();
+  }
+  if (isWeight && choice.kind == InitChoice::Kind::None &&
+      tensor.init == InitKind::Source)
+    return Status::notFound(
+        nameWithRole(tensor) +
+        ": the model has no data for it; start with --init=random:SEED, zeros "
+        "or FILE.safetensors");
+  if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {
+    fillWithNumber(tensor.init == InitKind::Value ? tensor.value : 0, tensor,
+                   mesh, rank, local);
+    return Status::success();
+  }
+  bool isChosen = choice.kind == InitChoice::Kind::Random;
+  uint64_t seed = isChosen ? choice.seed : static_cast<uint64_t>(tensor.seed);
+  fillWithRandom(RandomStream(seed, tensor.name), tensor, mesh, rank, local);
+  return Status::success();
+}
+
+void InitialValues::closeFiles() {
+  std::lock_guard lock(mutex);
+  files.clear();
+}
+
+} // namespace dpc::rt

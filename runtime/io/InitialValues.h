@@ -1,0 +1,61 @@
+//===- InitialValues.h - what tensors hold before step 1 --------*- C++ -*-===//
+#ifndef DPC_RUNTIME_IO_INITIALVALUES_H
+#define DPC_RUNTIME_IO_INITIALVALUES_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/io/ValueSource.h"
+#include "runtime/io/WeightFiles.h"
+#include "runtime/plan/Plan.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace dpc::rt {
+
+/// --init: a file's values come before the model's, the other choices fill in
+/// for weights that the model file lacks.
+struct InitChoice {
+  enum class Kind { None, Random, Zeros, File };
+  Kind kind = Kind::None;
+  uint64_t seed = 0;               ///< Random
+  std::optional<WeightFiles> file; ///< File
+
+  /// "random:SEED", "random", "zeros", or what WeightFiles::open() takes.
+  static Expected<InitChoice> parse(const std::string &text);
+};
+
+/// What the model file, --init and the plan say.
+class InitialValues : public ValueSource {
+public:
+  /// Sources are relative to `planDir`. `given` tensors come before all else.
+  InitialValues(std::string planDir, InitChoice choice,
+                std::map<std::string, HostTensor> given = {});
+
+  /// Refuses an --init file that has no tensor of the plan at all.
+  Status check(const Plan &plan) const override;
+  /// The order is: given values; an --init file that has the name; the model's
+  /// data; another --init; the plan's own init.
+  Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
+              void *local) const override;
+
+  /// Unmaps the files that were opened.
+  void closeFiles();
+
+private:
+  Expected<MappedFile> openSource(const std::string &file) const;
+  Status fillFromSource(const Tensor &tensor, const Mesh &mesh, int rank,
+                        void *local) const;
+  Status fillFromChoice(const Tensor &tensor, const Mesh &mesh, int rank,
+                        void *local) const;
+
+  std::string planDir;
+  InitChoice choice;
+  std::map<std::string, HostTensor> given;
+  mutable std::mutex mutex; ///< guards `files`
+  mutable std::map<std::string, MappedFile> files;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_IO_INITIALVALUES_H

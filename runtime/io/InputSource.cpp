@@ -1,0 +1,189 @@
+#include "runtime/io/InputSource.h"
+
+#include "runtime/io/Npy.h"
+#include "runtime/exec/Random.h"
+#include "runtime/io/StoredArray.h"
+
+#include <algorithm>
+
+namespace dpc::rt {
+
+namespace {
+
+/// "[*, 8, 64]" when there is a step extent in front.
+std::string expectedShape(const Port &port, bool perStep) {
+  std::string text = describe(port.dtype, port.globalShape);
+  if (perStep)
+    text.insert(text.find('[') + 1,
+                port.globalShape.empty() ? "steps" : "steps, ");
+  return text;
+}
+
+class NpyInputs : public InputSource {
+public:
+  Status open(const Plan &plan, const std::string &dir, bool perStep) {
+    for (const Port &port : plan.inputs)
+      DPC_TRY(openOne(port, dir, perStep));
+    return Status::success();
+  }
+
+  int64_t steps() const override { return stepCount; }
+
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    for (File &file : files) {
+      int64_t first =
+          file.elements * ((step - 1) % std::max<int64_t>(1, stepCount));
+      DPC_TRY(file.array.read(first, file.elements, file.values.dtype,
+                              file.values.data.data()));
+      pointers.push_back(file.values.data.data());
+    }
+    return pointers;
+  }
+
+private:
+  struct File {
+    StoredArray array;
+    HostTensor values;    ///< of one step
+    int64_t elements = 0; ///< of one step
+  };
+
+  Status openOne(const Port &port, const std::string &dir, bool perStep) {
+    std::string name = port.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    std::string path = dir + "/" + name + ".npy";
+    Expected<NpyArray> array = openNpy(path);
+    if (!array)
+      return Status(array.status().code(),
+                    "input '" + port.name + "': " + array.status().message());
+    std::vector<int64_t> shape = array->shape;
+    bool fits = !perStep || !shape.empty();
+    int64_t count = 1;
+    if (perStep && fits) {
+      count = shape.front();
+      shape.erase(shape.begin());
+    }
+    fits = fits && shape == port.globalShape && count > 0 &&
+           (array->dtype == port.dtype || widens(array->dtype, port.dtype));
+    if (!fits)
+      return Status::invalid(path + ": found " +
+                             describe(array->dtype, array->shape) +
+                             ", expected " + expectedShape(port, perStep));
+    if (!files.empty() && perStep && count != stepCount)
+      return Status::invalid(path + ": holds " + std::to_string(count) +
+                             " steps, the other inputs " +
+                             std::to_string(stepCount));
+    stepCount = count;
+    DPC_TRY(checkLimit(port, *array, path));
+    Expected<InputFile> file = InputFile::open(path);
+    if (!file)
+      return file.status();
+    files.push_back({{*file, array->data - array->file.data(), array->dtype},
+                     HostTensor::zeros(port.dtype, port.globalShape),
+                     numElements(port.globalShape)});
+    return Status::success();
+  }
+
+  /// Labels may be negative (ignored positions); ids past the end never are.
+  static Status checkLimit(const Port &port, const NpyArray &array,
+                           const std::string &path) {
+    if (port.limit == 0 || !isInteger(port.dtype))
+      return Status::success();
+    int64_t count = numElements(array.shape);
+    for (int64_t i = 0; i < count; ++i)
+      if (double value = loadAsDouble(array.data, array.dtype, i);
+          value >= static_cast<double>(port.limit))
+        return Status::invalid(
+            path + ": element " + std::to_string(i) + " is " +
+            std::to_string(static_cast<int64_t>(value)) +
+            ", expected less than " + std::to_string(port.limit));
+    return Status::success();
+  }
+
+  std::vector<File> files;
+  int64_t stepCount = 0;
+};
+
+class RandomInputs : public InputSource {
+public:
+  RandomInputs(const Plan &plan, uint64_t seed)
+      : ports(plan.inputs), seed(seed) {
+    for (const Port &port : ports)
+      arrays.push_back(HostTensor::zeros(port.dtype, port.globalShape));
+  }
+
+  int64_t steps() const override { return 0; }
+
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    for (size_t i = 0; i < ports.size(); ++i) {
+      RandomStream stream(seed + static_cast<uint64_t>(step), ports[i].name);
+      fillRandom(arrays[i], stream, 1, ports[i].limit);
+      pointers.push_back(arrays[i].data.data());
+    }
+    return pointers;
+  }
+
+private:
+  std::vector<Port> ports;
+  uint64_t seed;
+  std::vector<HostTensor> arrays;
+};
+
+class FixedInputs : public InputSource {
+public:
+  std::vector<std::vector<HostTensor>> arrays; ///< by step, by input
+
+  int64_t steps() const override { return static_cast<int64_t>(arrays.size()); }
+  Expected<std::vector<const void *>> load(int64_t step) override {
+    std::vector<const void *> pointers;
+    if (!arrays.empty())
+      for (const HostTensor &array : arrays[(step - 1) % steps()])
+        pointers.push_back(array.data.data());
+    return pointers;
+  }
+};
+
+} // namespace
+
+Status InputSource::goOn(int64_t /*step*/, const DataPosition & /*position*/) {
+  return Status::success();
+}
+
+Expected<std::unique_ptr<InputSource>>
+openNpyInputs(const Plan &plan, const std::string &dir, bool perStep) {
+  auto source = std::make_unique<NpyInputs>();
+  DPC_TRY(source->open(plan, dir, perStep));
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed) {
+  return std::make_unique<RandomInputs>(plan, seed);
+}
+
+Expected<std::unique_ptr<InputSource>>
+fixedInputs(const Plan &plan,
+            std::vector<std::map<std::string, HostTensor>> steps) {
+  auto source = std::make_unique<FixedInputs>();
+  for (size_t s = 0; s < steps.size(); ++s) {
+    auto &row = source->arrays.emplace_back();
+    for (const Port &port : plan.inputs) {
+      auto it = steps[s].find(port.name);
+      std::string place =
+          "step " + std::to_string(s + 1) + ": input '" + port.name + "': ";
+      if (it == steps[s].end())
+        return Status::notFound(place + "is not given");
+      if (it->second.dtype != port.dtype ||
+          it->second.shape != port.globalShape)
+        return Status::invalid(
+            place + "found " + describe(it->second.dtype, it->second.shape) +
+            ", expected " + describe(port.dtype, port.globalShape));
+      row.push_back(std::move(it->second));
+    }
+  }
+  if (source->arrays.empty() && !plan.inputs.empty())
+    return Status::notFound("no inputs are given");
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+} // namespace dpc::rt

@@ -1,0 +1,36 @@
+//===- MappedFile.h - a file's bytes, read-only -----------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_IO_MAPPEDFILE_H
+#define DPC_RUNTIME_IO_MAPPEDFILE_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace dpc::rt {
+
+/// A read-only mapping of a whole file; copies share it. Pages stay in the
+/// page cache, so a mapping costs no memory of its own.
+class MappedFile {
+public:
+  /// Fails with NotFound and the system's reason.
+  static Expected<MappedFile> open(const std::string &path);
+
+  const char *data() const { return bytes.get(); }
+  int64_t size() const { return length; }
+  const std::string &path() const { return name; }
+  /// Gives the resident pages back to the system.
+  void dropPages() const { dropPages(0, length); }
+  /// The same of the pages that hold bytes from `offset` on.
+  void dropPages(int64_t offset, int64_t count) const;
+
+private:
+  std::shared_ptr<const char> bytes;
+  int64_t length = 0;
+  std::string name;
+};
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_IO_MAPPEDFILE_H

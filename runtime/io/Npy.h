@@ -1,0 +1,48 @@
+//===- Npy.h - NumPy's .npy files -------------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_IO_NPY_H
+#define DPC_RUNTIME_IO_NPY_H
+
+#include "runtime/base/HostTensor.h"
+#include "runtime/io/MappedFile.h"
+
+#include <fstream>
+
+namespace dpc::rt {
+
+/// An array in a .npy file: little-endian, row-major.
+struct NpyArray {
+  MappedFile file;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  const char *data = nullptr; ///< inside the mapping, not aligned
+};
+
+/// Opens a .npy file (format 1 to 3) and checks that its data is complete.
+/// Fortran order, big-endian and other element types are refused by name.
+Expected<NpyArray> openNpy(const std::string &path);
+
+/// Writes a file in pieces, so that only one is in memory at a time. bf16 and
+/// narrower floats become f32, integers of less than 8 bits take a byte.
+class NpyWriter {
+public:
+  /// Starts `path` (beside it, until finish()).
+  Status start(const std::string &path, DType dtype,
+               const std::vector<int64_t> &shape);
+  /// The next elements: the first `count` of a tensor.
+  Status append(const HostTensor &tensor, int64_t count);
+  /// Moves the file into place; all elements of the shape must be there.
+  Status finish();
+
+private:
+  std::string path;
+  DType dtype = DType::F32; ///< in the file
+  int64_t missing = 0;      ///< elements
+  std::ofstream out;
+};
+
+/// Writes `tensor` as NpyWriter does. Replaces the file at once.
+Status writeNpy(const std::string &path, const HostTensor &tensor);
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_IO_NPY_H

@@ -1,0 +1,212 @@
+#include "runtime/io/WeightFiles.h"
+
+#include "runtime/base/Json.h"
+#include "runtime/base/OneLine.h"
+#include "runtime/base/WriteFile.h"
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace dpc::rt {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+static constexpr const char *kSingle = "model.safetensors";
+static constexpr const char *kIndex = "model.safetensors.index.json";
+/// More than the index of any model.
+static constexpr int64_t kMaxIndexBytes = 100 << 20;
+
+static bool endsWith(const std::string &text, std::string_view end) {
+  return text.size() > end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+bool namesWeightFiles(const std::string &text) {
+  std::error_code code;
+  return endsWith(text, ".safetensors") || endsWith(text, ".index.json") ||
+         fs::is_directory(text, code);
+}
+
+/// The file of a folder that says all; a single file comes first, as readers
+/// elsewhere have it.
+static std::string entryOf(const std::string &path) {
+  std::error_code code;
+  if (!fs::is_directory(path, code))
+    return path;
+  bool hasSingle = fs::exists(path + "/" + kSingle, code);
+  return path + "/" + (hasSingle ? kSingle : kIndex);
+}
+
+Expected<WeightFiles> WeightFiles::open(const std::string &path) {
+  WeightFiles self;
+  self.name = path;
+  std::string entry = entryOf(path);
+  Status status =
+      endsWith(entry, ".json") ? self.addIndex(entry) : self.addFile(entry);
+  if (!status.ok())
+    return status;
+  return self;
+}
+
+Status WeightFiles::addFile(const std::string &path) {
+  Expected<SafetensorsFile> file = openSafetensors(path);
+  if (!file)
+    return file.status();
+  for (const auto &[tensor, entry] : file->entries)
+    weights[tensor] = {file->file, entry};
+  return Status::success();
+}
+
+/// A name in the folder itself.
+static bool isPlainName(const std::string &name) {
+  return endsWith(name, ".safetensors") &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
+}
+
+Status WeightFiles::addIndex(const std::string &path) {
+  Expected<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped)
+    return mapped.status();
+  auto refuse = [&](const std::string &why) {
+    return Status::invalid(path + ": " + oneLine(why));
+  };
+  if (mapped->size() > kMaxIndexBytes)
+    return refuse("is no index of weights: it has " +
+                  std::to_string(mapped->size()) + " bytes");
+  if (nestsTooDeep({mapped->data(), static_cast<size_t>(mapped->size())}))
+    return refuse("is no index of weights: it nests too deep");
+  Json index = Json::parse(mapped->data(), mapped->data() + mapped->size(),
+                           nullptr, /*allow_exceptions=*/false);
+  if (!index.is_object() || !index.contains("weight_map") ||
+      !index["weight_map"].is_object())
+    return refuse("is no index of weights: it has no weight_map");
+  std::map<std::string, SafetensorsFile> opened;
+  for (const auto &[tensor, value] : index["weight_map"].items()) {
+    std::string file = value.is_string() ? value.get<std::string>() : "";
+    if (!isPlainName(file))
+      return refuse("tensor '" + tensor + "': " + value.dump() +
+                    " is no .safetensors file beside the index");
+    if (!opened.count(file)) {
+      auto shard =
+          openSafetensors((fs::path(path).parent_path() / file).string());
+      if (!shard)
+        return shard.status();
+      opened[file] = std::move(*shard);
+    }
+    const SafetensorsFile &shard = opened[file];
+    auto entry = shard.entries.find(tensor);
+    if (entry == shard.entries.end())
+      return refuse("tensor '" + tensor + "' is not in " + file);
+    weights[tensor] = {shard.file, entry->second};
+  }
+  return Status::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> parseSize(const std::string &text) {
+  struct Unit {
+    const char *name;
+    int64_t bytes;
+  };
+  constexpr Unit units[] = {
+      {"", 1},          {"B", 1},           {"KB", 1000},
+      {"MB", 1000000},  {"GB", 1000000000}, {"KiB", 1 << 10},
+      {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+  int64_t number = 0, bytes = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number <= 0)
+    return std::nullopt;
+  for (const Unit &unit : units)
+    if (text.substr(end - text.data()) == unit.name &&
+        !__builtin_mul_overflow(number, unit.bytes, &bytes))
+      return bytes;
+  return std::nullopt;
+}
+
+static int64_t bytesOf(const SafetensorsWriter::Entry &entry) {
+  return numElements(entry.shape) * sizeOf(entry.dtype);
+}
+
+Status
+WeightFolderWriter::start(const std::string &folder,
+                          const std::vector<SafetensorsWriter::Entry> &entries,
+                          int64_t fileBytes) {
+  dir = folder;
+  std::error_code code;
+  fs::create_directories(dir, code);
+  if (code)
+    return Status::io(dir + ": cannot be made: " + code.message());
+  int64_t used = 0;
+  files.emplace_back();
+  for (const SafetensorsWriter::Entry &entry : entries) {
+    if (!files.back().empty() && bytesOf(entry) > fileBytes - used) {
+      files.emplace_back();
+      used = 0;
+    }
+    files.back().push_back(entry);
+    used += bytesOf(entry);
+  }
+  return startFile();
+}
+
+std::string WeightFolderWriter::fileName(size_t index) const {
+  if (files.size() == 1)
+    return kSingle;
+  char text[64];
+  std::snprintf(text, sizeof text, "model-%05zu-of-%05zu.safetensors",
+                index + 1, files.size());
+  return text;
+}
+
+/// Readers elsewhere ask for the format that the tensors came from.
+Status WeightFolderWriter::startFile() {
+  writer.emplace();
+  return writer->start(dir + "/" + fileName(file), files[file],
+                       {{"format", "pt"}});
+}
+
+Status WeightFolderWriter::append(const HostTensor &tensor) {
+  if (done == files[file].size()) {
+    DPC_TRY(writer->finish());
+    ++file;
+    done = 0;
+    DPC_TRY(startFile());
+  }
+  ++done;
+  return writer->append(tensor);
+}
+
+Status WeightFolderWriter::finish() {
+  DPC_TRY(writer->finish());
+  std::error_code code;
+  if (files.size() == 1) {
+    fs::remove(dir + "/" + kIndex, code);
+    return Status::success();
+  }
+  int64_t total = 0;
+  Json map = Json::object();
+  for (size_t i = 0; i < files.size(); ++i)
+    for (const SafetensorsWriter::Entry &entry : files[i]) {
+      map[entry.name] = fileName(i);
+      total += bytesOf(entry);
+    }
+  Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+  constexpr auto replace = Json::error_handler_t::replace;
+  DPC_TRY(writeDurably(dir + "/" + kIndex,
+                       index.dump(2, ' ', false, replace) + "\n"));
+  fs::remove(dir + "/" + kSingle, code);
+  return Status::success();
+}
+
+} // namespace dpc::rt

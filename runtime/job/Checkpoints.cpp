@@ -1,0 +1,186 @@
+#include "runtime/job/Checkpoints.h"
+
+#include "runtime/checkpoint/CheckpointReader.h"
+#include "runtime/job/StopSignal.h"
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <unistd.h>
+
+namespace dpc {
+
+using namespace rt;
+
+/// What tells the unfinished folders of this run from those of others.
+static std::string makeTag() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::to_string(now.count()) + "-" + std::to_string(getpid());
+}
+
+/// Checkpoints newer than where this run begins are another run's: they would
+/// be taken for its own, and its own be pruned before them.
+Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
+  std::vector<int64_t> steps = folder.steps();
+  if (steps.empty() || (options.resume && options.resume->empty()))
+    return Status::success();
+  int64_t begin = -1;
+  if (options.resume) {
+    Expected<Manifest> manifest = readManifest(*options.resume);
+    if (!manifest)
+      return Status::success(); // said where it is read
+    begin = manifest->step;
+  }
+  if (steps.back() <= begin)
+    return Status::success();
+  return Status::invalid(folder.checkpoint(steps.back()) +
+                         " is of another run; go on from it with --resume, "
+                         "remove it, or take another folder");
+}
+
+/// Rank 0's part, before any other process writes: the tag of this run.
+Expected<std::string> Checkpoints::prepare() {
+  // A rank of a start that was killed may outlive its launcher a little.
+  constexpr double kPatience = 5;
+  CheckpointFolder folder(options.checkpoint);
+  Status status = folder.prepare();
+  if (status.ok())
+    status = lock.take(options.checkpoint, kPatience);
+  if (status.ok())
+    status = folder.removeUnfinished();
+  if (status.ok())
+    status = checkNewest(folder);
+  if (!status.ok())
+    return Status(status.code(), "--checkpoint: " + status.message());
+  return makeTag();
+}
+
+/// The folder to go on from; "": from none.
+Expected<std::string> Checkpoints::chooseFolder() const {
+  if (!options.resume)
+    return std::string();
+  if (!options.resume->empty())
+    return *options.resume;
+  CheckpointFolder folder(options.checkpoint);
+  std::vector<int64_t> steps = folder.steps();
+  return steps.empty() ? std::string() : folder.checkpoint(steps.back());
+}
+
+/// What to do where the checkpoint cannot be read.
+std::string Checkpoints::otherChoice() const {
+  namespace fs = std::filesystem;
+  CheckpointFolder inside(path);
+  if (std::vector<int64_t> steps = inside.steps(); !steps.empty())
+    return "; --resume=" + inside.checkpoint(steps.back()) +
+           " is the newest in it";
+  fs::path full = fs::path(path).lexically_normal();
+  if (!full.has_filename()) // "ck/step-3/"
+    full = full.parent_path();
+  std::optional<int64_t> own = stepOf(full.filename().string());
+  CheckpointFolder beside(full.has_parent_path() ? full.parent_path().string()
+                                                 : ".");
+  std::vector<int64_t> steps = beside.steps();
+  while (own && !steps.empty() && steps.back() >= *own)
+    steps.pop_back();
+  if (!own || steps.empty())
+    return "";
+  std::string before = beside.checkpoint(steps.back());
+  std::error_code code;
+  // A newer one in the folder of this run would be another run's.
+  return !options.checkpoint.empty() &&
+                 fs::equivalent(options.checkpoint, beside.path(), code)
+             ? "; remove it to go on from " + before
+             : "; --resume=" + before + " goes on from the one before";
+}
+
+Expected<int64_t> Checkpoints::begin() {
+  if (!options.checkpoint.empty()) {
+    Expected<std::string> tag = session.fromRankZero([&] { return prepare(); });
+    if (!tag)
+      return tag.status();
+    CheckpointOptions own;
+    own.folder = CheckpointFolder(options.checkpoint);
+    own.tag = *tag;
+    own.keep = options.checkpointKeep;
+    own.isBackground = !options.checkpointSync;
+    own.timeoutSeconds = options.timeoutSeconds;
+    writer = std::make_unique<CheckpointWriter>(plan, session, own);
+    catchStopSignals();
+  }
+  Expected<std::string> chosen =
+      session.fromRankZero([&] { return chooseFolder(); });
+  if (!chosen)
+    return chosen.status();
+  path = *chosen;
+  if (path.empty())
+    return int64_t(-1);
+  auto reader = CheckpointReader::open(path);
+  Status status = reader ? session.initialize(**reader) : reader.status();
+  bool isDamaged = !status.ok() && status.code() != StatusCode::Cancelled &&
+                   (!reader || (*reader)->check(plan).ok());
+  if (isDamaged)
+    status = Status(status.code(), status.message() + otherChoice());
+  if (status.ok() && !plan.trains) // takes the values alone
+    return int64_t(0);
+  if (status.ok())
+    status = goOnInData((*reader)->manifest());
+  if (!status.ok())
+    return Status(status.code(), "--resume: " + status.message());
+  return (*reader)->manifest().step;
+}
+
+/// Data in steps goes on with the next step, which must take what the steps
+/// before took; data in samples with the next sample.
+Status Checkpoints::goOnInData(const Manifest &manifest) {
+  int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
+  bool hasSamples = inputs.positionAfter(0).samples > 0;
+  if (!hasSamples && batch != before)
+    return Status::invalid(
+        "the checkpoint was written by a plan of " + std::to_string(before) +
+        " samples a step, this one has " + std::to_string(batch) +
+        "; plan with --global-batch=" + std::to_string(before) +
+        ", or give the data as "
+        "samples (--data)");
+  if (!hasSamples && manifest.data.samples > 0 && !options.newData)
+    return Status::invalid(
+        "the checkpoint's run took its data from " +
+        std::to_string(manifest.data.samples) +
+        " samples (--data), whose place would be lost; give them again, or "
+        "--new-data");
+  return inputs.goOn(manifest.step + 1,
+                     options.newData ? DataPosition() : manifest.data);
+}
+
+Status Checkpoints::afterStep(int64_t step, bool isLast) {
+  if (!writer)
+    return Status::success();
+  int64_t every = options.checkpointEvery;
+  if (isLast || (every > 0 && step % every == 0))
+    DPC_TRY(writer->save(step, inputs.positionAfter(step)));
+  return isLast ? writer->finish() : Status::success();
+}
+
+Status Checkpoints::finish() {
+  return writer ? writer->finish() : Status::success();
+}
+
+Expected<int> Checkpoints::stoppedBy() {
+  if (!writer)
+    return 0;
+  int own = stopSignal();
+  Expected<bool> any = session.anywhere(own != 0 || writer->hasFailed());
+  if (!any || !*any)
+    return any ? Expected<int>(0) : any.status();
+  DPC_TRY(writer->agree());
+  Expected<bool> came = session.anywhere(own != 0);
+  if (!came || !*came)
+    return came ? Expected<int>(0) : came.status();
+  for (int signal : {SIGTERM, SIGINT}) {
+    Expected<bool> came = session.anywhere(own == signal);
+    if (!came || *came)
+      return came ? Expected<int>(signal) : came.status();
+  }
+  return SIGUSR1;
+}
+
+} // namespace dpc

@@ -1,0 +1,89 @@
+#include "runtime/job/Evaluation.h"
+
+#include "runtime/data/Dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace dpc {
+
+using namespace rt;
+
+static bool hasSamples(const Port &output, int64_t perStep) {
+  return !output.globalShape.empty() && output.globalShape.front() == perStep;
+}
+
+Status checkEvaluation(const Plan &plan, int64_t samples) {
+  int64_t perStep = samplesPerStep(plan);
+  if (perStep == 0 || samples % perStep == 0)
+    return Status::success();
+  for (const Port &output : plan.outputs)
+    if (!hasSamples(output, perStep))
+      return Status::invalid(
+          "output '" + output.name + "' is one value for a step of " +
+          std::to_string(perStep) + " samples, and " + std::to_string(samples) +
+          " samples do not fill whole steps; plan with a --global-batch that "
+          "divides " +
+          std::to_string(samples) +
+          ", or leave the rest out by "
+          "--last-batch=drop");
+  return Status::success();
+}
+
+bool Evaluation::hasSamples(const Port &output) const {
+  return dpc::hasSamples(output, samplesPerStep(plan));
+}
+
+Status Evaluation::start(const std::string &dir, int64_t samples,
+                         int64_t stepCount) {
+  if (dir.empty())
+    return Status::success();
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error)
+    return Status::io("--outputs: " + dir + ": " + error.message());
+  for (const Port &output : plan.outputs) {
+    std::string name = output.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    std::vector<int64_t> shape = output.globalShape;
+    if (hasSamples(output))
+      shape.front() = samples;
+    else
+      shape.insert(shape.begin(), stepCount);
+    DPC_TRY(writers.emplace_back().start(dir + "/" + name + ".npy",
+                                         output.dtype, shape));
+  }
+  return Status::success();
+}
+
+Status Evaluation::add(const std::vector<HostTensor> &outputs, int64_t count) {
+  counted += count;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const HostTensor &value = outputs[i];
+    if (plan.outputs[i].name == "loss" && value.elements() == 1) {
+      hasLoss = true;
+      lossSum += value.at(0) * static_cast<double>(count);
+    }
+    if (writers.empty())
+      continue;
+    int64_t elements = value.elements();
+    if (hasSamples(plan.outputs[i]))
+      elements = elements / value.shape.front() * count;
+    DPC_TRY(writers[i].append(value, elements));
+  }
+  return Status::success();
+}
+
+Status Evaluation::finish() {
+  for (NpyWriter &writer : writers)
+    DPC_TRY(writer.finish());
+  return Status::success();
+}
+
+std::optional<double> Evaluation::meanLoss() const {
+  if (!hasLoss)
+    return std::nullopt;
+  return lossSum / static_cast<double>(counted);
+}
+
+} // namespace dpc

@@ -1,0 +1,522 @@
+#include "runtime/job/Job.h"
+
+#include "runtime/base/Wait.h"
+#include "runtime/data/Dataset.h"
+#include "runtime/exec/Launch.h"
+#include "runtime/io/Npy.h"
+#include "runtime/observe/Trace.h"
+#include "runtime/observe/ReplicaCheck.h"
+#include "runtime/observe/SlowRanks.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/job/MaskCheck.h"
+#include "runtime/job/Samples.h"
+#include "runtime/job/SaveWeights.h"
+#include "runtime/job/StopSignal.h"
+#include "runtime/job/Writable.h"
+#include "runtime/observe/WriteProfile.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+namespace dpc {
+
+using namespace rt;
+
+Status Job::prepare() {
+  Expected<Plan> read = readPlan(options.plan);
+  if (!read)
+    return read.status();
+  plan = std::move(*read);
+  if (options.tf32 && options.device != "cuda")
+    return Status::invalid("--tf32 is for --device=cuda: CPUs have no such "
+                           "products");
+  DPC_TRY(sessions.open());
+  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
+  if (!loaded)
+    return loaded.status();
+  kernels = std::move(*loaded);
+  if (!options.init.empty()) {
+    if (std::error_code code; std::filesystem::is_regular_file(
+            options.init + "/" + kManifestFile, code))
+      return Status::invalid("--init=" + options.init +
+                             ": is a checkpoint; --resume=" + options.init +
+                             " goes on from it");
+    Expected<InitChoice> choice = InitChoice::parse(options.init);
+    if (!choice)
+      return choice.status();
+    init = *choice;
+  }
+  if (!plan.trains && !options.checkpoint.empty())
+    return Status::invalid("--checkpoint is for training, and " + options.plan +
+                           " infers; --resume=DIR/step-N takes its values "
+                           "from a checkpoint");
+  DPC_TRY(openInputs());
+  if (!options.evalPlan.empty()) {
+    validation = std::make_unique<Validation>(options, sessions);
+    DPC_TRY(validation->prepare(plan));
+  }
+  return checkOutputs();
+}
+
+/// Makes the folder; `name` is of a file that will be written there.
+static Status checkFolder(const char *option, const std::string &folder,
+                          const char *name) {
+  if (folder.empty())
+    return Status::success();
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code)
+    return Status::io(std::string(option) + ": " + folder + ": " +
+                      code.message());
+  return checkWritable(option, folder + "/" + name);
+}
+
+/// Rank 0 writes.
+Status Job::checkOutputs() {
+  int first = plan.processes.empty() ? 0 : plan.processes.front();
+  if (isDistributed && detectLaunch().rank != first)
+    return Status::success();
+  for (const std::string &word : options.metrics) {
+    MetricsPlace place(word);
+    DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
+                           : checkWritable("--metrics", place.path));
+  }
+  // Written beside, then moved into place.
+  for (const auto &[option, path] :
+       {std::pair("--save-params", options.saveParams),
+        std::pair("--trace", options.trace)}) {
+    DPC_TRY(checkWritable(option, path));
+    if (!path.empty())
+      DPC_TRY(checkWritable(option, path + ".new"));
+  }
+  if (options.profile) {
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json"));
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json.new"));
+  }
+  DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
+  return checkFolder("--export", options.exportDir, "model.safetensors.new");
+}
+
+Status Job::openInputs() {
+  Expected<std::unique_ptr<InputSource>> source =
+      !options.batches.empty()  ? openNpyInputs(plan, options.batches)
+      : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
+      : !options.data.empty()   ? openSamples(options, plan)
+                                : randomInputs(plan, 0);
+  if (!source)
+    return source.status();
+  inputs = std::move(*source);
+  return Status::success();
+}
+
+/// How far the run goes; known once it is where it goes on.
+int64_t Job::lastStep() const {
+  if (options.steps > 0)
+    return options.steps;
+  if (inputs->steps() > 0)
+    return inputs->lastStepOf(std::max<int64_t>(options.epochs, 1));
+  return plan.trains ? 10 : 1;
+}
+
+SessionOptions Job::sessionOptions() {
+  SessionOptions made;
+  made.poison = options.poison;
+  made.overlap = !options.noOverlap;
+  made.trace = traces();
+  made.checkNumbers = options.checkNumbers;
+  made.threadsPerRank = options.threads;
+  made.timesRanks = options.slowRank > 0;
+  made.flightRecord = options.flightRecord;
+  made.offloadDir =
+      options.offloadDir.empty() ? options.plan : options.offloadDir;
+  // A process that fails alone must speak before it ends the job.
+  if (isDistributed)
+    made.onFailure = [this](const Status &status) {
+      hasSpoken = true;
+      std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
+    };
+  return made;
+}
+
+Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
+                  std::vector<std::unique_ptr<Communicator>> evalComms) {
+  if (validation)
+    DPC_TRY(validation->start(std::move(evalComms), sessionOptions()));
+  auto made = sessions.make(plan, options.plan, kernels, std::move(comms),
+                            sessionOptions());
+  if (!made)
+    return Status(made.status().code(),
+                  options.plan + ": " + made.status().message());
+  session = std::move(*made);
+  if (const Status &status = session->recordStatus(); !status.ok())
+    std::fprintf(stderr, "dpc-run: warning: %s; there is no record\n",
+                 status.message().c_str());
+  checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
+  Expected<int64_t> resumed = checkpoints->begin();
+  if (!resumed)
+    return resumed.status();
+  done = std::max<int64_t>(*resumed, 0);
+  options.steps = lastStep();
+  if (*resumed >= 0)
+    return Status::success();
+  DPC_TRY(checkMask());
+  InitialValues values(options.plan, init);
+  return session->initialize(values);
+}
+
+/// Whether the loss leaves out what fills up the last step, tried on that step.
+Status Job::checkMask() {
+  if (options.lastBatch != "mask" || options.data.empty() ||
+      !hasScalarLoss(plan))
+    return Status::success();
+  int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
+  if (counted == samplesPerStep(plan))
+    return Status::success();
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  if (!arrays)
+    return arrays.status();
+  Status status = checkIgnored(
+      plan, *labelsToIgnore(options, plan), counted, *arrays,
+      [&](const std::vector<const void *> &tried) -> Expected<double> {
+        InitialValues values(options.plan, init);
+        DPC_TRY(session->initialize(values));
+        DPC_TRY(session->step(1, tried));
+        return lossEverywhere(*session);
+      });
+  session->forgetTrace();
+  for (const auto &executor : session->ranksHere())
+    executor->takeOwnSeconds();
+  return status.ok()
+             ? status
+             : Status(status.code(), "--last-batch=mask: " + status.message());
+}
+
+Status Job::run() {
+  DPC_TRY(runSteps());
+  DPC_TRY(saveWeights(options, plan, *session));
+  DPC_TRY(saveOutputs());
+  DPC_TRY(saveTrace());
+  if (session->holdsRankZero())
+    sayWhatWasWritten();
+  return Status::success();
+}
+
+/// Where everything is that this run leaves behind.
+void Job::sayWhatWasWritten() const {
+  std::string text;
+  auto add = [&](const char *what, const std::string &place) {
+    if (!place.empty())
+      text += (text.empty() ? "wrote " : ", ") + place + " (" + what + ")";
+  };
+  bool hasRun = ran > 0;
+  if (hasRun)
+    add("checkpoints", options.checkpoint);
+  for (const std::string &place : options.metrics)
+    add("metrics", place);
+  add("weights", options.saveParams);
+  add("weights", options.exportDir);
+  if (hasRun || evaluation)
+    add("outputs", options.outputs);
+  if (hasRun)
+    add("trace", options.trace);
+  if (!text.empty())
+    std::printf("%s\n", text.c_str());
+}
+
+int64_t Job::tokensPerStep() const {
+  int64_t tokens = 0;
+  for (const Port &port : plan.inputs)
+    if (port.dtype == DType::I64 || port.dtype == DType::I32)
+      tokens = std::max(tokens, numElements(port.globalShape));
+  // Labels alone are no text.
+  return tokens > samplesPerStep(plan) ? tokens : 0;
+}
+
+/// Metrics that cannot be written are no reason to end what may have run for
+/// days.
+void Job::warnOnce(const Status &status) {
+  if (status.ok() || hasWarned)
+    return;
+  hasWarned = true;
+  std::fprintf(stderr, "dpc-run: warning: %s; the run goes on\n",
+               status.message().c_str());
+}
+
+static std::optional<double> scalarOf(const HostTensor *value) {
+  if (!value || value->elements() != 1)
+    return std::nullopt;
+  return value->at(0);
+}
+
+/// Of --resume.
+std::string Job::whereItGoesOn() const {
+  if (checkpoints->from().empty())
+    return "no checkpoint yet: starting at step 1";
+  if (!plan.trains)
+    return "the values are those of " + checkpoints->from();
+  std::string text = "going on after step " + std::to_string(done);
+  if (!options.init.empty())
+    text += "\nthe values are the checkpoint's, not --init's";
+  if (done >= options.steps)
+    text += "\nnothing is left to do: the run is to end after step " +
+            std::to_string(options.steps);
+  return text;
+}
+
+/// Times of ranks say less of a plan where ranks take turns.
+void Job::sayWhatIsShared() const {
+  size_t processors = std::thread::hardware_concurrency();
+  size_t ranks = session->ranksHere().size();
+  bool measures = traces() || options.slowRank > 0;
+  if (!measures || sessions.hasDevice() || processors == 0 ||
+      ranks <= processors)
+    return;
+  std::printf("%zu ranks share %zu processors here: what is measured holds "
+              "their waiting for each other\n",
+              ranks, processors);
+}
+
+Status Job::runSteps() {
+  std::optional<Progress> progress;
+  if (session->holdsRankZero()) {
+    progress.emplace(options.steps);
+    DPC_TRY(progress->openMetrics(options.metrics, done));
+    if (options.data.empty() && options.batches.empty() &&
+        options.inputs.empty())
+      std::printf("the inputs are random numbers: neither --data nor %s\n",
+                  plan.trains ? "--batches" : "--inputs");
+    if (options.resume)
+      std::printf("%s\n", whereItGoesOn().c_str());
+    sayWhatIsShared();
+  }
+  DPC_TRY(startEvaluation());
+  for (int64_t step = done + 1; step <= options.steps; ++step) {
+    Expected<StepReport> report = runStep(step);
+    if (!report)
+      return report.status();
+    ++ran;
+    Expected<int> stopped = betweenSteps(*report, progress);
+    if (!stopped)
+      return stopped.status().code() == StatusCode::Timeout
+                 ? Status(StatusCode::Timeout, "after step " + std::to_string(step) +
+                                             ": " + stopped.status().message())
+                 : stopped.status();
+    if (*stopped == 0 || step == options.steps)
+      continue;
+    endedBySignal = *stopped;
+    if (progress)
+      std::printf("stopped by a signal after step %lld; --resume goes on\n",
+                  static_cast<long long>(step));
+    break;
+  }
+  return Status::success();
+}
+
+/// What all processes do after a step; the signal that ends the run, or 0.
+Expected<int> Job::betweenSteps(StepReport &report,
+                                std::optional<Progress> &progress) {
+  DPC_TRY(lookForSlowRanks(report));
+  if (progress)
+    warnOnce(progress->report(report));
+  DPC_TRY(guard(report));
+  DPC_TRY(evaluate(report.step));
+  Expected<int> stopped = checkpoints->stoppedBy();
+  if (!stopped)
+    return stopped;
+  bool isEnd = report.step == options.steps;
+  DPC_TRY(validate(report.step, isEnd, progress ? &*progress : nullptr));
+  DPC_TRY(checkpoints->afterStep(report.step, *stopped != 0 || isEnd));
+  return stopped;
+}
+
+Status Job::validate(int64_t step, bool isLast, Progress *progress) {
+  if (!validation || !validation->isDue(step, isLast))
+    return Status::success();
+  Expected<double> loss = validation->meanLoss({plan, *session});
+  if (loss && progress)
+    warnOnce(progress->report(EvalReport{step, *loss, validation->samples()}));
+  return loss.status();
+}
+
+Status Job::lookForSlowRanks(StepReport &report) {
+  constexpr int64_t kSteps = 10;
+  if (options.slowRank <= 0 || ++timed < kSteps)
+    return Status::success();
+  Expected<std::vector<double>> seconds = ownSeconds(plan, *session);
+  if (!seconds)
+    return seconds.status();
+  if (session->holdsRankZero())
+    for (std::string &line : slowRanks(plan, *seconds, timed, options.slowRank))
+      report.alarms.push_back(std::move(line));
+  timed = 0;
+  return Status::success();
+}
+
+/// What all processes must hear of is said by rank 0's.
+Status Job::guard(const StepReport &report) {
+  if (options.onNan == "stop") {
+    std::string why = session->holdsRankZero() ? notFinite(report) : "";
+    if (session->holdsRankZero() && why.empty())
+      why = skipAlarm.look(plan, report);
+    Expected<bool> isBad = session->anywhere(!why.empty());
+    if (!isBad)
+      return isBad.status();
+    if (*isBad)
+      return stopAtNan(report.step, why);
+  }
+  if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
+    return Status::success();
+  Status same = checkReplicas(plan, *session);
+  return statusOfRankZero(
+      same.ok() ? same
+                : Status(same.code(), "step " + std::to_string(report.step) +
+                                          ": " + same.message()));
+}
+
+Status Job::stopAtNan(int64_t step, const std::string &why) {
+  Expected<std::string> fault = session->numberFault();
+  if (!fault)
+    return fault.status();
+  // The checkpoint before is good, and may still be on its way.
+  DPC_TRY(checkpoints->finish());
+  failureCode = kExitNotFinite;
+  return statusOfRankZero(Status::invalid("step " + std::to_string(step) +
+                                          ": " + why + sourceOfNan(*fault)));
+}
+
+std::string Job::sourceOfNan(const std::string &fault) const {
+  std::string input = notFiniteInput(plan, stepInputs);
+  if (!input.empty())
+    input = "; " + input;
+  if (!fault.empty())
+    return input + "; it comes from " + fault;
+  if (options.checkNumbers)
+    return input + "; no instruction wrote NaN";
+  return input + "; --check-numbers names the instruction that made it, "
+                 "--on-nan=go-on goes on";
+}
+
+/// The same status everywhere: that of the process that holds rank 0.
+Status Job::statusOfRankZero(const Status &mine) {
+  return session
+      ->fromRankZero([&]() -> Expected<std::string> {
+        return mine.ok() ? Expected<std::string>(std::string()) : mine;
+      })
+      .status();
+}
+
+/// Inference over samples gives each sample's outputs; rank 0 writes them.
+Status Job::startEvaluation() {
+  if (plan.trains || options.data.empty())
+    return Status::success();
+  evaluation.emplace(plan);
+  int64_t samples = 0;
+  for (int64_t step = done + 1; step <= options.steps; ++step)
+    samples += inputs->samplesIn(step);
+  return statusOfRankZero(
+      session->holdsRankZero()
+          ? evaluation->start(options.outputs, samples, options.steps - done)
+          : Status::success());
+}
+
+Status Job::evaluate(int64_t step) {
+  if (!evaluation)
+    return Status::success();
+  return statusOfRankZero(
+      session->holdsRankZero()
+          ? evaluation->add(session->outputs(), inputs->samplesIn(step))
+          : Status::success());
+}
+
+Status Job::finishEvaluation() {
+  if (!session->holdsRankZero())
+    return Status::success();
+  DPC_TRY(evaluation->finish());
+  if (std::optional<double> loss = evaluation->meanLoss())
+    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
+                static_cast<long long>(evaluation->samples()));
+  return Status::success();
+}
+
+Expected<StepReport> Job::runStep(int64_t step) {
+  Expected<std::vector<const void *>> arrays = inputs->load(step);
+  if (!arrays)
+    return arrays.status();
+  stepInputs = *arrays;
+  double begin = nowSeconds();
+  DPC_TRY(session->step(step, *arrays));
+  StepReport report;
+  report.step = step;
+  report.loss = scalarOf(session->output("loss"));
+  report.gradNorm = scalarOf(session->output("grad_norm"));
+  report.lossScale = scalarOf(session->output("loss_scale"));
+  report.skipped = scalarOf(session->output("skipped"));
+  report.seconds = nowSeconds() - begin;
+  auto look = [&](SpikeAlarm &alarm, const char *name,
+                  std::optional<double> value) {
+    std::string text = value ? alarm.look(name, *value) : "";
+    if (!text.empty())
+      report.alarms.push_back(text);
+  };
+  look(lossAlarm, "the loss", report.loss);
+  look(normAlarm, "the gradient norm", report.gradNorm);
+  report.tokens = tokensPerStep();
+  report.samples = samplesPerStep(plan);
+  return report;
+}
+
+Status Job::saveOutputs() {
+  if (evaluation)
+    return finishEvaluation();
+  // A run that had ended before has no outputs.
+  if (options.outputs.empty() || !session->holdsRankZero() ||
+      done >= options.steps)
+    return Status::success();
+  std::error_code error;
+  std::filesystem::create_directories(options.outputs, error);
+  if (error)
+    return Status::io("--outputs: " + options.outputs + ": " + error.message());
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    std::string name = plan.outputs[i].name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    DPC_TRY(
+        writeNpy(options.outputs + "/" + name + ".npy", session->outputs()[i]));
+  }
+  return Status::success();
+}
+
+/// What a trace of this run does not hold, or "".
+std::string Job::untracedSteps() const {
+  int64_t kept = stepsToTrace(plan);
+  return ran <= kept
+             ? ""
+             : "the first " + std::to_string(kept) + " of " +
+                   std::to_string(ran) + " steps: more are too much to load";
+}
+
+Status Job::saveTrace() {
+  if (!traces() || done >= options.steps)
+    return Status::success();
+  Expected<std::vector<std::string>> texts =
+      session->collectTexts(session->traceEvents());
+  if (!texts)
+    return texts.status();
+  if (!session->holdsRankZero())
+    return Status::success();
+  if (std::string text = untracedSteps(); !text.empty())
+    std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
+                text.c_str());
+  std::string all;
+  for (const std::string &text : *texts)
+    all += (all.empty() || text.empty() ? "" : ",\n") + text;
+  if (!options.trace.empty())
+    DPC_TRY(writeTrace(options.trace, all, untracedSteps()));
+  return options.profile ? writeProfile(options.plan, all) : Status::success();
+}
+
+} // namespace dpc

@@ -1,0 +1,123 @@
+#include "runtime/job/MaskCheck.h"
+
+#include "runtime/data/Dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace dpc {
+
+using namespace rt;
+
+bool hasScalarLoss(const Plan &plan) {
+  return std::any_of(
+      plan.outputs.begin(), plan.outputs.end(), [](const Port &output) {
+        return output.name == "loss" && numElements(output.globalShape) == 1;
+      });
+}
+
+Expected<double> lossEverywhere(Session &session) {
+  const HostTensor *output = session.output("loss");
+  double loss =
+      output && output->elements() == 1 ? output->at(0) : std::nan("");
+  auto bytes = session.fromRankZero([&]() -> Expected<std::string> {
+    return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
+  });
+  if (!bytes)
+    return bytes.status();
+  std::memcpy(&loss, bytes->data(), sizeof loss);
+  return loss;
+}
+
+namespace {
+
+/// The labels of a step, of which some samples have those of one sample.
+class Labels {
+public:
+  Labels(const Port &port, const IgnoredLabels &ignored, const void *array)
+      : ignored(ignored),
+        values(HostTensor::zeros(port.dtype, port.globalShape)) {
+    std::memcpy(values.data.data(), array, values.data.size());
+    samples = port.globalShape.front();
+    each = values.elements() / samples;
+    for (int64_t i = 0; i < samples && sample.empty(); ++i)
+      if (hasLabel(i))
+        sample.assign(at(i), at(i) + bytes());
+  }
+
+  bool any() const { return !sample.empty(); }
+
+  /// Samples `begin` to `end` have labels.
+  const void *of(int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < samples; ++i) {
+      if (i >= begin && i < end)
+        std::memcpy(at(i), sample.data(), sample.size());
+      for (int64_t k = i * each; (i < begin || i >= end) && k < (i + 1) * each;
+           ++k)
+        values.set(k, static_cast<double>(ignored.value));
+    }
+    return values.data.data();
+  }
+
+private:
+  IgnoredLabels ignored;
+  HostTensor values;
+  int64_t samples, each;
+  std::vector<char> sample; ///< The first that has a label.
+
+  size_t bytes() const { return values.data.size() / samples; }
+  char *at(int64_t i) {
+    return reinterpret_cast<char *>(values.data.data()) + i * bytes();
+  }
+  bool hasLabel(int64_t i) const {
+    for (int64_t k = i * each; k < (i + 1) * each; ++k)
+      if (values.at(k) != static_cast<double>(ignored.value))
+        return true;
+    return false;
+  }
+};
+
+} // namespace
+
+Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
+                    int64_t counted, const std::vector<const void *> &arrays,
+                    const LossOf &lossOf) {
+  auto port = std::find_if(
+      plan.inputs.begin(), plan.inputs.end(),
+      [&](const Port &input) { return input.name == ignored.input; });
+  if (port == plan.inputs.end())
+    return Status::invalid("the plan has no input '" + ignored.input + "'");
+  int64_t perStep = samplesPerStep(plan);
+  size_t index = port - plan.inputs.begin();
+  Labels labels(*port, ignored, arrays[index]);
+  if (!labels.any())
+    return Status::invalid("the samples of a step have no label in '" +
+                           ignored.input + "' but the ignored one, " +
+                           std::to_string(ignored.value));
+  const std::pair<int64_t, int64_t> ranges[] = {
+      {0, perStep}, {0, counted}, {counted, perStep}};
+  std::vector<double> losses;
+  for (auto [begin, end] : ranges) {
+    std::vector<const void *> inputs = arrays;
+    inputs[index] = labels.of(begin, end);
+    Expected<double> loss = lossOf(inputs);
+    if (!loss)
+      return loss.status();
+    losses.push_back(*loss);
+  }
+  double share = static_cast<double>(counted) / static_cast<double>(perStep);
+  double wanted = share * losses[1] + (1 - share) * losses[2];
+  constexpr double kRounding = 1e-3; // of sums in another order
+  if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
+    return Status::success();
+  return Status::invalid("the loss is not the mean over labels other than " +
+                         std::to_string(ignored.value) + " in '" +
+                         ignored.input + "': of " + std::to_string(perStep) +
+                         " samples it is " + std::to_string(losses[0]) +
+                         ", of the first " + std::to_string(counted) +
+                         " alone " + std::to_string(losses[1]) +
+                         " and of the others " + std::to_string(losses[2]));
+}
+
+} // namespace dpc

@@ -1,0 +1,109 @@
+//===- MeasureLinks.cpp - dpc-run --measure-links -------------------------===//
+#include "runtime/job/MeasureLinks.h"
+
+#include "runtime/comm/MeasureCollectives.h"
+
+#include <climits>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+namespace dpc {
+
+using namespace rt;
+
+/// This process' machine, by name.
+static std::string hostName() {
+  char name[HOST_NAME_MAX + 1] = "";
+  return gethostname(name, sizeof name - 1) == 0 && *name ? name : "unknown";
+}
+
+/// The machines of all ranks.
+static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
+  constexpr size_t length = HOST_NAME_MAX + 1;
+  std::string own = hostName();
+  own.resize(length, '\0');
+  std::vector<char> all(length * comm.size());
+  DPC_TRY(comm.allGather(kWorldGroup, own.data(), all.data(), length));
+  std::vector<std::string> hosts;
+  hosts.reserve(comm.size());
+  for (int rank = 0; rank < comm.size(); ++rank)
+    hosts.push_back(all.data() + rank * length);
+  return hosts;
+}
+
+static Status writeFile(const std::string &path, const std::string &text) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  return out ? Status::success()
+             : Status::io("--measure-links: " + path + " cannot be written");
+}
+
+/// One rank's part; rank 0 writes.
+static Status measureRank(const RunOptions &options, Communicator &comm) {
+  constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
+  Expected<std::vector<std::string>> hosts = hostsOf(comm);
+  if (!hosts)
+    return hosts.status();
+  // Ranks of one host meet over other links, and are measured on one host.
+  std::vector<std::vector<int>> groups = peersAcrossHosts(*hosts);
+  if (!groups.empty())
+    DPC_TRY(comm.makeGroups({{0, {}, groups}}));
+  std::vector<CollectiveSample> samples;
+  for (int64_t bytes = leastBytes; bytes <= mostBytes; bytes *= 4) {
+    Expected<CollectiveSample> sample =
+        measureAllReduce(comm, bytes, groups.empty() ? kWorldGroup : 0);
+    if (!sample)
+      return sample.status();
+    samples.push_back(*sample);
+  }
+  return comm.rank() != 0 ? Status::success()
+                          : writeFile(options.measureLinks,
+                                      formatAllReduce(samples, *hosts, groups));
+}
+
+static Expected<std::vector<std::unique_ptr<Communicator>>>
+makeComms(const RunOptions &options) {
+  CommOptions settings{options.timeoutSeconds};
+  if (options.comm != "mpi")
+    return makeLocalComms(options.ranks ? options.ranks : 2, settings);
+  Expected<std::unique_ptr<Communicator>> own = makeMpiComm(settings);
+  if (!own)
+    return own.status();
+  std::vector<std::unique_ptr<Communicator>> comms;
+  comms.push_back(std::move(*own));
+  return comms;
+}
+
+Status measureLinks(const RunOptions &options) {
+  if (options.comm == "mpi" && options.ranks)
+    return Status::invalid("--ranks=" + std::to_string(options.ranks) +
+                           " is for --comm=local; mpirun -np says how many");
+  auto comms = makeComms(options);
+  if (!comms)
+    return comms.status();
+  if (comms->front()->size() < 2)
+    return Status::invalid("--measure-links: one rank has nobody to talk to; "
+                           "start at least 2");
+  std::vector<Status> done(comms->size());
+  auto measure = [&](size_t i) {
+    done[i] = measureRank(options, *(*comms)[i]);
+    if (!done[i].ok())
+      (*comms)[i]->abort();
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < comms->size(); ++i)
+    threads.emplace_back(measure, i);
+  measure(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const Status &status : done)
+    DPC_TRY(status);
+  if (comms->front()->rank() == 0)
+    std::printf("wrote %s\n", options.measureLinks.c_str());
+  return Status::success();
+}
+
+} // namespace dpc

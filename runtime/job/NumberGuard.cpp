@@ -1,0 +1,87 @@
+#include "runtime/job/NumberGuard.h"
+
+#include "runtime/observe/NumberCheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+namespace dpc {
+
+std::string spell(double value, const char *format) {
+  if (std::isnan(value))
+    return "nan"; // printf knows a "-nan"
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string notFinite(const StepReport &step) {
+  if (step.skipped.value_or(0) != 0)
+    return "";
+  if (step.loss && !std::isfinite(*step.loss))
+    return "the loss is " + spell(*step.loss);
+  if (step.gradNorm && !std::isfinite(*step.gradNorm))
+    return "the gradient norm is " + spell(*step.gradNorm);
+  return "";
+}
+
+std::string notFiniteInput(const rt::Plan &plan,
+                           const std::vector<const void *> &arrays) {
+  int worst = 0;
+  std::string found;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const rt::Port &port = plan.inputs[i];
+    int64_t count = rt::numElements(port.globalShape);
+    for (int64_t at = 0; rt::isFloat(port.dtype) && at < count; ++at) {
+      double value = rt::loadAsDouble(arrays[i], port.dtype, at);
+      if (rt::badness(value) <= worst)
+        continue;
+      worst = rt::badness(value);
+      found = "input '" + port.name + "' holds " + spell(value);
+      if (!port.globalShape.empty())
+        found += " in sample " +
+                 std::to_string(at / (count / port.globalShape.front()));
+    }
+  }
+  return found;
+}
+
+std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
+  inARow = step.skipped.value_or(0) != 0 ? inARow + 1 : 0;
+  if (inARow == 0)
+    return "";
+  bool adapts = std::any_of(
+      plan.tensors.begin(), plan.tensors.end(), [](const rt::Tensor &tensor) {
+        return tensor.role == rt::TensorRole::State && tensor.slot == "scale";
+      });
+  if (adapts && step.lossScale.value_or(0) <= 1)
+    return "the gradients are not finite, though the loss scale is " +
+           spell(*step.lossScale) + ", the smallest";
+  if (!adapts && inARow >= kMost)
+    return "the gradients are not finite, as those of the " +
+           std::to_string(kMost - 1) + " steps before; all were skipped";
+  return "";
+}
+
+std::string SpikeAlarm::look(const char *name, double value) {
+  if (factor <= 0 || !std::isfinite(value))
+    return "";
+  std::string alarm;
+  if (last.size() >= kLeast) {
+    std::vector<double> sorted(last.begin(), last.end());
+    auto middle = sorted.begin() + static_cast<long>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    if (*middle > 0 && value > factor * *middle)
+      alarm = std::string(name) + " is " + spell(value) + ", " +
+              spell(value / *middle) + " times the median of the last " +
+              std::to_string(last.size()) + " steps";
+  }
+  last.push_back(value);
+  if (last.size() > kWindow)
+    last.pop_front();
+  return alarm;
+}
+
+} // namespace dpc

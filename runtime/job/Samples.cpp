@@ -1,0 +1,97 @@
+#include "runtime/job/Samples.h"
+
+#include "runtime/job/Evaluation.h"
+
+namespace dpc {
+
+using namespace rt;
+
+using Source = std::unique_ptr<InputSource>;
+
+std::optional<IgnoredLabels> labelsToIgnore(const RunOptions &options,
+                                            const Plan &plan) {
+  if (options.ignoredLabel.empty())
+    return usualLabels(plan);
+  size_t split = options.ignoredLabel.rfind('=');
+  return IgnoredLabels{
+      options.ignoredLabel.substr(0, split),
+      std::stoll(options.ignoredLabel.substr(split + 1), nullptr, /*base=*/0)};
+}
+
+static Status noLabels() {
+  return Status::invalid("the plan has no integer input 'labels' or 'label'; "
+                         "--ignored-label=NAME=VALUE says which labels its "
+                         "loss ignores");
+}
+
+static Expected<DataOptions> orderOf(const RunOptions &options,
+                                     const Plan &plan) {
+  DataOptions order;
+  order.shuffle = options.shuffle;
+  order.last = options.lastBatch == "drop"   ? LastBatch::Drop
+               : options.lastBatch == "mask" ? LastBatch::Mask
+               : plan.trains                 ? LastBatch::Wrap
+                                             : LastBatch::Pad;
+  if (order.last != LastBatch::Mask)
+    return order;
+  std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
+  if (!labels)
+    return noLabels();
+  order.ignored = *labels;
+  return order;
+}
+
+static Expected<Source> openAll(const RunOptions &options, const Plan &plan) {
+  Expected<DataOptions> order = orderOf(options, plan);
+  if (!order)
+    return order.status();
+  Expected<std::unique_ptr<Dataset>> dataset = openDataset(plan, options.data);
+  if (!dataset)
+    return dataset.status();
+  if (order->last == LastBatch::Pad)
+    DPC_TRY(checkEvaluation(plan, (*dataset)->samples()));
+  return DatasetInputs::open(plan, std::move(*dataset), *order);
+}
+
+static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
+  Expected<std::unique_ptr<Dataset>> dataset =
+      openDataset(plan, options.evalData);
+  if (!dataset)
+    return dataset.status();
+  DataOptions order;
+  order.last = LastBatch::Pad;
+  int64_t samples = (*dataset)->samples(), perStep = samplesPerStep(plan);
+  if (samples % perStep != 0) {
+    std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
+    if (!labels)
+      return Status::invalid(
+          std::to_string(samples) + " samples do not fill whole steps of " +
+          std::to_string(perStep) + ", and " + noLabels().message() +
+          "; or plan with a --global-batch that divides " +
+          std::to_string(samples));
+    order.last = LastBatch::Mask;
+    order.ignored = *labels;
+  }
+  return DatasetInputs::open(plan, std::move(*dataset), order);
+}
+
+/// An error says which option and which path it is about, the path once.
+static Expected<Source> named(const std::string &option,
+                              const std::string &path, Expected<Source> made) {
+  if (made)
+    return made;
+  const std::string &message = made.status().message();
+  bool hasPath = message.rfind(path, 0) == 0;
+  return Status(made.status().code(),
+                option + (hasPath ? ": " : "=" + path + ": ") + message);
+}
+
+Expected<Source> openSamples(const RunOptions &options, const Plan &plan) {
+  return named("--data", options.data, openAll(options, plan));
+}
+
+Expected<Source> openHeldOut(const RunOptions &options, const Plan &plan) {
+  return named("--eval-data", options.evalData, openEach(options, plan));
+}
+
+} // namespace dpc

@@ -1,0 +1,39 @@
+//===- SessionMaker.h - where the ranks of plans run ------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_JOB_SESSIONMAKER_H
+#define DPC_RUNTIME_JOB_SESSIONMAKER_H
+
+#include "runtime/exec/Device.h"
+#include "runtime/exec/Session.h"
+#include "runtime/job/RunOptions.h"
+
+namespace dpc {
+
+/// Makes the sessions of a run, on what --device says: of the plan that it is
+/// about, and of --eval-plan. It outlives them.
+class SessionMaker {
+public:
+  SessionMaker(const RunOptions &options, bool isDistributed)
+      : options(options), isDistributed(isDistributed) {}
+
+  /// Finds the device, or says what is missing.
+  Status open();
+  bool hasDevice() const { return device != nullptr; }
+  /// The kernels of a plan in `dir`; none for GPUs, which load their own.
+  Expected<rt::KernelLibrary> loadKernels(const rt::Plan &plan,
+                                              const std::string &dir) const;
+  /// `comms` as for Session. Plan and kernels outlive it.
+  Expected<std::unique_ptr<rt::Session>>
+  make(const rt::Plan &plan, const std::string &dir,
+       const rt::KernelLibrary &kernels,
+       std::vector<std::unique_ptr<rt::Communicator>> comms,
+       const rt::SessionOptions &sessionOptions) const;
+
+private:
+  const RunOptions &options;
+  bool isDistributed;
+  std::unique_ptr<rt::Device> device; ///< with --device=cuda
+};
+
+} // namespace dpc
+
+#endif // DPC_RUNTIME_JOB_SESSIONMAKER_H

@@ -1,0 +1,154 @@
+#include "runtime/job/Validation.h"
+
+#include "runtime/data/Dataset.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/job/MaskCheck.h"
+#include "runtime/job/Samples.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace dpc {
+
+using namespace rt;
+
+Status Validation::check(const Plan &training) const {
+  if (!training.trains)
+    return Status::invalid(options.plan + " does not train: infer --data with "
+                                          "it instead");
+  if (plan.trains)
+    return Status::invalid("it trains; a plan that dpc-opt makes of the same "
+                           "model with --infer is needed");
+  if (!hasScalarLoss(plan))
+    return Status::invalid("it has no output 'loss' of one value; dpc-opt "
+                           "appends one with --loss");
+  if (samplesPerStep(plan) == 0)
+    return Status::invalid("its inputs have no first extent in common");
+  return checkCopy(training, plan);
+}
+
+Status Validation::prepare(const Plan &training) {
+  Expected<Plan> read = readPlan(options.evalPlan);
+  if (!read)
+    return Status(read.status().code(),
+                  "--eval-plan: " + read.status().message());
+  plan = std::move(*read);
+  if (Status status = check(training); !status.ok())
+    return Status(status.code(),
+                  "--eval-plan=" + options.evalPlan + ": " + status.message());
+  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.evalPlan);
+  if (!loaded)
+    return loaded.status();
+  kernels = std::move(*loaded);
+  auto opened = openHeldOut(options, plan);
+  if (!opened)
+    return opened.status();
+  inputs = std::move(*opened);
+  for (int64_t step = 1; step <= inputs->steps(); ++step)
+    count += inputs->samplesIn(step);
+  return Status::success();
+}
+
+Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
+                         const SessionOptions &sessionOptions) {
+  SessionOptions own = sessionOptions; // of the steps that train
+  own.trace = own.checkNumbers = own.timesRanks = false;
+  own.flightRecord = ""; // a rank has one
+  auto made =
+      sessions.make(plan, options.evalPlan, kernels, std::move(comms), own);
+  if (!made)
+    return Status(made.status().code(),
+                  options.evalPlan + ": " + made.status().message());
+  session = std::move(*made);
+  return Status::success();
+}
+
+Expected<double> Validation::meanLoss(const Running &training) {
+  DPC_TRY(copyValues(training, {plan, *session}));
+  Expected<double> sum = sumOfLosses();
+  if (!sum)
+    return sum.status();
+  return *sum / static_cast<double>(count);
+}
+
+/// A step's loss is the mean over the labels of it that count; it weighs by the
+/// samples that count.
+Expected<double> Validation::sumOfLosses() {
+  double sum = 0;
+  for (int64_t step = 1; step <= inputs->steps(); ++step) {
+    Expected<std::vector<const void *>> arrays = inputs->load(step);
+    if (!arrays)
+      return arrays.status();
+    Expected<double> loss = lossOf(step, *arrays);
+    if (!loss)
+      return loss;
+    if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
+      DPC_TRY(checkFiller(step, *arrays, *loss));
+      DPC_TRY(checkDivisor(step, *arrays));
+      isMaskChecked = true;
+    }
+    sum += *loss * static_cast<double>(inputs->samplesIn(step));
+  }
+  return sum;
+}
+
+/// The same in all processes.
+Expected<double> Validation::lossOf(int64_t step,
+                                    const std::vector<const void *> &arrays) {
+  DPC_TRY(session->step(step, arrays));
+  return lossEverywhere(*session);
+}
+
+/// Other values in the samples that only fill up a step must not change its
+/// loss: zeros, in all inputs but the labels, of which they have none.
+Status Validation::checkFiller(int64_t step,
+                               const std::vector<const void *> &arrays,
+                               double loss) {
+  int64_t perStep = samplesPerStep(plan), counted = inputs->samplesIn(step);
+  std::string labels = inputs->ignoredInput();
+  std::vector<HostTensor> changed;
+  std::vector<const void *> pointers;
+  pointers.reserve(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Port &port = plan.inputs[i];
+    HostTensor &array =
+        changed.emplace_back(HostTensor::zeros(port.dtype, port.globalShape));
+    size_t bytes = array.data.size();
+    if (port.name != labels)
+      bytes = bytes / perStep * counted;
+    std::memcpy(array.data.data(), arrays[i], bytes);
+  }
+  for (const HostTensor &array : changed)
+    pointers.push_back(array.data.data());
+  Expected<double> other = lossOf(step, pointers);
+  if (!other)
+    return other.status();
+  if (!std::isfinite(loss) || std::abs(*other - loss) <= 1e-4 * std::abs(loss))
+    return Status::success();
+  return Status::invalid(
+      "--eval-data=" + options.evalData + ": " + std::to_string(count) +
+      " samples do not fill whole steps of " + std::to_string(perStep) +
+      ", and the loss depends on what fills up the last one (" +
+      std::to_string(loss) + ", " + std::to_string(*other) + "), though its '" +
+      labels + "' are ignored; plan with a --global-batch that divides " +
+      std::to_string(count));
+}
+
+Status Validation::checkDivisor(int64_t step,
+                                const std::vector<const void *> &arrays) {
+  Status status = checkIgnored(plan, *labelsToIgnore(options, plan),
+                               inputs->samplesIn(step), arrays,
+                               [&](const std::vector<const void *> &tried) {
+                                 return lossOf(step, tried);
+                               });
+  if (status.ok())
+    return status;
+  return Status(
+      status.code(),
+      "--eval-data=" + options.evalData + ": " + std::to_string(count) +
+          " samples do not fill whole steps of " +
+          std::to_string(samplesPerStep(plan)) + ", and " + status.message() +
+          "; plan with a --global-batch that divides " + std::to_string(count));
+}
+
+} // namespace dpc

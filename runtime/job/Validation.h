@@ -1,0 +1,58 @@
+//===- Validation.h - --eval-plan and --eval-data ---------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_JOB_VALIDATION_H
+#define DPC_RUNTIME_JOB_VALIDATION_H
+
+#include "runtime/exec/CopyValues.h"
+#include "runtime/io/InputSource.h"
+#include "runtime/job/SessionMaker.h"
+
+#include <memory>
+
+namespace dpc {
+
+/// The mean loss of samples that are held out, between the steps of training:
+/// what an inference plan of the same model computes with the values that
+/// training has come to. All calls are made by all processes.
+class Validation {
+public:
+  Validation(const RunOptions &options, const SessionMaker &sessions)
+      : options(options), sessions(sessions) {}
+
+  /// Reads and checks plan, kernels and data.
+  Status prepare(const rt::Plan &training);
+  /// `comms` as for Session, of their own.
+  Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
+                   const rt::SessionOptions &sessionOptions);
+  /// Over all samples, each step weighing as many as it has.
+  Expected<double> meanLoss(const rt::Running &training);
+
+  const rt::Plan &thePlan() const { return plan; }
+  int64_t samples() const { return count; }
+  /// Whether it is time after a step.
+  bool isDue(int64_t step, bool isLast) const {
+    return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
+  }
+
+private:
+  Status check(const rt::Plan &training) const;
+  Expected<double> sumOfLosses();
+  Expected<double> lossOf(int64_t step,
+                              const std::vector<const void *> &arrays);
+  Status checkFiller(int64_t step, const std::vector<const void *> &arrays,
+                         double loss);
+  Status checkDivisor(int64_t step,
+                          const std::vector<const void *> &arrays);
+
+  const RunOptions &options;
+  const SessionMaker &sessions;
+  rt::Plan plan;
+  rt::KernelLibrary kernels;
+  std::unique_ptr<rt::InputSource> inputs;
+  std::unique_ptr<rt::Session> session;
+  int64_t count = 0;
+  bool isMaskChecked = false;
+};
+
+} // namespace dpc
+
+#endif // DPC_RUNTIME_JOB_VALIDATION_H

@@ -1,0 +1,16 @@
+//===- WriteDeviceMeasurements.h - dpc-run --measure-device ---------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
+#define DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
+
+#include "runtime/base/Status.h"
+#include "runtime/job/RunOptions.h"
+
+namespace dpc {
+
+/// Measures this process' GPU (runtime/exec/MeasureDevice.h) and writes
+/// `options.measureDevice`.
+Status measureDevice(const RunOptions &options);
+
+} // namespace dpc
+
+#endif // DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H

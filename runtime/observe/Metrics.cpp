@@ -1,0 +1,212 @@
+#include "runtime/observe/Metrics.h"
+
+#include "runtime/base/WriteFile.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace dpc {
+
+using namespace rt;
+
+static Status cannotWrite(const std::string &path) {
+  std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
+  return Status::io("--metrics: " + path + " cannot be written" + why);
+}
+
+MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
+  path = word;
+  for (const char *known : {"jsonl", "tensorboard", "prometheus"}) {
+    std::string prefix = std::string(known) + ":";
+    if (word.rfind(prefix, 0) == 0) {
+      kind = known;
+      path = word.substr(prefix.size());
+    }
+  }
+  isFolder = kind == "tensorboard";
+}
+
+//===----------------------------------------------------------------------===//
+// A line of JSON per step
+//===----------------------------------------------------------------------===//
+
+/// The lines that a run which goes on after `done` keeps.
+static std::string linesUpTo(const std::string &text, int64_t done) {
+  std::istringstream lines(text);
+  std::string kept, line;
+  while (std::getline(lines, line)) {
+    auto record = nlohmann::json::parse(line, nullptr, false);
+    bool isBefore = record.is_object() && record.contains("step") &&
+                    record["step"].is_number_integer() &&
+                    record["step"].get<int64_t>() <= done;
+    if (isBefore)
+      kept += line + "\n";
+  }
+  return kept;
+}
+
+/// Takes the other lines out of the file, which is whole whenever this ends.
+static Status keepUpTo(const std::string &path, int64_t done) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (!fs::is_regular_file(path, code))
+    return Status::success();
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string kept = linesUpTo(text, done);
+  if (kept == text)
+    return Status::success();
+  std::string own = fs::canonical(path, code).string(); // where a link leads
+  Status status = writeDurably(own + ".new", kept);
+  if (!status.ok())
+    return Status::io("--metrics: " + status.message());
+  errno = 0;
+  return std::rename((own + ".new").c_str(), own.c_str()) == 0
+             ? Status::success()
+             : cannotWrite(path);
+}
+
+namespace {
+
+class JsonLines : public Metrics {
+public:
+  JsonLines(const std::string &path, int64_t done) : path(path) {
+    errno = 0;
+    file.open(path, done > 0 ? std::ios::app : std::ios::trunc);
+  }
+  Status status() const { return file ? Status::success() : cannotWrite(path); }
+  Status write(const StepReport &step) override;
+  Status write(const EvalReport &evaluation) override;
+
+private:
+  std::string path;
+  std::ofstream file;
+};
+
+/// The newest step as Prometheus reads it; the file is always whole.
+class PrometheusText : public Metrics {
+public:
+  explicit PrometheusText(const std::string &path) : path(path) {}
+  Status replace(const std::string &text) const;
+  Status write(const StepReport &step) override;
+  Status write(const EvalReport &evaluation) override;
+
+private:
+  std::string path;
+  StepReport newest;
+  std::optional<double> evalLoss;
+
+  Status writeNewest() const;
+};
+
+} // namespace
+
+Status JsonLines::write(const StepReport &step) {
+  nlohmann::ordered_json record;
+  record["step"] = step.step;
+  if (step.loss)
+    record["loss"] = *step.loss;
+  if (step.gradNorm)
+    record["grad_norm"] = *step.gradNorm; // null when it is not finite
+  if (step.lossScale)
+    record["loss_scale"] = *step.lossScale;
+  if (step.skipped)
+    record["skipped"] = static_cast<int>(*step.skipped);
+  if (!step.alarms.empty())
+    record["alarms"] = step.alarms;
+  record["step_seconds"] = step.seconds;
+  record["tokens_per_second"] = step.tokensPerSecond();
+  record["samples_per_second"] = step.samplesPerSecond();
+  errno = 0;
+  file << record.dump() << std::endl; // a follower sees each step at once
+  return status();
+}
+
+Status JsonLines::write(const EvalReport &evaluation) {
+  nlohmann::ordered_json record;
+  record["step"] = evaluation.step;
+  record["eval_loss"] = evaluation.loss; // null when it is not finite
+  record["eval_samples"] = evaluation.samples;
+  errno = 0;
+  file << record.dump() << std::endl;
+  return status();
+}
+
+//===----------------------------------------------------------------------===//
+// Prometheus
+//===----------------------------------------------------------------------===//
+
+Status PrometheusText::replace(const std::string &text) const {
+  std::string beside = path + ".new";
+  errno = 0;
+  std::ofstream file(beside, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || std::rename(beside.c_str(), path.c_str()) != 0)
+    return cannotWrite(path);
+  return Status::success();
+}
+
+/// A number in the text format, which knows NaN and +Inf.
+static std::string prometheusNumber(double value) {
+  if (value != value)
+    return "NaN";
+  if (value - value != 0)
+    return value > 0 ? "+Inf" : "-Inf";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+Status PrometheusText::write(const StepReport &step) {
+  newest = step;
+  return writeNewest();
+}
+
+Status PrometheusText::write(const EvalReport &evaluation) {
+  evalLoss = evaluation.loss;
+  return writeNewest();
+}
+
+Status PrometheusText::writeNewest() const {
+  std::ostringstream text;
+  text << "# HELP dpc_steps_total Steps of training, or inference, done.\n"
+          "# TYPE dpc_steps_total counter\n"
+          "dpc_steps_total "
+       << newest.step << "\n";
+  auto numbers = newest.numbers();
+  if (evalLoss)
+    numbers.emplace_back("eval_loss", *evalLoss);
+  for (const auto &[name, value] : numbers)
+    text << "# HELP dpc_" << name << " Of the newest step.\n# TYPE dpc_" << name
+         << " gauge\ndpc_" << name << " " << prometheusNumber(value) << "\n";
+  return replace(text.str());
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
+                                               int64_t done) {
+  MetricsPlace place(word);
+  if (place.kind == "tensorboard")
+    return openTensorBoard(place.path, done);
+  if (place.kind == "prometheus") {
+    auto text = std::make_unique<PrometheusText>(place.path);
+    DPC_TRY(text->replace(""));
+    return std::unique_ptr<Metrics>(std::move(text));
+  }
+  if (done > 0)
+    DPC_TRY(keepUpTo(place.path, done));
+  auto lines = std::make_unique<JsonLines>(place.path, done);
+  DPC_TRY(lines->status());
+  return std::unique_ptr<Metrics>(std::move(lines));
+}
+
+} // namespace dpc

@@ -1,0 +1,46 @@
+//===- Trace.h - what ran when ----------------------------------*- C++ -*-===//
+#ifndef DPC_RUNTIME_OBSERVE_TRACE_H
+#define DPC_RUNTIME_OBSERVE_TRACE_H
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+#include <vector>
+
+namespace dpc::rt {
+
+/// One run of an instruction.
+struct TraceEvent {
+  const Instruction *instruction = nullptr;
+  const ScheduleEntry *entry = nullptr;
+  int64_t step = 0;
+  double begin = 0, end = 0; ///< nowSeconds()
+};
+
+/// Events of one queue of one rank.
+struct TraceLane {
+  int rank = 0;
+  Queue queue = Queue::Compute;
+  std::vector<TraceEvent> events;
+};
+
+/// The lanes as elements of a Chrome trace ("X" events, microseconds since
+/// `origin`; a process per rank, a thread per queue), joined by commas.
+std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
+
+/// How many events `rank` has in a step.
+int64_t eventsOfStep(const Plan &plan, int64_t rank);
+
+/// How many steps are recorded, at least 2: of all ranks no more than a million
+/// events, which are 200 MB.
+int64_t stepsToTrace(const Plan &plan);
+
+/// Writes a file that chrome://tracing and ui.perfetto.dev open. What it does
+/// not hold, in words, becomes its "otherData"."left_out".
+Status writeTrace(const std::string &path, const std::string &eventsJson,
+                  const std::string &leftOut = "");
+
+} // namespace dpc::rt
+
+#endif // DPC_RUNTIME_OBSERVE_TRACE_H

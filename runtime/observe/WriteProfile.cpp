@@ -1,0 +1,66 @@
+#include "runtime/observe/WriteProfile.h"
+
+#include "runtime/observe/Profile.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace dpc {
+
+using namespace rt;
+
+/// The file's text; "" without such a file.
+static std::string textOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return file ? text.str() : "";
+}
+
+static Status replaceFile(const std::string &path, const std::string &text) {
+  std::ofstream out(path + ".new", std::ios::binary);
+  out << text;
+  out.close();
+  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
+    return Status::io("--profile: " + path + " cannot be written");
+  return Status::success();
+}
+
+/// Puts `json` where page.html of dpc-opt keeps a place for it; a page without
+/// that place stays as it is.
+static Status addToPage(const std::string &path, std::string json) {
+  const std::string begin =
+      "<script type=\"application/json\" id=\"measured\">";
+  const std::string end = "</script>";
+  std::string page = textOf(path);
+  size_t from = page.find(begin);
+  size_t to = from == std::string::npos ? from : page.find(end, from);
+  if (to == std::string::npos)
+    return Status::success();
+  // So that no text in it ends the script that holds it.
+  for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
+    json.replace(at, 1, "\\u003c");
+  from += begin.size();
+  return replaceFile(path, page.replace(from, to - from, json));
+}
+
+Status writeProfile(const std::string &plan, const std::string &events) {
+  constexpr size_t kRows = 24; // with all else, a screen
+  std::string predicted = textOf(plan + "/trace.json");
+  Expected<Profile> profile =
+      compareTraces(predicted, "{\"traceEvents\": [" + events + "]}");
+  if (!profile)
+    return Status(profile.status().code(),
+                  "--profile: " + plan + ": " + profile.status().message());
+  std::printf("%s", profileText(*profile, kRows).c_str());
+  if (!profile->isPredicted)
+    std::printf("nothing to compare with: %s has no trace.json, which dpc-opt "
+                "writes with --emit=plan,report,trace\n",
+                plan.c_str());
+  std::string json = profileJson(*profile);
+  DPC_TRY(replaceFile(plan + "/profile.json", json));
+  return addToPage(plan + "/report.html", json);
+}
+
+} // namespace dpc

@@ -1,0 +1,163 @@
+//===- BuildPlan.cpp - From a program and a strategy to a plan ------------===//
+#include "tools/driver/BuildPlan.h"
+
+#include "passes/shard/Degrees.h"
+
+#include "codegen/Codegen.h"
+#include "passes/graph/Passes.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/Inputs.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+bool scalesLoss(const CompileOptions &options) {
+  return options.precision == "fp16" || options.lossScaleInterval == 0;
+}
+
+std::string graphPipeline(const CompileOptions &options, bool trains) {
+  if (!trains)
+    return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "dpc-differentiate{optimizer="
+      << (options.train.empty() ? "adamw" : options.train)
+      << llvm::format(" beta1=%.17g", options.beta1)
+      << llvm::format(" beta2=%.17g", options.beta2)
+      << llvm::format(" eps=%.17g", options.eps)
+      << llvm::format(" momentum=%.17g", options.momentum)
+      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
+  if (options.weightDecay)
+    out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
+  if (scalesLoss(options))
+    out << llvm::format(" loss-scale=%.17g", options.lossScale)
+        << " loss-scale-interval=" << options.lossScaleInterval;
+  out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
+  return text;
+}
+
+codegen::CodegenOptions codegenOptions(const CompileOptions &options,
+                                       bool trains, bool onCpu) {
+  codegen::CodegenOptions result;
+  result.model = fs::path(options.model).stem().string();
+  result.trains = trains;
+  result.targetCpu = options.targetCpu;
+  if (!onCpu)
+    result.targetGpu = options.targetGpu;
+  rt::LrSchedule &schedule = result.lrSchedule;
+  schedule.lr = options.lr;
+  schedule.warmup = options.warmup;
+  schedule.total = options.totalSteps;
+  schedule.min = options.minLr;
+  schedule.kind = options.lrSchedule == "cosine"   ? rt::LrKind::Cosine
+                  : options.lrSchedule == "linear" ? rt::LrKind::Linear
+                                                   : rt::LrKind::Constant;
+  return result;
+}
+
+/// What estimates and plans make of attention.
+static AttentionForm attentionForm(const CompileOptions &options) {
+  bool onGpus = !options.targetGpu.empty();
+  if (options.attention == "expanded")
+    return AttentionForm::expanded;
+  if (onGpus)
+    return AttentionForm::fused;
+  return options.attention == "fused" ? AttentionForm::loops
+                                      : AttentionForm::automatic;
+}
+
+/// Moves ranks from the devices that they have to `places[device]`, counted
+/// over those that are used.
+static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
+  if (places.empty())
+    return;
+  std::vector<int64_t> wanted;
+  wanted.reserve(plan.ranks());
+  for (int64_t rank = 0; rank < plan.ranks(); ++rank)
+    wanted.push_back(
+        places[plan.processes.empty() ? rank : plan.processes[rank]]);
+  std::vector<int64_t> used = wanted;
+  llvm::sort(used);
+  plan.processes.clear();
+  plan.processes.reserve(wanted.size());
+  for (int64_t place : wanted)
+    plan.processes.push_back(llvm::lower_bound(used, place) - used.begin());
+}
+
+std::optional<rt::Plan>
+PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
+                   const ShardDegrees &asked, const fs::path &dir,
+                   PhaseObserver observer, LayoutModel *layouts) const {
+  ShardDegrees degrees = asked;
+  degrees.attention = attentionForm(options);
+  degrees.attentionMustFuse = options.attention == "fused";
+  degrees.endsProducts = !options.targetGpu.empty() && !onCpu;
+  // Plans are verified phase by phase: an observer says so.
+  auto nothing = [](StringRef, ModuleOp) {};
+  auto lowered =
+      lowerForStrategy(program, cluster, degrees,
+                       observer ? observer : PhaseObserver(nothing), layouts);
+  if (failed(lowered))
+    return std::nullopt;
+  bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));
+  auto draft = codegen::buildPlan(findSteps(**lowered),
+                                  codegenOptions(options, trains, onCpu));
+  if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
+    return std::nullopt;
+  setInputLimits(findProgram(program), draft->plan);
+  setInitialValues(draft->plan, initialValues);
+  placeRanks(draft->plan, places);
+  return std::move(draft->plan);
+}
+
+ShardDegrees commonDegrees(const CompileOptions &options) {
+  ShardDegrees common;
+  common.bucketBytes = options.bucketMb << 20;
+  common.compressGradients = options.compressGradients;
+  common.compressWeights = options.compressWeights;
+  common.attention = attentionForm(options);
+  common.endsProducts = !options.targetGpu.empty();
+  return common;
+}
+
+ShardDegrees withWholeGradients(ShardDegrees degrees) {
+  if (topkShare(degrees.compressGradients))
+    degrees.compressGradients = "topk:1";
+  return degrees;
+}
+
+double compressionOf(const ShardDegrees &degrees) {
+  // An int8 code is off by 1/254 of the largest of its block: once for every
+  // rank that adds to a gradient and once for the sum.
+  double rounding = 0;
+  if (degrees.compressGradients == "int8")
+    rounding += static_cast<double>(degrees.dp * degrees.cp + 1) / 254;
+  // Weights that are off by as much change all that is computed with them,
+  // about as bf16 would.
+  if (!degrees.compressWeights.empty())
+    rounding += 0.1;
+  return rounding;
+}
+
+std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
+                                                    const ShardDegrees &degrees,
+                                                    const fs::path &dir) const {
+  Expected<cost::Cluster> single = cost::makeLocalCluster(1);
+  if (!single) {
+    program.emitError(single.message());
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
+  if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
+                              degrees.microBatches)))
+    return std::nullopt;
+  return build(*grouped, *single, ShardDegrees{}, dir);
+}
+
+} // namespace dpc

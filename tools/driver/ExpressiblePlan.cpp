@@ -1,0 +1,210 @@
+//===- ExpressiblePlan.cpp - What a target of exports takes ---------------===//
+#include "tools/driver/ExpressiblePlan.h"
+
+#include "cost-model/report/Report.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dpc {
+
+using cost::Strategy;
+
+double ExpressiblePlan::valueOf(double seconds, double bytes) const {
+  return options.objective == "memory" ? bytes : seconds;
+}
+
+bool ExpressiblePlan::isWithin(double factor, const Plan &plan) const {
+  const cost::Evaluation &winner = result.candidates.front().evaluation;
+  return valueOf(plan.stepSeconds, plan.memoryBytes) <=
+         factor * valueOf(winner.stepSeconds, winner.memory.total());
+}
+
+bool ExpressiblePlan::isBetter(const Plan &plan,
+                               const std::optional<Plan> &than) const {
+  return !than || valueOf(plan.stepSeconds, plan.memoryBytes) <
+                      valueOf(than->stepSeconds, than->memoryBytes);
+}
+
+/// Of one strategy, with all that it names; nothing where it does not fit.
+std::optional<ExpressiblePlan::Plan>
+ExpressiblePlan::evaluate(const Strategy &strategy) {
+  CompileOptions asked = options;
+  asked.microBatch = 0;
+  asked.strategy = cost::stringifyStrategy(strategy, devices);
+  auto found = search(asked, nullptr);
+  if (!found || found->candidates.empty() ||
+      !found->candidates.front().evaluation.rejected.empty())
+    return std::nullopt;
+  const cost::Candidate &candidate = found->candidates.front();
+  Plan plan{cost::placedStrategy(candidate.strategy, candidate.evaluation),
+            candidate.evaluation.stepSeconds,
+            candidate.evaluation.memory.total()};
+  if (candidate.fits)
+    return plan;
+  if (smallest.empty())
+    smallest = cost::stringifyStrategy(plan.strategy, devices) + " needs " +
+               cost::formatBytes(plan.memoryBytes) + " of " +
+               cost::formatBytes(found->memoryLimitBytes);
+  return std::nullopt;
+}
+
+/// The first that is legal as it was placed, or one before it that is faster
+/// even as the rules have it.
+std::optional<ExpressiblePlan::Plan>
+ExpressiblePlan::bestOf(const cost::SearchResult &found) {
+  constexpr int kMended = 3;
+  std::optional<Plan> best;
+  int mended = 0;
+  for (const cost::Candidate &candidate : found.candidates) {
+    if (!candidate.fits || !candidate.skipped.empty() ||
+        candidate.method == "formula")
+      continue;
+    const cost::Evaluation &evaluation = candidate.evaluation;
+    Plan plan{cost::placedStrategy(candidate.strategy, evaluation),
+              evaluation.stepSeconds, evaluation.memory.total()};
+    if (!exports::isExpressible(job, candidate.strategy, rules))
+      continue;
+    bool isLegal = exports::isExpressible(job, plan.strategy, rules);
+    if (!isLegal || evaluation.isComposed) {
+      if (++mended > kMended)
+        continue;
+      exports::Job other = job;
+      other.strategy = plan.strategy;
+      other.stageLayers.clear();
+      other.cutsStagesFreely = true;
+      exports::Legality legality = exports::checkLegality(other, rules);
+      auto exact =
+          evaluate(legality.ok() ? other.strategy
+                                 : legality.nearest.value_or(other.strategy));
+      if (!exact || !exports::isExpressible(job, exact->strategy, rules))
+        continue;
+      plan = std::move(*exact);
+    }
+    if (isBetter(plan, best))
+      best = std::move(plan);
+    if (isLegal)
+      return best;
+  }
+  return best;
+}
+
+/// (E1) and (E2) of the header.
+std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
+  constexpr double kNear = 1.05;
+  std::optional<Plan> best = bestOf(result);
+  if (best && isWithin(kNear, *best))
+    return best;
+  std::vector<CompileOptions> asked = {options};
+  if (options.strategy != "auto" || options.microBatch > 0) {
+    asked.push_back(options);
+    asked.back().strategy = "auto";
+    asked.back().microBatch = 0;
+  }
+  for (const CompileOptions &each : asked) {
+    auto found = searchLegal(each);
+    if (!found)
+      continue;
+    std::optional<Plan> next = bestOf(*found);
+    if (next && isBetter(*next, best))
+      best = next;
+    if (best)
+      return best;
+    const auto &all = found->candidates;
+    if (!all.empty() && all.front().evaluation.rejected.empty() &&
+        all.front().skipped.empty())
+      smallest = cost::stringifyStrategy(all.front().strategy, devices) +
+                 " needs " +
+                 cost::formatBytes(all.front().evaluation.memory.total()) +
+                 " of " + cost::formatBytes(found->memoryLimitBytes);
+  }
+  return best;
+}
+
+Expected<cost::SearchResult>
+ExpressiblePlan::searchLegal(const CompileOptions &asked) const {
+  return search(asked, [this](const Strategy &strategy) {
+    return exports::isExpressible(job, strategy, rules);
+  });
+}
+
+/// (E4) of the header.
+std::vector<int64_t> ExpressiblePlan::ranksToTry() const {
+  constexpr size_t kMost = 2;
+  int64_t nodes = devices / job.devicesPerNode, layers = job.model.layers;
+  std::vector<int64_t> ranks;
+  for (int64_t divisor = 3; divisor <= std::min(nodes, layers); divisor += 2) {
+    if (layers % divisor != 0)
+      continue;
+    int64_t most = divisor;
+    while (2 * most <= nodes)
+      most *= 2;
+    if (most < nodes)
+      ranks.push_back(most * job.devicesPerNode);
+  }
+  std::sort(ranks.rbegin(), ranks.rend());
+  ranks.resize(std::min(ranks.size(), kMost));
+  return ranks;
+}
+
+std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
+  constexpr double kFar = 1.5;
+  std::optional<Plan> best = bestLegal();
+  if (options.strategy != "auto" || (best && isWithin(kFar, *best)))
+    return best;
+  CompileOptions asked = options;
+  for (int64_t ranks : ranksToTry()) {
+    asked.strategy = "ranks=" + std::to_string(ranks);
+    auto found = searchLegal(asked);
+    if (!found)
+      continue;
+    std::optional<Plan> next = bestOf(*found);
+    if (next && isBetter(*next, best))
+      best = next;
+  }
+  return best;
+}
+
+/// "3.4 % slower"
+static std::string comparedTo(double winner, double seconds) {
+  double percent = 100 * (seconds / winner - 1);
+  char buffer[64];
+  if (std::abs(percent) < 0.05)
+    return "as fast";
+  std::snprintf(buffer, sizeof(buffer), "%.1f %% %s", std::abs(percent),
+                percent > 0 ? "slower" : "faster");
+  return buffer;
+}
+
+/// "--strategy=... (19.9 s a step, 3.4 % slower, 57.2 GiB)"
+std::string ExpressiblePlan::describe(const Plan &plan) const {
+  return "--strategy=" + cost::stringifyStrategy(plan.strategy, devices) +
+         " (" + cost::formatSeconds(plan.stepSeconds) + " a step, " +
+         comparedTo(result.candidates.front().evaluation.stepSeconds,
+                    plan.stepSeconds) +
+         ", " + cost::formatBytes(plan.memoryBytes) + ")";
+}
+
+std::string ExpressiblePlan::text(const exports::Legality &legality) {
+  if (legality.isOfJob)
+    return "";
+  std::string words;
+  // Who asked for one strategy wants one like it.
+  bool isAlone = result.considered == 1;
+  std::optional<Plan> nearest;
+  if (isAlone && legality.nearest)
+    nearest = evaluate(*legality.nearest);
+  if (nearest && !exports::isExpressible(job, nearest->strategy, rules))
+    nearest.reset();
+  if (nearest)
+    words = "; nearest: " + describe(*nearest);
+  std::optional<Plan> best = bestOfAll();
+  if (best && (!nearest || best->strategy != nearest->strategy))
+    words += "; best that it takes: " + describe(*best);
+  if (words.empty())
+    words = "; of the strategies that it takes none fits" +
+            (smallest.empty() ? "" : ": " + smallest);
+  return words;
+}
+
+} // namespace dpc

@@ -1,0 +1,110 @@
+//===- Inputs.cpp - What is known about a program's inputs ----------------===//
+#include "tools/driver/Inputs.h"
+
+#include "ir/Dialect.h"
+
+#include <filesystem>
+
+namespace fs = std::filesystem;
+
+using namespace mlir;
+using namespace dpc;
+
+static int64_t dimOf(Value value, int64_t dim) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
+}
+
+/// The smallest size that `value` indexes, directly or through data movement;
+/// 0 when it indexes nothing.
+static int64_t indexedSize(Value value) {
+  int64_t limit = 0;
+  auto note = [&](int64_t size) {
+    if (size > 0)
+      limit = limit ? std::min(limit, size) : size;
+  };
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    unsigned index = use.getOperandNumber();
+    if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && index == 1)
+      note(dimOf(embedding.getTable(), 0));
+    else if (auto loss = dyn_cast<CrossEntropyOp>(user); loss && index == 1)
+      note(dimOf(loss.getLogits(), 1));
+    else if (auto sums = dyn_cast<CrossEntropySumsOp>(user); sums && index == 2)
+      note(dimOf(sums.getLogits(), 1));
+    else if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
+      note(indexedSize(user->getResult(0)));
+  }
+  return limit;
+}
+
+void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
+  for (BlockArgument arg : program.getArguments()) {
+    auto name =
+        program.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kName);
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (!name || !type || !type.getElementType().isInteger())
+      continue;
+    for (rt::Port &port : plan.inputs)
+      if (port.name == name.getValue())
+        port.limit = indexedSize(arg);
+  }
+}
+
+/// `path` itself where the working folder is gone.
+static fs::path absolute(const fs::path &path) {
+  std::error_code code;
+  fs::path result = fs::absolute(path, code);
+  return code ? path : result;
+}
+
+void dpc::makeSourcesAbsolute(ModuleOp module) {
+  Builder builder(module.getContext());
+  for (auto func : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+      auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource);
+      auto file = source ? source.getAs<StringAttr>("file") : StringAttr();
+      if (!file || file.empty())
+        continue;
+      NamedAttrList changed(source);
+      changed.set("file",
+                  builder.getStringAttr(
+                      absolute(file.str()).lexically_normal().string()));
+      func.setArgAttr(i, attr::kSource,
+                      changed.getDictionary(source.getContext()));
+    }
+}
+
+/// The entry's bytes become the tensor's source, when the file has them.
+static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
+  const rt::WeightFiles::Weight *weight = files.find(tensor.name);
+  if (!weight || weight->entry.shape != tensor.globalShape)
+    return; // dpc-run says what is missing.
+  tensor.source = rt::TensorSource{absolute(weight->file.path()).string(),
+                                   weight->entry.offset, weight->entry.bytes,
+                                   weight->entry.dtype};
+}
+
+void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
+  for (rt::Tensor &tensor : plan.tensors) {
+    // A file takes the place of what the model holds, the rest fills gaps.
+    bool isFile = choice.kind == rt::InitChoice::Kind::File;
+    // States start from what their optimizer says, or a file.
+    bool isState = tensor.role == rt::TensorRole::State;
+    if ((tensor.source || isState) && !isFile)
+      continue;
+    switch (choice.kind) {
+    case rt::InitChoice::Kind::None:
+      break;
+    case rt::InitChoice::Kind::Zeros:
+      tensor.init = rt::InitKind::Zeros;
+      break;
+    case rt::InitChoice::Kind::Random:
+      tensor.init = rt::InitKind::Random;
+      tensor.seed = static_cast<int64_t>(choice.seed);
+      break;
+    case rt::InitChoice::Kind::File:
+      takeFrom(*choice.file, tensor);
+      break;
+    }
+  }
+}

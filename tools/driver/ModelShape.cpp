@@ -1,0 +1,179 @@
+//===- ModelShape.cpp - Sizes of a transformer, by its graph --------------===//
+#include "tools/driver/ModelShape.h"
+
+#include "ir/Dialect.h"
+#include "ir/StageMarks.h"
+#include "passes/price/StepEstimate.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+static int64_t lastDim(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape().back();
+}
+
+/// The sizes [in, out] of the weight of a product, nothing where both operands
+/// depend on samples.
+static std::optional<std::pair<int64_t, int64_t>> weightOf(MatmulOp product) {
+  Value weight = product.getB();
+  while (auto convert = weight.getDefiningOp<ConvertOp>())
+    weight = convert.getX();
+  if (!isa<BlockArgument>(weight))
+    return std::nullopt;
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(product.getB().getType()).getShape();
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  return product.getTb() ? std::pair(columns, rows) : std::pair(rows, columns);
+}
+
+/// What feeds back into the hidden size: the widest is the feed-forward's.
+static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
+  int64_t widest = 0;
+  func.walk([&](MatmulOp product) {
+    auto weight = weightOf(product);
+    if (weight && phaseOf(product) == StepPhase::forward &&
+        weight->second == hidden)
+      widest = std::max(widest, weight->first);
+  });
+  return widest;
+}
+
+/// silu(a) * b, the gate of SwiGLU.
+static bool isGate(UnaryOp op) {
+  return op.getKind() == UnaryKind::silu &&
+         llvm::any_of(op->getUsers(), [&](Operation *user) {
+           auto product = dyn_cast<BinaryOp>(user);
+           return product && product.getKind() == BinaryKind::mul;
+         });
+}
+
+/// A product plus a vector of weights.
+static bool isBias(BinaryOp op) {
+  auto isVector = [](Value value) {
+    while (Operation *made = value.getDefiningOp()) {
+      if (!isa<BroadcastOp, ConvertOp, ReshapeOp>(made))
+        return false;
+      value = made->getOperand(0);
+    }
+    return cast<RankedTensorType>(value.getType()).getRank() == 1;
+  };
+  auto isProduct = [](Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    auto product = value.getDefiningOp<MatmulOp>();
+    return product && weightOf(product);
+  };
+  return op.getKind() == BinaryKind::add &&
+         ((isProduct(op.getA()) && isVector(op.getB())) ||
+          (isProduct(op.getB()) && isVector(op.getA())));
+}
+
+/// What a layer is made of.
+static void readKinds(Operation *op, exports::ModelShape &shape) {
+  if (auto norm = dyn_cast<NormOp>(op))
+    shape.hasRmsNorm |= norm.getKind() == NormKind::rms;
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    shape.hasBias |= isBias(binary);
+  shape.hasRope |= isa<RopeOp>(op);
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    shape.hasSwiglu |= isGate(unary);
+}
+
+/// Whether each position sees all others, as far as is shown: a mask that is
+/// the same for all positions is of padding.
+static bool seesAll(AttentionOp attention) {
+  if (attention.getCausal() || !attention.getMask())
+    return !attention.getCausal();
+  return cast<RankedTensorType>(attention.getMask().getType())
+             .getShape()
+             .drop_back()
+             .back() == 1;
+}
+
+/// Tokens come in, [samples, sequence], and more than one is predicted for each
+/// sample, by layers that are all of one kind.
+static exports::ModelKind kindOf(func::FuncOp func) {
+  bool readsTokens = false, predictsTokens = false;
+  int64_t attentions = 0, thatSeeAll = 0, samples = 0;
+  func.walk([&](AttentionOp attention) {
+    samples =
+        cast<RankedTensorType>(attention.getQ().getType()).getShape().front();
+    ++attentions;
+    thatSeeAll += seesAll(attention);
+  });
+  func.walk([&](EmbeddingOp embedding) {
+    auto ids = cast<RankedTensorType>(embedding.getIds().getType());
+    readsTokens |= ids.getRank() == 2 && ids.getShape().front() == samples;
+  });
+  auto lookAt = [&](Value logits) {
+    predictsTokens |=
+        cast<RankedTensorType>(logits.getType()).getShape().front() > samples;
+  };
+  func.walk([&](Operation *op) {
+    if (auto loss = dyn_cast<CrossEntropyOp>(op))
+      lookAt(loss.getLogits());
+    if (auto sums = dyn_cast<CrossEntropySumsOp>(op)) // where it is expanded
+      lookAt(sums.getLogits());
+  });
+  if (!readsTokens || !predictsTokens)
+    return exports::ModelKind::other;
+  return thatSeeAll == 0            ? exports::ModelKind::decoder
+         : thatSeeAll == attentions ? exports::ModelKind::encoder
+                                    : exports::ModelKind::other;
+}
+
+exports::ModelShape modelShapeOf(func::FuncOp func, int64_t layers) {
+  exports::ModelShape shape;
+  shape.kind = kindOf(func);
+  int64_t attentions = 0;
+  func.walk([&](Operation *op) {
+    readKinds(op, shape);
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      ArrayRef<int64_t> q =
+          cast<RankedTensorType>(attention.getQ().getType()).getShape();
+      ArrayRef<int64_t> k =
+          cast<RankedTensorType>(attention.getK().getType()).getShape();
+      if (attentions++ > 0)
+        return;
+      shape.heads = q[1];
+      shape.sequence = q[2];
+      shape.headSize = q[3];
+      shape.kvHeads = k[1];
+    }
+    if (auto norm = dyn_cast<NormOp>(op); norm && shape.hidden == 0)
+      shape.hidden = lastDim(norm.getX());
+    if (auto loss = dyn_cast<CrossEntropyOp>(op))
+      shape.vocabulary = lastDim(loss.getLogits());
+  });
+  shape.layers = attentions > 0 && layers > 0 ? layers : attentions;
+  if (shape.hidden > 0)
+    shape.feedForward = feedForwardOf(func, shape.hidden);
+  return shape;
+}
+
+std::vector<int64_t> layersByStage(ModuleOp program,
+                                   const cost::Cluster &cluster,
+                                   const ShardDegrees &degrees) {
+  if (degrees.stages() == 1)
+    return {};
+  OwningOpRef<ModuleOp> clone(cast<ModuleOp>(mlir::ModuleOp(program)->clone()));
+  func::FuncOp func = findProgram(*clone);
+  if (!func || failed(markStages(ProgramFacts(func), cluster, degrees)))
+    return {};
+  std::vector<int64_t> layers(static_cast<size_t>(degrees.stages()), 0);
+  bool hasLayers = false;
+  func.walk([&](AttentionOp attention) {
+    if (std::optional<int64_t> stage = stageOf(attention)) {
+      ++layers[static_cast<size_t>(*stage)];
+      hasLayers = true;
+    }
+  });
+  return hasLayers ? layers : std::vector<int64_t>();
+}
+
+} // namespace dpc

@@ -1,0 +1,232 @@
+//===- OutputFolder.cpp - Written beside, then renamed --------------------===//
+#include "tools/driver/OutputFolder.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+/// What a plan folder may hold, files before the folder they lie in.
+static constexpr const char *kWritten[] = {
+    "plan.json", "command.json", "report.json", "report.html", "program.mlir",
+    "trace.json", "annotated.onnx", "constants.bin", "kernels/kernels.so",
+    // Of dpc-run --profile, about the plan beside it.
+    "profile.json", "kernels/kernels.ptx", "kernels",
+    // Exports.
+    "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
+    "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
+    "opensora.py", "torchtitan.py", "torchtitan.toml"};
+
+/// Files of exports have names of other programs: an index says which are ours.
+static constexpr const char *kExports = "exports",
+                            *kExportIndex = "exports/index.json";
+
+/// What the index of exports in `folder` lists, itself and the folder behind
+/// it; nothing without an index of ours.
+static std::vector<fs::path> exportsIn(const fs::path &folder) {
+  std::ifstream in(folder / kExportIndex);
+  auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("generator", "") != "dpc-opt" ||
+      !json.contains("files") || !json["files"].is_array())
+    return {};
+  std::vector<fs::path> paths;
+  for (const nlohmann::json &name : json["files"])
+    if (name.is_string())
+      paths.push_back(fs::path(kExports) / name.get<std::string>());
+  paths.emplace_back(kExportIndex);
+  paths.emplace_back(kExports);
+  return paths;
+}
+
+/// All that may lie in `folder`, files before the folder they lie in.
+static std::vector<fs::path> writtenIn(const fs::path &folder) {
+  std::vector<fs::path> paths = exportsIn(folder);
+  paths.insert(paths.end(), std::begin(kWritten), std::end(kWritten));
+  return paths;
+}
+
+/// A path beside `target` at which there is nothing.
+static fs::path besides(const fs::path &target, const char *what) {
+  std::error_code ignored;
+  for (int attempt = 0;; ++attempt) {
+    fs::path result = target;
+    result += std::string(".") + what + "." + std::to_string(getpid());
+    if (attempt > 0)
+      result += "." + std::to_string(attempt);
+    if (!fs::exists(fs::symlink_status(result, ignored)))
+      return result;
+  }
+}
+
+/// "plan/" without its slash; a link is replaced where it leads.
+static fs::path placeOf(fs::path target) {
+  if (!target.has_filename())
+    target = target.parent_path();
+  std::error_code code;
+  if (fs::is_symlink(target, code))
+    if (fs::path real = fs::canonical(target, code); !code)
+      return real;
+  return target;
+}
+
+/// Whether `file` begins as report/page.html does.
+static bool isReportPage(const fs::path &file) {
+  std::ifstream in(file);
+  std::string head(200, ' ');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find("name=\"generator\" content=\"dpc-opt\"") !=
+         std::string::npos;
+}
+
+/// Whether `file` is JSON with `fields`: other programs call files like ours.
+static bool hasFields(const fs::path &file,
+                      std::initializer_list<const char *> fields) {
+  std::ifstream in(file);
+  auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() &&
+         std::all_of(fields.begin(), fields.end(),
+                     [&](const char *field) { return json.contains(field); });
+}
+
+/// The first entry of a folder that dpc-opt did not write, or "".
+static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
+  const std::vector<fs::path> written = writtenIn(folder);
+  fs::recursive_directory_iterator entries(folder, code), end;
+  while (!code && entries != end) {
+    fs::path name = entries->path().lexically_relative(folder);
+    std::error_code ignored;
+    bool isFolder = fs::is_directory(entries->symlink_status(ignored));
+    bool isOurs =
+        std::find(written.begin(), written.end(), name) != written.end() &&
+        isFolder == (name == "kernels" || name == kExports);
+    if (name == "plan.json")
+      isOurs &= hasFields(entries->path(), {"version", "checksum"});
+    if (name == "command.json")
+      isOurs &= hasFields(entries->path(), {"version", "model", "words"});
+    if (name == "report.json")
+      isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
+    if (name == "trace.json")
+      isOurs &= hasFields(entries->path(), {"traceEvents"});
+    if (name == "profile.json")
+      isOurs &= hasFields(entries->path(), {"steps", "queues", "rows"});
+    if (name == "report.html")
+      isOurs &= isReportPage(entries->path());
+    if (!isOurs)
+      return name.string();
+    entries.increment(code);
+  }
+  return "";
+}
+
+std::string OutputFolder::refusal(const fs::path &wanted, bool writesPlan) {
+  fs::path target = placeOf(wanted);
+  std::string shown = target.string();
+  std::error_code code;
+  fs::file_status status = fs::status(target, code);
+  if (status.type() == fs::file_type::not_found)
+    return "";
+  if (status.type() == fs::file_type::none)
+    return shown + ": cannot be read: " + code.message();
+  const char *hint = "; name another folder with -o";
+  if (!fs::is_directory(status))
+    return shown + ": exists and is not a plan folder" + hint;
+  std::error_code listing;
+  std::string foreign = foreignEntry(target, listing);
+  if (listing)
+    return shown + ": cannot be read: " + listing.message();
+  if (!foreign.empty())
+    return shown + ": is not a plan folder: dpc-opt did not write '" + foreign +
+           "' in it" + hint;
+  if (!writesPlan && fs::exists(target / "plan.json", code))
+    return shown + ": holds a plan, which a report does not replace" + hint;
+  return "";
+}
+
+OutputFolder::OutputFolder(const fs::path &wanted, bool writesPlan,
+                           std::string &error)
+    : target(placeOf(wanted)), writesPlan(writesPlan) {
+  error = refusal(wanted, writesPlan);
+  if (!error.empty())
+    return;
+  std::error_code code;
+  fs::create_directories(target.has_parent_path() ? target.parent_path() : ".",
+                         code);
+  temporary = besides(target, "writing");
+  fs::create_directory(temporary, code);
+  if (code) {
+    error = temporary.string() + ": cannot be written: " + code.message();
+    temporary.clear();
+  }
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code code;
+  if (!temporary.empty())
+    fs::remove_all(temporary, code);
+}
+
+std::string OutputFolder::commit() {
+  // Something may have been put there since.
+  if (std::string why = refusal(target, writesPlan); !why.empty())
+    return why;
+  std::error_code code;
+  fs::path old = besides(target, "old");
+  bool replaces = fs::exists(target, code);
+  if (replaces)
+    fs::rename(target, old, code);
+  if (!code)
+    fs::rename(temporary, target, code);
+  if (code) {
+    std::error_code ignored;
+    if (replaces && !fs::exists(target, ignored))
+      fs::rename(old, target, ignored);
+    return target.string() + ": cannot be put in place: " + code.message();
+  }
+  temporary.clear();
+  if (!replaces)
+    return "";
+  for (const fs::path &name : writtenIn(old))
+    fs::remove(old / name, code);
+  fs::remove(old, code);
+  return "";
+}
+
+std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                               const std::string &strategy, const fs::path &dir,
+                               const std::vector<TargetForecast> &forecasts) {
+  nlohmann::ordered_json index = {{"generator", "dpc-opt"},
+                                  {"strategy", strategy},
+                                  {"files", nlohmann::json::array()}};
+  std::vector<exports::ExportedFile> all = files;
+  for (const exports::ExportedFile &file : files)
+    index["files"].push_back(file.name);
+  for (const TargetForecast &forecast : forecasts)
+    index["expected"][forecast.target] = {
+        {"software", forecast.software},
+        {"step_seconds", forecast.stepSeconds},
+        {"memory_bytes", std::llround(forecast.memoryBytes)},
+        {"memory_limit_bytes", std::llround(forecast.limitBytes)},
+        {"fits", forecast.fits()}};
+  all.push_back({"index.json", index.dump(2) + "\n"});
+  std::error_code code;
+  fs::create_directories(dir / kExports, code);
+  for (const exports::ExportedFile &file : all) {
+    fs::path path = dir / kExports / file.name;
+    std::ofstream out(path, std::ios::binary);
+    out << file.text;
+    out.close();
+    if (!out)
+      return path.string() + ": cannot be written";
+    if (path.extension() == ".sh")
+      fs::permissions(path, fs::perms::owner_exec, fs::perm_options::add, code);
+  }
+  return "";
+}
+
+} // namespace dpc

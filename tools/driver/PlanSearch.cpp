@@ -1,0 +1,244 @@
+//===- PlanSearch.cpp - The search as the command line asks for it --------===//
+#include "tools/driver/PlanSearch.h"
+
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/report/Report.h"
+#include "ir/UserShardings.h"
+#include "passes/price/HeterogeneousPipeline.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/BuildPlan.h"
+#include "tools/driver/ProgressLine.h"
+#include "tools/driver/Remarks.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// Ops that search may compile in all, over all the strategies it evaluates.
+static constexpr int64_t kEvaluatedOps = 40000;
+
+/// Strategies that it may evaluate on a part of so many devices: not all of
+/// them are looked at anyway, and there are many parts.
+static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
+
+/// Strategies that it may evaluate of a deep model, of few layers each.
+static constexpr int64_t kFoldedEvaluations = 32;
+
+std::unique_ptr<cost::Evaluator>
+PlanSearch::evaluatorFor(const cost::Cluster &part) const {
+  return makeEvaluator(family, program, part, isArranged,
+                       commonDegrees(options));
+}
+
+cost::Objective PlanSearch::objective() const {
+  auto objective = cost::symbolizeObjective(options.objective);
+  assert(objective && "reading the options has refused others");
+  return *objective;
+}
+
+/// The degrees of the mesh that the model's own shardings are over; an error
+/// where the command line has others.
+static Status keepUserDegrees(ModuleOp program,
+                                    const std::string &strategy,
+                                    int64_t devices,
+                                    cost::StrategyRequest &request) {
+  auto degrees = program->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+  if (!degrees)
+    return Status();
+  struct Asked {
+    std::optional<int64_t> *degree;
+    int64_t value;
+  };
+  std::vector<Asked> all;
+  std::string mesh = "the model's shardings are over a mesh of ";
+  int64_t ranks = 1;
+  for (auto [name, degree] :
+       {std::pair("dp", &request.dp), std::pair("tp", &request.tp),
+        std::pair("cp", &request.cp), std::pair("pp", &request.pp),
+        std::pair("vpp", &request.vpp)}) {
+    auto asked = degrees.getAs<IntegerAttr>(name);
+    if (!asked)
+      continue;
+    mesh += (all.empty() ? "" : ", ") + std::string(name) + "=" +
+            std::to_string(asked.getInt());
+    all.push_back({degree, asked.getInt()});
+    // More than there are devices says as much as the number itself.
+    if (asked.getInt() >= 1 && StringRef(name) != "vpp")
+      ranks =
+          std::min(ranks * std::min(asked.getInt(), devices + 1), devices + 1);
+  }
+  for (const Asked &asked : all)
+    if (asked.value < 1)
+      return Error{mesh + "; expected whole numbers from 1 on"};
+  if (devices % ranks)
+    return Error{mesh + ", which " + std::to_string(devices) +
+                       " devices are no multiple of"};
+  for (const Asked &asked : all) {
+    if (*asked.degree && **asked.degree != asked.value)
+      return Error{"--strategy=" + strategy + ": " + mesh +
+                         "; give these, or export the model without them"};
+    *asked.degree = asked.value;
+  }
+  return Status();
+}
+
+Expected<cost::StrategyRequest> PlanSearch::request() const {
+  auto request = cost::parseStrategy(options.strategy, cluster.numDevices());
+  if (!request)
+    return request;
+  if (Status kept = keepUserDegrees(sample, options.strategy,
+                                          cluster.numDevices(), *request);
+      !kept)
+    return Error{kept.message()};
+  if (options.microBatch && request->microBatch &&
+      options.microBatch != *request->microBatch)
+    return Error{"--micro-batch=" + std::to_string(options.microBatch) +
+                       " and --strategy=" + options.strategy +
+                       " differ; give one of them"};
+  if (options.microBatch)
+    request->microBatch = options.microBatch;
+  if (isArranged)
+    request->ranks = cluster.numDevices();
+  request->accepts = accepts;
+  return request;
+}
+
+cost::SearchOptions
+PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
+                       const cost::StrategyRequest &request) const {
+  cost::SearchOptions search;
+  search.request = request;
+  search.space = cost::spaceFor(evaluator.totals(), part);
+  search.top = options.top;
+  // A strategy takes about 0.1 ms an op to evaluate, in every order of unlike
+  // groups; a deep one as some layers.
+  int64_t ops = findProgram(sample).getBody().front().getOperations().size();
+  int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
+  search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / (ops * orders));
+  if (part.numDevices() > kManyDevices)
+    search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
+  if (family && family->isDeep())
+    search.maxEvaluations = kFoldedEvaluations;
+  // All that is written is of the whole program.
+  search.confirmsWinner = true;
+  search.objective = objective();
+  // Who takes no ZeRO 1 may take 2, which is hardly better elsewhere.
+  if (accepts && search.space.zeros.size() > 1)
+    search.space.zeros = {0, 1, 2, 3};
+  return search;
+}
+
+/// "searching: 120 of 8414 candidates, best 21.6 s a step, 3 s"
+static std::string progressText(const cost::SearchProgress &progress,
+                                cost::Objective objective, double seconds) {
+  std::string text = "searching: " + std::to_string(progress.done) + " of " +
+                     std::to_string(progress.considered) + " candidates, ";
+  if (!std::isfinite(progress.best))
+    text += "nothing fits yet";
+  else if (objective == cost::Objective::Memory)
+    text += "best " + cost::formatBytes(progress.best);
+  else
+    text += "best " + cost::formatSeconds(progress.best) + " a step";
+  return text + ", " + std::to_string(std::llround(seconds)) + " s";
+}
+
+/// Shows on `line` how far a search is.
+static std::function<void(const cost::SearchProgress &)>
+progressOn(ProgressLine &line, cost::Objective objective) {
+  if (!line.isShown())
+    return nullptr;
+  auto begin = std::chrono::steady_clock::now();
+  return [&line, objective, begin](const cost::SearchProgress &progress) {
+    std::chrono::duration<double> passed =
+        std::chrono::steady_clock::now() - begin;
+    line.show(progressText(progress, objective, passed.count()));
+  };
+}
+
+/// All groups of nodes, and where devices are unlike some of them: so that a
+/// slow group that is added makes nothing slower.
+Expected<cost::PartResult>
+PlanSearch::searchGroups(const cost::StrategyRequest &request,
+                         const cost::PartProblem &problem) const {
+  auto found = cost::searchParts(cluster, request, problem);
+  if (!found || request.namesRanks())
+    return found;
+  bool ofMemory = objective() == cost::Objective::Memory;
+  auto worth = [&](const cost::SearchResult &result) {
+    const cost::Evaluation &winner = result.candidates.front().evaluation;
+    return ofMemory ? winner.memory.total() : winner.stepSeconds;
+  };
+  cost::SearchCounts counts;
+  counts.add(found->search);
+  for (const std::vector<int64_t> &groups : cost::someGroups(cluster)) {
+    cost::Cluster some = *cost::arrangeGroups(cluster, groups);
+    auto next = cost::searchParts(some, request, problem);
+    if (!next)
+      continue;
+    counts.add(next->search);
+    if (!next->search.hasWinner())
+      continue;
+    std::string why = "with the others nothing fits";
+    if (found->search.hasWinner()) {
+      double more = worth(found->search) - worth(next->search);
+      if (more <= 0)
+        continue;
+      why = "with the others it takes " +
+            (ofMemory ? cost::formatBytes(more) + " more memory"
+                      : cost::formatSeconds(more) + " longer");
+    }
+    found = std::move(next);
+    found->search.idle = why;
+  }
+  counts.writeTo(found->search);
+  return found;
+}
+
+Expected<cost::PartResult>
+PlanSearch::run(std::vector<std::string> &remarks) const {
+  auto asked = request();
+  if (!asked)
+    return Error{asked.message()};
+  Status countable = cost::checkMicroBatches(
+      *asked, evaluatorFor(cluster)->totals().globalBatch,
+      cluster.numDevices());
+  if (!countable)
+    return Error{countable.message()};
+  std::string why =
+      asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
+  if (!why.empty())
+    remarks.push_back(
+        (objective() == cost::Objective::Throughput && !asked->pp
+             ? "micro-batches were not searched, nor pipelines of them: "
+             : "micro-batches were not searched: ") +
+        why);
+  ProgressLine line;
+  auto progress = progressOn(line, objective());
+  cost::PartProblem problem;
+  problem.evaluator = [&](const cost::Cluster &part) {
+    return evaluatorFor(part);
+  };
+  problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
+    cost::SearchOptions search = optionsFor(evaluator, part, *asked);
+    search.progress = progress;
+    search.baselines &= baselines;
+    search.freesBaselines =
+        asked->isFixed() && options.microBatch == 0 && why.empty();
+    if (!why.empty()) { // whole shares
+      search.request.microBatch = search.space.globalBatch;
+      // Stages would take turns: what each of them saves is memory only.
+      if (objective() == cost::Objective::Throughput)
+        search.space.maxPp = 1;
+    }
+    return search;
+  };
+  auto found = searchGroups(*asked, problem);
+  if (found && found->search.hasWinner())
+    llvm::append_range(remarks,
+                       remarksOn(options.strategy,
+                                 found->search.candidates.front().strategy,
+                                 found->search.totals.globalBatch));
+  return found;
+}
+
+} // namespace dpc

@@ -1,0 +1,135 @@
+//===- Remarks.cpp - What the user may not have meant ---------------------===//
+#include "tools/driver/Remarks.h"
+
+#include "passes/graph/Passes.h"
+#include "passes/shard/Degrees.h"
+#include "passes/shard/StrategyGraph.h"
+#include "runtime/plan/PlanFp8.h"
+
+#include <cstdlib>
+#include <map>
+#include <sstream>
+
+namespace dpc {
+
+/// KEY=VALUE,... that was parsed before.
+static std::map<std::string, std::string> pairsOf(const std::string &text) {
+  std::map<std::string, std::string> pairs;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');)
+    if (size_t equals = word.find('='); equals != std::string::npos)
+      pairs[word.substr(0, equals)] = word.substr(equals + 1);
+  return pairs;
+}
+
+std::string placeOf(mlir::Location location, const std::string &text) {
+  std::string place, shown;
+  if (auto file = location->findInstanceOf<mlir::FileLineColLoc>()) {
+    shown = place = file.getFilename().str();
+    if (file.getLine() > 0)
+      place += ":" + std::to_string(file.getLine()) + ":" +
+               std::to_string(file.getColumn());
+  } else if (auto name = location->findInstanceOf<mlir::NameLoc>()) {
+    shown = place = name.getName().str();
+  }
+  bool isSaid = place.empty() || text.find(shown) != std::string::npos;
+  return isSaid ? "" : place + ": ";
+}
+
+std::string whyOneMicroBatch(mlir::func::FuncOp program) {
+  if (hasBatchNorms(program))
+    return "batch norm computes something else with them; micro_batch=N in "
+           "--strategy allows them";
+  if (mlir::Operation *op = ProgramFacts(program).wholeBatchOp())
+    return "'" + op->getName().getStringRef().str() +
+           "' reads the whole batch of a rank, which they would split";
+  return "";
+}
+
+std::vector<std::string> remarksOn(const std::string &asked,
+                                   const cost::Strategy &chosen,
+                                   int64_t globalBatch) {
+  std::vector<std::string> remarks;
+  auto pairs = pairsOf(asked);
+  auto idle = [&](const char *key, const char *neutral, bool hasEffect,
+                  const std::string &why) {
+    auto found = pairs.find(key);
+    if (found != pairs.end() && found->second != neutral && !hasEffect)
+      remarks.push_back(std::string(key) + "=" + found->second +
+                        " has no effect: " + why);
+  };
+  idle("sp", "false", chosen.tp > 1, "tp=1");
+  idle("schedule", "1f1b", chosen.pp > 1, "pp=1");
+  idle("cp_kind", "ring", chosen.cp > 1, "cp=1");
+  idle("offload_to", "host", chosen.offload != "none", "offload=none");
+  idle("zero", "0", chosen.dp * chosen.cp > 1,
+       "dp=1, there is one rank to split over");
+  int64_t share = (globalBatch + chosen.dp - 1) / chosen.dp;
+  if (auto found = pairs.find("micro_batch");
+      found != pairs.end() &&
+      found->second != std::to_string(chosen.microBatch))
+    remarks.push_back("micro_batch=" + found->second + " is more than the " +
+                      std::to_string(share) + " samples of a rank: " +
+                      std::to_string(chosen.microBatch) + " is used");
+  if (int64_t working = (globalBatch + share - 1) / share; working < chosen.dp)
+    remarks.push_back(std::to_string(chosen.dp - working) + " of " +
+                      std::to_string(chosen.dp) +
+                      " data-parallel ranks get no sample of a batch of " +
+                      std::to_string(globalBatch));
+  return remarks;
+}
+
+std::string remarkOnTarget(const std::string &targetGpu,
+                           const cost::Cluster &cluster) {
+  if (targetGpu.empty())
+    return "";
+  constexpr int kFirstWithBf16 = 80;
+  long target = std::strtol(targetGpu.c_str() + 3, nullptr, 10);
+  for (const cost::NodeGroup &group : cluster.groups) {
+    const cost::Device &device = group.device;
+    auto lacks = [&](cost::DType type, long first) {
+      return device.peak(type) == 0 && target >= first;
+    };
+    if (device.peak(cost::DType::F16) == 0 &&
+        device.peak(cost::DType::BF16) == 0)
+      return "--target-gpu=" + targetGpu + ": time and memory are those of " +
+             device.name +
+             ", which is no GPU; a cluster.json of GPUs predicts for these";
+    bool isOlder = lacks(cost::DType::BF16, kFirstWithBf16);
+    if (isOlder || lacks(cost::DType::FP8, rt::kFirstWithFp8))
+      return "--target-gpu=" + targetGpu + ": " + device.name +
+             " runs no such plan: by its device file it has no products of " +
+             (isOlder ? "bf16, as sm_80" : "fp8, as sm_89") + " and later have";
+  }
+  return "";
+}
+
+std::string refusedCompression(const ShardDegrees &degrees, bool trains,
+                               bool scalesLoss) {
+  const std::string &gradients = degrees.compressGradients;
+  if (!gradients.empty() && !trains)
+    return "--compress-gradients=" + gradients +
+           ": inference has no gradients; it is accepted for training";
+  if (!gradients.empty() && degrees.dp * degrees.cp == 1)
+    return "--compress-gradients=" + gradients +
+           ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
+           "with dp=N or cp=N in --strategy";
+  if (topkShare(gradients) && degrees.zero > 0)
+    return "--compress-gradients=" + gradients +
+           ": zero=" + std::to_string(degrees.zero) +
+           " scatters gradients, of which no rank has a whole one; it is "
+           "accepted with zero=0, and int8 with any";
+  if (topkShare(gradients) && scalesLoss)
+    return "--compress-gradients=" + gradients +
+           ": an overflow would stay in what it keeps for later, though the "
+           "step is skipped; it is accepted with fp32 and bf16 without "
+           "--loss-scale";
+  if (!degrees.compressWeights.empty() && degrees.zero != 3)
+    return "--compress-weights=" + degrees.compressWeights +
+           ": with zero=" + std::to_string(degrees.zero) +
+           " no weights are gathered; it is accepted with zero=3 in "
+           "--strategy";
+  return "";
+}
+
+} // namespace dpc

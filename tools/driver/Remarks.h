@@ -1,0 +1,40 @@
+//===- Remarks.h - What the user may not have meant -------------*- C++ -*-===//
+#ifndef DPC_TOOLS_DRIVER_REMARKS_H
+#define DPC_TOOLS_DRIVER_REMARKS_H
+
+#include "cost-model/machine/Cluster.h"
+#include "cost-model/strategy/Strategy.h"
+#include "passes/shard/Degrees.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+#include <vector>
+
+namespace dpc {
+
+/// "model.mlir:3:7: " or "node name: ", unless `text` says it by itself.
+std::string placeOf(mlir::Location location, const std::string &text);
+
+/// Why micro-batches would change what `program` computes, or "".
+std::string whyOneMicroBatch(mlir::func::FuncOp program);
+
+/// One line for everything that `asked` (the text of --strategy) names and the
+/// plan of `chosen` has no use for, for a micro-batch larger than what a rank
+/// has, and for data-parallel ranks without a sample of `globalBatch`.
+std::vector<std::string> remarksOn(const std::string &asked,
+                                   const cost::Strategy &chosen,
+                                   int64_t globalBatch);
+
+/// What speaks against running a plan of `targetGpu` ("sm_90", or "") on the
+/// devices that it is planned for, as far as their peaks tell; or "".
+std::string remarkOnTarget(const std::string &targetGpu,
+                           const cost::Cluster &cluster);
+
+/// Why nothing would be compressed that the user wants compressed, or "".
+std::string refusedCompression(const ShardDegrees &degrees, bool trains,
+                               bool scalesLoss);
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_DRIVER_REMARKS_H

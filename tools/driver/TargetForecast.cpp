@@ -1,0 +1,56 @@
+//===- TargetForecast.cpp - How other programs run the plan ---------------===//
+#include "tools/driver/TargetForecast.h"
+
+#include "cost-model/report/Report.h"
+
+#include <algorithm>
+
+namespace dpc {
+
+std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
+                                          const std::string &software,
+                                          const std::string &precision) {
+  if (software.empty() || cluster.software.name == software ||
+      precision == "fp32")
+    return std::nullopt;
+  auto profile = cost::loadSoftware(software);
+  bool hasKernels = std::all_of(
+      cluster.groups.begin(), cluster.groups.end(),
+      [](const auto &group) { return group.device.hasFusedAttention(); });
+  if (!profile || !hasKernels)
+    return std::nullopt;
+  cost::Cluster theirs = cluster;
+  theirs.setSoftware(*profile);
+  return theirs;
+}
+
+std::optional<TargetForecast> forecastOf(const std::string &target,
+                                         const std::string &software,
+                                         const cost::SearchResult &found) {
+  if (found.candidates.empty() ||
+      !found.candidates.front().evaluation.rejected.empty())
+    return std::nullopt;
+  const cost::Evaluation &plan = found.candidates.front().evaluation;
+  return TargetForecast{target, software, plan.stepSeconds, plan.memory.total(),
+                        plan.memoryLimitBytes > 0 ? plan.memoryLimitBytes
+                                                  : found.memoryLimitBytes};
+}
+
+std::string forecastText(const TargetForecast &forecast,
+                         const cost::Evaluation &here) {
+  using cost::formatBytes;
+  using cost::formatSeconds;
+  std::string text =
+      "--emit=" + forecast.target + ": run as " + forecast.software +
+      " runs it, " + formatSeconds(forecast.stepSeconds) + " a step and " +
+      formatBytes(forecast.memoryBytes) + " of " +
+      formatBytes(forecast.limitBytes) + " are expected; by dpc-run, " +
+      formatSeconds(here.stepSeconds) + " and " +
+      formatBytes(here.memory.total());
+  if (!forecast.fits())
+    text += "; so it does not fit there: \"software\": \"" + forecast.software +
+            "\" in the cluster.json searches for what does";
+  return text;
+}
+
+} // namespace dpc

@@ -1,0 +1,73 @@
+//===- WriteReport.cpp - report.json and report.html ----------------------===//
+#include "tools/driver/WriteReport.h"
+#include "codegen/report/Page.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace dpc {
+
+using nlohmann::ordered_json;
+
+static std::string textOf(const ordered_json &json, int indent) {
+  return json.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string reportText(const ordered_json &report) {
+  const std::string mark = "@detail@";
+  ordered_json outline = report;
+  ordered_json &chosen = outline["chosen"];
+  if (!chosen.is_object() || !chosen.contains("detail"))
+    return textOf(report, 2) + "\n";
+  std::string detail = textOf(chosen["detail"], -1);
+  chosen["detail"] = mark;
+  std::string text = textOf(outline, 2);
+  // Nothing behind it can be the mark but the last one, a key's value.
+  std::string quoted = "\"detail\": \"" + mark + "\"";
+  text.replace(text.find(quoted), quoted.size(), "\"detail\": " + detail);
+  return text + "\n";
+}
+
+/// Replaces the one `mark` in `page`.
+static void fill(std::string &page, std::string_view mark,
+                 std::string_view content) {
+  size_t at = page.find(mark);
+  if (at != std::string::npos)
+    page.replace(at, mark.size(), content);
+}
+
+/// So that no text in it ends the script that holds it.
+static std::string embeddable(std::string json) {
+  for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
+    json.replace(at, 1, "\\u003c");
+  return json;
+}
+
+std::string reportPage(const ordered_json &report) {
+  report::PageParts parts = report::pageParts();
+  std::string page(parts.page);
+  fill(page, "/*STYLE*/", parts.style);
+  fill(page, "/*LIBRARY*/", parts.charts);
+  fill(page, "/*SCRIPT*/", parts.script);
+  // Last: nothing in it is to be filled.
+  fill(page, "@REPORT@", embeddable(textOf(report, -1)));
+  return page;
+}
+
+static std::string writeText(const std::filesystem::path &path,
+                             const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? "" : path.string() + ": cannot be written";
+}
+
+std::string writeReportFiles(const ordered_json &report,
+                             const std::filesystem::path &dir) {
+  std::string error = writeText(dir / "report.json", reportText(report));
+  return error.empty() ? writeText(dir / "report.html", reportPage(report))
+                       : error;
+}
+
+} // namespace dpc

@@ -1,0 +1,173 @@
+//===- Network.cpp - Links of clusters as they are published --------------===//
+#include "tools/replay/Network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <regex>
+
+namespace dpc::validate {
+
+namespace {
+
+/// Latency of a message between nodes, by the kind of network.
+struct NetworkKind {
+  const char *word;
+  double latencySeconds;
+};
+/// InfiniBand and Omni-Path: what examples/clusters assumes. Ethernet: RoCE
+/// through more switch stages; instances of clouds speak TCP or SRD (20 us and
+/// more between nodes in nccl-tests).
+constexpr NetworkKind kNetworks[] = {
+    {"Omni-Path", 8e-6},    {"IB", 8e-6},   {"RoCE", 10e-6},
+    {"p3.16xlarge", 30e-6}, {"EFA", 20e-6}, {"TCP", 30e-6}};
+constexpr double kLatency = 8e-6;
+
+/// NVLink of a device, bytes per second and direction (data sheets).
+struct NodeLink {
+  const char *device;
+  double gigabytesPerSecond;
+  cost::LinkKind kind;
+  bool reduces; ///< NVLink SHARP: the switch adds, from Hopper on.
+  int64_t span; ///< GPUs in one domain where it is larger than a node.
+};
+constexpr NodeLink kNodeLinks[] = {
+    {"v100", 150, cost::LinkKind::FullMesh, false, 0},
+    {"a100", 300, cost::LinkKind::Switch, false, 0},
+    {"a800", 200, cost::LinkKind::Switch, false, 0},
+    {"h100", 450, cost::LinkKind::Switch, true, 0},
+    {"h200", 450, cost::LinkKind::Switch, true, 0},
+    {"b200", 900, cost::LinkKind::Switch, true, 0},
+    {"b300", 900, cost::LinkKind::Switch, true, 0},
+    {"gb200", 900, cost::LinkKind::Switch, true, 72},
+    {"gb300", 900, cost::LinkKind::Switch, true, 72},
+};
+/// PCIe 4.0 x16, for devices that the table lacks.
+constexpr NodeLink kPcie = {"", 25, cost::LinkKind::Switch, false, 0};
+
+const NodeLink &linkOf(const cost::Device &device) {
+  for (const NodeLink &link : kNodeLinks)
+    if (device.name.starts_with(std::string(link.device) + "-"))
+      return link;
+  return kPcie;
+}
+
+} // namespace
+
+Expected<cost::Level> parseNetwork(const std::string &text,
+                                       int64_t gpusPerNode) {
+  static const std::regex form(
+      R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*([GT])(b|B)(?:/s|ps|it/s)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b)");
+  std::smatch match;
+  if (!std::regex_search(text, match, form))
+    return Error{"network '" + text +
+                       "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
+                       "... per [N-GPU ]node or GPU"};
+  auto number = [&](int group) {
+    return match[group].matched ? std::stod(match[group].str()) : 1.0;
+  };
+  double bytes = number(1) * number(2) * (match[3] == "T" ? 1e12 : 1e9) /
+                 (match[4] == "b" ? 8 : 1);
+  double gpus = match[6].matched    ? number(6)
+                : match[5] == "GPU" ? 1.0
+                                    : static_cast<double>(gpusPerNode);
+  if (bytes <= 0 || gpus <= 0)
+    return Error{"network '" + text + "' has a size of 0"};
+  cost::Level level;
+  level.name = "network";
+  level.bytesPerSecond = bytes / gpus;
+  level.latencySeconds = kLatency;
+  level.kind = cost::LinkKind::FatTree;
+  for (const NetworkKind &kind : kNetworks)
+    if (text.find(kind.word) != std::string::npos) {
+      level.latencySeconds = kind.latencySeconds;
+      break;
+    }
+  return level;
+}
+
+/// How far a device's memory is from `gigabytes`, of either size of gigabyte.
+static double memoryDistance(const cost::Device &device, double gigabytes) {
+  double least = 1e9;
+  for (double unit : {1e9, double(1 << 30)})
+    least =
+        std::min(least, std::abs(device.memoryBytes / unit / gigabytes - 1.0));
+  return least;
+}
+
+Expected<cost::Device> findDevice(const std::string &gpu) {
+  static const std::regex name(R"(^\s*([A-Za-z]+\d+))");
+  static const std::regex memory(R"(\b(\d+)\s*GB\b)");
+  constexpr double tolerance = 0.1;
+  std::smatch match;
+  std::string family;
+  double gigabytes = 0;
+  if (std::regex_search(gpu, match, name))
+    family = match[1].str();
+  if (std::regex_search(gpu, match, memory))
+    gigabytes = std::stod(match[1].str());
+  std::transform(family.begin(), family.end(), family.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  std::optional<cost::Device> best;
+  for (const std::string &name : cost::knownDevices()) {
+    if (family.empty() || !name.starts_with(family + "-"))
+      continue;
+    Expected<cost::Device> device = cost::loadDevice(name);
+    if (!device ||
+        (gigabytes > 0 && memoryDistance(*device, gigabytes) > tolerance))
+      continue;
+    auto rank = [&](const cost::Device &d) {
+      return std::pair(gigabytes > 0 ? -memoryDistance(d, gigabytes)
+                                     : d.memoryBytesPerSecond,
+                       d.memoryBytes);
+    };
+    if (!best || rank(*device) > rank(*best))
+      best = std::move(*device);
+  }
+  if (!best)
+    return Error{"no device file for GPU '" + gpu + "'"};
+  return std::move(*best);
+}
+
+cost::Level nodeLevel(const cost::Device &device) {
+  const NodeLink &link = linkOf(device);
+  cost::Level level;
+  level.name = "nvlink";
+  level.bytesPerSecond = link.gigabytesPerSecond * 1e9;
+  level.latencySeconds = 3e-6;
+  level.kind = link.kind;
+  level.inNetworkReduction = link.reduces;
+  level.achieved = cost::defaultAchieved(level.kind);
+  return level;
+}
+
+Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
+                                      int64_t gpusPerNode,
+                                      const std::string &network) {
+  Expected<cost::Device> device = findDevice(gpu);
+  if (!device)
+    return Error{device.message()};
+  if (gpus < 1 || gpusPerNode < 1)
+    return Error{"numbers of GPUs are not positive"};
+  int64_t perNode = std::min(gpus, std::max(gpusPerNode, linkOf(*device).span));
+  if (gpus % perNode != 0)
+    return Error{std::to_string(gpus) + " GPUs fill no nodes of " +
+                       std::to_string(perNode)};
+  cost::Cluster cluster;
+  cluster.name = std::to_string(gpus) + " x " + device->name;
+  cluster.groups = {{gpus / perNode, perNode, *device}};
+  cluster.levels = {nodeLevel(*device)};
+  cluster.levels.front().span = perNode;
+  if (gpus == perNode)
+    return cluster;
+  if (network.empty())
+    return Error{"the network between nodes is not stated"};
+  Expected<cost::Level> level = parseNetwork(network, gpusPerNode);
+  if (!level)
+    return Error{level.message()};
+  level->span = gpus;
+  cluster.levels.push_back(*level);
+  return cluster;
+}
+
+} // namespace dpc::validate

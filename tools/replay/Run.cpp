@@ -1,0 +1,338 @@
+//===- Run.cpp - A published run as dpc's model, cluster, strategy --------===//
+#include "tools/replay/Run.h"
+
+#include "tools/replay/Network.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <regex>
+
+namespace dpc::validate {
+
+using model::Family;
+using model::ModelDims;
+
+static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+const std::vector<std::string> &runColumns() {
+  static const std::vector<std::string> columns = {"id",
+                                                   "model_family",
+                                                   "layers",
+                                                   "hidden",
+                                                   "heads",
+                                                   "vocab",
+                                                   "seq_len",
+                                                   "gpu",
+                                                   "num_gpus",
+                                                   "gpus_per_node",
+                                                   "inter_node_net",
+                                                   "tp",
+                                                   "pp",
+                                                   "dp",
+                                                   "recompute",
+                                                   "precision",
+                                                   "micro_batch",
+                                                   "global_batch",
+                                                   "measured_kind",
+                                                   "measured_value",
+                                                   "notes"};
+  return columns;
+}
+
+std::string PublishedRun::programKey() const {
+  std::string key(stringifyFamily(dims.family));
+  for (int64_t size :
+       {dims.layers, dims.hidden, dims.ffn, dims.heads, dims.kvHeads,
+        dims.headDim, dims.vocab, dims.seq, globalBatch, int64_t(dims.tied)})
+    key += "," + std::to_string(size);
+  return key + "," + precision;
+}
+
+std::string PublishedRun::clusterKey() const {
+  std::string key = cluster.name + "," + cluster.software.name;
+  for (const cost::Level &level : cluster.levels)
+    key += "," + std::to_string(level.span) + "," +
+           std::to_string(level.bytesPerSecond) + "," +
+           std::to_string(level.latencySeconds);
+  return key;
+}
+
+std::string PublishedRun::sweepKey() const {
+  std::string key = source + "," + cluster.name;
+  for (int64_t size :
+       {dims.layers, dims.hidden, dims.heads, dims.seq, globalBatch})
+    key += "," + std::to_string(size);
+  return key;
+}
+
+PublishedRun withOwnMemory(const PublishedRun &run) {
+  PublishedRun own = run;
+  cost::Software software = run.cluster.software;
+  software.name += " with the plan's memory"; // part of clusterKey
+  software.keepsMemory = false;
+  software.checkpoints = cost::Checkpoints::Planned;
+  own.cluster.setSoftware(software);
+  return own;
+}
+
+double tableFlops(const ModelDims &d, double globalBatch, int passes) {
+  auto l = static_cast<double>(d.layers), h = static_cast<double>(d.hidden),
+       s = static_cast<double>(d.seq), v = static_cast<double>(d.vocab);
+  double layers =
+      passes * 24.0 * globalBatch * s * l * h * h * (1.0 + s / (6.0 * h));
+  return layers + 6.0 * globalBatch * s * h * v;
+}
+
+static bool mentions(const Row &row, const char *word) {
+  return row.at("notes").find(word) != std::string::npos;
+}
+
+/// What the row says about its software, in small letters.
+static std::string wordsOf(const Row &row) {
+  std::string text;
+  for (const char *column : {"source_title", "source_url_or_repo_path",
+                             "zero_or_fsdp_stage", "notes"})
+    text += row.at(column) + "\n";
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// "full" of "full (every layer)".
+static std::string firstWord(const std::string &text) {
+  return text.substr(0, text.find_first_of(" (,;"));
+}
+
+namespace {
+
+/// Fills a run cell by cell; the first thing that is wrong stays in `error`.
+class Reader {
+public:
+  explicit Reader(const Row &row) : row(row) {}
+  Expected<PublishedRun> read();
+
+private:
+  const Row &row;
+  PublishedRun run;
+  std::string error;
+
+  void fail(const std::string &why) {
+    if (error.empty())
+      error = why;
+  }
+  /// A positive whole number; `otherwise` where the cell is empty.
+  int64_t size(const char *column, std::optional<int64_t> otherwise = {});
+  void readModel();
+  void readStrategy();
+  void readZero();
+  void readMeasured();
+};
+
+} // namespace
+
+int64_t Reader::size(const char *column, std::optional<int64_t> otherwise) {
+  if (row.isEmpty(column) && otherwise)
+    return *otherwise;
+  std::optional<int64_t> value = row.integer(column);
+  if (!value || *value < 1) {
+    fail(row.isEmpty(column) ? std::string(column) + " is not stated"
+                             : std::string(column) + " is no positive number");
+    return 1;
+  }
+  constexpr int64_t kLargest = int64_t(1) << 31; // products stay exact
+  if (*value > kLargest) {
+    fail(std::string(column) + " is above " + std::to_string(kLargest));
+    return 1;
+  }
+  return *value;
+}
+
+void Reader::readModel() {
+  const std::string &family = row.at("model_family");
+  ModelDims &d = run.dims;
+  if (family == "llama")
+    d = ModelDims::defaults(Family::llama);
+  else if (family != "gpt")
+    return fail("model family '" + family + "' lacks columns that it needs");
+  else if (row.at("source_title").find("MPT") != std::string::npos)
+    d = ModelDims::defaults(Family::mpt);
+  else
+    d = ModelDims::defaults(mentions(row, "ALiBi") ? Family::bloom
+                                                   : Family::gpt);
+  d.layers = size("layers");
+  d.hidden = size("hidden");
+  d.heads = size("heads");
+  d.ffn = size("ffn_hidden", 0);
+  d.kvHeads = size("kv_heads", d.heads);
+  d.headDim = 0;
+  d.vocab = size("vocab");
+  d.seq = size("seq_len");
+  if (d.family == Family::gpt || d.family == Family::bloom) {
+    int64_t unit = 128 * run.strategy.tp;
+    d.vocab = (d.vocab + unit - 1) / unit * unit;
+  }
+  d.complete();
+  if (std::string why = d.refusal(); !why.empty())
+    fail("dims are refused: " + why);
+}
+
+/// "3", "1 (group of 8)", "3 (fsdp)", "HSDP", ...
+void Reader::readZero() {
+  std::string text = row.at("zero_or_fsdp_stage");
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  auto has = [&](const char *word) {
+    return text.find(word) != std::string::npos;
+  };
+  bool isHybrid = has("hsdp") || has("hybrid");
+  if (text.empty())
+    return;
+  if (text[0] >= '0' && text[0] <= '3' && (text.size() == 1 || text[1] == ' '))
+    run.strategy.zero = text[0] - '0';
+  else if (has("gradients and optimizer"))
+    run.strategy.zero = 2;
+  else if (isHybrid || has("fsdp"))
+    run.strategy.zero = 3;
+  else
+    return fail("ZeRO stage '" + text + "' is not understood");
+  int64_t ranks = isHybrid ? size("gpus_per_node", 8) : 0;
+  if (size_t group = text.find("group of "); group != std::string::npos)
+    std::from_chars(text.data() + group + 9, text.data() + text.size(), ranks);
+  if (ranks > 1 && ranks < run.strategy.dp)
+    run.strategy.hybridShard = ranks;
+}
+
+void Reader::readStrategy() {
+  cost::Strategy &s = run.strategy;
+  s.dp = size("dp");
+  s.tp = size("tp");
+  s.pp = size("pp");
+  s.vpp = size("vpp", 1);
+  s.cp = size("cp", 1);
+  s.ep = size("ep", 1);
+  s.sp = row.at("sequence_parallel") == "yes" && s.tp > 1;
+  s.schedule = s.vpp > 1 ? "interleaved" : "1f1b";
+  s.microBatch = size("micro_batch");
+  s.recompute = firstWord(row.at("recompute"));
+  if (s.recompute != "none" && s.recompute != "selective" &&
+      s.recompute != "full")
+    fail(s.recompute.empty()
+             ? "recompute is not stated"
+             : "recompute '" + row.at("recompute") + "' is unknown");
+  readZero();
+  if (error.empty() && s.ranks() != size("num_gpus"))
+    fail("degrees do not multiply out to the GPUs");
+}
+
+/// Seconds of a step from what was published.
+void Reader::readMeasured() {
+  const std::string &kind = row.at("measured_kind");
+  std::optional<double> value = row.number("measured_value");
+  if (!value || !(*value > 0))
+    return fail("measured_value is no positive number");
+  auto gpus = static_cast<double>(run.cluster.numDevices());
+  auto batch = static_cast<double>(run.globalBatch);
+  double tokens = batch * static_cast<double>(run.dims.seq);
+  if (kind == "iter_seconds")
+    run.measuredSeconds = *value;
+  else if (kind == "tokens_per_s_per_gpu")
+    run.measuredSeconds = tokens / (*value * gpus);
+  else if (kind == "tokens_per_s")
+    run.measuredSeconds = tokens / *value;
+  else if (kind == "tflops_per_gpu" && run.dims.family != Family::llama)
+    run.measuredSeconds =
+        tableFlops(run.dims, batch, run.strategy.recompute == "full" ? 4 : 3) /
+        (*value * 1e12 * gpus);
+  else if (kind == "mfu" && run.dims.family != Family::llama)
+    run.measuredSeconds =
+        tableFlops(run.dims, batch, 3) /
+        (*value * run.cluster.groups.front().device.peak(cost::DType::BF16) *
+         gpus);
+  else if (kind != "peak_mem_gib")
+    return fail("measured_kind '" + kind + "' is not understood for " +
+                row.at("model_family"));
+  if (std::optional<double> memory = row.number("peak_mem_gib"))
+    run.measuredMemoryBytes = *memory * kGiB;
+  else if (kind == "peak_mem_gib")
+    run.measuredMemoryBytes = *value * kGiB;
+}
+
+/// The year of the publication: "2022", or that of an arXiv number or a
+/// conference ("2205.05198", "SC21"); 0 where the title has none.
+static int yearOf(const Row &row) {
+  static const std::regex forms(
+      R"(\b(20[12]\d)\b|arXiv (\d\d)\d\d\.\d|[A-Z](2\d)\b)");
+  std::smatch match;
+  const std::string &title = row.at("source_title");
+  if (!std::regex_search(title, match, forms))
+    return 0;
+  for (int group : {1, 2, 3})
+    if (match[group].matched)
+      return std::stoi(match[group].str()) + (group == 1 ? 0 : 2000);
+  return 0;
+}
+
+/// The profile of what ran the row; see Run.h.
+static std::string softwareOf(const Row &row, const PublishedRun &run) {
+  std::string words = wordsOf(row);
+  auto has = [&](const char *word) {
+    return words.find(word) != std::string::npos;
+  };
+  const std::string &gpu = row.at("gpu");
+  bool isOlderGpu = gpu.starts_with("V100") || gpu.starts_with("A100") ||
+                    gpu.starts_with("A800");
+  if (has("internevo"))
+    return "internevo-2023";
+  if (has("alpa") && !has("megatron"))
+    return "alpa-2022";
+  if (has("fsdp"))
+    return run.dims.family == Family::mpt ? "pytorch-fsdp-2023"
+                                          : "pytorch-fsdp-2024";
+  if (has("deepspeed") || has("zero3"))
+    return run.strategy.zero > 0 ? "megatron-deepspeed-2022" : "megatron-eager";
+  bool isFused = has("flashattention") && !has("no flashattention");
+  if (isFused || !isOlderGpu ||
+      (run.dims.family == Family::llama && !gpu.starts_with("V100")))
+    return "megatron-core-2024";
+  return run.strategy.sp || run.strategy.recompute == "selective" ||
+                 yearOf(row) >= 2022
+             ? "megatron-2022"
+             : "megatron-2021";
+}
+
+Expected<PublishedRun> Reader::read() {
+  run.id = row.at("id");
+  run.source = run.id.substr(0, run.id.rfind('-'));
+  const std::string &notes = row.at("notes");
+  if (!notes.starts_with("spec=full;") && notes != "spec=full")
+    return Error{"the spec is not full"};
+  readStrategy();
+  readModel();
+  run.globalBatch = size("global_batch");
+  run.precision = firstWord(row.at("precision"));
+  if (run.precision != "fp16" && run.precision != "bf16" &&
+      run.precision != "fp32")
+    fail("precision '" + row.at("precision") + "' cannot be planned");
+  if (!error.empty())
+    return Error{error};
+  Expected<cost::Cluster> cluster =
+      clusterOf(row.at("gpu"), size("num_gpus"), size("gpus_per_node", 8),
+                row.at("inter_node_net"));
+  if (!cluster)
+    return Error{cluster.message()};
+  run.cluster = std::move(*cluster);
+  Expected<cost::Software> software =
+      cost::loadSoftware(softwareOf(row, run));
+  if (!software)
+    return Error{software.message()};
+  run.cluster.setSoftware(*software);
+  readMeasured();
+  if (!error.empty())
+    return Error{error};
+  return std::move(run);
+}
+
+Expected<PublishedRun> runOf(const Row &row) { return Reader(row).read(); }
+
+} // namespace dpc::validate

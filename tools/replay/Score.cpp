@@ -1,0 +1,141 @@
+//===- Score.cpp - How far predictions are from measurements --------------===//
+#include "tools/replay/Score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace dpc::validate {
+
+/// Ranks from 1; equal values share their mean.
+static std::vector<double> ranksOf(const std::vector<double> &values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t i = 0; i < order.size();) {
+    size_t end = i;
+    while (end < order.size() && values[order[end]] == values[order[i]])
+      ++end;
+    for (size_t j = i; j < end; ++j)
+      ranks[order[j]] = 0.5 * static_cast<double>(i + 1 + end);
+    i = end;
+  }
+  return ranks;
+}
+
+double rankCorrelation(const std::vector<std::pair<double, double>> &pairs) {
+  std::vector<double> a, b;
+  a.reserve(pairs.size());
+  b.reserve(pairs.size());
+  for (auto [x, y] : pairs) {
+    a.push_back(x);
+    b.push_back(y);
+  }
+  a = ranksOf(a);
+  b = ranksOf(b);
+  double mean = 0.5 * (static_cast<double>(pairs.size()) + 1);
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    ab += (a[i] - mean) * (b[i] - mean);
+    aa += (a[i] - mean) * (a[i] - mean);
+    bb += (b[i] - mean) * (b[i] - mean);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0.0;
+}
+
+/// How many predictions a user would try.
+static constexpr size_t kFirst = 3;
+
+/// Whether the fastest run is predicted among the first ones.
+static bool findsBest(const std::vector<Prediction> &runs) {
+  auto best = std::min_element(runs.begin(), runs.end(),
+                               [](const Prediction &a, const Prediction &b) {
+                                 return a.measuredSeconds < b.measuredSeconds;
+                               });
+  auto ahead = std::count_if(runs.begin(), runs.end(), [&](const auto &run) {
+    return run.predictedSeconds < best->predictedSeconds;
+  });
+  return static_cast<size_t>(ahead) < kFirst;
+}
+
+namespace {
+
+/// Adds up the rows of a source.
+struct Sum {
+  Score score;
+  std::vector<std::pair<double, double>> seconds;
+  std::map<std::string, std::vector<Prediction>> sweeps;
+
+  static void add(Errors &errors, double error) {
+    error = std::abs(error);
+    ++errors.rows;
+    errors.mean += error;
+    errors.max = std::max(errors.max, error);
+  }
+  void add(const Prediction &p) {
+    if (p.measuredSeconds > 0) {
+      add(score.time, p.timeError());
+      seconds.emplace_back(p.measuredSeconds, p.predictedSeconds);
+      sweeps[p.sweep].push_back(p);
+    }
+    if (p.measuredMemoryBytes > 0) {
+      add(score.memory, p.memoryError());
+      add(score.planMemory, p.planMemoryError());
+    }
+  }
+  void addSweep(const std::vector<Prediction> &runs) {
+    ++score.sweeps;
+    score.bestFound += findsBest(runs);
+    std::vector<std::pair<double, double>> pairs;
+    pairs.reserve(runs.size());
+    for (const Prediction &run : runs)
+      pairs.emplace_back(run.measuredSeconds, run.predictedSeconds);
+    double rank = rankCorrelation(pairs);
+    score.wellRanked += rank >= kGoodRank;
+    if (score.worstSweep.empty() || rank < score.worstRank) {
+      score.worstRank = rank;
+      score.worstSweep = runs.front().id;
+    }
+  }
+  Score finish() {
+    for (Errors *errors : {&score.time, &score.memory, &score.planMemory})
+      if (errors->rows > 0)
+        errors->mean /= static_cast<double>(errors->rows);
+    score.rank = rankCorrelation(seconds);
+    for (const auto &[key, runs] : sweeps)
+      if (runs.size() > kFirst)
+        addSweep(runs);
+    return score;
+  }
+};
+
+} // namespace
+
+std::vector<Score> scoresOf(const std::vector<Prediction> &predictions) {
+  std::vector<Sum> sums;
+  Sum all;
+  all.score.source = "overall";
+  for (const Prediction &p : predictions) {
+    auto found = std::find_if(sums.begin(), sums.end(), [&](const Sum &sum) {
+      return sum.score.source == p.source;
+    });
+    if (found == sums.end()) {
+      sums.emplace_back();
+      found = sums.end() - 1;
+      found->score.source = p.source;
+    }
+    found->add(p);
+    all.add(p);
+  }
+  std::vector<Score> scores;
+  scores.reserve(sums.size() + 1);
+  for (Sum &sum : sums)
+    scores.push_back(sum.finish());
+  scores.push_back(all.finish());
+  return scores;
+}
+
+} // namespace dpc::validate

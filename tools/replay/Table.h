@@ -1,0 +1,37 @@
+//===- Table.h - Rows of a CSV file -----------------------------*- C++ -*-===//
+#ifndef DPC_TOOLS_REPLAY_TABLE_H
+#define DPC_TOOLS_REPLAY_TABLE_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dpc::validate {
+
+/// One line of the file, by column name.
+struct Row {
+  int64_t line = 0; ///< In the file, from 1.
+  std::map<std::string, std::string> cells;
+
+  /// The cell, without blanks around it; "" where the file lacks the column.
+  const std::string &at(const std::string &column) const;
+  /// The cell as a whole number, or nullopt.
+  std::optional<int64_t> integer(const std::string &column) const;
+  /// The cell as a number, or nullopt.
+  std::optional<double> number(const std::string &column) const;
+  bool isEmpty(const std::string &column) const { return at(column).empty(); }
+};
+
+/// Reads a file with a header line; quoted cells may hold commas and line ends.
+/// Fails on a file that cannot be read, that lacks one of `required`, or has a
+/// line of other length than its header.
+Expected<std::vector<Row>>
+readTable(const std::string &file, const std::vector<std::string> &required);
+
+} // namespace dpc::validate
+
+#endif // DPC_TOOLS_REPLAY_TABLE_H
