@@ -22,7 +22,7 @@ enum class Engine { ddp, fsdp, deepSpeed, megatron };
 static Engine engineOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   bool splitsModel = strategy.tp > 1 || strategy.cp > 1;
-  bool isUlysses = strategy.cp > 1 && strategy.cpKind == "ulysses";
+  bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   if (isUlysses && strategy.zero >= 1 && strategy.tp == 1 && strategy.pp == 1 &&
       strategy.ep == 1)
     return Engine::deepSpeed;
@@ -73,7 +73,7 @@ std::vector<Rule> accelerateRules() {
 static YAML::Node parallelismOf(const cost::Strategy &strategy) {
   YAML::Node node;
   const std::string key = "parallelism_config_";
-  bool isUlysses = strategy.cp > 1 && strategy.cpKind == "ulysses";
+  bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   int64_t shard = strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
   // DeepSpeed makes groups of data-parallel ranks of its own.
   node[key + "dp_replicate_size"] = isUlysses ? 1 : strategy.dp / shard;
@@ -97,8 +97,8 @@ static YAML::Node fsdpOf(const cost::Strategy &strategy) {
   node["fsdp_version"] = 2;
   node["fsdp_reshard_after_forward"] = strategy.zero == 3;
   node["fsdp_auto_wrap_policy"] = "TRANSFORMER_BASED_WRAP";
-  node["fsdp_offload_params"] = strategy.offload == "all";
-  node["fsdp_activation_checkpointing"] = strategy.recompute == "full";
+  node["fsdp_offload_params"] = strategy.offload == cost::Offload::All;
+  node["fsdp_activation_checkpointing"] = strategy.recompute == cost::Recompute::Full;
   node["fsdp_state_dict_type"] = "SHARDED_STATE_DICT";
   node["fsdp_cpu_ram_efficient_loading"] = true;
   return node;
@@ -106,17 +106,17 @@ static YAML::Node fsdpOf(const cost::Strategy &strategy) {
 
 static YAML::Node deepSpeedOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  std::string device = strategy.offloadTo == "disk" ? "nvme" : "cpu";
-  bool all = strategy.offload == "all";
+  std::string device = strategy.offloadTo == cost::OffloadTarget::Disk ? "nvme" : "cpu";
+  bool all = strategy.offload == cost::Offload::All;
   YAML::Node node;
   node["zero_stage"] = strategy.zero;
   node["gradient_accumulation_steps"] = job.microBatches();
   node["gradient_clipping"] = job.optimizer.clipGradNorm;
   node["offload_optimizer_device"] =
-      all || strategy.offload == "optimizer" ? device : "none";
+      all || strategy.offload == cost::Offload::Optimizer ? device : "none";
   node["offload_param_device"] =
-      all || strategy.offload == "parameters" ? device : "none";
-  if (strategy.offload != "none" && device == "nvme") {
+      all || strategy.offload == cost::Offload::Parameters ? device : "none";
+  if (strategy.offload != cost::Offload::None && device == "nvme") {
     node["offload_optimizer_nvme_path"] = "/local_nvme";
     node["offload_param_nvme_path"] = "/local_nvme";
   }
@@ -141,13 +141,13 @@ static YAML::Node megatronOf(const Job &job) {
     node[key + "expert_tensor_parallel_size"] =
         job.splitsEachExpert() ? strategy.tp : 1;
   }
-  if (strategy.recompute != "none")
+  if (strategy.recompute != cost::Recompute::None)
     node[key + "recompute_granularity"] = strategy.recompute;
-  if (strategy.recompute == "full") {
+  if (strategy.recompute == cost::Recompute::Full) {
     node[key + "recompute_method"] = "uniform";
     node[key + "recompute_num_layers"] = 1;
   }
-  if (strategy.offload == "optimizer") {
+  if (strategy.offload == cost::Offload::Optimizer) {
     node[key + "optimizer_cpu_offload"] = true;
     node[key + "use_precision_aware_optimizer"] = true;
   }
@@ -221,7 +221,7 @@ Exported writeAccelerate(const Job &job) {
     batch +=
         ", gradient_accumulation_steps=" + std::to_string(job.microBatches());
   result.remarks.push_back(batch);
-  if (engine == Engine::deepSpeed && job.strategy.recompute == "full")
+  if (engine == Engine::deepSpeed && job.strategy.recompute == cost::Recompute::Full)
     result.remarks.emplace_back("accelerate.yaml: recomputation is the model's:"
                                 " gradient_checkpointing_enable()");
   return result;

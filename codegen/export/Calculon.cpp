@@ -71,8 +71,8 @@ Exported writeCalculon(const Job &job) {
     auto level = job.levels.find(axis);
     return level == job.levels.end() ? 0 : level->second;
   };
-  bool isSelective = strategy.recompute == "selective";
-  bool all = strategy.offload == "all";
+  bool isSelective = strategy.recompute == cost::Recompute::Selective;
+  bool all = strategy.offload == cost::Offload::All;
   ordered_json execution = {
       {"num_procs", job.ranks()},
       {"tensor_par", strategy.tp},
@@ -97,10 +97,10 @@ Exported writeCalculon(const Job &job) {
       {"tensor_par_overlap", "none"},
       {"seq_par_ag_redo", false},
       {"data_par_overlap", job.trains && strategy.dp > 1},
-      {"weight_offload", all || strategy.offload == "parameters"},
+      {"weight_offload", all || strategy.offload == cost::Offload::Parameters},
       {"activations_offload", false},
       {"optimizer_offload",
-       job.trains && (all || strategy.offload == "optimizer")},
+       job.trains && (all || strategy.offload == cost::Offload::Optimizer)},
       {"training", job.trains}};
   const ModelShape &model = job.model;
   ordered_json application = {

@@ -53,11 +53,11 @@ static std::vector<Rule> hybridRules() {
        }},
       {"HybridParallelPlugin offloads the optimizer with ZeRO 1 or 2",
        [](const Job &job) {
-         return job.strategy.offload == "none" ||
-                (job.strategy.offload == "optimizer" && job.strategy.zero > 0);
+         return job.strategy.offload == cost::Offload::None ||
+                (job.strategy.offload == cost::Offload::Optimizer && job.strategy.zero > 0);
        },
        [](Job &job) {
-         job.strategy.offload = "optimizer";
+         job.strategy.offload = cost::Offload::Optimizer;
          job.strategy.zero = std::max<int64_t>(1, job.strategy.zero);
          return true;
        }},
@@ -103,7 +103,7 @@ static ordered_json hybridOf(const Job &job) {
   } else if (strategy.cp > 1) {
     kwargs["sp_size"] = strategy.cp;
     kwargs["sequence_parallelism_mode"] =
-        strategy.cpKind == "ring" ? "ring_attn" : "all_to_all";
+        strategy.cpKind == cost::CpKind::Ring ? "ring_attn" : "all_to_all";
   }
   if (strategy.pp > 1) {
     kwargs["microbatch_size"] = job.microBatch();
@@ -112,7 +112,7 @@ static ordered_json hybridOf(const Job &job) {
   }
   if (strategy.pp > 1 && strategy.vpp == 1 && job.hasUnevenStages())
     kwargs["num_layers_per_stage"] = job.stageLayers;
-  if (strategy.offload == "optimizer")
+  if (strategy.offload == cost::Offload::Optimizer)
     kwargs["cpu_offload"] = true;
   return kwargs;
 }
@@ -121,7 +121,7 @@ static ordered_json lowLevelZeroOf(const cost::Strategy &strategy) {
   ordered_json kwargs = {{"stage", strategy.zero}, {"master_weights", true}};
   if (strategy.hybridShard > 1)
     kwargs["extra_dp_size"] = strategy.dp / strategy.hybridShard;
-  if (strategy.offload == "optimizer")
+  if (strategy.offload == cost::Offload::Optimizer)
     kwargs["cpu_offload"] = true;
   return kwargs;
 }
@@ -133,9 +133,9 @@ static ordered_json geminiOf(const Job &job) {
                          {"tp_size", strategy.tp}};
   if (job.microBatches() > 1)
     kwargs["enable_gradient_accumulation"] = true;
-  if (strategy.offload != "none")
+  if (strategy.offload != cost::Offload::None)
     kwargs["offload_optim_frac"] = 1.0;
-  if (strategy.offload == "all")
+  if (strategy.offload == cost::Offload::All)
     kwargs["offload_param_frac"] = 1.0;
   if (strategy.sp)
     kwargs["enable_sequence_parallelism"] = true;
@@ -188,7 +188,7 @@ static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
        << "accumulation_steps = "
        << (job.strategy.pp > 1 ? 1 : job.microBatches()) << "\n"
        << "grad_checkpoint = "
-       << (job.strategy.recompute == "full" ? "True" : "False") << "\n"
+       << (job.strategy.recompute == cost::Recompute::Full ? "True" : "False") << "\n"
        << "plugin_config = dict(\n";
   for (const auto &[key, value] : kwargs.items())
     if (key != "precision" && key != "max_norm" && key != "stage")
@@ -216,7 +216,7 @@ Exported writeColossalAi(const Job &job) {
       {"kwargs", kwargs},
       {"batch_size", hasPipeline ? job.localBatch() : job.microBatch()},
       {"accumulation_steps", hasPipeline ? 1 : job.microBatches()},
-      {"gradient_checkpointing", job.strategy.recompute == "full"}};
+      {"gradient_checkpointing", job.strategy.recompute == cost::Recompute::Full}};
   Exported result;
   result.files.push_back({"colossalai.json", config.dump(2) + "\n"});
   remarkOnSettings(result, job, expressedOf(job));

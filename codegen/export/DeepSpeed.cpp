@@ -60,7 +60,7 @@ static std::vector<Rule> offloadRules() {
        [needsStage](Job &job) {
          // A pipeline cannot have it.
          if (hasPipeline(job))
-           job.strategy.offload = "optimizer";
+           job.strategy.offload = cost::Offload::Optimizer;
          else
            needsStage(3)(job);
          return true;
@@ -68,10 +68,10 @@ static std::vector<Rule> offloadRules() {
       {"DeepSpeed offloads to disk with ZeRO 3 (nvme)",
        [=](const Job &job) {
          return isNot("none")(job) == false ||
-                job.strategy.offloadTo == "host" || job.strategy.zero == 3;
+                job.strategy.offloadTo == cost::OffloadTarget::Host || job.strategy.zero == 3;
        },
        [](Job &job) {
-         job.strategy.offloadTo = "host";
+         job.strategy.offloadTo = cost::OffloadTarget::Host;
          return true;
        }},
   };
@@ -121,7 +121,7 @@ std::vector<Rule> deepSpeedRules() {
 }
 
 static ordered_json offloadTo(const cost::Strategy &strategy) {
-  bool isDisk = strategy.offloadTo == "disk";
+  bool isDisk = strategy.offloadTo == cost::OffloadTarget::Disk;
   ordered_json json = {{"device", isDisk ? "nvme" : "cpu"},
                        {"pin_memory", true}};
   if (isDisk)
@@ -140,9 +140,9 @@ static ordered_json zeroOf(const Job &job) {
     zero["reduce_scatter"] = true;
   if (strategy.zero == 3)
     zero["stage3_gather_16bit_weights_on_model_save"] = true;
-  if (strategy.offload == "optimizer" || strategy.offload == "all")
+  if (strategy.offload == cost::Offload::Optimizer || strategy.offload == cost::Offload::All)
     zero["offload_optimizer"] = offloadTo(strategy);
-  if (strategy.offload == "parameters" || strategy.offload == "all")
+  if (strategy.offload == cost::Offload::Parameters || strategy.offload == cost::Offload::All)
     zero["offload_param"] = offloadTo(strategy);
   return zero;
 }
@@ -216,7 +216,7 @@ static ordered_json precisionOf(const Job &job) {
 /// What lies in sections of its own.
 static void addDegrees(ordered_json &config, const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  bool isFull = strategy.recompute == "full";
+  bool isFull = strategy.recompute == cost::Recompute::Full;
   if (strategy.tp > 1)
     config["tensor_parallel"] = {{"autotp_size", strategy.tp}};
   if (strategy.cp > 1)
@@ -259,13 +259,13 @@ Exported writeDeepSpeed(const Job &job) {
         "ds_config.json: DeepSpeed takes pipelines of a PipelineModule only: "
         "PipelineModule(layers, num_stages=" +
         std::to_string(strategy.pp) +
-        (strategy.recompute == "full" ? ", activation_checkpoint_interval=1)"
+        (strategy.recompute == cost::Recompute::Full ? ", activation_checkpoint_interval=1)"
                                       : ")"));
-  else if (strategy.recompute == "full")
+  else if (strategy.recompute == cost::Recompute::Full)
     result.remarks.emplace_back(
         "ds_config.json: the model has to call "
         "deepspeed.checkpointing.checkpoint for every layer");
-  if (strategy.offload != "none" && strategy.offloadTo == "disk")
+  if (strategy.offload != cost::Offload::None && strategy.offloadTo == cost::OffloadTarget::Disk)
     result.remarks.emplace_back(
         "ds_config.json: nvme_path is /local_nvme; set yours");
   return result;

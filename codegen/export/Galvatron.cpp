@@ -32,10 +32,10 @@ std::vector<Rule> galvatronRules() {
        "with tp > 1",
        [](const Job &job) {
          return job.strategy.tp == 1 || job.strategy.cp == 1 ||
-                job.strategy.cpKind == "ring";
+                job.strategy.cpKind == cost::CpKind::Ring;
        },
        [](Job &job) {
-         job.strategy.cpKind = "ring";
+         job.strategy.cpKind = cost::CpKind::Ring;
          return true;
        }},
       zeros(kWhose, {0, 2, 3}),
@@ -82,7 +82,7 @@ Exported writeGalvatron(const Job &job) {
     return joined(
         std::vector<int64_t>(static_cast<size_t>(job.model.layers), value));
   };
-  bool isUlysses = strategy.cp > 1 && strategy.cpKind == "ulysses";
+  bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   int64_t tp = isUlysses ? strategy.cp : strategy.tp;
   int64_t ring = isUlysses ? 1 : strategy.cp;
   bool isZero3 = strategy.zero == 3;
@@ -92,12 +92,12 @@ Exported writeGalvatron(const Job &job) {
       {"tp_consecutive_flags", everyLayer(1)},
       {"dp_types_enc", everyLayer(isZero3)},
       {"use_sp", everyLayer(isUlysses)},
-      {"checkpoint", everyLayer(strategy.recompute == "full")},
+      {"checkpoint", everyLayer(strategy.recompute == cost::Recompute::Full)},
       {"global_bsz", job.globalBatch},
       {"chunks", job.microBatches()},
       {"pp_division", joined(divisionOf(job))},
       {"pipeline_type",
-       strategy.schedule == "gpipe" ? "gpipe" : "pipedream_flush"},
+       strategy.schedule == cost::ScheduleKind::GPipe ? "gpipe" : "pipedream_flush"},
       {"default_dp_type", strategy.zero == 0 ? "ddp" : "zero2"},
       {"vtp", tp},
       {"vsp", isUlysses ? 1 : 0},

@@ -14,18 +14,18 @@ bool Job::hasUnevenStages() const {
 static void normalize(cost::Strategy &strategy) {
   if (strategy.pp == 1) {
     strategy.vpp = 1;
-    strategy.schedule = "1f1b";
+    strategy.schedule = cost::ScheduleKind::OneFOneB;
   }
-  if (strategy.vpp == 1 && strategy.schedule == "interleaved")
-    strategy.schedule = "1f1b";
+  if (strategy.vpp == 1 && strategy.schedule == cost::ScheduleKind::Interleaved)
+    strategy.schedule = cost::ScheduleKind::OneFOneB;
   if (strategy.cp == 1)
-    strategy.cpKind = "ring";
+    strategy.cpKind = cost::CpKind::Ring;
   if (strategy.tp == 1)
     strategy.sp = false;
   if (strategy.zero == 0 || strategy.dp % strategy.hybridShard != 0)
     strategy.hybridShard = 1;
-  if (strategy.offload == "none")
-    strategy.offloadTo = "host";
+  if (strategy.offload == cost::Offload::None)
+    strategy.offloadTo = cost::OffloadTarget::Host;
   bool fits = strategy.dp % strategy.ep == 0 ||
               (strategy.ep % strategy.tp == 0 &&
                strategy.dp % (strategy.ep / strategy.tp) == 0);

@@ -147,7 +147,7 @@ static void addData(Command &command, const Job &job) {
   if (strategy.hybridShard > 1)
     command.add("num-distributed-optimizer-instances",
                 strategy.dp / strategy.hybridShard);
-  if (strategy.offload == "optimizer") {
+  if (strategy.offload == cost::Offload::Optimizer) {
     command.add("optimizer-cpu-offload");
     command.add("use-precision-aware-optimizer");
   }
@@ -161,7 +161,7 @@ static void addParallelism(Command &command, const Job &job) {
     command.add("sequence-parallel");
   if (strategy.cp > 1) {
     command.add("context-parallel-size", strategy.cp);
-    command.add("cp-comm-type", strategy.cpKind == "ring" ? "p2p" : "a2a");
+    command.add("cp-comm-type", strategy.cpKind == cost::CpKind::Ring ? "p2p" : "a2a");
   }
   if (strategy.ep > 1) {
     command.add("expert-model-parallel-size", strategy.ep);
@@ -174,9 +174,9 @@ static void addParallelism(Command &command, const Job &job) {
     command.add("use-tp-pp-dp-mapping");
   command.add("micro-batch-size", job.microBatch());
   command.add("global-batch-size", job.globalBatch);
-  if (strategy.recompute != "none")
+  if (strategy.recompute != cost::Recompute::None)
     command.add("recompute-granularity", strategy.recompute);
-  if (strategy.recompute == "full") {
+  if (strategy.recompute == cost::Recompute::Full) {
     command.add("recompute-method", "uniform");
     command.add("recompute-num-layers", 1);
   }
@@ -313,7 +313,7 @@ Exported writeMegatron(const Job &job) {
   Exported result;
   result.files.push_back({"megatron.sh", text.str()});
   remarkOnSettings(result, job, expressed);
-  if (job.strategy.recompute == "selective")
+  if (job.strategy.recompute == cost::Recompute::Selective)
     result.remarks.emplace_back(
         "megatron.sh: Megatron's selective recomputation is that of attention "
         "alone; what dpc makes again besides, it keeps");

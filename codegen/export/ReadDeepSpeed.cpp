@@ -110,7 +110,7 @@ Status Reader::readDegrees() {
   strategy.pp = *pp;
   strategy.cp = *cp;
   if (strategy.cp > 1)
-    strategy.cpKind = "ulysses";
+    strategy.cpKind = cost::CpKind::Ulysses;
   if (isOn(config, "expert_parallel"))
     strategy.ep = *ep;
   int64_t model = strategy.tp * strategy.pp * strategy.cp;
@@ -202,7 +202,7 @@ Status Reader::readRecompute() {
   if (!interval || !checkpoints)
     return Error{(interval ? checkpoints : interval).message()};
   if (*interval > 0 || *checkpoints > 0)
-    result.strategy.recompute = "full";
+    result.strategy.recompute = cost::Recompute::Full;
   return Status();
 }
 
@@ -239,7 +239,7 @@ void Reader::listIgnored() {
   for (const auto &[key, value] : config.items())
     if (std::find(read.begin(), read.end(), key) == read.end() &&
         !(key == "activation_checkpointing" &&
-          result.strategy.recompute == "full"))
+          result.strategy.recompute == cost::Recompute::Full))
       result.ignored.push_back(key);
   const std::vector<std::string> ofZero = {"stage", "offload_optimizer",
                                            "offload_param", "mics_shard_size",

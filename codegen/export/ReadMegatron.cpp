@@ -264,7 +264,7 @@ Status Reader::readData() {
   if (strategy.zero > 0 && *copies > 1 && strategy.dp % *copies == 0)
     strategy.hybridShard = strategy.dp / *copies;
   if (has("optimizer-cpu-offload")) {
-    strategy.offload = "optimizer";
+    strategy.offload = cost::Offload::Optimizer;
     std::string part = word("optimizer-offload-fraction");
     if (!part.empty() && part != "1" && part != "1.0")
       return wrong("--optimizer-offload-fraction " + part +

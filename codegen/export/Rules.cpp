@@ -35,7 +35,7 @@ void giveToOthers(Job &job, int64_t Strategy::*axis, int64_t rest) {
     strategy.microBatch = std::min(job.microBatch(), job.localBatch());
   } else {
     strategy.tp *= freed;
-    strategy.tpGrid.clear();
+    strategy.tp.grid.clear();
   }
 }
 
@@ -111,9 +111,9 @@ Rule trainingOnly(const std::string &whose) {
 
 Rule noGrid(const std::string &whose) {
   return {whose + " has tensor parallelism along one axis (no tp=AxB)",
-          [](const Job &job) { return job.strategy.tpGrid.empty(); },
+          [](const Job &job) { return job.strategy.tp.grid.empty(); },
           [](Job &job) {
-            job.strategy.tpGrid.clear();
+            job.strategy.tp.grid.clear();
             return true;
           }};
 }
@@ -124,7 +124,7 @@ Rule evenShares(const std::string &whose) {
             return !cost::sharesUnevenly(job.strategy.batchShares);
           },
           [](Job &job) {
-            job.strategy.batchShares = "even";
+            job.strategy.batchShares = cost::BatchShares::even();
             return true;
           }};
 }
@@ -169,7 +169,7 @@ Rule schedules(const std::string &whose, const Words &known) {
             return job.strategy.pp == 1 || known.count(job.strategy.schedule);
           },
           [](Job &job) {
-            job.strategy.schedule = "1f1b";
+            job.strategy.schedule = cost::ScheduleKind::OneFOneB;
             job.strategy.vpp = 1;
             return true;
           }};
@@ -204,11 +204,11 @@ Rule offloads(const std::string &whose, const Words &known) {
 Rule hostOnly(const std::string &whose) {
   return {whose + " offloads to the host's memory, not to disk",
           [](const Job &job) {
-            return job.strategy.offload == "none" ||
-                   job.strategy.offloadTo == "host";
+            return job.strategy.offload == cost::Offload::None ||
+                   job.strategy.offloadTo == cost::OffloadTarget::Host;
           },
           [](Job &job) {
-            job.strategy.offloadTo = "host";
+            job.strategy.offloadTo = cost::OffloadTarget::Host;
             return true;
           }};
 }
@@ -274,7 +274,7 @@ Rule noTensor(const std::string &whose) {
                 std::min(job.microBatch(), job.globalBatch / dp);
             strategy.dp = dp;
             strategy.tp = 1;
-            strategy.tpGrid.clear();
+            strategy.tp.grid.clear();
             return true;
           }};
 }

@@ -51,7 +51,7 @@ static std::vector<Rule> shardingRules() {
       {"torchtitan offloads what FSDP splits, all of it: offload=all with "
        "zero=2 or 3, or offload=none",
        [](const Job &job) {
-         return job.strategy.offload == "none" || job.strategy.zero >= 2;
+         return job.strategy.offload == cost::Offload::None || job.strategy.zero >= 2;
        },
        [](Job &job) { return setZero(job, 3); }},
       {"torchtitan spreads experts over the ranks of FSDP, of a sequence and "
@@ -124,7 +124,7 @@ static std::vector<Rule> tomlRules() {
 }
 
 static std::string pipelineOf(const cost::Strategy &strategy) {
-  if (strategy.schedule == "gpipe")
+  if (strategy.schedule == cost::ScheduleKind::GPipe)
     return "GPipe";
   return strategy.vpp > 1 ? "Interleaved1F1B" : "1F1B";
 }
@@ -171,7 +171,7 @@ static std::vector<KeyValue> trainingOf(const Job &job) {
       {"local_batch_size",
        job.strategy.pp > 1 ? job.localBatch() : job.microBatch()},
       {"global_batch_size", job.globalBatch},
-      {"enable_cpu_offload", job.strategy.offload == "all"},
+      {"enable_cpu_offload", job.strategy.offload == cost::Offload::All},
       {"mixed_precision_param",
        std::string(job.precision == "bf16" ? "bfloat16" : "float32")}};
   // It always clips; 1.0 where nothing is said.
@@ -218,7 +218,7 @@ static toml::table tableOf(const std::vector<KeyValue> &settings) {
 static std::string tomlOf(const Job &job) {
   const OptimizerChoice &optimizer = job.optimizer;
   toml::table activations{{"mode", job.strategy.recompute}};
-  if (job.strategy.recompute == "selective")
+  if (job.strategy.recompute == cost::Recompute::Selective)
     activations.insert("selective_ac_option", "op");
   toml::table config{{"parallelism", tableOf(parallelismOf(job))},
                      {"training", tableOf(trainingOf(job))},

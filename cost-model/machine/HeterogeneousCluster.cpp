@@ -174,7 +174,7 @@ double unlikeShare(const Cluster &cluster, const Strategy &strategy,
   }
   if (strategy.pp > 1)
     return slowest / mean;
-  bool canShare = strategy.batchShares == "auto" && strategy.zero <= 1 &&
+  bool canShare = strategy.batchShares.isAuto && strategy.zero <= 1 &&
                   strategy.ep == 1 && strategy.dp > 1 && microBatches > 1;
   if (!canShare)
     return 1;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <map>
 #include <numeric>
 
@@ -20,67 +19,14 @@ const std::vector<std::string_view> &placementAxes() {
   return axes;
 }
 
-static Error badPlacement(std::string_view text, const std::string &why) {
-  std::string axes;
-  for (std::string_view axis : placementAxes())
-    axes += (axes.empty() ? "" : ", ") + std::string(axis);
-  return Error{
-      "--strategy: placement=" + std::string(text) + ": " + why +
-      "; expected auto, or axes innermost first such as tp.dp.pp (of " + axes +
-      "), and the order of node groups as in tp.dp.pp@1.0"};
-}
-
-/// Cuts at dots; nothing of an empty text.
-static std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
-    size_t end = std::min(text.find('.', begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-Expected<PlacementSpec> parsePlacement(std::string_view text) {
-  PlacementSpec spec;
-  if (text == "auto")
-    return spec;
-  if (text.empty())
-    return badPlacement(text, "it names nothing");
-  size_t at = std::min(text.find('@'), text.size());
-  for (std::string &axis : split(text.substr(0, at))) {
-    const auto &known = placementAxes();
-    if (std::find(known.begin(), known.end(), axis) == known.end())
-      return badPlacement(text, "unknown axis '" + axis + "'");
-    if (std::find(spec.axes.begin(), spec.axes.end(), axis) != spec.axes.end())
-      return badPlacement(text, "axis '" + axis + "' is given twice");
-    spec.axes.push_back(std::move(axis));
-  }
-  if (at == text.size())
-    return spec;
-  for (const std::string &part : split(text.substr(at + 1))) {
-    int64_t group = -1;
-    const char *end = part.data() + part.size();
-    auto [rest, error] = std::from_chars(part.data(), end, group);
-    if (error != std::errc() || rest != end || group < 0)
-      return badPlacement(text, "'" + part + "' is no group's number");
-    if (std::find(spec.groups.begin(), spec.groups.end(), group) !=
-        spec.groups.end())
-      return badPlacement(text, "group " + part + " is given twice");
-    spec.groups.push_back(group);
-  }
-  if (spec.groups.empty())
-    return badPlacement(text, "no group behind '@'");
-  return spec;
-}
-
 std::vector<int64_t> groupsNamedIn(std::string_view strategy) {
   constexpr std::string_view key = "placement=";
   for (size_t begin = 0; begin < strategy.size();) {
     size_t end = std::min(strategy.find(',', begin), strategy.size());
     std::string_view part = strategy.substr(begin, end - begin);
     if (part.substr(0, key.size()) == key)
-      if (auto placement = parsePlacement(part.substr(key.size())))
+      if (auto placement =
+              parseValue<PlacementSpec>("placement", part.substr(key.size())))
         return placement->groups;
     begin = end + 1;
   }

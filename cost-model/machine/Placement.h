@@ -22,6 +22,7 @@
 #define DPC_COST_MODEL_MACHINE_PLACEMENT_H
 
 #include "cost-model/machine/CollectiveCost.h"
+#include "cost-model/strategy/KeyValues.h"
 
 #include <string>
 #include <vector>
@@ -32,16 +33,6 @@ namespace dpc::cost {
 /// "tp" stands for all sides of a grid, "dp" for the part that has a name of
 /// its own (dpi) only inside of hybrid sharding too.
 const std::vector<std::string_view> &placementAxes();
-
-/// A placement as text says it; empty lists = as usual.
-struct PlacementSpec {
-  std::vector<std::string> axes; ///< Innermost first.
-  std::vector<int64_t> groups;   ///< Of nodes, in the order of use.
-};
-
-/// Parses the text; "" and "auto" leave all as usual. One line on an unknown or
-/// repeated name, or a group given twice.
-Expected<PlacementSpec> parsePlacement(std::string_view text);
 
 /// The groups that a text of --strategy names, if it does and is right.
 std::vector<int64_t> groupsNamedIn(std::string_view strategy);

@@ -14,7 +14,7 @@ static void shareEvenly(const Cluster &cluster,
                         std::vector<Strategy> &strategies) {
   for (Strategy &strategy : strategies)
     if (strategy.dp > 1 && isMixed(cluster))
-      strategy.batchShares = "even";
+      strategy.batchShares = BatchShares::even();
 }
 
 /// Pure data parallelism over `ranks` with the wanted ZeRO stage, over
@@ -48,7 +48,7 @@ std::vector<Strategy> megatronStrategies(const Cluster &cluster,
   space.grids = false;
   space.nodeRanks = 0;
   std::erase(space.zeros, 3);
-  std::erase(space.schedules, "zb-h1");
+  std::erase(space.schedules, ScheduleKind::ZbH1);
   StrategyRequest request;
   if (!options.freesBaselines)
     request.microBatch = options.request.microBatch;
@@ -61,9 +61,9 @@ std::vector<Strategy> megatronStrategies(const Cluster &cluster,
 }
 
 bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
-  return strategy.tp <= cluster.devicesPerNode() && strategy.tpGrid.empty() &&
+  return strategy.tp <= cluster.devicesPerNode() && strategy.tp.grid.empty() &&
          strategy.cp == 1 && strategy.zero <= 1 && strategy.hybridShard == 1 &&
-         strategy.schedule != "zb-h1" && strategy.offload == "none";
+         strategy.schedule != ScheduleKind::ZbH1 && strategy.offload == Offload::None;
 }
 
 /// The best that fits; else the one with the least memory.

@@ -120,7 +120,7 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
 /// Samples whose activations a stage holds at once.
 double Formula::inFlight() const {
   double batches = std::min(numMicroBatches, pp);
-  if (strategy.schedule == "gpipe" && pp > 1)
+  if (strategy.schedule == ScheduleKind::GPipe && pp > 1)
     batches = numMicroBatches;
   if (strategy.vpp > 1)
     batches *= 1 + (pp - 1) / (pp * double(strategy.vpp));
@@ -144,13 +144,13 @@ void Formula::estimateMemory() {
         totals.optimizerBytes / share * (zero >= 1 ? 1 / zeroShards : kept);
   }
   constexpr double wholeParts = 10.0 / 34.0, keptParts = 18.0 / 34.0;
-  bool splitsAll = strategy.sp || !strategy.tpGrid.empty();
+  bool splitsAll = strategy.sp || !strategy.tp.grid.empty();
   double split = splitsAll ? 1 / tp : wholeParts + (1 - wholeParts) / tp;
   double activations = totals.activationBytesPerSample * split;
-  if (strategy.recompute == "full")
+  if (strategy.recompute == Recompute::Full)
     activations = totals.hiddenBytesPerSample * double(totals.layers) +
                   activations / double(totals.layers);
-  if (strategy.recompute == "selective")
+  if (strategy.recompute == Recompute::Selective)
     activations *= keptParts;
   memory[MemoryCategory::Activations] = inFlight() * activations / (pp * cp);
   offloadMemory();
@@ -160,28 +160,28 @@ void Formula::offloadMemory() {
   MemoryBreakdown &memory = result.memory;
   auto move = [&](MemoryCategory category) {
     double &away =
-        strategy.offloadTo == "disk" ? result.diskBytes : result.hostBytes;
+        strategy.offloadTo == OffloadTarget::Disk ? result.diskBytes : result.hostBytes;
     away += memory[category];
     memory[MemoryCategory::Communication] +=
         2 * memory[category] / layersPerStage;
     memory[category] = 0;
   };
-  if (strategy.offload == "optimizer" || strategy.offload == "all")
+  if (strategy.offload == Offload::Optimizer || strategy.offload == Offload::All)
     move(MemoryCategory::Optimizer);
-  if (strategy.offload == "parameters" || strategy.offload == "all")
+  if (strategy.offload == Offload::Parameters || strategy.offload == Offload::All)
     move(MemoryCategory::Parameters);
 }
 
 double Formula::offloadSeconds() const {
-  if (strategy.offload == "none")
+  if (strategy.offload == Offload::None)
     return 0;
   double zero = double(strategy.zero), bytes = 0;
-  if (strategy.offload != "parameters")
+  if (strategy.offload != Offload::Parameters)
     bytes += 2 * totals.optimizerBytes / shards / (zero >= 1 ? zeroShards : 1);
-  if (strategy.offload != "optimizer")
+  if (strategy.offload != Offload::Optimizer)
     bytes += ((totals.training ? 2 : 1) * numMicroBatches + 2) *
              totals.parameterBytes / shards / (zero >= 3 ? zeroShards : 1);
-  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == "disk");
+  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == OffloadTarget::Disk);
 }
 
 /// FLOP/s of a rank on the products of a block.
@@ -202,9 +202,9 @@ double Formula::rate() const {
 double Formula::computeSeconds() const {
   double samples = numMicroBatches * microBatch;
   double flops = totals.flopsPerStep * samples / double(totals.globalBatch);
-  if (strategy.recompute == "full")
+  if (strategy.recompute == Recompute::Full)
     flops *= 4.0 / 3.0;
-  double passes = strategy.recompute == "selective" ? 4 : 3;
+  double passes = strategy.recompute == Recompute::Selective ? 4 : 3;
   double traffic = passes * samples * totals.activationBytesPerSample / shards;
   double update = 0;
   if (totals.training)
@@ -231,16 +231,16 @@ double Formula::communicate(Collective kind, double bytes,
 
 double Formula::tensorSeconds() {
   double passes = totals.training ? 4 : 2;
-  if (strategy.recompute == "full")
+  if (strategy.recompute == Recompute::Full)
     passes += 2;
   double bytes = totals.hiddenBytesPerSample * microBatch / cp;
   double times = passes * layersPerStage * numMicroBatches;
-  if (strategy.tpGrid.empty())
+  if (strategy.tp.grid.empty())
     return communicate(Collective::AllReduce, bytes,
                        placeAxis(cluster, 1, strategy.tp), times);
   double seconds = 0;
   int64_t stride = strategy.tp;
-  for (int64_t factor : strategy.tpGrid) {
+  for (int64_t factor : strategy.tp.grid) {
     stride /= factor;
     seconds += communicate(Collective::AllReduce, bytes * double(factor) / tp,
                            placeAxis(cluster, stride, factor), times);
@@ -254,7 +254,7 @@ double Formula::sequenceSeconds() {
   GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp);
   double bytes = totals.hiddenBytesPerSample * microBatch / (cp * tp);
   double times = layersPerStage * numMicroBatches;
-  if (strategy.cpKind == "ulysses")
+  if (strategy.cpKind == CpKind::Ulysses)
     return communicate(Collective::AllToAll, bytes, group,
                        (totals.training ? 8 : 4) * times);
   GroupPlacement pair = placeAxis(cluster, strategy.tp, 2);
@@ -320,7 +320,7 @@ Evaluation Formula::estimate() {
   double pipeline = pipelineSeconds();
   double busy = compute + tensor + pipeline;
   double bubble = (pp - 1) / double(strategy.vpp) * busy / numMicroBatches;
-  if (strategy.schedule == "zb-h1")
+  if (strategy.schedule == ScheduleKind::ZbH1)
     bubble /= 3;
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;

@@ -97,8 +97,8 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
   auto octaves = [](int64_t degree) {
     return std::log2(static_cast<double>(degree));
   };
-  double recompute = strategy.recompute == "none"        ? 0
-                     : strategy.recompute == "selective" ? 1
+  double recompute = strategy.recompute == Recompute::None        ? 0
+                     : strategy.recompute == Recompute::Selective ? 1
                                                          : 2;
   return {octaves(strategy.tp),
           octaves(strategy.cp),
@@ -106,16 +106,16 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           octaves(std::max<int64_t>(strategy.microBatch, 1)) / 2,
           recompute,
           strategy.sp ? 0.7 : 0,
-          strategy.tpGrid.empty() ? 0.0 : 1.0,
-          strategy.cp > 1 && strategy.cpKind == "ring" ? 0.7 : 0,
+          strategy.tp.grid.empty() ? 0.0 : 1.0,
+          strategy.cp > 1 && strategy.cpKind == CpKind::Ring ? 0.7 : 0,
           strategy.zero == 3  ? 1
           : strategy.zero > 0 ? 0.2
                               : 0,
           strategy.hybridShard > 1 ? 0.5 : 0,
           strategy.pp == 1               ? 2
-          : strategy.schedule == "zb-h1" ? 1
+          : strategy.schedule == ScheduleKind::ZbH1 ? 1
                                          : 0.0,
-          strategy.offload == "none" ? 0.0 : 1.0};
+          strategy.offload == Offload::None ? 0.0 : 1.0};
 }
 
 /// Nothing where the block is not for this turn.

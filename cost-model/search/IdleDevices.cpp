@@ -211,7 +211,6 @@ static double valueOf(const Candidate &candidate, Objective objective) {
 /// (I5) of the header.
 static void keepInside(StrategyRequest &request, const Strategy &strategy) {
   request.tp = strategy.tp;
-  request.tpGrid = strategy.tpGrid;
   request.cp = strategy.cp;
   request.cpKind = strategy.cpKind;
   request.ep = strategy.ep;

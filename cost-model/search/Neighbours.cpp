@@ -17,9 +17,10 @@ static int octaves(int64_t a, int64_t b) {
 /// Degrees that make ranks: a factor moves from one to the other.
 static int movedDegrees(const Strategy &a, const Strategy &b) {
   int distance = 0, changed = 0;
-  for (auto degree :
-       {&Strategy::dp, &Strategy::tp, &Strategy::pp, &Strategy::cp}) {
-    int octave = octaves(a.*degree, b.*degree);
+  const std::pair<int64_t, int64_t> degrees[] = {
+      {a.dp, b.dp}, {a.tp, b.tp}, {a.pp, b.pp}, {a.cp, b.cp}};
+  for (auto [one, other] : degrees) {
+    int octave = octaves(one, other);
     distance = std::max(distance, octave);
     changed += octave > 0;
   }
@@ -29,7 +30,7 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
 /// Keys that are not degrees.
 static int otherKeys(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.microBatch, b.microBatch);
-  distance += a.tpGrid != b.tpGrid;
+  distance += a.tp.grid != b.tp.grid;
   distance += a.cpKind != b.cpKind && a.cp > 1 && b.cp > 1;
   distance += a.ep != b.ep;
   distance += a.sp != b.sp;
@@ -47,7 +48,7 @@ bool areNeighbours(const Strategy &a, const Strategy &b) {
 
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.tp, b.tp) + octaves(a.cp, b.cp) + otherKeys(a, b);
-  distance += (a.schedule == "zb-h1") != (b.schedule == "zb-h1");
+  distance += (a.schedule == ScheduleKind::ZbH1) != (b.schedule == ScheduleKind::ZbH1);
   return distance <= 2;
 }
 

@@ -80,13 +80,13 @@ void StrategySearch::offload() {
   StrategyRequest request = options.request;
   if (request.offload || !options.space.offload)
     return;
-  for (const char *what : {"optimizer", "parameters", "all"}) {
+  for (Offload what : {Offload::Optimizer, Offload::Parameters, Offload::All}) {
     if (anyFits())
       return;
     request.offload = what;
     // What is moved within one memory leaves no more of it.
     if (cluster.host.holdsDevices && !request.offloadTo)
-      request.offloadTo = "disk";
+      request.offloadTo = OffloadTarget::Disk;
     searchAll(request);
   }
 }

@@ -50,7 +50,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
     if (next != path.back())
       path.push_back(next);
   };
-  change(&Strategy::dp, &Strategy::tp, &Strategy::tpGrid, &Strategy::pp,
+  change(&Strategy::dp, &Strategy::tp, &Strategy::pp,
          &Strategy::cp, &Strategy::cpKind, &Strategy::ep);
   change(&Strategy::sp);
   change(&Strategy::zero, &Strategy::hybridShard);

@@ -37,15 +37,15 @@ inline constexpr size_t kPendingAtOnce = 256;
 /// Strategies whose formulas are off in the same way.
 inline constexpr size_t numFamilies = 96;
 inline size_t familyOf(const Strategy &strategy) {
-  size_t recompute = strategy.recompute == "none"        ? 0
-                     : strategy.recompute == "selective" ? 1
+  size_t recompute = strategy.recompute == Recompute::None        ? 0
+                     : strategy.recompute == Recompute::Selective ? 1
                                                          : 2;
   size_t schedule = strategy.pp == 1               ? 0
-                    : strategy.schedule == "zb-h1" ? 1
+                    : strategy.schedule == ScheduleKind::ZbH1 ? 1
                     : strategy.vpp > 1             ? 2
                                                    : 3;
   size_t flags = (strategy.zero == 3 ? 1 : 0) + (strategy.cp > 1 ? 2 : 0) +
-                 (strategy.tpGrid.empty() ? 0 : 4);
+                 (strategy.tp.grid.empty() ? 0 : 4);
   return (recompute * 4 + schedule) * 8 + flags;
 }
 

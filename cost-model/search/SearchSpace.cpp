@@ -29,17 +29,15 @@ Strategy placedStrategy(const Strategy &strategy,
                         const Evaluation &evaluation) {
   Strategy placed = strategy;
   if (!evaluation.batchShares.empty())
-    placed.batchShares = stringifyShares(evaluation.batchShares);
+    placed.batchShares = sharesFrom(evaluation.batchShares);
   if (!evaluation.isReordered && evaluation.groups.empty())
     return placed;
-  std::string axes, groups;
-  for (const RankAxis &axis : evaluation.order)
-    axes += (axes.empty() ? "" : ".") + axis.name;
-  for (int64_t group : evaluation.groups)
-    groups += (groups.empty() ? "@" : ".") + std::to_string(group);
-  if (size_t at = strategy.placement.find('@'); at != std::string::npos)
-    groups = strategy.placement.substr(at);
-  placed.placement = (evaluation.isReordered ? axes : "") + groups;
+  placed.placement.axes.clear();
+  if (evaluation.isReordered)
+    for (const RankAxis &axis : evaluation.order)
+      placed.placement.axes.push_back(axis.name);
+  if (placed.placement.groups.empty())
+    placed.placement.groups = evaluation.groups;
   return placed;
 }
 
@@ -57,16 +55,16 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
   space.ranks = cluster.numDevices();
   space.globalBatch = totals.globalBatch;
   auto isMissing = [&](std::string_view key) {
-    return [&available, key](const std::string &value) {
-      return !isKeyAvailable(key, value, available);
+    return [&available, key](auto value) {
+      return !isKeyAvailable(key, stringify(value), available);
     };
   };
   if (isKeyAvailable("pp", "", available))
     space.maxPp = totals.layers;
   if (!isKeyAvailable("vpp", "", available) || !totals.training)
     space.maxVpp = 1;
-  std::erase_if(space.schedules, [&](const std::string &schedule) {
-    return schedule != "1f1b" &&
+  std::erase_if(space.schedules, [&](ScheduleKind schedule) {
+    return schedule != ScheduleKind::OneFOneB &&
            (isMissing("schedule")(schedule) || !totals.training);
   });
   // On so few all parts are tried as well (IdleDevices.h).
@@ -89,9 +87,9 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
     space.nodeRanks = cluster.devicesPerNode();
   space.zeros = {0, 1, 3};
   space.offload = isKeyAvailable("offload", "", available);
-  space.recomputes = {"none", "selective", "full"};
-  std::erase_if(space.recomputes, [&](const std::string &recompute) {
-    return recompute != "none" && isMissing("recompute")(recompute);
+  space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Full};
+  std::erase_if(space.recomputes, [&](Recompute recompute) {
+    return recompute != Recompute::None && isMissing("recompute")(recompute);
   });
   return space;
 }

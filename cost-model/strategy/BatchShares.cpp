@@ -4,39 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <numeric>
 #include <queue>
 
 namespace dpc::cost {
-
-Expected<std::vector<int64_t>> parseBatchShares(std::string_view text) {
-  std::vector<int64_t> ratios;
-  if (text == "auto" || text == "even")
-    return ratios;
-  constexpr int64_t kMost = 1 << 20; // Sums stay far from overflow.
-  for (size_t begin = 0; begin <= text.size();) {
-    size_t end = std::min(text.find(':', begin), text.size());
-    int64_t ratio = 0;
-    auto [last, error] =
-        std::from_chars(text.data() + begin, text.data() + end, ratio);
-    if (error != std::errc() || last != text.data() + end || ratio < 1 ||
-        ratio > kMost)
-      return Error{"--strategy: batch_shares=" + std::string(text) +
-                   ": bad value; expected auto, even, or what data-parallel "
-                   "ranks take of the batch as whole numbers from 1 to " +
-                   std::to_string(kMost) + ", such as 3:1"};
-    ratios.push_back(ratio);
-    begin = end + 1;
-  }
-  return ratios;
-}
-
-bool sharesUnevenly(std::string_view text) {
-  Expected<std::vector<int64_t>> ratios = parseBatchShares(text);
-  return ratios && std::any_of(ratios->begin(), ratios->end(),
-                               [&](int64_t r) { return r != ratios->front(); });
-}
 
 Expected<std::vector<int64_t>>
 shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
@@ -46,7 +17,7 @@ shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
   if (std::all_of(ratios.begin(), ratios.end(),
                   [&](int64_t r) { return r == ratios.front(); }))
     return shares;
-  std::string named = "batch_shares=" + stringifyShares(ratios);
+  std::string named = "batch_shares=" + printValue(sharesFrom(ratios));
   if (dp % count != 0)
     return Error{named + " has " + std::to_string(count) +
                  " numbers; expected a divisor of dp = " + std::to_string(dp)};
@@ -83,7 +54,7 @@ std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
   return shares;
 }
 
-std::string stringifyShares(const std::vector<int64_t> &shares) {
+BatchShares sharesFrom(const std::vector<int64_t> &shares) {
   int64_t common = 0;
   for (int64_t share : shares)
     common = std::gcd(common, share);
@@ -96,10 +67,10 @@ std::string stringifyShares(const std::vector<int64_t> &shares) {
   size_t run = std::max<size_t>(1, shares.size());
   while (!hasRunsOf(run))
     --run;
-  std::string text;
+  BatchShares result = BatchShares::even();
   for (size_t i = 0; i < shares.size(); i += run)
-    text += (text.empty() ? "" : ":") + std::to_string(shares[i] / common);
-  return text;
+    result.ratios.push_back(shares[i] / common);
+  return result;
 }
 
 } // namespace dpc::cost

@@ -21,21 +21,12 @@
 #ifndef DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
 #define DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
 
-#include "runtime/base/Status.h"
+#include "cost-model/strategy/KeyValues.h"
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace dpc::cost {
-
-/// The ratios that a text says; empty for "auto" and "even". One line on
-/// anything but whole numbers >= 1 with colons between them.
-Expected<std::vector<int64_t>> parseBatchShares(std::string_view text);
-
-/// Whether a text says that ranks have unlike shares.
-bool sharesUnevenly(std::string_view text);
 
 /// Micro-batches by data rank for ratios, where each of `dp` ranks would have
 /// `microBatches`; empty where all have these. One line where `ratios` do not
@@ -50,8 +41,8 @@ shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
 std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
                                    int64_t total);
 
-/// The shortest text for `shares`.
-std::string stringifyShares(const std::vector<int64_t> &shares);
+/// The fewest and smallest ratios that give these micro-batches by rank.
+BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost
 

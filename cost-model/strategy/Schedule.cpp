@@ -9,21 +9,6 @@ namespace dpc::cost {
 
 using Table = std::vector<ScheduleStep>;
 
-static constexpr std::string_view kScheduleNames[] = {"gpipe", "1f1b",
-                                                      "interleaved", "zb-h1"};
-
-std::string_view stringifyScheduleKind(ScheduleKind kind) {
-  return kScheduleNames[static_cast<int>(kind)];
-}
-
-std::optional<ScheduleKind> symbolizeScheduleKind(std::string_view name) {
-  const auto *found =
-      std::find(std::begin(kScheduleNames), std::end(kScheduleNames), name);
-  if (found == std::end(kScheduleNames))
-    return std::nullopt;
-  return static_cast<ScheduleKind>(found - std::begin(kScheduleNames));
-}
-
 std::string_view stringifySchedulePhase(SchedulePhase phase) {
   static constexpr std::string_view names[] = {"forward", "backward", "weight"};
   return names[static_cast<int64_t>(phase) - 1];
@@ -100,7 +85,7 @@ Expected<std::vector<Table>> makeSchedule(ScheduleKind kind, int64_t pp,
                                         int64_t vpp, int64_t microBatches) {
   assert(pp >= 1 && vpp >= 1 && microBatches >= 1 && "degrees are positive");
   if (vpp > 1 && kind != ScheduleKind::Interleaved)
-    return Error{"schedule=" + std::string(stringifyScheduleKind(kind)) +
+    return Error{"schedule=" + std::string(stringify(kind)) +
                  " has one chunk per stage, not vpp=" + std::to_string(vpp) +
                  "; expected vpp=1 or schedule=interleaved"};
   std::vector<Table> tables;

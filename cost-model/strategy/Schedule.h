@@ -40,6 +40,7 @@
 #ifndef DPC_COST_MODEL_STRATEGY_SCHEDULE_H
 #define DPC_COST_MODEL_STRATEGY_SCHEDULE_H
 
+#include "runtime/base/EnumNames.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -51,10 +52,15 @@ namespace dpc::cost {
 
 enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZbH1 };
 
-/// "gpipe", "1f1b", "interleaved", "zb-h1".
-std::string_view stringifyScheduleKind(ScheduleKind kind);
-/// Inverse of stringifyScheduleKind.
-std::optional<ScheduleKind> symbolizeScheduleKind(std::string_view name);
+} // namespace dpc::cost
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<cost::ScheduleKind> =
+    {"gpipe", "1f1b", "interleaved", "zb-h1"};
+} // namespace dpc
+
+namespace dpc::cost {
 
 /// The values are those of the attribute `dpc.schedule` and of plans.
 enum class SchedulePhase : int64_t { Forward = 1, Backward = 2, Weight = 3 };

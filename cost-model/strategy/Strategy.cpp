@@ -1,11 +1,12 @@
 //===- Strategy.cpp - Strategies and their combinations -------------------===//
 
 #include "cost-model/strategy/Strategy.h"
-#include "cost-model/strategy/BatchShares.h"
 
 #include <nlohmann/json.hpp>
 
 namespace dpc::cost {
+
+static const Strategy neutralStrategy;
 
 int64_t Strategy::ranks() const { return dp * tp * pp * cp; }
 
@@ -14,51 +15,36 @@ int64_t Strategy::microBatches(int64_t globalBatch) const {
   return microBatch > 0 ? (local + microBatch - 1) / microBatch : 1;
 }
 
-static nlohmann::ordered_json tpToJson(const Strategy &strategy) {
-  if (strategy.tpGrid.empty())
-    return strategy.tp;
-  std::string text;
-  for (int64_t factor : strategy.tpGrid)
-    text += (text.empty() ? "" : "x") + std::to_string(factor);
-  return text;
+/// Numbers and booleans as they are, other values as text.
+template <typename T> static nlohmann::ordered_json toJson(const T &value) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return value;
+  if constexpr (std::is_same_v<T, TensorDegree>)
+    if (value.grid.empty())
+      return value.ranks;
+  return printValue(value);
 }
 
 nlohmann::ordered_json strategyToJson(const Strategy &strategy) {
-  return {{"dp", strategy.dp},
-          {"tp", tpToJson(strategy)},
-          {"pp", strategy.pp},
-          {"vpp", strategy.vpp},
-          {"cp", strategy.cp},
-          {"cp_kind", strategy.cpKind},
-          {"ep", strategy.ep},
-          {"sp", strategy.sp},
-          {"zero", strategy.zero},
-          {"hybrid_shard", strategy.hybridShard},
-          {"schedule", strategy.schedule},
-          {"recompute", strategy.recompute},
-          {"micro_batch", strategy.microBatch},
-          {"offload", strategy.offload},
-          {"offload_to", strategy.offloadTo},
-          {"placement", strategy.placement},
-          {"batch_shares", strategy.batchShares}};
+  nlohmann::ordered_json json;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    json[std::string(key.name)] = toJson(field(strategy));
+  });
+  return json;
 }
 
 std::string differenceOf(const Strategy &from, const Strategy &to) {
-  nlohmann::ordered_json before = strategyToJson(from);
-  nlohmann::ordered_json after = strategyToJson(to);
   std::string text;
-  auto print = [](const nlohmann::ordered_json &value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  for (const auto &[key, value] : after.items())
-    if (value != before[key])
-      text += (text.empty() ? "" : ", ") + key + " " + print(before[key]) +
-              " -> " + print(value);
+  visitKeys([&](const KeyInfo &key, auto field) {
+    if (!(field(from) == field(to)))
+      text += (text.empty() ? "" : ", ") + std::string(key.name) + " " +
+              printValue(field(from)) + " -> " + printValue(field(to));
+  });
   return text;
 }
 
-/// Whether a key that is no degree has any effect beside the others.
-static bool hasEffect(const std::string &key, const Strategy &strategy) {
+/// Whether a key has any effect beside the others.
+static bool hasEffect(std::string_view key, const Strategy &strategy) {
   if (key == "cp_kind")
     return strategy.cp > 1;
   if (key == "schedule")
@@ -66,22 +52,34 @@ static bool hasEffect(const std::string &key, const Strategy &strategy) {
   if (key == "sp")
     return strategy.tp > 1;
   if (key == "offload_to")
-    return strategy.offload != "none";
+    return strategy.offload != Offload::None;
   return true;
 }
 
 std::string stringifyStrategy(const Strategy &strategy) {
-  nlohmann::ordered_json neutral = strategyToJson(Strategy());
-  nlohmann::ordered_json all = strategyToJson(strategy);
   std::string text;
-  for (const auto &[key, value] : all.items()) {
+  visitKeys([&](const KeyInfo &key, auto field) {
     // Without its kind, a split of the sequence is searched for the best one.
-    bool isAlways = key == "dp" || key == "tp" || key == "cp_kind";
-    if (!hasEffect(key, strategy) || (!isAlways && value == neutral[key]))
-      continue;
-    text += (text.empty() ? "" : ",") + key + "=";
-    text += value.is_string() ? value.get<std::string>() : value.dump();
-  }
+    bool isAlways =
+        key.name == "dp" || key.name == "tp" || key.name == "cp_kind";
+    if (hasEffect(key.name, strategy) &&
+        (isAlways || !(field(strategy) == field(neutralStrategy))))
+      text += (text.empty() ? "" : ",") + std::string(key.name) + "=" +
+              printValue(field(strategy));
+  });
+  return text;
+}
+
+std::string describeKeys() {
+  std::string text;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    using T = std::decay_t<decltype(field(neutralStrategy))>;
+    std::string usage =
+        std::string(key.name) + "=" + describeValues<T>(key);
+    constexpr size_t kColumn = 46;
+    usage.resize(std::max(usage.size() + 2, kColumn), ' ');
+    text += "  " + usage + std::string(key.help) + "\n";
+  });
   return text;
 }
 
@@ -107,9 +105,10 @@ static Status checkChunks(const StrategyRequest &request) {
   if (request.pp == 1)
     return contradiction(named + " needs pp > 1: chunks lie on pipeline stages "
                                  "in turn; expected vpp=1 or more stages");
-  if (request.schedule && *request.schedule != "interleaved")
+  if (request.schedule && *request.schedule != ScheduleKind::Interleaved)
     return contradiction(
-        named + " needs schedule=interleaved: schedule=" + *request.schedule +
+        named + " needs schedule=interleaved: schedule=" +
+        printValue(*request.schedule) +
         " has one chunk per stage; expected vpp=1");
   return Status();
 }
@@ -155,17 +154,16 @@ static Status checkExperts(const StrategyRequest &request) {
 }
 
 static Status checkShares(const StrategyRequest &request) {
-  if (!request.batchShares || !sharesUnevenly(*request.batchShares))
+  if (!request.batchShares || !request.batchShares->isUneven())
     return Status();
-  std::string named = "batch_shares=" + *request.batchShares;
+  std::string named = "batch_shares=" + printValue(*request.batchShares);
   std::string together = ": ranks meet in every micro-batch, and have unlike "
                          "numbers of them";
   if (request.zero.value_or(0) > 1)
     return contradiction(named + " needs zero=0 or 1" + together);
   if (request.ep.value_or(1) > 1)
     return contradiction(named + " needs ep=1" + together);
-  int64_t count =
-      static_cast<int64_t>(parseBatchShares(*request.batchShares)->size());
+  auto count = static_cast<int64_t>(request.batchShares->ratios.size());
   if (request.dp && *request.dp % count != 0)
     return contradiction(named +
                          " does not fit dp=" + std::to_string(*request.dp) +
@@ -183,24 +181,25 @@ Status checkCombination(const StrategyRequest &request) {
 bool StrategyRequest::allows(const Strategy &strategy,
                              int64_t globalBatch) const {
   int64_t local = (globalBatch + strategy.dp - 1) / strategy.dp;
-  auto agrees = [](const auto &wanted, const auto &value) {
-    return !wanted || *wanted == value;
+  auto agrees = [&](const KeyInfo &key, const auto &wanted, const auto &value) {
+    using T = std::decay_t<decltype(value)>;
+    // tp=8 allows every grid of 8 ranks.
+    if constexpr (std::is_same_v<T, TensorDegree>)
+      return wanted.ranks == value.ranks &&
+             (wanted.grid.empty() || wanted.grid == value.grid);
+    else if constexpr (std::is_same_v<T, int64_t>)
+      return (key.name == "micro_batch" ? std::min(wanted, local) : wanted) ==
+             value;
+    else
+      return wanted == value;
   };
-  return agrees(dp, strategy.dp) && agrees(tp, strategy.tp) &&
-         (tpGrid.empty() || tpGrid == strategy.tpGrid) &&
-         agrees(pp, strategy.pp) && agrees(vpp, strategy.vpp) &&
-         agrees(cp, strategy.cp) && agrees(cpKind, strategy.cpKind) &&
-         agrees(ep, strategy.ep) && agrees(sp, strategy.sp) &&
-         agrees(zero, strategy.zero) &&
-         agrees(hybridShard, strategy.hybridShard) &&
-         agrees(schedule, strategy.schedule) &&
-         agrees(recompute, strategy.recompute) &&
-         (!microBatch || std::min(*microBatch, local) == strategy.microBatch) &&
-         agrees(offload, strategy.offload) &&
-         agrees(offloadTo, strategy.offloadTo) &&
-         agrees(placement, strategy.placement) &&
-         agrees(batchShares, strategy.batchShares) &&
-         agrees(ranks, strategy.ranks()) && (!accepts || accepts(strategy));
+  bool allowed = true;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    const auto &wanted = field(*this);
+    allowed &= !wanted || agrees(key, *wanted, field(strategy));
+  });
+  return allowed && (!ranks || *ranks == strategy.ranks()) &&
+         (!accepts || accepts(strategy));
 }
 
 } // namespace dpc::cost

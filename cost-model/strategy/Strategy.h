@@ -2,7 +2,7 @@
 #ifndef DPC_COST_MODEL_STRATEGY_STRATEGY_H
 #define DPC_COST_MODEL_STRATEGY_STRATEGY_H
 
-#include "runtime/base/Status.h"
+#include "cost-model/strategy/KeyValues.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -15,44 +15,96 @@
 
 namespace dpc::cost {
 
-/// One complete strategy: the keys of `--strategy` and of report.json.
-/// Defaults are the neutral values.
-struct Strategy {
-  int64_t dp = 1;
-  int64_t tp = 1;
-  /// Factors of tp, each at least 2, when it is a grid of ranks: tp=2x4 is
-  /// {2, 4} and tp = 8. Empty for a plain tp.
-  std::vector<int64_t> tpGrid;
-  int64_t pp = 1;
-  int64_t vpp = 1;
-  int64_t cp = 1;
-  std::string cpKind = "ring";
-  int64_t ep = 1;
-  bool sp = false;
-  int64_t zero = 0;
-  /// ZeRO splits over this many neighbouring data-parallel ranks; 1 = all dp.
-  int64_t hybridShard = 1;
-  std::string schedule = "1f1b";
-  std::string recompute = "none";
+/// In a strategy a key has a value, in a request it may have one.
+template <typename T> using Always = T;
+
+/// One field for each key of `--strategy`. `Of<T>` is T in a Strategy, whose
+/// initial values are neutral, and std::optional<T> in a StrategyRequest, which
+/// begins without values. `visitKeys` is the one list of them, from which
+/// parsing, printing, JSON, comparison and --help follow.
+template <template <typename> typename Of> struct StrategyKeys {
+  template <typename T> static constexpr Of<T> neutral(T value) {
+    if constexpr (std::is_same_v<Of<T>, T>)
+      return value;
+    else
+      return std::nullopt;
+  }
+
+  Of<int64_t> dp = neutral<int64_t>(1);
+  Of<TensorDegree> tp = neutral(TensorDegree());
+  Of<int64_t> pp = neutral<int64_t>(1);
+  Of<int64_t> vpp = neutral<int64_t>(1);
+  Of<int64_t> cp = neutral<int64_t>(1);
+  Of<CpKind> cpKind = neutral(CpKind::Ring);
+  /// Ranks that share the experts: a divisor of dp, or tp times one.
+  Of<int64_t> ep = neutral<int64_t>(1);
+  Of<bool> sp = neutral(false);
+  Of<int64_t> zero = neutral<int64_t>(0);
+  /// ZeRO shards over this many neighboring data-parallel ranks; 1 = all dp.
+  Of<int64_t> hybridShard = neutral<int64_t>(1);
+  Of<ScheduleKind> schedule = neutral(ScheduleKind::OneFOneB);
+  Of<Recompute> recompute = neutral(Recompute::None);
   /// Samples per micro-batch on one data-parallel rank; 0 = the whole local
   /// batch.
-  int64_t microBatch = 0;
-  /// What lies outside the device's memory, and where: host or disk.
-  std::string offload = "none";
-  std::string offloadTo = "host";
-  /// Which ranks lie next to each other, as in Placement.h; auto: as costs
-  /// least.
-  std::string placement = "auto";
-  /// What data-parallel ranks take of the batch, as in BatchShares.h; auto:
-  /// unlike shares where devices are unlike, as is fastest.
-  std::string batchShares = "auto";
+  Of<int64_t> microBatch = neutral<int64_t>(0);
+  Of<Offload> offload = neutral(Offload::None);
+  Of<OffloadTarget> offloadTo = neutral(OffloadTarget::Host);
+  Of<PlacementSpec> placement = neutral(PlacementSpec());
+  Of<BatchShares> batchShares = neutral(BatchShares());
 
+  bool operator==(const StrategyKeys &) const = default;
+};
+
+/// One complete strategy: a value for every key.
+struct Strategy : StrategyKeys<Always> {
   /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
   int64_t ranks() const;
   /// Micro-batches of a step of `globalBatch` samples.
   int64_t microBatches(int64_t globalBatch) const;
   bool operator==(const Strategy &) const = default;
 };
+
+/// Calls `visit(info, field)` for every key, in the order of report.json;
+/// `field(keys)` is the key's member of a Strategy or StrategyRequest.
+template <typename Visit> void visitKeys(Visit &&visit) {
+  visit(KeyInfo{"dp", "data-parallel ranks"},
+        [](auto &keys) -> auto & { return keys.dp; });
+  visit(KeyInfo{"tp", "tensor-parallel ranks"},
+        [](auto &keys) -> auto & { return keys.tp; });
+  visit(KeyInfo{"pp", "pipeline stages"},
+        [](auto &keys) -> auto & { return keys.pp; });
+  visit(KeyInfo{"vpp", "model chunks per pipeline stage"},
+        [](auto &keys) -> auto & { return keys.vpp; });
+  visit(KeyInfo{"cp", "ranks that share a sequence"},
+        [](auto &keys) -> auto & { return keys.cp; });
+  visit(KeyInfo{"cp_kind", "how attention works where cp > 1"},
+        [](auto &keys) -> auto & { return keys.cpKind; });
+  visit(KeyInfo{"ep", "ranks that share the experts"},
+        [](auto &keys) -> auto & { return keys.ep; });
+  visit(KeyInfo{"sp", "shard activations along the sequence over tp"},
+        [](auto &keys) -> auto & { return keys.sp; });
+  visit(KeyInfo{"zero", "ZeRO stage", 0, 3},
+        [](auto &keys) -> auto & { return keys.zero; });
+  visit(KeyInfo{"hybrid_shard", "data-parallel ranks that ZeRO shards over"},
+        [](auto &keys) -> auto & { return keys.hybridShard; });
+  visit(KeyInfo{"schedule", "order of micro-batches where pp > 1"},
+        [](auto &keys) -> auto & { return keys.schedule; });
+  visit(KeyInfo{"recompute", "activations that the backward pass recomputes"},
+        [](auto &keys) -> auto & { return keys.recompute; });
+  visit(KeyInfo{"micro_batch", "samples of a micro-batch on one rank"},
+        [](auto &keys) -> auto & { return keys.microBatch; });
+  visit(KeyInfo{"offload", "what leaves the device's memory between uses"},
+        [](auto &keys) -> auto & { return keys.offload; });
+  visit(KeyInfo{"offload_to", "where offloaded tensors lie"},
+        [](auto &keys) -> auto & { return keys.offloadTo; });
+  visit(KeyInfo{"placement", "mesh axes on neighboring devices"},
+        [](auto &keys) -> auto & { return keys.placement; });
+  visit(KeyInfo{"batch_shares", "what data-parallel ranks take of the batch"},
+        [](auto &keys) -> auto & { return keys.batchShares; });
+}
+
+/// A line for each key: its name, its values, what it says.
+std::string describeKeys();
 
 /// Schedules have an entry per micro-batch: more of them than any step needs
 /// are refused before they take memory and time.
@@ -72,25 +124,7 @@ std::string differenceOf(const Strategy &from, const Strategy &to);
 nlohmann::ordered_json strategyToJson(const Strategy &strategy);
 
 /// What the user fixed; the rest is searched.
-struct StrategyRequest {
-  std::optional<int64_t> dp;
-  std::optional<int64_t> tp;
-  std::vector<int64_t> tpGrid; ///< As in Strategy; goes along with tp.
-  std::optional<int64_t> pp;
-  std::optional<int64_t> vpp;
-  std::optional<int64_t> cp;
-  std::optional<std::string> cpKind;
-  std::optional<int64_t> ep;
-  std::optional<bool> sp;
-  std::optional<int64_t> zero;
-  std::optional<int64_t> hybridShard;
-  std::optional<std::string> schedule;
-  std::optional<std::string> recompute;
-  std::optional<int64_t> microBatch;
-  std::optional<std::string> offload;
-  std::optional<std::string> offloadTo;
-  std::optional<std::string> placement;
-  std::optional<std::string> batchShares;
+struct StrategyRequest : StrategyKeys<std::optional> {
   /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
   /// all are where one of these is named, else as many as are best.
   std::optional<int64_t> ranks;
@@ -170,12 +204,13 @@ struct StrategySpace {
   int64_t nodeRanks = 0;
   /// Schedules to try where pp > 1. GPipe is not worth it: it takes the time of
   /// 1F1B and more memory.
-  std::vector<std::string> schedules = {"1f1b", "interleaved", "zb-h1"};
+  std::vector<ScheduleKind> schedules = {
+      ScheduleKind::OneFOneB, ScheduleKind::Interleaved, ScheduleKind::ZbH1};
   /// Try sp=true besides sp=false where tp > 1.
   bool sequenceParallel = true;
   /// ZeRO stages to try where dp > 1.
   std::vector<int64_t> zeros = {0};
-  std::vector<std::string> recomputes = {"none"};
+  std::vector<Recompute> recomputes = {Recompute::None};
   /// Try offloading where nothing fits without.
   bool offload = false;
   /// Try fewer micro-batches than stages: some of these idle, but where

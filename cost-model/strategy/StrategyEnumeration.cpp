@@ -23,8 +23,8 @@ static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
 
 /// Replaces each strategy by those that differ in what `set` stores from
 /// `values`: the wanted one, or those to try.
-template <typename T, typename Values>
-static void expand(Strategies &strategies, T Strategy::*key, Values values) {
+template <typename Key, typename Values>
+static void expand(Strategies &strategies, Key key, Values values) {
   std::vector<decltype(values(strategies.front()))> lists;
   lists.reserve(strategies.size());
   size_t count = 0;
@@ -47,8 +47,8 @@ static void expand(Strategies &strategies, T Strategy::*key, Values values) {
 }
 
 /// The values of a key that is only what the request says.
-template <typename T>
-static void fix(Strategies &strategies, T Strategy::*key,
+template <typename Key, typename T>
+static void fix(Strategies &strategies, Key key,
                 const std::optional<T> &wanted) {
   if (wanted)
     for (Strategy &strategy : strategies)
@@ -65,7 +65,10 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
     return degreesToTry(request.cp, space.ranks / strategy.pp, space.maxCp);
   });
   expand(strategies, &Strategy::tp, [&](const Strategy &strategy) {
-    return degreesToTry(request.tp, space.ranks / (strategy.pp * strategy.cp),
+    std::optional<int64_t> wanted;
+    if (request.tp)
+      wanted = request.tp->ranks;
+    return degreesToTry(wanted, space.ranks / (strategy.pp * strategy.cp),
                         space.maxTp);
   });
   for (Strategy &strategy : strategies)
@@ -76,12 +79,17 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
   return strategies;
 }
 
-static std::vector<std::vector<int64_t>>
+/// tp=N of `strategy` as one axis and as grids.
+static std::vector<TensorDegree>
 gridsToTry(const StrategyRequest &request, const StrategySpace &space,
            const Strategy &strategy) {
   if (request.tp)
-    return {request.tpGrid};
-  std::vector<std::vector<int64_t>> grids = {{}};
+    return {*request.tp};
+  std::vector<TensorDegree> grids = {strategy.tp};
+  auto add = [&](std::vector<int64_t> factors) {
+    grids.push_back(strategy.tp);
+    grids.back().grid = std::move(factors);
+  };
   // Heads and columns that a grid would split are what sequence ranks leave.
   if (!space.grids || strategy.cp > 1)
     return grids;
@@ -93,19 +101,19 @@ gridsToTry(const StrategyRequest &request, const StrategySpace &space,
       edge = factor;
   }
   if (side > 1)
-    grids.push_back({side, strategy.tp / side});
+    add({side, strategy.tp / side});
   if (edge > 1)
-    grids.push_back({edge, edge, edge});
+    add({edge, edge, edge});
   return grids;
 }
 
-static std::vector<std::string> cpKindsToTry(const StrategyRequest &request,
+static std::vector<CpKind> cpKindsToTry(const StrategyRequest &request,
                                              const StrategySpace &,
                                              const Strategy &strategy) {
   if (request.cpKind)
     return {*request.cpKind};
-  return strategy.cp == 1 ? std::vector<std::string>{"ring"}
-                          : std::vector<std::string>{"ring", "ulysses"};
+  return strategy.cp == 1 ? std::vector{CpKind::Ring}
+                          : std::vector{CpKind::Ring, CpKind::Ulysses};
 }
 
 static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
@@ -129,7 +137,7 @@ static std::vector<bool> sequenceToTry(const StrategyRequest &request,
   if (request.sp)
     return {*request.sp};
   // A grid splits activations on two dimensions as it is.
-  if (!strategy.tpGrid.empty())
+  if (!strategy.tp.grid.empty())
     return {false};
   return space.sequenceParallel ? std::vector<bool>{false, true}
                                 : std::vector<bool>{false};
@@ -190,15 +198,15 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
   return largest;
 }
 
-static std::vector<std::string> schedulesToTry(const StrategyRequest &request,
+static std::vector<ScheduleKind> schedulesToTry(const StrategyRequest &request,
                                                const StrategySpace &space,
                                                const Strategy &strategy) {
   // One stage has nothing to schedule.
   if (strategy.pp == 1)
-    return {"1f1b"};
+    return {ScheduleKind::OneFOneB};
   if (request.schedule)
     return {*request.schedule};
-  return request.vpp.value_or(1) > 1 ? std::vector<std::string>{"interleaved"}
+  return request.vpp.value_or(1) > 1 ? std::vector{ScheduleKind::Interleaved}
                                      : space.schedules;
 }
 
@@ -207,7 +215,7 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
                                         const Strategy &strategy) {
   if (request.vpp)
     return {*request.vpp};
-  if (strategy.schedule != "interleaved")
+  if (strategy.schedule != ScheduleKind::Interleaved)
     return {1};
   std::vector<int64_t> chunks;
   // Past few chunks only those that are alike, whole layers in each, as long as
@@ -257,19 +265,13 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
   return sizes;
 }
 
-/// The request with what `strategy` has where it says nothing.
+/// The request that only `strategy` agrees with, micro-batches left open.
 static StrategyRequest requestOf(const Strategy &strategy) {
   StrategyRequest request;
-  request.dp = strategy.dp;
-  request.tp = strategy.tp;
-  request.pp = strategy.pp;
-  request.vpp = strategy.vpp;
-  request.cp = strategy.cp;
-  request.ep = strategy.ep;
-  request.zero = strategy.zero;
-  request.hybridShard = strategy.hybridShard;
-  request.schedule = strategy.schedule;
-  request.batchShares = strategy.batchShares;
+  visitKeys([&](const KeyInfo &, auto field) {
+    field(request) = field(strategy);
+  });
+  request.microBatch = std::nullopt;
   return request;
 }
 
@@ -290,7 +292,7 @@ static void expandKeys(const StrategyRequest &request,
     };
   };
   expand(strategies, &Strategy::cpKind, with(cpKindsToTry));
-  expand(strategies, &Strategy::tpGrid, with(gridsToTry));
+  expand(strategies, &Strategy::tp, with(gridsToTry));
   expand(strategies, &Strategy::ep, with(expertRanksToTry));
   expand(strategies, &Strategy::sp, with(sequenceToTry));
   expand(strategies, &Strategy::zero, with(zerosToTry));

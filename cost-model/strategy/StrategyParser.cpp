@@ -1,15 +1,15 @@
 //===- StrategyParser.cpp - The --strategy option -------------------------===//
 
-#include "cost-model/strategy/BatchShares.h"
-#include "cost-model/machine/Placement.h"
 #include "cost-model/strategy/Strategy.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 
 namespace dpc::cost {
 
 using Names = std::vector<std::string_view>;
+
+static const Strategy neutralKeys;
 
 const Names &availableKeys() {
   static const Names keys = {
@@ -21,18 +21,6 @@ const Names &availableKeys() {
 }
 
 namespace {
-
-/// A key, where its value goes, and what it may be.
-struct Key {
-  std::string_view name;
-  std::string_view neutral;
-  /// Whole numbers: where they go and what they lie between.
-  std::optional<int64_t> StrategyRequest::*number = nullptr;
-  int64_t least = 1, most = INT64_MAX;
-  /// Words: where they go and which there are.
-  std::optional<std::string> StrategyRequest::*word = nullptr;
-  Names words = {};
-};
 
 /// Reads one text against the keys that are available.
 class Parser {
@@ -47,57 +35,14 @@ private:
   StrategyRequest request;
 
   Status parseKey(std::string_view key, std::string_view value);
-  Status parseValue(const Key &key, std::string_view value);
-  Status parseTp(std::string_view value);
-  Status checkAvailable(const Key &key, std::string_view value) const;
+  template <typename T>
+  Status checkAvailable(const KeyInfo &key, const T &value) const;
   Status takeRanks();
   Status fitToRanks();
   void fixTheRest();
 };
 
 } // namespace
-
-static const std::vector<Key> &allKeys() {
-  using R = StrategyRequest;
-  static const std::vector<Key> keys = {
-      {"dp", "1", &R::dp},
-      {"tp", "1", &R::tp},
-      {"sp", "false"},
-      {"zero", "0", &R::zero, 0, 3},
-      {"micro_batch", "1", &R::microBatch},
-      {"pp", "1", &R::pp},
-      {"vpp", "1", &R::vpp},
-      {"cp", "1", &R::cp},
-      {"cp_kind", "ring", {}, 0, 0, &R::cpKind, {"ring", "ulysses"}},
-      {"ep", "1", &R::ep},
-      {"hybrid_shard", "1", &R::hybridShard},
-      {"schedule",
-       "1f1b",
-       {},
-       0,
-       0,
-       &R::schedule,
-       {"gpipe", "1f1b", "interleaved", "zb-h1"}},
-      {"recompute",
-       "none",
-       {},
-       0,
-       0,
-       &R::recompute,
-       {"none", "selective", "full"}},
-      {"offload",
-       "none",
-       {},
-       0,
-       0,
-       &R::offload,
-       {"none", "optimizer", "parameters", "all"}},
-      {"offload_to", "host", {}, 0, 0, &R::offloadTo, {"host", "disk"}},
-      {"ranks", "", &R::ranks},
-      {"placement", "auto"},
-      {"batch_shares", "auto"}};
-  return keys;
-}
 
 bool isKeyAvailable(std::string_view key, std::string_view value,
                     const Names &available) {
@@ -121,41 +66,28 @@ static std::string joinNames(const Names &names) {
   return text;
 }
 
-static std::optional<int64_t> parseInteger(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
+/// The name of a value among the available ones: "tp=grid" stands for all.
+static std::string availableName(const TensorDegree &value) {
+  return value.grid.empty() ? "" : "grid";
+}
+template <typename T> static std::string availableName(const T &value) {
+  return printValue(value);
 }
 
-static Error badValue(std::string_view key, std::string_view value,
-                      const std::string &expected) {
-  return Error{"--strategy: " + std::string(key) + "=" + std::string(value) +
-               ": bad value; expected " + expected};
-}
-
-/// What a key accepts, for messages.
-static std::string describeValues(const Key &key) {
-  if (key.number)
-    return key.most == INT64_MAX
-               ? "a whole number >= " + std::to_string(key.least)
-               : "a whole number from " + std::to_string(key.least) + " to " +
-                     std::to_string(key.most);
-  if (key.words.empty())
-    return "true or false";
-  std::string text = "one of";
-  for (std::string_view word : key.words)
-    text += " " + std::string(word);
-  return text;
-}
-
-/// Tells values that are wrong everywhere from those of later builds.
-Status Parser::checkAvailable(const Key &key, std::string_view value) const {
-  if (value == key.neutral || isKeyAvailable(key.name, value, available))
+/// Tells values that are wrong everywhere from those that this build lacks.
+template <typename T>
+Status Parser::checkAvailable(const KeyInfo &key, const T &value) const {
+  if (isKeyAvailable(key.name, availableName(value), available))
     return Status();
-  std::string expected = std::string(key.name) + "=" + std::string(key.neutral);
+  T neutral{};
+  visitKeys([&](const KeyInfo &other, auto field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field(neutralKeys))>, T>)
+      if (other.name == key.name)
+        neutral = field(neutralKeys);
+  });
+  if (value == neutral)
+    return Status();
+  std::string expected = std::string(key.name) + "=" + printValue(neutral);
   Names others;
   for (std::string_view entry : available)
     if (size_t equal = entry.find('='); equal == std::string_view::npos)
@@ -163,115 +95,59 @@ Status Parser::checkAvailable(const Key &key, std::string_view value) const {
     else if (entry.substr(0, equal) == key.name)
       expected += " or " + std::string(entry);
   return Error{"--strategy: " + std::string(key.name) + "=" +
-               std::string(value) +
+               printValue(value) +
                " is not available in this build: expected " + expected + "; " +
                joinNames(others) + " can be set"};
 }
 
-/// tp=8, or a grid such as tp=2x4. Factors of 1 do not change the grid.
-Status Parser::parseTp(std::string_view value) {
-  std::vector<int64_t> factors;
-  int64_t product = 1;
-  for (std::string_view rest = value;;) {
-    size_t end = rest.find('x');
-    std::optional<int64_t> factor = parseInteger(rest.substr(0, end));
-    if (!factor || *factor < 1 || *factor > INT64_MAX / product)
-      return badValue("tp", value, "a whole number >= 1, or a grid as 2x2");
-    product *= *factor;
-    if (*factor > 1)
-      factors.push_back(*factor);
-    if (end == std::string_view::npos)
-      break;
-    rest.remove_prefix(end + 1);
-  }
-  if (factors.size() > 3)
-    return badValue("tp", value, "at most three factors larger than 1");
-  request.tp = product;
-  request.tpGrid = factors.size() > 1 ? factors : std::vector<int64_t>();
-  bool hasGrids = std::find(available.begin(), available.end(), "tp=grid") !=
-                  available.end();
-  if (!request.tpGrid.empty() && !hasGrids)
-    return Error{"--strategy: tp=" + std::string(value) +
-                 " is not available in this build: expected one whole number, "
-                 "such as tp=4"};
-  return Status();
-}
-
-Status Parser::parseValue(const Key &key, std::string_view value) {
-  if (key.name == "tp")
-    return parseTp(value);
-  if (key.number) {
-    std::optional<int64_t> number = parseInteger(value);
-    if (!number || *number < key.least || *number > key.most)
-      return badValue(key.name, value, describeValues(key));
-    request.*key.number = number;
-    return checkAvailable(key, std::to_string(*number)); // "01" means "1".
-  }
-  if (key.name == "sp") {
-    if (value != "true" && value != "false")
-      return badValue(key.name, value, describeValues(key));
-    request.sp = value == "true";
-    return checkAvailable(key, value);
-  }
-  if (key.name == "placement") {
-    Expected<PlacementSpec> placement = parsePlacement(value);
-    if (!placement)
-      return Error{placement.message()};
-    request.placement = std::string(value);
-    return checkAvailable(key, value);
-  }
-  if (key.name == "batch_shares") {
-    if (auto shares = parseBatchShares(value); !shares)
-      return Error{shares.message()};
-    request.batchShares = std::string(value);
-    return checkAvailable(key, value);
-  }
-  if (std::find(key.words.begin(), key.words.end(), value) == key.words.end())
-    return badValue(key.name, value, describeValues(key));
-  request.*key.word = std::string(value);
-  return checkAvailable(key, value);
-}
-
-Status Parser::parseKey(std::string_view name, std::string_view value) {
+Status Parser::parseKey(std::string_view name, std::string_view text) {
   std::string expected = "one of";
-  for (const Key &key : allKeys()) {
-    if (key.name == name)
-      return parseValue(key, value);
+  std::optional<Status> status;
+  auto read = [&](const KeyInfo &key, auto &out) {
     expected += " " + std::string(key.name);
-  }
+    if (key.name != name)
+      return;
+    typename std::decay_t<decltype(out)>::value_type value{};
+    status = parseValue(key, text, value);
+    if (*status)
+      status = checkAvailable(key, value);
+    out = std::move(value);
+  };
+  visitKeys([&](const KeyInfo &key, auto field) { read(key, field(request)); });
+  read(KeyInfo{"ranks", {}}, request.ranks);
+  if (status)
+    return *status;
   return Error{"--strategy: unknown key '" + std::string(name) +
                "'; expected " + expected};
 }
 
 /// The degrees that make ranks, in the order of messages.
-static const std::vector<
-    std::pair<std::string_view, std::optional<int64_t> StrategyRequest::*>> &
-rankDegrees() {
-  using R = StrategyRequest;
-  static const std::vector<
-      std::pair<std::string_view, std::optional<int64_t> R::*>>
-      degrees = {
-          {"dp", &R::dp}, {"tp", &R::tp}, {"pp", &R::pp}, {"cp", &R::cp}};
-  return degrees;
+static std::array<std::pair<std::string_view, std::optional<int64_t>>, 4>
+rankDegrees(const StrategyRequest &request) {
+  return {{{"dp", request.dp},
+           {"tp", request.tp ? std::optional(request.tp->ranks) : std::nullopt},
+           {"pp", request.pp},
+           {"cp", request.cp}}};
 }
 
 /// Sets what is not named to what a complete strategy has.
 void Parser::fixTheRest() {
-  for (const auto &[name, degree] : rankDegrees())
-    request.*degree = (request.*degree).value_or(1);
-  request.sp = request.sp.value_or(false) && *request.tp > 1;
-  request.zero = request.zero.value_or(0);
-  request.ep = request.ep.value_or(1);
-  request.hybridShard = request.hybridShard.value_or(1);
-  request.recompute = request.recompute.value_or("none");
-  request.offload = request.offload.value_or("none");
-  request.offloadTo = request.offloadTo.value_or("host");
+  bool isInterleaved = request.schedule ? *request.schedule ==
+                                              ScheduleKind::Interleaved
+                                        : request.vpp.value_or(1) > 1;
   if (!request.schedule)
-    request.schedule = request.vpp.value_or(1) > 1 ? "interleaved" : "1f1b";
+    request.schedule = isInterleaved ? ScheduleKind::Interleaved
+                                     : ScheduleKind::OneFOneB;
   // Interleaving is asked for, but not how much of it.
-  bool isOpen = *request.schedule == "interleaved" && *request.pp > 1;
-  if (!request.vpp && !isOpen)
-    request.vpp = 1;
+  bool isOpen = isInterleaved && request.pp.value_or(1) > 1;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    bool staysOpen = (key.name == "vpp" && isOpen) || key.name == "cp_kind" ||
+                     key.name == "micro_batch" || key.name == "placement" ||
+                     key.name == "batch_shares";
+    if (!field(request) && !staysOpen)
+      field(request) = field(neutralKeys);
+  });
+  request.sp = *request.sp && *request.tp > 1;
 }
 
 /// Fewer ranks than the cluster has, where the user says so.
@@ -289,8 +165,7 @@ Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
   bool isOpen = false; // The search may set one that is not named.
   std::string named, needed, all;
-  for (const auto &[name, degree] : rankDegrees()) {
-    const std::optional<int64_t> &value = request.*degree;
+  for (const auto &[name, value] : rankDegrees(request)) {
     bool isKnown = isKeyAvailable(name, "", available);
     if (isKnown)
       all += (all.empty() ? "" : " x ") + std::string(name);
@@ -332,8 +207,10 @@ Status Parser::fitToRanks() {
 
 Expected<StrategyRequest> Parser::run(std::string_view text) {
   if (text == "auto") {
-    if (ranks == 1)
-      request.dp = request.tp = request.pp = request.cp = 1;
+    if (ranks == 1) {
+      request.dp = request.pp = request.cp = 1;
+      request.tp = TensorDegree();
+    }
     request.sp = ranks == 1 ? std::optional<bool>(false) : std::nullopt;
     return request;
   }

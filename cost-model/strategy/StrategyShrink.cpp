@@ -12,19 +12,19 @@ static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// The degrees of a strategy that multiply out to its ranks.
 static std::vector<int64_t *> degreesOf(Strategy &strategy) {
   std::vector<int64_t *> degrees = {&strategy.dp, &strategy.cp};
-  if (strategy.tpGrid.empty())
-    degrees.push_back(&strategy.tp);
-  for (int64_t &factor : strategy.tpGrid)
+  if (strategy.tp.grid.empty())
+    degrees.push_back(&strategy.tp.ranks);
+  for (int64_t &factor : strategy.tp.grid)
     degrees.push_back(&factor);
   degrees.push_back(&strategy.pp);
   return degrees;
 }
 
 static void multiplyGrid(Strategy &strategy) {
-  if (!strategy.tpGrid.empty())
-    strategy.tp =
-        std::accumulate(strategy.tpGrid.begin(), strategy.tpGrid.end(),
-                        int64_t(1), std::multiplies<>());
+  const std::vector<int64_t> &grid = strategy.tp.grid;
+  if (!grid.empty())
+    strategy.tp.ranks = std::accumulate(grid.begin(), grid.end(), int64_t(1),
+                                        std::multiplies<>());
 }
 
 /// The largest divisor of `of` that is at most `most`.
@@ -69,11 +69,11 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
 }
 
 /// The first rank has one more than most, the last one less.
-static std::string someUnevenShares(int64_t dp, int64_t microBatches) {
+static BatchShares someUnevenShares(int64_t dp, int64_t microBatches) {
   std::vector<int64_t> shares(dp, microBatches);
   ++shares.front();
   --shares.back();
-  return stringifyShares(shares);
+  return sharesFrom(shares);
 }
 
 ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
@@ -89,7 +89,7 @@ ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
   int64_t samples = std::min<int64_t>(cuts ? strategy.microBatch : share, 2);
   small.microBatch = cuts ? samples : 0;
   int64_t loops = std::min(microBatches, 2 * std::max<int64_t>(small.pp, 1));
-  if (loops > 1 && sharesUnevenly(strategy.batchShares))
+  if (loops > 1 && strategy.batchShares.isUneven())
     small.batchShares = someUnevenShares(small.dp, loops);
   bool isUneven = globalBatch % strategy.dp != 0 ||
                   (cuts && share % strategy.microBatch != 0);

@@ -422,7 +422,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     });
     if (!trains)
       *tables = cost::forwardOnly(*tables);
-    if (schedule == cost::stringifyScheduleKind(cost::ScheduleKind::ZbH1))
+    if (schedule == stringify(cost::ScheduleKind::ZbH1))
       markWeightPhase(step);
     StageSplitter(step, ranks).run();
     for (auto [stage, table] : llvm::enumerate(*tables))
@@ -435,7 +435,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
   /// The schedule of every rank stage, or nothing after a diagnostic.
   std::optional<std::vector<std::vector<cost::ScheduleStep>>>
   makeTables(func::FuncOp step, int64_t ranks, int64_t microBatches) {
-    auto kind = cost::symbolizeScheduleKind(schedule);
+    auto kind = symbolize<cost::ScheduleKind>(schedule);
     if (!kind) {
       step.emitError("schedule is '")
           << schedule << "', expected gpipe, 1f1b, interleaved or zb-h1";

@@ -15,11 +15,11 @@ static int64_t levelsOf(const cost::GroupPlacement &group) {
 }
 
 int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
-                             const ShardDegrees &degrees) {
+                             const LoweringSpec &degrees) {
   int64_t experts = expertDataRanks(degrees), ranks = degrees.dp / experts;
   if (isHybrid(degrees) || ranks == 1)
     return 1;
-  ShardDegrees whole = degrees;
+  LoweringSpec whole = degrees;
   whole.dataInside = 1;
   cost::GroupPlacement group =
       cost::placeGroup(cluster, rankOrder(whole), {"dp"});
@@ -35,7 +35,7 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
 }
 
 double dpc::gatherCost(const cost::Cluster &cluster,
-                       const ShardDegrees &degrees) {
+                       const LoweringSpec &degrees) {
   if (degrees.tp == 1)
     return 0;
   constexpr double kLarge = 256 << 20; // latency does not show

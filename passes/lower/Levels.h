@@ -13,11 +13,11 @@ namespace dpc {
 /// get an axis of their own, so that reductions can go by machines. 1 when all
 /// are on one, when each is alone, or where they are unevenly spread.
 int64_t dataRanksInside(const cost::Cluster &cluster,
-                        const ShardDegrees &degrees);
+                        const LoweringSpec &degrees);
 
 /// How many bytes of memory traffic take the time of gathering one byte along
 /// the tensor axes, where `degrees` place them; 0 where there are none.
-double gatherCost(const cost::Cluster &cluster, const ShardDegrees &degrees);
+double gatherCost(const cost::Cluster &cluster, const LoweringSpec &degrees);
 
 /// Marks all-reduces of a local function that are faster by machines
 /// (cost::Algorithm::Hierarchical) with `dpc.inner`, for dpc-expand-hierarchy.

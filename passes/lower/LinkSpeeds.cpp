@@ -44,7 +44,7 @@ namespace {
 class Decisions {
 public:
   Decisions(func::FuncOp func, const cost::Cluster &cluster,
-            const ShardDegrees &degrees)
+            const LoweringSpec &degrees)
       : facts(func), cluster(cluster), degrees(degrees) {}
 
   std::vector<double> at(double speed) const;
@@ -52,7 +52,7 @@ public:
 private:
   ProgramFacts facts;
   const cost::Cluster &cluster;
-  const ShardDegrees &degrees;
+  const LoweringSpec &degrees;
 
   void addShards(const cost::Cluster &links, std::vector<double> &result) const;
 };
@@ -93,11 +93,11 @@ std::vector<double> Decisions::at(double speed) const {
 
 std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
                                          const cost::Cluster &cluster,
-                                         const ShardDegrees &asked) {
+                                         const LoweringSpec &asked) {
   if (cluster.levels.empty() ||
       (asked.tp == 1 && asked.cp == 1 && asked.stages() == 1))
     return {0}; // nothing is decided
-  ShardDegrees degrees = asked;
+  LoweringSpec degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*clone);
@@ -115,7 +115,7 @@ std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
   for (const auto &[made, range] : ranges) {
     needed.insert(range.first);
     // Gathers are made again where they are fast, and kept where they are slow.
-    if (degrees.recompute == "selective" && degrees.tp > 1)
+    if (degrees.recompute == cost::Recompute::Selective && degrees.tp > 1)
       needed.insert(range.second);
   }
   std::vector<double> result;

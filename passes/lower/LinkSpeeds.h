@@ -57,7 +57,7 @@ cost::Cluster withLinkSpeed(const cost::Cluster &cluster,
 /// Speeds of S at which all programs of X are made, each by one of them.
 std::vector<double> linkSpeedsToTry(mlir::ModuleOp program,
                                     const cost::Cluster &cluster,
-                                    const ShardDegrees &degrees);
+                                    const LoweringSpec &degrees);
 
 } // namespace dpc
 

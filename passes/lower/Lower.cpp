@@ -20,42 +20,23 @@
 using namespace mlir;
 using namespace dpc;
 
-ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
-                            const ShardDegrees &common) {
-  ShardDegrees degrees = common;
-  degrees.dp = strategy.dp;
-  degrees.tp = strategy.tp;
-  degrees.sp = strategy.sp;
-  degrees.zero = strategy.zero;
-  degrees.pp = strategy.pp;
-  degrees.cp = strategy.cp;
-  degrees.cpKind =
-      strategy.cpKind == "ulysses" ? CpKind::ulysses : CpKind::ring;
-  degrees.tpGrid.assign(strategy.tpGrid.begin(), strategy.tpGrid.end());
-  degrees.hybridShard = strategy.hybridShard;
-  degrees.vpp = strategy.vpp;
-  degrees.schedule = cost::symbolizeScheduleKind(strategy.schedule)
-                         .value_or(cost::ScheduleKind::OneFOneB);
-  degrees.ep = strategy.ep;
-  degrees.microBatches = strategy.microBatches(globalBatch);
-  degrees.recompute = strategy.recompute;
-  degrees.offload = strategy.offload;
-  degrees.offloadTo = strategy.offloadTo;
-  if (auto placement = cost::parsePlacement(strategy.placement))
-    degrees.placement = placement->axes;
-  if (auto shares = cost::parseBatchShares(strategy.batchShares))
-    degrees.batchShares = *shares;
-  return degrees;
+LoweringSpec dpc::specOf(const cost::Strategy &strategy, int64_t globalBatch,
+                         const LoweringSpec &common) {
+  LoweringSpec spec = common;
+  static_cast<cost::Strategy &>(spec) = strategy;
+  spec.microBatch = 0;
+  spec.numMicroBatches = strategy.microBatches(globalBatch);
+  return spec;
 }
 
-ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
-                            const cost::Evaluation &evaluation,
-                            int64_t globalBatch, const ShardDegrees &common) {
-  ShardDegrees degrees = degreesOf(cost::placedStrategy(strategy, evaluation),
-                                   globalBatch, common);
-  degrees.stageRoom = evaluation.stageRoom;
-  degrees.linkSpeed = evaluation.linkSpeed;
-  return degrees;
+LoweringSpec dpc::specOf(const cost::Strategy &strategy,
+                         const cost::Evaluation &evaluation,
+                         int64_t globalBatch, const LoweringSpec &common) {
+  LoweringSpec spec =
+      specOf(cost::placedStrategy(strategy, evaluation), globalBatch, common);
+  spec.stageRoom = evaluation.stageRoom;
+  spec.linkSpeed = evaluation.linkSpeed;
+  return spec;
 }
 
 static std::string checkpointOptions(cost::Checkpoints checkpoints) {
@@ -70,7 +51,7 @@ static std::string checkpointOptions(cost::Checkpoints checkpoints) {
   llvm_unreachable("all kinds are handled");
 }
 
-static std::string attentionPass(const ShardDegrees &degrees) {
+static std::string attentionPass(const LoweringSpec &degrees) {
   std::string options = degrees.attentionMustFuse ? " require=true" : "";
   switch (degrees.attention) {
   case AttentionForm::automatic:
@@ -87,13 +68,13 @@ static std::string attentionPass(const ShardDegrees &degrees) {
 }
 
 /// What all strategies share that differ by what backward makes again.
-static std::string sharedPipeline(const ShardDegrees &degrees) {
+static std::string sharedPipeline(const LoweringSpec &degrees) {
   std::string text = "dpc-partition{drop-sharded=true},";
   if (degrees.pp > 1) {
     auto shares = sharesOf(degrees);
     int64_t most = shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
     text += "dpc-split-stages{schedule=" +
-            std::string(cost::stringifyScheduleKind(degrees.schedule)) +
+            std::string(stringify(degrees.schedule)) +
             " chunks=" + std::to_string(degrees.vpp) +
             " micro-batches=" + std::to_string(most) + "},";
   }
@@ -102,7 +83,7 @@ static std::string sharedPipeline(const ShardDegrees &degrees) {
   return text + "canonicalize{region-simplify=disabled},cse";
 }
 
-static std::string recomputePipeline(const ShardDegrees &degrees) {
+static std::string recomputePipeline(const LoweringSpec &degrees) {
   std::string depth = " depth=" + std::to_string(degrees.depth);
   return "dpc-recompute{alive=" + std::to_string(degrees.alive) + depth +
          " gather=" + std::to_string(degrees.gatherCost) +
@@ -131,8 +112,8 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
 }
 
 LogicalResult dpc::prepareToShard(func::FuncOp func,
-                                  const ShardDegrees &degrees) {
-  if (failed(expandBatchNorms(func, degrees.dp, degrees.microBatches)))
+                                  const LoweringSpec &degrees) {
+  if (failed(expandBatchNorms(func, degrees.dp, degrees.numMicroBatches)))
     return failure();
   separateConstants(func);
   markRings(func, degrees);
@@ -141,7 +122,7 @@ LogicalResult dpc::prepareToShard(func::FuncOp func,
 }
 
 /// Says which ranks are next to each other, where that is not mesh order.
-static void markPlacement(func::FuncOp step, const ShardDegrees &degrees) {
+static void markPlacement(func::FuncOp step, const LoweringSpec &degrees) {
   if (degrees.placement.empty())
     return;
   SmallVector<StringRef> names;
@@ -154,7 +135,7 @@ static void markPlacement(func::FuncOp step, const ShardDegrees &degrees) {
 
 /// Gives the ranks of all stages their shares of the batch, where they can be
 /// unlike.
-static LogicalResult setShares(ModuleOp module, const ShardDegrees &degrees) {
+static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
   std::vector<int64_t> shares = *sharesOf(degrees);
   if (shares.empty())
     return success();
@@ -173,7 +154,7 @@ static LogicalResult setShares(ModuleOp module, const ShardDegrees &degrees) {
 static std::optional<ShardChoices> transfer(const ShardChoices &choices,
                                             const ProgramFacts &from,
                                             const ProgramFacts &to,
-                                            const ShardDegrees &degrees) {
+                                            const LoweringSpec &degrees) {
   ShardChoices result;
   std::vector<MeshAxis> axes = axesOf(degrees);
   for (const MeshAxis &axis : choices.axes) {
@@ -209,11 +190,11 @@ static std::optional<ShardChoices> transfer(const ShardChoices &choices,
 /// The choices that `layouts` makes for its own sizes.
 static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
                                               const ProgramFacts &facts,
-                                              const ShardDegrees &degrees) {
+                                              const LoweringSpec &degrees) {
   OwningOpRef<ModuleOp> clone(
       cast<ModuleOp>(mlir::ModuleOp(layouts.program)->clone()));
   func::FuncOp func = findProgram(*clone);
-  ShardDegrees wideDegrees = layouts.degrees;
+  LoweringSpec wideDegrees = layouts.degrees;
   wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
   if (failed(prepareToShard(func, wideDegrees)))
     return std::nullopt;
@@ -225,7 +206,7 @@ static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
 
 static Expected<ShardChoices> choose(const ProgramFacts &facts,
                                          const cost::Cluster &cluster,
-                                         const ShardDegrees &degrees,
+                                         const LoweringSpec &degrees,
                                          LayoutModel *layouts) {
   std::optional<ShardChoices> given;
   if (layouts)
@@ -248,20 +229,20 @@ static LogicalResult runPasses(ModuleOp module, StringRef pipeline,
 
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
-                   const ShardDegrees &asked, PhaseObserver observer,
+                   const LoweringSpec &asked, PhaseObserver observer,
                    LayoutModel *layouts, bool verifies) {
   if (auto shares = sharesOf(asked); !shares)
     return program.emitError("--strategy: " + shares.message());
   cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
-  ShardDegrees degrees = asked;
+  LoweringSpec degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*module);
   if (!func)
     return program.emitError("no function @train_step or @forward to compile");
-  if (degrees.microBatches > 1 && hasBatchNorms(func))
+  if (degrees.numMicroBatches > 1 && hasBatchNorms(func))
     emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
-        << degrees.microBatches
+        << degrees.numMicroBatches
         << " micro-batches instead of the whole batch, as on one device that "
            "accumulates gradients; it computes something else without them";
   if (failed(prepareToShard(func, degrees)))
@@ -284,15 +265,15 @@ dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
 }
 
 LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
-                             const ShardDegrees &asked, bool verifies) {
-  ShardDegrees degrees = asked;
+                             const LoweringSpec &asked, bool verifies) {
+  LoweringSpec degrees = asked;
   degrees.dataInside = dataRanksInside(cluster, asked);
   degrees.gatherCost =
       gatherCost(withLinkSpeed(cluster, asked.linkSpeed), asked);
   for (func::FuncOp step : findSteps(module))
-    if (degrees.recompute != "none")
-      step->setAttr(kRecomputeAttr,
-                    StringAttr::get(module.getContext(), degrees.recompute));
+    if (degrees.recompute != cost::Recompute::None)
+      step->setAttr(kRecomputeAttr, StringAttr::get(module.getContext(),
+                                                    stringify(degrees.recompute)));
   if (failed(runPasses(module, recomputePipeline(degrees), verifies)))
     return failure();
   for (func::FuncOp step : findSteps(module)) {
@@ -311,7 +292,7 @@ LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
 
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
-                      const ShardDegrees &degrees, PhaseObserver observer,
+                      const LoweringSpec &degrees, PhaseObserver observer,
                       LayoutModel *layouts, bool verifies) {
   verifies = verifies && observer;
   auto module =

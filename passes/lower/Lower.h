@@ -16,18 +16,18 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 /// The degrees of a strategy. Micro-batches: the data-parallel rank's share of
 /// the batch, cut into pieces of `strategy.microBatch` samples (0 = one piece).
 /// What no strategy says (buckets, compression) is that of `common`.
-ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
-                       const ShardDegrees &common);
+LoweringSpec specOf(const cost::Strategy &strategy, int64_t globalBatch,
+                       const LoweringSpec &common);
 
 /// The same with what evaluating it has decided: placement and stages.
-ShardDegrees degreesOf(const cost::Strategy &strategy,
+LoweringSpec specOf(const cost::Strategy &strategy,
                        const cost::Evaluation &evaluation, int64_t globalBatch,
-                       const ShardDegrees &common);
+                       const LoweringSpec &common);
 
 /// What choices need to know of a function: its axes, marks and rewrites.
 /// `degrees` with `dataInside`.
 mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
-                                   const ShardDegrees &degrees);
+                                   const LoweringSpec &degrees);
 
 /// The program whose sizes decide what tensor and sequence axes do in every op,
 /// where that is not the lowered one: a shrunk program takes the layouts of the
@@ -35,7 +35,7 @@ mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
 struct LayoutModel {
   mlir::ModuleOp program; ///< The same ops, in the same order.
   const cost::Cluster &cluster;
-  ShardDegrees degrees; ///< The same axes.
+  LoweringSpec degrees; ///< The same axes.
   /// Set by lowerForStrategy: false where the two programs or their axes turned
   /// out to be unlike, so that the lowered one's own sizes decided.
   bool isUsed = false;
@@ -47,18 +47,18 @@ struct LayoutModel {
 /// one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
-                 const ShardDegrees &degrees, PhaseObserver observer = nullptr,
+                 const LoweringSpec &degrees, PhaseObserver observer = nullptr,
                  LayoutModel *layouts = nullptr, bool verifies = true);
 
 /// The part of it that does not depend on what backward makes again
 /// (`recompute`, `depth` and `alive` of `degrees`), and the rest, in place.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToShared(mlir::ModuleOp program, const cost::Cluster &cluster,
-              const ShardDegrees &degrees, PhaseObserver observer = nullptr,
+              const LoweringSpec &degrees, PhaseObserver observer = nullptr,
               LayoutModel *layouts = nullptr, bool verifies = false);
 mlir::LogicalResult lowerRest(mlir::ModuleOp module,
                               const cost::Cluster &cluster,
-                              const ShardDegrees &degrees, bool verifies);
+                              const LoweringSpec &degrees, bool verifies);
 
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);

@@ -9,15 +9,15 @@ using namespace dpc;
 /// What strategies share.
 struct SharedLowering::Entry {
   ModuleOp program;
-  ShardDegrees degrees; ///< As `sharedPart` leaves them.
+  LoweringSpec degrees; ///< As `sharedPart` leaves them.
   std::mutex mutex;     ///< Of all below; held while it is made.
   OwningOpRef<ModuleOp> sharded;
   std::atomic<int64_t> ops = 0;
 };
 
 /// `degrees` without what only lowerRest reads.
-static ShardDegrees sharedPart(ShardDegrees degrees) {
-  const ShardDegrees none;
+static LoweringSpec sharedPart(LoweringSpec degrees) {
+  const LoweringSpec none;
   degrees.recompute = none.recompute;
   degrees.depth = none.depth;
   degrees.alive = none.alive;
@@ -36,7 +36,7 @@ SharedLowering::SharedLowering(const cost::Cluster &cluster)
 SharedLowering::~SharedLowering() = default;
 
 std::shared_ptr<SharedLowering::Entry>
-SharedLowering::find(ModuleOp program, const ShardDegrees &degrees) {
+SharedLowering::find(ModuleOp program, const LoweringSpec &degrees) {
   std::lock_guard<std::mutex> lock(mutex);
   auto it = llvm::find_if(recent, [&](const std::shared_ptr<Entry> &entry) {
     return entry->program == program && entry->degrees == degrees;
@@ -69,7 +69,7 @@ void SharedLowering::forgetOld() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
-SharedLowering::lower(ModuleOp program, const ShardDegrees &degrees) {
+SharedLowering::lower(ModuleOp program, const LoweringSpec &degrees) {
   std::shared_ptr<Entry> entry = find(program, sharedPart(degrees));
   OwningOpRef<ModuleOp> module;
   {

@@ -28,7 +28,7 @@ public:
 
   /// lowerForStrategy. `program` must live, and stay as it is, as long as this.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
-  lower(mlir::ModuleOp program, const ShardDegrees &degrees);
+  lower(mlir::ModuleOp program, const LoweringSpec &degrees);
 
 private:
   struct Entry;
@@ -37,7 +37,7 @@ private:
   std::list<std::shared_ptr<Entry>> recent; ///< The last one asked for first.
 
   std::shared_ptr<Entry> find(mlir::ModuleOp program,
-                              const ShardDegrees &degrees);
+                              const LoweringSpec &degrees);
   void forgetOld();
 };
 

@@ -8,9 +8,9 @@
 using namespace mlir;
 using namespace dpc;
 
-Expected<std::vector<int64_t>> dpc::sharesOf(const ShardDegrees &degrees) {
-  return cost::shareMicroBatches(degrees.batchShares, degrees.dp,
-                                 degrees.microBatches);
+Expected<std::vector<int64_t>> dpc::sharesOf(const LoweringSpec &degrees) {
+  return cost::shareMicroBatches(degrees.batchShares.ratios, degrees.dp,
+                                 degrees.numMicroBatches);
 }
 
 std::vector<int64_t> dpc::sharesOf(func::FuncOp step) {
@@ -57,7 +57,7 @@ runsOf(ArrayRef<int64_t> shares, ArrayRef<cost::StageDevices> devices,
 }
 
 void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
-                     const ShardDegrees &degrees) {
+                     const LoweringSpec &degrees) {
   if (evaluation.groupSeconds.empty() || degrees.dp == 1)
     return;
   std::vector<cost::StageDevices> devices =
@@ -67,7 +67,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
   for (const cost::StageDevices &own : devices)
     seconds.push_back(evaluation.groupSeconds[own.group].microBatch);
   std::vector<int64_t> shares =
-      cost::fastestShares(seconds, degrees.dp * degrees.microBatches);
+      cost::fastestShares(seconds, degrees.dp * degrees.numMicroBatches);
   SharedSeconds shared =
       secondsOfShares(evaluation.groupSeconds, devices, shares);
   // Not for what is rounding, or for one group of devices.

@@ -23,7 +23,7 @@
 namespace dpc {
 
 /// Micro-batches by data-parallel rank; empty = the mesh's.
-Expected<std::vector<int64_t>> sharesOf(const ShardDegrees &degrees);
+Expected<std::vector<int64_t>> sharesOf(const LoweringSpec &degrees);
 std::vector<int64_t> sharesOf(mlir::func::FuncOp step);
 
 /// Sets what sharesOf(step) reads.
@@ -46,7 +46,7 @@ SharedSeconds secondsOfShares(llvm::ArrayRef<cost::LoopSeconds> onGroups,
 /// Gives the ranks of `evaluation` the shares that are fastest, where that is
 /// worth it, and sets what follows from them.
 void shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
-                const ShardDegrees &degrees);
+                const LoweringSpec &degrees);
 
 } // namespace dpc
 

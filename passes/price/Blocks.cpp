@@ -37,20 +37,20 @@ struct DataRanks {
 } // namespace
 
 /// Whether backward phases come in two parts.
-static bool splitsWeight(const ShardDegrees &degrees) {
+static bool splitsWeight(const LoweringSpec &degrees) {
   return degrees.pp > 1 && degrees.schedule == cost::ScheduleKind::ZbH1;
 }
 
-static DataRanks dataRanksOf(const ShardDegrees &degrees, int64_t globalBatch) {
-  int64_t samples = samplesOf(degrees.dp, degrees.microBatches, globalBatch);
+static DataRanks dataRanksOf(const LoweringSpec &degrees, int64_t globalBatch) {
+  int64_t samples = samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch);
   int64_t few = 2 * (isHybrid(degrees) ? degrees.hybridShard : degrees.ep);
-  return {few, degrees.zero >= 2 || degrees.microBatches == 1 ||
+  return {few, degrees.zero >= 2 || degrees.numMicroBatches == 1 ||
                    isExpertTensor(degrees) ||
                    ceilDiv(globalBatch, few * samples) < 2};
 }
 
-std::string dpc::blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch) {
-  int64_t samples = samplesOf(degrees.dp, degrees.microBatches, globalBatch);
+std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
+  int64_t samples = samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch);
   SmallVector<int64_t, 12> numbers = {
       degrees.tp,
       degrees.cp,
@@ -59,15 +59,15 @@ std::string dpc::blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch) {
       isHybrid(degrees) ? degrees.hybridShard : 0,
       samples,
       dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0};
-  llvm::append_range(numbers, degrees.tpGrid);
+  llvm::append_range(numbers, degrees.tp.grid);
   std::string text(reinterpret_cast<const char *>(numbers.data()),
                    numbers.size() * sizeof(int64_t));
   text += degrees.sp ? 's' : '-';
   text += splitsWeight(degrees) ? 'w' : '-';
-  text += degrees.microBatches > 1 ? 'm' : '-';
+  text += degrees.numMicroBatches > 1 ? 'm' : '-';
   // One data-parallel rank reduces nothing.
   text += degrees.dp > 1 ? 'd' : '-';
-  text += degrees.cp == 1 ? '-' : degrees.cpKind == CpKind::ring ? 'r' : 'u';
+  text += degrees.cp == 1 ? '-' : degrees.cpKind == cost::CpKind::Ring ? 'r' : 'u';
   text += degrees.recompute[0];
   text += degrees.offload[0];
   text += degrees.offloadTo[0];
@@ -75,19 +75,19 @@ std::string dpc::blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch) {
 }
 
 /// What is measured for all degrees with the key of `like`.
-static ShardDegrees degreesToMeasure(const ShardDegrees &like,
+static LoweringSpec degreesToMeasure(const LoweringSpec &like,
                                      int64_t globalBatch, int64_t layers,
                                      int64_t pieces) {
-  ShardDegrees degrees = like;
+  LoweringSpec degrees = like;
   if (!splitsWeight(like))
     degrees.schedule = cost::ScheduleKind::OneFOneB;
   degrees.pp = pieces;
   degrees.vpp = 1;
-  int64_t samples = samplesOf(like.dp, like.microBatches, globalBatch);
+  int64_t samples = samplesOf(like.dp, like.numMicroBatches, globalBatch);
   DataRanks ranks = dataRanksOf(like, globalBatch);
   if (!ranks.matters) {
     degrees.dp = ranks.few;
-    degrees.microBatches = ceilDiv(globalBatch, degrees.dp * samples);
+    degrees.numMicroBatches = ceilDiv(globalBatch, degrees.dp * samples);
   }
   // Blocks weigh a layer against all that are kept: micro-batches alive times
   // layers of a stage, which is about the layers of the model.
@@ -192,7 +192,7 @@ static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
 FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                                   SharedLowering &lowering,
                                   const HomeRun &homes,
-                                  const ShardDegrees &like,
+                                  const LoweringSpec &like,
                                   int64_t globalBatch) {
   const cost::Cluster &cluster = lowering.cluster;
   Blocks blocks(cluster, homes);
@@ -209,7 +209,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
                     weigh(end, homes.ops.size())};
   blocks.measured = degreesToMeasure(like, globalBatch, blocks.layers, kPieces);
   blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
-  ShardDegrees degrees = blocks.measured;
+  LoweringSpec degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
   MemoryOwner owner = memoryOwner(cluster, degrees);

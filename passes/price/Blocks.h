@@ -34,7 +34,7 @@ namespace dpc {
 
 /// Equal for degrees of strategies that are made of the same pieces, as bytes.
 /// `globalBatch` counts samples.
-std::string blockKeyOf(const ShardDegrees &degrees, int64_t globalBatch);
+std::string blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch);
 
 /// Sums and gathers of what runs once a step, and the time of the rest.
 struct OncePerStep {
@@ -56,13 +56,13 @@ public:
   /// diagnostic.
   static mlir::FailureOr<Blocks>
   measure(ProgramFamily &family, SharedLowering &lowering, const HomeRun &homes,
-          const ShardDegrees &like, int64_t globalBatch);
+          const LoweringSpec &like, int64_t globalBatch);
 
   /// Degrees with the same key; several threads may ask. Nothing where there
   /// are more stages than layers, or the schedule does not exist. Where the
   /// step takes longer than `limit` seconds for sure, a bound of its seconds is
   /// all there is.
-  std::optional<cost::Composition> compose(const ShardDegrees &degrees,
+  std::optional<cost::Composition> compose(const LoweringSpec &degrees,
                                            double limit) const;
 
 private:
@@ -81,8 +81,8 @@ private:
   Blocks(const cost::Cluster &cluster, const HomeRun &homes)
       : cluster(&cluster), homes(&homes) {}
   /// A piece as it is with other data ranks.
-  StageParts price(const Piece &piece, const ShardDegrees &degrees) const;
-  const std::vector<StageParts> &pricesFor(const ShardDegrees &degrees) const;
+  StageParts price(const Piece &piece, const LoweringSpec &degrees) const;
+  const std::vector<StageParts> &pricesFor(const LoweringSpec &degrees) const;
   /// Of virtual stages, by pp and vpp; see Plan.
   struct Layout {
     std::vector<int64_t> layersOf;
@@ -104,7 +104,7 @@ private:
 
   const cost::Cluster *cluster;
   const HomeRun *homes;
-  ShardDegrees measured; ///< What the pieces were measured with.
+  LoweringSpec measured; ///< What the pieces were measured with.
   int64_t layers = 0;    ///< Whole ones between the two ends.
   /// What stages are balanced by.
   struct Weights {

@@ -17,7 +17,7 @@ using namespace dpc;
 //===----------------------------------------------------------------------===//
 
 static cost::GroupPlacement placementOf(const std::vector<std::string> &names,
-                                        const ShardDegrees &degrees,
+                                        const LoweringSpec &degrees,
                                         const cost::Cluster &cluster) {
   return cost::placeGroup(cluster, rankOrder(degrees), names);
 }
@@ -40,7 +40,7 @@ struct Once {
 
 } // namespace
 
-static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
+static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
                    double share, const cost::Cluster &cluster,
                    bool skipsSent = false) {
   Once result;
@@ -68,13 +68,13 @@ static Once onceOf(const OncePerStep &once, const ShardDegrees &degrees,
 }
 
 /// Data ranks that share states.
-static double zeroRanks(const ShardDegrees &degrees) {
+static double zeroRanks(const LoweringSpec &degrees) {
   return isHybrid(degrees) ? degrees.hybridShard : degrees.dp;
 }
 
 /// What a rank has of split states, of what one has where they were measured.
-static double shareOf(const ShardDegrees &measured,
-                      const ShardDegrees &degrees) {
+static double shareOf(const LoweringSpec &measured,
+                      const LoweringSpec &degrees) {
   return degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
 }
 
@@ -86,11 +86,11 @@ static double repriced(double seconds, const Queues &was, const Queues &now) {
 }
 
 StageParts Blocks::price(const Piece &piece,
-                         const ShardDegrees &degrees) const {
+                         const LoweringSpec &degrees) const {
   double share = shareOf(measured, degrees);
   Once was = onceOf(piece.once, measured, 1, *cluster);
   // Few data ranks have one axis, which then stands for all of more ranks.
-  ShardDegrees placed = degrees;
+  LoweringSpec placed = degrees;
   if (measured.dataInside > 1)
     placed.dataInside = dataRanksInside(*cluster, degrees);
   bool isTwice = degrees.pp == 1 && piece.copies.total() > 0;
@@ -101,8 +101,8 @@ StageParts Blocks::price(const Piece &piece,
   parts.update = repriced(parts.update, was.update, now.update);
   parts.updateAlone = std::max(0.0, parts.update - rest);
   double once = piece.once.setupSeconds + piece.once.updateSeconds;
-  double times = static_cast<double>(degrees.microBatches) /
-                 static_cast<double>(measured.microBatches);
+  double times = static_cast<double>(degrees.numMicroBatches) /
+                 static_cast<double>(measured.numMicroBatches);
   parts.computeSeconds =
       std::max(0.0, parts.computeSeconds - once) * times + once * share;
   for (size_t i = 0; i < parts.bytesPerLevel.size(); ++i)
@@ -114,10 +114,10 @@ StageParts Blocks::price(const Piece &piece,
 
 /// Chunks and schedules do not change prices.
 const std::vector<StageParts> &
-Blocks::pricesFor(const ShardDegrees &degrees) const {
+Blocks::pricesFor(const LoweringSpec &degrees) const {
   std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] =
-      prices.try_emplace({degrees.dp, degrees.pp, degrees.microBatches});
+      prices.try_emplace({degrees.dp, degrees.pp, degrees.numMicroBatches});
   if (isNew)
     for (const Piece &piece : pieces)
       it->second.push_back(price(piece, degrees));
@@ -151,9 +151,9 @@ static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
 
 /// All that a rank does: what is done once is in every piece, and counts once.
 PipelineParts Blocks::partsOf(const Plan &plan) const {
-  const ShardDegrees &degrees = plan.degrees;
+  const LoweringSpec &degrees = plan.degrees;
   PipelineParts result;
-  result.microBatches = degrees.microBatches;
+  result.microBatches = degrees.numMicroBatches;
   result.order = rankOrder(degrees);
   result.stages.resize(degrees.pp);
   StageParts fixed = alongLayers(plan.parts[kOne], plan.parts[kTwo], 0);
@@ -189,7 +189,7 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
 
 /// Between neighbours, and of both ends with each other.
 void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
-  const ShardDegrees &degrees = plan.degrees;
+  const LoweringSpec &degrees = plan.degrees;
   auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
     StageParts &rank = result.stages[v % degrees.pp];
     int64_t chunk = v / degrees.pp;
@@ -252,14 +252,14 @@ double Blocks::leastSeconds(const Plan &plan) const {
   double rest = std::accumulate(turns.begin() + at + 1, turns.end(), 0.0);
   rest = std::max(0.0, 2 * rest - behind * turns[at]);
   double fill = std::min(before + rest, (pp - 1) * *slowest / plan.degrees.vpp);
-  return plan.degrees.microBatches * *slowest + fill;
+  return plan.degrees.numMicroBatches * *slowest + fill;
 }
 
 StepTime Blocks::timeOfOne(const Plan &plan) const {
   PipelineParts parts = partsOf(plan);
   const StageParts &rank = parts.stages.front();
   StepTime time;
-  time.seconds = rank.setup + plan.degrees.microBatches * loopSeconds(rank) +
+  time.seconds = rank.setup + plan.degrees.numMicroBatches * loopSeconds(rank) +
                  rank.update + cluster->software.hostStepSeconds;
   time.computeSeconds = rank.computeSeconds;
   time.transferSeconds = rank.transferSeconds;
@@ -278,7 +278,7 @@ Expected<StepTime> Blocks::timeOf(const Plan &plan) const {
 //===----------------------------------------------------------------------===//
 
 cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
-  const ShardDegrees &degrees = plan.degrees;
+  const LoweringSpec &degrees = plan.degrees;
   std::vector<StageBytes> chunks;
   std::vector<int64_t> slots;
   double share = shareOf(measured, degrees);
@@ -356,7 +356,7 @@ void Blocks::addMemory(const Plan &plan, cost::Evaluation &result) const {
 // All together
 //===----------------------------------------------------------------------===//
 
-std::optional<cost::Composition> Blocks::compose(const ShardDegrees &degrees,
+std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
                                                  double limit) const {
   const Layout *layout = layoutOf(degrees.pp, degrees.vpp);
   if (!layout)
@@ -371,7 +371,7 @@ std::optional<cost::Composition> Blocks::compose(const ShardDegrees &degrees,
   }
   if (degrees.pp > 1) {
     auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                   degrees.microBatches);
+                                   degrees.numMicroBatches);
     if (!made)
       return std::nullopt;
     plan.tables = homes->trains ? *made : cost::forwardOnly(*made);

@@ -11,7 +11,7 @@
 namespace dpc {
 
 struct Blocks::Plan {
-  const ShardDegrees &degrees;
+  const LoweringSpec &degrees;
   /// By virtual stage, without what comes before the layers and after: whole
   /// layers, which fill its memory, and work in layers, for cuts may lie inside
   /// of them.

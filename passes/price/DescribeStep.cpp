@@ -187,7 +187,7 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
 /// The stage whose ranks are nearest to their limit.
 static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
                          const cost::Cluster &cluster,
-                         const ShardDegrees &degrees) {
+                         const LoweringSpec &degrees) {
   int64_t fullest = 0;
   double most = -1;
   for (auto [i, step] : llvm::enumerate(steps)) {
@@ -216,7 +216,7 @@ void StepDescription::observe(StringRef phase, ModuleOp lowered) {
 cost::StepDetail StepDescription::finish(ArrayRef<func::FuncOp> steps,
                                          int64_t fullest,
                                          const cost::Cluster &cluster,
-                                         const ShardDegrees &degrees) {
+                                         const LoweringSpec &degrees) {
   cost::StepDetail detail = detailOf(record, cluster);
   detail.operators = std::move(operators);
   detail.fullestStage = fullest;
@@ -228,7 +228,7 @@ cost::StepDetail StepDescription::finish(ArrayRef<func::FuncOp> steps,
 
 FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
                                               const cost::Cluster &cluster,
-                                              const ShardDegrees &degrees) {
+                                              const LoweringSpec &degrees) {
   StepDescription description;
   auto module = lowerForStrategy(
       program, cluster, degrees,

@@ -21,7 +21,7 @@ struct StepDescription {
   /// limit of memory; once.
   cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           int64_t fullest, const cost::Cluster &cluster,
-                          const ShardDegrees &degrees);
+                          const LoweringSpec &degrees);
 };
 
 /// Compiles all of `program` as evaluating a strategy whole does (`degrees`:
@@ -29,7 +29,7 @@ struct StepDescription {
 /// diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
-                                               const ShardDegrees &degrees);
+                                               const LoweringSpec &degrees);
 
 /// What `record` says, by plain numbers; without memory and operators.
 cost::StepDetail detailOf(const StepRecord &record,

@@ -19,13 +19,13 @@ using namespace dpc;
 
 ProgramEvaluator::ProgramEvaluator(ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   const ShardDegrees &common)
+                                   const LoweringSpec &common)
     : program(program), cluster(cluster), common(common), lowering(cluster),
       totalsOfProgram(sumUp(findProgram(program))) {}
 
 ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
                                    const cost::Cluster &cluster,
-                                   const ShardDegrees &common)
+                                   const LoweringSpec &common)
     : family(&family), cluster(cluster), common(common), lowering(cluster),
       folder(std::make_unique<Folder>(family, lowering)) {
   constexpr int64_t kLayers = 2;
@@ -61,14 +61,14 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   };
   // Masters count as optimizer states.
   bool keepsWeights =
-      strategy.offload == "none" ||
-      (strategy.offload == "optimizer" && !totalsOfProgram.hasCopies);
+      strategy.offload == cost::Offload::None ||
+      (strategy.offload == cost::Offload::Optimizer && !totalsOfProgram.hasCopies);
   if (keepsWeights)
     bounds.memoryBytes +=
         sums.parameterBytes /
         shareOf(strategy.zero == 3 ||
                 (totalsOfProgram.hasCopies && strategy.zero > 0));
-  if (strategy.offload == "none" || strategy.offload == "parameters")
+  if (strategy.offload == cost::Offload::None || strategy.offload == cost::Offload::Parameters)
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
   // The fullest rank holds ceil(batch / dp) samples.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);
@@ -92,13 +92,13 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 /// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
 /// its own. Plans of this compiler say op by op what they fuse, and only they
 /// let products do what follows them.
-ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
+LoweringSpec dpc::pricedDegrees(LoweringSpec degrees,
                                 const cost::Software &software,
                                 cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
   degrees.checkpoints = software.checkpoints;
-  bool isRing = degrees.cp > 1 && degrees.cpKind == CpKind::ring;
+  bool isRing = degrees.cp > 1 && degrees.cpKind == cost::CpKind::Ring;
   switch (software.attention) {
   case AttentionKernels::Planned:
     break;
@@ -119,10 +119,10 @@ ShardDegrees dpc::pricedDegrees(ShardDegrees degrees,
   return degrees;
 }
 
-ShardDegrees
+LoweringSpec
 ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
   return pricedDegrees(
-      degreesOf(strategy, totalsOfProgram.sums.globalBatch, common),
+      specOf(strategy, totalsOfProgram.sums.globalBatch, common),
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
@@ -130,8 +130,8 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
 /// order is open, and the traffic would take less time in another one, that as
 /// well.
 cost::Evaluation ProgramEvaluator::placed(
-    ShardDegrees degrees,
-    llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne) {
+    LoweringSpec degrees,
+    llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
   cost::Evaluation usual = evaluateOne(degrees);
   usual.order = rankOrder(degrees);
   usual.isReordered = !degrees.placement.empty();
@@ -186,10 +186,10 @@ bool ProgramEvaluator::isSmall() const {
 }
 
 /// On links of the speeds that matter, the best of them (LinkSpeeds.h).
-cost::Evaluation ProgramEvaluator::evaluateAtSpeeds(const ShardDegrees &asked) {
+cost::Evaluation ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &asked) {
   std::optional<cost::Evaluation> best;
   for (double speed : linkSpeedsToTry(program, cluster, asked)) {
-    ShardDegrees degrees = asked;
+    LoweringSpec degrees = asked;
     degrees.linkSpeed = speed;
     cost::Evaluation found = evaluateOne(degrees);
     if (!best || isBetter(found, *best))
@@ -199,17 +199,17 @@ cost::Evaluation ProgramEvaluator::evaluateAtSpeeds(const ShardDegrees &asked) {
 }
 
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
-  ShardDegrees degrees = degreesFor(strategy);
+  LoweringSpec degrees = degreesFor(strategy);
   cost::Evaluation evaluation =
       isSmall() ? evaluateAtSpeeds(degrees) : evaluateOne(degrees);
-  if (strategy.batchShares == "auto")
+  if (strategy.batchShares.isAuto)
     shareBatch(evaluation, cluster, degrees);
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
 
-cost::Evaluation ProgramEvaluator::evaluateOne(const ShardDegrees &asked) {
-  return placed(asked, [&](const ShardDegrees &degrees) {
+cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &asked) {
+  return placed(asked, [&](const LoweringSpec &degrees) {
     // Stages of one shape are not alike on unlike devices.
     bool isUnlike = degrees.stages() > 1 &&
                     (cost::isMixed(cluster) || !degrees.batchShares.empty());
@@ -240,7 +240,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isMixed(cluster))
     return "";
-  ShardDegrees degrees = degreesFor(strategy);
+  LoweringSpec degrees = degreesFor(strategy);
   return degrees.placement.empty() && degrees.batchShares.empty()
              ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
              : "";
@@ -256,7 +256,7 @@ ProgramEvaluator::compose(
       blocks.size());
   const cost::ModelTotals &sums = totalsOfProgram.sums;
   parallelFor(blocks.size(), 1, [&](size_t i) {
-    std::vector<ShardDegrees> degrees;
+    std::vector<LoweringSpec> degrees;
     for (const cost::Strategy &strategy : blocks[i])
       degrees.push_back(degreesFor(strategy));
     result[i] = folder->compose(degrees, sums.globalBatch, limit);
@@ -285,13 +285,13 @@ void ProgramEvaluator::prepareToDescribe() {
 
 cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
                                                  bool describes) {
-  ShardDegrees asked = degreesFor(strategy);
+  LoweringSpec asked = degreesFor(strategy);
   if (isSmall())
     asked.linkSpeed = evaluateAtSpeeds(asked).linkSpeed;
-  cost::Evaluation evaluation = placed(asked, [&](const ShardDegrees &degrees) {
+  cost::Evaluation evaluation = placed(asked, [&](const LoweringSpec &degrees) {
     return evaluateWhole(degrees, describes);
   });
-  if (strategy.batchShares == "auto")
+  if (strategy.batchShares.isAuto)
     shareBatch(evaluation, cluster, asked);
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
@@ -299,13 +299,13 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
 
 /// Cuts stages again, with less for those that are too full, where their
 /// devices are unlike.
-cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
+cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &asked,
                                                  bool describes) {
   cost::Evaluation evaluation = evaluateCut(asked, describes);
   if (!cost::isMixed(cluster) || asked.pp == 1)
     return evaluation;
   constexpr int kTries = 3;
-  ShardDegrees degrees = asked;
+  LoweringSpec degrees = asked;
   for (int i = 0; i < kTries && evaluation.rejected.empty(); ++i) {
     auto room =
         roomOfStages(evaluation, cluster, totalsOfProgram.sums.computeType);
@@ -321,7 +321,7 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const ShardDegrees &asked,
 /// What the ranks of each stage hold.
 static std::vector<cost::MemoryBreakdown>
 memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
-               const ShardDegrees &degrees) {
+               const LoweringSpec &degrees) {
   MemoryOwner owner = memoryOwner(cluster, degrees);
   std::vector<cost::MemoryBreakdown> memory(steps.size());
   parallelFor(steps.size(), 1, [&](size_t i) {
@@ -336,7 +336,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
                            func::FuncOp step,
                            const cost::MemoryBreakdown &memory,
                            const cost::Cluster &cluster,
-                           const ShardDegrees &degrees, int64_t &fullest) {
+                           const LoweringSpec &degrees, int64_t &fullest) {
   double limit = 0;
   if (cost::isMixed(cluster)) {
     cost::StageDevices devices =
@@ -365,7 +365,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
     evaluation.stages[i].memoryBytes = memory.total();
 }
 
-cost::Evaluation ProgramEvaluator::evaluateCut(const ShardDegrees &degrees,
+cost::Evaluation ProgramEvaluator::evaluateCut(const LoweringSpec &degrees,
                                                bool describes) {
   cost::Evaluation evaluation;
   FailureOr<ModuleOp> whole = program;

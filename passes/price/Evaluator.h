@@ -11,7 +11,7 @@ namespace dpc {
 /// `degrees` as estimates take them: attention stays one op where the cluster's
 /// software has kernels for it in `type`, products do what follows them where
 /// it is this compiler on GPUs.
-ShardDegrees pricedDegrees(ShardDegrees degrees, const cost::Software &software,
+LoweringSpec pricedDegrees(LoweringSpec degrees, const cost::Software &software,
                            cost::DType type);
 
 /// Evaluates a strategy by compiling the program for it down to the local
@@ -24,11 +24,11 @@ public:
   /// `program` holds @train_step or @forward and must outlive the evaluator.
   /// All of it is compiled. `common` as for degreesOf.
   ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
-                   const ShardDegrees &common = {});
+                   const LoweringSpec &common = {});
   /// Folds layers where there are enough. `family` can make the whole program,
   /// and outlives the evaluator.
   ProgramEvaluator(ProgramFamily &family, const cost::Cluster &cluster,
-                   const ShardDegrees &common = {});
+                   const LoweringSpec &common = {});
 
   cost::ModelTotals totals() override { return totalsOfProgram.sums; }
   cost::Bounds bound(const cost::Strategy &strategy) override;
@@ -51,23 +51,23 @@ private:
   ProgramFamily *family = nullptr; ///< Or a program:
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
-  ShardDegrees common; ///< What no strategy says.
+  LoweringSpec common; ///< What no strategy says.
   SharedLowering lowering;
   ProgramTotals totalsOfProgram;
   std::unique_ptr<Folder> folder; ///< Where layers are folded.
 
-  ShardDegrees degreesFor(const cost::Strategy &strategy) const;
+  LoweringSpec degreesFor(const cost::Strategy &strategy) const;
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy,
                                  bool describes);
-  cost::Evaluation evaluateWhole(const ShardDegrees &asked, bool describes);
-  cost::Evaluation evaluateCut(const ShardDegrees &degrees, bool describes);
-  cost::Evaluation evaluateOne(const ShardDegrees &degrees);
+  cost::Evaluation evaluateWhole(const LoweringSpec &asked, bool describes);
+  cost::Evaluation evaluateCut(const LoweringSpec &degrees, bool describes);
+  cost::Evaluation evaluateOne(const LoweringSpec &degrees);
   bool isSmall() const;
-  cost::Evaluation evaluateAtSpeeds(const ShardDegrees &degrees);
+  cost::Evaluation evaluateAtSpeeds(const LoweringSpec &degrees);
   bool isBetter(const cost::Evaluation &a, const cost::Evaluation &b) const;
   cost::Evaluation placed(
-      ShardDegrees degrees,
-      llvm::function_ref<cost::Evaluation(const ShardDegrees &)> evaluateOne);
+      LoweringSpec degrees,
+      llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne);
 };
 
 } // namespace dpc

@@ -29,8 +29,8 @@ static constexpr int64_t kManyLayers = 32;
 static constexpr int64_t kSomeLayers = 12;
 
 /// What is folded of a program with fewer than kManyLayers only roughly.
-static bool isRough(const ShardDegrees &degrees) {
-  return degrees.recompute == "full" || degrees.zero == 3 || degrees.pp > 1;
+static bool isRough(const LoweringSpec &degrees) {
+  return degrees.recompute == cost::Recompute::Full || degrees.zero == 3 || degrees.pp > 1;
 }
 
 namespace {
@@ -68,15 +68,15 @@ struct Folder::State {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
     return homes ? &*homes : nullptr;
   }
-  FailureOr<SmallProgram> measure(int64_t layers, const ShardDegrees &degrees,
+  FailureOr<SmallProgram> measure(int64_t layers, const LoweringSpec &degrees,
                                   int64_t stages) {
     return measureLayers(family, layers, lowering, degrees, stages);
   }
   using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
   const Pair &measured(const std::string &key, Measurement fewer,
                        Measurement more);
-  std::optional<cost::Evaluation> evaluateOne(const ShardDegrees &degrees);
-  std::optional<cost::Evaluation> evaluatePipeline(const ShardDegrees &degrees);
+  std::optional<cost::Evaluation> evaluateOne(const LoweringSpec &degrees);
+  std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &degrees);
 };
 
 //===----------------------------------------------------------------------===//
@@ -118,20 +118,20 @@ static cost::Evaluation rejection(std::string why) {
 }
 
 /// What the small programs depend on, of degrees whose stages are not counted.
-static std::string keyOf(const ShardDegrees &degrees) {
+static std::string keyOf(const LoweringSpec &degrees) {
   std::string text;
   auto add = [&](auto value) { text += std::to_string(value) + ","; };
   for (int64_t number :
-       {degrees.dp, degrees.tp, degrees.cp, degrees.ep, degrees.microBatches,
+       {degrees.dp, degrees.tp, degrees.cp, degrees.ep, degrees.numMicroBatches,
         degrees.zero, degrees.hybridShard, int64_t(degrees.sp),
         int64_t(degrees.cpKind), int64_t(degrees.schedule), degrees.pp})
     add(number);
-  for (int64_t side : degrees.tpGrid)
+  for (int64_t side : degrees.tp.grid)
     add(side);
-  if (degrees.recompute == "full") // whose blocks depend on it
+  if (degrees.recompute == cost::Recompute::Full) // whose blocks depend on it
     text += std::to_string(degrees.depth * degrees.alive);
-  text += llvm::join(degrees.placement, ".");
-  for (int64_t share : degrees.batchShares)
+  text += llvm::join(degrees.placement.axes, ".");
+  for (int64_t share : degrees.batchShares.ratios)
     text += ":" + std::to_string(share);
   text += degrees.recompute + degrees.offload + degrees.offloadTo;
   return text;
@@ -160,14 +160,14 @@ peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
 }
 
 std::optional<cost::Evaluation>
-Folder::State::evaluateOne(const ShardDegrees &degrees) {
+Folder::State::evaluateOne(const LoweringSpec &degrees) {
   int64_t layers = family.layers();
   // The blocks that are made again span some layers: a step holds whole blocks
   // of 1, 2, 3 or 6. An estimate.
   constexpr int64_t kBlocks = 6;
-  bool isFull = degrees.recompute == "full";
+  bool isFull = degrees.recompute == cost::Recompute::Full;
   int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
-  ShardDegrees few = degrees, more = degrees;
+  LoweringSpec few = degrees, more = degrees;
   few.depth = static_cast<double>(layers) / least;
   more.depth = static_cast<double>(layers) / (least + step);
   const Pair &pair = measured(
@@ -223,7 +223,7 @@ namespace {
 class Composer {
 public:
   Composer(const FoldedPipeline &folded, const Pair &pair,
-           const ShardDegrees &degrees, const cost::Cluster &cluster)
+           const LoweringSpec &degrees, const cost::Cluster &cluster)
       : folded(folded), pair(pair), degrees(degrees), cluster(cluster) {}
   /// Nothing where stages talk to others than their neighbours.
   std::optional<cost::Evaluation> run(bool trains);
@@ -231,7 +231,7 @@ public:
 private:
   const FoldedPipeline &folded;
   const Pair &pair;
-  const ShardDegrees &degrees;
+  const LoweringSpec &degrees;
   const cost::Cluster &cluster;
   std::vector<StageLine> lines; ///< By shape.
   PipelineParts parts;
@@ -397,7 +397,7 @@ void Composer::addMemory(cost::Evaluation &result) const {
       away.disk += line.away(part.layers).disk;
     }
     // As StepFrames.cpp decides.
-    bool framed = degrees.microBatches > 1 && (frames > 1 || most > 1);
+    bool framed = degrees.numMicroBatches > 1 && (frames > 1 || most > 1);
     std::vector<StageBytes> chunks;
     for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
       const FoldedStage &part = chunkOf(rank, chunk);
@@ -420,13 +420,13 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
     lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
                        more);
   }
-  parts.microBatches = degrees.microBatches;
+  parts.microBatches = degrees.numMicroBatches;
   parts.order = rankOrder(degrees);
   makeStages();
   if (!makeMessages())
     return std::nullopt;
   auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                 degrees.microBatches);
+                                 degrees.numMicroBatches);
   if (!made)
     return rejection(made.message());
   tables = trains ? *made : cost::forwardOnly(*made);
@@ -450,19 +450,19 @@ static double depthOf(const FoldedPipeline &folded, int64_t extra) {
 }
 
 /// Micro-batches that the fullest stage keeps of a chunk.
-static int64_t mostAliveOf(const ShardDegrees &degrees) {
+static int64_t mostAliveOf(const LoweringSpec &degrees) {
   auto tables = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                   degrees.microBatches);
+                                   degrees.numMicroBatches);
   return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
 }
 
 std::optional<cost::Evaluation>
-Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
+Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   const HomeRun *homes = findHomes();
   if (!homes || homes->ops.size() < degrees.stages())
     return std::nullopt;
   // Of a very deep model what a stage's first layer has of its own is little.
-  bool isSimple = family.layers() >= kManyLayers && degrees.recompute != "full";
+  bool isSimple = family.layers() >= kManyLayers && degrees.recompute != cost::Recompute::Full;
   FoldedPipeline folded =
       foldStages(homes->run,
                  chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
@@ -471,7 +471,7 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
   int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
   if (largest >= homes->run.layers || folded.fewer.layers <= extra)
     return std::nullopt; // no smaller, or too small
-  ShardDegrees fewer = degrees;
+  LoweringSpec fewer = degrees;
   fewer.placedStages = degrees.pp;
   fewer.pp = folded.small.size();
   fewer.vpp = 1;
@@ -479,7 +479,7 @@ Folder::State::evaluatePipeline(const ShardDegrees &degrees) {
     fewer.schedule = cost::ScheduleKind::OneFOneB;
   fewer.depth = depthOf(folded, 0);
   fewer.alive = mostAliveOf(degrees);
-  ShardDegrees more = fewer;
+  LoweringSpec more = fewer;
   more.depth = depthOf(folded, 1);
   fewer.stageStarts = folded.fewer.starts;
   more.stageStarts = folded.more.starts;
@@ -514,12 +514,12 @@ void Folder::beginRound() {
   state->hasNoLines = state->lines == 0 && state->others > 0;
 }
 
-std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
+std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
   bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
   bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
                    state->family.layers() >= kSomeLayers;
   // Blocks that are made again span as many layers as all of them ask for.
-  bool hasBlocks = degrees.stages() == 1 && degrees.recompute == "full";
+  bool hasBlocks = degrees.stages() == 1 && degrees.recompute == cost::Recompute::Full;
   if (!canFold() || (rough && !hasStages) || hasBlocks)
     return std::nullopt;
   std::optional<cost::Evaluation> result =
@@ -532,7 +532,7 @@ std::optional<cost::Evaluation> Folder::evaluate(const ShardDegrees &degrees) {
   return result;
 }
 
-std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
+std::string Folder::blockOf(const LoweringSpec &degrees, int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
   // Pieces are cut from three layers in a row; where layers of another kind
   // look the same from here, there are more than can be asked for.
@@ -542,17 +542,17 @@ std::string Folder::blockOf(const ShardDegrees &degrees, int64_t globalBatch) {
   // The blocks that are made again span layers, and what they gather with them:
   // not seen in pieces, but in the line of some layers (evaluateOne).
   bool isPieces = degrees.pp > 1 || degrees.zero < 3 ||
-                  degrees.recompute != "full" ||
+                  degrees.recompute != cost::Recompute::Full ||
                   state->family.layers() >= kManyLayers;
   return isDeep && isPieces ? blockKeyOf(degrees, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>
-Folder::compose(ArrayRef<ShardDegrees> block, int64_t globalBatch,
+Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
   // Nothing to share: the same effort tells more, unless it has told nothing.
-  bool hasBlocks = block.front().recompute == "full";
+  bool hasBlocks = block.front().recompute == cost::Recompute::Full;
   bool isAlone = block.size() == 1 && block.front().stages() == 1;
   if (isAlone && (hasBlocks || !state->hasNoLines)) {
     auto alone =

@@ -38,15 +38,15 @@ public:
   /// Time and memory of the whole model, or why it cannot be compiled; `flops`
   /// is left to the caller. Nothing where this strategy cannot be folded.
   /// `degrees` are those of the whole model. May be called by several threads.
-  std::optional<cost::Evaluation> evaluate(const ShardDegrees &degrees);
+  std::optional<cost::Evaluation> evaluate(const LoweringSpec &degrees);
 
   /// Equal for strategies that `compose` makes of the same pieces (Blocks.h);
   /// empty where there are none.
-  std::string blockOf(const ShardDegrees &degrees, int64_t globalBatch);
+  std::string blockOf(const LoweringSpec &degrees, int64_t globalBatch);
   /// All of one block: measured now, and not kept. As `evaluate`, safe to call
   /// from several threads.
   std::vector<std::optional<cost::Composition>>
-  compose(llvm::ArrayRef<ShardDegrees> block, int64_t globalBatch,
+  compose(llvm::ArrayRef<LoweringSpec> block, int64_t globalBatch,
           double limit);
 
 private:

@@ -108,7 +108,7 @@ cost::Evaluation ArrangedEvaluator::describe(const cost::Strategy &strategy) {
 std::unique_ptr<cost::Evaluator>
 dpc::makeEvaluator(ProgramFamily *family, ModuleOp program,
                    const cost::Cluster &cluster, bool isArranged,
-                   const ShardDegrees &common) {
+                   const LoweringSpec &common) {
   auto make = [=](const cost::Cluster &arranged) {
     return family
                ? std::make_unique<ProgramEvaluator>(*family, arranged, common)

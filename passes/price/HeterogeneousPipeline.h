@@ -13,7 +13,7 @@
 namespace dpc {
 
 /// The most of the work, of 1, that each stage of a pipeline has memory for, as
-/// ShardDegrees::stageRoom; nothing where all stages fit. Bytes are taken to be
+/// LoweringSpec::stageRoom; nothing where all stages fit. Bytes are taken to be
 /// in proportion to work, which is not quite so: ask again.
 std::optional<std::vector<double>> roomOfStages(const cost::Evaluation &whole,
                                                 const cost::Cluster &cluster,
@@ -61,7 +61,7 @@ std::unique_ptr<cost::Evaluator> makeEvaluator(ProgramFamily *family,
                                                mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
                                                bool isArranged,
-                                               const ShardDegrees &common);
+                                               const LoweringSpec &common);
 
 } // namespace dpc
 

@@ -21,7 +21,7 @@ static void setStages(func::FuncOp step, int64_t stages) {
 
 FailureOr<SmallProgram>
 dpc::measureLayers(ProgramFamily &family, int64_t layers,
-                   SharedLowering &lowering, const ShardDegrees &degrees,
+                   SharedLowering &lowering, const LoweringSpec &degrees,
                    int64_t stages,
                    llvm::function_ref<void(ArrayRef<func::FuncOp>)> look) {
   FailureOr<ModuleOp> program = family.program(layers);

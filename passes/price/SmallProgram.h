@@ -25,7 +25,7 @@ struct SmallProgram {
 /// functions, and memory is profiled in frames only. Fails with a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, SharedLowering &lowering,
-    const ShardDegrees &degrees, int64_t stages,
+    const LoweringSpec &degrees, int64_t stages,
     llvm::function_ref<void(llvm::ArrayRef<mlir::func::FuncOp>)> look =
         nullptr);
 

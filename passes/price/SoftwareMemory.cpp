@@ -51,7 +51,7 @@ cost::DType dpc::productType(func::FuncOp step) {
 }
 
 MemoryOwner dpc::memoryOwner(const cost::Cluster &cluster,
-                             const ShardDegrees &degrees) {
+                             const LoweringSpec &degrees) {
   MemoryOwner owner;
   if (!cluster.software.keepsMemory)
     return owner;

@@ -29,7 +29,7 @@ namespace dpc {
 /// What runs a strategy on `cluster`: the plan itself where its software does
 /// not say what it keeps.
 MemoryOwner memoryOwner(const cost::Cluster &cluster,
-                        const ShardDegrees &degrees);
+                        const LoweringSpec &degrees);
 
 /// Makes the buffers of `live` those of `owner.software`.
 void countAsSoftware(Liveness &live, const MemoryOwner &owner);

@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace dpc;
 
 Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
-                   const ShardDegrees &degrees)
+                   const LoweringSpec &degrees)
     : facts(facts), choices(choices), func(facts.func),
       mesh(meshFor(facts.func->getContext(), degrees)),
       mbAxis(mesh.findAxis(kMicroBatchAxis)) {
@@ -524,6 +524,6 @@ LogicalResult Assigner::run() {
 
 LogicalResult dpc::assignShardings(const ProgramFacts &facts,
                                    const ShardChoices &choices,
-                                   const ShardDegrees &degrees) {
+                                   const LoweringSpec &degrees) {
   return Assigner(facts, choices, degrees).run();
 }

@@ -25,7 +25,7 @@ namespace dpc {
 /// needs the whole batch when there are micro-batches.
 mlir::LogicalResult assignShardings(const ProgramFacts &facts,
                                     const ShardChoices &choices,
-                                    const ShardDegrees &degrees);
+                                    const LoweringSpec &degrees);
 
 } // namespace dpc
 

@@ -32,7 +32,7 @@ struct OpTypes {
 class Assigner {
 public:
   Assigner(const ProgramFacts &facts, const ShardChoices &choices,
-           const ShardDegrees &degrees);
+           const LoweringSpec &degrees);
   llvm::LogicalResult run();
 
 private:

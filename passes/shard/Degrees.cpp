@@ -4,19 +4,19 @@
 using namespace mlir;
 using namespace dpc;
 
-bool dpc::isHybrid(const ShardDegrees &degrees) {
+bool dpc::isHybrid(const LoweringSpec &degrees) {
   return degrees.hybridShard > 1 && degrees.hybridShard < degrees.dp;
 }
 
-bool dpc::isExpertTensor(const ShardDegrees &degrees) {
+bool dpc::isExpertTensor(const LoweringSpec &degrees) {
   return degrees.ep > 1 && degrees.dp % degrees.ep != 0;
 }
 
-int64_t dpc::expertDataRanks(const ShardDegrees &degrees) {
+int64_t dpc::expertDataRanks(const LoweringSpec &degrees) {
   return isExpertTensor(degrees) ? degrees.ep / degrees.tp : degrees.ep;
 }
 
-std::vector<MeshAxis> dpc::axesOf(const ShardDegrees &degrees) {
+std::vector<MeshAxis> dpc::axesOf(const LoweringSpec &degrees) {
   std::vector<MeshAxis> axes;
   auto add = [&](std::string name, int64_t size, AxisRole role) {
     if (size > 1)
@@ -31,15 +31,15 @@ std::vector<MeshAxis> dpc::axesOf(const ShardDegrees &degrees) {
   add("dpi", inner, AxisRole::data);
   add("ep", experts, AxisRole::expert);
   add("cp", degrees.cp, AxisRole::sequence);
-  if (degrees.tpGrid.empty())
+  if (degrees.tp.grid.empty())
     add("tp", degrees.tp, AxisRole::tensor);
-  for (auto [i, size] : llvm::enumerate(degrees.tpGrid))
+  for (auto [i, size] : llvm::enumerate(degrees.tp.grid))
     add("tp" + std::to_string(i), size, AxisRole::tensor);
-  add(kMicroBatchAxis.str(), degrees.microBatches, AxisRole::time);
+  add(kMicroBatchAxis.str(), degrees.numMicroBatches, AxisRole::time);
   return axes;
 }
 
-MeshAttr dpc::meshFor(MLIRContext *context, const ShardDegrees &degrees) {
+MeshAttr dpc::meshFor(MLIRContext *context, const LoweringSpec &degrees) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
   for (const MeshAxis &axis : axesOf(degrees)) {
@@ -49,7 +49,7 @@ MeshAttr dpc::meshFor(MLIRContext *context, const ShardDegrees &degrees) {
   return MeshAttr::get(context, names, sizes);
 }
 
-int64_t dpc::numRanks(const ShardDegrees &degrees) {
+int64_t dpc::numRanks(const LoweringSpec &degrees) {
   int64_t ranks = 1;
   for (const MeshAxis &axis : axesOf(degrees))
     if (axis.role != AxisRole::time)
@@ -57,7 +57,7 @@ int64_t dpc::numRanks(const ShardDegrees &degrees) {
   return ranks;
 }
 
-cost::RankOrder dpc::rankOrder(const ShardDegrees &degrees) {
+cost::RankOrder dpc::rankOrder(const LoweringSpec &degrees) {
   cost::RankOrder usual, order;
   std::vector<MeshAxis> axes = axesOf(degrees);
   for (const MeshAxis &axis : llvm::reverse(axes))
@@ -73,7 +73,7 @@ cost::RankOrder dpc::rankOrder(const ShardDegrees &degrees) {
     bool isPart = axis.name == "dpi" && !isHybrid(degrees);
     return isPart ? name == "dp" : axis.name == name;
   };
-  for (const std::string &name : degrees.placement)
+  for (const std::string &name : degrees.placement.axes)
     for (const cost::RankAxis &axis : usual)
       if (isNamed(axis, name))
         order.push_back(axis);
@@ -86,7 +86,7 @@ cost::RankOrder dpc::rankOrder(const ShardDegrees &degrees) {
 }
 
 /// Why a number of `degrees` alone cannot be, empty when all can.
-static std::string checkRanges(const ShardDegrees &degrees) {
+static std::string checkRanges(const LoweringSpec &degrees) {
   const std::pair<const char *, int64_t> counts[] = {
       {"pp", degrees.pp},
       {"vpp", degrees.vpp},
@@ -95,12 +95,12 @@ static std::string checkRanges(const ShardDegrees &degrees) {
       {"cp", degrees.cp},
       {"tp", degrees.tp},
       {"hybrid-shard", degrees.hybridShard},
-      {"micro-batches", degrees.microBatches}};
+      {"micro-batches", degrees.numMicroBatches}};
   for (auto [name, value] : counts)
     if (value < 1)
       return std::string(name) + "=" + std::to_string(value) +
              "; expected at least 1";
-  for (int64_t size : degrees.tpGrid)
+  for (int64_t size : degrees.tp.grid)
     if (size < 1)
       return "tp-grid has a side of " + std::to_string(size) +
              "; expected at least 1";
@@ -112,13 +112,13 @@ static std::string checkRanges(const ShardDegrees &degrees) {
   return "";
 }
 
-std::string dpc::checkDegrees(const ShardDegrees &degrees) {
+std::string dpc::checkDegrees(const LoweringSpec &degrees) {
   if (std::string why = checkRanges(degrees); !why.empty())
     return why;
   int64_t grid = 1;
-  for (int64_t size : degrees.tpGrid)
+  for (int64_t size : degrees.tp.grid)
     grid *= size;
-  if (!degrees.tpGrid.empty() && grid != degrees.tp)
+  if (!degrees.tp.grid.empty() && grid != degrees.tp)
     return "tp-grid multiplies out to " + std::to_string(grid) +
            "; expected tp = " + std::to_string(degrees.tp);
   int64_t experts = degrees.ep < 1 ? 0 : expertDataRanks(degrees);

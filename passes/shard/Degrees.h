@@ -28,21 +28,13 @@
 #define DPC_PASSES_SHARD_DEGREES_H
 
 #include "cost-model/machine/Placement.h"
-#include "cost-model/strategy/Schedule.h"
+#include "cost-model/strategy/Strategy.h"
 #include "cost-model/machine/Software.h"
 #include "ir/Sharding.h"
 
 #include <string>
 
 namespace dpc {
-
-/// How attention works over sequence shards.
-enum class CpKind {
-  /// Heads are split instead: an all-to-all before and after (Ulysses).
-  ulysses,
-  /// Queries stay; blocks of keys and values travel round.
-  ring
-};
 
 /// What becomes of attention in the local program.
 enum class AttentionForm {
@@ -53,48 +45,18 @@ enum class AttentionForm {
   whole,     ///< Always one op, for estimates.
 };
 
-/// Degrees of one strategy.
-struct ShardDegrees {
-  /// Data-parallel degree, `dpi` and `ep` included.
-  int64_t dp = 1;
-  /// Tensor-parallel degree: the product of `tpGrid`, if that is given.
-  int64_t tp = 1;
-  bool sp = false;
-  int64_t microBatches = 1;
-  /// What data-parallel ranks take of the batch, as ratios: see
-  /// cost-model/strategy/BatchShares.h. Empty = all the same.
-  std::vector<int64_t> batchShares = {};
-  /// ZeRO stage: what is split over `zeroAxes` besides the batch. 1: optimizer
-  /// states (and the update); 2: gradients, reduced in every micro-batch; 3:
-  /// stored parameters, gathered at each use.
-  int64_t zero = 0;
-  /// Pipeline stages (ranks along pp).
-  int64_t pp = 1;
-  /// Ranks that share a sequence.
-  int64_t cp = 1;
-  CpKind cpKind = CpKind::ring;
-  /// Sizes of tp0, tp1, ..; empty for the one axis tp.
-  llvm::SmallVector<int64_t, 3> tpGrid = {};
-  /// Ranks that share the experts of a mixture: a divisor of dp, or tp times
-  /// one; tensor axes then split experts in the ops that work on them.
-  int64_t ep = 1;
-  /// ZeRO splits over this many of the dp ranks only (a divisor of dp); 1 =
-  /// over all of them.
-  int64_t hybridShard = 1;
-  /// So many neighbours along the dp ranks are on one machine: the axis dpi
-  /// where ZeRO does not ask for one; 1 = it does not matter.
+/// What lowering is asked for: a strategy, what was decided for it, and what is
+/// the same for all strategies of a compilation.
+struct LoweringSpec : cost::Strategy {
+  /// Micro-batches of a step; `microBatch` is 0, for sizes follow from the
+  /// program.
+  int64_t numMicroBatches = 1;
+  /// So many neighbors along the dp ranks are in one node: the axis dpi where
+  /// ZeRO does not ask for one; 1 = it does not matter.
   int64_t dataInside = 1;
-  /// What backward makes again: none, selective or full (see dpc-recompute,
-  /// also for `gatherCost`).
-  std::string recompute = "none";
+  /// How many bytes of memory traffic take the time of gathering one byte along
+  /// the tensor axes (dpc-recompute).
   double gatherCost = 0;
-  /// Model chunks per pipeline stage (interleaved), and the schedule.
-  int64_t vpp = 1;
-  cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
-
-  /// What lies outside the device's memory (none, optimizer, parameters or
-  /// all), and where (host or disk). See Offload.h.
-  std::string offload = "none", offloadTo = "host";
 
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;
@@ -123,9 +85,6 @@ struct ShardDegrees {
   double depth = 1;
   int64_t alive = 0;
 
-  /// The axes from the innermost on, by their names in cost-model/machine/Placement.h;
-  /// empty = in mesh order. Only says which ranks are next to each other.
-  std::vector<std::string> placement = {};
   /// What is decided by added seconds is decided for links of so many bytes per
   /// second (passes/lower/LinkSpeeds.h); 0 = those of the cluster.
   double linkSpeed = 0;
@@ -138,7 +97,7 @@ struct ShardDegrees {
   /// Virtual stages that the program is cut into.
   int64_t stages() const { return pp * vpp; }
 
-  bool operator==(const ShardDegrees &) const = default;
+  bool operator==(const LoweringSpec &) const = default;
 };
 
 /// What an axis is for; see the file comment.
@@ -152,31 +111,31 @@ struct MeshAxis {
 };
 
 /// True when ZeRO splits over some of the data-parallel ranks only.
-bool isHybrid(const ShardDegrees &degrees);
+bool isHybrid(const LoweringSpec &degrees);
 
 /// True when tensor axes are among those that split experts.
-bool isExpertTensor(const ShardDegrees &degrees);
+bool isExpertTensor(const LoweringSpec &degrees);
 
 /// The size of the axis `ep`: the data-parallel ranks that share experts.
-int64_t expertDataRanks(const ShardDegrees &degrees);
+int64_t expertDataRanks(const LoweringSpec &degrees);
 
 /// The axes of a strategy that are larger than 1, in mesh order.
-std::vector<MeshAxis> axesOf(const ShardDegrees &degrees);
+std::vector<MeshAxis> axesOf(const LoweringSpec &degrees);
 
 /// The same as a mesh.
-MeshAttr meshFor(mlir::MLIRContext *context, const ShardDegrees &degrees);
+MeshAttr meshFor(mlir::MLIRContext *context, const LoweringSpec &degrees);
 
 /// Ranks of a strategy: the product of all axes but time.
-int64_t numRanks(const ShardDegrees &degrees);
+int64_t numRanks(const LoweringSpec &degrees);
 
 /// The axes of ranks as `placement` has them on the devices.
-cost::RankOrder rankOrder(const ShardDegrees &degrees);
+cost::RankOrder rankOrder(const LoweringSpec &degrees);
 
 /// The share of numbers in "topk:SHARE", or nullopt for another text.
 std::optional<double> topkShare(llvm::StringRef compression);
 
 /// One line on degrees that contradict each other, or empty.
-std::string checkDegrees(const ShardDegrees &degrees);
+std::string checkDegrees(const LoweringSpec &degrees);
 
 } // namespace dpc
 

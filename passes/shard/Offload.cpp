@@ -19,12 +19,12 @@ static bool isMaster(BlockArgument parameter) {
   return hasCopy;
 }
 
-void dpc::markOffload(func::FuncOp func, const ShardDegrees &degrees) {
-  if (degrees.offload == "none")
+void dpc::markOffload(func::FuncOp func, const LoweringSpec &degrees) {
+  if (degrees.offload == cost::Offload::None)
     return;
   Builder builder(func.getContext());
-  bool optimizer = degrees.offload != "parameters";
-  bool parameters = degrees.offload != "optimizer";
+  bool optimizer = degrees.offload != cost::Offload::Parameters;
+  bool parameters = degrees.offload != cost::Offload::Optimizer;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
     auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);

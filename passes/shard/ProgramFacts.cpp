@@ -25,8 +25,8 @@ static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
   return positions % (2 * ranks) == 0 ? 2 : 1;
 }
 
-void dpc::markRings(func::FuncOp func, const ShardDegrees &degrees) {
-  if (degrees.cp == 1 || degrees.cpKind != CpKind::ring)
+void dpc::markRings(func::FuncOp func, const LoweringSpec &degrees) {
+  if (degrees.cp == 1 || degrees.cpKind != cost::CpKind::Ring)
     return;
   auto positions = [](Operation *op, unsigned operand) {
     auto type = cast<RankedTensorType>(op->getOperand(operand).getType());

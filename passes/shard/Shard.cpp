@@ -28,7 +28,7 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       getOperation().emitError("no function @train_step or @forward to shard");
       return signalPassFailure();
     }
-    std::optional<ShardDegrees> degrees = readOptions(func);
+    std::optional<LoweringSpec> degrees = readOptions(func);
     if (!degrees)
       return signalPassFailure();
     std::string name = cluster.empty()
@@ -53,17 +53,17 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
   }
 
   /// The pass options, or nothing after a diagnostic.
-  std::optional<ShardDegrees> readOptions(func::FuncOp func) {
-    ShardDegrees degrees;
+  std::optional<LoweringSpec> readOptions(func::FuncOp func) {
+    LoweringSpec degrees;
     degrees.dp = dp;
     degrees.tp = tp;
     degrees.sp = sp;
-    degrees.microBatches = microBatches;
+    degrees.numMicroBatches = microBatches;
     degrees.zero = zero;
     degrees.pp = pp;
     degrees.vpp = vpp;
     degrees.cp = cp;
-    degrees.tpGrid.assign(tpGrid.begin(), tpGrid.end());
+    degrees.tp.grid.assign(tpGrid.begin(), tpGrid.end());
     degrees.hybridShard = hybridShard;
     degrees.ep = ep;
     degrees.compressGradients = compressGradients;
@@ -72,7 +72,7 @@ struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
       func.emitError("cp-kind=") << cpKind << "; expected ring or ulysses";
       return std::nullopt;
     }
-    degrees.cpKind = cpKind == "ring" ? CpKind::ring : CpKind::ulysses;
+    degrees.cpKind = cpKind == "ring" ? cost::CpKind::Ring : cost::CpKind::Ulysses;
     std::string why = checkDegrees(degrees);
     if (why.empty())
       return degrees;

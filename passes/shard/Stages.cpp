@@ -217,7 +217,7 @@ public:
       : facts(facts), func(facts.func), cluster(cluster) {
     findHomed();
   }
-  LogicalResult run(const ShardDegrees &degrees);
+  LogicalResult run(const LoweringSpec &degrees);
   HomedOps homedOps();
 
 private:
@@ -375,7 +375,7 @@ void Marker::markGradients() {
   }
 }
 
-LogicalResult Marker::run(const ShardDegrees &degrees) {
+LogicalResult Marker::run(const LoweringSpec &degrees) {
   int64_t stages = degrees.stages();
   if (static_cast<int64_t>(homed.size()) < stages)
     return func.emitError("pp = ")
@@ -406,10 +406,10 @@ HomedOps dpc::findHomedOps(const ProgramFacts &facts,
 static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
                                           std::vector<double> cuts,
                                           const cost::Cluster &cluster,
-                                          const ShardDegrees &degrees) {
+                                          const LoweringSpec &degrees) {
   int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
   double share =
-      1.0 / (static_cast<double>(ranksPerStage) * degrees.microBatches);
+      1.0 / (static_cast<double>(ranksPerStage) * degrees.numMicroBatches);
   StageProblem problem;
   problem.cutSeconds = std::move(cuts);
   problem.seconds.push_back(ops.seconds);
@@ -434,7 +434,7 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
 
 /// Seconds of the rank that has the most in all its chunks.
 static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
-                          ArrayRef<double> cuts, const ShardDegrees &degrees) {
+                          ArrayRef<double> cuts, const LoweringSpec &degrees) {
   std::vector<double> ranks(degrees.pp);
   for (int64_t v = 0; v < degrees.stages(); ++v) {
     int64_t begin = v == 0 ? 0 : starts[v - 1];
@@ -450,20 +450,20 @@ static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
 
 std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
-                                            const ShardDegrees &degrees) {
+                                            const LoweringSpec &degrees) {
   int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
   double share =
-      1.0 / (static_cast<double>(ranksPerStage) * degrees.microBatches);
+      1.0 / (static_cast<double>(ranksPerStage) * degrees.numMicroBatches);
   std::vector<double> seconds;
   seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
   cost::GroupPlacement group = cost::placeAxis(
       cluster, cost::strideOf(rankOrder(degrees), kPipelineAxis.str()), 2);
-  share = 1.0 / (degrees.dp * degrees.cp * degrees.microBatches *
+  share = 1.0 / (degrees.dp * degrees.cp * degrees.numMicroBatches *
                  (degrees.sp ? degrees.tp : 1));
   // A stage that goes on meanwhile waits for the first message only.
-  double times = cluster.software.overlap ? degrees.microBatches : 1;
+  double times = cluster.software.overlap ? degrees.numMicroBatches : 1;
   std::vector<double> cuts;
   cuts.reserve(ops.size());
   std::unordered_map<double, double> messages; // seconds by bytes
@@ -498,7 +498,7 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
 
 LogicalResult dpc::markStages(const ProgramFacts &facts,
                               const cost::Cluster &cluster,
-                              const ShardDegrees &degrees) {
+                              const LoweringSpec &degrees) {
   if (degrees.stages() == 1)
     return success();
   return Marker(facts, cluster).run(degrees);

@@ -29,7 +29,7 @@ class ProblemBuilder {
 public:
   /// `axis` is none of `done`'s, which have been solved for before.
   ProblemBuilder(const ProgramFacts &facts, const cost::Cluster &cluster,
-                 const ShardDegrees &degrees, const MeshAxis &axis,
+                 const LoweringSpec &degrees, const MeshAxis &axis,
                  const ShardChoices &done, const Experts &experts);
 
   /// Appends this axis to `choices`; the error names what made it fail.
@@ -38,7 +38,7 @@ public:
 private:
   const ProgramFacts &facts;
   const cost::Cluster &cluster;
-  const ShardDegrees &degrees;
+  const LoweringSpec &degrees;
   const cost::Device &device;
   const MeshAxis &axis;
   const ShardChoices &done;
@@ -95,7 +95,7 @@ private:
 
 ProblemBuilder::ProblemBuilder(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
-                               const ShardDegrees &degrees,
+                               const LoweringSpec &degrees,
                                const MeshAxis &axis, const ShardChoices &done,
                                const Experts &experts)
     : facts(facts), cluster(cluster), degrees(degrees),
@@ -259,7 +259,7 @@ double ProblemBuilder::sequencePenalty(Operation *op,
                                        const AxisChoice &choice) const {
   bool along =
       choice.kind == AxisChoice::split && facts.isSequence(op, choice.factor);
-  if (isa<AttentionOp>(op) && degrees.cpKind == CpKind::ulysses)
+  if (isa<AttentionOp>(op) && degrees.cpKind == cost::CpKind::Ulysses)
     return choice.kind == AxisChoice::split && !along ? 0 : kLastResort;
   auto splits = [&](const llvm::DenseSet<int64_t> &classes) {
     return llvm::any_of(facts.factors.splittable(op), [&](IterFactor factor) {
@@ -374,7 +374,7 @@ double ProblemBuilder::moveSeconds(AxisTransition::Move move, double bytes,
     bytes /= axis.size;
     break;
   }
-  double times = batched ? degrees.microBatches : 1;
+  double times = batched ? degrees.numMicroBatches : 1;
   auto [it, isNew] = moveTimes.try_emplace({kind, bytes / times}, 0.0);
   if (isNew)
     it->second =
@@ -551,7 +551,7 @@ Status ProblemBuilder::solve(ShardChoices &choices) {
 
 Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
                                              const cost::Cluster &cluster,
-                                             const ShardDegrees &degrees) {
+                                             const LoweringSpec &degrees) {
   ShardChoices choices;
   std::vector<MeshAxis> axes = axesOf(degrees);
   Experts experts, forTensor;

@@ -115,12 +115,12 @@ private:
 
 /// Marks attention that can run as a ring (`dpc.ring`) where the degrees ask
 /// for it. Stands before ProgramFacts: the mark changes the op's rule.
-void markRings(mlir::func::FuncOp func, const ShardDegrees &degrees);
+void markRings(mlir::func::FuncOp func, const LoweringSpec &degrees);
 
 /// Solves for the choices. The error names what made it fail.
 Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
                                         const cost::Cluster &cluster,
-                                        const ShardDegrees &degrees);
+                                        const LoweringSpec &degrees);
 
 } // namespace dpc
 

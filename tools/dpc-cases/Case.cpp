@@ -154,7 +154,7 @@ std::optional<rt::Plan> buildOnRanks(ModuleOp program,
     program.emitError(cluster.message());
     return std::nullopt;
   }
-  ShardDegrees degrees;
+  LoweringSpec degrees;
   degrees.dp = ranks;
   rt::InitChoice init;
   return PlanBuilder{options, init}.build(program, *cluster, degrees, folder);

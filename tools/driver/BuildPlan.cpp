@@ -92,9 +92,9 @@ static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
 
 std::optional<rt::Plan>
 PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
-                   const ShardDegrees &asked, const fs::path &dir,
+                   const LoweringSpec &asked, const fs::path &dir,
                    PhaseObserver observer, LayoutModel *layouts) const {
-  ShardDegrees degrees = asked;
+  LoweringSpec degrees = asked;
   degrees.attention = attentionForm(options);
   degrees.attentionMustFuse = options.attention == "fused";
   degrees.endsProducts = !options.targetGpu.empty() && !onCpu;
@@ -116,8 +116,8 @@ PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
   return std::move(draft->plan);
 }
 
-ShardDegrees commonDegrees(const CompileOptions &options) {
-  ShardDegrees common;
+LoweringSpec commonDegrees(const CompileOptions &options) {
+  LoweringSpec common;
   common.bucketBytes = options.bucketMb << 20;
   common.compressGradients = options.compressGradients;
   common.compressWeights = options.compressWeights;
@@ -126,13 +126,13 @@ ShardDegrees commonDegrees(const CompileOptions &options) {
   return common;
 }
 
-ShardDegrees withWholeGradients(ShardDegrees degrees) {
+LoweringSpec withWholeGradients(LoweringSpec degrees) {
   if (topkShare(degrees.compressGradients))
     degrees.compressGradients = "topk:1";
   return degrees;
 }
 
-double compressionOf(const ShardDegrees &degrees) {
+double compressionOf(const LoweringSpec &degrees) {
   // An int8 code is off by 1/254 of the largest of its block: once for every
   // rank that adds to a gradient and once for the sum.
   double rounding = 0;
@@ -146,7 +146,7 @@ double compressionOf(const ShardDegrees &degrees) {
 }
 
 std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
-                                                    const ShardDegrees &degrees,
+                                                    const LoweringSpec &degrees,
                                                     const fs::path &dir) const {
   Expected<cost::Cluster> single = cost::makeLocalCluster(1);
   if (!single) {
@@ -155,9 +155,9 @@ std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
   }
   OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
   if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
-                              degrees.microBatches)))
+                              degrees.numMicroBatches)))
     return std::nullopt;
-  return build(*grouped, *single, ShardDegrees{}, dir);
+  return build(*grouped, *single, LoweringSpec{}, dir);
 }
 
 } // namespace dpc

@@ -23,13 +23,13 @@ std::string graphPipeline(const CompileOptions &options, bool trains);
 bool scalesLoss(const CompileOptions &options);
 
 /// What options fix for every strategy.
-ShardDegrees commonDegrees(const CompileOptions &options);
+LoweringSpec commonDegrees(const CompileOptions &options);
 
 /// The same with nothing left out: what is verified of topk.
-ShardDegrees withWholeGradients(ShardDegrees degrees);
+LoweringSpec withWholeGradients(LoweringSpec degrees);
 
 /// What compressed collectives round, for PlanInFolder.
-double compressionOf(const ShardDegrees &degrees);
+double compressionOf(const LoweringSpec &degrees);
 
 /// What codegen is told; `onCpu`: see PlanBuilder.
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
@@ -48,13 +48,13 @@ struct PlanBuilder {
   /// plan.json. Nullopt after a diagnostic.
   std::optional<rt::Plan>
   build(mlir::ModuleOp program, const cost::Cluster &cluster,
-        const ShardDegrees &degrees, const std::filesystem::path &dir,
+        const LoweringSpec &degrees, const std::filesystem::path &dir,
         PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr) const;
 
   /// The same program for one device. What a batch norm computes depends on
   /// the micro-batches: it groups the samples as the ranks do.
   std::optional<rt::Plan>
-  buildReference(mlir::ModuleOp program, const ShardDegrees &degrees,
+  buildReference(mlir::ModuleOp program, const LoweringSpec &degrees,
                  const std::filesystem::path &dir) const;
 };
 

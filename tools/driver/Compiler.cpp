@@ -325,15 +325,15 @@ bool Compiler::writeProgram(const cost::SearchResult &result,
   return true;
 }
 
-ShardDegrees Compiler::degreesOfWinner(const cost::SearchResult &result) const {
+LoweringSpec Compiler::degreesOfWinner(const cost::SearchResult &result) const {
   const cost::Candidate &winner = result.candidates.front();
-  return degreesOf(winner.strategy, winner.evaluation,
+  return specOf(winner.strategy, winner.evaluation,
                    result.totals.globalBatch, commonDegrees(options));
 }
 
 bool Compiler::writePlan(const cost::SearchResult &result,
                          const fs::path &dir) {
-  ShardDegrees degrees = degreesOfWinner(result);
+  LoweringSpec degrees = degreesOfWinner(result);
   bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
   if (std::string why =
           refusedCompression(degrees, trains, scalesLoss(options));

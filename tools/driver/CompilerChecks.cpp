@@ -72,10 +72,10 @@ cost::Verification Compiler::verifyWhole(const cost::SearchResult &result,
 
 /// Builds what there is not yet: the plan of a report alone, and that for one
 /// device.
-Verdict Compiler::runAgainstOneDevice(const ShardDegrees &asked,
+Verdict Compiler::runAgainstOneDevice(const LoweringSpec &asked,
                                       const fs::path &dir) {
   // What topk leaves out is not what one device computes.
-  ShardDegrees degrees = withWholeGradients(asked);
+  LoweringSpec degrees = withWholeGradients(asked);
   bool isBuilt = plan && plan->targetGpu.empty() &&
                  degrees.compressGradients == asked.compressGradients;
   fs::path oneDir = dir / "one-device",

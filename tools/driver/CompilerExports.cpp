@@ -149,7 +149,7 @@ bool Compiler::printExplanation(const cost::SearchResult &result) {
   describe(result);
   if (reportContext.detail.empty() || !whole())
     return fail("--explain: the chosen plan's step cannot be simulated");
-  ShardDegrees degrees = pricedDegrees(degreesOfWinner(result), used.software,
+  LoweringSpec degrees = pricedDegrees(degreesOfWinner(result), used.software,
                                        result.totals.computeType);
   double limit = result.candidates.front().evaluation.memoryLimitBytes;
   auto text =

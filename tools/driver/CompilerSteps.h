@@ -81,7 +81,7 @@ private:
   std::optional<cost::SearchResult> search();
   bool writePlan(const cost::SearchResult &result,
                  const std::filesystem::path &dir);
-  ShardDegrees degreesOfWinner(const cost::SearchResult &result) const;
+  LoweringSpec degreesOfWinner(const cost::SearchResult &result) const;
   std::function<void(llvm::StringRef, mlir::ModuleOp)>
   observerInto(const cost::SearchResult &result,
                const std::filesystem::path &dir);
@@ -96,7 +96,7 @@ private:
   cost::Verification verifyWhole(const cost::SearchResult &result,
                                  const std::filesystem::path &dir,
                                  std::string &mismatch);
-  Verdict runAgainstOneDevice(const ShardDegrees &degrees,
+  Verdict runAgainstOneDevice(const LoweringSpec &degrees,
                               const std::filesystem::path &dir);
   void describe(const cost::SearchResult &result);
   void remarkOnPlanOfFp8(const cost::SearchResult &result);

@@ -255,7 +255,7 @@ static std::vector<KindTimes> timesOf(ArrayRef<func::FuncOp> steps,
 
 std::string
 simulateStep(const CompileOptions &options, ModuleOp program,
-             const cost::Cluster &cluster, const ShardDegrees &degrees,
+             const cost::Cluster &cluster, const LoweringSpec &degrees,
              int64_t mostEvents,
              llvm::function_ref<std::string(const SimulatedStep &)> use) {
   auto lowered = lowerForStrategy(program, cluster, degrees);
@@ -277,7 +277,7 @@ simulateStep(const CompileOptions &options, ModuleOp program,
 }
 
 std::string emitTrace(const CompileOptions &options, ModuleOp program,
-                      const cost::Cluster &cluster, const ShardDegrees &degrees,
+                      const cost::Cluster &cluster, const LoweringSpec &degrees,
                       const std::filesystem::path &path, std::string &leftOut) {
   // More is too much for a browser to load.
   constexpr int64_t kMostEvents = 200000;

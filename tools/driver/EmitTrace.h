@@ -35,14 +35,14 @@ struct SimulatedStep {
 /// step, and what it points to, ends with the call.
 std::string
 simulateStep(const CompileOptions &options, mlir::ModuleOp program,
-             const cost::Cluster &cluster, const ShardDegrees &degrees,
+             const cost::Cluster &cluster, const LoweringSpec &degrees,
              int64_t mostEvents,
              llvm::function_ref<std::string(const SimulatedStep &)> use);
 
 /// Writes `path` for `program` under `degrees`, at most 200,000 events; what is
 /// not there is said in `leftOut`. Returns "" or a one-line error.
 std::string emitTrace(const CompileOptions &options, mlir::ModuleOp program,
-                      const cost::Cluster &cluster, const ShardDegrees &degrees,
+                      const cost::Cluster &cluster, const LoweringSpec &degrees,
                       const std::filesystem::path &path, std::string &leftOut);
 
 } // namespace dpc

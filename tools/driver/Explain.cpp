@@ -123,7 +123,7 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
 /// The step of `program` under `degrees`; an error in one line.
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
-                                               const ShardDegrees &degrees) {
+                                               const LoweringSpec &degrees) {
   std::string error;
   ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &said) {
     if (error.empty() && said.getSeverity() == DiagnosticSeverity::Error)
@@ -199,9 +199,9 @@ static std::string describeAlternative(const ExplainedPlan &plan,
 
 /// What changes where a value of this kind lies, or whether it is kept: keys of
 /// --strategy with other values, the others as they are.
-static std::vector<std::pair<std::string, ShardDegrees>>
-alternativesOf(StringRef role, const ShardDegrees &degrees) {
-  std::vector<std::pair<std::string, ShardDegrees>> all;
+static std::vector<std::pair<std::string, LoweringSpec>>
+alternativesOf(StringRef role, const LoweringSpec &degrees) {
+  std::vector<std::pair<std::string, LoweringSpec>> all;
   auto add = [&](const std::string &title, auto change) {
     all.emplace_back(title, degrees);
     change(all.back().second);
@@ -209,23 +209,23 @@ alternativesOf(StringRef role, const ShardDegrees &degrees) {
   bool isStored = role == role::kParameter || role == role::kState;
   for (int64_t zero = 0; isStored && zero <= 3; ++zero)
     if (zero != degrees.zero && degrees.dp * degrees.cp > 1)
-      add("zero=" + std::to_string(zero), [&](ShardDegrees &other) {
+      add("zero=" + std::to_string(zero), [&](LoweringSpec &other) {
         other.zero = zero;
         if (zero == 0) // it needs one
           other.hybridShard = 1;
       });
-  if (role == role::kState && degrees.offload == "none")
+  if (role == role::kState && degrees.offload == cost::Offload::None)
     add("offload=optimizer",
-        [](ShardDegrees &other) { other.offload = "optimizer"; });
+        [](LoweringSpec &other) { other.offload = cost::Offload::Optimizer; });
   if (!role.empty())
     return all;
   if (degrees.tp > 1)
     add(degrees.sp ? "sp=false" : "sp=true",
-        [](ShardDegrees &other) { other.sp = !other.sp; });
+        [](LoweringSpec &other) { other.sp = !other.sp; });
   for (const char *recompute : {"none", "selective", "full"})
     if (degrees.recompute != recompute)
       add(std::string("recompute=") + recompute,
-          [&](ShardDegrees &other) { other.recompute = recompute; });
+          [&](LoweringSpec &other) { other.recompute = recompute; });
   return all;
 }
 

@@ -14,7 +14,7 @@ namespace dpc {
 struct ExplainedPlan {
   mlir::ModuleOp program; ///< Without shardings.
   const cost::Cluster &cluster;
-  ShardDegrees degrees; ///< As priced.
+  LoweringSpec degrees; ///< As priced.
   const cost::StepDetail &detail;
   double memoryLimitBytes; ///< What a rank can have.
 };

@@ -158,7 +158,7 @@ exports::ModelShape modelShapeOf(func::FuncOp func, int64_t layers) {
 
 std::vector<int64_t> layersByStage(ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   const ShardDegrees &degrees) {
+                                   const LoweringSpec &degrees) {
   if (degrees.stages() == 1)
     return {};
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(mlir::ModuleOp(program)->clone()));

@@ -20,7 +20,7 @@ exports::ModelShape modelShapeOf(mlir::func::FuncOp func, int64_t layers = 0);
 /// there are none, or one stage.
 std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   const ShardDegrees &degrees);
+                                   const LoweringSpec &degrees);
 
 } // namespace dpc
 

@@ -32,7 +32,7 @@ std::string remarkOnTarget(const std::string &targetGpu,
                            const cost::Cluster &cluster);
 
 /// Why nothing would be compressed that the user wants compressed, or "".
-std::string refusedCompression(const ShardDegrees &degrees, bool trains,
+std::string refusedCompression(const LoweringSpec &degrees, bool trains,
                                bool scalesLoss);
 
 } // namespace dpc

@@ -95,7 +95,7 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   if (failed(wide))
     return failure();
   result.wide = std::move(*wide);
-  result.wideDegrees = degreesOf(strategy, globalBatch, commonDegrees(options));
+  result.wideDegrees = specOf(strategy, globalBatch, commonDegrees(options));
   return std::move(result);
 }
 
@@ -152,8 +152,8 @@ static Verdict compareTwice(const PlanInFolder &plan,
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const cost::Cluster &cluster, const fs::path &dir,
                      bool &keepsLayouts, PhaseObserver observer) {
-  ShardDegrees degrees = withWholeGradients(
-      degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
+  LoweringSpec degrees = withWholeGradients(
+      specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
                 commonDegrees(builder.options)));
   Verdict verdict;
   verdict.cannotBeChecked = true;

@@ -18,7 +18,7 @@ struct ShrunkProgram {
   /// The same with all sizes as they were, for which layouts are chosen; and
   /// the degrees of the full strategy.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
-  ShardDegrees wideDegrees;
+  LoweringSpec wideDegrees;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
   bool inFp32 = false; ///< The model computes in a narrower type.

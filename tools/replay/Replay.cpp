@@ -109,7 +109,7 @@ Expected<cost::Evaluation> Replay::evaluate(const PublishedRun &run) {
   if (!family)
     return Error{error.empty() ? "the model cannot be made" : error};
   ProgramEvaluator &evaluator = evaluatorOf(run);
-  bool isExact = run.strategy.recompute != "full" && run.strategy.zero != 3;
+  bool isExact = run.strategy.recompute != cost::Recompute::Full && run.strategy.zero != 3;
   cost::Strategy strategy = run.strategy;
   strategy.placement = "tp.cp.ep.dpi.dp.pp"; // as frameworks number ranks
   cost::Evaluation evaluation = isExact ? evaluator.evaluate(strategy)

@@ -215,8 +215,8 @@ void Reader::readStrategy() {
   s.schedule = s.vpp > 1 ? "interleaved" : "1f1b";
   s.microBatch = size("micro_batch");
   s.recompute = firstWord(row.at("recompute"));
-  if (s.recompute != "none" && s.recompute != "selective" &&
-      s.recompute != "full")
+  if (s.recompute != cost::Recompute::None && s.recompute != cost::Recompute::Selective &&
+      s.recompute != cost::Recompute::Full)
     fail(s.recompute.empty()
              ? "recompute is not stated"
              : "recompute '" + row.at("recompute") + "' is unknown");
@@ -242,7 +242,7 @@ void Reader::readMeasured() {
     run.measuredSeconds = tokens / *value;
   else if (kind == "tflops_per_gpu" && run.dims.family != Family::llama)
     run.measuredSeconds =
-        tableFlops(run.dims, batch, run.strategy.recompute == "full" ? 4 : 3) /
+        tableFlops(run.dims, batch, run.strategy.recompute == cost::Recompute::Full ? 4 : 3) /
         (*value * 1e12 * gpus);
   else if (kind == "mfu" && run.dims.family != Family::llama)
     run.measuredSeconds =
@@ -295,7 +295,7 @@ static std::string softwareOf(const Row &row, const PublishedRun &run) {
   if (isFused || !isOlderGpu ||
       (run.dims.family == Family::llama && !gpu.starts_with("V100")))
     return "megatron-core-2024";
-  return run.strategy.sp || run.strategy.recompute == "selective" ||
+  return run.strategy.sp || run.strategy.recompute == cost::Recompute::Selective ||
                  yearOf(row) >= 2022
              ? "megatron-2022"
              : "megatron-2021";

@@ -415,7 +415,7 @@ TEST(Pipeline, EverySchedule) {
                     cost::ScheduleKind::ZbH1})
     for (int64_t pp : {2, 4})
       for (int64_t microBatches : {1, 3, 5, 8}) {
-        SCOPED_TRACE(std::string(cost::stringifyScheduleKind(kind)) + " pp " +
+        SCOPED_TRACE(std::string(stringify(kind)) + " pp " +
                      std::to_string(pp) + " mb " +
                      std::to_string(microBatches));
         expectFollows({kind, pp, 1, microBatches});

@@ -115,7 +115,7 @@ TEST(MixedCluster, FastRanksTakeWholeMicroBatchesMore) {
   strategy.zero = 3; // ranks meet in every micro-batch
   EXPECT_EQ(share(4), 1);
   strategy.zero = 1;
-  strategy.batchShares = "even";
+  strategy.batchShares = BatchShares::even();
   EXPECT_EQ(share(4), 1);
 }
 

@@ -172,8 +172,8 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
     more.strategy.dp = 1000 + i;
     more.strategy.tp = 64;
     more.strategy.pp = 16;
-    more.strategy.schedule = "interleaved";
-    more.strategy.recompute = "selective";
+    more.strategy.schedule = ScheduleKind::Interleaved;
+    more.strategy.recompute = Recompute::Selective;
     more.strategy.microBatch = 16;
     more.why = "1.20 s slower: 1.00 s more communication";
     result.candidates.push_back(more);

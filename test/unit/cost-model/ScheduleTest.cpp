@@ -33,7 +33,7 @@ std::vector<Shape> allShapes() {
 }
 
 std::string nameOf(const Shape &shape) {
-  return std::string(stringifyScheduleKind(shape.kind)) +
+  return std::string(stringify(shape.kind)) +
          " pp=" + std::to_string(shape.pp) +
          " vpp=" + std::to_string(shape.vpp) +
          " M=" + std::to_string(shape.microBatches);
@@ -81,9 +81,9 @@ int64_t aliveOf(const Table &table) {
 TEST(Schedule, Names) {
   for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
                             ScheduleKind::Interleaved, ScheduleKind::ZbH1})
-    EXPECT_EQ(symbolizeScheduleKind(stringifyScheduleKind(kind)), kind);
-  EXPECT_EQ(stringifyScheduleKind(ScheduleKind::OneFOneB), "1f1b");
-  EXPECT_FALSE(symbolizeScheduleKind("1F1B"));
+    EXPECT_EQ(symbolize<ScheduleKind>(stringify(kind)), kind);
+  EXPECT_EQ(stringify(ScheduleKind::OneFOneB), "1f1b");
+  EXPECT_FALSE(symbolize<ScheduleKind>("1F1B"));
   EXPECT_EQ(stringifySchedulePhase(SchedulePhase::Weight), "weight");
 }
 

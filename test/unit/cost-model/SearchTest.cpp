@@ -85,10 +85,10 @@ public:
   Evaluation evaluate(const Strategy &strategy) override {
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
     tried.push_back(strategy.offload);
-    if (strategy.offload != "parameters" && strategy.offload != "all")
+    if (strategy.offload != Offload::Parameters && strategy.offload != Offload::All)
       return evaluation;
     double &here = evaluation.memory[MemoryCategory::Parameters];
-    (strategy.offloadTo == "disk" ? evaluation.diskBytes
+    (strategy.offloadTo == OffloadTarget::Disk ? evaluation.diskBytes
                                   : evaluation.hostBytes) = here;
     here = 0;
     evaluation.stepSeconds += 10;
@@ -97,7 +97,7 @@ public:
     return evaluation;
   }
   Bounds bound(const Strategy &strategy) override {
-    return {0, strategy.offload == "none" || strategy.offload == "optimizer"
+    return {0, strategy.offload == Offload::None || strategy.offload == Offload::Optimizer
                    ? ToyEvaluator::bound(strategy).memoryBytes
                    : 0};
   }
@@ -126,7 +126,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
       << result.bindingDetail;
 
   // What the user asks for is what is tried.
-  options.request.offload = "none";
+  options.request.offload = Offload::None;
   EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
 }
 
@@ -134,11 +134,11 @@ TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
   evaluator.parameterBytes = 100; // there is room for all of it
   SearchOptions options = optionsFor(4);
-  options.request.offload = "parameters";
+  options.request.offload = Offload::Parameters;
   EXPECT_EQ(
       searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
       "transfers to host memory");
-  options.request.offloadTo = "disk";
+  options.request.offloadTo = OffloadTarget::Disk;
   EXPECT_EQ(
       searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
       "transfers to disk");
@@ -148,14 +148,14 @@ TEST(Search, HostMemoryIsALimitToo) {
   OffloadEvaluator evaluator;
   evaluator.parameterBytes = 1e5;
   SearchOptions options = optionsFor(4);
-  options.request.offload = "parameters";
+  options.request.offload = Offload::Parameters;
   Cluster cluster = toyCluster(4);
   cluster.host.memoryBytes = 99e3; // tp=4 takes 25 kB on each of 4 devices
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
   EXPECT_NE(result.candidates[0].why.find("of host memory"), std::string::npos)
       << result.candidates[0].why;
-  options.request.offloadTo = "disk";
+  options.request.offloadTo = OffloadTarget::Disk;
   EXPECT_TRUE(searchStrategies(cluster, evaluator, options).hasWinner());
 }
 
@@ -171,8 +171,8 @@ TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.offloadTo, "disk");
-  options.request.offload = "all";
-  options.request.offloadTo = "host";
+  options.request.offload = Offload::All;
+  options.request.offloadTo = OffloadTarget::Host;
   result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
   EXPECT_NE(result.candidates[0].why.find(", offloaded 24.4 KiB among it"),
@@ -289,7 +289,7 @@ TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
       Candidate candidate = megatron();
       bool canRun =
           candidate.strategy.pp <= maxPp &&
-          (candidate.strategy.recompute == "none" || recomputes.size() == 2);
+          (candidate.strategy.recompute == Recompute::None || recomputes.size() == 2);
       EXPECT_EQ(candidate.method, canRun ? "graph" : "formula");
     }
   EXPECT_EQ(megatron().method, "graph");

@@ -144,14 +144,14 @@ TEST(ParseStrategy, GridsOfTensorParallelism) {
   auto request = parseStrategy("tp=2x3,dp=2", 12, everyKey);
   ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 6);
-  EXPECT_EQ(request->tpGrid, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(request->tp->grid, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
             (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
   // Factors of 1 make no grid.
   request = parseStrategy("tp=1x4x1", 4, everyKey);
   ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 4);
-  EXPECT_TRUE(request->tpGrid.empty());
+  EXPECT_TRUE(request->tp->grid.empty());
   for (const char *text : {"tp=2x", "tp=x2", "tp=2x0", "tp=2xx2", "tp=2x2x2x2",
                            "tp=4294967296x4294967296"}) {
     request = parseStrategy(text, 16, everyKey);
@@ -308,13 +308,13 @@ TEST(Strategy, TextHasTheKeysThatSaySomething) {
   Strategy strategy;
   strategy.dp = 2;
   EXPECT_EQ(stringifyStrategy(strategy), "dp=2,tp=1");
-  strategy.cpKind = "ulysses";
-  strategy.schedule = "gpipe";
+  strategy.cpKind = CpKind::Ulysses;
+  strategy.schedule = ScheduleKind::GPipe;
   strategy.sp = true;
-  strategy.offloadTo = "disk";
+  strategy.offloadTo = OffloadTarget::Disk;
   EXPECT_EQ(stringifyStrategy(strategy), "dp=2,tp=1");
   strategy.tp = strategy.pp = strategy.cp = 2;
-  strategy.offload = "all";
+  strategy.offload = Offload::All;
   EXPECT_EQ(stringifyStrategy(strategy),
             "dp=2,tp=2,pp=2,cp=2,cp_kind=ulysses,sp=true,schedule=gpipe,"
             "offload=all,offload_to=disk");

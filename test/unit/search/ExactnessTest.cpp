@@ -433,8 +433,8 @@ TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
         cost::enumerateStrategies(options.request, options.space);
     for (size_t k = i % kEvery; k < strategies.size(); k += kEvery) {
       SCOPED_TRACE(cost::stringifyStrategy(strategies[k]));
-      ShardDegrees degrees =
-          degreesOf(strategies[k], evaluator.totals().globalBatch, {});
+      LoweringSpec degrees =
+          specOf(strategies[k], evaluator.totals().globalBatch, {});
       std::vector<double> speeds = linkSpeedsToTry(module, cluster, degrees);
       EXPECT_EQ(speeds, linkSpeedsToTry(module, faster, degrees));
       for (double speed : speeds) {

@@ -171,7 +171,7 @@ Starts equalStages(int64_t layers, int64_t pp) {
   level.bytesPerSecond = 1e9;
   cluster.levels.push_back(level);
   cluster.software.equalStages = true;
-  ShardDegrees degrees;
+  LoweringSpec degrees;
   degrees.pp = pp;
   return chooseStageStarts(layered(layers), true, cluster, degrees);
 }

@@ -74,7 +74,7 @@ TEST(StrategyGraph, OneRankKeepsEverything) {
 TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
   ParsedProgram original(kTied);
   ProgramFacts facts(original.func);
-  ShardDegrees degrees{2, 3, false, 1};
+  LoweringSpec degrees{2, 3, false, 1};
   auto base = chooseShards(facts, localCluster(6), degrees);
   ASSERT_TRUE(base);
   for (StringRef name : {"embedding", "matmul"}) {

@@ -351,7 +351,7 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
   FailureOr<ModuleOp> program = family->program(3);
   ASSERT_TRUE(succeeded(program));
   SharedLowering shared(cluster);
-  ShardDegrees common;
+  LoweringSpec common;
   common.endsProducts = true;
   std::set<std::string> texts;
   for (const char *text :
@@ -360,11 +360,11 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
         "dp=4,pp=4,vpp=2,zero=1,schedule=interleaved,micro_batch=1",
         "dp=16,zero=3,micro_batch=2"})
     for (const char *recompute : {"selective", "none", "full"}) {
-      ShardDegrees degrees =
-          degreesOf(strategyOf(std::string(text) + ",recompute=" + recompute),
+      LoweringSpec degrees =
+          specOf(strategyOf(std::string(text) + ",recompute=" + recompute),
                     kBatch, common);
       ASSERT_EQ(degrees.recompute, recompute);
-      degrees.depth = degrees.recompute == "full" ? 2 : 1;
+      degrees.depth = degrees.recompute == cost::Recompute::Full ? 2 : 1;
       auto alone = lowerForStrategy(*program, cluster, degrees);
       auto together = shared.lower(*program, degrees);
       ASSERT_TRUE(succeeded(alone) && succeeded(together)) << text;

@@ -58,7 +58,7 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       ASSERT_EQ(evaluation.rejected, "");
       auto plan = PlanBuilder{options, init}.build(
           *program, cluster,
-          degreesOf(strategy, evaluation, kBatch, commonDegrees(options)),
+          specOf(strategy, evaluation, kBatch, commonDegrees(options)),
           root);
       ASSERT_TRUE(plan);
       for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {
@@ -78,11 +78,11 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   cost::Cluster cluster = *cost::makeLocalCluster(1);
   const cost::Device &device = cluster.groups.front().device;
   auto lower = [&](bool endsProducts) {
-    ShardDegrees common = commonDegrees(options);
+    LoweringSpec common = commonDegrees(options);
     EXPECT_TRUE(common.endsProducts);
     common.endsProducts = endsProducts;
     auto lowered = lowerForStrategy(
-        *program, cluster, degreesOf(strategyOf("dp=1", 1), kBatch, common));
+        *program, cluster, specOf(strategyOf("dp=1", 1), kBatch, common));
     EXPECT_TRUE(succeeded(lowered));
     return std::move(*lowered);
   };

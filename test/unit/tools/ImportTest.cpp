@@ -13,9 +13,9 @@ static cost::Strategy spelledOut(const Job &job) {
   strategy.microBatch = job.microBatch();
   strategy.batchShares = "auto";
   if (strategy.pp == 1 || strategy.vpp == 1)
-    strategy.schedule = "1f1b";
+    strategy.schedule = cost::ScheduleKind::OneFOneB;
   if (strategy.cp == 1)
-    strategy.cpKind = "ring";
+    strategy.cpKind = cost::CpKind::Ring;
   if (strategy.hybridShard == strategy.dp)
     strategy.hybridShard = 1;
   return strategy;

@@ -154,8 +154,8 @@ static std::map<std::string, int> collectivesOf(ModuleOp module) {
 // ones.
 TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
-  ShardDegrees degrees =
-      degreesOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
+  LoweringSpec degrees =
+      specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
                 commonDegrees(options));
   LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
   auto like =
@@ -165,7 +165,7 @@ TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   EXPECT_TRUE(layouts.isUsed);
   EXPECT_EQ(collectivesOf(**like), collectivesOf(**wide));
   // Other axes: nothing to keep.
-  ShardDegrees other;
+  LoweringSpec other;
   other.tp = 4;
   layouts.isUsed = false;
   ASSERT_TRUE(succeeded(

@@ -1,0 +1,176 @@
+//===- KeyValues.h - What the keys of a strategy may be ---------*- C++ -*-===//
+//
+// The types of the keys whose values are neither numbers nor booleans, and the
+// text of every value: one printer and one reader a type, used by --strategy,
+// report.json, the plan's command and messages.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_STRATEGY_KEYVALUES_H
+#define DPC_COST_MODEL_STRATEGY_KEYVALUES_H
+
+#include "cost-model/strategy/Schedule.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace dpc::cost {
+
+/// How attention works where ranks share a sequence.
+enum class CpKind {
+  Ring,   ///< Queries stay; blocks of keys and values travel around a ring.
+  Ulysses ///< An all_to_all before and after shards the heads instead.
+};
+
+/// Which activations the backward pass recomputes.
+enum class Recompute {
+  None,
+  Selective, ///< Cheap ones: attention scores, activations, norms.
+  Full       ///< All of a layer but its input.
+};
+
+/// What lies outside the device's memory between uses.
+enum class Offload { None, Optimizer, Parameters, All };
+
+/// Where that lies.
+enum class OffloadTarget { Host, Disk };
+
+} // namespace dpc::cost
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<cost::CpKind> = {
+    "ring", "ulysses"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<cost::Recompute> = {
+    "none", "selective", "full"};
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<cost::Offload> = {
+    "none", "optimizer", "parameters", "all"};
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<cost::OffloadTarget> =
+    {"host", "disk"};
+} // namespace dpc
+
+namespace dpc::cost {
+
+/// A tensor-parallel degree; reads as the number of its ranks.
+struct TensorDegree {
+  int64_t ranks = 1;
+  /// Where the ranks form a grid: its two or three factors, each at least 2,
+  /// whose product is `ranks`. tp=2x4 is {2, 4}. Empty for one axis.
+  std::vector<int64_t> grid;
+
+  TensorDegree() = default;
+  explicit TensorDegree(int64_t ranks) : ranks(ranks) {}
+  TensorDegree &operator=(int64_t count) {
+    ranks = count;
+    grid.clear();
+    return *this;
+  }
+  operator int64_t() const { return ranks; }
+  friend bool operator==(const TensorDegree &,
+                         const TensorDegree &) = default;
+};
+
+/// Which mesh axes lie on neighboring devices (Placement.h).
+struct PlacementSpec {
+  std::vector<std::string> axes; ///< Innermost first; empty = as costs least.
+  std::vector<int64_t> groups; ///< Of nodes, in the order of use; empty = all.
+
+  bool isAuto() const { return axes.empty() && groups.empty(); }
+  bool operator==(const PlacementSpec &) const = default;
+};
+
+/// What data-parallel ranks take of the batch (BatchShares.h).
+struct BatchShares {
+  /// Uneven shares are chosen where devices differ and that is faster.
+  bool isAuto = true;
+  /// By data-parallel rank, each for as many neighbors as it takes to serve
+  /// all; empty: equal shares, unless they are chosen.
+  std::vector<int64_t> ratios;
+
+  /// Every rank takes the same.
+  static BatchShares even() { return {false, {}}; }
+  /// Whether ranks have different shares, whatever is chosen.
+  bool isUneven() const;
+  bool operator==(const BatchShares &) const = default;
+};
+
+/// What messages and --help call a key, and the range of a number.
+struct KeyInfo {
+  std::string_view name;
+  std::string_view help;
+  int64_t least = 1, most = INT64_MAX;
+};
+
+/// The text that --strategy takes for a value.
+std::string printValue(int64_t value);
+std::string printValue(bool value);
+std::string printValue(const TensorDegree &value);
+std::string printValue(const PlacementSpec &value);
+std::string printValue(const BatchShares &value);
+template <NamedEnum E> std::string printValue(E value) {
+  return std::string(stringify(value));
+}
+
+/// "--strategy: KEY=VALUE: bad value; expected EXPECTED".
+Error badValue(std::string_view key, std::string_view value,
+               const std::string &expected);
+
+/// Reads a value; on an error it is one line that names what is accepted.
+Status parseValue(const KeyInfo &key, std::string_view text, int64_t &out);
+Status parseValue(const KeyInfo &key, std::string_view text, bool &out);
+Status parseValue(const KeyInfo &key, std::string_view text, TensorDegree &out);
+Status parseValue(const KeyInfo &key, std::string_view text,
+                  PlacementSpec &out);
+Status parseValue(const KeyInfo &key, std::string_view text, BatchShares &out);
+/// "one of none selective full".
+std::string listNames(const std::string_view *names, size_t count);
+template <NamedEnum E>
+Status parseValue(const KeyInfo &key, std::string_view text, E &out) {
+  std::optional<E> value = symbolize<E>(text);
+  if (!value)
+    return badValue(key.name, text,
+                    listNames(kNamesOf<E>.data(), kNamesOf<E>.size()));
+  out = *value;
+  return Status();
+}
+
+/// A value of `key` by its text alone.
+template <typename T>
+Expected<T> parseValue(std::string_view key, std::string_view text) {
+  T value;
+  if (Status status = parseValue(KeyInfo{key, {}}, text, value); !status)
+    return status;
+  return value;
+}
+
+/// What a value of this type may be, for --help: "N", "none|selective|full".
+template <typename T> std::string describeValues(const KeyInfo &key) {
+  if constexpr (NamedEnum<T>) {
+    std::string text;
+    for (std::string_view name : kNamesOf<T>)
+      text += (text.empty() ? "" : "|") + std::string(name);
+    return text;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "true|false";
+  } else if constexpr (std::is_same_v<T, TensorDegree>) {
+    return "N, or a grid such as 2x2";
+  } else if constexpr (std::is_same_v<T, PlacementSpec>) {
+    return "auto, or axes, innermost first: tp.dp.pp";
+  } else if constexpr (std::is_same_v<T, BatchShares>) {
+    return "auto, even, or ratios: 3:1";
+  } else {
+    return key.most == INT64_MAX ? "N"
+                                 : std::to_string(key.least) + ".." +
+                                       std::to_string(key.most);
+  }
+}
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_STRATEGY_KEYVALUES_H
