@@ -163,6 +163,10 @@ Expected<StrategyRequest>
 parseStrategy(std::string_view text, int64_t ranks,
               const std::vector<std::string_view> &available = availableKeys());
 
+/// A strategy in which every key that the text leaves out is neutral, whatever
+/// number of ranks that makes; "" and "auto" are all neutral.
+Expected<Strategy> parseCompleteStrategy(std::string_view text);
+
 /// Refuses keys that contradict each other, as far as they are fixed:
 ///   (K1) vpp > 1 needs pp > 1, for chunks lie on pipeline stages in turn;
 ///   (K2) vpp > 1 needs schedule=interleaved, the others have one chunk;

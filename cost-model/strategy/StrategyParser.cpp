@@ -28,6 +28,8 @@ public:
   Parser(int64_t ranks, const Names &available)
       : ranks(ranks), available(available) {}
   Expected<StrategyRequest> run(std::string_view text);
+  /// All keys of the text, the others neutral.
+  Expected<StrategyRequest> runComplete(std::string_view text);
 
 private:
   int64_t ranks;
@@ -37,6 +39,7 @@ private:
   Status parseKey(std::string_view key, std::string_view value);
   template <typename T>
   Status checkAvailable(const KeyInfo &key, const T &value) const;
+  Status parseKeys(std::string_view text);
   Status takeRanks();
   Status fitToRanks();
   void fixTheRest();
@@ -205,15 +208,8 @@ Status Parser::fitToRanks() {
                ofCluster + idle};
 }
 
-Expected<StrategyRequest> Parser::run(std::string_view text) {
-  if (text == "auto") {
-    if (ranks == 1) {
-      request.dp = request.pp = request.cp = 1;
-      request.tp = TensorDegree();
-    }
-    request.sp = ranks == 1 ? std::optional<bool>(false) : std::nullopt;
-    return request;
-  }
+/// KEY=VALUE,... into the request.
+Status Parser::parseKeys(std::string_view text) {
   Names seen;
   while (true) {
     size_t comma = text.find(',');
@@ -227,29 +223,57 @@ Expected<StrategyRequest> Parser::run(std::string_view text) {
       return Error{"--strategy: key '" + std::string(key) +
                    "' is given twice; expected once"};
     seen.push_back(key);
-    if (Status status = parseKey(key, part.substr(equal + 1)); !status)
-      return Error{status.message()};
+    DPC_TRY(parseKey(key, part.substr(equal + 1)));
     if (comma == std::string_view::npos)
-      break;
+      return Status();
     text.remove_prefix(comma + 1);
   }
-  if (Status status = takeRanks(); !status)
-    return Error{status.message()};
-  if (Status status = fitToRanks(); !status)
-    return Error{status.message()};
+}
+
+Expected<StrategyRequest> Parser::run(std::string_view text) {
+  if (text == "auto") {
+    if (ranks == 1) {
+      request.dp = request.pp = request.cp = 1;
+      request.tp = TensorDegree();
+    }
+    request.sp = ranks == 1 ? std::optional<bool>(false) : std::nullopt;
+    return request;
+  }
+  DPC_TRY(parseKeys(text));
+  DPC_TRY(takeRanks());
+  DPC_TRY(fitToRanks());
   if (request.ep && ranks % *request.ep != 0)
     return Error{"--strategy: ep=" + std::to_string(*request.ep) +
                  " does not divide the " + std::to_string(ranks) +
                  " ranks of the cluster; expected a divisor: experts are "
                  "spread over them"};
-  if (Status status = checkCombination(request); !status)
-    return Error{status.message()};
+  DPC_TRY(checkCombination(request));
+  return request;
+}
+
+Expected<StrategyRequest> Parser::runComplete(std::string_view text) {
+  if (!text.empty() && text != "auto")
+    DPC_TRY(parseKeys(text));
+  fixTheRest();
+  DPC_TRY(checkCombination(request));
   return request;
 }
 
 Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks,
                                       const Names &available) {
   return Parser(ranks, available).run(text);
+}
+
+Expected<Strategy> parseCompleteStrategy(std::string_view text) {
+  Expected<StrategyRequest> request =
+      Parser(INT64_MAX, availableKeys()).runComplete(text);
+  if (!request)
+    return request.status();
+  Strategy strategy;
+  visitKeys([&](const KeyInfo &, auto field) {
+    field(strategy) = field(*request).value_or(field(neutralKeys));
+  });
+  return strategy;
 }
 
 } // namespace dpc::cost

@@ -168,6 +168,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
              << kind << "', expected none, selective or full";
     if (kind == "none")
       return success();
+    func->setAttr(kRecomputeAttr, StringAttr::get(&getContext(), kind));
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();

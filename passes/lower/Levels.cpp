@@ -3,7 +3,7 @@
 
 #include "cost-model/machine/ComputeCost.h"
 #include "passes/shard/ReshardPlan.h"
-#include "passes/price/StepQueues.h"
+#include "passes/cost/CollectivePricing.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -53,21 +53,21 @@ double dpc::gatherCost(const cost::Cluster &cluster,
 }
 
 void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
-  StepQueues queues(step, cluster);
+  CollectivePricing pricing(step, cluster);
   step.walk([&](AllReduceOp op) {
     ArrayRef<Attribute> axes = op.getAxes().getValue();
     if (op->hasAttr(kCompressAttr) || axes.size() < 2 ||
-        queues.collective(op).algorithm != cost::Algorithm::Hierarchical)
+        pricing.collective(op).algorithm != cost::Algorithm::Hierarchical)
       return;
     // As many as are on one machine, in mesh order.
     SmallVector<Attribute> inner(axes);
-    for (const cost::RankAxis &outer : llvm::reverse(queues.rankOrder())) {
+    for (const cost::RankAxis &outer : llvm::reverse(pricing.rankOrder())) {
       llvm::erase_if(inner, [&](Attribute axis) {
         return cast<StringAttr>(axis).getValue() == outer.name;
       });
       ArrayAttr left = ArrayAttr::get(op.getContext(), inner);
       if (inner.empty() || inner.size() == axes.size() ||
-          levelsOf(queues.placement(left)) > 1)
+          levelsOf(pricing.placement(left)) > 1)
         continue;
       op->setAttr(kInnerAttr, left);
       return;

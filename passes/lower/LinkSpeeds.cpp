@@ -1,7 +1,7 @@
 //===- LinkSpeeds.cpp - Programs for links of any speed -------------------===//
 #include "passes/lower/LinkSpeeds.h"
 
-#include "passes/price/FirstError.h"
+#include "passes/lower/FirstError.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/Lower.h"
 #include "passes/shard/Passes.h"

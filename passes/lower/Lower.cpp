@@ -1,21 +1,17 @@
-//===- Lower.cpp - From a training step to one rank's program ----------===//
+//===- Lower.cpp - From a training step to one rank's program -------------===//
 #include "passes/lower/Lower.h"
 
-#include "cost-model/strategy/BatchShares.h"
-
-#include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
-#include "passes/price/BatchShares.h"
+#include "passes/lower/BatchShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
-#include "passes/shard/Factors.h"
-#include "passes/shard/Offload.h"
+#include "passes/lower/Passes.h"
+#include "passes/lower/SpecOptions.h"
 #include "passes/shard/Passes.h"
-#include "passes/shard/Stages.h"
 
 #include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -39,64 +35,6 @@ LoweringSpec dpc::specOf(const cost::Strategy &strategy,
   return spec;
 }
 
-static std::string checkpointOptions(cost::Checkpoints checkpoints) {
-  switch (checkpoints) {
-  case cost::Checkpoints::Planned:
-    return "";
-  case cost::Checkpoints::Layers:
-    return " layers";
-  case cost::Checkpoints::WholeLayers:
-    return " layers whole";
-  }
-  llvm_unreachable("all kinds are handled");
-}
-
-static std::string attentionPass(const LoweringSpec &degrees) {
-  std::string options = degrees.attentionMustFuse ? " require=true" : "";
-  switch (degrees.attention) {
-  case AttentionForm::automatic:
-  case AttentionForm::expanded:
-    return "dpc-expand-attention,";
-  case AttentionForm::fused:
-    return "dpc-expand-attention{keep=cudnn" + options + "},";
-  case AttentionForm::loops:
-    return "dpc-expand-attention{keep=loops" + options + "},";
-  case AttentionForm::whole:
-    return "";
-  }
-  llvm_unreachable("all forms are handled");
-}
-
-/// What all strategies share that differ by what backward makes again.
-static std::string sharedPipeline(const LoweringSpec &degrees) {
-  std::string text = "dpc-partition{drop-sharded=true},";
-  if (degrees.pp > 1) {
-    auto shares = sharesOf(degrees);
-    int64_t most = shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
-    text += "dpc-split-stages{schedule=" +
-            std::string(stringify(degrees.schedule)) +
-            " chunks=" + std::to_string(degrees.vpp) +
-            " micro-batches=" + std::to_string(most) + "},";
-  }
-  text += attentionPass(degrees);
-  // Functions of one block have no regions to simplify.
-  return text + "canonicalize{region-simplify=disabled},cse";
-}
-
-static std::string recomputePipeline(const LoweringSpec &degrees) {
-  std::string depth = " depth=" + std::to_string(degrees.depth);
-  return "dpc-recompute{alive=" + std::to_string(degrees.alive) + depth +
-         " gather=" + std::to_string(degrees.gatherCost) +
-         checkpointOptions(degrees.checkpoints) +
-         "},dpc-bucket-collectives{bucket-bytes=" +
-         std::to_string(degrees.bucketBytes) + depth + "}";
-}
-
-/// Once it is known which collectives there are.
-static constexpr llvm::StringLiteral kCollectivePipeline =
-    "dpc-compress-collectives,dpc-expand-hierarchy,dpc-form-kernels,"
-    "dpc-offload";
-
 func::FuncOp dpc::findStep(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("step");
 }
@@ -111,195 +49,232 @@ SmallVector<func::FuncOp> dpc::findSteps(ModuleOp module) {
   return steps;
 }
 
-LogicalResult dpc::prepareToShard(func::FuncOp func,
-                                  const LoweringSpec &degrees) {
-  if (failed(expandBatchNorms(func, degrees.dp, degrees.numMicroBatches)))
-    return failure();
-  separateConstants(func);
-  markRings(func, degrees);
-  markOffload(func, degrees);
-  return success();
-}
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
 
-/// Says which ranks are next to each other, where that is not mesh order.
-static void markPlacement(func::FuncOp step, const LoweringSpec &degrees) {
-  if (degrees.placement.empty())
-    return;
-  SmallVector<StringRef> names;
-  cost::RankOrder order = rankOrder(degrees);
-  for (const cost::RankAxis &axis : order)
-    names.push_back(axis.name);
-  step->setAttr(attr::kPlacement,
-                Builder(step.getContext()).getStrArrayAttr(names));
-}
-
-/// Gives the ranks of all stages their shares of the batch, where they can be
-/// unlike.
-static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
-  std::vector<int64_t> shares = *sharesOf(degrees);
-  if (shares.empty())
-    return success();
-  for (func::FuncOp step : findSteps(module)) {
-    if (std::string why = whyEvenShares(step); !why.empty())
-      return step.emitError("batch_shares=" + cost::stringifyShares(shares) +
-                            ": " + why + "; expected batch_shares=even");
-    markShares(step, shares);
+static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
+  DpcExpandAttentionOptions options;
+  options.require = spec.attentionMustFuse;
+  switch (spec.attention) {
+  case AttentionForm::automatic:
+  case AttentionForm::expanded:
+    return createDpcExpandAttention();
+  case AttentionForm::fused:
+    options.keep = "cudnn";
+    return createDpcExpandAttention(options);
+  case AttentionForm::loops:
+    options.keep = "loops";
+    return createDpcExpandAttention(options);
+  case AttentionForm::whole:
+    return nullptr;
   }
-  return success();
+  llvm_unreachable("all forms are handled");
 }
 
-/// `choices` for the ops and arguments of `from`, for those of `to` at the same
-/// places. Nothing where the two are unlike: choices count dimensions and their
-/// factors.
-static std::optional<ShardChoices> transfer(const ShardChoices &choices,
-                                            const ProgramFacts &from,
-                                            const ProgramFacts &to,
-                                            const LoweringSpec &degrees) {
-  ShardChoices result;
-  std::vector<MeshAxis> axes = axesOf(degrees);
-  for (const MeshAxis &axis : choices.axes) {
-    auto same = llvm::find_if(
-        axes, [&](const MeshAxis &other) { return other.name == axis.name; });
-    if (same == axes.end())
-      return std::nullopt;
-    result.axes.push_back(*same);
+void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
+  // Types still say which axes a value is sharded over, so that every reshard
+  // becomes collectives and every padded shard gets its mask.
+  DpcPartitionOptions partition;
+  partition.dropSharded = true;
+  pm.addPass(createDpcPartition(partition));
+  // Stages are split on local types: a message between stages is one rank's
+  // shard.
+  if (spec.pp > 1) {
+    DpcSplitStagesOptions split;
+    auto shares = sharesOf(spec);
+    split.schedule = std::string(stringify(spec.schedule));
+    split.chunks = spec.vpp;
+    split.microBatches =
+        shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
+    pm.addPass(createDpcSplitStages(split));
   }
-  func::FuncOp first = from.func, second = to.func;
-  Block &a = first.getBody().front(), &b = second.getBody().front();
-  if (a.getNumArguments() != b.getNumArguments() ||
-      a.getOperations().size() != b.getOperations().size())
-    return std::nullopt;
-  for (auto [one, other] : llvm::zip(a.getArguments(), b.getArguments())) {
-    if (from.factors.numFactors(one) != to.factors.numFactors(other))
-      return std::nullopt;
-    if (auto it = choices.arguments.find(one); it != choices.arguments.end())
-      result.arguments[other] = it->second;
-  }
-  for (auto [one, other] : llvm::zip(a, b)) {
-    bool isChosen = choices.ops.count(&one);
-    if (one.getName() != other.getName() ||
-        (isChosen &&
-         from.factors.splittable(&one) != to.factors.splittable(&other)))
-      return std::nullopt;
-    if (isChosen)
-      result.ops[&other] = choices.ops.lookup(&one);
-  }
-  return result;
+  // Attention is expanded after partitioning: only now the shapes of one rank
+  // tell whether a fused kernel takes it.
+  if (std::unique_ptr<Pass> attention = attentionPass(spec))
+    pm.addPass(std::move(attention));
+  // Partitioning and expansion leave constants and slices that fold. Functions
+  // of one block have no regions to simplify.
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  pm.addPass(createCanonicalizerPass(config));
+  // Shards of one value are cut and gathered at several uses.
+  pm.addPass(createCSEPass());
 }
 
-/// The choices that `layouts` makes for its own sizes.
-static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
-                                              const ProgramFacts &facts,
-                                              const LoweringSpec &degrees) {
-  OwningOpRef<ModuleOp> clone(
-      cast<ModuleOp>(mlir::ModuleOp(layouts.program)->clone()));
-  func::FuncOp func = findProgram(*clone);
-  LoweringSpec wideDegrees = layouts.degrees;
-  wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
-  if (failed(prepareToShard(func, wideDegrees)))
-    return std::nullopt;
-  ProgramFacts wide(func);
-  auto choices = chooseShards(
-      wide, withLinkSpeed(layouts.cluster, wideDegrees.linkSpeed), wideDegrees);
-  return choices ? transfer(*choices, wide, facts, degrees) : std::nullopt;
+void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
+                            const LoweringSpec &spec) {
+  // Collectives exist and are not yet merged: recomputation decides about each
+  // of them, and about the activations that it keeps alive.
+  DpcRecomputeOptions recompute;
+  recompute.mode = std::string(stringify(spec.recompute));
+  recompute.depth = spec.depth;
+  recompute.alive = spec.alive;
+  recompute.gather = gatherCost(withLinkSpeed(cluster, spec.linkSpeed), spec);
+  recompute.layers = spec.checkpoints != cost::Checkpoints::Planned;
+  recompute.whole = spec.checkpoints == cost::Checkpoints::WholeLayers;
+  pm.addPass(createDpcRecompute(recompute));
+  // Buckets hold the recomputed gathers, too, and fix the order in which
+  // collectives are issued.
+  DpcBucketCollectivesOptions buckets;
+  buckets.bucketBytes = spec.bucketBytes;
+  buckets.depth = spec.depth;
+  pm.addPass(createDpcBucketCollectives(buckets));
 }
 
-static Expected<ShardChoices> choose(const ProgramFacts &facts,
-                                         const cost::Cluster &cluster,
-                                         const LoweringSpec &degrees,
-                                         LayoutModel *layouts) {
-  std::optional<ShardChoices> given;
-  if (layouts)
-    given = chooseLike(*layouts, facts, degrees);
-  if (!given)
-    return chooseShards(facts, cluster, degrees);
-  layouts->isUsed = true;
-  return std::move(*given);
+void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
+  // A compressed bucket is encoded once, so buckets come first.
+  pm.addPass(createDpcCompressCollectives());
+  // Only plain all_reduces that placement has marked go by nodes.
+  pm.addPass(createDpcExpandHierarchy());
+  // Kernels are formed when no pass adds ops between them any more.
+  pm.addPass(createDpcFormKernels());
+  // Copies between memory spaces are placed around the kernels that use them.
+  pm.addPass(createDpcOffload());
+  // Epilogues take over what formed kernels compute behind a GEMM.
+  if (spec.fusesEpilogues)
+    pm.addPass(createDpcFuseEpilogues());
 }
 
-/// Runs passes over all of `module`.
-static LogicalResult runPasses(ModuleOp module, StringRef pipeline,
-                               bool verifies) {
-  PassManager pm(module.getContext());
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+static LogicalResult run(ModuleOp module, PassManager &pm, bool verifies) {
   // Estimates are many; what is built is verified.
   pm.enableVerifier(verifies);
-  return failure(failed(parsePassPipeline(pipeline, pm, llvm::errs())) ||
-                 failed(pm.run(module)));
+  return pm.run(module);
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerToShared(ModuleOp program, const cost::Cluster &cluster,
-                   const LoweringSpec &asked, PhaseObserver observer,
+                   const LoweringSpec &spec, PhaseObserver observer,
                    LayoutModel *layouts, bool verifies) {
-  if (auto shares = sharesOf(asked); !shares)
+  if (auto shares = sharesOf(spec); !shares)
     return program.emitError("--strategy: " + shares.message());
-  cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
-  LoweringSpec degrees = asked;
-  degrees.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> module(cast<ModuleOp>(program->clone()));
-  func::FuncOp func = findProgram(*module);
-  if (!func)
-    return program.emitError("no function @train_step or @forward to compile");
-  if (degrees.numMicroBatches > 1 && hasBatchNorms(func))
-    emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
-        << degrees.numMicroBatches
-        << " micro-batches instead of the whole batch, as on one device that "
-           "accumulates gradients; it computes something else without them";
-  if (failed(prepareToShard(func, degrees)))
+  if (failed(shardProgram(*module, cluster, spec, layouts)))
     return failure();
-  ProgramFacts facts(func);
-  if (failed(markStages(facts, links, degrees)))
-    return failure();
-  Expected<ShardChoices> choices = choose(facts, links, degrees, layouts);
-  if (!choices)
-    return func.emitError(choices.message());
-  if (failed(assignShardings(facts, *choices, degrees)))
-    return failure();
-  if (verifies && failed(verify(*module)))
-    return failure();
+  if (verifies) {
+    PassManager check(module->getContext());
+    check.addPass(createDpcVerifySharded());
+    if (failed(verify(*module)) || failed(check.run(*module)))
+      return failure();
+  }
   if (observer)
     observer("sharded", *module);
-  if (failed(runPasses(*module, sharedPipeline(degrees), verifies)))
+  PassManager pm(module->getContext());
+  addPartitionPhase(pm, spec);
+  if (failed(run(*module, pm, verifies)))
     return failure();
   return module;
 }
 
 LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
-                             const LoweringSpec &asked, bool verifies) {
-  LoweringSpec degrees = asked;
-  degrees.dataInside = dataRanksInside(cluster, asked);
-  degrees.gatherCost =
-      gatherCost(withLinkSpeed(cluster, asked.linkSpeed), asked);
-  for (func::FuncOp step : findSteps(module))
-    if (degrees.recompute != cost::Recompute::None)
-      step->setAttr(kRecomputeAttr, StringAttr::get(module.getContext(),
-                                                    stringify(degrees.recompute)));
-  if (failed(runPasses(module, recomputePipeline(degrees), verifies)))
+                             const LoweringSpec &spec, bool verifies) {
+  PassManager recompute(module.getContext());
+  addRecomputePhase(recompute, cluster, spec);
+  if (failed(run(module, recompute, verifies)) ||
+      failed(placeRanks(module, cluster, spec)))
     return failure();
-  for (func::FuncOp step : findSteps(module)) {
-    markPlacement(step, degrees);
-    markHierarchies(step, cluster);
-  }
-  if (failed(setShares(module, degrees)))
-    return failure();
-  std::string collectives = kCollectivePipeline.str();
-  if (degrees.endsProducts)
-    collectives += ",dpc-end-products";
+  PassManager kernels(module.getContext());
+  addKernelPhase(kernels, spec);
   if (verifies)
-    collectives += ",dpc-verify-local";
-  return runPasses(module, collectives, verifies);
+    kernels.addPass(createDpcVerifyLocal());
+  return run(module, kernels, verifies);
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
 dpc::lowerForStrategy(ModuleOp program, const cost::Cluster &cluster,
-                      const LoweringSpec &degrees, PhaseObserver observer,
+                      const LoweringSpec &spec, PhaseObserver observer,
                       LayoutModel *layouts, bool verifies) {
   verifies = verifies && observer;
   auto module =
-      lowerToShared(program, cluster, degrees, observer, layouts, verifies);
-  if (failed(module) || failed(lowerRest(**module, cluster, degrees, verifies)))
+      lowerToShared(program, cluster, spec, observer, layouts, verifies);
+  if (failed(module) || failed(lowerRest(**module, cluster, spec, verifies)))
     return failure();
   if (observer)
     observer("local", **module);
   return module;
+}
+
+//===----------------------------------------------------------------------===//
+// The command line
+//===----------------------------------------------------------------------===//
+
+Expected<SpecOnCluster> dpc::readSpec(StringRef strategy, int64_t microBatches,
+                                      StringRef cluster) {
+  Expected<cost::Strategy> read = cost::parseCompleteStrategy(strategy.str());
+  if (!read)
+    return read.status();
+  if (microBatches < 1)
+    return Error{"micro-batches=" + std::to_string(microBatches) +
+                 "; expected at least 1"};
+  LoweringSpec spec = specOf(*read, /*globalBatch=*/1, {});
+  spec.numMicroBatches = microBatches;
+  if (std::string why = checkDegrees(spec); !why.empty())
+    return Error{why};
+  Expected<cost::Cluster> loaded = cost::loadCluster(
+      cluster.empty() ? "local:" + std::to_string(numRanks(spec))
+                      : cluster.str());
+  if (!loaded)
+    return loaded.status();
+  return SpecOnCluster{std::move(spec), std::move(*loaded)};
+}
+
+namespace {
+
+struct LowerOptions : PassPipelineOptions<LowerOptions> {
+  Option<std::string> strategy{
+      *this, "strategy",
+      llvm::cl::desc("as --strategy has it; what it leaves out is neutral"),
+      llvm::cl::init("")};
+  Option<int64_t> microBatches{*this, "micro-batches",
+                               llvm::cl::desc("micro-batches per step"),
+                               llvm::cl::init(1)};
+  Option<std::string> cluster{
+      *this, "cluster",
+      llvm::cl::desc("cluster.json or local:N; local:N for the strategy's "
+                     "ranks when empty"),
+      llvm::cl::init("")};
+  Option<bool> gpu{*this, "gpu",
+                   llvm::cl::desc("for GPUs: fused attention and epilogues"),
+                   llvm::cl::init(false)};
+};
+
+} // namespace
+
+/// All phases. What is wrong with the options is an error of dpc-shard.
+static void addLowering(OpPassManager &pm, const LowerOptions &options) {
+  DpcShardOptions shard;
+  shard.strategy = options.strategy;
+  shard.microBatches = options.microBatches;
+  shard.cluster = options.cluster;
+  pm.addPass(createDpcShard(shard));
+  pm.addPass(createDpcVerifySharded());
+  Expected<SpecOnCluster> read =
+      readSpec(options.strategy, options.microBatches, options.cluster);
+  if (!read)
+    return;
+  LoweringSpec &spec = read->spec;
+  spec.fusesEpilogues = options.gpu;
+  if (options.gpu)
+    spec.attention = AttentionForm::fused;
+  addPartitionPhase(pm, spec);
+  addRecomputePhase(pm, read->cluster, spec);
+  DpcPlaceRanksOptions place;
+  place.strategy = options.strategy;
+  place.microBatches = options.microBatches;
+  place.cluster = options.cluster;
+  pm.addPass(createDpcPlaceRanks(place));
+  addKernelPhase(pm, spec);
+  pm.addPass(createDpcVerifyLocal());
+}
+
+void dpc::registerLoweringPasses() {
+  registerDpcLowerPasses();
+  PassPipelineRegistration<LowerOptions>(
+      "dpc-lower", "Lowers a program for one strategy: all phases from "
+                   "dpc-shard to kernels, verified at each altitude's end.",
+      addLowering);
 }

@@ -7,25 +7,26 @@
 #include "passes/shard/Assign.h"
 
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
 
 namespace dpc {
 
 /// Called with the module after every phase: "sharded", "local".
 using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
-/// The degrees of a strategy. Micro-batches: the data-parallel rank's share of
-/// the batch, cut into pieces of `strategy.microBatch` samples (0 = one piece).
-/// What no strategy says (buckets, compression) is that of `common`.
+/// What lowering takes for a strategy: its keys, with micro-batches counted (a
+/// data-parallel rank's share of the batch, divided by `strategy.microBatch`,
+/// rounded up; 1 where that is 0), and what `common` says for all strategies.
 LoweringSpec specOf(const cost::Strategy &strategy, int64_t globalBatch,
-                       const LoweringSpec &common);
+                    const LoweringSpec &common);
 
-/// The same with what evaluating it has decided: placement and stages.
+/// The same with what the strategy's evaluation decided.
 LoweringSpec specOf(const cost::Strategy &strategy,
-                       const cost::Evaluation &evaluation, int64_t globalBatch,
-                       const LoweringSpec &common);
+                    const cost::Evaluation &evaluation, int64_t globalBatch,
+                    const LoweringSpec &common);
 
-/// What choices need to know of a function: its axes, marks and rewrites.
-/// `degrees` with `dataInside`.
+/// Rewrites and marks `func` as choices of shardings expect it. `degrees` has
+/// `dataInside` set.
 mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
                                    const LoweringSpec &degrees);
 
@@ -41,24 +42,52 @@ struct LayoutModel {
   bool isUsed = false;
 };
 
+//===----------------------------------------------------------------------===//
+// The phases, in their order. The registered pipeline dpc-lower runs the same
+// ones (Passes.h).
+//===----------------------------------------------------------------------===//
+
+/// Graph altitude -> sharded altitude: gives every value of @train_step or
+/// @forward a sharding. Fails with a diagnostic.
+mlir::LogicalResult shardProgram(mlir::ModuleOp module,
+                                 const cost::Cluster &cluster,
+                                 const LoweringSpec &spec,
+                                 LayoutModel *layouts = nullptr);
+
+/// Sharded altitude -> local altitude: one step function per pipeline stage.
+/// `spec.recompute`, `depth` and `alive` make no difference.
+void addPartitionPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
+
+/// What the backward pass recomputes, and which collectives go together.
+void addRecomputePhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,
+                       const LoweringSpec &spec);
+
+/// Marks of placement, uneven batch shares and hierarchical all_reduces.
+mlir::LogicalResult placeRanks(mlir::ModuleOp module,
+                               const cost::Cluster &cluster,
+                               const LoweringSpec &spec);
+
+/// Collectives as they are executed, kernels, offloading, epilogues.
+void addKernelPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
+
 /// Clones `program` (a module with @train_step or @forward without encodings)
-/// and lowers it for one strategy: shard, partition, form kernels. The result
-/// holds @step. Needs the passes of passes/local to be registered. Fails with
-/// one diagnostic.
+/// and runs all phases for one strategy. The result holds @step, or @step.0,
+/// @step.1, ... of a pipeline. With `verifies` and an observer the IR is
+/// verified after every pass, and each altitude's invariants at its end. Fails
+/// with one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
-                 const LoweringSpec &degrees, PhaseObserver observer = nullptr,
+                 const LoweringSpec &spec, PhaseObserver observer = nullptr,
                  LayoutModel *layouts = nullptr, bool verifies = true);
 
-/// The part of it that does not depend on what backward makes again
-/// (`recompute`, `depth` and `alive` of `degrees`), and the rest, in place.
+/// The phases up to the partition on a clone, and those after it in place.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToShared(mlir::ModuleOp program, const cost::Cluster &cluster,
-              const LoweringSpec &degrees, PhaseObserver observer = nullptr,
+              const LoweringSpec &spec, PhaseObserver observer = nullptr,
               LayoutModel *layouts = nullptr, bool verifies = false);
 mlir::LogicalResult lowerRest(mlir::ModuleOp module,
                               const cost::Cluster &cluster,
-                              const LoweringSpec &degrees, bool verifies);
+                              const LoweringSpec &spec, bool verifies);
 
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);

@@ -139,7 +139,7 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
           queues.secondsOf(&op);
       continue;
     }
-    StepQueues::Traffic traffic = queues.trafficOf(&op);
+    CollectivePricing::Traffic traffic = queues.pricing.trafficOf(&op);
     std::vector<std::string> axes;
     for (auto axis :
          op.getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())

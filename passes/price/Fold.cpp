@@ -4,7 +4,7 @@
 #include "runtime/base/Parallel.h"
 #include "cost-model/machine/SoftwareMemory.h"
 #include "passes/price/Blocks.h"
-#include "passes/price/FirstError.h"
+#include "passes/lower/FirstError.h"
 #include "passes/price/LayerPlacement.h"
 #include "passes/price/SmallProgram.h"
 #include "passes/shard/Passes.h"

@@ -2,7 +2,7 @@
 
 #include "cost-model/strategy/Schedule.h"
 #include "passes/local/ScheduleTable.h"
-#include "passes/price/BatchShares.h"
+#include "passes/price/ShareTime.h"
 #include "passes/price/StepQueues.h"
 
 using namespace mlir;
@@ -31,7 +31,7 @@ private:
   PipelineParts parts;
   struct Sent {
     MessageEnd end;
-    StepQueues::Message message;
+    CollectivePricing::Message message;
   };
   DenseMap<int64_t, Sent> sent; ///< By tag.
   DenseMap<int64_t, MessageEnd> received;
@@ -88,7 +88,7 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
     MessageEnd end{index, phase, chunk, queues.computeEnd()};
     if (auto send = dyn_cast<SendOp>(op)) {
       end.at = queues.end();
-      sent[send.getTag()] = {end, queues.messageOf(send)};
+      sent[send.getTag()] = {end, queues.pricing.messageOf(send)};
     } else if (auto recv = dyn_cast<RecvOp>(op)) {
       received[recv.getTag()] = end;
     }

@@ -4,7 +4,7 @@
 #include "cost-model/machine/SoftwareMemory.h"
 #include "ir/GemmEpilogues.h"
 #include "passes/local/Passes.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include <cmath>
 
@@ -37,18 +37,6 @@ private:
 };
 
 } // namespace
-
-cost::DType dpc::productType(func::FuncOp step) {
-  for (Operation &op : step.getBody().front()) {
-    MatmulOp product = productOf(&op);
-    if (!product)
-      continue;
-    Type type = product.getA().getType().getElementType();
-    if (type.isF16() || type.isBF16())
-      return costType(type);
-  }
-  return cost::DType::F32;
-}
 
 MemoryOwner dpc::memoryOwner(const cost::Cluster &cluster,
                              const LoweringSpec &degrees) {

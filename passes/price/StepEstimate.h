@@ -49,7 +49,7 @@
 #include "cost-model/machine/Placement.h"
 #include "cost-model/strategy/Schedule.h"
 #include "cost-model/search/Search.h"
-#include "ir/Sharding.h"
+#include "passes/cost/CollectivePricing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -57,19 +57,12 @@
 
 namespace dpc {
 
-/// Phases of @step in the order in which they run.
-enum class StepPhase { setup, forward, backward, weight, update };
-StepPhase phaseOf(mlir::Operation *op);
-
 /// What ranks send in a step: how often, by kind, axes and bytes.
 using TrafficSums =
     std::map<std::tuple<cost::Collective, std::vector<std::string>, double>,
              double>;
 /// Adds `times` times what is in `more`.
 void addTraffic(TrafficSums &sums, const TrafficSums &more, double times = 1);
-
-/// The axes of a step function's ranks on the devices (`dpc.placement`).
-cost::RankOrder rankOrderOf(mlir::func::FuncOp step);
 
 /// Predicted time of a rank stage: its phases for one micro-batch, all chunks.
 struct StageTime {
@@ -119,9 +112,6 @@ struct MemoryOwner {
   double ranks = 1;                         ///< and the ranks it splits over.
 };
 
-/// The type of the step's products: a 16-bit one where there are such.
-cost::DType productType(mlir::func::FuncOp step);
-
 /// The peak of live bytes of one rank that runs `step`, in the device's memory;
 /// what software holds besides is not in it (cost::heldMemory).
 cost::MemoryPeak estimateMemory(mlir::func::FuncOp step,
@@ -166,9 +156,6 @@ struct OffloadedBytes {
 };
 OffloadedBytes offloadedBytes(mlir::func::FuncOp step);
 
-/// True for phases that run once per micro-batch.
-bool isInLoop(StepPhase phase);
-
 /// Which chunk of the stage's part of the model `op` is of.
 int64_t chunkOf(mlir::Operation *op);
 
@@ -184,9 +171,6 @@ int64_t microBatchesOf(mlir::func::FuncOp step);
 
 /// True for ops whose result lies in their operand's buffer.
 bool isBufferView(mlir::Operation *op);
-
-/// True for ops that the communication queue runs.
-bool isCommunication(mlir::Operation *op);
 
 /// True for ops that the copy queue runs.
 bool isTransfer(mlir::Operation *op);

@@ -1,6 +1,6 @@
 //===- StepQueues.h - The queues of a rank ----------------------*- C++ -*-===//
 //
-// Private to passes/search: see StepEstimate.h for the rules.
+// Private to passes/price: see StepEstimate.h for the rules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STEPQUEUES_H
@@ -30,41 +30,19 @@ public:
   /// queues still do reaches into the new time.
   void rebase();
 
+  const CollectivePricing pricing; ///< Of its collectives and messages.
   double computeSeconds = 0;              ///< Of all ops that ran.
   double transferSeconds = 0;             ///< The same of the copy queue.
   std::vector<double> bytesPerLevel;      ///< Sent.
   TrafficSums traffic;                    ///< The same, by axes.
   std::vector<RecordedOp> *log = nullptr; ///< Where ops go, where wanted.
 
-  /// What one rank sends of a message between stages, and what the receivers
-  /// do to have all of it (see Software::scatteredMessages).
-  struct Message {
-    double bytes = 0;
-    cost::CollectiveEstimate gather;
-  };
-  Message messageOf(SendOp send) const;
-
   /// Seconds of a computation, alone.
   double secondsOf(mlir::Operation *op) const;
 
-  /// What a collective is to the links: its kind and its full buffer.
-  struct Traffic {
-    cost::Collective kind = cost::Collective::AllReduce;
-    double bytes = 0;
-  };
-  Traffic trafficOf(mlir::Operation *op) const;
-  /// What a collective costs, and where the ranks along `axes` are.
-  cost::CollectiveEstimate collective(mlir::Operation *op) const;
-  cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
-  /// The axes of `step` on the devices.
-  const cost::RankOrder &rankOrder() const { return order; }
-
 private:
   const cost::Cluster &cluster;
-  MeshAttr mesh;
-  cost::RankOrder order;
   const cost::Device &device;
-  bool narrow = false; ///< See OpPricing.
   double computeFree = 0, commFree = 0, copyFree = 0;
   double issued = 0; ///< When the host has issued the last kernel.
   /// When the collective or transfer that writes a buffer has ended.
@@ -76,7 +54,6 @@ private:
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
   /// When the host has issued `op` as well.
   double issue(mlir::Operation *op);
-  double movedBytes(mlir::Operation *op, mlir::ValueRange values) const;
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);
   void transfer(mlir::Operation *op, double times);

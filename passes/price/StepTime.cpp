@@ -1,27 +1,12 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "passes/local/Passes.h"
-#include "passes/price/BatchShares.h"
+#include "passes/price/ShareTime.h"
 #include "passes/price/StepQueues.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;
-
-StepPhase dpc::phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  StringRef name = phase ? phase.getValue() : "forward";
-  return llvm::StringSwitch<StepPhase>(name)
-      .Case("setup", StepPhase::setup)
-      .Case("backward", StepPhase::backward)
-      .Case("weight", StepPhase::weight)
-      .Case("update", StepPhase::update)
-      .Default(StepPhase::forward);
-}
-
-bool dpc::isInLoop(StepPhase phase) {
-  return phase != StepPhase::setup && phase != StepPhase::update;
-}
 
 int64_t dpc::chunkOf(Operation *op) {
   auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
@@ -39,35 +24,6 @@ SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
   return ops;
 }
 
-static MeshAttr meshOf(func::FuncOp step) {
-  return step->getAttrOfType<MeshAttr>(attr::kMesh);
-}
-
-static std::vector<std::string> namesOf(ArrayAttr axes) {
-  std::vector<std::string> names;
-  for (auto name : axes.getAsRange<StringAttr>())
-    names.push_back(name.getValue().str());
-  return names;
-}
-
-cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
-  cost::RankOrder order;
-  MeshAttr mesh = meshOf(step);
-  if (!mesh)
-    return order;
-  if (auto placed = step->getAttrOfType<ArrayAttr>(attr::kPlacement)) {
-    for (const std::string &name : namesOf(placed))
-      order.push_back({name, mesh.axisSize(name)});
-    return order;
-  }
-  // Ranks are row-major over the mesh: the innermost axis comes last.
-  for (auto [name, size] :
-       llvm::reverse(llvm::zip_equal(mesh.getNames(), mesh.getSizes())))
-    if (name.getValue() != kMicroBatchAxis)
-      order.push_back({name.getValue().str(), size});
-  return order;
-}
-
 void dpc::addTraffic(TrafficSums &sums, const TrafficSums &more, double times) {
   for (const auto &[what, count] : more)
     sums[what] += count * times;
@@ -83,11 +39,6 @@ bool dpc::isBufferView(Operation *op) {
     return true;
   return isa<TransposeOp, SliceOp, BroadcastOp, AccumulateOp>(op) &&
          op->hasAttr(attr::kView);
-}
-
-bool dpc::isCommunication(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
-             SendOp, RecvOp>(op);
 }
 
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
@@ -131,98 +82,13 @@ StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster)
 
 StepQueues::StepQueues(func::FuncOp step, const cost::Cluster &cluster,
                        const cost::Device &device)
-    : bytesPerLevel(cluster.levels.size(), 0), cluster(cluster),
-      mesh(meshOf(step)), order(rankOrderOf(step)), device(device),
-      narrow(cluster.software.narrowActivations &&
-             productType(step) != cost::DType::F32) {}
+    : pricing(step, cluster), bytesPerLevel(cluster.levels.size(), 0),
+      cluster(cluster), device(device) {}
 
 double StepQueues::issue(Operation *op) {
   if (isInLoop(phaseOf(op)))
     issued += cluster.software.hostKernelSeconds;
   return issued;
-}
-
-/// Bytes of `values` as the software moves them.
-double StepQueues::movedBytes(Operation *op, ValueRange values) const {
-  double bytes = 0;
-  for (Value value : values) {
-    auto type = cast<RankedTensorType>(value.getType());
-    // Gradients are summed in the type in which they are made.
-    bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
-                 type.getElementType().isF32();
-    bytes += narrow && isSum
-                 ? static_cast<double>(sizeInBytes(type)) / 2
-                 : activationBytes(value, narrow && isInLoop(phaseOf(op)));
-  }
-  return bytes;
-}
-
-cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
-  return cost::placeGroup(cluster, order, namesOf(axes));
-}
-
-StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
-  using cost::Collective;
-  if (isa<AllGatherOp>(op))
-    return {Collective::AllGather, movedBytes(op, op->getResults())};
-  double in = movedBytes(op, op->getOperands());
-  if (isa<AllReduceOp>(op))
-    return {Collective::AllReduce, in};
-  if (isa<ReduceScatterOp>(op))
-    return {Collective::ReduceScatter, in};
-  if (isa<RingShiftOp>(op))
-    return {Collective::SendRecv, in};
-  return {Collective::AllToAll, in};
-}
-
-static cost::Collective collectiveOf(Operation *op) {
-  using cost::Collective;
-  if (isa<AllReduceOp>(op))
-    return Collective::AllReduce;
-  if (isa<AllGatherOp>(op))
-    return Collective::AllGather;
-  if (isa<ReduceScatterOp>(op))
-    return Collective::ReduceScatter;
-  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
-}
-
-/// Whether a collective is one of data-parallel ranks: of gradients and states.
-static bool isOfData(ArrayAttr axes) {
-  return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
-    return axis.getValue().starts_with("dp");
-  });
-}
-
-cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  bool gathers = isa<AllGatherOp>(op);
-  double bytes = gathers ? movedBytes(op, op->getResults())
-                         : movedBytes(op, op->getOperands());
-  cost::CollectiveEstimate estimate =
-      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
-  if (isOfData(axes))
-    estimate.seconds /= cluster.software.dataBandwidth;
-  return estimate;
-}
-
-StepQueues::Message StepQueues::messageOf(SendOp send) const {
-  Message message;
-  message.bytes = movedBytes(send, send.getValue());
-  message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
-  int64_t ranks = 1;
-  std::vector<std::string> axes; // tp, or tp0, tp1, ..
-  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
-    if (isTensorAxis(name)) {
-      ranks *= size;
-      axes.push_back(name.getValue().str());
-    }
-  if (!cluster.software.scatteredMessages || ranks == 1)
-    return message;
-  message.gather =
-      estimateCollective(cluster, cost::Collective::AllGather, message.bytes,
-                         cost::placeGroup(cluster, order, axes));
-  message.bytes /= static_cast<double>(ranks);
-  return message;
 }
 
 void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
@@ -232,9 +98,9 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
 }
 
 void StepQueues::communicate(Operation *op, double times) {
-  cost::CollectiveEstimate estimate = collective(op);
+  cost::CollectiveEstimate estimate = pricing.collective(op);
   addBytes(estimate, times);
-  Traffic moved = trafficOf(op);
+  CollectivePricing::Traffic moved = pricing.trafficOf(op);
   traffic[{moved.kind, namesOf(op->getAttrOfType<ArrayAttr>("axes")),
            moved.bytes}] += times;
   // A gather would find its inputs long before there is room for what it makes.
@@ -289,7 +155,7 @@ void StepQueues::transfer(Operation *op, double times) {
 double StepQueues::secondsOf(Operation *op) const {
   return isBufferView(op)
              ? 0
-             : opSeconds(op, OpPricing{device, cluster.software, narrow});
+             : opSeconds(op, OpPricing{device, cluster.software, pricing.isNarrow()});
 }
 
 void StepQueues::compute(Operation *op, double times) {

@@ -4,7 +4,7 @@
 #include "passes/graph/Fp8.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Experts.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include "mlir/IR/OwningOpRef.h"
 

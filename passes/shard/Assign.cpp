@@ -4,7 +4,7 @@
 #include "passes/shard/Degrees.h"
 #include "passes/shard/ReshardPlan.h"
 #include "passes/shard/Assigner.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include "llvm/ADT/SmallSet.h"
 

@@ -15,7 +15,7 @@
 
 #include "ir/StageMarks.h"
 #include "passes/shard/ReshardPlan.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include "llvm/ADT/MapVector.h"
 

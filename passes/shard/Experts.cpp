@@ -1,7 +1,7 @@
 //===- Experts.cpp - Which ops work on experts ----------------------------===//
 #include "passes/shard/Experts.h"
 
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;

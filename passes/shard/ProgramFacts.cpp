@@ -1,9 +1,16 @@
 //===- ProgramFacts.cpp - What sharding must know about a program ---------===//
 #include "passes/graph/Autodiff.h"
+#include "passes/shard/Passes.h"
 #include "passes/shard/StrategyGraph.h"
 
 using namespace mlir;
 using namespace dpc;
+
+func::FuncOp dpc::findProgram(ModuleOp module) {
+  if (auto func = module.lookupSymbol<func::FuncOp>("train_step"))
+    return func;
+  return module.lookupSymbol<func::FuncOp>("forward");
+}
 
 static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
   auto role =

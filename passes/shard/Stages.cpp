@@ -3,7 +3,7 @@
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "ir/StageMarks.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include <numeric>
 #include <unordered_map>

@@ -3,7 +3,7 @@
 
 #include "cost-model/solve/Solvers.h"
 #include "passes/shard/Experts.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 #include "passes/shard/UserSplits.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 //===- OpTimeTest.cpp - What one op is priced as --------------------------===//
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 #include "test/unit/shard/ParseProgram.h"
 
 namespace dpc {

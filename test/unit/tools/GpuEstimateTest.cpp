@@ -8,7 +8,7 @@
 #include "passes/price/Evaluator.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/price/StepRecord.h"
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 #include "test/unit/tools/CompilerFixture.h"
 #include "tools/driver/BuildPlan.h"
 

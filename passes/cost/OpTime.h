@@ -1,7 +1,7 @@
 //===- OpTime.h - Seconds of one op on one device ----------------*- C++
 //-*-===//
-#ifndef DPC_PASSES_SHARD_OPTIME_H
-#define DPC_PASSES_SHARD_OPTIME_H
+#ifndef DPC_PASSES_COST_OPTIME_H
+#define DPC_PASSES_COST_OPTIME_H
 
 #include "cost-model/machine/ComputeCost.h"
 #include "ir/Dialect.h"
@@ -39,4 +39,4 @@ double activationBytes(mlir::Value value, bool narrow);
 
 } // namespace dpc
 
-#endif // DPC_PASSES_SHARD_OPTIME_H
+#endif // DPC_PASSES_COST_OPTIME_H

@@ -1,6 +1,6 @@
 //===- FirstError.h - What became of a program -----------------*- C++ -*-===//
-#ifndef DPC_PASSES_PRICE_FIRSTERROR_H
-#define DPC_PASSES_PRICE_FIRSTERROR_H
+#ifndef DPC_PASSES_LOWER_FIRSTERROR_H
+#define DPC_PASSES_LOWER_FIRSTERROR_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -36,4 +36,4 @@ private:
 
 } // namespace dpc
 
-#endif // DPC_PASSES_PRICE_FIRSTERROR_H
+#endif // DPC_PASSES_LOWER_FIRSTERROR_H

@@ -1,5 +1,5 @@
 //===- OpTime.cpp - Seconds of one op on one device -----------------------===//
-#include "passes/shard/OpTime.h"
+#include "passes/cost/OpTime.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
 #include "ir/GemmEpilogues.h"

@@ -11,11 +11,9 @@
 //   (B2) what `mb` splits is split by the data axes at the same place.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_BATCHSHARES_H
-#define DPC_PASSES_PRICE_BATCHSHARES_H
+#ifndef DPC_PASSES_LOWER_BATCHSHARES_H
+#define DPC_PASSES_LOWER_BATCHSHARES_H
 
-#include "cost-model/machine/HeterogeneousCluster.h"
-#include "cost-model/search/Search.h"
 #include "passes/shard/Degrees.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,21 +31,6 @@ void markShares(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> shares);
 /// one line: the first op that breaks (B1) or (B2). Empty when they can.
 std::string whyEvenShares(mlir::func::FuncOp step);
 
-/// A step of ranks with these shares: each runs its micro-batches, then all do
-/// the rest together.
-struct SharedSeconds {
-  double step = 0;
-  double compute = 0; ///< Of the rank that takes longest for its share.
-};
-SharedSeconds secondsOfShares(llvm::ArrayRef<cost::LoopSeconds> onGroups,
-                              llvm::ArrayRef<cost::StageDevices> devices,
-                              llvm::ArrayRef<int64_t> shares);
-
-/// Gives the ranks of `evaluation` the shares that are fastest, where that is
-/// worth it, and sets what follows from them.
-void shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
-                const LoweringSpec &degrees);
-
 } // namespace dpc
 
-#endif // DPC_PASSES_PRICE_BATCHSHARES_H
+#endif // DPC_PASSES_LOWER_BATCHSHARES_H

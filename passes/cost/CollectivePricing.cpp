@@ -1,0 +1,159 @@
+//===- CollectivePricing.cpp - What collectives of a step cost ------------===//
+#include "passes/cost/CollectivePricing.h"
+
+#include "cost-model/machine/CollectiveCost.h"
+#include "ir/GemmEpilogues.h"
+#include "passes/cost/OpTime.h"
+
+using namespace mlir;
+using namespace dpc;
+
+StepPhase dpc::phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
+  StringRef name = phase ? phase.getValue() : "forward";
+  return llvm::StringSwitch<StepPhase>(name)
+      .Case("setup", StepPhase::setup)
+      .Case("backward", StepPhase::backward)
+      .Case("weight", StepPhase::weight)
+      .Case("update", StepPhase::update)
+      .Default(StepPhase::forward);
+}
+
+bool dpc::isInLoop(StepPhase phase) {
+  return phase != StepPhase::setup && phase != StepPhase::update;
+}
+
+static MeshAttr meshOf(func::FuncOp step) {
+  return step->getAttrOfType<MeshAttr>(attr::kMesh);
+}
+
+std::vector<std::string> dpc::namesOf(ArrayAttr axes) {
+  std::vector<std::string> names;
+  for (auto name : axes.getAsRange<StringAttr>())
+    names.push_back(name.getValue().str());
+  return names;
+}
+
+bool dpc::isCommunication(Operation *op) {
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
+             SendOp, RecvOp>(op);
+}
+
+cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
+  cost::RankOrder order;
+  MeshAttr mesh = meshOf(step);
+  if (!mesh)
+    return order;
+  if (auto placed = step->getAttrOfType<ArrayAttr>(attr::kPlacement)) {
+    for (const std::string &name : namesOf(placed))
+      order.push_back({name, mesh.axisSize(name)});
+    return order;
+  }
+  // Ranks are row-major over the mesh: the innermost axis comes last.
+  for (auto [name, size] :
+       llvm::reverse(llvm::zip_equal(mesh.getNames(), mesh.getSizes())))
+    if (name.getValue() != kMicroBatchAxis)
+      order.push_back({name.getValue().str(), size});
+  return order;
+}
+
+cost::DType dpc::productType(func::FuncOp step) {
+  for (Operation &op : step.getBody().front()) {
+    MatmulOp product = productOf(&op);
+    if (!product)
+      continue;
+    Type type = product.getA().getType().getElementType();
+    if (type.isF16() || type.isBF16())
+      return costType(type);
+  }
+  return cost::DType::F32;
+}
+
+CollectivePricing::CollectivePricing(func::FuncOp step,
+                                     const cost::Cluster &cluster)
+    : cluster(cluster), mesh(meshOf(step)), order(rankOrderOf(step)),
+      narrow(cluster.software.narrowActivations &&
+             productType(step) != cost::DType::F32) {}
+
+/// Bytes of `values` as the software moves them.
+double CollectivePricing::movedBytes(Operation *op, ValueRange values) const {
+  double bytes = 0;
+  for (Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    // Gradients are summed in the type in which they are made.
+    bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
+                 type.getElementType().isF32();
+    bytes += narrow && isSum
+                 ? static_cast<double>(sizeInBytes(type)) / 2
+                 : activationBytes(value, narrow && isInLoop(phaseOf(op)));
+  }
+  return bytes;
+}
+
+cost::GroupPlacement CollectivePricing::placement(ArrayAttr axes) const {
+  return cost::placeGroup(cluster, order, namesOf(axes));
+}
+
+CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
+  using cost::Collective;
+  if (isa<AllGatherOp>(op))
+    return {Collective::AllGather, movedBytes(op, op->getResults())};
+  double in = movedBytes(op, op->getOperands());
+  if (isa<AllReduceOp>(op))
+    return {Collective::AllReduce, in};
+  if (isa<ReduceScatterOp>(op))
+    return {Collective::ReduceScatter, in};
+  if (isa<RingShiftOp>(op))
+    return {Collective::SendRecv, in};
+  return {Collective::AllToAll, in};
+}
+
+static cost::Collective collectiveOf(Operation *op) {
+  using cost::Collective;
+  if (isa<AllReduceOp>(op))
+    return Collective::AllReduce;
+  if (isa<AllGatherOp>(op))
+    return Collective::AllGather;
+  if (isa<ReduceScatterOp>(op))
+    return Collective::ReduceScatter;
+  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
+}
+
+/// Whether a collective is one of data-parallel ranks: of gradients and states.
+static bool isOfData(ArrayAttr axes) {
+  return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
+    return axis.getValue().starts_with("dp");
+  });
+}
+
+cost::CollectiveEstimate CollectivePricing::collective(Operation *op) const {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  bool gathers = isa<AllGatherOp>(op);
+  double bytes = gathers ? movedBytes(op, op->getResults())
+                         : movedBytes(op, op->getOperands());
+  cost::CollectiveEstimate estimate =
+      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
+  if (isOfData(axes))
+    estimate.seconds /= cluster.software.dataBandwidth;
+  return estimate;
+}
+
+CollectivePricing::Message CollectivePricing::messageOf(SendOp send) const {
+  Message message;
+  message.bytes = movedBytes(send, send.getValue());
+  message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
+  int64_t ranks = 1;
+  std::vector<std::string> axes; // tp, or tp0, tp1, ..
+  for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
+    if (isTensorAxis(name)) {
+      ranks *= size;
+      axes.push_back(name.getValue().str());
+    }
+  if (!cluster.software.scatteredMessages || ranks == 1)
+    return message;
+  message.gather =
+      estimateCollective(cluster, cost::Collective::AllGather, message.bytes,
+                         cost::placeGroup(cluster, order, axes));
+  message.bytes /= static_cast<double>(ranks);
+  return message;
+}

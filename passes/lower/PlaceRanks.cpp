@@ -1,0 +1,72 @@
+//===- PlaceRanks.cpp - dpc-place-ranks -----------------------------------===//
+#include "passes/lower/BatchShares.h"
+#include "passes/lower/Levels.h"
+#include "passes/lower/Lower.h"
+#include "passes/lower/Passes.h"
+#include "passes/lower/SpecOptions.h"
+
+#include "cost-model/strategy/BatchShares.h"
+
+using namespace mlir;
+using namespace dpc;
+
+namespace dpc {
+#define GEN_PASS_DEF_DPCPLACERANKS
+#include "passes/lower/Passes.h.inc"
+} // namespace dpc
+
+/// Says which ranks are next to each other, where that is not mesh order.
+static void markPlacement(func::FuncOp step, const LoweringSpec &degrees) {
+  if (degrees.placement.axes.empty())
+    return;
+  SmallVector<StringRef> names;
+  cost::RankOrder order = rankOrder(degrees);
+  for (const cost::RankAxis &axis : order)
+    names.push_back(axis.name);
+  step->setAttr(attr::kPlacement,
+                Builder(step.getContext()).getStrArrayAttr(names));
+}
+
+/// Gives the ranks of all stages their shares of the batch, where they can be
+/// unlike.
+static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
+  std::vector<int64_t> shares = *sharesOf(degrees);
+  if (shares.empty())
+    return success();
+  for (func::FuncOp step : findSteps(module)) {
+    if (std::string why = whyEvenShares(step); !why.empty())
+      return step.emitError("batch_shares=" + printValue(cost::sharesFrom(shares)) +
+                            ": " + why + "; expected batch_shares=even");
+    markShares(step, shares);
+  }
+  return success();
+}
+
+LogicalResult dpc::placeRanks(ModuleOp module, const cost::Cluster &cluster,
+                              const LoweringSpec &asked) {
+  LoweringSpec spec = asked;
+  spec.dataInside = dataRanksInside(cluster, asked);
+  for (func::FuncOp step : findSteps(module)) {
+    markPlacement(step, spec);
+    markHierarchies(step, cluster);
+  }
+  return setShares(module, spec);
+}
+
+namespace {
+
+struct PlaceRanksPass : public dpc::impl::DpcPlaceRanksBase<PlaceRanksPass> {
+  using DpcPlaceRanksBase::DpcPlaceRanksBase;
+
+  void runOnOperation() override {
+    Expected<SpecOnCluster> read = readSpec(strategy, microBatches, cluster);
+    if (!read) {
+      getOperation().emitError(read.message());
+      return signalPassFailure();
+    }
+    if (failed(placeRanks(getOperation(), read->cluster, read->spec)))
+      signalPassFailure();
+  }
+};
+
+} // namespace

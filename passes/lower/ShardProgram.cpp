@@ -1,0 +1,156 @@
+//===- ShardProgram.cpp - dpc-shard ---------------------------------------===//
+#include "passes/lower/Lower.h"
+
+#include "passes/graph/Passes.h"
+#include "passes/lower/Levels.h"
+#include "passes/lower/LinkSpeeds.h"
+#include "passes/lower/Passes.h"
+#include "passes/lower/SpecOptions.h"
+#include "passes/shard/Offload.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/Stages.h"
+
+using namespace mlir;
+using namespace dpc;
+
+namespace dpc {
+#define GEN_PASS_DEF_DPCSHARD
+#include "passes/lower/Passes.h.inc"
+} // namespace dpc
+
+LogicalResult dpc::prepareToShard(func::FuncOp func,
+                                  const LoweringSpec &degrees) {
+  if (failed(expandBatchNorms(func, degrees.dp, degrees.numMicroBatches)))
+    return failure();
+  separateConstants(func);
+  markRings(func, degrees);
+  markOffload(func, degrees);
+  return success();
+}
+
+/// `choices` for the ops and arguments of `from`, for those of `to` at the same
+/// places. Nothing where the two are unlike: choices count dimensions and their
+/// factors.
+static std::optional<ShardChoices> transfer(const ShardChoices &choices,
+                                            const ProgramFacts &from,
+                                            const ProgramFacts &to,
+                                            const LoweringSpec &degrees) {
+  ShardChoices result;
+  std::vector<MeshAxis> axes = axesOf(degrees);
+  for (const MeshAxis &axis : choices.axes) {
+    auto same = llvm::find_if(
+        axes, [&](const MeshAxis &other) { return other.name == axis.name; });
+    if (same == axes.end())
+      return std::nullopt;
+    result.axes.push_back(*same);
+  }
+  func::FuncOp first = from.func, second = to.func;
+  Block &a = first.getBody().front(), &b = second.getBody().front();
+  if (a.getNumArguments() != b.getNumArguments() ||
+      a.getOperations().size() != b.getOperations().size())
+    return std::nullopt;
+  for (auto [one, other] : llvm::zip(a.getArguments(), b.getArguments())) {
+    if (from.factors.numFactors(one) != to.factors.numFactors(other))
+      return std::nullopt;
+    if (auto it = choices.arguments.find(one); it != choices.arguments.end())
+      result.arguments[other] = it->second;
+  }
+  for (auto [one, other] : llvm::zip(a, b)) {
+    bool isChosen = choices.ops.count(&one);
+    if (one.getName() != other.getName() ||
+        (isChosen &&
+         from.factors.splittable(&one) != to.factors.splittable(&other)))
+      return std::nullopt;
+    if (isChosen)
+      result.ops[&other] = choices.ops.lookup(&one);
+  }
+  return result;
+}
+
+/// The choices that `layouts` makes for its own sizes.
+static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
+                                              const ProgramFacts &facts,
+                                              const LoweringSpec &degrees) {
+  OwningOpRef<ModuleOp> clone(
+      cast<ModuleOp>(mlir::ModuleOp(layouts.program)->clone()));
+  func::FuncOp func = findProgram(*clone);
+  LoweringSpec wideDegrees = layouts.degrees;
+  wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
+  if (failed(prepareToShard(func, wideDegrees)))
+    return std::nullopt;
+  ProgramFacts wide(func);
+  auto choices = chooseShards(
+      wide, withLinkSpeed(layouts.cluster, wideDegrees.linkSpeed), wideDegrees);
+  return choices ? transfer(*choices, wide, facts, degrees) : std::nullopt;
+}
+
+static Expected<ShardChoices> choose(const ProgramFacts &facts,
+                                         const cost::Cluster &cluster,
+                                         const LoweringSpec &degrees,
+                                         LayoutModel *layouts) {
+  std::optional<ShardChoices> given;
+  if (layouts)
+    given = chooseLike(*layouts, facts, degrees);
+  if (!given)
+    return chooseShards(facts, cluster, degrees);
+  layouts->isUsed = true;
+  return std::move(*given);
+}
+
+/// Gives every value of `func` a sharding.
+static LogicalResult shard(func::FuncOp func, const cost::Cluster &cluster,
+                           const LoweringSpec &asked, LayoutModel *layouts) {
+  cost::Cluster links = withLinkSpeed(cluster, asked.linkSpeed);
+  LoweringSpec spec = asked;
+  spec.dataInside = dataRanksInside(cluster, asked);
+  if (spec.numMicroBatches > 1 && hasBatchNorms(func))
+    emitRemark(func.getLoc(), "batch norm takes its statistics over each of ")
+        << spec.numMicroBatches
+        << " micro-batches instead of the whole batch, as on one device that "
+           "accumulates gradients; it computes something else without them";
+  if (failed(prepareToShard(func, spec)))
+    return failure();
+  ProgramFacts facts(func);
+  if (failed(markStages(facts, links, spec)))
+    return failure();
+  Expected<ShardChoices> choices = choose(facts, links, spec, layouts);
+  if (!choices)
+    return func.emitError(choices.message());
+  return assignShardings(facts, *choices, spec);
+}
+
+namespace {
+
+struct ShardPass : public dpc::impl::DpcShardBase<ShardPass> {
+  using DpcShardBase::DpcShardBase;
+
+  void runOnOperation() override {
+    func::FuncOp func = findProgram(getOperation());
+    if (!func) {
+      getOperation().emitError("no function @train_step or @forward to shard");
+      return signalPassFailure();
+    }
+    Expected<SpecOnCluster> read = readSpec(strategy, microBatches, cluster);
+    if (!read) {
+      func.emitError(read.message());
+      return signalPassFailure();
+    }
+    read->spec.compressGradients = compressGradients;
+    read->spec.compressWeights = compressWeights;
+    read->spec.linkSpeed = linkSpeed;
+    read->spec.stageRoom.assign(stageRoom.begin(), stageRoom.end());
+    if (failed(shard(func, read->cluster, read->spec, /*layouts=*/nullptr)))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+LogicalResult dpc::shardProgram(ModuleOp module, const cost::Cluster &cluster,
+                                const LoweringSpec &spec,
+                                LayoutModel *layouts) {
+  func::FuncOp func = findProgram(module);
+  if (!func)
+    return module.emitError("no function @train_step or @forward to compile");
+  return shard(func, cluster, spec, layouts);
+}
