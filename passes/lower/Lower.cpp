@@ -302,8 +302,8 @@ LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
   if (failed(setShares(module, degrees)))
     return failure();
   std::string collectives = kCollectivePipeline.str();
-  if (degrees.endsProducts)
-    collectives += ",dpc-end-products";
+  if (degrees.fusesEpilogues)
+    collectives += ",dpc-fuse-epilogues";
   if (verifies)
     collectives += ",dpc-verify-local";
   return runPasses(module, collectives, verifies);
