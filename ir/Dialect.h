@@ -68,8 +68,8 @@ inline constexpr llvm::StringLiteral kPlacement = "dpc.placement";
 inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On data movement (unit): it makes no buffer, its users read strided data. On
-/// a sum over micro-batches: it lies where the product that is added lies,
-/// which adds it (EndedProducts.h).
+/// a sum over micro-batches: it shares the buffer of the matmul that adds
+/// to it (GemmEpilogues.h).
 inline constexpr llvm::StringLiteral kView = "dpc.view";
 /// On a matmul: the order in which it writes its result's dimensions.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";

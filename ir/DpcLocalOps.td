@@ -374,8 +374,8 @@ def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffe
     The body's block arguments are the operands; `dpc.yield` returns what later
     ops read, so that values inside never reach memory. The body holds elementwise
     ops, sources and data movement, or one row op (softmax, norm, ..) with
-    elementwise ops around it; or, with `dpc.epilogue`, a matmul and what one
-    call does with it (`dpc-end-products`). Made by `dpc-form-kernels`; codegen
+    elementwise ops around it; or, with `dpc.epilogue`, a matmul and its
+    epilogue (`dpc-fuse-epilogues`). Made by `dpc-form-kernels`; codegen
     compiles equal bodies once.
 
     Example:

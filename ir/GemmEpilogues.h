@@ -1,18 +1,18 @@
-//===- GemmEpilogues.h - Products that do more than multiply ----*- C++ -*-===//
+//===- GemmEpilogues.h - Matmuls with epilogues -----------------*- C++ -*-===//
 //
-// On GPUs a product does in passing what else would be kernels of their own:
-// dpc-end-products makes a dpc.kernel of all that one instruction does.
+// On GPUs a GEMM computes an epilogue that would otherwise be a kernel of its
+// own. dpc-fuse-epilogues makes one dpc.kernel of all that one call computes:
 //
-//   body      the matmul first, of the first two operands; then what ends it
-//   kEpilogue what that is to the runtime (runtime/plan/PlanEpilogue.h)
-//   operands  both factors; what the epilogue reads (a bias, repeated in every
-//             row, or what gelu's gradient is taken at), or a factor in the
-//             shape in which its rows are summed
-//   results   what becomes of the product; what gelu was applied to, or sums of
+//   body      the matmul of the first two operands, then the epilogue
+//   kEpilogue the epilogue's name in plans (runtime/plan/PlanEpilogue.h)
+//   operands  both factors; the operand of the epilogue (a bias, repeated in
+//             every row, or the argument of gelu's gradient), or a factor in
+//             the shape in which its rows are summed
+//   results   the product after the epilogue; the argument of gelu, or sums of
 //             rows
 //
-// A product that adds its result to those of the micro-batches before is read
-// by a dpc.accumulate with kView alone: both lie where the sum lies.
+// A matmul that adds its result to the sum over micro-batches has one reader, a
+// dpc.accumulate with kView: both share the buffer of the sum.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_GEMMEPILOGUES_H
@@ -23,29 +23,29 @@
 namespace dpc {
 
 namespace attr {
-/// On a kernel that is a product: the name of its epilogue.
+/// On a kernel that is a matmul: the name of its epilogue.
 inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
 } // namespace attr
 
-/// Where a kernel with kEpilogue has what.
-inline constexpr unsigned kEndOperand = 2, kEndResult = 1;
+/// The positions of the epilogue's operand and result in such a kernel.
+inline constexpr unsigned kEpilogueOperand = 2, kEpilogueResult = 1;
 
-/// The epilogue of a kernel that is a product; empty for others.
+/// The epilogue of a kernel that is a matmul; empty for others.
 inline llvm::StringRef epilogueOf(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kEpilogue);
   return name ? name.getValue() : llvm::StringRef();
 }
 
-/// The product that `op` is, alone or with what ends it; or null.
-inline MatmulOp productOf(mlir::Operation *op) {
-  if (auto product = mlir::dyn_cast<MatmulOp>(op))
-    return product;
-  bool isEnded = mlir::isa<KernelOp>(op) && op->hasAttr(attr::kEpilogue);
-  return isEnded ? mlir::cast<MatmulOp>(op->getRegion(0).front().front())
-                 : MatmulOp();
+/// The matmul that `op` is, alone or with an epilogue; null for other ops.
+inline MatmulOp matmulOf(mlir::Operation *op) {
+  if (auto matmul = mlir::dyn_cast<MatmulOp>(op))
+    return matmul;
+  bool hasEpilogue = mlir::isa<KernelOp>(op) && op->hasAttr(attr::kEpilogue);
+  return hasEpilogue ? mlir::cast<MatmulOp>(op->getRegion(0).front().front())
+                     : MatmulOp();
 }
 
-/// The sum over micro-batches that the product `op` adds its result to, or
+/// The sum over micro-batches to which the matmul `op` adds its result, or
 /// null.
 inline AccumulateOp sumInPlace(mlir::Operation *op) {
   mlir::Value result = op->getResult(0);

@@ -16,7 +16,7 @@ struct Matrix {
   bool transposed; ///< columns are contiguous
 };
 
-using Batch = ProductLayout::Batch;
+using Batch = GemmLayout::Batch;
 
 } // namespace
 
@@ -63,43 +63,41 @@ static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
 
 /// Rows of all matrices of the innermost batch as one matrix, where a plain b
 /// is applied to all of them.
-static void foldIntoRows(ProductLayout &product) {
-  while (!product.batches.empty() && !product.transA) {
-    Batch &inner = product.batches.back();
-    bool isRow = product.m == 1;
-    bool evenA = isRow || inner.a == product.m * product.lda;
-    bool evenC = isRow || inner.c == product.m * product.ldc;
-    if (inner.b != 0 || !evenA || !evenC || inner.a < product.k ||
-        inner.c < product.n)
+static void foldIntoRows(GemmLayout &gemm) {
+  while (!gemm.batches.empty() && !gemm.transA) {
+    Batch &inner = gemm.batches.back();
+    bool isRow = gemm.m == 1;
+    bool evenA = isRow || inner.a == gemm.m * gemm.lda;
+    bool evenC = isRow || inner.c == gemm.m * gemm.ldc;
+    if (inner.b != 0 || !evenA || !evenC || inner.a < gemm.k ||
+        inner.c < gemm.n)
       return;
     if (isRow) {
-      product.lda = inner.a;
-      product.ldc = inner.c;
+      gemm.lda = inner.a;
+      gemm.ldc = inner.c;
     }
-    product.m *= inner.size;
-    product.batches.pop_back();
+    gemm.m *= inner.size;
+    gemm.batches.pop_back();
   }
 }
 
-std::optional<ProductLayout> layOutProduct(const StridedView &a,
-                                           const StridedView &b,
-                                           const StridedView &c, bool ta,
-                                           bool tb) {
+std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
+                                     const StridedView &c, bool ta, bool tb) {
   auto ma = matrixOf(a), mb = matrixOf(b), mc = matrixOf(c);
   if (!ma || !mb || !mc || mc->transposed)
     return std::nullopt;
-  ProductLayout product;
-  product.m = mc->rows;
-  product.n = mc->cols;
-  product.k = ta ? ma->rows : ma->cols;
-  product.transA = ta != ma->transposed;
-  product.transB = tb != mb->transposed;
-  product.lda = ma->ld;
-  product.ldb = mb->ld;
-  product.ldc = mc->ld;
-  product.batches = batchesOf(a, b, c);
-  foldIntoRows(product);
-  return product;
+  GemmLayout gemm;
+  gemm.m = mc->rows;
+  gemm.n = mc->cols;
+  gemm.k = ta ? ma->rows : ma->cols;
+  gemm.transA = ta != ma->transposed;
+  gemm.transB = tb != mb->transposed;
+  gemm.lda = ma->ld;
+  gemm.ldb = mb->ld;
+  gemm.ldc = mc->ld;
+  gemm.batches = batchesOf(a, b, c);
+  foldIntoRows(gemm);
+  return gemm;
 }
 
 } // namespace dpc

@@ -1,7 +1,7 @@
 //===- GemmLayout.h - A matmul as BLAS calls -----------------*- C++ -*-===//
 //
-// Used by the pass that lets products do more than multiply, which takes one
-// call, and by the one that makes the calls.
+// dpc-fuse-epilogues uses it, which needs a matmul that is one call, and code
+// generation, which makes the calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_GEMMLAYOUT_H
@@ -11,9 +11,9 @@
 
 namespace dpc {
 
-/// C = op(A) op(B) of row-major matrices, which a transposed one is by columns,
-/// for every point of some batch dimensions.
-struct ProductLayout {
+/// C = op(A) op(B) of row-major matrices, for every point of the batch
+/// dimensions. A transposed matrix is stored by columns.
+struct GemmLayout {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
@@ -22,20 +22,18 @@ struct ProductLayout {
   struct Batch {
     int64_t size, a, b, c;
   };
-  /// Outermost first. Neighbours are one where all operands advance evenly, and
-  /// rows of all matrices are one matrix where a plain B is applied to them.
+  /// Outermost first. Adjacent dimensions are one where all operands advance
+  /// evenly. The rows of all matrices are one matrix where they share one B.
   llvm::SmallVector<Batch> batches;
 
   bool isEmpty() const { return m == 0 || n == 0 || k == 0; }
 };
 
-/// The last two dimensions are the matrices; `ta`, `tb`: they are transposed
-/// first. Nothing where rows and columns of one are both strided, or those of C
-/// are the other way round.
-std::optional<ProductLayout> layOutProduct(const StridedView &a,
-                                           const StridedView &b,
-                                           const StridedView &c, bool ta,
-                                           bool tb);
+/// The layout of a matmul whose matrices are the last two dimensions; `ta` and
+/// `tb` transpose them first. Nothing where both rows and columns of a matrix
+/// are strided, or where C is stored by columns.
+std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
+                                     const StridedView &c, bool ta, bool tb);
 
 } // namespace dpc
 

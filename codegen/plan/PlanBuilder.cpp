@@ -213,7 +213,7 @@ bool PlanBuilder::feedsOptimizer(Value value) {
 
 rt::BufferKind PlanBuilder::kindOf(Value value) {
   Operation *op = value.getDefiningOp();
-  bool isSum = isa<AccumulateOp>(op) || (productOf(op) && sumInPlace(op));
+  bool isSum = isa<AccumulateOp>(op) || (matmulOf(op) && sumInPlace(op));
   if (isSum || feedsOptimizer(value))
     return rt::BufferKind::Gradient;
   if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
@@ -288,7 +288,7 @@ LogicalResult PlanBuilder::lower(Operation *op) {
     return lowerView(op);
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](KernelOp o) {
-        return productOf(o) ? lowerEnded(o) : lowerKernel(o);
+        return matmulOf(o) ? lowerEnded(o) : lowerKernel(o);
       })
       .Case([&](MatmulOp o) { return lowerMatmul(o); })
       .Case<ConvOp, ConvGradInputOp, ConvGradFilterOp>(

@@ -1,6 +1,6 @@
-//===- PlanEpilogues.cpp - Products that do more than multiply ------------===//
+//===- PlanEpilogues.cpp - GEMMs with epilogues ---------------------------===//
 //
-// A kernel that dpc-end-products made of a product and what ends it is one
+// A kernel that dpc-fuse-epilogues made of a matmul and its epilogue is one
 // instruction (ir/GemmEpilogues.h says where it has what). The pass has asked
 // whether one call can do it, of operands as views have them; where they turn
 // out to lie otherwise, what is in the kernel is lowered op by op.
@@ -30,7 +30,7 @@ bool PlanBuilder::canEnd(KernelOp op, rt::Epilogue epilogue,
     return false;
   if (!rt::readsAux(epilogue))
     return true;
-  StridedView aux = slots.at(op.getInputs()[kEndOperand]).view;
+  StridedView aux = slots.at(op.getInputs()[kEpilogueOperand]).view;
   int64_t begin = std::exchange(aux.offset, 0);
   return aux.isDense() && begin % kElements == 0;
 }
@@ -42,9 +42,9 @@ void PlanBuilder::bindEpilogue(KernelOp op, rt::Epilogue epilogue,
   if (epilogue == rt::Epilogue::None)
     return;
   bool reads = rt::readsBias(epilogue) || rt::readsAux(epilogue);
-  Slot read = reads ? slots.at(op.getInputs()[kEndOperand]) : Slot();
+  Slot read = reads ? slots.at(op.getInputs()[kEpilogueOperand]) : Slot();
   bool writes = rt::writesBias(epilogue) || rt::writesAux(epilogue);
-  Slot written = writes ? newSlot(op->getResult(kEndResult)) : Slot();
+  Slot written = writes ? newSlot(op->getResult(kEpilogueResult)) : Slot();
   if (rt::readsBias(epilogue) || rt::writesBias(epilogue)) {
     const Slot &bias = rt::readsBias(epilogue) ? read : written;
     call.bias = bias.buffer;
@@ -60,7 +60,7 @@ void PlanBuilder::bindEpilogue(KernelOp op, rt::Epilogue epilogue,
 
 /// One product, or what is in the kernel.
 LogicalResult PlanBuilder::lowerEnded(KernelOp op) {
-  MatmulOp product = productOf(op);
+  MatmulOp product = matmulOf(op);
   auto epilogue = rt::parseEnum<rt::Epilogue>(epilogueOf(op).str());
   if (!epilogue)
     return op.emitOpError() << "is a product with epilogue '" << epilogueOf(op)

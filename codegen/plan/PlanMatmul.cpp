@@ -8,7 +8,7 @@ using namespace mlir;
 namespace dpc::codegen {
 
 /// One instruction per point of all but the two innermost batch dimensions.
-static void emitBatched(rt::MatmulOp op, ArrayRef<ProductLayout::Batch> batches,
+static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
                         SmallVector<rt::MatmulOp> &out) {
   if (batches.size() > 2) {
     for (int64_t i = 0; i < batches.front().size; ++i) {
@@ -20,14 +20,14 @@ static void emitBatched(rt::MatmulOp op, ArrayRef<ProductLayout::Batch> batches,
     return;
   }
   if (!batches.empty()) {
-    const ProductLayout::Batch &inner = batches.back();
+    const GemmLayout::Batch &inner = batches.back();
     op.batch2 = inner.size;
     op.stride2A = inner.a;
     op.stride2B = inner.b;
     op.stride2C = inner.c;
   }
   if (batches.size() == 2) {
-    const ProductLayout::Batch &outer = batches.front();
+    const GemmLayout::Batch &outer = batches.front();
     op.batch = outer.size;
     op.strideA = outer.a;
     op.strideB = outer.b;
@@ -60,7 +60,7 @@ LogicalResult PlanBuilder::callsOf(MatmulOp op, Value a, Value b,
     return op.emitOpError() << "of " << type << " cannot be executed; f32, "
                             << "f64, bf16 and f16 can";
   Slot left = slots[a], right = slots[b];
-  auto layout = layOutProduct(left.view, right.view, c, op.getTa(), op.getTb());
+  auto layout = layOutGemm(left.view, right.view, c, op.getTa(), op.getTb());
   if (!layout)
     return op.emitOpError("has an operand whose rows and columns are both "
                           "strided; it must not be marked dpc.view");

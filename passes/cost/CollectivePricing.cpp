@@ -59,7 +59,7 @@ cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
 
 cost::DType dpc::productType(func::FuncOp step) {
   for (Operation &op : step.getBody().front()) {
-    MatmulOp product = productOf(&op);
+    MatmulOp product = matmulOf(&op);
     if (!product)
       continue;
     Type type = product.getA().getType().getElementType();

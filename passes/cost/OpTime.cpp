@@ -68,22 +68,23 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   return cost::gemmSeconds(device, productType(op.getA(), device), shape);
 }
 
-/// What a product moves for what it does beside multiplying.
-static double endingBytes(Operation *op) {
+/// The bytes that the epilogue of a GEMM moves.
+static double epilogueBytes(Operation *op) {
   double bytes = sumInPlace(op) ? sizeInBytes(tensorOf(op->getResult(0))) : 0;
   StringRef epilogue = epilogueOf(op);
   if (epilogue.empty())
     return bytes;
   RankedTensorType made = tensorOf(op->getResult(0));
-  bytes += static_cast<double>(
-      sizeInBytes(made) - sizeInBytes(productOf(op).getResult().getType()));
-  if (op->getNumResults() > kEndResult)
-    bytes +=
-        static_cast<double>(sizeInBytes(tensorOf(op->getResult(kEndResult))));
+  bytes += static_cast<double>(sizeInBytes(made) -
+                               sizeInBytes(matmulOf(op).getResult().getType()));
+  if (op->getNumResults() > kEpilogueResult)
+    bytes += static_cast<double>(
+        sizeInBytes(tensorOf(op->getResult(kEpilogueResult))));
   if (epilogue.starts_with("gelu_grad"))
-    bytes += sizeInBytes(tensorOf(op->getOperand(kEndOperand)));
+    bytes += sizeInBytes(tensorOf(op->getOperand(kEpilogueOperand)));
   else if (epilogue.ends_with("bias"))
-    bytes += made.getShape().back() * elementBytes(op->getOperand(kEndOperand));
+    bytes +=
+        made.getShape().back() * elementBytes(op->getOperand(kEpilogueOperand));
   return bytes;
 }
 
@@ -171,9 +172,9 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
   const cost::Device &device = pricing.device;
   if (isa<ReshapeOp, ConstantOp>(op))
     return 0;
-  if (MatmulOp matmul = productOf(op))
+  if (MatmulOp matmul = matmulOf(op))
     return matmulSeconds(matmul, device) +
-           endingBytes(op) / cost::achievableBandwidth(device);
+           epilogueBytes(op) / cost::achievableBandwidth(device);
   if (auto conv = dyn_cast<ConvOp>(op))
     return convSeconds(op, conv.getResult(), conv.getW(), device);
   if (auto grad = dyn_cast<ConvGradInputOp>(op))

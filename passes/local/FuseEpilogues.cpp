@@ -1,16 +1,16 @@
-//===- FuseEpilogues.cpp - dpc-end-products ---------------------------------===//
+//===- FuseEpilogues.cpp - dpc-fuse-epilogues -----------------------------===//
 //
-// On GPUs a product does more than multiply for next to nothing, where a kernel
-// of its own would read and write all of its result once more:
+// On GPUs a GEMM computes an epilogue at almost no cost, where a kernel of its
+// own would read and write the whole result once more:
 //
-//   y = gelu(x w + b)          with what gelu is applied to, if it is kept
+//   y = gelu(x w + b)          and gelu's argument, if the program keeps it
 //   dx = (dy w) gelu'(x)       and the sum of its rows, a bias gradient
 //   dw = dy' x                 and the sum of dy's rows, a bias gradient
 //   dw += dy' x                over micro-batches, in f32
 //
-// What does nothing but that goes into one kernel with the product, at the
-// place of the product. It may have stood behind it or, sums of a factor,
-// before it; then what reads those waits.
+// A kernel that computes nothing else becomes one kernel with the matmul, at
+// the place of the matmul. Sums of a factor may have stood before the matmul;
+// then their readers move behind it.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FuseEpilogues.h"
@@ -22,28 +22,28 @@ using namespace mlir;
 
 namespace dpc {
 
-#define GEN_PASS_DEF_DPCENDPRODUCTS
+#define GEN_PASS_DEF_DPCFUSEEPILOGUES
 #include "passes/local/Passes.h.inc"
 
 namespace {
 
-/// Makes the kernel of a product and what ends it.
-class EndedKernel {
+/// Makes the kernel of a matmul and its epilogue.
+class EpilogueKernel {
 public:
-  EndedKernel(MatmulOp product, ProductEnding &ending)
-      : product(product), ending(ending), builder(product) {}
+  EpilogueKernel(MatmulOp matmul, FusedEpilogue &fused)
+      : matmul(matmul), fused(fused), builder(matmul) {}
   void build();
 
 private:
   void makeViewsReady(Value value);
   Value argumentFor(Value value);
-  void addProduct();
+  void addMatmul();
   void addPart(KernelOp part);
   KernelOp create();
   void narrowSums(Value sums);
 
-  MatmulOp product;
-  ProductEnding &ending;
+  MatmulOp matmul;
+  FusedEpilogue &fused;
   OpBuilder builder;
   Block *body = nullptr;
   SmallVector<Value> inputs;
@@ -52,16 +52,16 @@ private:
 
 } // namespace
 
-/// Moves the views that lead to `value` before the product.
-void EndedKernel::makeViewsReady(Value value) {
+/// Moves the views that lead to `value` before the matmul.
+void EpilogueKernel::makeViewsReady(Value value) {
   Operation *view = value.getDefiningOp();
-  if (!view || !isMarkedView(view) || view->isBeforeInBlock(product))
+  if (!view || !isMarkedView(view) || view->isBeforeInBlock(matmul))
     return;
   makeViewsReady(view->getOperand(0));
-  view->moveBefore(product);
+  view->moveBefore(matmul);
 }
 
-Value EndedKernel::argumentFor(Value value) {
+Value EpilogueKernel::argumentFor(Value value) {
   if (Value known = map.lookupOrNull(value))
     return known;
   Value argument = body->addArgument(value.getType(), value.getLoc());
@@ -71,21 +71,21 @@ Value EndedKernel::argumentFor(Value value) {
 }
 
 /// The factors are the first two operands, also where they are one value.
-void EndedKernel::addProduct() {
-  for (Value factor : product->getOperands()) {
+void EpilogueKernel::addMatmul() {
+  for (Value factor : matmul->getOperands()) {
     Value argument = body->addArgument(factor.getType(), factor.getLoc());
     inputs.push_back(factor);
     map.map(factor, argument);
   }
-  auto inner = cast<MatmulOp>(builder.clone(*product));
+  auto inner = cast<MatmulOp>(builder.clone(*matmul));
   for (unsigned i = 0; i < inner->getNumOperands(); ++i)
     inner->setOperand(i, body->getArgument(i));
   inner->removeAttr(attr::kPhase);
   inner->removeAttr(attr::kChunk);
-  map.map(product.getResult(), inner.getResult());
+  map.map(matmul.getResult(), inner.getResult());
 }
 
-void EndedKernel::addPart(KernelOp part) {
+void EpilogueKernel::addPart(KernelOp part) {
   Block &from = part.getBody().front();
   IRMapping inside;
   for (auto [argument, input] :
@@ -98,94 +98,94 @@ void EndedKernel::addPart(KernelOp part) {
     map.map(result, inside.lookup(value));
 }
 
-KernelOp EndedKernel::create() {
-  SmallVector<Value> yielded = {map.lookup(ending.result)};
-  if (ending.sums)
-    yielded.push_back(map.lookup(ending.sums));
-  else if (ending.aux && ending.epilogue != "gelu_grad")
-    yielded.push_back(map.lookup(ending.aux));
-  YieldOp::create(builder, product.getLoc(), yielded);
-  builder.setInsertionPoint(product);
-  OperationState state(product.getLoc(), KernelOp::getOperationName());
+KernelOp EpilogueKernel::create() {
+  SmallVector<Value> yielded = {map.lookup(fused.result)};
+  if (fused.sums)
+    yielded.push_back(map.lookup(fused.sums));
+  else if (fused.aux && fused.epilogue != "gelu_grad")
+    yielded.push_back(map.lookup(fused.aux));
+  YieldOp::create(builder, matmul.getLoc(), yielded);
+  builder.setInsertionPoint(matmul);
+  OperationState state(matmul.getLoc(), KernelOp::getOperationName());
   state.addOperands(inputs);
   state.addTypes(TypeRange(ValueRange(yielded)));
   for (StringRef name : {attr::kPhase, attr::kChunk})
-    if (Attribute value = product->getAttr(name))
+    if (Attribute value = matmul->getAttr(name))
       state.addAttribute(name, value);
-  state.addAttribute(attr::kEpilogue, builder.getStringAttr(ending.epilogue));
+  state.addAttribute(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
   state.addRegion()->push_back(body);
   return cast<KernelOp>(builder.create(state));
 }
 
 /// Lets the kernel that converts sums and converts them back read `sums`, which
-/// the product writes in its own type.
-void EndedKernel::narrowSums(Value sums) {
-  Block &block = ending.widening.getBody().front();
+/// the matmul writes in its own type.
+void EpilogueKernel::narrowSums(Value sums) {
+  Block &block = fused.widening.getBody().front();
   Operation *convert = &block.front();
   BlockArgument argument = block.getArgument(0);
-  ending.widening->setOperand(0, sums);
+  fused.widening->setOperand(0, sums);
   argument.setType(sums.getType());
   convert->getResult(0).replaceAllUsesWith(argument);
   convert->erase();
 }
 
-void EndedKernel::build() {
-  if (ending.bias)
-    makeViewsReady(ending.bias);
-  if (ending.aux)
-    makeViewsReady(ending.aux);
+void EpilogueKernel::build() {
+  if (fused.bias)
+    makeViewsReady(fused.bias);
+  if (fused.aux)
+    makeViewsReady(fused.aux);
   body = new Block;
   builder.setInsertionPointToEnd(body);
-  addProduct();
-  for (Operation *part : ending.parts)
+  addMatmul();
+  for (Operation *part : fused.parts)
     addPart(cast<KernelOp>(part));
-  if (ending.widening) { // as it begins
+  if (fused.widening) { // as it begins
     IRMapping sums;
-    Block &block = ending.widening.getBody().front();
-    sums.map(block.getArgument(0), map.lookup(ending.sums));
+    Block &block = fused.widening.getBody().front();
+    sums.map(block.getArgument(0), map.lookup(fused.sums));
     Operation *narrow = builder.clone(block.front(), sums);
-    map.map(ending.sums, narrow->getResult(0));
+    map.map(fused.sums, narrow->getResult(0));
   }
   KernelOp kernel = create();
-  ending.result.replaceAllUsesWith(kernel.getResult(0));
-  if (ending.widening)
-    narrowSums(kernel.getResult(kEndResult));
-  else if (kernel.getNumResults() > kEndResult)
-    (ending.sums ? ending.sums : ending.aux)
-        .replaceAllUsesWith(kernel.getResult(kEndResult));
+  fused.result.replaceAllUsesWith(kernel.getResult(0));
+  if (fused.widening)
+    narrowSums(kernel.getResult(kEpilogueResult));
+  else if (kernel.getNumResults() > kEpilogueResult)
+    (fused.sums ? fused.sums : fused.aux)
+        .replaceAllUsesWith(kernel.getResult(kEpilogueResult));
   Operation *last = kernel;
-  for (Operation *op : ending.waiting) {
+  for (Operation *op : fused.waiting) {
     op->moveAfter(last);
     last = op;
   }
-  for (Operation *part : llvm::reverse(ending.parts))
+  for (Operation *part : llvm::reverse(fused.parts))
     part->erase();
-  product.erase();
+  matmul.erase();
 }
 
-static void end(MatmulOp product, ProductEnding ending) {
-  if (ending.adds)
-    ending.adds->setAttr(attr::kView, UnitAttr::get(product.getContext()));
-  bool isPlain = ending.parts.empty(); // All that it does is to add.
+static void fuse(MatmulOp matmul, FusedEpilogue fused) {
+  if (fused.adds)
+    fused.adds->setAttr(attr::kView, UnitAttr::get(matmul.getContext()));
+  bool isPlain = fused.parts.empty(); // All that it does is to add.
   if (!isPlain)
-    EndedKernel(product, ending).build();
+    EpilogueKernel(matmul, fused).build();
 }
 
-/// What is behind products first: a gradient's sums are a part of it rather
-/// than of the next product.
-void endProducts(func::FuncOp step) {
+/// Epilogues of results come first, so that the sums of a gradient belong to
+/// the matmul that makes the gradient rather than to the next one.
+void fuseEpilogues(func::FuncOp step) {
   Block &block = step.getBody().front();
   sumNarrowValues(block);
-  for (auto find : {endingBehind, endingBeside})
-    for (auto product : llvm::make_early_inc_range(block.getOps<MatmulOp>()))
-      if (std::optional<ProductEnding> ending = find(product))
-        end(product, std::move(*ending));
+  for (auto find : {epilogueAfter, epilogueBeside})
+    for (auto matmul : llvm::make_early_inc_range(block.getOps<MatmulOp>()))
+      if (std::optional<FusedEpilogue> fused = find(matmul))
+        fuse(matmul, std::move(*fused));
 }
 
 namespace {
 
-struct EndProductsPass : impl::DpcEndProductsBase<EndProductsPass> {
-  void runOnOperation() override { onEachStep(getOperation(), endProducts); }
+struct FuseEpiloguesPass : impl::DpcFuseEpiloguesBase<FuseEpiloguesPass> {
+  void runOnOperation() override { onEachStep(getOperation(), fuseEpilogues); }
 };
 
 } // namespace

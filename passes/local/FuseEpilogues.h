@@ -1,9 +1,9 @@
-//===- FuseEpilogues.h - What products do beside multiplying ------*- C++ -*-===//
+//===- FuseEpilogues.h - Epilogues of GEMMs ---------------------*- C++ -*-===//
 //
-// The parts of dpc-end-products: what ends a product is found first
-// (EndProductsMatch.cpp), then made one kernel with it (ir/GemmEpilogues.h).
-// Nothing is known of a plan here: what decides whether one call can do it is
-// how operands lie (ir/GemmLayout.h).
+// The parts of dpc-fuse-epilogues. FuseEpiloguesMatch.cpp finds the epilogue of
+// a matmul, FuseEpilogues.cpp makes one kernel of both (ir/GemmEpilogues.h).
+// The strides of the operands (ir/GemmLayout.h) decide whether one call can
+// compute both; the pass knows nothing of plans.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_FUSEEPILOGUES_H
@@ -14,36 +14,39 @@
 
 namespace dpc {
 
-/// What a product does beside multiplying, and for whom.
-struct ProductEnding {
+/// The epilogue of a matmul and the values that it reads and makes.
+struct FusedEpilogue {
   llvm::StringRef epilogue = "none";
-  mlir::Value result; ///< What becomes of the product.
-  /// A vector repeated in every row, what gelu is applied to or its gradient
-  /// taken at, and sums of rows; null where `epilogue` has none.
+  mlir::Value result; ///< The value that the epilogue makes of the product.
+  /// A vector that is repeated in every row; the argument of gelu or of its
+  /// gradient; sums of rows. Null where `epilogue` has none.
   mlir::Value bias, aux, sums;
-  KernelOp widening; ///< Reads `sums` converted to the product's type; or null.
+  KernelOp widening; ///< Reads `sums` converted to the matmul's type; or null.
   AccumulateOp adds; ///< Adds up `result`, or null.
-  llvm::SmallVector<mlir::Operation *> parts; ///< What does the same.
-  /// Stands before the product, and can only run behind it.
+  llvm::SmallVector<mlir::Operation *> parts; ///< The kernels that it replaces.
+  /// Ops that stand before the matmul and have to run after it.
   llvm::SmallVector<mlir::Operation *> waiting;
 
   bool isNothing() const { return epilogue == "none" && !adds; }
 };
 
-/// True for what lies in its operand's buffer, of ops that move data.
+/// Whether an op that moves data has its result in its operand's buffer.
 bool isMarkedView(mlir::Operation *op);
 
 /// Lets sums of rows read a value rather than a copy of it in f32.
 void sumNarrowValues(mlir::Block &block);
 
-/// What stands behind `product`, with sums of its rows; or what adds it up, and
-/// sums of its factors' rows. Nothing where there is none.
-std::optional<ProductEnding> endingBehind(MatmulOp product);
-std::optional<ProductEnding> endingBeside(MatmulOp product);
+/// The epilogue of the kernels that read `matmul`, with sums of the rows of its
+/// result. Nothing where there is none.
+std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul);
 
-/// Lets the products of a step's loop do what follows them. What is done
-/// already stays.
-void endProducts(mlir::func::FuncOp step);
+/// The sum over micro-batches that adds `matmul` up, and sums of the rows of
+/// its factors. Nothing where there is neither.
+std::optional<FusedEpilogue> epilogueBeside(MatmulOp matmul);
+
+/// Fuses the matmuls of a step's loop with their epilogues. A second run
+/// changes nothing.
+void fuseEpilogues(mlir::func::FuncOp step);
 
 } // namespace dpc
 

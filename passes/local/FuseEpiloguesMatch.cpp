@@ -1,4 +1,4 @@
-//===- FuseEpiloguesMatch.cpp - What a product can do in passing ------------===//
+//===- FuseEpiloguesMatch.cpp - Which epilogues one GEMM computes ---------===//
 #include "ir/GemmEpilogues.h"
 #include "passes/local/FuseEpilogues.h"
 #include "passes/local/Passes.h"
@@ -150,20 +150,20 @@ void sumNarrowValues(Block &block) {
   }
 }
 
-/// Whether nobody reads `value` before `product` runs but views and sums over
+/// Whether nobody reads `value` before `matmul` runs but views and sums over
 /// micro-batches, which can wait for it, and which `waiting` takes.
-static bool isReadBehind(Value value, MatmulOp product,
+static bool isReadBehind(Value value, MatmulOp matmul,
                          SmallVector<Operation *> &waiting) {
   for (Operation *reader : value.getUsers()) {
-    if (reader->getBlock() != product->getBlock() ||
-        !reader->isBeforeInBlock(product))
+    if (reader->getBlock() != matmul->getBlock() ||
+        !reader->isBeforeInBlock(matmul))
       continue;
     waiting.push_back(reader);
     auto kernel = dyn_cast<KernelOp>(reader);
     bool canWait = isMarkedView(reader) || isa<AccumulateOp>(reader) ||
                    (kernel && kernel.getNumResults() == 1 &&
                     llvm::all_of(opsOf(kernel), llvm::IsaPred<ConvertOp>));
-    if (!canWait || !isReadBehind(reader->getResult(0), product, waiting))
+    if (!canWait || !isReadBehind(reader->getResult(0), matmul, waiting))
       return false;
   }
   return true;
@@ -181,13 +181,14 @@ static bool narrowsTo(Type type, KernelOp kernel) {
          (ops.size() == 1 || ops[1]->getOperand(0) == ops[0]->getResult(0));
 }
 
-/// Adds the sums of the rows of `value`, converted to `type`, to the ending of
-/// `product`. False if nobody computes them, or somebody reads them before it.
-static bool addRowSums(Value value, Type type, MatmulOp product,
-                       ProductEnding &ending) {
+/// Adds the sums of the rows of `value`, converted to `type`, to the epilogue
+/// of `matmul`. False if nobody computes them, or somebody reads them before
+/// it.
+static bool addRowSums(Value value, Type type, MatmulOp matmul,
+                       FusedEpilogue &fused) {
   for (Operation *user : value.getUsers()) {
     auto sum = dyn_cast<KernelOp>(user);
-    if (!sum || !rowSum(sum) || !runTogether(sum, product))
+    if (!sum || !rowSum(sum) || !runTogether(sum, matmul))
       continue;
     SmallVector<Operation *> parts = {sum}, waiting;
     Value result = sum->getResult(0);
@@ -196,7 +197,7 @@ static bool addRowSums(Value value, Type type, MatmulOp product,
       auto convert = result.hasOneUse()
                          ? dyn_cast<KernelOp>(*result.getUsers().begin())
                          : KernelOp();
-      if (!convert || !runTogether(convert, product) ||
+      if (!convert || !runTogether(convert, matmul) ||
           !narrowsTo(type, convert))
         continue;
       if (opsOf(convert).size() == 2)
@@ -206,28 +207,28 @@ static bool addRowSums(Value value, Type type, MatmulOp product,
       if (!widening)
         result = convert->getResult(0);
     }
-    if (!isReadBehind(result, product, waiting))
+    if (!isReadBehind(result, matmul, waiting))
       continue;
-    ending.sums = result;
-    ending.widening = widening;
-    ending.parts.append(parts);
-    ending.waiting = waiting;
+    fused.sums = result;
+    fused.widening = widening;
+    fused.parts.append(parts);
+    fused.waiting = waiting;
     return true;
   }
   return false;
 }
 
 //===----------------------------------------------------------------------===//
-// What stands behind a product
+// Epilogues of results
 //===----------------------------------------------------------------------===//
 
 /// bias + argument, then gelu or relu of it, in this order, each of them or
 /// not; and nothing else.
-static std::optional<ProductEnding> activationIn(KernelOp kernel,
-                                                 OpOperand &product) {
-  Value at = kernel.getBody().front().getArgument(product.getOperandNumber());
+static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
+                                                 OpOperand &matmul) {
+  Value at = kernel.getBody().front().getArgument(matmul.getOperandNumber());
   Value before; // what the activation is applied to, if that is no operand
-  ProductEnding found;
+  FusedEpilogue found;
   bool hasGelu = false, hasRelu = false;
   for (Operation *op : opsOf(kernel)) {
     auto add = dyn_cast<BinaryOp>(op);
@@ -258,7 +259,7 @@ static std::optional<ProductEnding> activationIn(KernelOp kernel,
   }
   if (!found.result || (!found.bias && !hasGelu && !hasRelu))
     return std::nullopt;
-  Value sums = product.get();
+  Value sums = matmul.get();
   if (!sums.hasOneUse()) { // the others read what gelu is applied to
     if (!hasGelu || found.bias)
       return std::nullopt;
@@ -274,23 +275,23 @@ static std::optional<ProductEnding> activationIn(KernelOp kernel,
 }
 
 /// argument * gelu'(x) of an operand x, and nothing else.
-static std::optional<ProductEnding> geluGradientIn(KernelOp kernel,
-                                                   OpOperand &product) {
+static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
+                                                   OpOperand &matmul) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (ops.size() != 2 || kernel.getNumResults() != 1 ||
-      !product.get().hasOneUse())
+      !matmul.get().hasOneUse())
     return std::nullopt;
   auto slope = dyn_cast<UnaryOp>(ops[0]);
   auto mul = dyn_cast<BinaryOp>(ops[1]);
   Value argument =
-      kernel.getBody().front().getArgument(product.getOperandNumber());
+      kernel.getBody().front().getArgument(matmul.getOperandNumber());
   if (!slope || slope.getKind() != UnaryKind::gelu_tanh_grad || !mul ||
       mul.getKind() != BinaryKind::mul ||
       yielded(kernel, 0) != mul.getResult() ||
       !llvm::is_contained(mul->getOperands(), argument) ||
       !llvm::is_contained(mul->getOperands(), slope.getResult()))
     return std::nullopt;
-  ProductEnding found;
+  FusedEpilogue found;
   found.epilogue = "gelu_grad";
   found.aux = outside(kernel, slope.getX());
   found.result = kernel->getResult(0);
@@ -298,16 +299,16 @@ static std::optional<ProductEnding> geluGradientIn(KernelOp kernel,
   return found.aux ? std::optional(found) : std::nullopt;
 }
 
-/// Whether it can be read when the product runs: views can be made earlier.
-static bool isReady(Value value, MatmulOp product) {
+/// Whether `value` exists when the matmul runs; views of it can move forward.
+static bool isReady(Value value, MatmulOp matmul) {
   while (value && value.getDefiningOp() && isMarkedView(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   Operation *op = value ? value.getDefiningOp() : nullptr;
-  return !op || op->isBeforeInBlock(product);
+  return !op || op->isBeforeInBlock(matmul);
 }
 
 //===----------------------------------------------------------------------===//
-// Whether one call can do it
+// Whether one call can compute it
 //===----------------------------------------------------------------------===//
 
 /// Whether a vector is repeated for every row.
@@ -328,11 +329,11 @@ static bool isAlignedMatrix(StridedView view) {
   return isAligned && view.isDense();
 }
 
-static std::optional<ProductLayout> layoutOf(MatmulOp product) {
+static std::optional<GemmLayout> layoutOf(MatmulOp matmul) {
   auto layout =
-      layOutProduct(layoutOf(product.getA()), layoutOf(product.getB()),
-                    StridedView::dense(typeOf(product.getResult()).getShape()),
-                    product.getTa(), product.getTb());
+      layOutGemm(layoutOf(matmul.getA()), layoutOf(matmul.getB()),
+                 StridedView::dense(typeOf(matmul.getResult()).getShape()),
+                 matmul.getTa(), matmul.getTb());
   // A call has two batch dimensions.
   constexpr size_t kMostBatches = 2;
   bool isOne =
@@ -340,37 +341,35 @@ static std::optional<ProductLayout> layoutOf(MatmulOp product) {
   return isOne ? layout : std::nullopt;
 }
 
-static bool canEnd(const ProductLayout &layout, const ProductEnding &ending) {
-  StringRef epilogue = ending.epilogue;
+static bool fitsOneCall(const GemmLayout &layout, const FusedEpilogue &fused) {
+  StringRef epilogue = fused.epilogue;
   if (epilogue == "none")
     return true;
-  return layout.batches.empty() &&
-         (!ending.aux || layout.n % kAlignment == 0) &&
+  return layout.batches.empty() && (!fused.aux || layout.n % kAlignment == 0) &&
          (epilogue != "sums_of_a" || layout.transA) &&
          (epilogue != "sums_of_b" || !layout.transB) &&
-         (!ending.bias || repeatsRows(layoutOf(ending.bias))) &&
-         (epilogue != "gelu_grad" || isAlignedMatrix(layoutOf(ending.aux)));
+         (!fused.bias || repeatsRows(layoutOf(fused.bias))) &&
+         (epilogue != "gelu_grad" || isAlignedMatrix(layoutOf(fused.aux)));
 }
 
-/// Whether `product` runs once per micro-batch, and writes what others find
-/// there.
-static bool mayEnd(MatmulOp product) {
-  auto phase = product->getAttrOfType<StringAttr>(attr::kPhase);
+/// Whether `matmul` runs once per micro-batch and writes a buffer of its own.
+static bool mayFuse(MatmulOp matmul) {
+  auto phase = matmul->getAttrOfType<StringAttr>(attr::kPhase);
   bool inLoop =
       !phase || (phase.getValue() != "setup" && phase.getValue() != "update");
-  return inLoop && !product->hasAttr(attr::kOutPerm) &&
-         !product->hasAttr(kAgainAttr) && !sumInPlace(product) &&
-         !typeOf(product.getResult()).getElementType().isF64();
+  return inLoop && !matmul->hasAttr(attr::kOutPerm) &&
+         !matmul->hasAttr(kAgainAttr) && !sumInPlace(matmul) &&
+         !typeOf(matmul.getResult()).getElementType().isF64();
 }
 
-std::optional<ProductEnding> endingBehind(MatmulOp product) {
-  auto layout = mayEnd(product) ? layoutOf(product) : std::nullopt;
+std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
+  auto layout = mayFuse(matmul) ? layoutOf(matmul) : std::nullopt;
   if (!layout)
     return std::nullopt;
-  Type type = product.getResult().getType();
-  for (OpOperand &use : product.getResult().getUses()) {
+  Type type = matmul.getResult().getType();
+  for (OpOperand &use : matmul.getResult().getUses()) {
     auto kernel = dyn_cast<KernelOp>(use.getOwner());
-    if (!kernel || !runTogether(kernel, product) ||
+    if (!kernel || !runTogether(kernel, matmul) ||
         kernel->hasAttr(attr::kEpilogue))
       continue;
     auto found = activationIn(kernel, use);
@@ -380,12 +379,13 @@ std::optional<ProductEnding> endingBehind(MatmulOp product) {
     if (!found || found->result.getType() != type ||
         (found->aux && found->aux.getType() != type) ||
         (found->bias && found->bias.getType() != type) ||
-        !isReady(found->bias, product) ||
-        (readsAux && !isReady(found->aux, product)) || !canEnd(*layout, *found))
+        !isReady(found->bias, matmul) ||
+        (readsAux && !isReady(found->aux, matmul)) ||
+        !fitsOneCall(*layout, *found))
       continue;
     if (readsAux &&
         addRowSums(found->result, typeOf(found->result).getElementType(),
-                   product, *found))
+                   matmul, *found))
       found->epilogue = "gelu_grad_bias";
     return found;
   }
@@ -393,17 +393,17 @@ std::optional<ProductEnding> endingBehind(MatmulOp product) {
 }
 
 //===----------------------------------------------------------------------===//
-// What adds a product up, and sums of its factors
+// Sums over micro-batches, and sums of factors
 //===----------------------------------------------------------------------===//
 
-/// A product that is only added up, perhaps in a wider type, is made where the
-/// sum lies.
-static bool addUp(MatmulOp product, ProductEnding &ending) {
+/// If all that the program does with a result is to add it up, perhaps in a
+/// wider type, the matmul adds it to the buffer of the sum.
+static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   auto onlyUser = [&](Value value) {
     Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
-    return user && runTogether(user, product) ? user : nullptr;
+    return user && runTogether(user, matmul) ? user : nullptr;
   };
-  Operation *user = onlyUser(product.getResult());
+  Operation *user = onlyUser(matmul.getResult());
   auto convert = dyn_cast_if_present<KernelOp>(user);
   if (convert) {
     SmallVector<Operation *> ops = opsOf(convert);
@@ -417,46 +417,47 @@ static bool addUp(MatmulOp product, ProductEnding &ending) {
     return false;
   RankedTensorType type = typeOf(sum.getResult());
   bool isStored =
-      type.getElementType().isF32() || type == product.getResult().getType();
-  if (type.getShape() != typeOf(product.getResult()).getShape() || !isStored)
+      type.getElementType().isF32() || type == matmul.getResult().getType();
+  if (type.getShape() != typeOf(matmul.getResult()).getShape() || !isStored)
     return false;
   if (convert)
-    ending.parts.push_back(convert);
-  ending.adds = sum;
-  ending.result = sum.getX();
+    fused.parts.push_back(convert);
+  fused.adds = sum;
+  fused.result = sum.getX();
   return true;
 }
 
-/// Sums of a factor whose rows the product sums over.
-static bool sumFactor(MatmulOp product, const ProductLayout &layout,
-                      ProductEnding &ending) {
+/// Sums of a factor whose rows are the contracted dimension.
+static bool sumFactor(MatmulOp matmul, const GemmLayout &layout,
+                      FusedEpilogue &fused) {
   for (auto [factor, epilogue, isOuter] :
-       {std::tuple(product.getA(), StringRef("sums_of_a"), product.getTa()),
-        {product.getB(), "sums_of_b", !product.getTb()}}) {
+       {std::tuple(matmul.getA(), StringRef("sums_of_a"), matmul.getTa()),
+        {matmul.getB(), "sums_of_b", !matmul.getTb()}}) {
     Value value = withoutReshapes(factor);
-    ProductEnding found = ending;
+    FusedEpilogue found = fused;
     found.epilogue = epilogue;
-    if (!isOuter || !canEnd(layout, found) || typeOf(factor).getRank() != 2 ||
-        typeOf(product.getResult()).getRank() != 2 ||
+    if (!isOuter || !fitsOneCall(layout, found) ||
+        typeOf(factor).getRank() != 2 ||
+        typeOf(matmul.getResult()).getRank() != 2 ||
         typeOf(value).getRank() < 2 ||
         typeOf(value).getShape().back() != typeOf(factor).getShape().back() ||
-        !addRowSums(value, typeOf(found.result).getElementType(), product,
+        !addRowSums(value, typeOf(found.result).getElementType(), matmul,
                     found))
       continue;
-    ending = std::move(found);
+    fused = std::move(found);
     return true;
   }
   return false;
 }
 
-std::optional<ProductEnding> endingBeside(MatmulOp product) {
-  auto layout = mayEnd(product) ? layoutOf(product) : std::nullopt;
+std::optional<FusedEpilogue> epilogueBeside(MatmulOp matmul) {
+  auto layout = mayFuse(matmul) ? layoutOf(matmul) : std::nullopt;
   if (!layout)
     return std::nullopt;
-  ProductEnding found;
-  found.result = product.getResult();
-  addUp(product, found);
-  sumFactor(product, *layout, found);
+  FusedEpilogue found;
+  found.result = matmul.getResult();
+  addUp(matmul, found);
+  sumFactor(matmul, *layout, found);
   return found.isNothing() ? std::nullopt : std::optional(std::move(found));
 }
 

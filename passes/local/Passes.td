@@ -331,21 +331,21 @@ def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
-def DpcEndProducts : Pass<"dpc-end-products", "::mlir::ModuleOp"> {
-  let summary = "Lets products do what follows them, for GPUs.";
+def DpcFuseEpilogues : Pass<"dpc-fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Fuses GEMMs with their epilogues, for GPUs.";
   let description = [{
     In functions of the local altitude, a matmul of the loop and the kernels that
     cuBLASLt does in passing become one `dpc.kernel` with `dpc.epilogue`, at the
     place of the matmul: adding a bias, gelu or relu, keeping what gelu is applied
     to, gelu's gradient, sums of its rows or of a factor's (bias gradients),
     converting to f32. Only what one call can do where its operands lie is taken
-    (one matrix product, a bias that is the same in all rows, rows of a kept matrix
+    (one GEMM, a bias that is the same in all rows, rows of a kept matrix
     at multiples of 8 elements).
 
-    * What reads sums of rows waits for the product: views, conversions and sums
-      over micro-batches are moved behind it.
+    * The readers of sums of rows move behind the matmul: views, conversions and
+      sums over micro-batches.
     * A `dpc.accumulate` that alone reads the result becomes a view (`dpc.view`):
-      the product adds to what lies there.
+      the matmul adds to what lies there.
     * A kernel that writes a value and a copy of it in f32 for sums of rows writes
       the value alone; the sums convert it.
 

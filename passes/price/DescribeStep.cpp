@@ -114,7 +114,7 @@ static double fp8ShareOf(const StepRecord &record) {
     for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
       for (const RecordedOp &recorded : phase.ops) {
         auto costed = dyn_cast<CostOpInterface>(recorded.op);
-        MatmulOp product = productOf(recorded.op);
+        MatmulOp product = matmulOf(recorded.op);
         double flops = costed ? times * costed.getFlops() : 0;
         all += flops;
         if (product && fp8SizesOf(product))
@@ -239,8 +239,7 @@ FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);
-  Expected<StepTime> time =
-      estimateTime(steps, cluster, &description.record);
+  Expected<StepTime> time = estimateTime(steps, cluster, &description.record);
   if (!time)
     return program.emitError(time.message());
   return description.finish(steps, fullestOf(steps, cluster, degrees), cluster,

@@ -105,11 +105,11 @@ LoweringSpec dpc::pricedDegrees(LoweringSpec degrees,
   case AttentionKernels::Cudnn:
     if (degrees.attention == AttentionForm::automatic)
       degrees.attention = AttentionForm::fused;
-    degrees.endsProducts = true;
+    degrees.fusesEpilogues = true;
     break;
   case AttentionKernels::Fused:
   case AttentionKernels::Unfused:
-    degrees.endsProducts = false;
+    degrees.fusesEpilogues = false;
     degrees.attention =
         !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
             ? AttentionForm::whole

@@ -33,7 +33,7 @@ static bool isGradient(Value value) {
 
 /// Whether the results of `op` are sums over micro-batches.
 static bool addsUp(Operation *op) {
-  return isa<AccumulateOp>(op) || (productOf(op) && sumInPlace(op));
+  return isa<AccumulateOp>(op) || (matmulOf(op) && sumInPlace(op));
 }
 
 int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
@@ -239,7 +239,7 @@ void Liveness::place(Operation *op, int64_t at) {
     bufferOf[result] =
         reused >= 0 ? reused : add(result, categoryOf(result, at), first);
   }
-  MatmulOp product = productOf(op);
+  MatmulOp product = matmulOf(op);
   if (auto bytes = (product ? product.getOperation() : op)
                        ->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
     int64_t id = add(op->getResult(0), MemoryCategory::Workspace, at);

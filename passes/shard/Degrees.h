@@ -65,8 +65,8 @@ struct LoweringSpec : cost::Strategy {
   AttentionForm attention = AttentionForm::automatic;
   /// Attention that cannot be fused is an error.
   bool attentionMustFuse = false;
-  /// Products do what follows them (dpc-end-products), as in plans for GPUs.
-  bool endsProducts = false;
+  /// GEMMs are fused with their epilogues (dpc-fuse-epilogues), for GPUs.
+  bool fusesEpilogues = false;
   /// Where full recomputation begins, and where it ends, by software.
   cost::Checkpoints checkpoints = cost::Checkpoints::Planned;
 

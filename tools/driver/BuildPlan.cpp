@@ -97,7 +97,7 @@ PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
   LoweringSpec degrees = asked;
   degrees.attention = attentionForm(options);
   degrees.attentionMustFuse = options.attention == "fused";
-  degrees.endsProducts = !options.targetGpu.empty() && !onCpu;
+  degrees.fusesEpilogues = !options.targetGpu.empty() && !onCpu;
   // Plans are verified phase by phase: an observer says so.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
@@ -122,7 +122,7 @@ LoweringSpec commonDegrees(const CompileOptions &options) {
   common.compressGradients = options.compressGradients;
   common.compressWeights = options.compressWeights;
   common.attention = attentionForm(options);
-  common.endsProducts = !options.targetGpu.empty();
+  common.fusesEpilogues = !options.targetGpu.empty();
   return common;
 }
 

@@ -25,7 +25,7 @@ namespace dpc::test {
 
 #ifdef DPC_TEST_GPU_EMULATION
 /// What the passes do for GPUs, of a step that has ops without kernels.
-static void endProductsOf(func::FuncOp step) {
+static void fuseEpiloguesOf(func::FuncOp step) {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
     if (KernelRole role = kernelRole(&op);
@@ -49,7 +49,7 @@ static void endProductsOf(func::FuncOp step) {
     op->replaceAllUsesWith(kernel->getResults());
     op->erase();
   }
-  endProducts(step);
+  fuseEpilogues(step);
 }
 #endif
 
@@ -69,7 +69,7 @@ Step::Step(const std::string &text) {
 #ifdef DPC_TEST_GPU_EMULATION
   options.targetGpu = "sm_90";
   options.emulatesGpu = true;
-  endProductsOf(function);
+  fuseEpiloguesOf(function);
 #endif
   auto draft = codegen::buildPlan({function}, options);
   if (failed(draft))
@@ -188,9 +188,9 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
                     op->compute != rt::DType::F32)) {
     auto type = [&](int id) { return plan.buffers[id].dtype; };
     Status status = rt::runMatmul(*op, at(op->a), type(op->a), at(op->b),
-                                      type(op->b), at(op->c), type(op->c),
-                                      op->bias < 0 ? nullptr : at(op->bias),
-                                      op->aux < 0 ? nullptr : at(op->aux));
+                                  type(op->b), at(op->c), type(op->c),
+                                  op->bias < 0 ? nullptr : at(op->bias),
+                                  op->aux < 0 ? nullptr : at(op->aux));
     EXPECT_EQ(status.message(), "");
   } else if (op) {
     runMatmul(*op, reinterpret_cast<float *>(at(op->a)),

@@ -62,7 +62,7 @@ func.func @step(%x: tensor<512x4096xbf16>, %w: tensor<4096x8192xbf16>, %v: tenso
 )mlir";
 
 /// What a product does in passing costs what it moves, and no launch.
-TEST(OpTime, EndedProductsMoveMore) {
+TEST(OpTime, EpiloguesMoveMore) {
   ParsedProgram program(kEnded);
   ASSERT_TRUE(program.module);
   auto device = cost::loadDevice("a100-sxm-80gb");

@@ -352,7 +352,7 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
   ASSERT_TRUE(succeeded(program));
   SharedLowering shared(cluster);
   LoweringSpec common;
-  common.endsProducts = true;
+  common.fusesEpilogues = true;
   std::set<std::string> texts;
   for (const char *text :
        {"dp=8,tp=2,micro_batch=2",

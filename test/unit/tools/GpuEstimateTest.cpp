@@ -1,7 +1,7 @@
 //===- GpuEstimateTest.cpp - Plans for GPUs are what was estimated --------===//
 //
-// What a product does in passing (dpc-end-products) is decided once: memory is
-// that of the plan's arena, and time is that of the instructions that run.
+// dpc-fuse-epilogues decides once what GEMMs compute: the estimated memory is
+// the plan's arena, and the estimated time is that of its instructions.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -72,34 +72,34 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
 }
 
 /// Of one rank without transfers, whose queue is never empty: the sum of its
-/// instructions. What products do in passing takes no time but theirs.
+/// instructions. Epilogues take no time of their own.
 TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   OwningOpRef<ModuleOp> program = load("bert-tiny");
   cost::Cluster cluster = *cost::makeLocalCluster(1);
   const cost::Device &device = cluster.groups.front().device;
-  auto lower = [&](bool endsProducts) {
+  auto lower = [&](bool fusesEpilogues) {
     LoweringSpec common = commonDegrees(options);
-    EXPECT_TRUE(common.endsProducts);
-    common.endsProducts = endsProducts;
+    EXPECT_TRUE(common.fusesEpilogues);
+    common.fusesEpilogues = fusesEpilogues;
     auto lowered = lowerForStrategy(
         *program, cluster, specOf(strategyOf("dp=1", 1), kBatch, common));
     EXPECT_TRUE(succeeded(lowered));
     return std::move(*lowered);
   };
-  OwningOpRef<ModuleOp> ended = lower(true), apart = lower(false);
-  func::FuncOp step = findStep(*ended);
+  OwningOpRef<ModuleOp> fused = lower(true), apart = lower(false);
+  func::FuncOp step = findStep(*fused);
   StepRecord record;
   Expected<StepTime> time = estimateTime({step}, cluster, &record);
   ASSERT_TRUE(time);
-  double sum = 0, kernels = 0, products = 0;
+  double sum = 0, kernels = 0, matmuls = 0;
   for (Operation &op : step.getBody().front().without_terminator()) {
     double seconds = isBufferView(&op) ? 0 : opSeconds(&op, device);
     sum += seconds;
-    products += !epilogueOf(&op).empty();
+    matmuls += !epilogueOf(&op).empty();
     kernels += seconds > 0;
   }
   EXPECT_NEAR(time->computeSeconds, sum, 1e-9);
-  EXPECT_GT(products, 8);
+  EXPECT_GT(matmuls, 8);
   // The plan has as many, but for the stages of kernels that fold.
   codegen::CodegenOptions target = codegenOptions(options, true);
   auto draft = codegen::buildPlan({step}, target);
@@ -109,29 +109,29 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
     for (const rt::Instruction &instruction : instructions)
       if (const auto *product = std::get_if<rt::MatmulOp>(&instruction.op))
         found += product->epilogue != rt::Epilogue::None;
-  EXPECT_EQ(found, products);
+  EXPECT_EQ(found, matmuls);
   // Without it every kernel takes a launch more, at least.
   Expected<StepTime> before = estimateTime({findStep(*apart)}, cluster);
   double others = 0;
   for (Operation &op : findStep(*apart).getBody().front().without_terminator())
     others += !isBufferView(&op) && opSeconds(&op, device) > 0;
-  EXPECT_GE(others - kernels, products);
+  EXPECT_GE(others - kernels, matmuls);
   EXPECT_GT(before->computeSeconds - time->computeSeconds,
             (others - kernels) * device.launchSeconds);
 }
 
 // Others' programs run their kernels.
 TEST_F(GpuEstimate, OnlyOfPlansForGpus) {
-  auto ends = [&](const std::string &software, const std::string &gpu) {
+  auto fuses = [&](const std::string &software, const std::string &gpu) {
     options.targetGpu = gpu;
     return pricedDegrees(commonDegrees(options), *cost::loadSoftware(software),
                          cost::DType::BF16)
-        .endsProducts;
+        .fusesEpilogues;
   };
-  EXPECT_FALSE(ends("dpc", ""));
-  EXPECT_TRUE(ends("dpc", "sm_90"));
-  EXPECT_TRUE(ends("dpc-cuda", ""));
+  EXPECT_FALSE(fuses("dpc", ""));
+  EXPECT_TRUE(fuses("dpc", "sm_90"));
+  EXPECT_TRUE(fuses("dpc-cuda", ""));
   for (const std::string &name : cost::knownSoftware())
     if (!name.starts_with("dpc"))
-      EXPECT_FALSE(ends(name, "sm_90")) << name;
+      EXPECT_FALSE(fuses(name, "sm_90")) << name;
 }

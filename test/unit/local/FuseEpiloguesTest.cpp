@@ -1,7 +1,7 @@
-//===- EndProductsTest.cpp - dpc-end-products -----------------------------===//
+//===- FuseEpiloguesTest.cpp - dpc-fuse-epilogues -------------------------===//
 //
-// What steps compute stays what it was, by the interpreter, and the kernels
-// that are products say what they do.
+// The interpreter computes the same before and after the pass, and the kernels
+// that are matmuls name their epilogues.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -18,10 +18,9 @@ namespace {
 
 using Epilogues = std::vector<std::string>;
 
-struct Ended {
-  Epilogues
-      epilogues;   ///< Of all products; "+" adds up; "-" is a product alone.
-  int kernels = 0; ///< What is left of others.
+struct Fused {
+  Epilogues epilogues; ///< Of all matmuls; "+" adds up; "-" is a matmul alone.
+  int kernels = 0;     ///< The kernels that remain.
 };
 
 /// Small numbers for the global arguments.
@@ -40,12 +39,12 @@ std::vector<HostArray> inputsOf(func::FuncOp step) {
 }
 
 /// Runs the pass, compares results before and after.
-Ended end(const std::string &text) {
+Fused fuse(const std::string &text) {
   auto module = parse(text);
   auto step = module->lookupSymbol<func::FuncOp>("step");
   std::vector<HostArray> inputs = inputsOf(step);
   RankResult before = runRanks(step, inputs);
-  EXPECT_TRUE(runPasses(*module, "dpc-end-products,dpc-verify-local"));
+  EXPECT_TRUE(runPasses(*module, "dpc-fuse-epilogues,dpc-verify-local"));
   EXPECT_TRUE(succeeded(verify(*module)));
   RankResult after = runRanks(step, inputs);
   EXPECT_EQ(after.disagreement, "");
@@ -56,20 +55,20 @@ Ended end(const std::string &text) {
   }
   std::string once;
   llvm::raw_string_ostream(once) << *module;
-  EXPECT_TRUE(runPasses(*module, "dpc-end-products"));
+  EXPECT_TRUE(runPasses(*module, "dpc-fuse-epilogues"));
   std::string twice;
   llvm::raw_string_ostream(twice) << *module;
   EXPECT_EQ(once, twice);
-  Ended ended;
+  Fused fused;
   for (Operation &op : step.getBody().front()) {
-    if (!productOf(&op)) {
-      ended.kernels += isa<KernelOp>(op);
+    if (!matmulOf(&op)) {
+      fused.kernels += isa<KernelOp>(op);
       continue;
     }
     std::string name = isa<MatmulOp>(op) ? "-" : epilogueOf(&op).str();
-    ended.epilogues.push_back(name + (sumInPlace(&op) ? "+" : ""));
+    fused.epilogues.push_back(name + (sumInPlace(&op) ? "+" : ""));
   }
-  return ended;
+  return fused;
 }
 
 /// A step over 3 micro-batches; @PHASE stands for the attribute.
@@ -114,24 +113,24 @@ std::string weightGradient(const std::string &between,
 )mlir");
 }
 
-TEST(EndProducts, GradientsOverMicroBatches) {
-  Ended all = end(weightGradient("", "%r"));
+TEST(FuseEpilogues, GradientsOverMicroBatches) {
+  Fused all = fuse(weightGradient("", "%r"));
   EXPECT_EQ(all.epilogues, Epilogues({"sums_of_a+"}));
   EXPECT_EQ(all.kernels, 0);
   // Views wait for the product; what computes does not.
-  Ended viewed = end(weightGradient(
+  Fused viewed = fuse(weightGradient(
       "  %v = dpc.reshape %r @backward : tensor<8xf32> -> tensor<4x2xf32>\n"
       "  %u = dpc.reshape %v @backward : tensor<4x2xf32> -> tensor<8xf32>\n",
       "%u"));
   EXPECT_EQ(viewed.epilogues, Epilogues({"sums_of_a+"}));
-  Ended read = end(weightGradient(R"mlir(
+  Fused read = fuse(weightGradient(R"mlir(
   %n = dpc.kernel %r @backward : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%i: tensor<8xf32>):
     %k = dpc.unary neg %i : tensor<8xf32> -> tensor<8xf32>
     dpc.yield %k : tensor<8xf32>
   }
 )mlir",
-                                  "%n"));
+                                   "%n"));
   EXPECT_EQ(read.epilogues, Epilogues({"-+"}));
   EXPECT_EQ(read.kernels, 2);
 }
@@ -163,12 +162,12 @@ std::string biased(int64_t dim, const std::string &vector,
                   (rest.empty() ? "%y" : "%z") + " : tensor<2x2x8xf32>\n");
 }
 
-TEST(EndProducts, OnlyWhatOneCallCanDo) {
-  EXPECT_EQ(end(biased(2, "8xf32")).epilogues, Epilogues({"relu_bias"}));
+TEST(FuseEpilogues, OnlyWhatOneCallCanDo) {
+  EXPECT_EQ(fuse(biased(2, "8xf32")).epilogues, Epilogues({"relu_bias"}));
   // A vector along the rows; a matrix each; others that read the product.
-  EXPECT_EQ(end(biased(1, "2xf32")).epilogues, Epilogues({"-"}));
-  EXPECT_EQ(end(biased(2, "8xf32", "", false)).epilogues, Epilogues({"-"}));
-  Ended read = end(biased(2, "8xf32", R"mlir(
+  EXPECT_EQ(fuse(biased(1, "2xf32")).epilogues, Epilogues({"-"}));
+  EXPECT_EQ(fuse(biased(2, "8xf32", "", false)).epilogues, Epilogues({"-"}));
+  Fused read = fuse(biased(2, "8xf32", R"mlir(
   %z = dpc.kernel %y, %s @forward : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32> {
   ^bb0(%i: tensor<2x2x8xf32>, %j: tensor<2x2x8xf32>):
     %k = dpc.binary mul %i, %j : (tensor<2x2x8xf32>, tensor<2x2x8xf32>) -> tensor<2x2x8xf32>
@@ -181,14 +180,14 @@ TEST(EndProducts, OnlyWhatOneCallCanDo) {
 
 // The sums of a gradient are a part of the product that makes it, not of the
 // next one, and one factor twice is two operands.
-TEST(EndProducts, SumsBelongToWhatMakesTheRows) {
-  Ended ended =
-      end(step("%dy: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]") +
-                   ", %w: tensor<4x8xf32>" + global("4x8xf32", "[{}, {}]") +
-                   ", %h: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]"),
-               "tensor<8x8xf32>" + global("8x8xf32", "[{}, {}]") +
-                   ", tensor<8xf32>" + global("8xf32", "[{}]"),
-               R"mlir(
+TEST(FuseEpilogues, SumsBelongToTheMatmulOfTheRows) {
+  Fused fused =
+      fuse(step("%dy: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]") +
+                    ", %w: tensor<4x8xf32>" + global("4x8xf32", "[{}, {}]") +
+                    ", %h: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]"),
+                "tensor<8x8xf32>" + global("8x8xf32", "[{}, {}]") +
+                    ", tensor<8xf32>" + global("8xf32", "[{}]"),
+                R"mlir(
   %s = dpc.matmul %dy, %w @backward : (tensor<2x4xf32>, tensor<4x8xf32>) -> tensor<2x8xf32>
   %dx = dpc.kernel %h, %s @backward : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32> {
   ^bb0(%i: tensor<2x8xf32>, %j: tensor<2x8xf32>):
@@ -206,8 +205,8 @@ TEST(EndProducts, SumsBelongToWhatMakesTheRows) {
   %dw = dpc.accumulate sum %p @backward : tensor<8x8xf32> -> tensor<8x8xf32>
   return %dw, %db : tensor<8x8xf32>, tensor<8xf32>
 )mlir"));
-  EXPECT_EQ(ended.epilogues, Epilogues({"gelu_grad_bias", "-+"}));
-  EXPECT_EQ(ended.kernels, 0);
+  EXPECT_EQ(fused.epilogues, Epilogues({"gelu_grad_bias", "-+"}));
+  EXPECT_EQ(fused.kernels, 0);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// RUN: dpc-opt %s --split-input-file --dpc-end-products --dpc-verify-local | FileCheck %s
-// RUN: dpc-opt %s --split-input-file --dpc-end-products --dpc-end-products | FileCheck %s
+// RUN: dpc-opt %s --split-input-file --dpc-fuse-epilogues --dpc-verify-local | FileCheck %s
+// RUN: dpc-opt %s --split-input-file --dpc-fuse-epilogues --dpc-fuse-epilogues | FileCheck %s
 
 !n = tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}]>>
 !gx = tensor<4x6xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}]>>
@@ -7,7 +7,7 @@
 !gy = tensor<4x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}]>>
 !t = tensor<4x8xf32>
 // A bias and gelu; what gelu is applied to is kept. The view of the bias is made
-// before the product.
+// before the matmul.
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: %[[B:.*]] = dpc.broadcast %arg2
 // CHECK-NEXT: %[[K:.*]]:2 = dpc.kernel %arg0, %arg1, %[[B]] {dpc.epilogue = "gelu_aux_bias", dpc.phase = "forward"}
@@ -39,7 +39,7 @@ func.func @step(%x: tensor<4x6xf32> {dpc.global = !gx}, %w: tensor<6x8xf32> {dpc
 !t = tensor<2x8xbf16>
 !w = tensor<2x8xf32>
 // The sums of rows read %dy, not a copy of it in f32, and are a part of the
-// product that reads it, too; what reads them waits. The product writes f32 and
+// matmul that reads it, too; their reader waits. The matmul writes f32 and
 // adds it up.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[DY:.*]] = dpc.kernel %arg0 {dpc.phase = "backward"} : (tensor<2x8xbf16>) -> tensor<2x8xbf16> {
@@ -83,7 +83,7 @@ func.func @step(%x: !t {dpc.global = !g}, %c: !t {dpc.global = !g}) -> (tensor<8
 !gw = tensor<2x6x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}, {}]>>
 !gy = tensor<2x4x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}, {}]>>
 !t = tensor<2x4x8xf32>
-// Two matrices are two products; and what update does stays apart.
+// Two matrices are two GEMMs; the kernels of the update stay apart.
 // CHECK-LABEL: func.func @step
 // CHECK-NOT: dpc.epilogue
 func.func @step(%x: tensor<2x4x6xf32> {dpc.global = !gx}, %w: tensor<2x6x8xf32> {dpc.global = !gw}) -> (!t {dpc.global = !gy}, !t {dpc.global = !gy})
