@@ -1,47 +1,10 @@
 //===- SearchSpace.cpp - What there is to try for a model -----------------===//
 
-#include "cost-model/strategy/BatchShares.h"
 #include "cost-model/search/Search.h"
 
 #include <algorithm>
 
 namespace dpc::cost {
-
-std::vector<Evaluation>
-Evaluator::evaluateMany(const std::vector<Strategy> &strategies) {
-  std::vector<Evaluation> evaluations;
-  evaluations.reserve(strategies.size());
-  for (const Strategy &strategy : strategies)
-    evaluations.push_back(evaluate(strategy));
-  return evaluations;
-}
-
-std::vector<std::vector<std::optional<Composition>>>
-Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
-  std::vector<std::vector<std::optional<Composition>>> nothing;
-  nothing.reserve(blocks.size());
-  for (const std::vector<Strategy> &block : blocks)
-    nothing.emplace_back(block.size());
-  return nothing;
-}
-
-Strategy placedStrategy(const Strategy &strategy,
-                        const Evaluation &evaluation) {
-  Strategy placed = strategy;
-  if (!evaluation.batchShares.empty())
-    placed.batchShares = stringifyShares(evaluation.batchShares);
-  if (!evaluation.isReordered && evaluation.groups.empty())
-    return placed;
-  std::string axes, groups;
-  for (const RankAxis &axis : evaluation.order)
-    axes += (axes.empty() ? "" : ".") + axis.name;
-  for (int64_t group : evaluation.groups)
-    groups += (groups.empty() ? "@" : ".") + std::to_string(group);
-  if (size_t at = strategy.placement.find('@'); at != std::string::npos)
-    groups = strategy.placement.substr(at);
-  placed.placement = (evaluation.isReordered ? axes : "") + groups;
-  return placed;
-}
 
 std::optional<Objective> symbolizeObjective(std::string_view name) {
   if (name == "throughput" || name == "latency")

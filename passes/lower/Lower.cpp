@@ -5,9 +5,9 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
-#include "passes/price/BatchShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
+#include "passes/price/BatchShares.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"
@@ -49,12 +49,12 @@ ShardDegrees dpc::degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
 }
 
 ShardDegrees dpc::degreesOf(const cost::Strategy &strategy,
-                            const cost::Evaluation &evaluation,
+                            const cost::Decisions &decisions,
                             int64_t globalBatch, const ShardDegrees &common) {
-  ShardDegrees degrees = degreesOf(cost::placedStrategy(strategy, evaluation),
-                                   globalBatch, common);
-  degrees.stageRoom = evaluation.stageRoom;
-  degrees.linkSpeed = evaluation.linkSpeed;
+  ShardDegrees degrees =
+      degreesOf(cost::placedStrategy(strategy, decisions), globalBatch, common);
+  degrees.stageRoom = decisions.stageRoom;
+  degrees.linkSpeed = decisions.linkSpeed;
   return degrees;
 }
 
@@ -224,9 +224,9 @@ static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
 }
 
 static Expected<ShardChoices> choose(const ProgramFacts &facts,
-                                         const cost::Cluster &cluster,
-                                         const ShardDegrees &degrees,
-                                         LayoutModel *layouts) {
+                                     const cost::Cluster &cluster,
+                                     const ShardDegrees &degrees,
+                                     LayoutModel *layouts) {
   std::optional<ShardChoices> given;
   if (layouts)
     given = chooseLike(*layouts, facts, degrees);

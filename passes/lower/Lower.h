@@ -3,7 +3,7 @@
 #define DPC_PASSES_LOWER_LOWER_H
 
 #include "cost-model/machine/Cluster.h"
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluation.h"
 #include "passes/shard/Assign.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -19,9 +19,9 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 ShardDegrees degreesOf(const cost::Strategy &strategy, int64_t globalBatch,
                        const ShardDegrees &common);
 
-/// The same with what evaluating it has decided: placement and stages.
+/// The degrees of a strategy with what its evaluation decided.
 ShardDegrees degreesOf(const cost::Strategy &strategy,
-                       const cost::Evaluation &evaluation, int64_t globalBatch,
+                       const cost::Decisions &decisions, int64_t globalBatch,
                        const ShardDegrees &common);
 
 /// What choices need to know of a function: its axes, marks and rewrites.
