@@ -95,8 +95,9 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
 static ordered_json placementToJson(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   ordered_json axes = ordered_json::array();
-  for (const RankAxis &axis : evaluation.order) {
-    GroupPlacement group = placeGroup(cluster, evaluation.order, {axis.name});
+  for (const RankAxis &axis : evaluation.decisions.order) {
+    GroupPlacement group =
+        placeGroup(cluster, evaluation.decisions.order, {axis.name});
     ordered_json levels = ordered_json::object();
     for (size_t i = 0; i < group.ranksPerLevel.size(); ++i)
       if (group.ranksPerLevel[i] > 1)
@@ -152,9 +153,9 @@ static ordered_json predictedToJson(const Cluster &cluster,
       {"bubble_fraction", evaluation.bubbleFraction},
       {"exposed_communication_seconds", evaluation.exposedCommunicationSeconds},
       {"compute_seconds", evaluation.computeSeconds}};
-  if (!evaluation.order.empty())
+  if (!evaluation.decisions.order.empty())
     json["placement"] = placementToJson(cluster, evaluation);
-  if (!evaluation.batchShares.empty())
+  if (!evaluation.decisions.batchShares.empty())
     json["batch_shares"] = sharesToJson(evaluation);
   if (!evaluation.stages.empty())
     json["stages"] = stagesToJson(evaluation);
@@ -165,8 +166,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
 /// fit says so under "rejected".
 static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {
-      {"strategy", strategyToJson(placedStrategy(candidate.strategy,
-                                                 candidate.evaluation))},
+      {"strategy", strategyToJson(placedStrategy(
+                       candidate.strategy, candidate.evaluation.decisions))},
       {"method", candidate.method},
       {"fits", candidate.fits}};
   if (!candidate.skipped.empty()) {

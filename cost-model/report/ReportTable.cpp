@@ -9,13 +9,13 @@ namespace dpc::cost {
 
 static TableRow rowOf(const Candidate &candidate, std::string mark) {
   const Evaluation &evaluation = candidate.evaluation;
-  TableRow row{
-      std::move(mark),
-      stringifyStrategy(placedStrategy(candidate.strategy, evaluation)),
-      "-",
-      "-",
-      "-",
-      candidate.why};
+  TableRow row{std::move(mark),
+               stringifyStrategy(
+                   placedStrategy(candidate.strategy, evaluation.decisions)),
+               "-",
+               "-",
+               "-",
+               candidate.why};
   // Pruned or impossible: no number was computed over the graph.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
       candidate.skipped.empty()) {

@@ -43,7 +43,7 @@ static std::string headline(const Cluster &cluster,
   std::string rate =
       formatRate(tokens) + " " + std::string(unitOf(result.totals)) + "/s";
   return "chosen: " +
-         stringifyStrategy(placedStrategy(best.strategy, evaluation),
+         stringifyStrategy(placedStrategy(best.strategy, evaluation.decisions),
                            cluster.numDevices()) +
          ", " + formatSeconds(evaluation.stepSeconds) + " a step, " + rate +
          ", MFU " + percent(mfuOf(cluster, result.totals, best)) + ", " +
@@ -212,7 +212,7 @@ static std::string placementLine(const Cluster &cluster,
                                  const SearchResult &result) {
   if (!result.hasWinner() || cluster.levels.size() < 2)
     return "";
-  const RankOrder &order = result.candidates.front().evaluation.order;
+  const RankOrder &order = result.candidates.front().evaluation.decisions.order;
   std::string text;
   for (const RankAxis &axis : order) {
     GroupPlacement group = placeGroup(cluster, order, {axis.name});
@@ -351,7 +351,7 @@ static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
   if (!whatIf.why.empty())
     return wrapLines(text + whatIf.why, form, 8);
   const Candidate &winner = result.candidates.front();
-  Strategy now = placedStrategy(winner.strategy, winner.evaluation);
+  Strategy now = placedStrategy(winner.strategy, winner.evaluation.decisions);
   double rate = result.totals.tokensPerStep() / winner.evaluation.stepSeconds;
   double change = rate > 0 ? whatIf.tokensPerSecond / rate - 1 : 0;
   return wrapLines(

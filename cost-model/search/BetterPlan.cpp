@@ -33,7 +33,8 @@ BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
   const Candidate &winner = free.candidates.front();
   if (present && value(winner.evaluation) >= (1 - kRounding) * value(*present))
     return better;
-  better.strategy = placedStrategy(winner.strategy, winner.evaluation);
+  better.strategy =
+      placedStrategy(winner.strategy, winner.evaluation.decisions);
   better.stepSeconds = winner.evaluation.stepSeconds;
   better.memoryBytes = winner.evaluation.memory.total();
   better.bindingConstraint = free.bindingConstraint;

@@ -3,8 +3,8 @@
 #include "cost-model/search/Search.h"
 #include "cost-model/search/BlockSearch.h"
 #include "cost-model/search/Neighbours.h"
-#include "runtime/base/Parallel.h"
 #include "cost-model/search/StrategySearch.h"
+#include "runtime/base/Parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +16,6 @@
 #include <tuple>
 
 namespace dpc::cost {
-
-Evaluator::~Evaluator() = default;
 
 Pending StrategySearch::bounded(const Strategy &strategy) const {
   Pending entry;
@@ -53,7 +51,7 @@ std::vector<Pending> StrategySearch::boundAll(const StrategyRequest &request) {
       listed.emplace_back(enumerateStrategies(request, options.space));
   std::vector<Pending> pending(all.size());
   parallelFor(pending.size(), kPendingAtOnce,
-             [&](size_t i) { pending[i] = bounded(all[i]); });
+              [&](size_t i) { pending[i] = bounded(all[i]); });
   result.considered += static_cast<int64_t>(pending.size());
   return pending;
 }
@@ -229,7 +227,7 @@ bool StrategySearch::isKnown(const Strategy &strategy) {
 /// better.
 void StrategySearch::evaluateAll(std::vector<Pending> pending) {
   parallelFor(pending.size(), kPendingAtOnce,
-             [&](size_t i) { estimate(pending[i]); });
+              [&](size_t i) { estimate(pending[i]); });
   int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
   bool isLimited = most < static_cast<int64_t>(pending.size());
   double worst = worstKept();
@@ -304,7 +302,7 @@ void StrategySearch::addSkipped(std::vector<Pending> &pending,
   if (room == 0)
     return;
   parallelFor(pending.size(), kPendingAtOnce,
-             [&](size_t i) { estimate(pending[i]); });
+              [&](size_t i) { estimate(pending[i]); });
   for (size_t i : mostPromising(pending, room, false)) {
     std::string why = whyPruned(pending[i], worst, false);
     Candidate candidate = byFormula(*pending[i].strategy);

@@ -19,180 +19,19 @@
 #define DPC_COST_MODEL_SEARCH_SEARCH_H
 
 #include "cost-model/machine/Cluster.h"
-#include "cost-model/solve/PeakMemory.h"
+#include "cost-model/search/Evaluator.h"
 #include "cost-model/search/ParetoFront.h"
-#include "cost-model/machine/Placement.h"
-#include "cost-model/strategy/Strategy.h"
 
 #include <functional>
 #include <limits>
-#include <memory>
 
 namespace dpc::cost {
-
-struct StepDetail;
-
-/// What one pipeline stage costs. Seconds of phases are those of one
-/// micro-batch.
-struct StageEvaluation {
-  double forwardSeconds = 0;
-  double backwardSeconds = 0;
-  double weightSeconds = 0; ///< 0 unless the backward is split (zb-h1).
-  double idleSeconds = 0;   ///< Per step, waiting for other stages.
-  double memoryBytes = 0;   ///< At the stage's peak.
-  /// Where devices are unlike: the slowest of the stage's, and the least memory
-  /// that one of them has for a plan.
-  std::string device;
-  double memoryLimitBytes = 0;
-};
-
-/// What the devices of one group of nodes take for a step without stages: each
-/// of its micro-batches, and the rest.
-struct LoopSeconds {
-  double microBatch = 0, rest = 0;
-  double microBatchCompute = 0, restCompute = 0; ///< Within these.
-};
-
-/// Neighbouring data-parallel ranks that take the same of the batch.
-struct ShareOfRanks {
-  std::string device; ///< The slowest that one of them uses.
-  int64_t dataRanks = 0;
-  int64_t microBatches = 0; ///< Of each.
-  double seconds = 0;       ///< For one.
-};
-
-/// What one strategy costs, as far as it could be evaluated.
-struct Evaluation {
-  /// Why the strategy cannot be built; empty when it can. The other fields are
-  /// then meaningless.
-  std::string rejected;
-  double stepSeconds = 0;
-  double computeSeconds = 0;              ///< Of one rank, within stepSeconds.
-  double exposedCommunicationSeconds = 0; ///< Transfers to host or disk, too.
-  double transferSeconds = 0; ///< Between memory spaces, hidden or not.
-  double bubbleFraction = 0;  ///< Idle share of the step, mean over stages.
-  MemoryBreakdown memory;     ///< Of the fullest rank's device, at its peak.
-  /// What that device has for a plan; 0: as much as any other.
-  double memoryLimitBytes = 0;
-  double hostBytes = 0;              ///< Offloaded, of the fullest rank.
-  double diskBytes = 0;              ///< Offloaded, of the fullest rank.
-  std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
-  /// The same of all, by axes: what decides which ranks are neighbours.
-  std::vector<Traffic> traffic;
-  RankOrder order;          ///< The axes on the devices.
-  bool isReordered = false; ///< They are not in their usual order.
-  /// The order in which groups of nodes are filled (see MixedCluster.h); empty:
-  /// as in cluster.json.
-  std::vector<int64_t> groups;
-  /// What unlike stages were cut with: the most of the work, of 1, that each
-  /// has memory for; empty = any.
-  std::vector<double> stageRoom;
-  /// Bytes per second of the innermost links for which op shardings and stages
-  /// were chosen, where that turned out best; 0 = those of the cluster.
-  double linkSpeed = 0;
-  /// By group of nodes, where they are unlike and their ranks may have unlike
-  /// shares of the batch; else empty.
-  std::vector<LoopSeconds> groupSeconds;
-  /// Micro-batches by data-parallel rank, where unlike numbers are faster than
-  /// the same for all, and what these would take (see BatchShares.h).
-  std::vector<int64_t> batchShares;
-  std::vector<ShareOfRanks> shares; ///< The same, by runs.
-  double evenSeconds = 0;
-  double flops = 0;                    ///< Of one step over all ranks.
-  std::vector<StageEvaluation> stages; ///< Of a pipeline, by rank stage.
-  /// Extrapolated from a few layers; else all of the program was compiled.
-  bool isFolded = false;
-  /// Folded, and a few per cent off perhaps: not to be chosen unseen.
-  bool isRough = false;
-  /// Made of pieces that other strategies share: not to be chosen unseen.
-  bool isComposed = false;
-  std::shared_ptr<const StepDetail> detail; ///< Of Evaluator::describe.
-};
-
-/// What the pieces that strategies share say about one of them.
-struct Composition {
-  Evaluation evaluation;
-  /// Past the limit: `evaluation.stepSeconds` is a bound, nothing else is
-  /// known.
-  bool isBound = false;
-};
-
-/// Values that the true evaluation cannot be below.
-struct Bounds {
-  double stepSeconds = 0;
-  double memoryBytes = 0;
-};
-
-/// Totals of the unpartitioned training step, for the formula baselines and
-/// report.json.
-struct ModelTotals {
-  double parameters = 0;               ///< Count.
-  double parameterBytes = 0;           ///< As stored on the device.
-  double gradientBytes = 0;            ///< Of a full set of gradients.
-  double optimizerBytes = 0;           ///< States and masters.
-  double flopsPerStep = 0;             ///< Forward + backward, global batch.
-  double activationBytesPerSample = 0; ///< Kept from forward for backward.
-  double tokensPerSample = 1;          ///< For tokens_per_second.
-  int64_t globalBatch = 1;
-  int64_t layers = 1;              ///< Repeated blocks, bounds pp.
-  double hiddenBytesPerSample = 0; ///< A block's output: pp and tp traffic.
-  int64_t experts = 1;             ///< Of a mixture's largest block; 1 = none.
-  double expertParameters = 0; ///< Count, of `parameters`: those of experts.
-  /// What goes in and out of one block's experts, forward.
-  double routedBytesPerSample = 0;
-  DType computeType = DType::F32;
-  double fp8Flops = 0; ///< Of `flopsPerStep`: products that may be in fp8.
-  bool training = true;
-
-  double tokensPerStep() const {
-    return tokensPerSample * static_cast<double>(globalBatch);
-  }
-};
-
-/// Implemented over the IR in passes/. `bound` and `blockOf` are asked by
-/// several threads at once, the rest by the thread that searches.
-class Evaluator {
-public:
-  virtual ~Evaluator();
-  virtual ModelTotals totals() = 0;
-  /// Admissible and cheap.
-  virtual Bounds bound(const Strategy &strategy) = 0;
-  virtual Evaluation evaluate(const Strategy &strategy) = 0;
-  /// The same of several, in their order, perhaps at once.
-  virtual std::vector<Evaluation>
-  evaluateMany(const std::vector<Strategy> &strategies);
-  /// How many of them to ask for at a time.
-  virtual int64_t batchSize() const { return 1; }
-  /// Equal for strategies that are made of the same pieces, so that what is
-  /// measured for one is known of all; empty where there are no such pieces.
-  virtual std::string blockOf(const Strategy &) { return {}; }
-  /// `blocks`: strategies of one block each. Measures the pieces of each, and
-  /// makes its strategies of them; nothing where that cannot be. What takes
-  /// longer than `limit` seconds for sure is only bounded.
-  virtual std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &blocks, double limit);
-  /// As exact as can be, whatever it takes.
-  virtual Evaluation evaluateWhole(const Strategy &strategy) {
-    return evaluate(strategy);
-  }
-  /// The same, with what there is to see of the step. Perhaps next to
-  /// evaluateMany.
-  virtual Evaluation describe(const Strategy &strategy) {
-    return evaluateWhole(strategy);
-  }
-  /// Makes what `describe` needs of any strategy, next to all of the above.
-  virtual void prepareToDescribe() {}
-};
 
 enum class Objective { Throughput, Memory };
 
 /// throughput, latency or memory. Steps have a fixed batch: the one that is
 /// over first has the highest throughput and the least latency.
 std::optional<Objective> symbolizeObjective(std::string_view name);
-
-/// `strategy` with the placement and the shares of the batch that were found
-/// for it, where these are not the usual ones.
-Strategy placedStrategy(const Strategy &strategy, const Evaluation &evaluation);
 
 /// A strategy with what was found about it.
 struct Candidate {

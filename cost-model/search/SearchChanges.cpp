@@ -139,7 +139,7 @@ void StrategySearch::findChanges() {
     if (!found.rejected.empty())
       continue;
     // With the placement that was found for it, which other keys may change.
-    Strategy placed = placedStrategy(plan.strategy, found);
+    Strategy placed = placedStrategy(plan.strategy, found.decisions);
     result.changes.push_back(
         {last ? differenceOf(*last, placed) : stringifyStrategy(placed),
          found.stepSeconds, found.memory.total(), plan.fits});

@@ -1,45 +1,10 @@
 //===- SearchSpace.cpp - What there is to try for a model -----------------===//
 
-#include "cost-model/strategy/BatchShares.h"
 #include "cost-model/search/Search.h"
 
 #include <algorithm>
 
 namespace dpc::cost {
-
-std::vector<Evaluation>
-Evaluator::evaluateMany(const std::vector<Strategy> &strategies) {
-  std::vector<Evaluation> evaluations;
-  evaluations.reserve(strategies.size());
-  for (const Strategy &strategy : strategies)
-    evaluations.push_back(evaluate(strategy));
-  return evaluations;
-}
-
-std::vector<std::vector<std::optional<Composition>>>
-Evaluator::compose(const std::vector<std::vector<Strategy>> &blocks, double) {
-  std::vector<std::vector<std::optional<Composition>>> nothing;
-  nothing.reserve(blocks.size());
-  for (const std::vector<Strategy> &block : blocks)
-    nothing.emplace_back(block.size());
-  return nothing;
-}
-
-Strategy placedStrategy(const Strategy &strategy,
-                        const Evaluation &evaluation) {
-  Strategy placed = strategy;
-  if (!evaluation.batchShares.empty())
-    placed.batchShares = sharesFrom(evaluation.batchShares);
-  if (!evaluation.isReordered && evaluation.groups.empty())
-    return placed;
-  placed.placement.axes.clear();
-  if (evaluation.isReordered)
-    for (const RankAxis &axis : evaluation.order)
-      placed.placement.axes.push_back(axis.name);
-  if (placed.placement.groups.empty())
-    placed.placement.groups = evaluation.groups;
-  return placed;
-}
 
 std::optional<Objective> symbolizeObjective(std::string_view name) {
   if (name == "throughput" || name == "latency")

@@ -45,7 +45,7 @@ WhatIf answerOf(const std::string &change, const SearchResult &result,
   }
   const Candidate &winner = result.candidates.front();
   const Evaluation &evaluation = winner.evaluation;
-  answer.strategy = placedStrategy(winner.strategy, evaluation);
+  answer.strategy = placedStrategy(winner.strategy, evaluation.decisions);
   answer.stepSeconds = evaluation.stepSeconds;
   answer.memoryBytes = evaluation.memory.total();
   answer.tokensPerSecond =

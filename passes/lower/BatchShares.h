@@ -2,11 +2,11 @@
 //-*-===//
 //
 // All data-parallel ranks run one program; those with a larger share of the
-// batch run its loop more often (cost-model/strategy/BatchShares.h). The mesh has `mb` =
-// the micro-batches of even shares, so that types and offsets are those of even
-// shares: rank d works in its micro-batch m on the cell s(0) + .. + s(d-1) + m
-// of the D * M cells into which `dp` and `mb` cut the batch. That is right as
-// long as
+// batch run its loop more often (cost-model/strategy/BatchShares.h). The mesh
+// has `mb` = the micro-batches of even shares, so that types and offsets are
+// those of even shares: rank d works in its micro-batch m on the cell s(0) + ..
+// + s(d-1) + m of the D * M cells into which `dp` and `mb` cut the batch. That
+// is right as long as
 //   (B1) no data-parallel ranks meet inside the loop, and
 //   (B2) what `mb` splits is split by the data axes at the same place.
 //

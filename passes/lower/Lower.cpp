@@ -26,12 +26,12 @@ LoweringSpec dpc::specOf(const cost::Strategy &strategy, int64_t globalBatch,
 }
 
 LoweringSpec dpc::specOf(const cost::Strategy &strategy,
-                         const cost::Evaluation &evaluation,
-                         int64_t globalBatch, const LoweringSpec &common) {
+                         const cost::Decisions &decisions, int64_t globalBatch,
+                         const LoweringSpec &common) {
   LoweringSpec spec =
-      specOf(cost::placedStrategy(strategy, evaluation), globalBatch, common);
-  spec.stageRoom = evaluation.stageRoom;
-  spec.linkSpeed = evaluation.linkSpeed;
+      specOf(cost::placedStrategy(strategy, decisions), globalBatch, common);
+  spec.stageRoom = decisions.stageRoom;
+  spec.linkSpeed = decisions.linkSpeed;
   return spec;
 }
 

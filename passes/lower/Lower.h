@@ -3,7 +3,7 @@
 #define DPC_PASSES_LOWER_LOWER_H
 
 #include "cost-model/machine/Cluster.h"
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluation.h"
 #include "passes/shard/Assign.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -22,7 +22,7 @@ LoweringSpec specOf(const cost::Strategy &strategy, int64_t globalBatch,
 
 /// The same with what the strategy's evaluation decided.
 LoweringSpec specOf(const cost::Strategy &strategy,
-                    const cost::Evaluation &evaluation, int64_t globalBatch,
+                    const cost::Decisions &decisions, int64_t globalBatch,
                     const LoweringSpec &common);
 
 /// Rewrites and marks `func` as choices of shardings expect it. `degrees` has

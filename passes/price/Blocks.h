@@ -19,9 +19,9 @@
 #ifndef DPC_PASSES_PRICE_BLOCKS_H
 #define DPC_PASSES_PRICE_BLOCKS_H
 
-#include "cost-model/search/Search.h"
-#include "passes/price/LayerPlacement.h"
+#include "cost-model/search/Evaluation.h"
 #include "passes/lower/SharedLowering.h"
+#include "passes/price/LayerPlacement.h"
 #include "passes/price/StageProfile.h"
 #include "passes/shard/Degrees.h"
 

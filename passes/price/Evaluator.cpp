@@ -1,18 +1,18 @@
 //===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
 #include "passes/price/Evaluator.h"
 
-#include "cost-model/search/IdleDevices.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "runtime/base/Parallel.h"
 #include "cost-model/machine/SoftwareMemory.h"
+#include "cost-model/search/IdleDevices.h"
+#include "passes/lower/LinkSpeeds.h"
 #include "passes/price/ShareTime.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/lower/FirstError.h"
-#include "passes/lower/LinkSpeeds.h"
+#include "passes/price/HeterogeneousPipeline.h"
 #include "passes/price/SoftwareMemory.h"
 #include "passes/price/StepEstimate.h"
-#include "passes/price/HeterogeneousPipeline.h"
 #include "passes/shard/Passes.h"
+#include "runtime/base/Parallel.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -133,26 +133,27 @@ cost::Evaluation ProgramEvaluator::placed(
     LoweringSpec degrees,
     llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
   cost::Evaluation usual = evaluateOne(degrees);
-  usual.order = rankOrder(degrees);
-  usual.isReordered = !degrees.placement.empty();
-  usual.linkSpeed = degrees.linkSpeed;
+  usual.decisions.order = rankOrder(degrees);
+  usual.decisions.isReordered = !degrees.placement.axes.empty();
+  usual.decisions.linkSpeed = degrees.linkSpeed;
   std::vector<cost::Traffic> traffic = std::move(usual.traffic);
   usual.traffic.clear();
-  if (usual.isReordered || !usual.rejected.empty())
+  if (usual.decisions.isReordered || !usual.rejected.empty())
     return usual;
-  for (const cost::RankAxis &axis : cost::cheapestOrder(
-           withLinkSpeed(cluster, degrees.linkSpeed), usual.order, traffic))
+  for (const cost::RankAxis &axis :
+       cost::cheapestOrder(withLinkSpeed(cluster, degrees.linkSpeed),
+                           usual.decisions.order, traffic))
     degrees.placement.push_back(axis.name);
   cost::RankOrder order = rankOrder(degrees);
-  if (llvm::equal(order, usual.order,
+  if (llvm::equal(order, usual.decisions.order,
                   [](const cost::RankAxis &a, const cost::RankAxis &b) {
                     return a.name == b.name;
                   }))
     return usual;
   cost::Evaluation other = evaluateOne(degrees);
-  other.order = order;
-  other.isReordered = true;
-  other.linkSpeed = degrees.linkSpeed;
+  other.decisions.order = order;
+  other.decisions.isReordered = true;
+  other.decisions.linkSpeed = degrees.linkSpeed;
   other.traffic.clear();
   // What is hidden behind computation counts as traffic, but takes no time.
   bool isFaster =
@@ -232,7 +233,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   if (folder)
     folder->beginRound();
   parallelFor(strategies.size(), 1,
-                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+              [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
 }
 
@@ -241,7 +242,7 @@ std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isMixed(cluster))
     return "";
   LoweringSpec degrees = degreesFor(strategy);
-  return degrees.placement.empty() && degrees.batchShares.empty()
+  return degrees.placement.axes.empty() && degrees.batchShares.empty()
              ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
              : "";
 }
@@ -287,7 +288,7 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
                                                  bool describes) {
   LoweringSpec asked = degreesFor(strategy);
   if (isSmall())
-    asked.linkSpeed = evaluateAtSpeeds(asked).linkSpeed;
+    asked.linkSpeed = evaluateAtSpeeds(asked).decisions.linkSpeed;
   cost::Evaluation evaluation = placed(asked, [&](const LoweringSpec &degrees) {
     return evaluateWhole(degrees, describes);
   });
@@ -313,7 +314,7 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &asked,
       break;
     degrees.stageRoom = std::move(*room);
     evaluation = evaluateCut(degrees, describes);
-    evaluation.stageRoom = degrees.stageRoom;
+    evaluation.decisions.stageRoom = degrees.stageRoom;
   }
   return evaluation;
 }

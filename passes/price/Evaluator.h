@@ -2,7 +2,7 @@
 #ifndef DPC_PASSES_PRICE_EVALUATOR_H
 #define DPC_PASSES_PRICE_EVALUATOR_H
 
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluator.h"
 #include "passes/price/Fold.h"
 #include "passes/price/Totals.h"
 

@@ -15,7 +15,7 @@
 #ifndef DPC_PASSES_PRICE_FOLD_H
 #define DPC_PASSES_PRICE_FOLD_H
 
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluation.h"
 #include "passes/lower/Lower.h"
 #include "passes/lower/ProgramFamily.h"
 #include "passes/lower/SharedLowering.h"

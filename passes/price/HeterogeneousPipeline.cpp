@@ -1,4 +1,5 @@
-//===- HeterogeneousPipeline.cpp - Strategies on groups of unlike devices ---------===//
+//===- HeterogeneousPipeline.cpp - Strategies on groups of unlike devices
+//---------===//
 #include "passes/price/HeterogeneousPipeline.h"
 
 #include "cost-model/machine/ComputeCost.h"
@@ -73,7 +74,7 @@ cost::Evaluation ArrangedEvaluator::best(
     if (!isBetter(next, best))
       continue;
     best = std::move(next);
-    best.groups = arrangement->groups;
+    best.decisions.groups = arrangement->groups;
   }
   return best;
 }
@@ -88,7 +89,7 @@ std::vector<cost::Evaluation>
 ArrangedEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   std::vector<cost::Evaluation> evaluations(strategies.size());
   parallelFor(strategies.size(), 1,
-                   [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
+              [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
 }
 

@@ -42,7 +42,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
   if (evaluation.groupSeconds.empty() || degrees.dp == 1)
     return;
   std::vector<cost::StageDevices> devices =
-      cost::devicesOfDataRanks(cluster, evaluation.order, 0, cost::DType::F32);
+      cost::devicesOfDataRanks(cluster, evaluation.decisions.order, 0, cost::DType::F32);
   std::vector<double> seconds;
   seconds.reserve(devices.size());
   for (const cost::StageDevices &own : devices)
@@ -57,7 +57,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
     return;
   evaluation.shares = runsOf(shares, devices, evaluation.groupSeconds, cluster);
   evaluation.evenSeconds = evaluation.stepSeconds;
-  evaluation.batchShares = std::move(shares);
+  evaluation.decisions.batchShares = std::move(shares);
   evaluation.stepSeconds = shared.step;
   evaluation.computeSeconds = shared.compute;
   evaluation.exposedCommunicationSeconds =

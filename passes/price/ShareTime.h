@@ -3,7 +3,7 @@
 #define DPC_PASSES_PRICE_SHARETIME_H
 
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluation.h"
 #include "passes/lower/BatchShares.h"
 
 namespace dpc {

@@ -45,10 +45,10 @@
 #define DPC_PASSES_PRICE_STEPESTIMATE_H
 
 #include "cost-model/machine/Cluster.h"
-#include "cost-model/solve/PeakMemory.h"
 #include "cost-model/machine/Placement.h"
+#include "cost-model/search/Evaluation.h"
+#include "cost-model/solve/PeakMemory.h"
 #include "cost-model/strategy/Schedule.h"
-#include "cost-model/search/Search.h"
 #include "passes/cost/CollectivePricing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -97,13 +97,13 @@ struct StepRecord;
 /// Simulates the step functions of all stages on `cluster`. An error where the
 /// stages would wait for each other for ever. Fills `record` (StepRecord.h).
 Expected<StepTime> estimateTime(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                                    const cost::Cluster &cluster,
-                                    StepRecord *record = nullptr);
+                                const cost::Cluster &cluster,
+                                StepRecord *record = nullptr);
 
 /// The same where there are several stages.
-Expected<StepTime>
-estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
-                 const cost::Cluster &cluster, StepRecord *record = nullptr);
+Expected<StepTime> estimatePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
+                                    const cost::Cluster &cluster,
+                                    StepRecord *record = nullptr);
 
 /// Whose buffers are counted.
 struct MemoryOwner {

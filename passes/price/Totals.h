@@ -2,7 +2,7 @@
 #ifndef DPC_PASSES_PRICE_TOTALS_H
 #define DPC_PASSES_PRICE_TOTALS_H
 
-#include "cost-model/search/Search.h"
+#include "cost-model/search/Evaluation.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

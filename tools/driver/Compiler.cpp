@@ -327,7 +327,7 @@ bool Compiler::writeProgram(const cost::SearchResult &result,
 
 LoweringSpec Compiler::degreesOfWinner(const cost::SearchResult &result) const {
   const cost::Candidate &winner = result.candidates.front();
-  return specOf(winner.strategy, winner.evaluation,
+  return specOf(winner.strategy, winner.evaluation.decisions,
                    result.totals.globalBatch, commonDegrees(options));
 }
 
@@ -465,7 +465,7 @@ int Compiler::run() {
     askForBetter(*result);
   if (!result->candidates.empty())
     (void)cost::arrangeInPlace(
-        used, result->candidates.front().evaluation.groups, places);
+        used, result->candidates.front().evaluation.decisions.groups, places);
   bool isWritten = writeAll(*result, plans);
   return tellRefusals() && isWritten ? 0 : 1;
 }

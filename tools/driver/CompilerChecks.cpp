@@ -1,8 +1,8 @@
 //===- CompilerChecks.cpp - What is verified, and what is reported --------===//
 #include "cost-model/search/WhatIf.h"
+#include "frontends/dims/StatedDims.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/price/Evaluator.h"
-#include "frontends/dims/StatedDims.h"
 #include "tools/driver/Compiler.h"
 #include "tools/driver/CompilerSteps.h"
 #include "tools/driver/EmitTrace.h"
@@ -109,7 +109,7 @@ Verdict Compiler::runAgainstOneDevice(const LoweringSpec &asked,
 static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
   cost::Strategy strategy = winner.strategy;
   strategy.batchShares =
-      cost::placedStrategy(strategy, winner.evaluation).batchShares;
+      cost::placedStrategy(strategy, winner.evaluation.decisions).batchShares;
   return strategy;
 }
 
@@ -132,7 +132,7 @@ bool Compiler::verify(const cost::SearchResult &result, const fs::path &dir) {
     verification = verifyInShrunkForm(
         *fused, PlanBuilder{options, initialValues, {}, true}, used,
         strategyToShrink(result.candidates.front()),
-        result.candidates.front().evaluation.linkSpeed,
+        result.candidates.front().evaluation.decisions.linkSpeed,
         result.totals.globalBatch, dir, mismatch);
   return mismatch.empty() || fail("verification failed: " + mismatch);
 }
@@ -261,8 +261,7 @@ void Compiler::askForBetter(const cost::SearchResult &result) {
 /// Searches changed clusters, and a longer sequence.
 void Compiler::askWhatIf() {
   auto add = [&](const std::string &change,
-                 const Expected<cost::SearchResult> &found,
-                 int64_t devices) {
+                 const Expected<cost::SearchResult> &found, int64_t devices) {
     cost::WhatIf unknown;
     unknown.change = change;
     if (!found)
@@ -296,7 +295,7 @@ void Compiler::askWhatIf() {
   add(kLonger,
       longer ? Compiler(*longer).searchAlone()
              : Error{"the file fixes the model's sequence: export it "
-                           "with a dimension that --bind=seq=N sets"},
+                     "with a dimension that --bind=seq=N sets"},
       cluster.numDevices());
 }
 

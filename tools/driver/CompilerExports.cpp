@@ -1,4 +1,5 @@
 //===- CompilerExports.cpp - The plan for others, and explained -----------===//
+#include "codegen/export/Chakra.h"
 #include "passes/graph/Passes.h"
 #include "passes/price/Evaluator.h"
 #include "passes/price/HeterogeneousPipeline.h"
@@ -9,7 +10,6 @@
 #include "tools/driver/ModelShape.h"
 #include "tools/driver/OutputFolder.h"
 #include "tools/driver/PlanSearch.h"
-#include "codegen/export/Chakra.h"
 
 using namespace mlir;
 
@@ -32,14 +32,14 @@ bool exportsAny(const CompileOptions &options) {
 static std::map<std::string, int64_t>
 levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
   std::map<std::string, int64_t> levels;
-  for (const cost::RankAxis &axis : evaluation.order) {
+  for (const cost::RankAxis &axis : evaluation.decisions.order) {
     std::string name = axis.name;
     if (StringRef(name).starts_with("tp"))
       name = "tp";
     else if (name == "dpi" || name == "ep")
       name = "dp";
     cost::GroupPlacement group =
-        cost::placeGroup(cluster, evaluation.order, {axis.name});
+        cost::placeGroup(cluster, evaluation.decisions.order, {axis.name});
     for (auto [i, ranks] : llvm::enumerate(group.ranksPerLevel))
       if (ranks > 1)
         levels[name] = std::max<int64_t>(levels[name], i);
@@ -70,7 +70,8 @@ exports::Job Compiler::jobOf(const cost::SearchResult &result,
                              const cost::Candidate &candidate) {
   bool trains = static_cast<bool>(sample().lookupSymbol(kTrainStepFunction));
   exports::Job job;
-  job.strategy = cost::placedStrategy(candidate.strategy, candidate.evaluation);
+  job.strategy =
+      cost::placedStrategy(candidate.strategy, candidate.evaluation.decisions);
   job.devicesPerNode = used.devicesPerNode();
   job.globalBatch = result.totals.globalBatch;
   job.precision = options.precision;

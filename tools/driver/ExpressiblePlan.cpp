@@ -37,9 +37,9 @@ ExpressiblePlan::evaluate(const Strategy &strategy) {
       !found->candidates.front().evaluation.rejected.empty())
     return std::nullopt;
   const cost::Candidate &candidate = found->candidates.front();
-  Plan plan{cost::placedStrategy(candidate.strategy, candidate.evaluation),
-            candidate.evaluation.stepSeconds,
-            candidate.evaluation.memory.total()};
+  Plan plan{
+      cost::placedStrategy(candidate.strategy, candidate.evaluation.decisions),
+      candidate.evaluation.stepSeconds, candidate.evaluation.memory.total()};
   if (candidate.fits)
     return plan;
   if (smallest.empty())
@@ -61,7 +61,7 @@ ExpressiblePlan::bestOf(const cost::SearchResult &found) {
         candidate.method == "formula")
       continue;
     const cost::Evaluation &evaluation = candidate.evaluation;
-    Plan plan{cost::placedStrategy(candidate.strategy, evaluation),
+    Plan plan{cost::placedStrategy(candidate.strategy, evaluation.decisions),
               evaluation.stepSeconds, evaluation.memory.total()};
     if (!exports::isExpressible(job, candidate.strategy, rules))
       continue;

@@ -43,7 +43,7 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
-/// Both, with diagnostics caught (`linkSpeed`: see cost::Evaluation): what is
+/// Both, with diagnostics caught (`linkSpeed`: see cost::Decisions): what is
 /// verified, or why nothing is. Sets `mismatch` to a line when the ranks
 /// computed something else.
 cost::Verification

@@ -1,5 +1,5 @@
-#include "cost-model/search/Neighbours.h"
 #include "cost-model/report/Report.h"
+#include "cost-model/search/Neighbours.h"
 #include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>
@@ -387,8 +387,8 @@ class PlacedEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
-    evaluation.order = {{"dp", strategy.dp}, {"tp", strategy.tp}};
-    evaluation.isReordered = strategy.sp;
+    evaluation.decisions.order = {{"dp", strategy.dp}, {"tp", strategy.tp}};
+    evaluation.decisions.isReordered = strategy.sp;
     evaluation.stepSeconds += strategy.placement == "dp.tp" ? 0 : 0.01;
     return evaluation;
   }

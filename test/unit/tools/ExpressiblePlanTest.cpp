@@ -99,8 +99,8 @@ TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
 /// What was placed as no rule has it is evaluated as one has.
 TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
   cost::Candidate placed = candidateOf("dp=4,pp=2,zero=1,micro_batch=1", 1.01);
-  placed.evaluation.order = {{"pp", 2}, {"dp", 4}};
-  placed.evaluation.isReordered = true;
+  placed.evaluation.decisions.order = {{"pp", 2}, {"dp", 4}};
+  placed.evaluation.decisions.isReordered = true;
   result =
       resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1), placed});
   answers = {resultOf({candidateOf("dp=4,pp=2,zero=1,micro_batch=1,"

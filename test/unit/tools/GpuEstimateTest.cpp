@@ -58,7 +58,8 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       ASSERT_EQ(evaluation.rejected, "");
       auto plan = PlanBuilder{options, init}.build(
           *program, cluster,
-          specOf(strategy, evaluation, kBatch, commonDegrees(options)),
+          specOf(strategy, evaluation.decisions, kBatch,
+                    commonDegrees(options)),
           root);
       ASSERT_TRUE(plan);
       for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {
