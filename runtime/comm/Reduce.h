@@ -1,4 +1,4 @@
-//===- Reduce.h - reduction of arrays ---------------------------*- C++ -*-===//
+//===- Reduce.h - reductions of arrays --------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_COMM_REDUCE_H
 #define DPC_RUNTIME_COMM_REDUCE_H
 

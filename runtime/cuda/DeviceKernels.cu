@@ -1,9 +1,9 @@
 // The runtime's own kernels, see DeviceKernels.h. Compiled without contraction
 // to fma, so that sums have the bits of the CPU's.
 #include "runtime/base/DType.h"
+#include "runtime/base/Group.h"
 #include "runtime/cuda/Fp8Kernels.cuh"
 #include "runtime/plan/PlanEpilogue.h"
-#include "runtime/plan/ReduceKind.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
