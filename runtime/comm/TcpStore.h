@@ -40,9 +40,9 @@ Expected<StoreAddress> storeAddressFromEnvironment();
 struct StrangerLimits {
   /// A connection that has not identified itself by then is closed.
   double helloSeconds = 10;
-  /// Connections that have not said it, besides one for each rank that is not
-  /// here yet. One more closes the oldest of them: strangers neither use up the
-  /// descriptors nor keep ranks out.
+  /// The number of connections that may be unidentified, in addition to one for
+  /// each rank that has not arrived. A further connection closes the oldest of
+  /// them, so strangers can neither exhaust the descriptors nor keep ranks out.
   size_t connections = 64;
 };
 

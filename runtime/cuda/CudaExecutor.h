@@ -1,13 +1,13 @@
-//===- CudaExecutor.h - runs one rank's steps on a GPU ----------*- C++ -*-===//
+//===- CudaExecutor.h - runs the steps of one rank on a GPU -----*- C++ -*-===//
 //
-// The plan's three queues are three streams; an event of the plan is one of
-// CUDA's for every time it is signalled. One thread gives all tasks to the
-// streams, in an order that MessagePlan.h finds; it waits once, at the end of
-// the step, for the loss and what else comes back. The first step is given task
-// by task; the second is captured as a graph, which all later ones launch.
+// The plan's three queues are three streams; each signal of a plan's event has
+// its own CUDA event. One thread submits all tasks to the streams, in an order
+// that MessagePlan.h finds. It waits once, at the end of the step, for the loss
+// and other outputs. The first step is submitted task by task; the second is
+// captured as a graph, which all later steps launch.
 //
-// What a step takes from the host (inputs, scalars) and gives to it lies in
-// pinned memory with fixed places, so that a graph finds it there every time.
+// Inputs, scalars and outputs of a step lie in pinned memory at fixed
+// addresses, so that the graph can use them in every step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
@@ -28,14 +28,14 @@
 
 namespace dpc::rt {
 
-/// A kernel of a plan and how it is launched.
+/// A kernel of a plan and its launch geometry.
 struct DeviceKernel {
   cudaKernel_t kernel = nullptr;
   dim3 blocks, threads;
   size_t sharedBytes = 0;
 };
 
-/// What all ranks of a process share; their executors hold it.
+/// State that all ranks of a process share; their executors keep it alive.
 struct CudaContext {
   const CudaApi *cuda = nullptr;
   const BlasApi *blas = nullptr;
@@ -51,8 +51,8 @@ struct CudaContext {
 
 class CudaExecutor : public Executor {
 public:
-  /// `plan` outlives it. `control`: the host's communicator, used while it is
-  /// made.
+  /// `plan` outlives the executor. `control` is the host communicator, used
+  /// only during creation.
   static Expected<std::unique_ptr<Executor>>
   create(const Plan &plan, std::shared_ptr<const CudaContext> context,
          std::unique_ptr<DeviceComm> comm, Communicator &control,
@@ -68,19 +68,19 @@ public:
   std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:
-  /// A place in pinned memory.
+  /// A range of pinned memory.
   struct Pinned {
     char *data = nullptr;
     int64_t bytes = 0;
   };
   struct Disk;
-  /// A transfer between memory and disk, in the middle of a stream.
+  /// A transfer between memory and disk, as part of a stream.
   struct DiskMove {
     Disk *disk;
     int64_t offset, bytes;
     bool isWrite;
   };
-  /// All that these use.
+  /// The state that disk transfers share.
   struct Disk {
     OffloadFile file;
     Pinned bounce;
@@ -138,19 +138,19 @@ private:
   void takeOutputs(const StepData &data);
   Status moveNow(const Buffer &buffer, char *host, bool toDevice);
 
-  std::shared_ptr<const CudaContext> held; ///< goes last
+  std::shared_ptr<const CudaContext> held; ///< destroyed last
   const CudaContext &context;
   const CudaApi &cuda;
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
   std::unique_ptr<DeviceBlas> blas;
-  std::unique_ptr<DeviceConvs> convs; ///< where the plan has some
+  std::unique_ptr<DeviceConvs> convs; ///< if the plan has convolutions
   std::unique_ptr<DeviceAttention> attention;
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;
   Pinned hostArena;
-  Pinned ferry; ///< of moveNow, once there is one
+  Pinned ferry; ///< for moveNow, allocated on first use
   std::unique_ptr<Disk> disk = std::make_unique<Disk>();
   std::vector<void *> pinned;
   std::vector<cudaEvent_t> events;
@@ -160,7 +160,7 @@ private:
 
   DeviceProgram program;
   int64_t messages = 0; ///< offset in the arena
-  /// By the plan's event: one of CUDA's for every signal of a step.
+  /// By the plan's event: one CUDA event for every signal in a step.
   std::vector<std::vector<cudaEvent_t>> signals;
   std::vector<size_t> signalled; ///< by event, while a step is issued
   std::map<int, Pinned> staged;  ///< by task: load_input, store_output

@@ -62,8 +62,9 @@ struct DevicePlugin {
 /// opens its device. The plugin is never unloaded.
 Expected<std::unique_ptr<Device>> openDevice(const std::string &file);
 
-/// The plugin for GPUs, libdpc_cuda.so: $DPC_CUDA_PLUGIN, or in ../lib of the
-/// program's folder, or beside it; "" where it is in none of these.
+/// The file of the plugin for GPUs, libdpc_cuda.so: $DPC_CUDA_PLUGIN, or the
+/// file in ../lib of the program's folder, or beside the program; "" if there
+/// is none of these.
 std::string cudaPluginFile();
 
 /// Opens cudaPluginFile(), or a plugin on the system's library path.

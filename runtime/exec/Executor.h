@@ -1,4 +1,4 @@
-//===- Executor.h - what runs one rank's steps ------------------*- C++ -*-===//
+//===- Executor.h - interface that runs a rank's steps ----------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_EXECUTOR_H
 #define DPC_RUNTIME_EXEC_EXECUTOR_H
 

@@ -1,9 +1,9 @@
-//===- NumberGuard.h - losses that cannot be right --------------*- C++ -*-===//
+//===- NumberGuard.h - checks of losses -------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_NUMBERGUARD_H
 #define DPC_RUNTIME_JOB_NUMBERGUARD_H
 
-#include "runtime/plan/Plan.h"
 #include "runtime/observe/StepReport.h"
+#include "runtime/plan/Plan.h"
 
 #include <deque>
 #include <string>
@@ -11,29 +11,29 @@
 
 namespace dpc {
 
-/// What a run exits with that ended at such a loss: the same steps would come
-/// to it again.
+/// The exit code of a run that ended at a loss that is not finite; the same
+/// steps would lead to it again.
 inline constexpr int kExitNotFinite = 3;
 
-/// As printf, but without the sign of nan.
+/// Like printf, but without the sign of nan.
 std::string spell(double value, const char *format = "%.4g");
 
-/// "the loss is nan" when a step's loss or gradient norm is not finite; ""
-/// else, and for steps that were skipped because of that (--loss-scale).
+/// "the loss is nan" when a step's loss or gradient norm is not finite. ""
+/// otherwise, and for steps that were skipped because of that (--loss-scale).
 std::string notFinite(const StepReport &step);
 
-/// "input 'x' holds inf in sample 3" where a step's inputs, `arrays`, have NaN
-/// or an infinity: NaN before inf before -inf, which masks hold on purpose. ""
-/// where all are finite.
+/// "input 'x' holds inf in sample 3" if the inputs of a step, `arrays`, hold
+/// NaN or an infinity. NaN takes precedence over inf, and inf over -inf, which
+/// masks hold on purpose. "" if all values are finite.
 std::string notFiniteInput(const rt::Plan &plan,
                            const std::vector<const void *> &arrays);
 
-/// Notices steps that are skipped without an end: no scale helps there.
+/// Detects an endless sequence of skipped steps, where no loss scale helps.
 class SkipAlarm {
 public:
-  /// "all of the last 20 steps were skipped" and the like, or "". A scale that
-  /// adapts, and is as small as it gets, will not become better (DeepSpeed ends
-  /// there, too); a fixed one may meet a few bad batches.
+  /// "all of the last 20 steps were skipped" or similar, or "". An adaptive
+  /// scale at its minimum cannot recover (DeepSpeed ends there, too); a fixed
+  /// scale may meet a few bad batches.
   std::string look(const rt::Plan &plan, const StepReport &step);
 
 private:
@@ -41,11 +41,11 @@ private:
   int inARow = 0;
 };
 
-/// Notices values far above what the last steps had.
+/// Detects values far above those of the last steps.
 class SpikeAlarm {
 public:
-  /// A value above `factor` times the median of the last kWindow is a spike.
-  /// 0: never.
+  /// A value above `factor` times the median of the last kWindow values is a
+  /// spike. 0 turns the alarm off.
   explicit SpikeAlarm(double factor) : factor(factor) {}
 
   /// "the loss is 9.1, 3.2 times the median of the last 50 steps", or "".

@@ -5,6 +5,7 @@
 // to dpc-opt to plan the same step for a different number of devices. The words
 // describe the computation of a step, never its parallelization or the place of
 // its results. File names are absolute.
+//
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCOMMAND_H
 #define DPC_RUNTIME_PLAN_PLANCOMMAND_H

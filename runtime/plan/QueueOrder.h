@@ -1,4 +1,4 @@
-//===- QueueOrder.h - what surely ended before what -------------*- C++ -*-===//
+//===- QueueOrder.h - guaranteed order of memory accesses -------*- C++ -*-===//
 //
 // A rank runs several queues over its memory. Two accesses to the same bytes,
 // at least one of them a write, must be ordered: by one queue, or by events.
