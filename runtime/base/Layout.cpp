@@ -220,7 +220,7 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
         nest.run *= shard.valid;
       else if (shard.valid > 1)
         nest.loops.push_back({shard.valid, globalStride, localStride});
-      // Runs continue outward only through whole factors.
+      // A run continues outward only through whole factors.
       contiguous = contiguous && shard.valid == factor->size &&
                    shard.capacity == factor->size;
       globalStride *= factor->size;

@@ -1,4 +1,4 @@
-//===- WriteDeviceMeasurements.h - dpc-run --measure-device ---------------*-
+//===- WriteDeviceMeasurements.h - dpc-run --measure-device -----*- C++ -*-===//
 //C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
 #define DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H

@@ -46,7 +46,8 @@ Status checkOperand(const Plan &plan, const MatmulOp &op, const Operand &one) {
   return Status::success();
 }
 
-/// What is written overlaps nothing else. (A, B against C: see productApart.)
+/// Written operands overlap nothing else. (For A and B against C, see
+/// productApart.)
 Status checkApart(const Plan &plan, const MatmulOp &op, const Operand &one,
                   const Operand &other) {
   int64_t width = sizeOf(plan.buffers[op.c].dtype);

@@ -14,19 +14,21 @@ static Status checkFormats(const Fp8Factors &fp8) {
   return Status::success();
 }
 
-/// Whether rows of C begin at multiples of 16 bytes. A view may begin anywhere.
+/// Whether rows of C begin at multiples of 16 bytes. A view may begin at any
+/// offset.
 static bool isAligned(const Buffer &c, const MatmulOp &op) {
   int64_t size = sizeOf(c.dtype);
   return (c.offset + op.cOffset * size) % 16 == 0 && op.ldc * size % 16 == 0;
 }
 
-/// Large enough, and apart from all else that the product touches.
+/// Checks that the workspace is large enough and overlaps no operand of the
+/// GEMM.
 static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
   int id = op.fp8->workspace;
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
     return wrongField("fp8.workspace", id,
                       "a buffer below " + std::to_string(plan.buffers.size()));
-  // A view may begin anywhere; of kinds others outlive the product.
+  // A view may begin at any offset; buffers of other kinds outlive the GEMM.
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +

@@ -10,7 +10,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Which bytes of a buffer were written since it last came to life, and for
+/// The bytes of a buffer that were written in its current live range, and for
 /// which micro-batch.
 class Coverage {
 public:
@@ -31,7 +31,7 @@ public:
     }
     return true;
   }
-  /// Who wrote bytes of a range that is contained, and is none of `known`.
+  /// The writer of some bytes of a contained range that is not one of `known`.
   std::optional<int64_t> stranger(int64_t begin, int64_t end,
                                   std::initializer_list<int64_t> known) const {
     for (auto it = pieceAt(begin); it != pieces.end() && it->first < end; ++it)
@@ -47,7 +47,7 @@ private:
   };
   using Pieces = std::map<int64_t, Piece>; // by begin
 
-  /// The piece around `offset`, or the next one.
+  /// The piece that contains `offset`, or the next one.
   Pieces::const_iterator pieceAt(int64_t offset) const {
     auto it = pieces.upper_bound(offset);
     if (it != pieces.begin() && std::prev(it)->second.end > offset)
@@ -65,11 +65,11 @@ private:
   Pieces pieces;
 };
 
-/// The writer of what belongs to no micro-batch: it was there before the step
-/// or comes from setup or update.
+/// The writer of values that belong to no micro-batch: they exist before the
+/// step or come from setup or update.
 constexpr int64_t kNoMicroBatch = -1;
 
-/// Walks one rank's schedule in order.
+/// Simulates one rank's schedule in order.
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
@@ -95,7 +95,7 @@ public:
     return Status::success();
   }
 
-  /// Whether the buffer's bytes hold its value.
+  /// Whether the bytes of the buffer hold its value.
   bool holds(int id, const std::vector<FrameSlot> &slots) const {
     const Buffer &buffer = plan.buffers[id];
     return buffer.bytes == 0 ||
@@ -131,7 +131,8 @@ private:
                              "another buffer took");
     const Buffer &buffer = plan.buffers[id];
     bool inFrame = buffer.frame >= 0;
-    // Elsewhere, a value of another micro-batch is what a sum goes on with.
+    // Outside frames, a running sum may continue from the value of another
+    // micro-batch.
     if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
                      isWrittenToo(buffer, accesses)))
       return Status::success();
@@ -152,7 +153,7 @@ private:
                                 : "micro-batch " + whose + " wrote it since"));
   }
 
-  /// Whether the instruction that reads `buffer` also writes all of it.
+  /// Whether the instruction that reads `buffer` also overwrites all of it.
   bool isWrittenToo(const Buffer &buffer, const Accesses &accesses) const {
     return std::any_of(
         accesses.writes.begin(), accesses.writes.end(), [&](int id) {
@@ -187,7 +188,7 @@ private:
   const Plan &plan;
   const PlacedBuffers &placed;
   QueueOrder order;
-  bool isLoop = false;           ///< of the entry at hand
+  bool isLoop = false;           ///< of the current entry
   std::vector<Coverage> written; ///< by place of the root
 };
 
@@ -207,7 +208,7 @@ Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
   return Status::success();
 }
 
-/// What lies in different frames is taken to be apart.
+/// Frames must be disjoint, because liveness analysis assumes so.
 Status checkFramesApart(const Plan &plan) {
   for (const Frame &a : plan.frames)
     for (const Frame &b : plan.frames)
