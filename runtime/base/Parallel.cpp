@@ -125,7 +125,7 @@ void Team::run(Region &region) {
 }
 
 void parallelFor(size_t count, size_t grain,
-                const std::function<void(size_t)> &work) {
+                 const std::function<void(size_t)> &work) {
   static Team team;
   Region region{work, count, grain, current};
   if (count > grain && team.size() > 1)

@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// More ranks than any cluster, and more factors than any layout has.
+/// More ranks than any cluster has, and more factors than any layout has.
 static constexpr int64_t kMaxRanks = 1 << 24;
 static constexpr size_t kMaxFactors = 64;
 
@@ -93,10 +93,10 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
-/// Of steps, epochs and samples: they are added to, and leave room for that.
+/// The limit of steps, epochs and samples, which leaves room for additions.
 constexpr int64_t kMost = int64_t(1) << 48;
 
-/// Takes values out of a manifest; the first that is wrong is remembered.
+/// Reads values from a manifest; keeps the first error.
 class ManifestReader {
 public:
   Manifest read(const Json &body);
@@ -266,7 +266,7 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.model = text(body, "model");
   manifest.step = number(body, "step", 0, kMost);
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
-  if (body.contains("data")) // not in the first checkpoints
+  if (body.contains("data")) // absent in the first version
     readData(body["data"]);
   readMesh(list(body, "mesh"));
   for (const Json &tensor : list(body, "tensors"))

@@ -353,7 +353,9 @@ private:
   Status missing(const std::string &name, const std::vector<int> &ranks) const {
     return lateRanks(rankIndex, timeoutSeconds, name, ranks);
   }
-  static Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+  static Status cancelled() {
+    return {StatusCode::Cancelled, "another rank failed"};
+  }
 
   static Status compareCalls(const Seat &seat, const char *name,
                              int64_t bytes) {

@@ -225,8 +225,9 @@ private:
       else
         return value.status();
     }
-    return missing.empty() ? Status::success()
-                           : explain(Status(StatusCode::Timeout, ""), name, missing);
+    return missing.empty()
+               ? Status::success()
+               : explain(Status(StatusCode::Timeout, ""), name, missing);
   }
 
   Status explain(const Status &status, const std::string &name,

@@ -428,7 +428,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
                            std::to_string(ranks) +
                            " ranks, or has another DPC_JOB_TOKEN");
   return Status(StatusCode::Timeout, "rank " + std::to_string(rank) +
-                                   " found no rank 0 at " + status.message());
+                                         " found no rank 0 at " +
+                                         status.message());
 }
 
 TcpStoreClient::~TcpStoreClient() {

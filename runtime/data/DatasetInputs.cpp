@@ -73,19 +73,19 @@ DatasetInputs::~DatasetInputs() {
   thread.join();
 }
 
-/// Steps that `count` samples at the end of an epoch make.
+/// The number of steps for `count` samples at the end of an epoch.
 int64_t DatasetInputs::stepsFor(int64_t count) const {
   int64_t whole = count / perStep;
   bool isUneven = count % perStep != 0 && options.last != LastBatch::Drop;
   return whole + (isUneven ? 1 : 0);
 }
 
-/// Where the samples of a step begin.
+/// The place of a step's first sample.
 DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
   int64_t ahead = step - firstStep;
   if (options.last == LastBatch::Wrap) {
-    // Whole epochs are taken out first, lest the product of steps and samples
-    // be too large.
+    // Whole epochs are removed first, because the product of steps and samples
+    // could overflow.
     int64_t position = firstPlace.position + ahead % samples * perStep;
     return {firstPlace.epoch + ahead / samples * perStep + position / samples,
             position % samples};
@@ -126,7 +126,7 @@ DataPosition DatasetInputs::positionAfter(int64_t step) const {
 
 Status DatasetInputs::goOn(int64_t step, const DataPosition &position) {
   firstStep = step;
-  if (position.samples == 0) // the run before had another kind of data
+  if (position.samples == 0) // the previous run had another kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
     return Status::invalid("the run had taken its data from " +

@@ -22,7 +22,7 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
     delete owned;
   });
   unlink(file.path.c_str());
-  // All of it now: a disk that is full must not end an hour of training.
+  // Allocates everything now: a full disk must not end a run after an hour.
   if (int error = bytes > 0 ? posix_fallocate(descriptor, 0, bytes) : 0)
     return Status::io(file.path + ": cannot take " + std::to_string(bytes) +
                       " bytes of disk: " + std::strerror(error) +

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 static constexpr const char *kSingle = "model.safetensors";
 static constexpr const char *kIndex = "model.safetensors.index.json";
-/// More than the index of any model.
+/// Larger than the index of any model.
 static constexpr int64_t kMaxIndexBytes = 100 << 20;
 
 static bool endsWith(const std::string &text, std::string_view end) {
@@ -34,8 +34,8 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// The file of a folder that says all; a single file comes first, as readers
-/// elsewhere have it.
+/// The file that represents a folder. A single file has priority, as in other
+/// readers.
 static std::string entryOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
@@ -64,7 +64,7 @@ Status WeightFiles::addFile(const std::string &path) {
   return Status::success();
 }
 
-/// A name in the folder itself.
+/// Whether `name` is a file in the folder itself.
 static bool isPlainName(const std::string &name) {
   return endsWith(name, ".safetensors") &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
@@ -169,7 +169,7 @@ std::string WeightFolderWriter::fileName(size_t index) const {
   return text;
 }
 
-/// Readers elsewhere ask for the format that the tensors came from.
+/// Other readers require the framework of the tensors.
 Status WeightFolderWriter::startFile() {
   writer.emplace();
   return writer->start(dir + "/" + fileName(file), files[file],

@@ -1,8 +1,8 @@
 #include "runtime/job/Elastic.h"
 
-#include "runtime/plan/PlanJson.h"
 #include "runtime/job/Child.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <charconv>
@@ -26,10 +26,10 @@ static void say(const std::string &text) {
   std::fprintf(stderr, "dpc-run: %s\n", text.c_str());
 }
 
-/// More than any cluster has.
+/// More ranks than any cluster has.
 static constexpr int64_t kMostRanks = 1 << 20;
 
-/// All of `text` as a number from 1 on; 0: it is none.
+/// All of `text` as a number of at least 1; 0 if it is none.
 static int64_t numberIn(std::string_view text) {
   int64_t number = 0;
   auto [end, error] =
@@ -93,7 +93,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   return self;
 }
 
-/// What --ranks-file says; 0: nothing.
+/// The number in --ranks-file; 0 if there is none.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;
@@ -130,7 +130,7 @@ void Elastic::lose(bool cameFar) {
   lastLoss = Clock::now();
 }
 
-/// False: a signal came.
+/// Returns false after a signal.
 bool Elastic::awaitRanks() {
   bool hasSaid = false;
   while (!options.ranksFile.empty()) {
@@ -176,7 +176,7 @@ Expected<Elastic::Start> Elastic::planFor(int64_t count) {
   return plans[count] = {folder, plan->ranks()};
 }
 
-/// dpc-opt, which is installed beside this program.
+/// The path of dpc-opt, which is installed beside this program.
 static std::string compilerPath() {
   std::error_code code;
   fs::path self = fs::read_symlink("/proc/self/exe", code);

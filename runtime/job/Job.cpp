@@ -4,16 +4,16 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
-#include "runtime/observe/Trace.h"
-#include "runtime/observe/ReplicaCheck.h"
-#include "runtime/observe/SlowRanks.h"
-#include "runtime/plan/PlanJson.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/job/Writable.h"
+#include "runtime/observe/ReplicaCheck.h"
+#include "runtime/observe/SlowRanks.h"
+#include "runtime/observe/Trace.h"
 #include "runtime/observe/WriteProfile.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <csignal>
@@ -63,7 +63,7 @@ Status Job::prepare() {
   return checkOutputs();
 }
 
-/// Makes the folder; `name` is of a file that will be written there.
+/// Creates the folder; `name` is the name of a file to be written there.
 static Status checkFolder(const char *option, const std::string &folder,
                           const char *name) {
   if (folder.empty())
@@ -76,7 +76,7 @@ static Status checkFolder(const char *option, const std::string &folder,
   return checkWritable(option, folder + "/" + name);
 }
 
-/// Rank 0 writes.
+/// Only rank 0 writes.
 Status Job::checkOutputs() {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
   if (isDistributed && detectLaunch().rank != first)
@@ -86,7 +86,7 @@ Status Job::checkOutputs() {
     DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
                            : checkWritable("--metrics", place.path));
   }
-  // Written beside, then moved into place.
+  // These files are written under a temporary name, then moved into place.
   for (const auto &[option, path] :
        {std::pair("--save-params", options.saveParams),
         std::pair("--trace", options.trace)}) {
@@ -114,7 +114,7 @@ Status Job::openInputs() {
   return Status::success();
 }
 
-/// How far the run goes; known once it is where it goes on.
+/// The last step of the run; known once the resume point is known.
 int64_t Job::lastStep() const {
   if (options.steps > 0)
     return options.steps;
@@ -134,7 +134,7 @@ SessionOptions Job::sessionOptions() {
   made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
-  // A process that fails alone must speak before it ends the job.
+  // A process that fails alone must print its error before it ends the job.
   if (isDistributed)
     made.onFailure = [this](const Status &status) {
       hasSpoken = true;
@@ -169,7 +169,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(values);
 }
 
-/// Whether the loss leaves out what fills up the last step, tried on that step.
+/// Checks on the last step whether the loss leaves out the samples that fill
+/// it.
 Status Job::checkMask() {
   if (options.lastBatch != "mask" || options.data.empty() ||
       !hasScalarLoss(plan))
@@ -206,7 +207,7 @@ Status Job::run() {
   return Status::success();
 }
 
-/// Where everything is that this run leaves behind.
+/// Prints the locations of all results of this run.
 void Job::sayWhatWasWritten() const {
   std::string text;
   auto add = [&](const char *what, const std::string &place) {
@@ -233,12 +234,11 @@ int64_t Job::tokensPerStep() const {
   for (const Port &port : plan.inputs)
     if (port.dtype == DType::I64 || port.dtype == DType::I32)
       tokens = std::max(tokens, numElements(port.globalShape));
-  // Labels alone are no text.
+  // Labels alone are not text.
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
-/// Metrics that cannot be written are no reason to end what may have run for
-/// days.
+/// A failure to write metrics does not end a run that may have taken days.
 void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
@@ -253,7 +253,7 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
-/// Of --resume.
+/// The outcome of --resume.
 std::string Job::whereItGoesOn() const {
   if (checkpoints->from().empty())
     return "no checkpoint yet: starting at step 1";
@@ -268,7 +268,8 @@ std::string Job::whereItGoesOn() const {
   return text;
 }
 
-/// Times of ranks say less of a plan where ranks take turns.
+/// Warns when ranks share processors, because measured times then describe the
+/// plan poorly.
 void Job::sayWhatIsShared() const {
   size_t processors = std::thread::hardware_concurrency();
   size_t ranks = session->ranksHere().size();
@@ -303,8 +304,9 @@ Status Job::runSteps() {
     Expected<int> stopped = betweenSteps(*report, progress);
     if (!stopped)
       return stopped.status().code() == StatusCode::Timeout
-                 ? Status(StatusCode::Timeout, "after step " + std::to_string(step) +
-                                             ": " + stopped.status().message())
+                 ? Status(StatusCode::Timeout, "after step " +
+                                                   std::to_string(step) + ": " +
+                                                   stopped.status().message())
                  : stopped.status();
     if (*stopped == 0 || step == options.steps)
       continue;
@@ -317,7 +319,8 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// What all processes do after a step; the signal that ends the run, or 0.
+/// The work of all processes after a step. Returns the signal that ends the
+/// run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
   DPC_TRY(lookForSlowRanks(report));
@@ -357,7 +360,7 @@ Status Job::lookForSlowRanks(StepReport &report) {
   return Status::success();
 }
 
-/// What all processes must hear of is said by rank 0's.
+/// The process of rank 0 reports errors that concern all processes.
 Status Job::guard(const StepReport &report) {
   if (options.onNan == "stop") {
     std::string why = session->holdsRankZero() ? notFinite(report) : "";
@@ -382,7 +385,7 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   Expected<std::string> fault = session->numberFault();
   if (!fault)
     return fault.status();
-  // The checkpoint before is good, and may still be on its way.
+  // The previous checkpoint is good, and may still be being written.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
   return statusOfRankZero(Status::invalid("step " + std::to_string(step) +
@@ -401,7 +404,7 @@ std::string Job::sourceOfNan(const std::string &fault) const {
                  "--on-nan=go-on goes on";
 }
 
-/// The same status everywhere: that of the process that holds rank 0.
+/// Gives all processes the status of the process that holds rank 0.
 Status Job::statusOfRankZero(const Status &mine) {
   return session
       ->fromRankZero([&]() -> Expected<std::string> {
@@ -410,7 +413,7 @@ Status Job::statusOfRankZero(const Status &mine) {
       .status();
 }
 
-/// Inference over samples gives each sample's outputs; rank 0 writes them.
+/// Inference over samples gives the outputs of each sample; rank 0 writes them.
 Status Job::startEvaluation() {
   if (plan.trains || options.data.empty())
     return Status::success();
@@ -473,7 +476,7 @@ Expected<StepReport> Job::runStep(int64_t step) {
 Status Job::saveOutputs() {
   if (evaluation)
     return finishEvaluation();
-  // A run that had ended before has no outputs.
+  // A run with no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();
@@ -490,7 +493,7 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
-/// What a trace of this run does not hold, or "".
+/// A description of what the trace of this run lacks, or "".
 std::string Job::untracedSteps() const {
   int64_t kept = stepsToTrace(plan);
   return ran <= kept

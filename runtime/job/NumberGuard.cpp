@@ -11,7 +11,7 @@ namespace dpc {
 
 std::string spell(double value, const char *format) {
   if (std::isnan(value))
-    return "nan"; // printf knows a "-nan"
+    return "nan"; // printf would print "-nan"
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;

@@ -2,11 +2,11 @@
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/CheckpointReader.h"
-#include "runtime/observe/FlightRecord.h"
 #include "runtime/job/Child.h"
 #include "runtime/job/Elastic.h"
 #include "runtime/job/NumberGuard.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/observe/FlightRecord.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,7 +19,7 @@ namespace dpc {
 
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv) {
-  // With a value of their own, or in the next word.
+  // Their values follow after "=" or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
                         "--ranks-file",   "--new-data"};
@@ -43,8 +43,8 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint that can be read. Where the last start came to no step
-/// one that is damaged may be why: it is set aside.
+/// The newest checkpoint that can be read. If the last start completed no step,
+/// a damaged checkpoint may be the reason; it is renamed.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();
@@ -63,7 +63,7 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
   return std::nullopt;
 }
 
-/// Where a start goes on.
+/// The starting point of a run.
 struct GoOn {
   std::optional<std::string> resume; ///< as RunOptions has it
   bool newData = false;
@@ -88,8 +88,8 @@ static std::vector<std::string> commandOf(const RunOptions &options,
 
 namespace {
 
-/// The folder of --flight-record, or one of its own: the ranks of other hosts
-/// then make it there. A run without records is still a run.
+/// The folder of --flight-record, or a temporary one, which ranks on other
+/// hosts create there. A run without records continues.
 class FlightRecords {
 public:
   explicit FlightRecords(const std::string &asked) : folder(asked) {
@@ -107,22 +107,22 @@ public:
   FlightRecords(const FlightRecords &) = delete;
   FlightRecords &operator=(const FlightRecords &) = delete;
 
-  /// The word to add to a command, or "".
+  /// The argument for a command, or "".
   std::string word() const {
     return own.empty() ? "" : "--flight-record=" + own;
   }
-  /// Before a start: what others left there is not told of it.
+  /// Called before a start, so that old records are not reported for it.
   void clear() {
     lines.clear();
     if (!folder.empty())
       rt::removeRecords(folder);
   }
-  /// Looks at what the ranks do.
+  /// Reads what the ranks do now.
   void look() {
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Says what the ranks did that a start has lost: when it was looked, else at
+  /// Reports the ranks that a start has lost: as of the last look(), or at
   /// their end.
   void tell() {
     if (lines.empty())
@@ -159,16 +159,16 @@ private:
   const std::vector<std::string> &words;
   Elastic elastic;
   rt::CheckpointFolder folder;
-  int64_t newestBefore = -1; ///< checkpoint that this run did not write
+  int64_t newestBefore = -1; ///< the newest checkpoint of earlier runs
   GoOn from;
   FlightRecords records;
   int64_t restarts = 0;
-  int exitCode = 0; ///< where there is no ending
+  int exitCode = 0; ///< used when there is no ending
 };
 
 } // namespace
 
-/// Nullopt: it is over, with `exitCode`.
+/// Returns nullopt when the run is over, with `exitCode`.
 std::optional<Ending> Supervisor::startOnce() {
   Expected<Elastic::Start> start = elastic.next();
   if (!start) {
@@ -207,7 +207,7 @@ std::optional<Ending> Supervisor::startOnce() {
   return ending;
 }
 
-/// A wrong option or plan is wrong again the next time; so is NaN.
+/// A wrong option or plan stays wrong in the next start; so does NaN.
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
@@ -216,7 +216,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
   return isDone || stopSignal() || isRefused || isNotFinite;
 }
 
-/// False: restarts are used up.
+/// Returns false when all restarts are used up.
 bool Supervisor::goOn(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
@@ -230,7 +230,7 @@ bool Supervisor::goOn(const Ending &ending) {
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
     from.resume = ""; // the newest one
-  // A checkpoint of this run knows its place in the new data.
+  // A checkpoint of this run records its position in the new data.
   from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)
     elastic.leave();

@@ -1,5 +1,5 @@
 //===- WriteDeviceMeasurements.h - dpc-run --measure-device -----*- C++ -*-===//
-//C++ -*-===//
+// C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
 #define DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
 
