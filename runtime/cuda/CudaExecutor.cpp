@@ -9,11 +9,11 @@
 
 namespace dpc::rt {
 
-/// What a rank that is done with waits for its streams.
+/// The time that a destroyed rank waits for its streams.
 static constexpr double kEndSeconds = 10;
 
 //===----------------------------------------------------------------------===//
-// Making it
+// Creation
 //===----------------------------------------------------------------------===//
 
 CudaExecutor::CudaExecutor(const Plan &plan,
@@ -38,8 +38,8 @@ CudaExecutor::create(const Plan &plan,
   return std::unique_ptr<Executor>(std::move(self));
 }
 
-/// Whether the streams did in time what they were given: a step that failed
-/// leaves them at work, callbacks included. One with an error is at its end.
+/// Whether the streams finish in time. A failed step may leave them busy,
+/// callbacks included. A stream with an error counts as finished.
 bool CudaExecutor::comeToEnd() const {
   double deadline = nowSeconds() + kEndSeconds;
   for (cudaStream_t stream : ownStreams)
@@ -51,8 +51,8 @@ bool CudaExecutor::comeToEnd() const {
   return true;
 }
 
-/// For streams that hang, as long as the process lives: what they are at work
-/// on stays, and so does what would wait for them.
+/// Keeps the resources of hanging streams alive until the process ends, because
+/// the streams still use them and destroying them would block.
 void CudaExecutor::leaveBehind() {
   struct Left {
     std::shared_ptr<const CudaContext> context;
@@ -64,7 +64,7 @@ void CudaExecutor::leaveBehind() {
     std::unique_ptr<DeviceTrace> trace;
     std::unique_ptr<DeviceNumbers> numbers;
   };
-  static auto &all = *new std::vector<Left>; // goes with the process
+  static auto &all = *new std::vector<Left>; // never destroyed
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   all.push_back({std::move(held), std::move(comm), std::move(blas),
@@ -134,8 +134,8 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   return comm->wait(streams[0]);
 }
 
-/// The first rank of each pipeline stage says which epilogues cuBLASLt does not
-/// have here: the others of a stage have the same products.
+/// The first rank of each pipeline stage reports the epilogues that cuBLASLt
+/// lacks here; the other ranks of a stage have the same GEMMs.
 Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
   std::set<std::string> names;
   for (const DeviceProduct &product : products) {
@@ -185,8 +185,8 @@ Status CudaExecutor::makeStreams() {
   return Status::success();
 }
 
-/// One allocation of the device. Its size depends on the program, which needs
-/// to know where it lies; so the program is made twice, first for the size.
+/// Allocates device memory in one block. Its size depends on the program, which
+/// needs the address; so the program is made twice, first for the size.
 Status CudaExecutor::makeMemory() {
   Expected<DeviceProgram> sized = planDevice(plan, rankIndex, nullptr);
   if (!sized)
@@ -243,7 +243,7 @@ Expected<cudaEvent_t> CudaExecutor::newEvent() {
   return event;
 }
 
-/// Looks up all that a step needs, so that a graph can hold it.
+/// Resolves everything that a step needs, so that a graph can hold it.
 Status CudaExecutor::bindStep() {
   Expected<DeviceProgram> made = planDevice(plan, rankIndex, arena);
   if (!made)
@@ -378,7 +378,7 @@ Status CudaExecutor::runStep(const StepData &data) {
   return status;
 }
 
-/// Speaks first: abort() may end the job.
+/// Reports first, because abort() may end the job.
 void CudaExecutor::fail(const Status &status) {
   if (options.onFailure)
     options.onFailure(status);
@@ -497,7 +497,8 @@ Status CudaExecutor::signal(const Task &task) {
       "recording an event");
 }
 
-/// The 4-byte values of a step; what a state counted came back with the last.
+/// Sets the 4-byte values of a step. Counters in states came back with the last
+/// step.
 void CudaExecutor::setScalars(int64_t number) {
   for (auto &[i, at] : scalars) {
     const ScalarInput &scalar = plan.scalars[i];

@@ -1,4 +1,4 @@
-//===- CudaOps.cpp - what a task gives to its stream ----------------------===//
+//===- CudaOps.cpp - submission of tasks to streams -----------------------===//
 #include "runtime/cuda/CudaExecutor.h"
 
 #include "runtime/base/Wait.h"
@@ -7,11 +7,11 @@
 
 namespace dpc::rt {
 
-/// Gives the op of a task to a stream.
+/// Submits the op of a task to a stream.
 struct CudaExecutor::OpRunner {
   CudaExecutor &self;
   const Task &task;
-  int id; ///< of the task
+  int id; ///< index of the task
   cudaStream_t stream;
 
   const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
@@ -70,7 +70,7 @@ struct CudaExecutor::OpRunner {
     return self.comm->broadcast(op.group, data(op.buffer),
                                 buffer(op.buffer).bytes, op.root, stream);
   }
-  /// Only those that have no other end come here.
+  /// Only messages without another end reach these functions.
   Status operator()(const SendOp &) const { return Status::success(); }
   Status operator()(const RecvOp &) const { return Status::success(); }
   Status operator()(const CopyOp &op) const {
@@ -78,7 +78,7 @@ struct CudaExecutor::OpRunner {
                      op.bytes, cudaMemcpyDeviceToDevice, stream);
   }
   Status operator()(const TransferOp &op) const {
-    bool out = buffer(op.in).space == Space::Device; // of the device
+    bool out = buffer(op.in).space == Space::Device; // from the device
     const Buffer &other = buffer(out ? op.out : op.in);
     char *inside = data(out ? op.in : op.out);
     if (other.space == Space::Host) {
@@ -88,8 +88,8 @@ struct CudaExecutor::OpRunner {
                  : self.copy(inside, host, other.bytes, cudaMemcpyHostToDevice,
                              stream);
     }
-    // The stream calls back for the file. One stream does all of it, so one
-    // place on the way is enough.
+    // A callback of the stream accesses the file. One stream does all disk
+    // transfers, so one bounce buffer is enough.
     char *bounce = self.disk->bounce.data;
     if (out)
       DPC_TRY(self.copy(bounce, inside, other.bytes, cudaMemcpyDeviceToHost,
@@ -129,7 +129,7 @@ private:
     return self.attention->run(
         op, attentionData(op, [&](int id) { return data(id); }), stream);
   }
-  /// Runs in the middle of a stream, where nothing of CUDA may be called.
+  /// Runs as a stream callback, which may not call CUDA.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);
     Disk &disk = *move.disk;
@@ -199,8 +199,8 @@ static std::string placeOf(const Task &task) {
                                    : instruction.name);
 }
 
-/// What a task wrote, as long as nothing was found in the step. Tasks come in
-/// an order in which none reads what a later one writes.
+/// Checks the results of a task unless the step already has a fault. Tasks come
+/// in an order in which no task reads what a later one writes.
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();
@@ -231,8 +231,8 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
-/// In a trace the first message that is received has the time of all; what is
-/// sent alone has none.
+/// In a trace, the first received message has the time of the whole round; a
+/// round without received messages has none.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
   int first = -1;

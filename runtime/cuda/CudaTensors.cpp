@@ -8,11 +8,11 @@
 
 namespace dpc::rt {
 
-/// What moves at once: long enough for the bus, short enough for the host.
+/// The size of a slice: large enough for the bus, small enough for the host.
 static constexpr int64_t kFerryBytes = int64_t(64) << 20;
 
-/// In slices through pinned memory that stays: to take some makes the device
-/// wait, each time.
+/// Moves a buffer in slices through permanent pinned memory, because every
+/// allocation of pinned memory synchronizes the device.
 Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
   DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
   if (!ferry.data) {
@@ -64,8 +64,8 @@ Expected<const char *> CudaExecutor::readBuffer(int id,
   return static_cast<const char *>(scratch.data());
 }
 
-/// Padding counts as well; it is zeros where it is not poisoned. Only a tensor
-/// in which the device finds something comes to the host.
+/// Checks the padding as well; it is zero unless it is poisoned. Only a tensor
+/// with a fault is copied to the host.
 Status CudaExecutor::checkTensors() {
   std::vector<char> scratch;
   for (const Tensor &tensor : plan.tensors) {

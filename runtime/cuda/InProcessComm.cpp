@@ -1,10 +1,10 @@
-//===- InProcessComm.cpp - ranks are threads that share a device ----------===//
+//===- InProcessComm.cpp - ranks are threads on one device ----------------===//
 //
-// A collective shows the others where its data is and an event behind what
-// wrote it; each rank's stream waits for the events and takes its part from the
-// others' memory; a second event says that they may write there again. Threads
-// meet only to show and to learn that events are recorded: nothing waits for
-// the device.
+// In a collective, each rank shows the others the address of its data and an
+// event after the work that wrote it. The stream of each rank waits for the
+// events and reads its part from the memory of the other ranks; a second event
+// allows writing there again. Threads synchronize only to exchange addresses
+// and events: no thread waits for the device.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -25,7 +25,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// What a member shows during a collective.
+/// The data that a member shows during a collective.
 struct Shown {
   const char *name = "";
   const void *in = nullptr;
@@ -40,22 +40,23 @@ struct Cell {
         arrivals(this->ranks.size()) {}
   std::vector<int> ranks;
   std::vector<Shown> shown;
-  std::vector<uint64_t> arrivals; ///< by member: meetings it came to
-  size_t here = 0;                ///< at the next meeting
+  std::vector<uint64_t> arrivals; ///< by member: its number of synchronizations
+  size_t here = 0;                ///< members at the next synchronization
   uint64_t meetings = 0;
 };
 
-/// A message that is sent and not yet taken.
+/// A message that is sent and not yet received.
 struct Post {
   const void *data = nullptr;
   int64_t bytes = 0;
-  cudaEvent_t written = nullptr, read = nullptr; ///< the sender's
+  cudaEvent_t written = nullptr, read = nullptr; ///< events of the sender
   bool isTaken = false;
 };
 
 struct World {
   explicit World(const CudaApi &cuda) : cuda(cuda) {}
-  /// Ranks read each other's memory: it goes when all of them are done.
+  /// Ranks read each other's memory, so it is freed when all ranks are
+  /// destroyed.
   ~World() {
     for (void *memory : allocations)
       cuda.cudaFree(memory);
@@ -65,7 +66,7 @@ struct World {
 
   const CudaApi &cuda;
   std::vector<void *> allocations;
-  std::mutex mutex; ///< guards all of it; held for moments
+  std::mutex mutex; ///< guards all members; held briefly
   std::condition_variable changed;
   bool aborted = false;
   std::map<int, std::vector<std::unique_ptr<Cell>>> cells; ///< by group
@@ -220,9 +221,9 @@ public:
       }
       if (nowSeconds() - began > timeoutSeconds)
         return Status(StatusCode::Timeout, "rank " + std::to_string(rankIndex) +
-                                         " waited " +
-                                         std::to_string(timeoutSeconds) +
-                                         " s for its own stream");
+                                               " waited " +
+                                               std::to_string(timeoutSeconds) +
+                                               " s for its own stream");
       if (looks > 200)
         usleep(20);
     }
@@ -275,9 +276,11 @@ private:
     return Status::success();
   }
 
-  static Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+  static Status cancelled() {
+    return {StatusCode::Cancelled, "another rank failed"};
+  }
 
-  /// Waits on the host until `done`, which the lock guards.
+  /// Waits on the host until `done` holds; the lock guards `done`.
   template <typename Done>
   Status until(const char *name, const std::vector<int> &peers, Done &&done) {
     std::unique_lock lock(world->mutex);
@@ -290,7 +293,7 @@ private:
                 : lateRanks(rankIndex, timeoutSeconds, name, peers);
   }
 
-  /// Returns once all members are here.
+  /// Returns when all members have arrived.
   Status meet(Seat &seat, const char *name) {
     Cell &cell = *seat.cell;
     std::unique_lock lock(world->mutex);
@@ -323,7 +326,7 @@ private:
     return parts;
   }
 
-  /// Shows the data and lets the stream wait for everyone's.
+  /// Shows the data and makes the stream wait for the data of all members.
   Status open(Seat &seat, const char *name, const void *in, int64_t bytes,
               cudaStream_t stream) {
     Shown &own = seat.own();
@@ -346,7 +349,7 @@ private:
     return Status::success();
   }
 
-  /// Lets the stream wait for a point of everyone's.
+  /// Makes the stream wait for an event of every member.
   Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
               cudaStream_t stream) {
     DPC_TRY(record(seat.own().*point, stream));
@@ -365,7 +368,8 @@ private:
     return pass(seat, name, &Shown::read, stream);
   }
 
-  /// Member i reduces part i in its own memory; then all fetch all parts.
+  /// Member i reduces part i in its own memory, then all members fetch all
+  /// parts.
   Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
                      double scale, cudaStream_t stream) {
     int64_t width = sizeOf(slice.type);
@@ -415,7 +419,7 @@ private:
   int rankIndex, worldSize;
   double timeoutSeconds;
   std::deque<Seat> seats; ///< [0] is the world's, [g + 1] group g's
-  std::vector<cudaEvent_t> events, spare; ///< all; those not in use
+  std::vector<cudaEvent_t> events, spare; ///< all events; unused ones
 };
 
 } // namespace

@@ -1,11 +1,10 @@
 //===- NcclComm.cpp - ranks on GPUs, through NCCL -------------------------===//
 //
-// Every communicator is made non-blocking, which is what makes it possible to
-// give up: a call may return ncclInProgress, and is asked for until it is done
-// or the time is up. Groups are split from the world, so that they share its
-// connections. A rank that waits in vain cannot learn from NCCL for whom:
-// all ranks that wait then call the roll over `control`, where those that do
-// not answer are the missing ones.
+// Every communicator is non-blocking, which makes timeouts possible: a call may
+// return ncclInProgress, and is polled until it is done or the time is up.
+// Groups are split from the world, so they share its connections. NCCL does not
+// tell a waiting rank which ranks are missing. Therefore all waiting ranks call
+// the roll over `control`; those that do not answer are the missing ones.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -23,11 +22,11 @@ namespace dpc::rt {
 
 namespace {
 
-/// The tag of the roll call: no message of a plan has it.
+/// The tag of the roll call; no message of a plan has it.
 constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
-/// A roll is answered at once by all that wait, or not at all.
+/// All waiting ranks answer a roll call at once.
 constexpr double kRollSeconds = 5;
-/// What the ends of all communicators may take together.
+/// The time limit for ending all communicators together.
 constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
@@ -89,7 +88,7 @@ public:
       cuda.cudaEventDestroy(event);
   }
 
-  /// The world: rank 0's id goes to all.
+  /// Creates the world: rank 0's id goes to all ranks.
   Status start() {
     ncclUniqueId id = {};
     if (rank() == 0)
@@ -135,8 +134,8 @@ public:
     return Status::success();
   }
 
-  /// From NCCL and registered with every communicator: buffers at one offset of
-  /// every rank's arena then need no copies on the way.
+  /// Allocates memory through NCCL and registers it with every communicator.
+  /// Buffers at equal offsets of all arenas then need no intermediate copies.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
     DPC_TRY(check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
@@ -199,7 +198,7 @@ public:
     });
   }
 
-  /// As grouped messages: ncclAlltoAll is new in 2.28, and does the same.
+  /// Uses grouped messages; ncclAlltoAll, new in 2.28, does the same.
   Status allToAll(int group, const void *in, void *out, int64_t bytes,
                   cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
@@ -239,8 +238,8 @@ public:
     });
   }
 
-  /// Over the world's communicator, whatever the group: one pair of ranks has
-  /// one connection and one order.
+  /// Uses the world's communicator for every group: a pair of ranks has one
+  /// connection and one order.
   Status exchange(const std::vector<DeviceMessage> &messages,
                   cudaStream_t stream) override {
     Cell &world = cells[0];
@@ -277,7 +276,8 @@ public:
     }
   }
 
-  /// NCCL's own communicators only; the others learn it over `control`.
+  /// Aborts only this rank's communicators; other ranks learn of it over
+  /// `control`.
   void abort() override {
     control.abort();
     abortOwn();
@@ -297,7 +297,7 @@ private:
     ncclDataType_t type;
     ncclRedOp_t op;
   };
-  /// A call whose work may not be done.
+  /// A call whose work may be unfinished.
   struct Issued {
     const char *name;
     cudaEvent_t done;
@@ -313,7 +313,7 @@ private:
     return Status::io(text);
   }
 
-  /// Inside a group calls only take note.
+  /// Inside a group, calls only record the work.
   Status started(ncclResult_t result, const Cell &cell, const char *what) {
     return result == ncclInProgress ? Status::success()
                                     : check(result, cell.comm, what);
@@ -355,7 +355,7 @@ private:
     return mark(name, stream);
   }
 
-  /// In a graph nothing is marked: the events would be the graph's.
+  /// Captured work is not marked, because the events would belong to the graph.
   Status mark(const char *name, cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
@@ -390,8 +390,8 @@ private:
     return issued.empty() ? "a step" : issued.front().name;
   }
 
-  /// Asks until the communicator is no longer in progress; it may come into
-  /// being while this waits.
+  /// Polls until the communicator is no longer in progress; `comm` may be set
+  /// during the wait.
   Status settle(ncclResult_t result, const ncclComm_t &comm, const char *what) {
     double began = nowSeconds();
     for (int looks = 0; result == ncclSuccess || result == ncclInProgress;
@@ -420,7 +420,7 @@ private:
                     "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
         Status status = check(state, cell.comm, oldest());
-        // The peer's end is known sooner by its own words.
+        // A message about the peer's end arrives earlier over `control`.
         if (control.aborted())
           status = cancelled();
         abortOwn();
@@ -435,7 +435,8 @@ private:
 
   Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
-  /// Everyone who waits tells everyone so; who does not is missing.
+  /// Every waiting rank sends a message to every other; ranks that do not are
+  /// missing.
   Status missing(const char *name) {
     control.setTimeout(std::min(timeoutSeconds, kRollSeconds));
     char here = 1;
@@ -452,9 +453,9 @@ private:
     return lateRanks(rank(), timeoutSeconds, name, late);
   }
 
-  /// Those that are split from the world, then it. None is at work behind this,
-  /// in threads of its own or on the memory that is freed next; one that does
-  /// not come to its end is aborted, as nobody can be told of it any more.
+  /// Ends the split communicators, then the world. Afterwards no NCCL thread
+  /// runs, and none uses memory that is freed next. A communicator that does
+  /// not end in time is aborted, because there is nobody left to tell.
   void endAll() {
     double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
     for (auto [comm, handle] : registrations)

@@ -34,10 +34,10 @@ static std::vector<std::string> optionsOf(const CLI::App &app) {
   return names;
 }
 
-/// Of `names` the nearest to `word`, or "".
+/// The name in `names` that is nearest to `word`, or "".
 static std::string nearest(const std::string &word,
                            const std::vector<std::string> &names) {
-  // A third of the letters may be wrong.
+  // At most a third of the letters may be wrong.
   size_t least = word.size() / 3 + 1;
   std::string found;
   for (const std::string &name : names) {

@@ -15,7 +15,7 @@
 
 namespace dpc {
 
-/// CLI11's own names the largest double in its message.
+/// The validator of CLI11 would print the largest double in its message.
 static CLI::Validator positive() {
   auto check = [](const std::string &word) -> std::string {
     double value = 0;
@@ -47,7 +47,7 @@ static CLI::Validator label() {
   return CLI::Validator(check, "NAME=VALUE");
 }
 
-/// How the samples of --data are taken.
+/// The options for the samples of --data.
 static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
                              CLI::Option *steps) {
   app.add_option("--epochs", o.epochs, "times to go through --data")
@@ -173,7 +173,7 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "same as event files; prometheus:FILE: the newest step as "
                  "text for its textfile collector; may be given several times")
       ->type_name("[KIND:]FILE")
-      ->allow_extra_args(false); // once more: one more place
+      ->allow_extra_args(false); // further values need further options
   app.add_option("--save-params", o.saveParams,
                  "FILE.safetensors: all parameters after the last step, and\n"
                  "buffers that training moves (running statistics)")
