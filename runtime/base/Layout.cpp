@@ -151,9 +151,8 @@ Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh) {
     return Status::success();
   for (const MeshAxis &axis : mesh.axes)
     if (isDataAxis(axis.name) && !isThere(axis.name))
-      return Status::invalid(
-          "axes have mb without '" + axis.name +
-          "', but the ranks' shares of the batch are unlike");
+      return Status::invalid("axes have mb without '" + axis.name +
+                             "', but the batch shares of the ranks are uneven");
   return Status::success();
 }
 

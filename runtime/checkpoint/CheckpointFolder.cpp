@@ -171,9 +171,9 @@ Expected<Manifest> readManifest(const std::string &path) {
   if (!mapped)
     return Status(mapped.status().code(), mapped.status().message() + "; " +
                                               path +
-                                              " is no complete checkpoint");
+                                              " is not a complete checkpoint");
   if (mapped->size() > kMaxManifestBytes)
-    return Status::invalid(file + ": is no manifest of a checkpoint");
+    return Status::invalid(file + ": is not a manifest of a checkpoint");
   return parseManifest(
       std::string(mapped->data(), static_cast<size_t>(mapped->size())), file);
 }

@@ -68,7 +68,7 @@ Status CheckpointWriter::makeFolder(int64_t step) {
         std::error_code code;
         std::filesystem::create_directories(folder, code);
         if (code)
-          return Status::io(folder + ": cannot be made: " + code.message());
+          return Status::io(folder + ": cannot be created: " + code.message());
         return folder;
       })
       .status();

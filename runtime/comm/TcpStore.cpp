@@ -99,9 +99,10 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   StoreAddress address{host, static_cast<int>(number), token ? token : ""};
   // Even on an address of this machine, other users and jobs are strangers.
   if (address.token.empty())
-    return Status::invalid("DPC_JOB_TOKEN is not set: processes that meet at "
-                           "MASTER_ADDR need words that only this job's know, "
-                           "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
+    return Status::invalid(
+        "DPC_JOB_TOKEN is not set: processes that connect to "
+        "MASTER_ADDR need a secret that only this job knows, "
+        "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
   if (address.token.size() > kMostTokenBytes)
     return Status::invalid("DPC_JOB_TOKEN has " +
                            std::to_string(address.token.size()) +
@@ -366,7 +367,7 @@ void TcpStoreServer::end(char status, const std::string &why) {
 
 void TcpStoreServer::leave(Connection &c) {
   if (!c.rank.empty())
-    end('d', "rank " + c.rank + " ended before its time");
+    end('d', "rank " + c.rank + " ended too early");
   close(c.socket);
   c.socket = -1;
 }

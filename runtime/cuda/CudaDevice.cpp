@@ -208,8 +208,8 @@ Status checkTarget(const Plan &plan, int major, int minor) {
       hasKernels |= std::holds_alternative<KernelOp>(instruction.op);
   if (hasFp8(plan) && major * 10 + minor < kFirstWithFp8)
     return Status::unsupported(
-        "the plan has products of fp8, which sm_" +
-        std::to_string(kFirstWithFp8) + " and later compute; this GPU is sm_" +
+        "the plan has fp8 GEMMs, which sm_" + std::to_string(kFirstWithFp8) +
+        " and later support; this GPU is sm_" +
         std::to_string(major * 10 + minor) +
         ", for which a plan of --precision=bf16 is accepted");
   if (plan.targetGpu.empty())

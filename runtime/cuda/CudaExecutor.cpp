@@ -152,9 +152,10 @@ Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
   for (int64_t rank = 0; rank < rankIndex; ++rank)
     isFirst &= plan.mesh.stageOf(rank) != stageIndex;
   if (!names.empty() && isFirst && context.gemms.remark)
-    context.gemms.remark("cuBLASLt has no routine here for some products that "
-                         "end in " +
-                         text + "; a kernel of the runtime does that part");
+    context.gemms.remark("cuBLASLt has no routine here for some GEMMs with "
+                         "epilogue " +
+                         text +
+                         "; a kernel of the runtime computes the epilogue");
   return Status::success();
 }
 

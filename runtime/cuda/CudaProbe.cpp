@@ -192,7 +192,7 @@ Status CudaProbe::chooseRoutine(DeviceProduct product) {
     }
   }
   return fastest ? blas->choose(product, *fastest)
-                 : Status::unsupported("cuBLASLt has no routine for a product");
+                 : Status::unsupported("cuBLASLt has no routine for a GEMM");
 }
 
 Expected<double> CudaProbe::product(const ProductShape &shape) {
@@ -221,8 +221,8 @@ Expected<double> CudaProbe::product(const ProductShape &shape) {
   int64_t bytes =
       (op.m * op.k + op.k * op.n + op.m * op.n) * sizeOf(shape.type) + 3 * 256;
   if (bytes > roomBytes)
-    return Status::unsupported("a product of " + std::to_string(bytes) +
-                               " bytes has no room on this device");
+    return Status::unsupported("a GEMM of " + std::to_string(bytes) +
+                               " bytes does not fit on this device");
   if (isNew)
     DPC_TRY(chooseRoutine(copyOf(op, shape.type, 0)));
   return steadySecondsOf(

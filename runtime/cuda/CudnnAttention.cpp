@@ -62,7 +62,7 @@ std::string describe(const AttentionShape &shape, bool isGradient) {
 Status refused(const AttentionShape &shape, bool isGradient,
                const std::string &why) {
   std::string line = why.substr(0, why.find('\n'));
-  return Status::unsupported("cuDNN does not do " +
+  return Status::unsupported("cuDNN does not support " +
                              describe(shape, isGradient) + ": " + line +
                              "; a plan of --attention=expanded is accepted");
 }
@@ -178,7 +178,7 @@ template <typename Op>
 Expected<Graph> compile(const Op &op, const Target &target) try {
   constexpr bool isGradient = std::is_same_v<Op, AttentionGradOp>;
   if (op.shape.compute != DType::BF16 && op.shape.compute != DType::F16)
-    return refused(op.shape, isGradient, "it is not of 16 bits");
+    return refused(op.shape, isGradient, "its type does not have 16 bits");
   auto graph = std::make_shared<fe::graph::Graph>();
   graph->set_sm_version(target.capability);
   if (target.properties)
@@ -368,7 +368,7 @@ Expected<int64_t> compileFor(const Op &op, void *library,
   fe::error_t error = target.properties->deserialize(
       std::vector<uint8_t>(device.begin(), device.end()));
   if (error.is_bad())
-    return Status::unsupported("cuDNN does not take the device's properties: " +
+    return Status::unsupported("cuDNN refuses the device's properties: " +
                                error.get_message());
   Expected<Graph> graph = compile(op, target);
   if (!graph)

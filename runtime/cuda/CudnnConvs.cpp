@@ -180,7 +180,7 @@ std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   if (one.status != CUDNN_STATUS_SUCCESS)
     return cudnn.cudnnGetErrorString(one.status);
   if (one.determinism != CUDNN_DETERMINISTIC)
-    return "other bits each time";
+    return "not deterministic";
   if (one.memory > kMostWorkspace)
     return "takes " + std::to_string(one.memory >> 20) + " MiB";
   return isWide && rounds ? "rounds to fewer bits" : "";
@@ -221,9 +221,8 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
     }
   }
   return Status::unsupported(
-      "cuDNN has no routine that always gives the same bits, within 256 MiB, "
-      "for " +
-      describe(op) + (faults.empty() ? "" : faults + ")"));
+      "cuDNN has no deterministic routine within 256 MiB for " + describe(op) +
+      (faults.empty() ? "" : faults + ")"));
 }
 
 Status CudnnConvs::chooseRoutine(const ConvOp &op, Routine &made) const {
@@ -273,8 +272,8 @@ Status CudnnConvs::makeRoutine(const ConvOp &op, Routine &made) const {
     return Status::unsupported(
         describe(op) +
         (isEven ? " has more than three spatial dimensions"
-                : " has unlike pads before and behind") +
-        ", which cuDNN does not do; --device=cpu is accepted");
+                : " has different pads before and after") +
+        ", which cuDNN does not support; --device=cpu is accepted");
   if (op.xShape[0] == 0) // an empty batch
     return Status::success();
   DPC_TRY(describeFor(op, made));

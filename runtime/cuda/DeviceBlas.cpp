@@ -113,7 +113,7 @@ bool isEmpty(const MatmulOp &op) {
 /// Adds the key of the GEMM to an error of cuBLASLt.
 static Status withKey(const Status &status, const DeviceProduct &product) {
   return {status.code(),
-          status.message() + ", for the product " + gemmKey(product)};
+          status.message() + ", for the GEMM " + gemmKey(product)};
 }
 
 static cudaDataType cudaTypeOf(DType type) {
@@ -142,10 +142,10 @@ Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
   if (ok)
     return Status::success();
   return Status::unsupported(
-      "a product of " + std::string(nameOf(a)) + " and " +
-      std::string(nameOf(b)) + " in " + std::string(nameOf(op.compute)) +
-      " to " + std::string(nameOf(c)) +
-      ": on GPUs A and B have one type, and C theirs or f32");
+      "a GEMM of " + std::string(nameOf(a)) + " and " + std::string(nameOf(b)) +
+      " in " + std::string(nameOf(op.compute)) + " to " +
+      std::string(nameOf(c)) +
+      ": on GPUs A and B have one type, and C has the same or f32");
 }
 
 Expected<std::unique_ptr<DeviceBlas>>

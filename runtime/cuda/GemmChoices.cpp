@@ -80,7 +80,7 @@ GemmCache::read(const std::string &key) const {
   if (good)
     return how;
   remark(pathOf(key) +
-         " is damaged, or of something else; it is measured again");
+         " is damaged or belongs to another GEMM; it is measured again");
   return {};
 }
 
@@ -225,8 +225,9 @@ GemmChoices::find(const DeviceProduct &product, const std::string &key) {
         return kept;
     }
     if (tuning.remark)
-      tuning.remark(cache.pathOf(key) + " names a routine that this device "
-                                        "does not take; it is measured again");
+      tuning.remark(cache.pathOf(key) +
+                    " names a routine that this device "
+                    "does not support; it is measured again");
   }
   Expected<std::optional<Algo>> found = measure(product);
   if (found && *found)

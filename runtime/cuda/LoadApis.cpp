@@ -121,7 +121,7 @@ static std::string checkNccl(void *library) {
   decltype(&::ncclGetVersion) ask = nullptr;
   int version = 0;
   if (!find(library, "ncclGetVersion", ask) || ask(&version) != ncclSuccess)
-    return " says no version";
+    return " reports no version";
   return version >= kLeastNccl ? ""
                                : " is NCCL " + ncclName(version) + ", and " +
                                      ncclName(kLeastNccl) + " is needed";

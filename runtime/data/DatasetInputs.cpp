@@ -36,11 +36,11 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
   if (options.last == LastBatch::Drop && samples < perStep)
     return Status::invalid("there are " + std::to_string(samples) +
                            " samples, a step takes " + std::to_string(perStep) +
-                           ": without the last batch nothing is left");
+                           ": dropping the last batch leaves nothing");
   if (options.shuffle && samples > SampleOrder::kMostShuffled)
     return Status::unsupported(
-        "there are " + std::to_string(samples) + " samples, at most " +
-        std::to_string(SampleOrder::kMostShuffled) + " are shuffled");
+        "there are " + std::to_string(samples) + " samples; at most " +
+        std::to_string(SampleOrder::kMostShuffled) + " can be shuffled");
   if (options.last == LastBatch::Mask)
     DPC_TRY(checkLabels(plan, options.ignored));
   return std::unique_ptr<InputSource>(
@@ -129,11 +129,11 @@ Status DatasetInputs::goOn(int64_t step, const DataPosition &position) {
   if (position.samples == 0) // the previous run had another kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
-    return Status::invalid("the run had taken its data from " +
+    return Status::invalid("the run took its data from " +
                            std::to_string(position.samples) + " samples, " +
                            position.order + "; these are " +
                            std::to_string(samples) + ", " + orderName() +
-                           ": --new-data begins them at the first");
+                           ": --new-data starts at the first sample");
   firstPlace = {position.epoch, position.position};
   return Status::success();
 }

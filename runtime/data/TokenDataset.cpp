@@ -120,8 +120,8 @@ private:
     tokens = file.size() / width;
     if (file.size() % width != 0)
       return refuse("has " + std::to_string(file.size()) +
-                    " bytes, no whole number of uint" +
-                    std::to_string(8 * width) + " tokens: it was cut off");
+                    " bytes, which is not a whole number of uint" +
+                    std::to_string(8 * width) + " tokens: it is truncated");
     Expected<bool> isWide = width == 2 ? looksWide() : false;
     if (!isWide)
       return isWide.status();

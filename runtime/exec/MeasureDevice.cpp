@@ -86,7 +86,7 @@ Status keep(std::vector<double> &times, Expected<double> seconds,
 }
 
 std::string describe(const ProductShape &shape) {
-  return "a product of " + std::to_string(shape.m) + " x " +
+  return "a GEMM of " + std::to_string(shape.m) + " x " +
          std::to_string(shape.k) + " by " + std::to_string(shape.k) + " x " +
          std::to_string(shape.n) + " (" + std::string(nameOf(shape.type)) + ")";
 }

@@ -48,7 +48,7 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
   if (!namesWeightFiles(text))
     return Status::invalid("--init=" + text +
                            ": expected random:SEED, zeros, a .safetensors "
-                           "file, or a folder of such with its index");
+                           "file, or a folder of such files with an index");
   choice.kind = Kind::File;
   Expected<WeightFiles> file = WeightFiles::open(text);
   if (!file)

@@ -78,21 +78,21 @@ Status WeightFiles::addIndex(const std::string &path) {
     return Status::invalid(path + ": " + oneLine(why));
   };
   if (mapped->size() > kMaxIndexBytes)
-    return refuse("is no index of weights: it has " +
+    return refuse("is not an index of weights: it has " +
                   std::to_string(mapped->size()) + " bytes");
   if (nestsTooDeep({mapped->data(), static_cast<size_t>(mapped->size())}))
-    return refuse("is no index of weights: it nests too deep");
+    return refuse("is not an index of weights: it nests too deep");
   Json index = Json::parse(mapped->data(), mapped->data() + mapped->size(),
                            nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") ||
       !index["weight_map"].is_object())
-    return refuse("is no index of weights: it has no weight_map");
+    return refuse("is not an index of weights: it has no weight_map");
   std::map<std::string, SafetensorsFile> opened;
   for (const auto &[tensor, value] : index["weight_map"].items()) {
     std::string file = value.is_string() ? value.get<std::string>() : "";
     if (!isPlainName(file))
       return refuse("tensor '" + tensor + "': " + value.dump() +
-                    " is no .safetensors file beside the index");
+                    " is not a .safetensors file beside the index");
     if (!opened.count(file)) {
       auto shard =
           openSafetensors((fs::path(path).parent_path() / file).string());
@@ -146,7 +146,7 @@ WeightFolderWriter::start(const std::string &folder,
   std::error_code code;
   fs::create_directories(dir, code);
   if (code)
-    return Status::io(dir + ": cannot be made: " + code.message());
+    return Status::io(dir + ": cannot be created: " + code.message());
   int64_t used = 0;
   files.emplace_back();
   for (const SafetensorsWriter::Entry &entry : entries) {

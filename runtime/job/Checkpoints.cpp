@@ -34,9 +34,10 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   }
   if (steps.back() <= begin)
     return Status::success();
-  return Status::invalid(folder.checkpoint(steps.back()) +
-                         " is of another run; go on from it with --resume, "
-                         "remove it, or take another folder");
+  return Status::invalid(
+      folder.checkpoint(steps.back()) +
+      " belongs to another run; resume from it with --resume, "
+      "remove it, or choose another folder");
 }
 
 /// The part of rank 0, before any other process writes. Returns the tag of this
@@ -91,8 +92,8 @@ std::string Checkpoints::otherChoice() const {
   // A newer checkpoint in this run's folder would belong to another run.
   return !options.checkpoint.empty() &&
                  fs::equivalent(options.checkpoint, beside.path(), code)
-             ? "; remove it to go on from " + before
-             : "; --resume=" + before + " goes on from the one before";
+             ? "; remove it to resume from " + before
+             : "; --resume=" + before + " resumes from the one before";
 }
 
 Expected<int64_t> Checkpoints::begin() {

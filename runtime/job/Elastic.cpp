@@ -89,7 +89,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
     return self;
   if (self.inFile() == 0)
     return Status::invalid("--ranks-file: " + options.ranksFile +
-                           " holds no number of ranks");
+                           " contains no number of ranks");
   return self;
 }
 
@@ -187,7 +187,7 @@ Status Elastic::makePlan(int64_t count, const std::string &folder) const {
   std::vector<std::string> words = rt::wordsFor(command, count);
   words.push_back("--output=" + folder);
   words.insert(words.begin(), compilerPath());
-  say("searching a plan for " + rankCount(count));
+  say("searching for a plan for " + rankCount(count));
   Child child;
   if (!child.start(words))
     return Status::io(words.front() + ": cannot be started");

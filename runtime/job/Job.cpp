@@ -33,8 +33,8 @@ Status Job::prepare() {
     return read.status();
   plan = std::move(*read);
   if (options.tf32 && options.device != "cuda")
-    return Status::invalid("--tf32 is for --device=cuda: CPUs have no such "
-                           "products");
+    return Status::invalid("--tf32 is for --device=cuda: CPUs have no TF32 "
+                           "GEMMs");
   DPC_TRY(sessions.open());
   Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
   if (!loaded)
@@ -45,7 +45,7 @@ Status Job::prepare() {
             options.init + "/" + kManifestFile, code))
       return Status::invalid("--init=" + options.init +
                              ": is a checkpoint; --resume=" + options.init +
-                             " goes on from it");
+                             " resumes from it");
     Expected<InitChoice> choice = InitChoice::parse(options.init);
     if (!choice)
       return choice.status();
@@ -154,7 +154,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   options.plan + ": " + made.status().message());
   session = std::move(*made);
   if (const Status &status = session->recordStatus(); !status.ok())
-    std::fprintf(stderr, "dpc-run: warning: %s; there is no record\n",
+    std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
   checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
   Expected<int64_t> resumed = checkpoints->begin();
@@ -243,7 +243,7 @@ void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
   hasWarned = true;
-  std::fprintf(stderr, "dpc-run: warning: %s; the run goes on\n",
+  std::fprintf(stderr, "dpc-run: warning: %s; the run continues\n",
                status.message().c_str());
 }
 
@@ -258,12 +258,12 @@ std::string Job::whereItGoesOn() const {
   if (checkpoints->from().empty())
     return "no checkpoint yet: starting at step 1";
   if (!plan.trains)
-    return "the values are those of " + checkpoints->from();
-  std::string text = "going on after step " + std::to_string(done);
+    return "the values come from " + checkpoints->from();
+  std::string text = "resuming after step " + std::to_string(done);
   if (!options.init.empty())
-    text += "\nthe values are the checkpoint's, not --init's";
+    text += "\nthe values come from the checkpoint, not from --init";
   if (done >= options.steps)
-    text += "\nnothing is left to do: the run is to end after step " +
+    text += "\nnothing is left to do: the run ends after step " +
             std::to_string(options.steps);
   return text;
 }
@@ -277,8 +277,8 @@ void Job::sayWhatIsShared() const {
   if (!measures || sessions.hasDevice() || processors == 0 ||
       ranks <= processors)
     return;
-  std::printf("%zu ranks share %zu processors here: what is measured holds "
-              "their waiting for each other\n",
+  std::printf("%zu ranks share %zu processors here: measured times include "
+              "waiting for each other\n",
               ranks, processors);
 }
 
@@ -312,7 +312,7 @@ Status Job::runSteps() {
       continue;
     endedBySignal = *stopped;
     if (progress)
-      std::printf("stopped by a signal after step %lld; --resume goes on\n",
+      std::printf("stopped by a signal after step %lld; --resume continues\n",
                   static_cast<long long>(step));
     break;
   }
@@ -400,8 +400,8 @@ std::string Job::sourceOfNan(const std::string &fault) const {
     return input + "; it comes from " + fault;
   if (options.checkNumbers)
     return input + "; no instruction wrote NaN";
-  return input + "; --check-numbers names the instruction that made it, "
-                 "--on-nan=go-on goes on";
+  return input + "; --check-numbers names the instruction that wrote it, "
+                 "--on-nan=go-on continues";
 }
 
 /// Gives all processes the status of the process that holds rank 0.
@@ -496,10 +496,10 @@ Status Job::saveOutputs() {
 /// A description of what the trace of this run lacks, or "".
 std::string Job::untracedSteps() const {
   int64_t kept = stepsToTrace(plan);
-  return ran <= kept
-             ? ""
-             : "the first " + std::to_string(kept) + " of " +
-                   std::to_string(ran) + " steps: more are too much to load";
+  return ran <= kept ? ""
+                     : "the first " + std::to_string(kept) + " of " +
+                           std::to_string(ran) +
+                           " steps: a longer one would be too large to load";
 }
 
 Status Job::saveTrace() {

@@ -85,8 +85,9 @@ Status measureLinks(const RunOptions &options) {
   if (!comms)
     return comms.status();
   if (comms->front()->size() < 2)
-    return Status::invalid("--measure-links: one rank has nobody to talk to; "
-                           "start at least 2");
+    return Status::invalid(
+        "--measure-links: one rank has no other rank to communicate with; "
+        "start at least 2");
   std::vector<Status> done(comms->size());
   auto measure = [&](size_t i) {
     done[i] = measureRank(options, *(*comms)[i]);

@@ -60,7 +60,7 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
     return "the gradients are not finite, though the loss scale is " +
            spell(*step.lossScale) + ", the smallest";
   if (!adapts && inARow >= kMost)
-    return "the gradients are not finite, as those of the " +
+    return "the gradients are not finite, like those of the " +
            std::to_string(kMost - 1) + " steps before; all were skipped";
   return "";
 }

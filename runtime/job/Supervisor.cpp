@@ -220,8 +220,8 @@ bool Supervisor::isFinal(const Ending &ending) const {
 bool Supervisor::goOn(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
-  std::string why =
-      hasLeft ? "other ranks can run" : ending.text(options.hangSeconds);
+  std::string why = hasLeft ? "the number of available ranks has changed"
+                            : ending.text(options.hangSeconds);
   if (!hasLeft && restarts == options.maxRestarts) {
     std::fprintf(stderr, "dpc-run: error: %s, and %s restarts are used up\n",
                  why.c_str(), std::to_string(restarts).c_str());
@@ -240,8 +240,9 @@ bool Supervisor::goOn(const Ending &ending) {
   std::string count = hasLeft ? ""
                               : "restart " + std::to_string(restarts) + " of " +
                                     std::to_string(options.maxRestarts) + ": ";
-  std::string next = newest ? "going on after step " + std::to_string(*newest)
-                            : "there is no checkpoint yet: from step 1 again";
+  std::string next = newest
+                         ? "resuming after step " + std::to_string(*newest)
+                         : "there is no checkpoint yet: restarting at step 1";
   std::fprintf(stderr, "dpc-run: %s%s; %s\n", count.c_str(), why.c_str(),
                next.c_str());
   return true;

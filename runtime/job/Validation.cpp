@@ -128,7 +128,7 @@ Status Validation::checkFiller(int64_t step,
   return Status::invalid(
       "--eval-data=" + options.evalData + ": " + std::to_string(count) +
       " samples do not fill whole steps of " + std::to_string(perStep) +
-      ", and the loss depends on what fills up the last one (" +
+      ", and the loss depends on the filler of the last step (" +
       std::to_string(loss) + ", " + std::to_string(*other) + "), though its '" +
       labels + "' are ignored; plan with a --global-batch that divides " +
       std::to_string(count));

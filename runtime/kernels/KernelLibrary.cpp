@@ -95,9 +95,9 @@ Status checkKernelFile(const Plan &plan, const std::string &path) {
   if (!hash)
     return hash.status();
   if (*hash != plan.kernelHash)
-    return Status::invalid(path + ": has hash " + *hash + ", plan.json says " +
-                           plan.kernelHash +
-                           ": it is not the file this plan was written with");
+    return Status::invalid(
+        path + ": has hash " + *hash + ", plan.json says " + plan.kernelHash +
+        ": it is not the file that this plan was written with");
   return Status::success();
 }
 

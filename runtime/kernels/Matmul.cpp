@@ -32,7 +32,7 @@ template <typename F> Status forEachMatrix(const MatmulOp &op, F &&run) {
 
 Status failed(const MatmulOp &op, const std::string &why) {
   return Status::unsupported(
-      "oneDNN refused a product of " + std::to_string(op.m) + " x " +
+      "oneDNN refused a GEMM of " + std::to_string(op.m) + " x " +
       std::to_string(op.k) + " by " + std::to_string(op.k) + " x " +
       std::to_string(op.n) + ": " + why);
 }

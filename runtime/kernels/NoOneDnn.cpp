@@ -18,7 +18,7 @@ static Status refuse(const char *what) {
 Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
                  const void * /*b*/, DType /*bType*/, void * /*c*/,
                  DType /*cType*/, void * /*bias*/, void * /*aux*/) {
-  return refuse("matrix products");
+  return refuse("GEMMs");
 }
 
 void setMatmulThreads(int /*threads*/) {}

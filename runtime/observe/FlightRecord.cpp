@@ -307,9 +307,9 @@ static std::string textOf(const Record &record) {
       last = &line;
   }
   if (text.empty() && last)
-    text = " had last ended " + last->text;
+    text = " last finished " + last->text;
   if (text.empty())
-    text = record.pulse.text.empty() ? " had begun no step"
+    text = record.pulse.text.empty() ? " had not begun a step"
                                      : " was last in " + record.pulse.text;
   return "rank " + std::to_string(record.rank) + text;
 }

@@ -107,14 +107,14 @@ static Expected<Trace> readTrace(const std::string &what,
                   : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("traceEvents") ||
       !json["traceEvents"].is_array())
-    return Status::invalid(what + " is no trace: it has no traceEvents");
+    return Status::invalid(what + " is not a trace: it has no traceEvents");
   Trace trace;
   const Json &events = json["traceEvents"];
   for (size_t i = 0; i < events.size(); ++i) {
     const Json &event = events[i];
     if (!isEvent(event))
       return Status::invalid(what + ": traceEvents[" + std::to_string(i) +
-                             "] is none that dpc writes");
+                             "] is not an event of dpc");
     if (event["ph"] == "X")
       trace.events.push_back(eventOf(event));
     else if (event["name"] == "thread_name")
@@ -248,7 +248,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
     last = std::max(last, event.step);
   }
   if (ranks.empty())
-    return Status::invalid("no step was measured that was predicted");
+    return Status::invalid("no measured step has a prediction");
   Summary found = summarize(*ran, last > first ? first + 1 : first, ranks);
   Summary expected = summarize(*simulated, 0, ranks);
   profile.steps = static_cast<int64_t>(found.steps.size());
@@ -338,7 +338,7 @@ std::string profileText(const Profile &profile, size_t mostRows) {
   }
   if (profile.rows.size() > mostRows)
     text += "  and " + std::to_string(profile.rows.size() - mostRows) +
-            " more that differ less: profile.json\n";
+            " more with smaller differences: profile.json\n";
   return text;
 }
 

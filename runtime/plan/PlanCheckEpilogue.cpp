@@ -88,11 +88,12 @@ Status checkEpilogue(const Plan &plan, const MatmulOp &op) {
     return Status::invalid(name + " needs one matrix, with alpha 1" +
                            (isAside ? "" : " and beta 0"));
   if (op.compute == DType::F64)
-    return Status::invalid(name + " is not of f64");
+    return Status::invalid(name + " does not support f64");
   if (e == Epilogue::SumsOfA ? !op.transA : e == Epilogue::SumsOfB && op.transB)
-    return Status::invalid(name + " needs a factor that is stored k first");
+    return Status::invalid(name +
+                           " needs a factor whose first stored dimension is k");
   if (op.m == 0 || op.n == 0 || op.k == 0)
-    return Status::invalid(name + " of a product that is empty");
+    return Status::invalid(name + " needs a GEMM that is not empty");
   for (auto [one, other] : {std::pair(bias, aux), {aux, bias}})
     if (one.isThere())
       DPC_TRY(checkApart(plan, op, one, other));

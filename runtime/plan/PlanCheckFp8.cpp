@@ -32,7 +32,7 @@ static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
-                           ", expected one of kind workspace that is no view");
+                           ", expected a workspace that is not a view");
   int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k), bytes = workspace.bytes;
   if (bytes < needed)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
@@ -55,7 +55,7 @@ Status checkFp8(const Plan &plan, const MatmulOp &op) {
   DPC_TRY(checkFormats(*op.fp8));
   DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype;
   if (op.compute != DType::BF16 || a != DType::BF16 || b != DType::BF16)
-    return Status::invalid("fp8 needs factors of bf16, these are " +
+    return Status::invalid("fp8 needs bf16 factors, these are " +
                            std::string(nameOf(a)) + " and " +
                            std::string(nameOf(b)) + " in " +
                            std::string(nameOf(op.compute)));

@@ -442,7 +442,7 @@ Status checkPhases(const Plan &plan) {
         for (int id : *ids)
           if (plan.buffers[id].stage != stage)
             return Status::invalid(placeOf(plan, phase, i) + ": buffer " +
-                                   std::to_string(id) + " is of stage " +
+                                   std::to_string(id) + " belongs to stage " +
                                    std::to_string(plan.buffers[id].stage));
       for (int event : instructions[i].waits)
         if (stageOfEvent.at(event) != stage)
@@ -491,7 +491,8 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
                            "\", which the plan lacks");
   if (needs->second.stage != stage)
     return Status::invalid("phase is \"" + entry.phase +
-                           "\", the rank is of stage " + std::to_string(stage));
+                           "\", the rank belongs to stage " +
+                           std::to_string(stage));
   if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.mostMicroBatches())
     return Status::invalid(
         "micro_batch is " + std::to_string(entry.microBatch) +
@@ -585,8 +586,8 @@ Status checkInstructions(const Plan &plan) {
       return Status::invalid(
           "phases: \"" + phase + "\" is not " +
           (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : "") +
-          "setup, forward, backward, weight or update, with .CHUNK behind "
-          "those of the loop where it is not 0");
+          "setup, forward, backward, weight or update, followed by .CHUNK in "
+          "phases of the loop if it is not 0");
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
     return checkInstruction(plan, instruction);
   }));

@@ -127,8 +127,8 @@ private:
               const Accesses &accesses) const {
     if (!holds(id, entry.slots))
       return Status::invalid("reads " + describeBuffer(id) +
-                             ", which is not written before or whose bytes "
-                             "another buffer took");
+                             ", which was not written before or whose bytes "
+                             "another buffer has overwritten");
     const Buffer &buffer = plan.buffers[id];
     bool inFrame = buffer.frame >= 0;
     // Outside frames, a running sum may continue from the value of another

@@ -155,7 +155,7 @@ private:
   std::string stuckHere(int rank) const {
     const Meeting &meeting = meetingOf(rank);
     return placeOf(plan, *meeting.phase, meeting.index) + ": rank " +
-           std::to_string(rank) + " would wait for ever here" +
+           std::to_string(rank) + " would wait forever here" +
            ofMicroBatch(meeting.microBatch);
   }
 

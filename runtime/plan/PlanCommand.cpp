@@ -83,15 +83,16 @@ static std::string fault(const Json &json) {
     return "version " + json["version"].dump() + "; this build reads " +
            std::to_string(kCommandVersion);
   if (!isPath(json["model"]))
-    return "model " + json["model"].dump() + " is no path from / on";
+    return "model " + json["model"].dump() + " is not an absolute path";
   if (!isCluster(json["cluster"]))
     return "cluster " + json["cluster"].dump() +
-           " is no path from / on, nor local:N";
+           " is neither an absolute path nor local:N";
   if (!json["words"].is_array())
-    return "words are no list";
+    return "words is not a list";
   for (const Json &word : json["words"])
     if (!isStepWord(word))
-      return "word " + word.dump() + " is no option of what a step computes";
+      return "word " + word.dump() +
+             " is not an option that describes the computation of a step";
   return "";
 }
 

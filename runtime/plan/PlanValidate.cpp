@@ -265,7 +265,7 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
   const Buffer &parent = plan.buffers[buffer.viewOf];
   if (parent.stage != buffer.stage || parent.frame != buffer.frame)
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
-                           ", which is of another stage or frame");
+                           ", which belongs to another stage or frame");
   if (parent.viewOf != -1)
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
                            ", which is a view itself");
@@ -350,8 +350,9 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   }
   bool isState = tensor.role == TensorRole::State;
   if (isState == tensor.slot.empty() || (!isState && !tensor.of.empty()))
-    return Status::invalid(isState ? "slot is empty in a state"
-                                   : "of or slot is set, but it is no state");
+    return Status::invalid(isState
+                               ? "slot is empty in a state"
+                               : "of or slot is set, but it is not a state");
   bool found = tensor.of.empty() ||
                std::any_of(plan.tensors.begin(), plan.tensors.end(),
                            [&](const Tensor &other) {
@@ -360,7 +361,7 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
                            });
   if (!found)
     return Status::invalid("of is " + quoted(tensor.of) +
-                           ", which is no parameter of the plan");
+                           ", which is not a parameter of the plan");
   return checkSource(tensor);
 }
 

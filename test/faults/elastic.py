@@ -53,7 +53,7 @@ class Elastic(faults.FaultTest):
         for changes, count in enumerate((3, 2, 4) * (3 if LONG else 1)):
             run.await_steps(draw.randrange(1, 9))
             there_are(count)
-            run.await_words("other ranks can run", changes + 1)
+            run.await_words("the number of available ranks has changed", changes + 1)
             run.await_steps(draw.randrange(1, 9))
             if count != 4:
                 run.disturb_any(draw, kill)
@@ -61,19 +61,19 @@ class Elastic(faults.FaultTest):
                 run.await_words(f"restart {restarts} of 30")
         run.await_steps(5)
         err = self.check("file", run, data)
-        self.assertIn("searching a plan for 3 ranks\n", err)
+        self.assertIn("searching for a plan for 3 ranks\n", err)
         self.assertRegex(err, r"2 ranks: dp=\S+, ")
-        self.assertRegex(err, r"other ranks can run; going on after step \d+\n")
+        self.assertRegex(err, r"the number of available ranks has changed; resuming after step \d+\n")
 
     def test_a_lost_rank_comes_back_after_a_while(self):
         run = self.start("while", "--elastic-wait=2")
         run.await_steps(4)
         run.disturb_any(random.Random(1), kill)
-        run.await_words("other ranks can run")
+        run.await_words("the number of available ranks has changed")
         run.await_steps(5)
         err = self.check("while", run, [])
-        self.assertRegex(err, r"restart 1 of 30: the run was ended by signal 9 .*\n.*searching a plan for 3 ranks\n.*3 ranks: dp=\S+, .*\n.*"
-                              r"other ranks can run; going on after step \d+\n")
+        self.assertRegex(err, r"restart 1 of 30: the run was ended by signal 9 .*\n.*searching for a plan for 3 ranks\n.*3 ranks: dp=\S+, .*\n.*"
+                              r"the number of available ranks has changed; resuming after step \d+\n")
 
     def test_processes(self):
         """Killed and stopped in turn; mpirun starts as many as there are."""
@@ -87,7 +87,7 @@ class Elastic(faults.FaultTest):
             run.await_steps(draw.randrange(2, 9))
             run.disturb_any(draw, disturb)
         run.await_words("restart 2 of 30")
-        run.await_words("other ranks can run")
+        run.await_words("the number of available ranks has changed")
         run.await_steps(5)
         self.check("mpi", run, data)
 

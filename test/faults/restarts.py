@@ -37,12 +37,12 @@ class Restarts(faults.FaultTest):
 
     def test_killed_threads(self):
         err = self.check_disturbed("killed", [], kill, 20 if LONG else 5)
-        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def test_stopped_threads(self):
         err = self.check_disturbed("hung", ["--hang-seconds=2"], stop, 4 if LONG else 1)
-        self.assertRegex(err, r"dpc-run: rank \d (was last in|had last ended) step \d+, \S")
-        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"dpc-run: rank \d (was last in|last finished) step \d+, \S")
+        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def launcher(self):
         launcher = e2e.mpirun(4)
@@ -59,13 +59,13 @@ class Restarts(faults.FaultTest):
 
         err = self.check_disturbed("mpi", [self.launcher()], kill_one, 5 if LONG else 2)
         self.check_named(err, killed[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def check_named(self, err, ranks):
         """Each rank was lost in an instruction that is said, with its group where it has one."""
         for rank in ranks:
-            self.assertRegex(err, rf"dpc-run: rank {rank} (was last in|had last ended) step \d+, [^\n]*\w")
-        for line in re.findall(r"dpc-run: rank \d (?:was last in|had last ended) .*(?:all_reduce|gather|scatter).*", err):
+            self.assertRegex(err, rf"dpc-run: rank {rank} (was last in|last finished) step \d+, [^\n]*\w")
+        for line in re.findall(r"dpc-run: rank \d (?:was last in|last finished) .*(?:all_reduce|gather|scatter).*", err):
             self.assertRegex(line, r"\(group \w+ ranks=\d,\d")
 
     def test_stopped_processes(self):
@@ -79,7 +79,7 @@ class Restarts(faults.FaultTest):
         err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop_one, 2 if LONG else 1)
         self.assertRegex(err, r"(step \d+, \S.* \(ledger line \d+, group \w+ ranks=\d,\d\)|after step \d+): rank \d waited 3 s in \w+ for rank")
         self.check_named(err, stopped[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def test_slow_processes(self):
         """Late is not dead: a rank that is held up nine tenths of the time is named, and nobody else."""
@@ -123,7 +123,7 @@ class Restarts(faults.FaultTest):
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 0, err)
         self.assertIn("do not have their checksum: the file was changed; it is renamed\n", err)
-        self.assertIn("going on after step 10\n", err)
+        self.assertIn("resuming after step 10\n", err)
         self.assertIn("step-20.damaged", os.listdir(folder))
         self.assertEqual(self.metrics_of("metrics"), self.whole)
 
@@ -136,7 +136,7 @@ class Restarts(faults.FaultTest):
                 kill(pid)
         status, err = run.end()
         self.assertEqual(status, 0, err)
-        self.assertRegex(err, r"restart \d of 9: the run was ended by signal 9 .*; going on after step \d+0\n")
+        self.assertRegex(err, r"restart \d of 9: the run was ended by signal 9 .*; resuming after step \d+0\n")
         return self.metrics_of(name), err
 
     def test_init_gives_the_values_until_there_is_a_checkpoint(self):
@@ -148,7 +148,7 @@ class Restarts(faults.FaultTest):
         got, err = self.killed_once("killed-init", words, 2)
         self.assertEqual(got, whole, err)
         out = e2e.must(self.words("killed-init", [*words, "--resume"], self.several + 1))
-        self.assertIn("the values are the checkpoint's, not --init's\n", out)
+        self.assertIn("the values come from the checkpoint, not from --init\n", out)
         refused = e2e.call(self.words("killed-init", [init, "--resume=" + self.path("ck", f"step-{self.several}")]))
         self.assertEqual(refused.returncode, 1)
         self.assertIn("--resume=DIR/step-N excludes --init", refused.stderr)

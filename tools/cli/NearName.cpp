@@ -75,8 +75,7 @@ void refuseEmptyValues(int argc, const char *const *argv) {
       return;
     if (word.size() > 3 && word.rfind("--", 0) == 0 &&
         word.find('=') == word.size() - 1)
-      throw CLI::ValidationError(word + ": nothing stands behind it; its value "
-                                        "is missing");
+      throw CLI::ValidationError(word + ": its value is missing");
   }
 }
 

@@ -135,7 +135,7 @@ TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
       runOnDevice(leastSquares(1, 1), GetParam(), request(8), {}, device)
           .message();
   setFakeRoutines({3, 1, 2});
-  EXPECT_NE(error.find("cuBLASLt has no routine, for the product f32 f32 f32 "
+  EXPECT_NE(error.find("cuBLASLt has no routine, for the GEMM f32 f32 f32 "
                        "in f32, 8x2x4 nn"),
             std::string::npos)
       << error;
@@ -198,11 +198,12 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
   refuseFakeRoutines(true);
   std::string error = errorOf([](ConvOp &) {});
   refuseFakeRoutines(false);
-  EXPECT_NE(error.find("cuDNN has no routine that always gives the same bits, "
-                       "within 256 MiB, for a convolution (forward"),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("cuDNN has no deterministic routine within 256 MiB for a "
+                 "convolution (forward"),
+      std::string::npos)
       << error;
-  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: other bits each time, "
+  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: not deterministic, "
                        "arithmetic 3 algorithm 1: takes 1048576 MiB, "
                        "arithmetic 3 algorithm 2: rounds to fewer bits)"),
             std::string::npos)
@@ -409,7 +410,7 @@ TEST(CudaExecutor, PlansOfFp8AreRefusedWhereThereIsNone) {
   EXPECT_TRUE(checkTarget(plan, 8, 9).ok());
   EXPECT_TRUE(checkTarget(plan, 10, 0).ok());
   EXPECT_EQ(checkTarget(plan, 8, 0).message(),
-            "the plan has products of fp8, which sm_89 and later compute; this "
+            "the plan has fp8 GEMMs, which sm_89 and later support; this "
             "GPU is sm_80, for which a plan of --precision=bf16 is accepted");
 }
 

@@ -133,14 +133,15 @@ TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
 TEST_P(CudnnAttention, SaysWhatItDoesNotDo) {
   Expected<int64_t> wide =
       compile(forward({2, 4, 4, 8, 8, 16, 16, 0.25, true, DType::F32}));
-  EXPECT_EQ(wide.status().message(),
-            "cuDNN does not do an attention (f32, causal) of queries 2 4 8 16 "
-            "and values 2 4 8 16: it is not of 16 bits; a plan of "
-            "--attention=expanded is accepted");
+  EXPECT_EQ(
+      wide.status().message(),
+      "cuDNN does not support an attention (f32, causal) of queries 2 4 8 16 "
+      "and values 2 4 8 16: its type does not have 16 bits; a plan of "
+      "--attention=expanded is accepted");
   Expected<int64_t> odd =
       compile(gradient({2, 4, 4, 8, 8, 1024, 1024, 0.25, true, DType::BF16}));
   std::string message = odd.status().message();
-  EXPECT_EQ(message.rfind("cuDNN does not do the gradient of an attention "
+  EXPECT_EQ(message.rfind("cuDNN does not support the gradient of an attention "
                           "(bf16, causal) of queries 2 4 8 1024",
                           0),
             0U)

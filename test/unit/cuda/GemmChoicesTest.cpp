@@ -127,7 +127,7 @@ TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   run(plan, Ranks::InProcess);
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
-  EXPECT_NE(remarks[0].find("end in relu;"), std::string::npos) << remarks[0];
+  EXPECT_NE(remarks[0].find("epilogue relu;"), std::string::npos) << remarks[0];
 }
 
 TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {

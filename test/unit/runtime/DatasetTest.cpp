@@ -389,8 +389,9 @@ TEST_F(Datasets, HeadersOfTokensCountThem) {
   EXPECT_EQ(error(llmC(20240801, 1, 10, wide)),
             "its header has magic 20240801 and version 1, expected version 7");
   EXPECT_EQ(error(narrow), "");
-  EXPECT_EQ(error(narrow + "\1"), "has 21 bytes, no whole number of uint16 "
-                                  "tokens: it was cut off");
+  EXPECT_EQ(error(narrow + "\1"),
+            "has 21 bytes, which is not a whole number of uint16 "
+            "tokens: it is truncated");
 }
 
 /// A mapping would end the process.

@@ -161,7 +161,7 @@ TEST_F(FlightRecords, ALaterOneIsAnotherFile) {
 TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
   leave(0, 5000.0, "ended", "step 3, gelu");
   leave(1, 5001.0, "fresh", "");
-  EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 had last ended step 3, gelu"});
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 last finished step 3, gelu"});
   leave(0, 5002.0, "ended", "step 3, gelu");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
 }

@@ -1,9 +1,9 @@
 //===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
 #include "runtime/exec/RankExecutor.h"
+#include "runtime/job/NumberGuard.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
 #include "test/unit/runtime/TestPlans.h"
-#include "runtime/job/NumberGuard.h"
 
 #include <cmath>
 #include <cstring>
@@ -222,7 +222,7 @@ TEST(NumberGuard, StepsAreNotSkippedForEver) {
   for (int step = 0; step < 19; ++step)
     EXPECT_EQ(alarm.look(fixed, bad), "");
   EXPECT_EQ(alarm.look(fixed, bad),
-            "the gradients are not finite, as those of the 19 steps before; "
+            "the gradients are not finite, like those of the 19 steps before; "
             "all were skipped");
 }
 

@@ -120,10 +120,10 @@ const Mutation kMutations[] = {
      "alpha 1 and beta 0"},
     {"transposedA",
      [](Plan &p) { product(p, Epilogue::SumsOfA).transA = false; },
-     "stored k first"},
+     "first stored dimension is k"},
     {"transposedB",
      [](Plan &p) { product(p, Epilogue::SumsOfB).transB = true; },
-     "stored k first"},
+     "first stored dimension is k"},
     {"empty", [](Plan &p) { product(p, Epilogue::Gelu).k = 0; }, "empty"},
 };
 INSTANTIATE_TEST_SUITE_P(PlanEpilogue, EpilogueMutation,

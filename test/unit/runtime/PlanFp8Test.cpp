@@ -88,13 +88,13 @@ const Mutation kMutations[] = {
        product(p).a = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {32, 40}, DType::F32);
      },
-     "fp8 needs factors of bf16, these are f32 and bf16 in bf16"},
+     "fp8 needs bf16 factors, these are f32 and bf16 in bf16"},
     {"otherFactor",
      [](Plan &p) {
        product(p).b = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {48, 40}, DType::F32);
      },
-     "fp8 needs factors of bf16, these are bf16 and f32 in bf16"},
+     "fp8 needs bf16 factors, these are bf16 and f32 in bf16"},
     {"batch", [](Plan &p) { product(p).batch = 2; }, "one matrix"},
     {"batch2", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
     {"n", [](Plan &p) { product(p).n = 24; },
@@ -127,13 +127,13 @@ const Mutation kMutations[] = {
                                    DType::U8);
        product(p).fp8->workspace = addView(p, whole, 1);
      },
-     "expected one of kind workspace that is no view"},
+     "expected a workspace that is not a view"},
     {"workspaceIsParameter",
      [](Plan &p) {
        product(p).fp8->workspace =
            test::addBuffer(p, "kept", BufferKind::Parameter, {1344}, DType::U8);
      },
-     "expected one of kind workspace that is no view"},
+     "expected a workspace that is not a view"},
     {"noWorkspace", [](Plan &p) { product(p).fp8->workspace = -1; },
      "fp8.workspace is -1, expected a buffer below"},
     {"smallWorkspace",

@@ -202,11 +202,11 @@ const Mutation kStageMutations[] = {
      "\"forward\" is not sSTAGE. and setup, forward"},
     {"otherStagesBuffer",
      [](Plan &p) { op<FillOp>(p, "s0.setup", 0).buffer = 8; },
-     "s0.setup[0] (fill): buffer 8 is of stage 1"},
+     "s0.setup[0] (fill): buffer 8 belongs to stage 1"},
     {"otherStagesEvent", [](Plan &p) { at(p, "s0.forward", 1).waits = {10}; },
      "waits for event 10, which stage 1 signals"},
     {"otherStagesPhase", [](Plan &p) { p.schedule[3][1].phase = "s0.forward"; },
-     "schedule[3][1]: phase is \"s0.forward\", the rank is of stage 1"},
+     "schedule[3][1]: phase is \"s0.forward\", the rank belongs to stage 1"},
     {"noSlot", [](Plan &p) { p.schedule[0][1].slots = {}; },
      "schedule[0][1]: slots lacks frame 0"},
     {"slotFrame", [](Plan &p) { p.schedule[0][1].slots[0].frame = 1; },
@@ -250,7 +250,7 @@ const Mutation kStageMutations[] = {
     {"recvUnordered", [](Plan &p) { at(p, "s0.backward", 0).waits = {}; },
      "s0.backward[0] (recv): touches buffer 5"},
     {"tag", [](Plan &p) { op<RecvOp>(p, "s1.forward", 0).tag = 3; },
-     "s0.backward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
+     "s0.backward[0] (recv): rank 0 would wait forever here of micro-batch 0 "
      "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
     {"tagNegative", [](Plan &p) { op<SendOp>(p, "s0.forward", 2).tag = -1; },
      "tag is -1"},
@@ -280,14 +280,14 @@ const Mutation kStageMutations[] = {
        forward.insert(forward.begin(), back.front());
        back.erase(back.begin());
      },
-     "s0.forward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
+     "s0.forward[0] (recv): rank 0 would wait forever here of micro-batch 0 "
      "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
     {"collectivesDiffer",
      [](Plan &p) {
        op<AllReduceOp>(p, "s0.update", 0).group = 0;
        op<AllReduceOp>(p, "s1.update", 0).group = 0;
      },
-     "s0.update[0] (all_reduce): rank 0 would wait for ever here of "
+     "s0.update[0] (all_reduce): rank 0 would wait forever here of "
      "micro-batch 0 (all_reduce sum 48 bytes of f32 of micro-batch 0): rank 2 "
      "waits at s1.update[0] (all_reduce)"},
     {"outputInFrame",

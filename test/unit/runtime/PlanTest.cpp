@@ -433,7 +433,7 @@ const Mutation kInstructionMutations[] = {
     {"shift", [](Plan &p) { op<SendOp>(p, "update", 8).shift = 2; },
      "shift is 2"},
     {"sendLost", [](Plan &p) { op<SendOp>(p, "update", 8).wrap = false; },
-     "would wait for ever"},
+     "would wait forever"},
     {"recvLost", [](Plan &p) { op<RecvOp>(p, "update", 9).wrap = false; },
      "never received"},
     {"copyBytes", [](Plan &p) { op<CopyOp>(p, "update", 10).bytes = 20; },
@@ -472,7 +472,7 @@ const Mutation kFlowMutations[] = {
      [](Plan &p) { p.phases["setup"].erase(p.phases["setup"].begin()); },
      "reads buffer 5 \"w.grad\", which is not written before"},
     {"bytesTaken", [](Plan &p) { p.buffers[3].offset = p.buffers[6].offset; },
-     "whose bytes another buffer took"},
+     "whose bytes another buffer has overwritten"},
     {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
      "update[0] (all_reduce): touches buffer 5"},
     {"noWaitAfterReduce", [](Plan &p) { at(p, "update", 2).waits = {}; },
@@ -482,7 +482,7 @@ const Mutation kFlowMutations[] = {
        p.schedule[1].push_back({"backward", 1, {}});
        p.schedule[1].push_back({"update", 0, {}});
      },
-     "rank 1 would wait for ever"},
+     "rank 1 would wait forever"},
     {"outputTaken",
      [](Plan &p) {
        p.phases["update"].pop_back();

@@ -117,7 +117,7 @@ TEST(TcpStore, ADeadRankIsNamed) {
   }
   Expected<std::string> value = (*client)->take("nothing", 30);
   ASSERT_FALSE(value.ok());
-  EXPECT_EQ(value.status().message(), "rank 1 ended before its time");
+  EXPECT_EQ(value.status().message(), "rank 1 ended too early");
 }
 
 /// A stranger's bytes neither stop the server nor reach anyone.

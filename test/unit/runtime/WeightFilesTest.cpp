@@ -114,7 +114,7 @@ TEST_F(WeightFilesTest, AnIndexNamesFilesBesideItOnly) {
   expectRefused(R"({"weight_map": {"t9": "beside.safetensors"}})",
                 "tensor 't9' is not in beside.safetensors");
   for (const char *text : {"", "[]", "{}", R"({"weight_map": []})", "{\"weigh"})
-    expectRefused(text, "is no index of weights");
+    expectRefused(text, "is not an index of weights");
   std::ofstream(at("model.safetensors.index.json"))
       << map + R"("beside.safetensors"}})";
   expectAll(at(""), {3});
