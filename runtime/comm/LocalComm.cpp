@@ -86,12 +86,62 @@ struct Seat {
   Member &self() const { return cell->members[index]; }
 };
 
+/// The place of `rank` in a cell that contains it.
+Seat takeSeat(Cell &cell, int rank) {
+  auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rank);
+  return {&cell, static_cast<int>(it - cell.ranks.begin())};
+}
+
+/// Publishes the data of a call for the other members.
+void show(Seat &seat, const char *name, const void *in, void *out,
+          int64_t bytes) {
+  Member &self = seat.self();
+  self.callName = name;
+  self.in = in;
+  self.out = out;
+  self.bytes = bytes;
+}
+
+/// The published inputs of all members.
+std::vector<const void *> inputs(const Seat &seat) {
+  std::vector<const void *> parts;
+  parts.reserve(seat.cell->members.size());
+  for (const Member &member : seat.cell->members)
+    parts.push_back(member.in);
+  return parts;
+}
+
+/// The ranks of a cell that have not reached synchronization `goal`.
+std::vector<int> absent(const Cell &cell, uint32_t goal) {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < cell.ranks.size(); ++i)
+    if (cell.members[i].arrivals.load() < goal)
+      ranks.push_back(cell.ranks[i]);
+  return ranks;
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// Fails unless all members made the same call.
+Status compareCalls(const Seat &seat, const char *name, int64_t bytes) {
+  for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
+    const Member &member = seat.cell->members[i];
+    if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
+      return Status::invalid(
+          "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
+          member.callName + " of " + std::to_string(member.bytes) +
+          " bytes where rank " + std::to_string(seat.cell->ranks[seat.index]) +
+          " called " + name + " of " + std::to_string(bytes));
+  }
+  return Status::success();
+}
+
 class LocalComm : public Communicator {
 public:
   LocalComm(std::shared_ptr<World> w, int rank, int size, double timeout)
       : world(std::move(w)), rankIndex(rank), worldSize(size),
         timeoutSeconds(timeout) {
-    seats.push_back(takeSeat(*world->cells[kWorldGroup].front()));
+    seats.push_back(takeSeat(*world->cells[kWorldGroup].front(), rankIndex));
   }
 
   int rank() const override { return rankIndex; }
@@ -107,7 +157,7 @@ public:
             cells.push_back(std::make_unique<Cell>(members));
         for (auto &cell : cells)
           if (std::count(cell->ranks.begin(), cell->ranks.end(), rankIndex))
-            seats.push_back(takeSeat(*cell));
+            seats.push_back(takeSeat(*cell, rankIndex));
       }
     }
     return barrier(kWorldGroup);
@@ -248,27 +298,7 @@ public:
   void setTimeout(double seconds) override { timeoutSeconds = seconds; }
 
 private:
-  Seat takeSeat(Cell &cell) const {
-    auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
-    return {&cell, static_cast<int>(it - cell.ranks.begin())};
-  }
   Seat &seatIn(int group) { return seats[group + 1]; }
-
-  static void show(Seat &seat, const char *name, const void *in, void *out,
-                   int64_t bytes) {
-    Member &self = seat.self();
-    self.callName = name;
-    self.in = in;
-    self.out = out;
-    self.bytes = bytes;
-  }
-  static std::vector<const void *> inputs(const Seat &seat) {
-    std::vector<const void *> parts;
-    parts.reserve(seat.cell->members.size());
-    for (const Member &member : seat.cell->members)
-      parts.push_back(member.in);
-    return parts;
-  }
 
   Status smallAllReduce(Seat &seat, void *data, int64_t count, DType type,
                         ReduceKind kind) {
@@ -342,36 +372,9 @@ private:
     return bytes < 0 ? Status::success() : compareCalls(seat, name, bytes);
   }
 
-  static std::vector<int> absent(const Cell &cell, uint32_t goal) {
-    std::vector<int> ranks;
-    for (size_t i = 0; i < cell.ranks.size(); ++i)
-      if (cell.members[i].arrivals.load() < goal)
-        ranks.push_back(cell.ranks[i]);
-    return ranks;
-  }
-
   Status missing(const std::string &name, const std::vector<int> &ranks) const {
     return lateRanks(rankIndex, timeoutSeconds, name, ranks);
   }
-  static Status cancelled() {
-    return {StatusCode::Cancelled, "another rank failed"};
-  }
-
-  static Status compareCalls(const Seat &seat, const char *name,
-                             int64_t bytes) {
-    for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
-      const Member &member = seat.cell->members[i];
-      if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
-        return Status::invalid(
-            "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
-            member.callName + " of " + std::to_string(member.bytes) +
-            " bytes where rank " +
-            std::to_string(seat.cell->ranks[seat.index]) + " called " + name +
-            " of " + std::to_string(bytes));
-    }
-    return Status::success();
-  }
-
   std::shared_ptr<World> world;
   int rankIndex, worldSize;
   double timeoutSeconds;

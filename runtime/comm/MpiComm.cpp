@@ -107,6 +107,48 @@ private:
   double began = nowSeconds();
 };
 
+Status fitsCount(const char *name, int64_t count) {
+  if (count <= INT_MAX)
+    return Status::success();
+  return Status::unsupported(
+      std::string(name) + " of " + std::to_string(count) +
+      " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
+}
+
+Status fitsTag(const char *name, int64_t tag, int tagLimit) {
+  if (tag < tagLimit)
+    return Status::success();
+  return Status::unsupported(
+      std::string(name) + " with tag " + std::to_string(tag) +
+      ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
+      " (tags times micro-batches)");
+}
+
+Status check(const char *name, int error) {
+  if (error == MPI_SUCCESS)
+    return Status::success();
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(error, text, &length);
+  return Status::io(std::string(name) + ": " + std::string(text, length));
+}
+
+/// The other members. Each rank begins with its successor, which distributes
+
+/// the load.
+std::vector<int> others(const GroupComm &g) {
+  std::vector<int> peers;
+  for (int step = 1; step < g.size(); ++step)
+    peers.push_back((g.index + step) % g.size());
+  return peers;
+}
+
+int64_t alignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+MPI_Request *newIn(std::vector<MPI_Request> &requests) {
+  return &requests.emplace_back(MPI_REQUEST_NULL);
+}
+
 class MpiComm : public Communicator {
 public:
   explicit MpiComm(const CommOptions &options) : options(options) {
@@ -212,7 +254,7 @@ public:
     auto *to = static_cast<char *>(out);
     std::memcpy(to + at(group).index * bytes, in, bytes);
     std::vector<Transfer> transfers;
-    for (int peer : others(group))
+    for (int peer : others(at(group)))
       transfers.push_back({peer, in, bytes, to + peer * bytes, bytes});
     return exchange(group, "all_gather", transfers);
   }
@@ -225,7 +267,7 @@ public:
     int own = at(group).index;
     std::memcpy(to + own * bytes, from + own * bytes, bytes);
     std::vector<Transfer> transfers;
-    for (int peer : others(group))
+    for (int peer : others(at(group)))
       transfers.push_back(
           {peer, from + peer * bytes, bytes, to + peer * bytes, bytes});
     return exchange(group, "all_to_all", transfers);
@@ -235,14 +277,14 @@ public:
     DPC_TRY(fitsCount("broadcast", bytes));
     return run(group, "broadcast", [&](MPI_Comm comm) {
       return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm,
-                        newRequest());
+                        newIn(requests));
     });
   }
 
   Status send(int group, const void *data, int64_t bytes, int peer,
               int64_t tag) override {
     DPC_TRY(fitsCount("send", bytes));
-    DPC_TRY(fitsTag("send", tag));
+    DPC_TRY(fitsTag("send", tag, tagLimit));
     dropFinishedSends();
     const auto *from = static_cast<const char *>(data);
     PendingSend &pending = sends.emplace_back();
@@ -256,7 +298,7 @@ public:
   Status recv(int group, void *data, int64_t bytes, int peer,
               int64_t tag) override {
     DPC_TRY(fitsCount("recv", bytes));
-    DPC_TRY(fitsTag("recv", tag));
+    DPC_TRY(fitsTag("recv", tag, tagLimit));
     GroupComm &g = at(group);
     MPI_Request request;
     DPC_TRY(
@@ -269,7 +311,9 @@ public:
         return Status::success();
       dropFinishedSends();
       if (patience.waited() > options.timeoutSeconds)
-        return missing("recv with tag " + std::to_string(tag), {g.ranks[peer]});
+        return lateRanks(rankIndex, options.timeoutSeconds,
+                         "recv with tag " + std::to_string(tag),
+                         {g.ranks[peer]});
     }
   }
 
@@ -277,14 +321,16 @@ public:
     for (Patience patience; !sends.empty(); patience.rest()) {
       dropFinishedSends();
       if (!sends.empty() && patience.waited() > options.timeoutSeconds)
-        return missing("send", {sends.front().to});
+        return lateRanks(rankIndex, options.timeoutSeconds, "send",
+                         {sends.front().to});
     }
     return Status::success();
   }
 
   Status barrier(int group) override {
-    return run(group, "barrier",
-               [&](MPI_Comm comm) { return MPI_Ibarrier(comm, newRequest()); });
+    return run(group, "barrier", [&](MPI_Comm comm) {
+      return MPI_Ibarrier(comm, newIn(requests));
+    });
   }
 
   /// MPI jobs do not survive a failure: the job ends, with this process's
@@ -305,35 +351,7 @@ private:
 
   GroupComm &at(int group) { return groups[group + 1]; }
 
-  static Status fitsCount(const char *name, int64_t count) {
-    if (count <= INT_MAX)
-      return Status::success();
-    return Status::unsupported(
-        std::string(name) + " of " + std::to_string(count) +
-        " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
-  }
-
-  Status fitsTag(const char *name, int64_t tag) const {
-    if (tag < tagLimit)
-      return Status::success();
-    return Status::unsupported(
-        std::string(name) + " with tag " + std::to_string(tag) +
-        ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
-        " (tags times micro-batches)");
-  }
-
-  static Status check(const char *name, int error) {
-    if (error == MPI_SUCCESS)
-      return Status::success();
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    MPI_Error_string(error, text, &length);
-    return Status::io(std::string(name) + ": " + std::string(text, length));
-  }
-
-  MPI_Request *newRequest() { return &requests.emplace_back(MPI_REQUEST_NULL); }
-
-  /// Starts operations on a group, using newRequest(), and polls them until
+  /// Starts operations on a group, using newIn(requests), and polls them until
   /// they end.
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
@@ -367,18 +385,9 @@ private:
       }
       // The extra time lets the notes of late members arrive.
       if (waited > options.timeoutSeconds + 1.2 * noteAfter)
-        return missing(name, absent(group));
+        return lateRanks(rankIndex, options.timeoutSeconds, name,
+                         absent(group));
     }
-  }
-
-  /// The other members. Each rank begins with its successor, which distributes
-  /// the load.
-  std::vector<int> others(int group) {
-    const GroupComm &g = at(group);
-    std::vector<int> peers;
-    for (int step = 1; step < g.size(); ++step)
-      peers.push_back((g.index + step) % g.size());
-    return peers;
   }
 
   /// Runs all transfers at once. Sends start first. MPI announces a long send
@@ -394,12 +403,12 @@ private:
         if (t.outBytes > 0)
           if (int error =
                   MPI_Isend(t.out, static_cast<int>(t.outBytes), MPI_BYTE,
-                            t.peer, tagLimit, comm, newRequest()))
+                            t.peer, tagLimit, comm, newIn(requests)))
             return error;
       for (const Transfer &t : transfers)
         if (t.inBytes > 0)
           if (int error = MPI_Irecv(t.in, static_cast<int>(t.inBytes), MPI_BYTE,
-                                    t.peer, tagLimit, comm, newRequest()))
+                                    t.peer, tagLimit, comm, newIn(requests)))
             return error;
       return MPI_SUCCESS;
     });
@@ -420,7 +429,7 @@ private:
     std::vector<Transfer> transfers;
     for (size_t i = 0; i < all.size(); ++i) {
       parts[i].assign(size, all[i].at(own));
-      for (int peer : others(group)) {
+      for (int peer : others(at(group))) {
         transfers.push_back({peer, all[i].at(peer), all[i].bytes(peer), next,
                              all[i].bytes(own)});
         parts[i][peer] = next;
@@ -432,8 +441,6 @@ private:
       reduceParts(parts[i], outs[i], 0, all[i].length(own), all[i].type, kind);
     return Status::success();
   }
-
-  static int64_t alignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   /// Each member reduces its share and sends it to the others. Small slices go
   /// to everyone as a whole, in one round; with two members this sends no more
@@ -455,7 +462,7 @@ private:
       outs.push_back(shares.at(own));
       if (whole)
         continue;
-      for (int peer : others(group))
+      for (int peer : others(at(group)))
         rest.push_back({peer, shares.at(own), shares.bytes(own),
                         shares.at(peer), shares.bytes(peer)});
     }
@@ -497,10 +504,6 @@ private:
       if (!here.count(rank))
         ranks.push_back(rank);
     return ranks;
-  }
-
-  Status missing(const std::string &name, const std::vector<int> &ranks) const {
-    return lateRanks(rankIndex, options.timeoutSeconds, name, ranks);
   }
 
   void dropFinishedSends() {

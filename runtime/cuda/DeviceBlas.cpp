@@ -371,8 +371,8 @@ Status DeviceBlas::choose(const DeviceProduct &product,
 
 /// Computes C = beta C, if C has elements: by rows, or at once if the rows are
 /// dense.
-Status DeviceBlas::scaleOnly(const DeviceProduct &product,
-                             cudaStream_t stream) const {
+static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
+                        const DeviceProduct &product, cudaStream_t stream) {
   const MatmulOp &op = *product.op;
   bool isDense = op.ldc == op.n;
   int64_t rows = isDense ? 1 : op.m, columns = isDense ? op.m * op.n : op.n;
@@ -399,7 +399,7 @@ Status DeviceBlas::scaleOnly(const DeviceProduct &product,
 
 Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream,
                        bool codes) {
-  return isEmpty(*product.op) ? scaleOnly(product, stream)
+  return isEmpty(*product.op) ? scaleOnly(cuda, own, product, stream)
                               : multiply(product, stream, codes);
 }
 

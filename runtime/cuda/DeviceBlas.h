@@ -96,7 +96,6 @@ private:
   Status finish(const DeviceProduct &product, cudaStream_t stream) const;
   Status describeCodes(const DeviceProduct &product, Routine &made);
   Status pointScales(const DeviceProduct &product, const Routine &made);
-  Status scaleOnly(const DeviceProduct &product, cudaStream_t stream) const;
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>
   heuristic(const DeviceProduct &product, const Routine &made, int most);

@@ -80,6 +80,38 @@ struct Seat {
   Shown &own() const { return cell->shown[index]; }
 };
 
+Status record(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
+  return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+Status await(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
+  return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
+                    "cudaStreamWaitEvent");
+}
+
+Status copy(const CudaApi &cuda, void *to, int64_t toOffset, const void *from,
+            int64_t fromOffset, int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0)
+    return Status::success();
+  return cuda.check(
+      cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
+                           static_cast<const char *>(from) + fromOffset,
+                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                           stream),
+      "cudaMemcpyAsync");
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// The inputs that all members show.
+std::vector<const void *> inputs(const Seat &seat) {
+  std::vector<const void *> parts;
+  parts.reserve(seat.cell->shown.size());
+  for (const Shown &shown : seat.cell->shown)
+    parts.push_back(shown.in);
+  return parts;
+}
+
 class InProcessComm : public DeviceComm {
 public:
   InProcessComm(std::shared_ptr<World> world, const CudaApi &cuda,
@@ -152,7 +184,8 @@ public:
     Seat &seat = seats[group + 1];
     return collective(seat, "all_gather", in, bytes, stream, [&]() -> Status {
       for (int i = 0; i < seat.size(); ++i)
-        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, 0, bytes, stream));
+        DPC_TRY(copy(cuda, out, i * bytes, seat.cell->shown[i].in, 0, bytes,
+                     stream));
       return Status::success();
     });
   }
@@ -162,8 +195,8 @@ public:
     Seat &seat = seats[group + 1];
     return collective(seat, "all_to_all", in, bytes, stream, [&]() -> Status {
       for (int i = 0; i < seat.size(); ++i)
-        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, seat.index * bytes,
-                     bytes, stream));
+        DPC_TRY(copy(cuda, out, i * bytes, seat.cell->shown[i].in,
+                     seat.index * bytes, bytes, stream));
       return Status::success();
     });
   }
@@ -172,9 +205,9 @@ public:
                    cudaStream_t stream) override {
     Seat &seat = seats[group + 1];
     return collective(seat, "broadcast", data, bytes, stream, [&] {
-      return seat.index == root
-                 ? Status::success()
-                 : copy(data, 0, seat.cell->shown[root].in, 0, bytes, stream);
+      return seat.index == root ? Status::success()
+                                : copy(cuda, data, 0, seat.cell->shown[root].in,
+                                       0, bytes, stream);
     });
   }
 
@@ -188,7 +221,7 @@ public:
         post->bytes = m.bytes;
         for (cudaEvent_t *event : {&post->written, &post->read})
           DPC_TRY(takeEvent(*event));
-        DPC_TRY(record(post->written, stream));
+        DPC_TRY(record(cuda, post->written, stream));
         sent.emplace_back(post, m.peer);
         std::lock_guard lock(world->mutex);
         world->posts[{rankIndex, m.peer}].push_back(std::move(post));
@@ -199,7 +232,7 @@ public:
         DPC_TRY(receive(m, stream));
     for (auto &[post, peer] : sent) {
       DPC_TRY(until("send", {peer}, [&post = post] { return post->isTaken; }));
-      DPC_TRY(await(post->read, stream));
+      DPC_TRY(await(cuda, post->read, stream));
       spare.push_back(post->written);
       spare.push_back(post->read);
     }
@@ -248,25 +281,6 @@ private:
     events.push_back(event);
     return Status::success();
   }
-  Status record(cudaEvent_t event, cudaStream_t stream) {
-    return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
-  }
-  Status await(cudaEvent_t event, cudaStream_t stream) {
-    return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
-                      "cudaStreamWaitEvent");
-  }
-  Status copy(void *to, int64_t toOffset, const void *from, int64_t fromOffset,
-              int64_t bytes, cudaStream_t stream) {
-    if (bytes == 0)
-      return Status::success();
-    return cuda.check(
-        cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
-                             static_cast<const char *>(from) + fromOffset,
-                             static_cast<size_t>(bytes),
-                             cudaMemcpyDeviceToDevice, stream),
-        "cudaMemcpyAsync");
-  }
-
   Status sit(Cell &cell) {
     auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
     seats.push_back({&cell, static_cast<int>(it - cell.ranks.begin())});
@@ -274,10 +288,6 @@ private:
     for (cudaEvent_t *event : {&own.written, &own.reduced, &own.read})
       DPC_TRY(takeEvent(*event));
     return Status::success();
-  }
-
-  static Status cancelled() {
-    return {StatusCode::Cancelled, "another rank failed"};
   }
 
   /// Waits on the host until `done` holds; the lock guards `done`.
@@ -318,14 +328,6 @@ private:
     return lateRanks(rankIndex, timeoutSeconds, name, late);
   }
 
-  static std::vector<const void *> inputs(const Seat &seat) {
-    std::vector<const void *> parts;
-    parts.reserve(seat.cell->shown.size());
-    for (const Shown &shown : seat.cell->shown)
-      parts.push_back(shown.in);
-    return parts;
-  }
-
   /// Shows the data and makes the stream wait for the data of all members.
   Status open(Seat &seat, const char *name, const void *in, int64_t bytes,
               cudaStream_t stream) {
@@ -333,7 +335,7 @@ private:
     own.name = name;
     own.in = in;
     own.bytes = bytes;
-    DPC_TRY(record(own.written, stream));
+    DPC_TRY(record(cuda, own.written, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i) {
       const Shown &other = seat.cell->shown[i];
@@ -344,7 +346,7 @@ private:
             " bytes where rank " + std::to_string(rankIndex) + " called " +
             name + " of " + std::to_string(bytes));
       if (i != seat.index)
-        DPC_TRY(await(other.written, stream));
+        DPC_TRY(await(cuda, other.written, stream));
     }
     return Status::success();
   }
@@ -352,11 +354,11 @@ private:
   /// Makes the stream wait for an event of every member.
   Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
               cudaStream_t stream) {
-    DPC_TRY(record(seat.own().*point, stream));
+    DPC_TRY(record(cuda, seat.own().*point, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i)
       if (i != seat.index)
-        DPC_TRY(await(seat.cell->shown[i].*point, stream));
+        DPC_TRY(await(cuda, seat.cell->shown[i].*point, stream));
     return Status::success();
   }
 
@@ -383,7 +385,7 @@ private:
     DPC_TRY(pass(seat, "all_reduce", &Shown::reduced, stream));
     for (int i = 0; i < seat.size(); ++i)
       if (i != seat.index)
-        DPC_TRY(copy(slice.data, first(i) * width, seat.cell->shown[i].in,
+        DPC_TRY(copy(cuda, slice.data, first(i) * width, seat.cell->shown[i].in,
                      first(i) * width, bytesOf(i), stream));
     return pass(seat, "all_reduce", &Shown::read, stream);
   }
@@ -404,9 +406,9 @@ private:
       return Status::invalid("recv expects " + std::to_string(m.bytes) +
                              " bytes, rank " + std::to_string(m.peer) +
                              " sent " + std::to_string(post->bytes));
-    DPC_TRY(await(post->written, stream));
-    DPC_TRY(copy(m.data, 0, post->data, 0, m.bytes, stream));
-    DPC_TRY(record(post->read, stream));
+    DPC_TRY(await(cuda, post->written, stream));
+    DPC_TRY(copy(cuda, m.data, 0, post->data, 0, m.bytes, stream));
+    DPC_TRY(record(cuda, post->read, stream));
     std::lock_guard lock(world->mutex);
     post->isTaken = true;
     world->changed.notify_all();

@@ -70,29 +70,118 @@ ncclRedOp_t ncclOpOf(ReduceKind kind) {
   return ncclSum;
 }
 
-class NcclComm : public DeviceComm {
-public:
-  NcclComm(const CudaApi &cuda, const NcclApi &nccl, Communicator &control,
-           double timeoutSeconds)
-      : cuda(cuda), nccl(nccl), control(control),
-        timeoutSeconds(timeoutSeconds) {}
+/// A communicator of NCCL and its group.
+struct Cell {
+  ncclComm_t comm = nullptr;
+  std::vector<int> ranks;
+  int index = 0; ///< of this rank
+  /// Operators that multiply first, by scale and type.
+  std::map<std::pair<double, int>, ncclRedOp_t> scaled;
+};
 
-  ~NcclComm() override {
-    if (!aborted)
-      endAll();
-    for (void *memory : allocations)
-      nccl.ncclMemFree(memory);
+struct Reduction {
+  ncclDataType_t type;
+  ncclRedOp_t op;
+};
+
+Status check(const NcclApi &nccl, ncclResult_t result, ncclComm_t comm,
+             const char *what) {
+  if (result == ncclSuccess)
+    return Status::success();
+  std::string text =
+      std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
+  if (const char *last = nccl.ncclGetLastError(comm); last && *last)
+    text += std::string(" (") + last + ")";
+  return Status::io(text);
+}
+
+/// Inside a group, calls only record the work.
+Status started(const NcclApi &nccl, ncclResult_t result, const Cell &cell,
+               const char *what) {
+  return result == ncclInProgress ? Status::success()
+                                  : check(nccl, result, cell.comm, what);
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// The calls of a rank that its streams may not have finished.
+class IssuedCalls {
+public:
+  explicit IssuedCalls(const CudaApi &cuda) : cuda(cuda) {}
+  IssuedCalls(const IssuedCalls &) = delete;
+  IssuedCalls &operator=(const IssuedCalls &) = delete;
+  ~IssuedCalls() {
     for (const Issued &each : issued)
       cuda.cudaEventDestroy(each.done);
     for (cudaEvent_t event : spareEvents)
       cuda.cudaEventDestroy(event);
   }
 
+  /// Marks the end of a call on its stream. Captured work is not marked,
+  /// because the events would belong to the graph.
+  Status mark(const char *name, cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
+    if (capture != cudaStreamCaptureStatusNone)
+      return Status::success();
+    forgetFinished();
+    cudaEvent_t event = nullptr;
+    if (spareEvents.empty()) {
+      DPC_TRY(cuda.check(
+          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
+    } else {
+      event = spareEvents.back();
+      spareEvents.pop_back();
+    }
+    issued.push_back({name, event});
+    return cuda.check(cuda.cudaEventRecord(event, stream), name);
+  }
+
+  void forgetFinished() {
+    while (!issued.empty() &&
+           cuda.cudaEventQuery(issued.front().done) == cudaSuccess) {
+      spareEvents.push_back(issued.front().done);
+      issued.pop_front();
+    }
+  }
+  /// The name of the oldest unfinished call.
+  const char *oldest() {
+    forgetFinished();
+    return issued.empty() ? "a step" : issued.front().name;
+  }
+
+private:
+  /// A call whose work may be unfinished.
+  struct Issued {
+    const char *name;
+    cudaEvent_t done;
+  };
+
+  const CudaApi &cuda;
+  std::deque<Issued> issued;
+  std::vector<cudaEvent_t> spareEvents;
+};
+
+class NcclComm : public DeviceComm {
+public:
+  NcclComm(const CudaApi &cuda, const NcclApi &nccl, Communicator &control,
+           double timeoutSeconds)
+      : cuda(cuda), nccl(nccl), control(control),
+        timeoutSeconds(timeoutSeconds), issued(cuda) {}
+
+  ~NcclComm() override {
+    if (!aborted)
+      endAll();
+    for (void *memory : allocations)
+      nccl.ncclMemFree(memory);
+  }
+
   /// Creates the world: rank 0's id goes to all ranks.
   Status start() {
     ncclUniqueId id = {};
     if (rank() == 0)
-      DPC_TRY(check(nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+      DPC_TRY(
+          check(nccl, nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     DPC_TRY(control.broadcast(kWorldGroup, &id, sizeof id, 0));
     Cell world;
     world.ranks.resize(size());
@@ -138,7 +227,7 @@ public:
   /// Buffers at equal offsets of all arenas then need no intermediate copies.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
-    DPC_TRY(check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
+    DPC_TRY(check(nccl, nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
                   nullptr, "ncclMemAlloc"));
     allocations.push_back(memory);
     for (const Cell &cell : cells) {
@@ -163,7 +252,8 @@ public:
           return how.status();
         if (slice.count > 0)
           DPC_TRY(
-              started(nccl.ncclAllReduce(slice.data, slice.data,
+              started(nccl,
+                      nccl.ncclAllReduce(slice.data, slice.data,
                                          static_cast<size_t>(slice.count),
                                          how->type, how->op, cell.comm, stream),
                       cell, "all_reduce"));
@@ -181,7 +271,8 @@ public:
       if (!how)
         return how.status();
       return count == 0 ? Status::success()
-                        : started(nccl.ncclReduceScatter(
+                        : started(nccl,
+                                  nccl.ncclReduceScatter(
                                       in, out, static_cast<size_t>(count),
                                       how->type, how->op, cell.comm, stream),
                                   cell, "reduce_scatter");
@@ -192,7 +283,8 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("all_gather", cell, stream, [&] {
-      return started(nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
+      return started(nccl,
+                     nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
                                         ncclUint8, cell.comm, stream),
                      cell, "all_gather");
     });
@@ -207,10 +299,12 @@ public:
         int peer = static_cast<int>(i);
         const char *from = static_cast<const char *>(in) + peer * bytes;
         char *to = static_cast<char *>(out) + peer * bytes;
-        DPC_TRY(started(nccl.ncclSend(from, static_cast<size_t>(bytes),
+        DPC_TRY(started(nccl,
+                        nccl.ncclSend(from, static_cast<size_t>(bytes),
                                       ncclUint8, peer, cell.comm, stream),
                         cell, "all_to_all"));
-        DPC_TRY(started(nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
+        DPC_TRY(started(nccl,
+                        nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
                                       peer, cell.comm, stream),
                         cell, "all_to_all"));
       }
@@ -222,7 +316,8 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("broadcast", cell, stream, [&] {
-      return started(nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
+      return started(nccl,
+                     nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
                                         ncclUint8, root, cell.comm, stream),
                      cell, "broadcast");
     });
@@ -251,7 +346,7 @@ public:
                                                   m.peer, world.comm, stream)
                                   : nccl.ncclRecv(m.data, bytes, ncclUint8,
                                                   m.peer, world.comm, stream);
-        DPC_TRY(started(result, world, m.isSend ? "send" : "recv"));
+        DPC_TRY(started(nccl, result, world, m.isSend ? "send" : "recv"));
       }
       return Status::success();
     });
@@ -262,7 +357,7 @@ public:
     for (int looks = 0;; ++looks) {
       cudaError_t state = cuda.cudaStreamQuery(stream);
       if (state == cudaSuccess) {
-        forgetIssued();
+        issued.forgetFinished();
         return Status::success();
       }
       if (state != cudaErrorNotReady)
@@ -270,7 +365,7 @@ public:
       DPC_TRY(asyncErrors());
       double waited = nowSeconds() - began;
       if (waited > timeoutSeconds)
-        return missing(oldest());
+        return missing(issued.oldest());
       if (looks > kBusyLooks)
         usleep(waited < 0.01 ? 20 : 200);
     }
@@ -286,39 +381,6 @@ public:
 private:
   static constexpr int kBusyLooks = 200;
 
-  struct Cell {
-    ncclComm_t comm = nullptr;
-    std::vector<int> ranks;
-    int index = 0; ///< of this rank
-    /// Operators that multiply first, by scale and type.
-    std::map<std::pair<double, int>, ncclRedOp_t> scaled;
-  };
-  struct Reduction {
-    ncclDataType_t type;
-    ncclRedOp_t op;
-  };
-  /// A call whose work may be unfinished.
-  struct Issued {
-    const char *name;
-    cudaEvent_t done;
-  };
-
-  Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
-    if (result == ncclSuccess)
-      return Status::success();
-    std::string text =
-        std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
-    if (const char *last = nccl.ncclGetLastError(comm); last && *last)
-      text += std::string(" (") + last + ")";
-    return Status::io(text);
-  }
-
-  /// Inside a group, calls only record the work.
-  Status started(ncclResult_t result, const Cell &cell, const char *what) {
-    return result == ncclInProgress ? Status::success()
-                                    : check(result, cell.comm, what);
-  }
-
   Expected<Reduction> reduction(Cell &cell, DType type, ReduceKind kind,
                                 double scale) {
     std::optional<ncclDataType_t> own = ncclTypeOf(type);
@@ -333,7 +395,8 @@ private:
     if (isNew) {
       char scalar[8] = {};
       storeFromDouble(scalar, type, 0, scale);
-      DPC_TRY(check(nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
+      DPC_TRY(check(nccl,
+                    nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
                                                   ncclScalarHostImmediate,
                                                   cell.comm),
                     cell.comm, "ncclRedOpCreatePreMulSum"));
@@ -347,47 +410,12 @@ private:
                  Calls &&calls) {
     if (isGrouped)
       return calls();
-    DPC_TRY(check(nccl.ncclGroupStart(), cell.comm, name));
+    DPC_TRY(check(nccl, nccl.ncclGroupStart(), cell.comm, name));
     Status status = calls();
     ncclResult_t result = nccl.ncclGroupEnd();
     DPC_TRY(status);
     DPC_TRY(settle(result, cell.comm, name));
-    return mark(name, stream);
-  }
-
-  /// Captured work is not marked, because the events would belong to the graph.
-  Status mark(const char *name, cudaStream_t stream) {
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
-    if (capture != cudaStreamCaptureStatusNone)
-      return Status::success();
-    while (!issued.empty() &&
-           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
-      forgetOldest();
-    cudaEvent_t event = nullptr;
-    if (spareEvents.empty()) {
-      DPC_TRY(cuda.check(
-          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
-    } else {
-      event = spareEvents.back();
-      spareEvents.pop_back();
-    }
-    issued.push_back({name, event});
-    return cuda.check(cuda.cudaEventRecord(event, stream), name);
-  }
-
-  void forgetOldest() {
-    spareEvents.push_back(issued.front().done);
-    issued.pop_front();
-  }
-  void forgetIssued() {
-    while (!issued.empty() &&
-           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
-      forgetOldest();
-  }
-  const char *oldest() {
-    forgetIssued();
-    return issued.empty() ? "a step" : issued.front().name;
+    return issued.mark(name, stream);
   }
 
   /// Polls until the communicator is no longer in progress; `comm` may be set
@@ -398,11 +426,12 @@ private:
          ++looks) {
       ncclResult_t state = result;
       if (comm)
-        DPC_TRY(check(nccl.ncclCommGetAsyncError(comm, &state), comm, what));
+        DPC_TRY(
+            check(nccl, nccl.ncclCommGetAsyncError(comm, &state), comm, what));
       if (state == ncclSuccess)
         return Status::success();
       if (state != ncclInProgress)
-        return check(state, comm, what);
+        return check(nccl, state, comm, what);
       if (control.aborted())
         return cancelled();
       if (nowSeconds() - began > timeoutSeconds)
@@ -410,16 +439,16 @@ private:
       if (looks > kBusyLooks)
         usleep(100);
     }
-    return check(result, comm, what);
+    return check(nccl, result, comm, what);
   }
 
   Status asyncErrors() {
     for (const Cell &cell : cells) {
       ncclResult_t state = ncclSuccess;
-      DPC_TRY(check(nccl.ncclCommGetAsyncError(cell.comm, &state), cell.comm,
-                    "NCCL"));
+      DPC_TRY(check(nccl, nccl.ncclCommGetAsyncError(cell.comm, &state),
+                    cell.comm, "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
-        Status status = check(state, cell.comm, oldest());
+        Status status = check(nccl, state, cell.comm, issued.oldest());
         // A message about the peer's end arrives earlier over `control`.
         if (control.aborted())
           status = cancelled();
@@ -432,8 +461,6 @@ private:
     abortOwn();
     return cancelled();
   }
-
-  Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
   /// Every waiting rank sends a message to every other; ranks that do not are
   /// missing.
@@ -497,8 +524,7 @@ private:
                           ///< world's, [g + 1] group g's
   std::vector<void *> allocations;
   std::vector<std::pair<ncclComm_t, void *>> registrations;
-  std::deque<Issued> issued;
-  std::vector<cudaEvent_t> spareEvents;
+  IssuedCalls issued;
 };
 
 } // namespace

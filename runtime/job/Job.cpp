@@ -27,6 +27,67 @@ namespace dpc {
 
 using namespace rt;
 
+/// Creates the folder; `name` is the name of a file to be written there.
+static Status checkFolder(const char *option, const std::string &folder,
+                          const char *name) {
+  if (folder.empty())
+    return Status::success();
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code)
+    return Status::io(std::string(option) + ": " + folder + ": " +
+                      code.message());
+  return checkWritable(option, folder + "/" + name);
+}
+
+/// Only rank 0 writes.
+static Status checkOutputs(const RunOptions &options, const Plan &plan,
+                           bool isDistributed) {
+  int first = plan.processes.empty() ? 0 : plan.processes.front();
+  if (isDistributed && detectLaunch().rank != first)
+    return Status::success();
+  for (const std::string &word : options.metrics) {
+    MetricsPlace place(word);
+    DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
+                           : checkWritable("--metrics", place.path));
+  }
+  // These files are written under a temporary name, then moved into place.
+  for (const auto &[option, path] :
+       {std::pair("--save-params", options.saveParams),
+        std::pair("--trace", options.trace)}) {
+    DPC_TRY(checkWritable(option, path));
+    if (!path.empty())
+      DPC_TRY(checkWritable(option, path + ".new"));
+  }
+  if (options.profile) {
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json"));
+    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json.new"));
+  }
+  DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
+  return checkFolder("--export", options.exportDir, "model.safetensors.new");
+}
+
+static Expected<std::unique_ptr<InputSource>>
+openInputs(const RunOptions &options, const Plan &plan) {
+  if (!options.batches.empty())
+    return openNpyInputs(plan, options.batches);
+  if (!options.inputs.empty())
+    return openNpyInputs(plan, options.inputs, false);
+  if (!options.data.empty())
+    return openSamples(options, plan);
+  return randomInputs(plan, 0);
+}
+
+/// The last step of the run; known once the resume point is known.
+static int64_t lastStep(const RunOptions &options, const Plan &plan,
+                        const InputSource &inputs) {
+  if (options.steps > 0)
+    return options.steps;
+  if (inputs.steps() > 0)
+    return inputs.lastStepOf(std::max<int64_t>(options.epochs, 1));
+  return plan.trains ? 10 : 1;
+}
+
 Status Job::prepare() {
   Expected<Plan> read = readPlan(options.plan);
   if (!read)
@@ -55,72 +116,24 @@ Status Job::prepare() {
     return Status::invalid("--checkpoint is for training, and " + options.plan +
                            " infers; --resume=DIR/step-N takes its values "
                            "from a checkpoint");
-  DPC_TRY(openInputs());
+  Expected<std::unique_ptr<InputSource>> source = openInputs(options, plan);
+  if (!source)
+    return source.status();
+  inputs = std::move(*source);
   if (!options.evalPlan.empty()) {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
   }
-  return checkOutputs();
+  return checkOutputs(options, plan, isDistributed);
 }
 
-/// Creates the folder; `name` is the name of a file to be written there.
-static Status checkFolder(const char *option, const std::string &folder,
-                          const char *name) {
-  if (folder.empty())
-    return Status::success();
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code)
-    return Status::io(std::string(option) + ": " + folder + ": " +
-                      code.message());
-  return checkWritable(option, folder + "/" + name);
-}
-
-/// Only rank 0 writes.
-Status Job::checkOutputs() {
-  int first = plan.processes.empty() ? 0 : plan.processes.front();
-  if (isDistributed && detectLaunch().rank != first)
-    return Status::success();
-  for (const std::string &word : options.metrics) {
-    MetricsPlace place(word);
-    DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
-                           : checkWritable("--metrics", place.path));
-  }
-  // These files are written under a temporary name, then moved into place.
-  for (const auto &[option, path] :
-       {std::pair("--save-params", options.saveParams),
-        std::pair("--trace", options.trace)}) {
-    DPC_TRY(checkWritable(option, path));
-    if (!path.empty())
-      DPC_TRY(checkWritable(option, path + ".new"));
-  }
-  if (options.profile) {
-    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json"));
-    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json.new"));
-  }
-  DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
-  return checkFolder("--export", options.exportDir, "model.safetensors.new");
-}
-
-Status Job::openInputs() {
-  Expected<std::unique_ptr<InputSource>> source =
-      !options.batches.empty()  ? openNpyInputs(plan, options.batches)
-      : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
-      : !options.data.empty()   ? openSamples(options, plan)
-                                : randomInputs(plan, 0);
-  if (!source)
-    return source.status();
-  inputs = std::move(*source);
-  return Status::success();
-}
-
-/// The last step of the run; known once the resume point is known.
-int64_t Job::lastStep() const {
-  if (options.steps > 0)
-    return options.steps;
-  if (inputs->steps() > 0)
-    return inputs->lastStepOf(std::max<int64_t>(options.epochs, 1));
-  return plan.trains ? 10 : 1;
+/// Gives all processes the status of the process that holds rank 0.
+static Status statusOfRankZero(Session &session, const Status &mine) {
+  return session
+      .fromRankZero([&]() -> Expected<std::string> {
+        return mine.ok() ? Expected<std::string>(std::string()) : mine;
+      })
+      .status();
 }
 
 SessionOptions Job::sessionOptions() {
@@ -161,7 +174,7 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   if (!resumed)
     return resumed.status();
   done = std::max<int64_t>(*resumed, 0);
-  options.steps = lastStep();
+  options.steps = lastStep(options, plan, *inputs);
   if (*resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
@@ -197,31 +210,21 @@ Status Job::checkMask() {
              : Status(status.code(), "--last-batch=mask: " + status.message());
 }
 
-Status Job::run() {
-  DPC_TRY(runSteps());
-  DPC_TRY(saveWeights(options, plan, *session));
-  DPC_TRY(saveOutputs());
-  DPC_TRY(saveTrace());
-  if (session->holdsRankZero())
-    sayWhatWasWritten();
-  return Status::success();
-}
-
 /// Prints the locations of all results of this run.
-void Job::sayWhatWasWritten() const {
+static void printResultPlaces(const RunOptions &options, bool hasRun,
+                              bool hasEvaluated) {
   std::string text;
   auto add = [&](const char *what, const std::string &place) {
     if (!place.empty())
       text += (text.empty() ? "wrote " : ", ") + place + " (" + what + ")";
   };
-  bool hasRun = ran > 0;
   if (hasRun)
     add("checkpoints", options.checkpoint);
   for (const std::string &place : options.metrics)
     add("metrics", place);
   add("weights", options.saveParams);
   add("weights", options.exportDir);
-  if (hasRun || evaluation)
+  if (hasRun || hasEvaluated)
     add("outputs", options.outputs);
   if (hasRun)
     add("trace", options.trace);
@@ -229,13 +232,14 @@ void Job::sayWhatWasWritten() const {
     std::printf("%s\n", text.c_str());
 }
 
-int64_t Job::tokensPerStep() const {
-  int64_t tokens = 0;
-  for (const Port &port : plan.inputs)
-    if (port.dtype == DType::I64 || port.dtype == DType::I32)
-      tokens = std::max(tokens, numElements(port.globalShape));
-  // Labels alone are not text.
-  return tokens > samplesPerStep(plan) ? tokens : 0;
+Status Job::run() {
+  DPC_TRY(runSteps());
+  DPC_TRY(saveWeights(options, plan, *session));
+  DPC_TRY(saveOutputs());
+  DPC_TRY(saveTrace());
+  if (session->holdsRankZero())
+    printResultPlaces(options, ran > 0, evaluation.has_value());
+  return Status::success();
 }
 
 /// A failure to write metrics does not end a run that may have taken days.
@@ -254,11 +258,12 @@ static std::optional<double> scalarOf(const HostTensor *value) {
 }
 
 /// The outcome of --resume.
-std::string Job::whereItGoesOn() const {
-  if (checkpoints->from().empty())
+static std::string resumeText(const RunOptions &options, const Plan &plan,
+                              const std::string &from, int64_t done) {
+  if (from.empty())
     return "no checkpoint yet: starting at step 1";
   if (!plan.trains)
-    return "the values come from " + checkpoints->from();
+    return "the values come from " + from;
   std::string text = "resuming after step " + std::to_string(done);
   if (!options.init.empty())
     text += "\nthe values come from the checkpoint, not from --init";
@@ -270,12 +275,9 @@ std::string Job::whereItGoesOn() const {
 
 /// Warns when ranks share processors, because measured times then describe the
 /// plan poorly.
-void Job::sayWhatIsShared() const {
+static void warnOfSharedProcessors(size_t ranks) {
   size_t processors = std::thread::hardware_concurrency();
-  size_t ranks = session->ranksHere().size();
-  bool measures = traces() || options.slowRank > 0;
-  if (!measures || sessions.hasDevice() || processors == 0 ||
-      ranks <= processors)
+  if (processors == 0 || ranks <= processors)
     return;
   std::printf("%zu ranks share %zu processors here: measured times include "
               "waiting for each other\n",
@@ -292,8 +294,10 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers: neither --data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
     if (options.resume)
-      std::printf("%s\n", whereItGoesOn().c_str());
-    sayWhatIsShared();
+      std::printf("%s\n",
+                  resumeText(options, plan, checkpoints->from(), done).c_str());
+    if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
+      warnOfSharedProcessors(session->ranksHere().size());
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
@@ -376,9 +380,24 @@ Status Job::guard(const StepReport &report) {
     return Status::success();
   Status same = checkReplicas(plan, *session);
   return statusOfRankZero(
+      *session,
       same.ok() ? same
                 : Status(same.code(), "step " + std::to_string(report.step) +
                                           ": " + same.message()));
+}
+
+/// The origin of a NaN, for the end of a message: a fault of `input` and the
+/// place `fault`, each "" if there is none.
+static std::string sourceOfNan(std::string input, const std::string &fault,
+                               bool checksNumbers) {
+  if (!input.empty())
+    input = "; " + input;
+  if (!fault.empty())
+    return input + "; it comes from " + fault;
+  if (checksNumbers)
+    return input + "; no instruction wrote NaN";
+  return input + "; --check-numbers names the instruction that wrote it, "
+                 "--on-nan=go-on continues";
 }
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
@@ -388,29 +407,10 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   // The previous checkpoint is good, and may still be being written.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
-  return statusOfRankZero(Status::invalid("step " + std::to_string(step) +
-                                          ": " + why + sourceOfNan(*fault)));
-}
-
-std::string Job::sourceOfNan(const std::string &fault) const {
-  std::string input = notFiniteInput(plan, stepInputs);
-  if (!input.empty())
-    input = "; " + input;
-  if (!fault.empty())
-    return input + "; it comes from " + fault;
-  if (options.checkNumbers)
-    return input + "; no instruction wrote NaN";
-  return input + "; --check-numbers names the instruction that wrote it, "
-                 "--on-nan=go-on continues";
-}
-
-/// Gives all processes the status of the process that holds rank 0.
-Status Job::statusOfRankZero(const Status &mine) {
-  return session
-      ->fromRankZero([&]() -> Expected<std::string> {
-        return mine.ok() ? Expected<std::string>(std::string()) : mine;
-      })
-      .status();
+  return statusOfRankZero(
+      *session, Status::invalid("step " + std::to_string(step) + ": " + why +
+                                sourceOfNan(notFiniteInput(plan, stepInputs),
+                                            *fault, options.checkNumbers)));
 }
 
 /// Inference over samples gives the outputs of each sample; rank 0 writes them.
@@ -422,6 +422,7 @@ Status Job::startEvaluation() {
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
   return statusOfRankZero(
+      *session,
       session->holdsRankZero()
           ? evaluation->start(options.outputs, samples, options.steps - done)
           : Status::success());
@@ -431,19 +432,19 @@ Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
   return statusOfRankZero(
+      *session,
       session->holdsRankZero()
           ? evaluation->add(session->outputs(), inputs->samplesIn(step))
           : Status::success());
 }
 
-Status Job::finishEvaluation() {
-  if (!session->holdsRankZero())
-    return Status::success();
-  DPC_TRY(evaluation->finish());
-  if (std::optional<double> loss = evaluation->meanLoss())
-    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
-                static_cast<long long>(evaluation->samples()));
-  return Status::success();
+static int64_t tokensPerStep(const Plan &plan) {
+  int64_t tokens = 0;
+  for (const Port &port : plan.inputs)
+    if (port.dtype == DType::I64 || port.dtype == DType::I32)
+      tokens = std::max(tokens, numElements(port.globalShape));
+  // Labels alone are not text.
+  return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
 Expected<StepReport> Job::runStep(int64_t step) {
@@ -468,14 +469,23 @@ Expected<StepReport> Job::runStep(int64_t step) {
   };
   look(lossAlarm, "the loss", report.loss);
   look(normAlarm, "the gradient norm", report.gradNorm);
-  report.tokens = tokensPerStep();
+  report.tokens = tokensPerStep(plan);
   report.samples = samplesPerStep(plan);
   return report;
 }
 
+static Status finishEvaluation(Evaluation &evaluation) {
+  DPC_TRY(evaluation.finish());
+  if (std::optional<double> loss = evaluation.meanLoss())
+    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
+                static_cast<long long>(evaluation.samples()));
+  return Status::success();
+}
+
 Status Job::saveOutputs() {
   if (evaluation)
-    return finishEvaluation();
+    return session->holdsRankZero() ? finishEvaluation(*evaluation)
+                                    : Status::success();
   // A run with no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
@@ -493,8 +503,8 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
-/// A description of what the trace of this run lacks, or "".
-std::string Job::untracedSteps() const {
+/// A description of what the trace of `ran` steps lacks, or "".
+static std::string untracedSteps(const Plan &plan, int64_t ran) {
   int64_t kept = stepsToTrace(plan);
   return ran <= kept ? ""
                      : "the first " + std::to_string(kept) + " of " +
@@ -511,14 +521,14 @@ Status Job::saveTrace() {
     return texts.status();
   if (!session->holdsRankZero())
     return Status::success();
-  if (std::string text = untracedSteps(); !text.empty())
+  if (std::string text = untracedSteps(plan, ran); !text.empty())
     std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
                 text.c_str());
   std::string all;
   for (const std::string &text : *texts)
     all += (all.empty() || text.empty() ? "" : ",\n") + text;
   if (!options.trace.empty())
-    DPC_TRY(writeTrace(options.trace, all, untracedSteps()));
+    DPC_TRY(writeTrace(options.trace, all, untracedSteps(plan, ran)));
   return options.profile ? writeProfile(options.plan, all) : Status::success();
 }
 

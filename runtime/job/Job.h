@@ -59,32 +59,21 @@ public:
   int exitCodeOfFailure() const { return failureCode; }
 
 private:
-  Status openInputs();
-  int64_t lastStep() const;
   Status checkMask();
-  Status checkOutputs();
-  std::string whereItGoesOn() const;
   Status runSteps();
   Expected<StepReport> runStep(int64_t step);
   Status lookForSlowRanks(StepReport &report);
   Status guard(const StepReport &report);
   Status stopAtNan(int64_t step, const std::string &why);
-  std::string sourceOfNan(const std::string &fault) const;
   Status saveOutputs();
-  Status statusOfRankZero(const Status &mine);
   Status startEvaluation();
   Status evaluate(int64_t step);
-  Status finishEvaluation();
   rt::SessionOptions sessionOptions();
   Expected<int> betweenSteps(StepReport &report,
                              std::optional<Progress> &progress);
   Status validate(int64_t step, bool isLast, Progress *progress);
   bool traces() const { return !options.trace.empty() || options.profile; }
-  std::string untracedSteps() const;
   Status saveTrace();
-  void sayWhatWasWritten() const;
-  void sayWhatIsShared() const;
-  int64_t tokensPerStep() const;
   void warnOnce(const Status &status);
 
   RunOptions options;
