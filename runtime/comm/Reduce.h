@@ -3,7 +3,7 @@
 #define DPC_RUNTIME_COMM_REDUCE_H
 
 #include "runtime/base/DType.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/base/Group.h"
 
 #include <vector>
 

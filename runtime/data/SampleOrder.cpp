@@ -1,6 +1,6 @@
 #include "runtime/data/SampleOrder.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 
 #include <numeric>
 #include <string>

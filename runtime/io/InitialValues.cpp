@@ -1,6 +1,6 @@
 #include "runtime/io/InitialValues.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 
 #include <algorithm>
 #include <cstring>

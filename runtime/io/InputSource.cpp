@@ -1,6 +1,6 @@
 #include "runtime/io/InputSource.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/StoredArray.h"
 

@@ -9,10 +9,10 @@
 #include "runtime/io/InputSource.h"
 #include "runtime/job/Checkpoints.h"
 #include "runtime/job/Evaluation.h"
-#include "runtime/job/NumberGuard.h"
 #include "runtime/job/RunOptions.h"
 #include "runtime/job/SessionMaker.h"
 #include "runtime/job/Validation.h"
+#include "runtime/observe/NumberGuard.h"
 #include "runtime/observe/Progress.h"
 
 #include <atomic>

@@ -4,9 +4,9 @@
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/job/Child.h"
 #include "runtime/job/Elastic.h"
-#include "runtime/job/NumberGuard.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/observe/FlightRecord.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include <algorithm>
 #include <cerrno>

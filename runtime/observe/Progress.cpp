@@ -1,6 +1,6 @@
 #include "runtime/observe/Progress.h"
 
-#include "runtime/job/NumberGuard.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include <cstdio>
 #include <unistd.h>

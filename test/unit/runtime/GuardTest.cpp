@@ -1,6 +1,6 @@
 //===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
 #include "runtime/exec/RankExecutor.h"
-#include "runtime/job/NumberGuard.h"
+#include "runtime/observe/NumberGuard.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
 #include "test/unit/runtime/TestPlans.h"

@@ -1,6 +1,6 @@
 //===- NumberGuard.h - checks of losses -------------------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_NUMBERGUARD_H
-#define DPC_RUNTIME_JOB_NUMBERGUARD_H
+#ifndef DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
+#define DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
 
 #include "runtime/observe/StepReport.h"
 #include "runtime/plan/Plan.h"
@@ -60,4 +60,4 @@ private:
 
 } // namespace dpc
 
-#endif // DPC_RUNTIME_JOB_NUMBERGUARD_H
+#endif // DPC_RUNTIME_OBSERVE_NUMBERGUARD_H

@@ -4,8 +4,8 @@
 // tensor draws the same numbers as a single device.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_EXEC_RANDOM_H
-#define DPC_RUNTIME_EXEC_RANDOM_H
+#ifndef DPC_RUNTIME_BASE_RANDOM_H
+#define DPC_RUNTIME_BASE_RANDOM_H
 
 #include "runtime/base/HostTensor.h"
 
@@ -36,4 +36,4 @@ void fillRandom(HostTensor &tensor, const RandomStream &stream,
 
 } // namespace dpc::rt
 
-#endif // DPC_RUNTIME_EXEC_RANDOM_H
+#endif // DPC_RUNTIME_BASE_RANDOM_H

@@ -1,4 +1,4 @@
-#include "runtime/job/NumberGuard.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include "runtime/observe/NumberCheck.h"
 
