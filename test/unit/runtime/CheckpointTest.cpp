@@ -1,4 +1,4 @@
-//===- CheckpointTest.cpp - Manifests, shard files, folders ---------------===//
+//===- CheckpointTest.cpp - manifests, shard files, folders ---------------===//
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/plan/PlanJson.h"
@@ -96,7 +96,7 @@ TEST_F(Checkpoint, AManifestIsWholeOrNone) {
   }
 }
 
-/// The manifest with `from` replaced, under a checksum that is right.
+/// The manifest with `from` replaced, under a correct checksum.
 std::string forged(const std::string &from, const std::string &to) {
   std::string text = manifestText(sample());
   size_t begin = text.find("\"manifest\": ") + 12;
@@ -202,13 +202,16 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
   }
   fs::create_directories(folder.unfinished(200, "y"));
   writeFile(folder.unfinished(200, "y") + "/manifest.json", "{}");
-  fs::create_directories(folder.unfinished(3, "old") + "/x"); // cut off
-  fs::create_directories(folder.checkpoint(300));             // no manifest
+  fs::create_directories(folder.unfinished(3, "old") + "/x"); // an interrupted
+                                                              // removal
+  fs::create_directories(folder.checkpoint(300));             // without a
+                                                              // manifest
   for (const char *name : {"step-07", "step-", "step--1", "step-5x", "other"})
     fs::create_directories(folder.path() + "/" + name);
   for (const char *name : {"step-07", "step-5x"})
     writeFile(folder.path() + "/" + name + "/manifest.json", "{}");
-  writeFile(folder.path() + "/.probe-123", ""); // of one killed in prepare()
+  writeFile(folder.path() + "/.probe-123", ""); // left by a process that was
+                                                // killed in prepare()
   EXPECT_EQ(folder.steps(), (std::vector<int64_t>{3, 20, 100}));
   ASSERT_TRUE(folder.removeUnfinished().ok());
   EXPECT_FALSE(fs::exists(folder.path() + "/.probe-123"));

@@ -1,4 +1,4 @@
-// Values outside the device's memory: what plans must say, and what runs do.
+// Values outside the device memory: requirements on plans, and runs.
 #include "runtime/exec/Arena.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"

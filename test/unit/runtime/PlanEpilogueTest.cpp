@@ -9,7 +9,7 @@ namespace {
 
 using test::Mutation;
 
-/// The product with an epilogue.
+/// The GEMM with this epilogue.
 MatmulOp &product(Plan &plan, Epilogue epilogue) {
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))
@@ -44,6 +44,7 @@ TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
   EXPECT_EQ(count(Epilogue::GeluGradBias), std::pair(size_t(3), size_t(2)));
   EXPECT_EQ(count(Epilogue::SumsOfA), std::pair(size_t(2), size_t(2)));
   EXPECT_EQ(count(Epilogue::SumsOfB), std::pair(size_t(3), size_t(2))); // adds
+                                                                        // to C
 }
 
 class EpilogueMutation : public testing::TestWithParam<Mutation> {};

@@ -1,4 +1,4 @@
-//===- PlanStagesTest.cpp - plans of several pipeline stages --------------===//
+//===- PlanStagesTest.cpp - plans with several pipeline stages ------------===//
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
@@ -61,7 +61,7 @@ TEST(Ledger, NumbersWhatARankIssues) {
       "reduction=sum bytes=4 buffers=12 \"reduce loss\"\n");
 }
 
-/// A file does not grow with the ranks times the lines.
+/// The size of a file does not grow with ranks times lines.
 TEST(Ledger, ShortensLongLists) {
   Plan plan = test::leastSquares(16, 1, 32);
   std::string text = ledgerText(plan, 3);
@@ -80,7 +80,7 @@ TEST(Ledger, ShortensLongLists) {
   EXPECT_NE(text.find("ranks=above count=16 reduction=sum"), std::string::npos);
 }
 
-/// What leaves its group is not issued.
+/// A message that leaves its group is not issued.
 TEST(Ledger, SkipsMessagesWithoutAPeer) {
   Plan plan = twoStages(1, 1);
   plan.phases["s1.update"].push_back(
@@ -88,7 +88,7 @@ TEST(Ledger, SkipsMessagesWithoutAPeer) {
   EXPECT_EQ(ledgerText(plan, 1).find("tag=4"), std::string::npos);
 }
 
-/// A convolution in place of stage 1's product y b.
+/// Replaces stage 1's GEMM y b by a convolution.
 void conv(Plan &p) {
   MatmulOp product = op<MatmulOp>(p, "s1.forward", 1);
   ConvOp conv;
@@ -103,7 +103,7 @@ void conv(Plan &p) {
   at(p, "s1.forward", 1).op = conv;
 }
 
-/// What lies at the same offset, but of a frame and of the arena, is apart.
+/// Buffers at equal offsets of a frame and of the arena do not overlap.
 TEST(PlanStages, ConvolutionInAFrame) {
   Plan plan = twoStages(2, 2);
   conv(plan);
@@ -112,7 +112,7 @@ TEST(PlanStages, ConvolutionInAFrame) {
   EXPECT_EQ(validatePlan(plan, "p").message(), "");
 }
 
-/// A value of another micro-batch is found where a buffer has several views.
+/// A value of another micro-batch is detected in buffers with several views.
 TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
   Plan plan = twoStages(1, 2);
   int part[2];
@@ -270,7 +270,7 @@ const Mutation kStageMutations[] = {
      "sends 12"},
     {"deadlock",
      [](Plan &p) {
-       // Stage 0 wants the gradient before it sends what it is a gradient of.
+       // Stage 0 waits for the gradient before it sends the activation.
        auto &forward = p.phases["s0.forward"], &back = p.phases["s0.backward"];
        Frame &frame = p.frames[0];
        p.buffers[5].frame = 0;

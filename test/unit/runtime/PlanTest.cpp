@@ -98,7 +98,7 @@ Plan everything() {
        "k",
        12.5,
        KernelOp{"k0", {5, 5}, {1}, {{ScalarKind::Valid, 0, 8, {"dp"}}}}});
-  plan.phases["backward"][0].signals = -1; // the kernel is the last now
+  plan.phases["backward"][0].signals = -1; // the kernel is the last one now
   plan.phases["update"].push_back(
       {Queue::Compute, {}, -1, "s", 0, StoreOutputOp{0}});
   // The loss is reduced in the comm queue.
@@ -107,7 +107,7 @@ Plan everything() {
   return plan;
 }
 
-/// The same for a GPU.
+/// The same plan for a GPU.
 Plan everythingOnGpus() {
   Plan plan = everything();
   plan.targetGpu = "sm_90";
@@ -139,7 +139,7 @@ TEST(PlanJson, RoundTripsEverything) {
   }
 }
 
-// After a change of the format, DPC_WRITE_FIXTURES=1 writes the file anew.
+// After a change of the format, DPC_WRITE_FIXTURES=1 rewrites the file.
 TEST(PlanJson, FixtureIsThePlanOfTheTests) {
   const std::string dir = DPC_FIXTURES "/plans/least-squares";
   if (std::getenv("DPC_WRITE_FIXTURES"))
@@ -185,8 +185,8 @@ TEST(PlanJson, RefusesBrokenText) {
 }
 
 //===----------------------------------------------------------------------===//
-// Mutations: each changes one thing of a valid plan and must be refused with
-// a message that names it.
+// Mutations: each changes one thing of a valid plan, which must be refused with
+// a message that names the change.
 //===----------------------------------------------------------------------===//
 
 class PlanMutation : public testing::TestWithParam<Mutation> {};

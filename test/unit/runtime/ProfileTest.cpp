@@ -7,7 +7,7 @@ using namespace dpc::rt;
 
 namespace {
 
-/// A trace of events that last whole microseconds.
+/// A trace of events whose durations are whole microseconds.
 class TraceText {
 public:
   TraceText() {
@@ -40,7 +40,7 @@ private:
 
 } // namespace
 
-/// Two layers of a product and a sum, on ranks from 0 on.
+/// Two layers of a GEMM and a sum, on ranks from 0 on.
 static TraceText steps(int first, int last, int ranks, int productMicros) {
   TraceText trace;
   for (int step = first; step <= last; ++step)
@@ -56,7 +56,7 @@ static TraceText steps(int first, int last, int ranks, int productMicros) {
 }
 
 TEST(Profile, ComparesSumsOverLayersStepsAndRanks) {
-  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // rank 0 alone
+  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // only rank 0
                                steps(1, 3, 2, 10).text());
   ASSERT_TRUE(profile) << profile.status().message();
   EXPECT_EQ(profile->steps, 2); // without the first
