@@ -260,7 +260,7 @@ bool TcpStoreServer::readFrom(Connection &c) {
       return false;
     if (got < 0)
       return true;
-    if (!obey(c))
+    if (!processRequests(c))
       return false;
     if (static_cast<size_t>(got) < chunk)
       return true;
@@ -269,7 +269,7 @@ bool TcpStoreServer::readFrom(Connection &c) {
 
 /// Processes all complete requests; false after a goodbye, or invalid data of a
 /// stranger.
-bool TcpStoreServer::obey(Connection &c) {
+bool TcpStoreServer::processRequests(Connection &c) {
   size_t at = 0;
   while (c.in.size() - at >= sizeof(Request)) {
     Request r;
@@ -286,7 +286,7 @@ bool TcpStoreServer::obey(Connection &c) {
                                     static_cast<size_t>(r.valueBytes));
     at += whole;
     if (r.kind == 'h') {
-      if (key != kHello || r.seconds != ranks || !welcome(c, value)) {
+      if (key != kHello || r.seconds != ranks || !acceptRank(c, value)) {
         answer(c, 'c', "refused");
         return false;
       }
@@ -310,7 +310,7 @@ bool TcpStoreServer::obey(Connection &c) {
 }
 
 /// Accepts a rank of this job that has not arrived yet.
-bool TcpStoreServer::welcome(Connection &c, const std::string &words) {
+bool TcpStoreServer::acceptRank(Connection &c, const std::string &words) {
   size_t split = words.find(' ');
   std::string rank = words.substr(0, split);
   bool isRank = false, isHere = false;

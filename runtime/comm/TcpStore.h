@@ -68,8 +68,8 @@ private:
   void limitStrangers();
   bool leaveOldestStranger();
   bool readFrom(Connection &connection);
-  bool obey(Connection &connection);
-  bool welcome(Connection &connection, const std::string &words);
+  bool processRequests(Connection &connection);
+  bool acceptRank(Connection &connection, const std::string &words);
   void answer(Connection &connection, char status, const std::string &value);
   void serveWaiting();
   void end(char status, const std::string &why);

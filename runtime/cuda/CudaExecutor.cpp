@@ -40,7 +40,7 @@ CudaExecutor::create(const Plan &plan,
 
 /// Whether the streams finish in time. A failed step may leave them busy,
 /// callbacks included. A stream with an error counts as finished.
-bool CudaExecutor::comeToEnd() const {
+bool CudaExecutor::finishStreams() const {
   double deadline = nowSeconds() + kEndSeconds;
   for (cudaStream_t stream : ownStreams)
     while (cuda.cudaStreamQuery(stream) == cudaErrorNotReady) {
@@ -53,7 +53,7 @@ bool CudaExecutor::comeToEnd() const {
 
 /// Keeps the resources of hanging streams alive until the process ends, because
 /// the streams still use them and destroying them would block.
-void CudaExecutor::leaveBehind() {
+void CudaExecutor::leakResources() {
   struct Left {
     std::shared_ptr<const CudaContext> context;
     std::unique_ptr<DeviceComm> comm;
@@ -73,8 +73,8 @@ void CudaExecutor::leaveBehind() {
 }
 
 CudaExecutor::~CudaExecutor() {
-  if (!comeToEnd()) {
-    leaveBehind();
+  if (!finishStreams()) {
+    leakResources();
     return;
   }
   blas = nullptr;
@@ -127,7 +127,7 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   GemmChoices choices(context.gemms, cuda, *blas, *comm, streams[0], arena,
                       arenaBytes);
   DPC_TRY(choices.choose(plan, products, control));
-  DPC_TRY(tellSplits(products));
+  DPC_TRY(remarkSplits(products));
   if (!choices.hasWritten())
     return Status::success();
   DPC_TRY(clearArena());
@@ -136,7 +136,7 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
 
 /// The first rank of each pipeline stage reports the epilogues that cuBLASLt
 /// lacks here; the other ranks of a stage have the same GEMMs.
-Status CudaExecutor::tellSplits(const std::vector<DeviceProduct> &products) {
+Status CudaExecutor::remarkSplits(const std::vector<DeviceProduct> &products) {
   std::set<std::string> names;
   for (const DeviceProduct &product : products) {
     Expected<bool> isSplit = blas->isSplit(product);

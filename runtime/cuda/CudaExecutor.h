@@ -98,7 +98,7 @@ private:
   Status makeMemory();
   Status clearArena();
   Status chooseRoutines(Communicator &control);
-  Status tellSplits(const std::vector<DeviceProduct> &products);
+  Status remarkSplits(const std::vector<DeviceProduct> &products);
   Status makeStreams();
   Status bindStep();
   Status bindTask(int id);
@@ -112,8 +112,8 @@ private:
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
   char *device(const Buffer &buffer) const { return arena + buffer.offset; }
 
-  bool comeToEnd() const;
-  void leaveBehind();
+  bool finishStreams() const;
+  void leakResources();
   void fail(const Status &status);
   Status step(const StepData &data);
   bool isCaptured() const;

@@ -124,7 +124,7 @@ DataPosition DatasetInputs::positionAfter(int64_t step) const {
   return {place.epoch, place.position, samples, orderName()};
 }
 
-Status DatasetInputs::goOn(int64_t step, const DataPosition &position) {
+Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   firstStep = step;
   if (position.samples == 0) // the previous run had another kind of data
     return Status::success();

@@ -57,7 +57,7 @@ public:
   DataPosition positionAfter(int64_t step) const override;
   /// The number of samples of a step may have changed; the run then continues
   /// with the next sample. Refuses another dataset or order.
-  Status goOn(int64_t step, const DataPosition &position) override;
+  Status resumeAt(int64_t step, const DataPosition &position) override;
 
 private:
   /// The samples of one step.

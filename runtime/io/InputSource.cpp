@@ -147,7 +147,8 @@ public:
 
 } // namespace
 
-Status InputSource::goOn(int64_t /*step*/, const DataPosition & /*position*/) {
+Status InputSource::resumeAt(int64_t /*step*/,
+                             const DataPosition & /*position*/) {
   return Status::success();
 }
 

@@ -42,7 +42,7 @@ public:
   virtual DataPosition positionAfter(int64_t /*step*/) const { return {}; }
   /// Called before the first load when the run continues at `step`, after a run
   /// that reached `position`.
-  virtual Status goOn(int64_t step, const DataPosition &position);
+  virtual Status resumeAt(int64_t step, const DataPosition &position);
 };
 
 /// Opens DIR/NAME.npy for every input, `[steps, ...global shape]`; a "/" in a

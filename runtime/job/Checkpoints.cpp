@@ -126,7 +126,7 @@ Expected<int64_t> Checkpoints::begin() {
   if (status.ok() && !plan.trains) // inference uses only the values
     return int64_t(0);
   if (status.ok())
-    status = goOnInData((*reader)->manifest());
+    status = resumeData((*reader)->manifest());
   if (!status.ok())
     return Status(status.code(), "--resume: " + status.message());
   return (*reader)->manifest().step;
@@ -135,7 +135,7 @@ Expected<int64_t> Checkpoints::begin() {
 /// Data in steps continues with the next step, which must have the same number
 /// of samples as the steps before. Data in samples continues with the next
 /// sample.
-Status Checkpoints::goOnInData(const Manifest &manifest) {
+Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;
   if (!hasSamples && batch != before)
@@ -151,8 +151,8 @@ Status Checkpoints::goOnInData(const Manifest &manifest) {
         std::to_string(manifest.data.samples) +
         " samples (--data), whose place would be lost; give them again, or "
         "--new-data");
-  return inputs.goOn(manifest.step + 1,
-                     options.newData ? DataPosition() : manifest.data);
+  return inputs.resumeAt(manifest.step + 1,
+                         options.newData ? DataPosition() : manifest.data);
 }
 
 Status Checkpoints::afterStep(int64_t step, bool isLast) {

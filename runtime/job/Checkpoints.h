@@ -43,7 +43,7 @@ private:
   std::string otherChoice() const;
   Status checkNewest(const rt::CheckpointFolder &folder) const;
   Expected<std::string> prepare();
-  Status goOnInData(const rt::Manifest &manifest);
+  Status resumeData(const rt::Manifest &manifest);
 
   const RunOptions &options;
   const rt::Plan &plan;

@@ -113,18 +113,18 @@ void Child::end(Ending &ending) {
 
 /// Asks the command to save and leave. Before its first step it may not handle
 /// SIGUSR1 yet.
-void Child::passOn(const Watch &how, Ending &ending) {
-  if (isTold)
+void Child::forwardSignal(const Watch &how, Ending &ending) {
+  if (wasAsked)
     return;
   bool knows = lastStep >= 0;
   if (stopSignal()) {
-    isTold = true;
+    wasAsked = true;
     if (how.isLauncher && knows)
       kill(pid, SIGUSR1);
     else
       kill(-pid, stopSignal() == SIGINT ? SIGINT : SIGTERM);
-  } else if (knows && how.shallLeave && how.shallLeave()) {
-    isTold = ending.isAsked = true;
+  } else if (knows && how.shouldLeave && how.shouldLeave()) {
+    wasAsked = ending.isAsked = true;
     kill(pid, SIGUSR1);
   }
 }
@@ -143,7 +143,7 @@ Ending Child::watch(const Watch &how) {
   Ending ending;
   bool isOpen = true;
   while (!reap(ending)) {
-    passOn(how, ending);
+    forwardSignal(how, ending);
     if (how.hangSeconds > 0 && secondsSince(lastSign) > how.hangSeconds) {
       ending.isHung = true;
       if (how.onHang)

@@ -38,7 +38,7 @@ public:
     /// launchers forward. They react to a SIGTERM by killing their processes.
     bool isLauncher = false;
     /// Called between steps: whether the command shall save and leave.
-    std::function<bool()> shallLeave;
+    std::function<bool()> shouldLeave;
     std::function<void(const std::string &)> onLine;
     /// Called before a hanging run is ended, which wakes stopped processes.
     std::function<void()> onHang;
@@ -54,7 +54,7 @@ private:
 
   bool readSome(const Watch &how);
   void takeLine(const std::string &line, const Watch &how);
-  void passOn(const Watch &how, Ending &ending);
+  void forwardSignal(const Watch &how, Ending &ending);
   void end(Ending &ending);
   void drain(const Watch &how, bool isOpen);
   bool reap(Ending &ending) {
@@ -66,7 +66,7 @@ private:
   std::string pending; ///< an incomplete line
   int64_t lastStep = -1;
   bool isAtEnd = false;
-  bool isTold = false;
+  bool wasAsked = false;
   Clock::time_point lastSign = Clock::now();
 };
 

@@ -120,10 +120,10 @@ void Elastic::leave() {
   ranks = full;
 }
 
-void Elastic::lose(bool cameFar) {
+void Elastic::lose(bool madeProgress) {
   if (options.elastic.empty())
     return;
-  bool wasInVain = isTrying && !cameFar;
+  bool wasInVain = isTrying && !madeProgress;
   wait = wasInVain ? 2 * wait : options.elasticWait;
   ranks = wasInVain ? before : std::max(least, started - 1);
   isTrying = false;
@@ -132,7 +132,7 @@ void Elastic::lose(bool cameFar) {
 
 /// Returns false after a signal.
 bool Elastic::awaitRanks() {
-  bool hasSaid = false;
+  bool hasReported = false;
   while (!options.ranksFile.empty()) {
     if (int64_t found = inFile(); found > 0)
       ranks = found;
@@ -140,10 +140,10 @@ bool Elastic::awaitRanks() {
       break;
     if (stopSignal())
       return false;
-    if (!hasSaid)
+    if (!hasReported)
       say(options.ranksFile + ": " + rankCount(ranks) + ", waiting for " +
           std::to_string(least));
-    hasSaid = true;
+    hasReported = true;
     usleep(200000);
   }
   return true;

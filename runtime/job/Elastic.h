@@ -45,8 +45,8 @@ public:
   bool wantsOther();
   /// Notes that the last start was asked to leave for that reason.
   void leave();
-  /// Notes that the last start failed; `cameFar`: after some steps.
-  void lose(bool cameFar);
+  /// Notes that the last start failed; `madeProgress`: after some steps.
+  void lose(bool madeProgress);
 
 private:
   using Clock = std::chrono::steady_clock;

@@ -150,7 +150,7 @@ SessionOptions Job::sessionOptions() {
   // A process that fails alone must print its error before it ends the job.
   if (isDistributed)
     made.onFailure = [this](const Status &status) {
-      hasSpoken = true;
+      isPrinted = true;
       std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
     };
   return made;
@@ -327,7 +327,7 @@ Status Job::runSteps() {
 /// run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
-  DPC_TRY(lookForSlowRanks(report));
+  DPC_TRY(detectStragglers(report));
   if (progress)
     warnOnce(progress->report(report));
   DPC_TRY(guard(report));
@@ -350,7 +350,7 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   return loss.status();
 }
 
-Status Job::lookForSlowRanks(StepReport &report) {
+Status Job::detectStragglers(StepReport &report) {
   constexpr int64_t kSteps = 10;
   if (options.slowRank <= 0 || ++timed < kSteps)
     return Status::success();

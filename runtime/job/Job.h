@@ -45,7 +45,7 @@ public:
     return validation ? &validation->thePlan() : nullptr;
   }
   /// Whether the failure of a rank was printed when it happened.
-  bool spoke() const { return hasSpoken; }
+  bool hasPrintedFailure() const { return isPrinted; }
   /// Whether all processes know that the run has failed in one of them.
   bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
   /// The exit codes of the process after a successful run() and after a failed
@@ -62,7 +62,7 @@ private:
   Status checkMask();
   Status runSteps();
   Expected<StepReport> runStep(int64_t step);
-  Status lookForSlowRanks(StepReport &report);
+  Status detectStragglers(StepReport &report);
   Status guard(const StepReport &report);
   Status stopAtNan(int64_t step, const std::string &why);
   Status saveOutputs();
@@ -79,7 +79,7 @@ private:
   RunOptions options;
   bool isDistributed;
   bool hasWarned = false;
-  std::atomic<bool> hasSpoken{false};
+  std::atomic<bool> isPrinted{false};
   rt::Plan plan;
   rt::KernelLibrary kernels;
   SessionMaker sessions;

@@ -64,7 +64,7 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
 }
 
 /// The starting point of a run.
-struct GoOn {
+struct StartPoint {
   std::optional<std::string> resume; ///< as RunOptions has it
   bool newData = false;
 };
@@ -73,7 +73,7 @@ struct GoOn {
 static std::vector<std::string> commandOf(const RunOptions &options,
                                           const std::vector<std::string> &words,
                                           const Elastic::Start &start,
-                                          const GoOn &from) {
+                                          const StartPoint &from) {
   std::vector<std::string> command = wordsFor(options.launcher, start.ranks);
   command.insert(command.end(), words.begin(), words.end());
   if (start.plan != options.plan)
@@ -153,14 +153,14 @@ public:
 private:
   std::optional<Ending> startOnce();
   bool isFinal(const Ending &ending) const;
-  bool goOn(const Ending &ending);
+  bool prepareRestart(const Ending &ending);
 
   const RunOptions &options;
   const std::vector<std::string> &words;
   Elastic elastic;
   rt::CheckpointFolder folder;
   int64_t newestBefore = -1; ///< the newest checkpoint of earlier runs
-  GoOn from;
+  StartPoint from;
   FlightRecords records;
   int64_t restarts = 0;
   int exitCode = 0; ///< used when there is no ending
@@ -195,7 +195,7 @@ std::optional<Ending> Supervisor::startOnce() {
   Child::Watch how;
   how.hangSeconds = options.hangSeconds;
   how.isLauncher = !options.launcher.empty();
-  how.shallLeave = [this] { return elastic.wantsOther(); };
+  how.shouldLeave = [this] { return elastic.wantsOther(); };
   how.onLine = [](const std::string &line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
@@ -217,7 +217,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
 }
 
 /// Returns false when all restarts are used up.
-bool Supervisor::goOn(const Ending &ending) {
+bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
   std::string why = hasLeft ? "the number of available ranks has changed"
@@ -257,7 +257,7 @@ int Supervisor::run() {
       return stopSignal() && ending->isSuccess() && !ending->isAtEnd
                  ? 128 + stopSignal()
                  : ending->code();
-    if (!goOn(*ending))
+    if (!prepareRestart(*ending))
       return 1;
   }
 }

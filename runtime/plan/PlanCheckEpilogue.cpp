@@ -82,11 +82,11 @@ Status checkEpilogue(const Plan &plan, const MatmulOp &op) {
   if (e == Epilogue::None)
     return Status::success();
   std::string name = "epilogue " + std::string(nameOf(e));
-  bool isAside = e == Epilogue::SumsOfA || e == Epilogue::SumsOfB;
+  bool isSum = e == Epilogue::SumsOfA || e == Epilogue::SumsOfB;
   if (op.batch != 1 || op.batch2 != 1 || op.alpha != 1 ||
-      (op.beta != 0 && !isAside))
+      (op.beta != 0 && !isSum))
     return Status::invalid(name + " needs one matrix, with alpha 1" +
-                           (isAside ? "" : " and beta 0"));
+                           (isSum ? "" : " and beta 0"));
   if (op.compute == DType::F64)
     return Status::invalid(name + " does not support f64");
   if (e == Epilogue::SumsOfA ? !op.transA : e == Epilogue::SumsOfB && op.transB)

@@ -32,8 +32,9 @@ public:
     return true;
   }
   /// The writer of some bytes of a contained range that is not one of `known`.
-  std::optional<int64_t> stranger(int64_t begin, int64_t end,
-                                  std::initializer_list<int64_t> known) const {
+  std::optional<int64_t>
+  otherWriter(int64_t begin, int64_t end,
+              std::initializer_list<int64_t> known) const {
     for (auto it = pieceAt(begin); it != pieces.end() && it->first < end; ++it)
       if (std::find(known.begin(), known.end(), it->second.writer) ==
           known.end())
@@ -138,10 +139,10 @@ private:
       return Status::success();
     const Coverage &coverage = written[rootPlace(id, entry.slots)];
     int64_t end = buffer.offset + buffer.bytes;
-    auto other = inFrame
-                     ? coverage.stranger(buffer.offset, end, {entry.microBatch})
-                     : coverage.stranger(buffer.offset, end,
-                                         {entry.microBatch, kNoMicroBatch});
+    auto other =
+        inFrame ? coverage.otherWriter(buffer.offset, end, {entry.microBatch})
+                : coverage.otherWriter(buffer.offset, end,
+                                       {entry.microBatch, kNoMicroBatch});
     if (!other)
       return Status::success();
     std::string whose =

@@ -142,7 +142,7 @@ static int runProcesses(const RunOptions &options) {
     comms[offset++ - 1].push_back(std::move(*own));
   }
   status = job.start(std::move(comms[0]), std::move(comms[1]));
-  if (!status.ok() && job.spoke())
+  if (!status.ok() && job.hasPrintedFailure())
     return 1;
   if (!agree(comm, status))
     return 1;
@@ -152,7 +152,8 @@ static int runProcesses(const RunOptions &options) {
     agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
     return job.exitCodeOfFailure();
   }
-  if (!status.ok() && (job.spoke() || status.code() == StatusCode::Cancelled))
+  if (!status.ok() &&
+      (job.hasPrintedFailure() || status.code() == StatusCode::Cancelled))
     return 1;
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }

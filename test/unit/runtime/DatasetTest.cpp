@@ -185,7 +185,7 @@ TEST_F(Datasets, ARunGoesOnWithTheNextSampleInBatchesOfAnySize) {
     for (int64_t done : {0, 1, 4, 6, 9}) {
       DataPosition position = before->positionAfter(done);
       auto after = numbered(20, 4, options);
-      ASSERT_TRUE(after->goOn(done + 1, position).ok());
+      ASSERT_TRUE(after->resumeAt(done + 1, position).ok());
       EXPECT_EQ(after->positionAfter(done).epoch, position.epoch);
       EXPECT_EQ(after->positionAfter(done).position, position.position);
       SampleOrder order(20, 5);
@@ -203,12 +203,12 @@ TEST_F(Datasets, AnotherOrderIsRefused) {
   auto shuffled = numbered(10, 4, {.shuffle = 5});
   DataPosition position = shuffled->positionAfter(1);
   auto plain = numbered(10, 4);
-  EXPECT_NE(plain->goOn(2, position).message().find("shuffled by seed 5"),
+  EXPECT_NE(plain->resumeAt(2, position).message().find("shuffled by seed 5"),
             std::string::npos);
   auto longer = numbered(11, 4, {.shuffle = 5});
-  EXPECT_NE(longer->goOn(2, position).message().find("these are 11"),
+  EXPECT_NE(longer->resumeAt(2, position).message().find("these are 11"),
             std::string::npos);
-  EXPECT_TRUE(plain->goOn(2, {}).ok()); // the previous run had no position
+  EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the previous run had no position
   EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
