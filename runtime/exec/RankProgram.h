@@ -21,7 +21,7 @@ struct Task {
   const ScheduleEntry *entry = nullptr;
   std::vector<EventWait> waits;
   int signals = -1;        ///< dense index, or -1
-  int64_t ledgerLine = -1; ///< see Ledger.h; -1 where it meets nobody
+  int64_t ledgerLine = -1; ///< see Ledger.h; -1 without communication
   // KernelOp:
   KernelFunction function = nullptr;
   std::vector<void *> pointers;

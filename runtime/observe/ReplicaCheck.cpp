@@ -12,10 +12,10 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
                     bool inStages) {
   int64_t first = 0;
   for (const MeshAxis &axis : mesh.axes) {
-    bool wasAsked =
+    bool counts =
         axis.name == kPipelineAxis ? !inStages : layout.mentions(axis.name);
-    first = first * axis.size +
-            (wasAsked ? mesh.coordinate(axis.name, rank, 0) : 0);
+    first =
+        first * axis.size + (counts ? mesh.coordinate(axis.name, rank, 0) : 0);
   }
   return first;
 }

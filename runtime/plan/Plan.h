@@ -360,18 +360,20 @@ struct Instruction {
 };
 /// "kernel", "matmul", ...
 std::string_view opName(const OpVariant &op);
-/// Whether the op meets other ranks, and so belongs to the comm queue.
+/// Whether the op communicates with other ranks, and so belongs to the comm
+/// queue.
 bool isCollective(const OpVariant &op);
 
 /// The group of a collective or message; -1 for other ops.
 int groupOf(const OpVariant &op);
-/// The ranks of `group` that `rank` meets, itself included, ascending.
+/// The ranks of `group` that `rank` communicates with, itself included,
+/// ascending.
 const std::vector<int> &cellOf(const Group &group, int rank);
 /// The rank at the other end of a message, or -1 when it leaves the group.
 int peerOf(const Group &group, const SendOp &op, int rank);
 int peerOf(const Group &group, const RecvOp &op, int rank);
 
-/// Which buffers an instruction reads and writes (ids, with repetitions).
+/// The buffers that an instruction reads and writes (ids, with repetitions).
 struct Accesses {
   std::vector<int> reads;
   std::vector<int> writes;
@@ -382,32 +384,32 @@ Accesses accessesOf(const Instruction &instruction, const Plan &plan);
 enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
 std::string_view nameOf(PhaseKind kind);
 
-/// What the key of a phase says: "forward", "backward.1" (chunk 1); with a
-/// "pp" axis "s2.forward" (stage 2). "weight" makes the gradients of weights
-/// where "backward" makes those of activations only.
+/// The parts of the key of a phase: "forward", "backward.1" (chunk 1), or, with
+/// a "pp" axis, "s2.forward" (stage 2). A "weight" phase computes the gradients
+/// of weights; the "backward" phase then computes only those of activations.
 struct PhaseName {
   int64_t stage = 0;
   PhaseKind kind = PhaseKind::Forward;
   int64_t chunk = 0; ///< 0 in setup and update
 
   std::string text(const Mesh &mesh) const;
-  /// Nullopt when `text` names no phase on this mesh.
+  /// Nullopt when `text` is not the name of a phase on this mesh.
   static std::optional<PhaseName> parse(const std::string &text,
                                         const Mesh &mesh);
 };
 
-/// Which slot of a frame is the micro-batch's.
+/// The slot of a frame that belongs to the micro-batch.
 struct FrameSlot {
   int frame = -1;
   int64_t slot = 0;
   bool operator==(const FrameSlot &) const = default;
 };
 
-/// "Run this phase for this micro-batch."
+/// An entry of a schedule: run this phase for this micro-batch.
 struct ScheduleEntry {
   std::string phase; ///< a key of Plan::phases
   int64_t microBatch = 0;
-  /// One for each frame that an instruction of the phase touches.
+  /// One for each frame that an instruction of the phase accesses.
   std::vector<FrameSlot> slots;
   bool operator==(const ScheduleEntry &) const = default;
 };
@@ -417,23 +419,23 @@ struct Plan {
   int version = kPlanVersion;
   std::string model;
   Mesh mesh; ///< rank axes, and the micro-batches of data-parallel ranks
-  /// By rank: the process it is, of a job with a process for each. Processes
-  /// are numbered machine by machine, so this lays ranks on machines. Empty:
-  /// its own number.
+  /// By rank: the index of its process in a job with one process per rank.
+  /// Processes are numbered machine by machine, so this assigns ranks to
+  /// machines. Empty: each rank is the process of its own number.
   std::vector<int> processes;
   bool trains = false;
   std::string targetCpu; ///< LLVM's CPU name
-  /// CPU features the kernels use, as LLVM spells them ("avx512f"); running
-  /// is refused on a machine without one of them.
+  /// CPU features that the kernels use, in LLVM's spelling ("avx512f"); a
+  /// machine that lacks one of them refuses to run the plan.
   std::vector<std::string> cpuFeatures;
-  /// "sm_90": the plan is for GPUs of this architecture or a later one. "": it
-  /// is for CPUs.
+  /// "sm_90": the plan is for GPUs of this architecture or a later one. "": the
+  /// plan is for CPUs.
   std::string targetGpu;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
-  std::string kernelHash; ///< hashFile() of it
-  /// By symbol; of every kernel of a plan for GPUs, empty in others.
+  std::string kernelHash; ///< hashFile() of the kernel file
+  /// By symbol, for every kernel of a plan for GPUs; empty in other plans.
   std::map<std::string, KernelLaunch> kernelLaunches;
-  std::vector<int64_t> arenaBytes; ///< of the device's memory, by stage
+  std::vector<int64_t> arenaBytes; ///< device memory, by stage
   std::vector<int64_t> hostBytes;  ///< by stage
   std::vector<int64_t> diskBytes;  ///< by stage
   std::vector<Group> groups;
@@ -450,17 +452,17 @@ struct Plan {
   std::vector<std::vector<ScheduleEntry>> schedule;
 
   int64_t ranks() const { return mesh.ranks(); }
-  /// By process: the rank it is; empty where `processes` is.
+  /// By process: its rank; empty if `processes` is empty.
   std::vector<int> ranksOfProcesses() const;
   /// The size of a space on the ranks of a stage.
   int64_t bytesOf(Space space, int64_t stage) const;
 };
 
-/// Whether a product of the plan multiplies codes of fp8.
+/// Whether the plan has fp8 GEMMs.
 bool hasFp8(const Plan &plan);
 
-/// Where a buffer lies in its space during a schedule entry with these slots,
-/// which must name the buffer's frame when it has one.
+/// The offset of a buffer in its space during a schedule entry with these
+/// slots. The slots must include the buffer's frame if it has one.
 int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots);
 
