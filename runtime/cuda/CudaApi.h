@@ -67,6 +67,15 @@ struct CudaApi {
                   std::string(what) + ": " + cudaGetErrorString(error) +
                       " (CUDA error " + std::to_string(error) + ")");
   }
+  /// Copies `bytes` bytes in the order of the stream.
+  Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+              cudaStream_t stream) const {
+    if (bytes == 0)
+      return Status::success();
+    return check(
+        cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
+        "cudaMemcpyAsync");
+  }
 };
 
 } // namespace dpc::rt

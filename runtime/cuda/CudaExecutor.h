@@ -1,13 +1,9 @@
 //===- CudaExecutor.h - runs the steps of one rank on a GPU -----*- C++ -*-===//
 //
-// The plan's three queues are three streams; each signal of a plan's event has
-// its own CUDA event. One thread submits all tasks to the streams, in an order
+// One thread submits all tasks to the streams (DeviceStreams.h), in an order
 // that MessagePlan.h finds. It waits once, at the end of the step, for the loss
-// and other outputs. The first step is submitted task by task; the second is
-// captured as a graph, which all later steps launch.
-//
-// Inputs, scalars and outputs of a step lie in pinned memory at fixed
-// addresses, so that the graph can use them in every step.
+// and other outputs (HostValues.h). The first step is submitted task by task;
+// the second is captured as a graph, which all later steps launch.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
@@ -17,8 +13,10 @@
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/DeviceKernels.h"
 #include "runtime/cuda/DeviceNumbers.h"
+#include "runtime/cuda/DeviceStreams.h"
 #include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
+#include "runtime/cuda/HostValues.h"
 #include "runtime/cuda/MessagePlan.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/io/OffloadFile.h"
@@ -68,11 +66,6 @@ public:
   std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:
-  /// A range of pinned memory.
-  struct Pinned {
-    char *data = nullptr;
-    int64_t bytes = 0;
-  };
   struct Disk;
   /// A transfer between memory and disk, as part of a stream.
   struct DiskMove {
@@ -96,46 +89,20 @@ private:
 
   Status setUp(Communicator &control);
   Status makeMemory();
-  Status clearArena();
   Status chooseRoutines(Communicator &control);
-  Status remarkSplits(const std::vector<DeviceProduct> &products);
-  Status makeStreams();
   Status bindStep();
   Status bindTask(int id);
-  Status bindConv(const ConvOp &op);
-  template <typename Op> Status bindAttention(const Op &op);
-  Expected<Pinned> pin(int64_t bytes);
-  Expected<cudaEvent_t> newEvent();
-  cudaStream_t streamOf(Queue queue) const {
-    return streams[static_cast<int>(queue)];
-  }
-  unsigned char fillByte() const { return options.poison ? 0xff : 0; }
-  char *device(const Buffer &buffer) const { return arena + buffer.offset; }
-
-  bool finishStreams() const;
   void leakResources();
   void fail(const Status &status);
+
   Status step(const StepData &data);
-  bool isCaptured() const;
   Status launchStep();
-  Status captureStep();
   Status issueStep();
   Status issueOne(const DeviceStep &step);
   Status issueTask(const Task &task, int id);
-  DeviceProduct productOf(const Task &task, const MatmulOp &op) const;
   Status issueRound(const DeviceStep &step);
   Status checkTensors();
   Status checkNumbers(const Task &task);
-  Status traceBegin(int task);
-  Status traceEnd(int task);
-  Status waitFor(const Task &task);
-  Status signal(const Task &task);
-  Status joinStreams();
-  Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
-              cudaStream_t stream);
-  void setScalars(int64_t number);
-  void takeInputs(const StepData &data);
-  void takeOutputs(const StepData &data);
   Status moveNow(const Buffer &buffer, char *host, bool toDevice);
 
   std::shared_ptr<const CudaContext> held; ///< destroyed last
@@ -143,29 +110,23 @@ private:
   const CudaApi &cuda;
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
+  unsigned char fillByte; ///< of unwritten memory
   std::unique_ptr<DeviceBlas> blas;
   std::unique_ptr<DeviceConvs> convs; ///< if the plan has convolutions
   std::unique_ptr<DeviceAttention> attention;
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;
+  std::unique_ptr<PinnedMemory> pinned;
   Pinned hostArena;
   Pinned ferry; ///< for moveNow, allocated on first use
   std::unique_ptr<Disk> disk = std::make_unique<Disk>();
-  std::vector<void *> pinned;
-  std::vector<cudaEvent_t> events;
-  cudaStream_t streams[kNumQueues] = {};
-  std::vector<cudaStream_t> ownStreams;
-  cudaEvent_t begun = nullptr, ended[kNumQueues] = {};
+  std::unique_ptr<DeviceStreams> streams;
 
   DeviceProgram program;
-  int64_t messages = 0; ///< offset in the arena
-  /// By the plan's event: one CUDA event for every signal in a step.
-  std::vector<std::vector<cudaEvent_t>> signals;
-  std::vector<size_t> signalled; ///< by event, while a step is issued
-  std::map<int, Pinned> staged;  ///< by task: load_input, store_output
-  std::map<size_t, Pinned> taken, scalars, skips; ///< outputs; scalar inputs
-  std::map<int, DiskMove *> diskMoveOf;           ///< by task
+  HostValues values;
+  int64_t messages = 0;                 ///< offset in the arena
+  std::map<int, DiskMove *> diskMoveOf; ///< by task
 
   std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
   bool isTraced = false;                  ///< this step
@@ -174,6 +135,10 @@ private:
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
 };
+
+/// The GEMM of a task, with its addresses in `arena`.
+DeviceProduct productOf(const Plan &plan, char *arena, const Task &task,
+                        const MatmulOp &op);
 
 } // namespace dpc::rt
 
