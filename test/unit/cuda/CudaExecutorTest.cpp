@@ -194,7 +194,7 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
   };
   EXPECT_NE(errorOf([](ConvOp &op) { op.pads = {2, 0}; })
                 .find("a convolution (forward, f32) of 2 4 7 by 6 4 3 has "
-                      "unlike pads before and behind"),
+                      "different pads before and after"),
             std::string::npos);
   refuseFakeRoutines(true);
   std::string error = errorOf([](ConvOp &) {});
