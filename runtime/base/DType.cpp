@@ -103,7 +103,7 @@ std::optional<NarrowFloat> narrowFloatOf(DType type) {
     return NarrowFloat{2, 15, 0x7b, 0x7c, 0x7e, 0x80, true};
   case DType::F8E5M2FNUZ:
     return NarrowFloat{2, 16, 0x7f, 0x80, 0x80, 0x80, false};
-  case DType::F4E2M1: // No NaN: it becomes -0, as in ONNX.
+  case DType::F4E2M1: // F4E2M1 has no NaN: NaN becomes -0, as in ONNX.
     return NarrowFloat{1, 1, 0x7, 0x7, 0x8, 0x8, true};
   default:
     return std::nullopt;
@@ -121,8 +121,8 @@ uint16_t floatToBf16(float value) {
   uint32_t bits = bitsOf(value);
   if (std::isnan(value))
     return static_cast<uint16_t>((bits >> 16) | 0x40);
-  // Round to nearest even: add half of the last kept place, minus one unit
-  // when that place is already even.
+  // Round to nearest even: add half of the last kept unit, minus one if that
+  // unit is already even.
   bits += 0x7fff + ((bits >> 16) & 1);
   return static_cast<uint16_t>(bits >> 16);
 }
@@ -140,8 +140,8 @@ uint16_t floatToF16(float value) {
   if (magnitude >= 0x477ff000)
     return sign | 0x7c00; // rounds to infinity
   if (magnitude < 0x38800000) {
-    // Subnormal: the float adder rounds when the unit in the last place of
-    // 0.5 * 2^... equals that of the f16 subnormals (2^-24).
+    // Subnormal: the float adder rounds, because the last unit of 0.5 * 2^...
+    // equals that of the f16 subnormals (2^-24).
     float shifted = floatOf(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(bitsOf(shifted) - bitsOf(0.5f));
   }
@@ -170,7 +170,7 @@ uint8_t floatToNarrow(float value, const NarrowFloat &format) {
     return static_cast<uint8_t>(format.nan);
   uint32_t code;
   if (magnitude < static_cast<uint32_t>(128 - format.bias) << 23) {
-    // Subnormal: as floatToF16, with the unit of this format.
+    // Subnormal: as in floatToF16, with the unit of this format.
     float unit = std::ldexp(1.0f, 24 - format.bias - format.mantissaBits);
     code = bitsOf(floatOf(magnitude) + unit) - bitsOf(unit);
   } else {

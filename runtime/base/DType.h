@@ -9,8 +9,8 @@
 
 namespace dpc::rt {
 
-/// Element types of buffers, in memory little-endian. Bool is one byte, 0 or 1;
-/// what has less than 8 bits takes a byte, too.
+/// Element types of buffers, little-endian in memory. A bool is one byte, 0 or
+/// 1; a type with fewer than 8 bits takes a whole byte, too.
 enum class DType {
   F32,
   F64,
@@ -45,8 +45,8 @@ std::optional<DType> parseDType(std::string_view name);
 bool isFloat(DType type);
 /// Neither a float nor bool.
 bool isInteger(DType type);
-/// Whether integers stored as `from` may be given where `to` is taken: labels
-/// as i32 for i64, say.
+/// Whether values of integer type `from` are accepted where `to` is expected:
+/// for example, i32 labels for i64.
 bool widens(DType from, DType to);
 
 /// Product of the extents (1 for a scalar).
@@ -58,26 +58,26 @@ float bf16ToFloat(uint16_t bits);
 uint16_t floatToF16(float value);
 float f16ToFloat(uint16_t bits);
 
-/// How a float of at most 8 bits is coded: sign, exponent, mantissa.
+/// The encoding of a float of at most 8 bits: sign, exponent, mantissa.
 struct NarrowFloat {
   int mantissaBits;
   int bias;          ///< of the exponent
   int largest;       ///< code of the largest finite number
-  int beyond;        ///< code of what is larger, infinity included
+  int beyond;        ///< code of larger values, infinity included
   int nan;           ///< code of NaN
-  int signBit;       ///< its value
-  bool negativeZero; ///< whether -0 is coded
+  int signBit;       ///< value of the sign bit
+  bool negativeZero; ///< whether -0 has a code
 };
 
-/// Nullopt for all other types.
+/// Nullopt for types that are not narrow floats.
 std::optional<NarrowFloat> narrowFloatOf(DType type);
 
 /// Codes from and to float, round to nearest even.
 uint8_t floatToNarrow(float value, const NarrowFloat &format);
 float narrowToFloat(uint8_t code, const NarrowFloat &format);
 
-/// Element `index` of an array of `type` as a double, and the reverse
-/// (rounded, integers truncated).
+/// Loads element `index` of an array of `type` as a double, and stores a double
+/// there (rounded; integers are truncated).
 double loadAsDouble(const void *data, DType type, int64_t index);
 void storeFromDouble(void *data, DType type, int64_t index, double value);
 

@@ -18,7 +18,7 @@ std::string describe(DType dtype, const std::vector<int64_t> &shape) {
   return text + ']';
 }
 
-/// Whole numbers must not pass through double: it holds 53 bits.
+/// Integers must not pass through double, which holds 53 bits.
 static int64_t loadAsInteger(const void *data, DType type, int64_t index) {
   if (type != DType::I64)
     return static_cast<int64_t>(loadAsDouble(data, type, index));

@@ -1,4 +1,4 @@
-//===- HostTensor.h - a dense array in ordinary memory ----------*- C++ -*-===//
+//===- HostTensor.h - a dense array in host memory --------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_BASE_HOSTTENSOR_H
 #define DPC_RUNTIME_BASE_HOSTTENSOR_H
 
@@ -16,11 +16,11 @@ struct HostTensor {
   std::vector<int64_t> shape;
   std::vector<std::byte> data;
 
-  /// All zeros.
+  /// A tensor of zeros.
   static HostTensor zeros(DType dtype, std::vector<int64_t> shape);
 
   int64_t elements() const { return numElements(shape); }
-  /// Element `index` of the row-major order.
+  /// Element `index` in row-major order.
   double at(int64_t index) const {
     return loadAsDouble(data.data(), dtype, index);
   }

@@ -24,7 +24,7 @@ JsonErrors JsonErrors::of(std::string message) {
 Status JsonErrors::status() const {
   if (message.empty())
     return Status();
-  // Names of a damaged file may hold anything; the message stays one line.
+  // Names in a damaged file may hold anything; the message stays one line.
   std::string line = message;
   for (char &c : line)
     if (static_cast<unsigned char>(c) < ' ')
@@ -64,7 +64,7 @@ Expected<json> parseJson(const std::string &text, const std::string &file) {
     return Error{file + ":" + position(text, error.byte) +
                  ": not valid JSON; expected one JSON object"};
   } catch (const json::exception &) {
-    // A number that no double holds, such as 1e999.
+    // A number that does not fit a double, such as 1e999.
     return Error{file + ": a number is out of range; expected JSON whose "
                         "numbers fit a double"};
   }

@@ -1,7 +1,7 @@
 //===- Json.h - Reading JSON objects with clear messages --*- C++ -*-===//
 //
-// Internal to the cost model's readers. The first error is kept, later reads
-// do nothing, so that a reader tests once at its end.
+// Readers of JSON files share these classes. JsonErrors keeps the first error
+// and later reads do nothing, so a reader tests once at its end.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_JSON_H
@@ -25,7 +25,7 @@ public:
   /// Keeps "WHERE: found; expected EXPECTED" unless an error is held already.
   void report(const std::string &where, const std::string &found,
               const std::string &expected);
-  /// A holder of a message made elsewhere.
+  /// A holder of an existing message.
   static JsonErrors of(std::string message);
   /// Success, or the first error.
   Status status() const;
@@ -51,9 +51,9 @@ inline constexpr NumberRange fraction{0, false, 1, "a number > 0 and <= 1"};
 inline constexpr NumberRange atLeastOne{
     1, true, std::numeric_limits<double>::infinity(), "a number >= 1"};
 
-/// Whether lists and objects nest deeper than any of our files. Such a text
-/// would use up the stack where parsed JSON is written or copied: readers of
-/// files refuse it before they parse.
+/// Whether lists and objects nest deeper than in any of our files. Writing or
+/// copying such a text as parsed JSON would exhaust the stack, so readers
+/// refuse it before they parse.
 bool nestsTooDeep(std::string_view json);
 
 /// Parses text; a syntax error becomes one line with file, line and column.
@@ -71,7 +71,7 @@ public:
   /// Reads a required number, times `scale`.
   void number(const std::string &key, double &out, const NumberRange &range,
               double scale = 1.0);
-  /// The same; `out` stays as it is where the key is absent.
+  /// The same; `out` keeps its value when the key is absent.
   void optionalNumber(const std::string &key, double &out,
                       const NumberRange &range, double scale = 1.0);
   /// Reads a required whole number in [low, high].
@@ -82,7 +82,7 @@ public:
   void optionalBoolean(const std::string &key, bool &out);
   /// True when the key is there.
   bool has(const std::string &key) const;
-  /// Accepts the key, and returns its value or nothing (no error).
+  /// Accepts the key and returns its value, or nullptr without an error.
   const nlohmann::json *optional(const std::string &key);
   /// Returns the value of a required key, or reports what was expected.
   const nlohmann::json *required(const std::string &key,
@@ -90,7 +90,7 @@ public:
   /// A required array of at least one element.
   const nlohmann::json *array(const std::string &key,
                               const std::string &expected);
-  /// Reports the first key that nothing asked for.
+  /// Reports the first key that no call has asked for.
   void finish();
 
   /// "FILE: path.key".

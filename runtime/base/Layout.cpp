@@ -151,9 +151,8 @@ Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh) {
     return Status::success();
   for (const MeshAxis &axis : mesh.axes)
     if (isDataAxis(axis.name) && !isThere(axis.name))
-      return Status::invalid(
-          "axes have mb without '" + axis.name +
-          "', but the ranks' shares of the batch are unlike");
+      return Status::invalid("axes have mb without '" + axis.name +
+                             "', but the batch shares of the ranks are uneven");
   return Status::success();
 }
 
@@ -220,7 +219,7 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
         nest.run *= shard.valid;
       else if (shard.valid > 1)
         nest.loops.push_back({shard.valid, globalStride, localStride});
-      // Runs continue outward only through whole factors.
+      // A run continues outward only through whole factors.
       contiguous = contiguous && shard.valid == factor->size &&
                    shard.capacity == factor->size;
       globalStride *= factor->size;

@@ -1,4 +1,4 @@
-//===- OneLine.h - messages with names out of files -------------*- C++ -*-===//
+//===- OneLine.h - text from files, made safe for messages ------*- C++ -*-===//
 #ifndef DPC_RUNTIME_BASE_ONELINE_H
 #define DPC_RUNTIME_BASE_ONELINE_H
 
@@ -7,8 +7,8 @@
 
 namespace dpc::rt {
 
-/// `text` with spaces for line ends and all else that moves a terminal's
-/// cursor. A name in a file of others may hold anything; a message is one line.
+/// `text` with every control character replaced by a space. Names in untrusted
+/// files may hold line ends or terminal escapes; a message is one line.
 inline std::string oneLine(std::string text) {
   std::replace_if(
       text.begin(), text.end(),

@@ -16,9 +16,9 @@ namespace {
 struct Region {
   const std::function<void(size_t)> &work;
   size_t count, grain;
-  const Region *outer; ///< Whose work this one is a part of, or null.
+  const Region *outer; ///< the region whose work this one is a part of, or null
   std::atomic<size_t> next = 0;
-  size_t helpers = 0; ///< Threads at it besides the one that called.
+  size_t helpers = 0; ///< threads at work besides the calling thread
 
   bool isOpen() const { return next.load() < count; }
   bool isInside(const Region &other) const {
@@ -30,10 +30,10 @@ struct Region {
   void run() noexcept;
 };
 
-/// Threads that last as long as the process: what they keep between calls, of
-/// the heap and of the compiler's caches, is not made again. Whoever waits for
-/// the others helps with what these have called for meanwhile, and with nothing
-/// else, for that might wait for the one who helps.
+/// Threads that last as long as the process, so that heap memory and the
+/// compiler's caches survive between calls. A thread that waits for the others
+/// helps with regions that they have opened meanwhile, and with nothing else,
+/// because other work might wait for the helping thread.
 class Team {
 public:
   Team();
@@ -42,7 +42,7 @@ public:
   size_t size() const { return threads.size() + 1; }
 
 private:
-  std::mutex mutex; ///< Of all below, and of the regions' helpers.
+  std::mutex mutex; ///< guards all members below, and the helpers of regions
   std::condition_variable changed;
   std::vector<Region *> open;
   bool isOver = false;
@@ -82,7 +82,7 @@ Team::~Team() {
     thread.join();
 }
 
-/// The last one opened that something is left of.
+/// The most recently opened region that has work left.
 Region *Team::find(const Region *within) const {
   auto found = std::find_if(open.rbegin(), open.rend(), [&](Region *region) {
     return region->isOpen() && (!within || region->isInside(*within));
@@ -125,7 +125,7 @@ void Team::run(Region &region) {
 }
 
 void parallelFor(size_t count, size_t grain,
-                const std::function<void(size_t)> &work) {
+                 const std::function<void(size_t)> &work) {
   static Team team;
   Region region{work, count, grain, current};
   if (count > grain && team.size() > 1)

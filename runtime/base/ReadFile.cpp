@@ -9,7 +9,7 @@
 namespace dpc::rt {
 
 Expected<InputFile> InputFile::open(const std::string &path) {
-  // Without O_NONBLOCK a named pipe that nobody writes to is waited for.
+  // Without O_NONBLOCK, opening a named pipe without a writer blocks.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return Status::notFound(path + ": " + std::strerror(errno));

@@ -1,4 +1,4 @@
-//===- ReadFile.h - files of others, read with care -------------*- C++ -*-===//
+//===- ReadFile.h - careful reading of untrusted files ----------*- C++ -*-===//
 #ifndef DPC_RUNTIME_BASE_READFILE_H
 #define DPC_RUNTIME_BASE_READFILE_H
 
@@ -10,19 +10,20 @@
 
 namespace dpc::rt {
 
-/// A regular file, open to be read; copies share it. What is none, such as a
-/// named pipe or a device, is refused rather than waited for.
+/// A regular file, open for reading; copies share it. Other kinds of files,
+/// such as named pipes and devices, are refused, because a read could block.
 class InputFile {
 public:
-  /// NotFound with the system's reason, or Io where it is no regular file.
+  /// Fails with NotFound and the system's reason, or with Io if the path is not
+  /// a regular file.
   static Expected<InputFile> open(const std::string &path);
 
-  /// Its bytes from `offset` on. That the file became shorter since, or a disk
-  /// that fails, is an error here, where a mapping would end the process.
+  /// Reads `bytes` bytes from `offset`. Fails if the file has become shorter or
+  /// if the disk fails; a mapping would end the process in these cases.
   Status read(int64_t offset, int64_t bytes, void *to) const;
 
   int descriptor() const { return *handle; }
-  /// Bytes when it was opened.
+  /// The size in bytes at the time of opening.
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
 
@@ -32,16 +33,17 @@ private:
   std::string name;
 };
 
-/// All bytes of a regular file; one with more than `limit` is refused unread.
+/// All bytes of a regular file. Refuses a file of more than `limit` bytes
+/// without reading it.
 Expected<std::string> readFile(const std::string &path, int64_t limit);
 
 } // namespace dpc::rt
 
 namespace dpc {
 
-/// The bytes of a regular file of at most 64 MiB, which no description of a
-/// machine exceeds. Any failure is one line:
-/// "PATH: cannot be read; expected EXPECTED".
+/// The bytes of a regular file of at most 64 MiB, more than any description of
+/// a machine needs. Any failure is one line: "PATH: cannot be read; expected
+/// EXPECTED".
 Expected<std::string> readTextFile(const std::string &path,
                                    const std::string &expected);
 

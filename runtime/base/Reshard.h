@@ -1,10 +1,10 @@
-//===- Reshard.h - what two shards of one array share -----------*- C++ -*-===//
+//===- Reshard.h - the overlap of two shards of one array -------*- C++ -*-===//
 //
-// A shard is a product of index sets, one for each dimension, and each of them
-// a list of intervals (Layout.h). So two shards of unlike layouts share the
-// product of the intersections, and nothing as large as the array, or as the
-// number of its runs, is ever kept: a rank that takes its shard of an array
-// out of those that others hold asks each of them in turn.
+// A shard is a product of index sets, one for each dimension, and each set is a
+// list of intervals (Layout.h). Two shards of different layouts therefore share
+// the product of the intersections of their intervals. Nothing as large as the
+// array, or as the number of its runs, is stored: a rank that assembles its
+// shard from the shards of other ranks asks each of them in turn.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_RESHARD_H
@@ -17,30 +17,30 @@
 
 namespace dpc::rt {
 
-/// One holder of a shard of an array: `rank` of `mesh`, where the array lies as
-/// `layout` says.
+/// A holder of a shard of an array: `rank` of `mesh`, with the array laid out
+/// by `layout`.
 struct ShardPlace {
   const Layout &layout;
   const Mesh &mesh;
   int64_t rank = 0;
 };
 
-/// What two shards of one array have in common.
+/// The elements that two shards of one array have in common.
 class SharedElements {
 public:
-  /// Layouts of the same shape.
+  /// Both layouts must be of the same shape.
   SharedElements(const ShardPlace &from, const ShardPlace &to);
 
   bool empty() const { return isEmpty; }
   int64_t count() const;
-  /// Calls run(from, to, count) for every run of consecutive elements: `count`
-  /// elements from index `from` of the one shard are those from index `to` of
-  /// the other one on.
+  /// Calls run(from, to, count) for every run of consecutive elements: the
+  /// `count` elements that start at index `from` of the first shard are those
+  /// that start at index `to` of the second.
   void forEachRun(const std::function<void(int64_t from, int64_t to,
                                            int64_t count)> &run) const;
 
 private:
-  /// Elements of one dimension that both have.
+  /// Consecutive elements of one dimension that both shards have.
   struct Interval {
     int64_t from, to, count;
   };
@@ -53,9 +53,9 @@ private:
             const std::function<void(int64_t, int64_t, int64_t)> &run) const;
 
   std::vector<Dimension> dims;
-  /// Dimensions from this one on are whole in both shards, and so one run.
+  /// Dimensions from this one on are whole in both shards and form one run.
   size_t wholeFrom = 0;
-  int64_t wholeCount = 1; ///< elements of these
+  int64_t wholeCount = 1; ///< elements of these dimensions
   bool isEmpty = false;
 };
 

@@ -1,4 +1,4 @@
-//===- Status.h - Success, or one line that says why not --------*- C++ -*-===//
+//===- Status.h - success or an error with one line of text -----*- C++ -*-===//
 //
 // The compiler's IR-free parts and the runtime report user errors as values: a
 // code for programs and one line of text for people (what, where, the value,

@@ -7,21 +7,21 @@
 
 namespace dpc::rt {
 
-/// A counter that threads wait on. Waiting spins briefly and then sleeps in
-/// the kernel: the spin stays short because ranks may outnumber cores, where
-/// every spin takes time from the one that is waited for.
+/// A counter that threads wait on. A waiting thread spins briefly and then
+/// sleeps in the kernel. The spin is short because ranks may outnumber cores,
+/// and then every spin takes time from the thread that it waits for.
 class WaitWord {
 public:
   uint32_t load() const { return value.load(std::memory_order_acquire); }
   /// Adds one and wakes the sleepers.
   void increment();
-  /// Without waking anyone: only while nobody waits.
+  /// Resets the counter without waking anyone. Valid only while nobody waits.
   void reset() { value.store(0, std::memory_order_release); }
-  /// Wakes the sleepers so that they look around.
+  /// Wakes the sleepers so that they test their conditions again.
   void wakeAll();
 
-  /// Sleeps while the word equals `old`, for at most `microseconds`; may
-  /// return early.
+  /// Sleeps while the word equals `old`, for at most `microseconds`; may return
+  /// early.
   void sleepWhile(uint32_t old, int64_t microseconds);
 
   /// Waits until done() holds. Calls done() whenever the word changes and

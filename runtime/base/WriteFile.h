@@ -1,4 +1,4 @@
-//===- WriteFile.h - small files, safe on the disk --------------*- C++ -*-===//
+//===- WriteFile.h - durable writes of small files --------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_BASE_WRITEFILE_H
 #define DPC_RUNTIME_BASE_WRITEFILE_H
 

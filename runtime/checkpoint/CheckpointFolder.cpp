@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
-static constexpr const char *kProbe = ".probe-"; ///< with a process's number
-/// More than the manifest of any cluster.
+static constexpr const char *kProbe = ".probe-"; ///< followed by a process id
+/// Larger than the manifest of any cluster.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
 static Status cannot(const std::string &path, const char *what,
@@ -74,7 +74,7 @@ Status CheckpointFolder::prepare() const {
   return Status::success();
 }
 
-/// Names in `dir`; none when it is not there.
+/// The names in `dir`; empty if `dir` does not exist.
 static std::vector<std::string> namesIn(const std::string &dir) {
   std::vector<std::string> names;
   std::error_code code;
@@ -117,8 +117,8 @@ static Status removeAll(const std::string &path) {
   return code ? cannot(path, "removed", code.message()) : Status::success();
 }
 
-/// First it is no checkpoint any more: what a removal that is cut off leaves
-/// behind, removeUnfinished() takes away.
+/// First renames the checkpoint, so that it no longer counts as one. If the
+/// removal is interrupted, removeUnfinished() finishes it.
 Status CheckpointFolder::remove(int64_t step) const {
   std::string from = checkpoint(step), to = unfinished(step, "old");
   DPC_TRY(removeAll(to));
@@ -134,14 +134,14 @@ Status CheckpointFolder::publish(const Manifest &manifest,
   std::string to = checkpoint(manifest.step);
   DPC_TRY(writeDurably(from + "/" + kManifestFile, manifestText(manifest)));
   DPC_TRY(syncFolder(from));
-  // One takes the other's place in one step: there is always a whole one.
+  // An atomic exchange: there is always a complete checkpoint.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                 RENAME_EXCHANGE) == 0) {
     DPC_TRY(syncFolder(dir));
     return removeAll(from);
   }
   std::error_code code;
-  if (fs::exists(to, code)) // on a file system that cannot
+  if (fs::exists(to, code)) // on a file system without exchange
     DPC_TRY(remove(manifest.step));
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(to, "made", std::strerror(errno));
@@ -171,9 +171,9 @@ Expected<Manifest> readManifest(const std::string &path) {
   if (!mapped)
     return Status(mapped.status().code(), mapped.status().message() + "; " +
                                               path +
-                                              " is no complete checkpoint");
+                                              " is not a complete checkpoint");
   if (mapped->size() > kMaxManifestBytes)
-    return Status::invalid(file + ": is no manifest of a checkpoint");
+    return Status::invalid(file + ": is not a manifest of a checkpoint");
   return parseManifest(
       std::string(mapped->data(), static_cast<size_t>(mapped->size())), file);
 }

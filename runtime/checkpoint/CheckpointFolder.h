@@ -1,13 +1,13 @@
 //===- CheckpointFolder.h - the checkpoints of a run ------------*- C++ -*-===//
 //
 //   DIR/step-200          a checkpoint; it has a manifest
-//   DIR/step-300.tmp-TAG  one that is being written or removed, or that a run
-//                         which died left behind; never read
-//   DIR/step-100.damaged  what was a checkpoint and cannot be read
+//   DIR/step-300.tmp-TAG  one that is being written or removed, or that a
+//                         failed run left behind; never read
+//   DIR/step-100.damaged  a former checkpoint that cannot be read
 //
-// A folder is renamed from the one to the other when all it holds is on the
-// disk, and back before it is removed, so a checkpoint is complete whenever the
-// machine stops.
+// A folder gets its final name when all of its contents are on the disk, and
+// loses that name before it is removed. A checkpoint is therefore complete
+// whenever the machine stops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
@@ -21,10 +21,10 @@
 
 namespace dpc::rt {
 
-/// N of "step-N", and nullopt for any other name.
+/// N of "step-N"; nullopt for any other name.
 std::optional<int64_t> stepOf(const std::string &name);
 
-/// In a checkpoint's folder, written last.
+/// The file in a checkpoint's folder that is written last.
 inline constexpr const char *kManifestFile = "manifest.json";
 
 class CheckpointFolder {
@@ -37,18 +37,18 @@ public:
   /// DIR/step-N.tmp-TAG
   std::string unfinished(int64_t step, const std::string &tag) const;
 
-  /// Makes DIR, and says why when nothing can be written there.
+  /// Creates DIR. Fails with the reason when nothing can be written there.
   Status prepare() const;
-  /// Removes what runs that died left behind. Nobody else may be writing.
+  /// Removes what failed runs left behind. No other process may be writing.
   Status removeUnfinished() const;
   /// Steps of complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// Writes the manifest into an unfinished folder that holds all else, and
-  /// makes it a checkpoint. One of the same step is replaced.
+  /// Writes the manifest into an unfinished folder that holds everything else,
+  /// and makes it a checkpoint. Replaces a checkpoint of the same step.
   Status publish(const Manifest &manifest, const std::string &tag) const;
-  /// Renames a damaged checkpoint, so that it is none any more.
+  /// Renames a damaged checkpoint so that it no longer counts as one.
   Status setAside(int64_t step) const;
-  /// Removes all but the newest `keep`.
+  /// Removes all but the newest `keep` checkpoints.
   Status prune(int64_t keep) const;
 
 private:
@@ -60,7 +60,7 @@ private:
 /// The manifest of the checkpoint in folder `path`.
 Expected<Manifest> readManifest(const std::string &path);
 
-/// Waits until what was done to the entries of a folder is on the disk.
+/// Waits until the changes to the entries of a folder are on the disk.
 Status syncFolder(const std::string &path);
 
 } // namespace dpc::rt

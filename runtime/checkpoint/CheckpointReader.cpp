@@ -8,7 +8,7 @@
 
 namespace dpc::rt {
 
-/// So much of a file is mapped and not given back, at most, by each rank.
+/// The most that each rank maps of a file before it releases the pages.
 static constexpr int64_t kWindow = int64_t(4) << 20;
 
 CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
@@ -95,8 +95,8 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
   int64_t size = sizeOf(tensor.dtype);
   int64_t bytes = numElements(localShape(from.layout, saved.mesh)) * size;
   Status status;
-  // What was mapped since the last pages were given back: also what lies
-  // between narrow runs, whose checksums need it.
+  // The mapped range since the last release. It includes gaps between narrow
+  // runs, which the checksums need.
   int64_t begin = -1;
   auto copy = [&](int64_t from, int64_t to, int64_t count) {
     Expected<const char *> data =

@@ -1,9 +1,9 @@
-//===- CheckpointReader.h - tensors out of a checkpoint ---------*- C++ -*-===//
+//===- CheckpointReader.h - reading tensors from a checkpoint ---*- C++ -*-===//
 //
-// Ranks of any plan of the same model take their shards out of those that the
-// ranks of another one wrote: each reads only the parts that it needs, from the
-// files that have them (base/Reshard.h). What was written and what is read by
-// the same plan is copied as it is.
+// Ranks of any plan of the same model assemble their shards from the shards
+// that the ranks of another plan wrote. Each rank reads only the parts that it
+// needs, from the files that have them (base/Reshard.h). If the same plan wrote
+// and reads a shard, the shard is copied unchanged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
@@ -26,9 +26,10 @@ public:
 
   const Manifest &manifest() const { return saved; }
 
-  /// Reads all there is: the first thing that is damaged or missing.
+  /// Reads everything. Fails at the first damaged or missing part.
   Status verify() const;
-  /// Every tensor of `plan` must be here, with its type and shape.
+  /// Checks that the checkpoint has every tensor of `plan`, with its type and
+  /// shape.
   Status check(const Plan &plan) const override;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;

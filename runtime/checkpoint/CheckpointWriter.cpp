@@ -17,8 +17,9 @@ CheckpointWriter::~CheckpointWriter() {
     thread.join();
 }
 
-/// The tensors of a rank, in the order of the plan. Copies stay where they were
-/// put for the last checkpoint: fresh memory costs more than the copy.
+/// Collects the tensors of a rank, in the order of the plan. Copies reuse the
+/// memory of the last checkpoint, because fresh memory costs more than the
+/// copy.
 Status CheckpointWriter::collectRank(Executor &executor,
                                      RankShards &out) const {
   out.rank = executor.rank();
@@ -39,7 +40,7 @@ Status CheckpointWriter::collectRank(Executor &executor,
     if (!data)
       return data.status();
     const char *from = *data;
-    // What is in `scratch` makes room for the next one.
+    // The next tensor overwrites `scratch`, so its contents are copied.
     if (options.isBackground || from == scratch.data()) {
       out.copy.resize(std::max(out.copy.size(), bytes));
       std::memcpy(out.copy.data() + at, from, buffer.bytes);
@@ -58,8 +59,8 @@ Status CheckpointWriter::collect() {
       [&](size_t i) { return collectRank(*executors[i], ranks[i]); });
 }
 
-/// Rank 0 makes the folder, before anybody writes: who finds it gone knows that
-/// another process has failed.
+/// Rank 0 creates the folder before any process writes. A process that later
+/// finds it missing knows that another process has failed.
 Status CheckpointWriter::makeFolder(int64_t step) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
@@ -67,7 +68,7 @@ Status CheckpointWriter::makeFolder(int64_t step) {
         std::error_code code;
         std::filesystem::create_directories(folder, code);
         if (code)
-          return Status::io(folder + ": cannot be made: " + code.message());
+          return Status::io(folder + ": cannot be created: " + code.message());
         return folder;
       })
       .status();
@@ -116,9 +117,9 @@ Status CheckpointWriter::elsewhere() {
                 "another process could not write its part of a checkpoint");
 }
 
-/// What cannot be completed takes no room on a disk that may be full. Whoever
-/// fails takes all of it away, what others wrote as well: under another name
-/// first, where nobody who is still writing finds it.
+/// Removes an unfinished checkpoint, because it wastes space on a disk that may
+/// be full. The failing process removes the files of all processes. It renames
+/// the folder first, so that processes that still write do not find it.
 void CheckpointWriter::removeWritten(int64_t step) const {
   namespace fs = std::filesystem;
   std::string tag = options.tag + "-gone-" + std::to_string(ranks.front().rank);
@@ -141,7 +142,7 @@ Status CheckpointWriter::write(int64_t step) {
   return wasGone && status.code() != StatusCode::Timeout ? elsewhere() : status;
 }
 
-/// Whether another process has taken the unfinished checkpoint away.
+/// Whether another process has removed the unfinished checkpoint.
 bool CheckpointWriter::isGone(int64_t step) const {
   std::error_code code;
   return !std::filesystem::exists(options.folder.unfinished(step, options.tag),
@@ -161,7 +162,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   return Status::success();
 }
 
-/// A file has its name when all of it is on the disk.
+/// Waits for a file, which has its name once all of it is on the disk.
 Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   auto limit = std::chrono::steady_clock::now() +
                std::chrono::duration<double>(options.timeoutSeconds);

@@ -1,11 +1,12 @@
 //===- CheckpointWriter.h - saves the state of a run ------------*- C++ -*-===//
 //
-// Between two steps every process takes what its ranks own: a copy, which a
-// thread writes while the run goes on, or their memory itself, which is written
-// before it does. Processes meet in the folder, not in a communicator: a file
-// that is there is complete, and the process that holds rank 0 publishes the
-// checkpoint when all are. So a checkpoint disturbs no step, and nothing waits
-// for a process that died but a time limit.
+// Between two steps, every process takes what its ranks own: either a copy,
+// which a thread writes while the run continues, or the memory itself, which is
+// written before the run continues. Processes synchronize through the folder
+// instead of a communicator: a file that exists is complete, and the process
+// that holds rank 0 publishes the checkpoint when all files exist. So a
+// checkpoint disturbs no step, and only a time limit waits for a process that
+// has died.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H
@@ -22,42 +23,43 @@ namespace dpc::rt {
 
 struct CheckpointOptions {
   CheckpointFolder folder{""};
-  /// The same in all processes of this run, and in no other run.
+  /// An identifier with the same value in all processes of this run, and in no
+  /// other run.
   std::string tag;
-  int64_t keep = 2;            ///< newest checkpoints that stay
-  bool isBackground = true;    ///< copy, and write beside the next steps
+  int64_t keep = 2;            ///< number of newest checkpoints to keep
+  bool isBackground = true;    ///< copy, and write during the next steps
   double timeoutSeconds = 300; ///< for the files of the other processes
 };
 
 class CheckpointWriter {
 public:
-  /// `plan` and `session` must outlive it.
+  /// `plan` and `session` must outlive the writer.
   CheckpointWriter(const Plan &plan, Session &session,
                    CheckpointOptions options);
-  /// Stops; what is being written is left unfinished.
+  /// Stops; a checkpoint that is being written stays unfinished.
   ~CheckpointWriter();
 
-  /// Saves the state after `step` steps, where the data stands at `position`.
-  /// Waits for the one before. Called by all processes.
+  /// Saves the state after `step` steps, with the data at `position`. Waits for
+  /// the previous checkpoint. Called by all processes.
   Status save(int64_t step, const DataPosition &position = {});
-  /// Waits until the last one is complete. Called by all processes.
+  /// Waits until the last checkpoint is complete. Called by all processes.
   Status finish();
-  /// Whether the last one has failed, as far as this process knows.
+  /// Whether the last checkpoint has failed, as far as this process knows.
   bool hasFailed() const;
-  /// The failure of the last one, if it has failed anywhere by now: in the
-  /// processes where it did not, Cancelled. Called by all processes.
+  /// The failure of the last checkpoint, if it has failed anywhere by now.
+  /// Processes where it did not fail return Cancelled. Called by all processes.
   Status agree();
-  /// Whether all processes have heard of a failure.
+  /// Whether all processes know of a failure.
   bool areAgreed() const { return hasAgreed; }
-  /// Steps of the last checkpoint that this process finished; -1: none.
+  /// The step of the last checkpoint that this process finished; -1: none.
   int64_t lastSaved() const { return saved; }
 
 private:
-  /// What one rank owns.
+  /// The shards that one rank owns.
   struct RankShards {
     int64_t rank = 0;
     std::vector<ShardBytes> shards;
-    std::vector<char> copy; ///< behind `shards`, with isBackground
+    std::vector<char> copy; ///< the memory of `shards` if isBackground
   };
   Status collect();
   Status collectRank(Executor &executor, RankShards &out) const;
@@ -74,7 +76,7 @@ private:
   Session &session;
   CheckpointOptions options;
   std::vector<RankShards> ranks; ///< of this process, reused
-  DataPosition data;             ///< of the one that is being written
+  DataPosition data;             ///< of the checkpoint that is being written
   std::thread thread;
   std::atomic<bool> stopping{false}, isDone{true};
   Status result; ///< of the thread; read after isDone

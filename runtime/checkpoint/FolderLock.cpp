@@ -13,8 +13,9 @@ FolderLock::~FolderLock() {
     close(fd);
 }
 
-/// Open for writing it would keep the file system from becoming read-only; NFS
-/// locks no other way.
+/// Locks a file that is open for reading, because a file that is open for
+/// writing keeps the file system from becoming read-only. NFS locks only files
+/// that are open for writing, so there the file is reopened.
 static int lockFile(int &fd, const std::string &path) {
   if (fd < 0)
     fd = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -37,7 +38,7 @@ Status FolderLock::take(const std::string &dir, double seconds) {
   while (isTaken()) {
     if (std::chrono::steady_clock::now() > limit)
       return Status::invalid(dir + ": another run writes its checkpoints "
-                                   "there; take another folder");
+                                   "there; choose another folder");
     usleep(20000);
   }
   return Status::success();

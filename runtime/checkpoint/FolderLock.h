@@ -6,9 +6,9 @@
 
 namespace dpc::rt {
 
-/// Keeps other runs from writing to a folder of checkpoints: DIR/.lock, which
-/// the system lets go of however the process ends. On a file system without
-/// locks it keeps nobody out.
+/// Keeps other runs from writing to a folder of checkpoints by a lock on
+/// DIR/.lock. The system releases the lock however the process ends. On a file
+/// system without locks it has no effect.
 class FolderLock {
 public:
   FolderLock() = default;
@@ -16,7 +16,7 @@ public:
   FolderLock &operator=(const FolderLock &) = delete;
   ~FolderLock();
 
-  /// Waits up to `seconds` for a run that is about to end.
+  /// Takes the lock; waits up to `seconds` for a run that is about to end.
   Status take(const std::string &dir, double seconds);
 
 private:

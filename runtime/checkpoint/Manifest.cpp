@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// More ranks than any cluster, and more factors than any layout has.
+/// More ranks than any cluster has, and more factors than any layout has.
 static constexpr int64_t kMaxRanks = 1 << 24;
 static constexpr size_t kMaxFactors = 64;
 
@@ -93,10 +93,10 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
-/// Of steps, epochs and samples: they are added to, and leave room for that.
+/// The limit of steps, epochs and samples, which leaves room for additions.
 constexpr int64_t kMost = int64_t(1) << 48;
 
-/// Takes values out of a manifest; the first that is wrong is remembered.
+/// Reads values from a manifest; keeps the first error.
 class ManifestReader {
 public:
   Manifest read(const Json &body);
@@ -133,7 +133,7 @@ int64_t ManifestReader::number(const Json &json, const char *key, int64_t least,
                                int64_t most) {
   bool isRight = json.is_object() && json.contains(key) &&
                  isNumber(json[key], least, most);
-  return expect(isRight, std::string("'") + key + "' is missing or no size")
+  return expect(isRight, std::string("'") + key + "' is missing or not a size")
              ? json[key].get<int64_t>()
              : 0;
 }
@@ -141,7 +141,7 @@ int64_t ManifestReader::number(const Json &json, const char *key, int64_t least,
 std::string ManifestReader::text(const Json &json, const char *key) {
   bool isRight =
       json.is_object() && json.contains(key) && json[key].is_string();
-  return expect(isRight, std::string("'") + key + "' is missing or no text")
+  return expect(isRight, std::string("'") + key + "' is missing or not a text")
              ? json[key].get<std::string>()
              : "";
 }
@@ -149,7 +149,7 @@ std::string ManifestReader::text(const Json &json, const char *key) {
 const Json &ManifestReader::list(const Json &json, const char *key) {
   static const Json empty = Json::array();
   bool isRight = json.is_object() && json.contains(key) && json[key].is_array();
-  return expect(isRight, std::string("'") + key + "' is missing or no list")
+  return expect(isRight, std::string("'") + key + "' is missing or not a list")
              ? json[key]
              : empty;
 }
@@ -222,7 +222,7 @@ SavedTensor ManifestReader::readTensor(const Json &json) {
     bool isRight =
         isNumber(extent, 0, INT64_MAX) &&
         !__builtin_mul_overflow(bytes, extent.get<int64_t>(), &bytes);
-    if (!expect(isRight, place + "its shape is no size"))
+    if (!expect(isRight, place + "its shape is not a size"))
       return tensor;
     tensor.shape.push_back(extent);
   }
@@ -247,7 +247,7 @@ SavedFile ManifestReader::readFile(const Json &json) {
 }
 
 void ManifestReader::readData(const Json &json) {
-  if (!expect(json.is_object(), "data is no object"))
+  if (!expect(json.is_object(), "data is not an object"))
     return;
   DataPosition &data = manifest.data;
   data.epoch = number(json, "epoch", 0, kMost);
@@ -266,7 +266,7 @@ Manifest ManifestReader::read(const Json &body) {
   manifest.model = text(body, "model");
   manifest.step = number(body, "step", 0, kMost);
   manifest.globalBatch = number(body, "global_batch", 0, INT64_MAX);
-  if (body.contains("data")) // not in the first checkpoints
+  if (body.contains("data")) // absent in the first version
     readData(body["data"]);
   readMesh(list(body, "mesh"));
   for (const Json &tensor : list(body, "tensors"))
@@ -290,11 +290,11 @@ Expected<Manifest> parseManifest(const std::string &text,
     return Status::invalid(path + ": " + oneLine(why));
   };
   if (nestsTooDeep(text))
-    return refuse("its lists nest too deep: no manifest of a checkpoint");
+    return refuse("its lists nest too deep: not a manifest of a checkpoint");
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("manifest") ||
       !json.contains("checksum"))
-    return refuse("is no manifest of a checkpoint, or is cut off");
+    return refuse("is not a manifest of a checkpoint, or is truncated");
   constexpr auto replace = Json::error_handler_t::replace;
   if (json["checksum"] !=
       hashText(json["manifest"].dump(-1, ' ', false, replace)))

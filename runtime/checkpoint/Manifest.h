@@ -1,18 +1,17 @@
-//===- Manifest.h - what a checkpoint holds ---------------------*- C++ -*-===//
+//===- Manifest.h - the contents of a checkpoint ----------------*- C++ -*-===//
 //
 // A checkpoint is a folder step-N with
 //
-//   rank-R.safetensors   the shards that rank R owns, as they lie in its
-//   memory,
-//                        with a hash for every block of each (ShardFile.h)
-//   manifest.json        which tensors there are, how they are laid out, and
-//   the
-//                        size and header hash of every file
+//   rank-R.safetensors   the shards that rank R owns, laid out as in its
+//                        memory, with a hash for every block (ShardFile.h)
+//   manifest.json        the tensors, their layouts, and the size and header
+//                        hash of every file
 //
-// Written last, the manifest makes the folder a checkpoint: what it names was
-// on the disk before it was. It is written as {"checksum": .., "manifest": ..},
-// so that a torn one is no manifest. Ranks and layouts are those of the plan
-// that wrote it; any plan of the same model reads it (CheckpointReader.h).
+// The manifest is written last and makes the folder a checkpoint: everything
+// that it names is on the disk before it is. It is written as {"checksum": ..,
+// "manifest": ..}, so a truncated manifest is not accepted. Ranks and layouts
+// are those of the plan that wrote it; any plan of the same model can read it
+// (CheckpointReader.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_MANIFEST_H
@@ -26,7 +25,7 @@
 
 namespace dpc::rt {
 
-/// The checkpoint format this build writes and reads.
+/// The checkpoint format that this build writes and reads.
 inline constexpr int kCheckpointVersion = 1;
 
 /// A tensor of the plan that wrote the checkpoint; see rt::Tensor.
@@ -37,21 +36,21 @@ struct SavedTensor {
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< global
   Layout layout;
-  int64_t stage = 0; ///< whose ranks hold it
+  int64_t stage = 0; ///< the stage whose ranks hold it
 };
 
-/// rank-R.safetensors, or bytes = 0: rank R owns nothing.
+/// The file rank-R.safetensors; bytes = 0 if rank R owns nothing.
 struct SavedFile {
   int64_t bytes = 0;
-  std::string headerHash; ///< of the file up to its data, hashText()
+  std::string headerHash; ///< hashText() of the file up to its data
 };
 
 struct Manifest {
   std::string model;
-  int64_t step = 0; ///< steps that are done
+  int64_t step = 0; ///< completed steps
   /// Samples of a step over all ranks; 0 when the plan has no input.
   int64_t globalBatch = 0;
-  DataPosition data; ///< where the data stands after `step`
+  DataPosition data; ///< the position in the data after `step`
   Mesh mesh;
   std::vector<SavedTensor> tensors;
   std::vector<SavedFile> files; ///< by rank
@@ -62,14 +61,14 @@ struct Manifest {
   }
 };
 
-/// What a checkpoint of `plan` holds, without step and files.
+/// The contents of a checkpoint of `plan`, without step and files.
 Manifest manifestOf(const Plan &plan);
 
 /// Samples of a step: the leading extent of the plan's first input.
 int64_t globalBatchOf(const Plan &plan);
 
 std::string manifestText(const Manifest &manifest);
-/// Nothing in `text` is trusted. Errors begin with `path`.
+/// Parses untrusted `text`. Errors begin with `path`.
 Expected<Manifest> parseManifest(const std::string &text,
                                  const std::string &path);
 

@@ -1,9 +1,9 @@
-//===- ShardFile.h - the shards of one rank in a file -----------*- C++ -*-===//
+//===- ShardFile.h - a file with the shards of one rank ---------*- C++ -*-===//
 //
-// A .safetensors file whose "__metadata__" holds, for every tensor, the hashes
-// of its blocks of kHashBlock bytes, one after the other. A reader that needs a
-// part of a shard checks the blocks which that part touches, and reads no more.
-// The header itself is vouched for by the manifest.
+// The file is a .safetensors file whose "__metadata__" holds, for every tensor,
+// the hashes of its blocks of kHashBlock bytes, one after the other. A reader
+// that needs a part of a shard reads and checks only the blocks that this part
+// touches. The manifest holds the hash of the header.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
@@ -30,21 +30,21 @@ struct ShardBytes {
 Status writeShardFile(const std::string &path,
                       const std::vector<ShardBytes> &shards);
 
-/// What the manifest says of a file that was written.
+/// The manifest entry of a file that was written.
 Expected<SavedFile> describeShardFile(const std::string &path);
 
-/// A shard file that is being read. Safe to use from several threads.
+/// An open shard file. Safe to use from several threads.
 class ShardFile {
 public:
-  /// Fails, naming the file, when it is not the one that `expected` describes.
+  /// Fails, with the name of the file, when it does not match `expected`.
   static Expected<std::shared_ptr<ShardFile>> open(const std::string &path,
                                                    const SavedFile &expected);
 
-  /// `count` bytes from `offset` of a shard on, checked; `bytes` is the size of
-  /// the whole shard, as the manifest has it.
+  /// Returns `count` checked bytes from `offset` of a shard. `bytes` is the
+  /// size of the whole shard in the manifest.
   Expected<const char *> read(const std::string &tensor, int64_t bytes,
                               int64_t offset, int64_t count);
-  /// The pages of what was read there count no more as memory of the process.
+  /// Removes the pages of this range from the memory of the process.
   void giveBack(const std::string &tensor, int64_t offset, int64_t count) const;
 
 private:

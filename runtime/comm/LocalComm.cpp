@@ -1,9 +1,10 @@
 //===- LocalComm.cpp - ranks are threads of one process -------------------===//
 //
-// A collective publishes its pointers, meets the others, reads the peers'
-// buffers directly and meets them again before the buffers may be reused. A
-// large all-reduce is a reduce-scatter in place followed by an all-gather; a
-// small one reads every peer's copy from a slot, which needs one meeting.
+// In a collective, a member publishes its pointers, synchronizes with the
+// others, reads the peers' buffers directly, and synchronizes again before the
+// buffers may be reused. A large all-reduce is an in-place reduce-scatter
+// followed by an all-gather; a small one reads every peer's copy from a slot,
+// which needs only one synchronization.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -24,18 +25,19 @@ namespace {
 /// Messages up to this size go through slots.
 constexpr int64_t kSlotBytes = 4096;
 
-/// What a member shows to the others during a collective.
+/// The data that a member shows to the others during a collective.
 struct alignas(64) Member {
-  std::atomic<uint32_t> arrivals{0}; ///< meetings this member came to
+  std::atomic<uint32_t> arrivals{0}; ///< synchronizations this member has
+                                     ///< entered
   const char *callName = "";
   const void *in = nullptr;
   void *out = nullptr;
   int64_t bytes = 0;
-  /// Two slots used in turn: a slow reader of one call and a fast writer of
-  /// the next never meet, as nobody is two calls ahead.
+  /// Two slots, used alternately. A slow reader of one call and a fast writer
+  /// of the next use different slots, because no member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
-  /// What the slots are for: bytes and ReduceKind, -1 before the first call.
+  /// The call of each slot: bytes and ReduceKind, -1 before the first call.
   std::array<std::pair<int64_t, int>, 2> slotCalls{
       std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
@@ -57,7 +59,7 @@ struct Cell {
   std::vector<Member> members;
   std::vector<Mailbox> boxes; ///< [from * size + to]
   std::atomic<uint32_t> waiting{0};
-  WaitWord epoch; ///< meetings completed
+  WaitWord epoch; ///< completed synchronizations
 };
 
 struct World {
@@ -78,18 +80,68 @@ struct Seat {
   Cell *cell = nullptr;
   int index = 0;
   uint32_t meetings = 0;
-  uint32_t smallCalls = 0; ///< picks the slot
+  uint32_t smallCalls = 0; ///< selects the slot
 
   int size() const { return static_cast<int>(cell->ranks.size()); }
   Member &self() const { return cell->members[index]; }
 };
+
+/// The place of `rank` in a cell that contains it.
+Seat takeSeat(Cell &cell, int rank) {
+  auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rank);
+  return {&cell, static_cast<int>(it - cell.ranks.begin())};
+}
+
+/// Publishes the data of a call for the other members.
+void show(Seat &seat, const char *name, const void *in, void *out,
+          int64_t bytes) {
+  Member &self = seat.self();
+  self.callName = name;
+  self.in = in;
+  self.out = out;
+  self.bytes = bytes;
+}
+
+/// The published inputs of all members.
+std::vector<const void *> inputs(const Seat &seat) {
+  std::vector<const void *> parts;
+  parts.reserve(seat.cell->members.size());
+  for (const Member &member : seat.cell->members)
+    parts.push_back(member.in);
+  return parts;
+}
+
+/// The ranks of a cell that have not reached synchronization `goal`.
+std::vector<int> absent(const Cell &cell, uint32_t goal) {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < cell.ranks.size(); ++i)
+    if (cell.members[i].arrivals.load() < goal)
+      ranks.push_back(cell.ranks[i]);
+  return ranks;
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// Fails unless all members made the same call.
+Status compareCalls(const Seat &seat, const char *name, int64_t bytes) {
+  for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
+    const Member &member = seat.cell->members[i];
+    if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
+      return Status::invalid(
+          "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
+          member.callName + " of " + std::to_string(member.bytes) +
+          " bytes where rank " + std::to_string(seat.cell->ranks[seat.index]) +
+          " called " + name + " of " + std::to_string(bytes));
+  }
+  return Status::success();
+}
 
 class LocalComm : public Communicator {
 public:
   LocalComm(std::shared_ptr<World> w, int rank, int size, double timeout)
       : world(std::move(w)), rankIndex(rank), worldSize(size),
         timeoutSeconds(timeout) {
-    seats.push_back(takeSeat(*world->cells[kWorldGroup].front()));
+    seats.push_back(takeSeat(*world->cells[kWorldGroup].front(), rankIndex));
   }
 
   int rank() const override { return rankIndex; }
@@ -105,7 +157,7 @@ public:
             cells.push_back(std::make_unique<Cell>(members));
         for (auto &cell : cells)
           if (std::count(cell->ranks.begin(), cell->ranks.end(), rankIndex))
-            seats.push_back(takeSeat(*cell));
+            seats.push_back(takeSeat(*cell, rankIndex));
       }
     }
     return barrier(kWorldGroup);
@@ -128,7 +180,7 @@ public:
       return smallAllReduce(seat, data, count, type, kind);
     show(seat, "all_reduce", data, data, bytes);
     DPC_TRY(meet(seat, "all_reduce", bytes));
-    // Chunk i is reduced into member i's own buffer, then fetched by the rest.
+    // Member i reduces chunk i into its own buffer, then the others fetch it.
     auto chunk = [&](int64_t i) {
       return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
     };
@@ -222,7 +274,8 @@ public:
     return Status::success();
   }
 
-  /// The copies are the receivers': a step of all ranks ends before the next.
+  /// The receivers own the copies: all ranks end a step before the next one
+  /// begins.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -245,34 +298,14 @@ public:
   void setTimeout(double seconds) override { timeoutSeconds = seconds; }
 
 private:
-  Seat takeSeat(Cell &cell) const {
-    auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
-    return {&cell, static_cast<int>(it - cell.ranks.begin())};
-  }
   Seat &seatIn(int group) { return seats[group + 1]; }
-
-  static void show(Seat &seat, const char *name, const void *in, void *out,
-                   int64_t bytes) {
-    Member &self = seat.self();
-    self.callName = name;
-    self.in = in;
-    self.out = out;
-    self.bytes = bytes;
-  }
-  static std::vector<const void *> inputs(const Seat &seat) {
-    std::vector<const void *> parts;
-    parts.reserve(seat.cell->members.size());
-    for (const Member &member : seat.cell->members)
-      parts.push_back(member.in);
-    return parts;
-  }
 
   Status smallAllReduce(Seat &seat, void *data, int64_t count, DType type,
                         ReduceKind kind) {
     int64_t bytes = count * sizeOf(type);
     uint32_t slot = seat.smallCalls++ % 2;
     Member &self = seat.self();
-    if (bytes > 0) // of nothing the address may be null
+    if (bytes > 0) // an empty array may have a null address
       std::memcpy(self.slots[slot].data(), data, bytes);
     self.slotCalls[slot] = {bytes, static_cast<int>(kind)};
     DPC_TRY(meet(seat, "all_reduce"));
@@ -292,7 +325,7 @@ private:
     return Status::success();
   }
 
-  /// out[i] = the `bytes` at offset(my index) of member i's input.
+  /// out[i] = `bytes` bytes of member i's input, from offset(my index).
   template <typename Offset>
   Status exchange(int group, const char *name, const void *in, void *out,
                   int64_t bytes, Offset &&offset) {
@@ -300,7 +333,8 @@ private:
     show(seat, name, in, out, bytes);
     DPC_TRY(meet(seat, name, bytes));
     for (int step = 0; step < seat.size(); ++step) {
-      int i = (seat.index + step) % seat.size(); // spread over the sources
+      int i = (seat.index + step) % seat.size(); // distribute the load over the
+                                                 // sources
       std::memcpy(static_cast<char *>(out) + i * bytes,
                   static_cast<const char *>(seat.cell->members[i].in) +
                       offset(seat.index),
@@ -309,8 +343,8 @@ private:
     return meet(seat, name);
   }
 
-  /// Returns once all members are here. With `bytes` >= 0, also checks that
-  /// all called the same thing.
+  /// Returns when all members have arrived. With `bytes` >= 0, also checks that
+  /// all made the same call.
   Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
     Cell &cell = *seat.cell;
     uint32_t goal = ++seat.meetings;
@@ -338,34 +372,9 @@ private:
     return bytes < 0 ? Status::success() : compareCalls(seat, name, bytes);
   }
 
-  static std::vector<int> absent(const Cell &cell, uint32_t goal) {
-    std::vector<int> ranks;
-    for (size_t i = 0; i < cell.ranks.size(); ++i)
-      if (cell.members[i].arrivals.load() < goal)
-        ranks.push_back(cell.ranks[i]);
-    return ranks;
-  }
-
   Status missing(const std::string &name, const std::vector<int> &ranks) const {
     return lateRanks(rankIndex, timeoutSeconds, name, ranks);
   }
-  static Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
-
-  static Status compareCalls(const Seat &seat, const char *name,
-                             int64_t bytes) {
-    for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
-      const Member &member = seat.cell->members[i];
-      if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
-        return Status::invalid(
-            "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
-            member.callName + " of " + std::to_string(member.bytes) +
-            " bytes where rank " +
-            std::to_string(seat.cell->ranks[seat.index]) + " called " + name +
-            " of " + std::to_string(bytes));
-    }
-    return Status::success();
-  }
-
   std::shared_ptr<World> world;
   int rankIndex, worldSize;
   double timeoutSeconds;

@@ -1,4 +1,4 @@
-//===- MeasureCollectives.cpp - times of collectives ----------------------===//
+//===- MeasureCollectives.cpp - measured times of collectives -------------===//
 #include "runtime/comm/MeasureCollectives.h"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
   assert(bytes >= 4 && bytes % 4 == 0 && "f32 elements");
   constexpr double secondsInAll = 0.5;
   std::vector<float> data(bytes / sizeof(float), 0.0f);
-  // The first one connects and pages in; it also says how many there is time
-  // for. All ranks know the same time, so they go on alike.
+  // The first run connects and loads pages; its time determines the number of
+  // further runs. All ranks know the same time, so they agree on the number.
   Expected<double> first = timeOnce(comm, data, group);
   if (!first)
     return first.status();
@@ -68,7 +68,7 @@ peersAcrossHosts(const std::vector<std::string> &hosts) {
   return groups;
 }
 
-/// The group of each rank.
+/// The index of the group of each rank.
 static std::vector<int>
 groupOfRanks(size_t ranks, const std::vector<std::vector<int>> &groups) {
   std::vector<int> result(ranks, 0);

@@ -1,16 +1,16 @@
-//===- MpiComm.cpp - ranks are processes that mpirun started --------------===//
+//===- MpiComm.cpp - ranks are processes of mpirun ------------------------===//
 //
-// Every call starts non-blocking operations and polls them, which gives MPI the
-// progress it does not make by itself and lets calls time out. Polling rests
-// longer the longer it has waited: computation needs the cores. To name who is
-// missing, a rank that has waited long in a collective tells the other members
-// so with a small note on a separate communicator; members without a note
-// when time is up are the missing ones.
+// Every call starts non-blocking operations and polls them. Polling gives MPI
+// the progress that it does not make on its own, and lets calls time out. Polls
+// become rarer the longer a call has waited, because computation needs the
+// cores. To name missing ranks, a rank that has waited long in a collective
+// sends the other members a note on a separate communicator; members without a
+// note at the timeout are the missing ones.
 //
-// Reductions are made of messages between all pairs at once, so that a link is
-// used in both directions, and are taken in the order of the members: every
-// member gets the same bits, those of LocalComm. (The library's own for two
-// ranks goes to one and then back.)
+// Reductions consist of messages between all pairs at once, so that links carry
+// data in both directions, and sum in the order of the members: every member
+// gets the same bits as with LocalComm. (MPI's own reduction between two ranks
+// uses one direction after the other.)
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -35,12 +35,13 @@ namespace dpc::rt {
 
 namespace {
 
-/// After this long (or half the timeout) in one call, the others are told.
+/// After this time (or half the timeout) in one call, the other members are
+/// told.
 constexpr double kNoteSeconds = 1.0;
-/// Up to this size everyone gets everything, in one round.
+/// Up to this size, every member gets everything, in one round.
 constexpr int64_t kOneRoundBytes = 4096;
-/// Reduced at a time: bounds what is kept of the others' data, to this much of
-/// each.
+/// The unit of reductions, which bounds the memory for the data of each other
+/// member.
 constexpr int64_t kBatchBytes = int64_t(4) << 20;
 constexpr int kNoteTag = 1;
 
@@ -58,7 +59,7 @@ struct GroupComm {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// What goes to a member of a group and what comes from it.
+/// Data sent to and received from a member of a group.
 struct Transfer {
   int peer = 0; ///< index in the group
   const void *out = nullptr;
@@ -68,7 +69,7 @@ struct Transfer {
 };
 
 /// An array of which member i reduces the elements [first(i), first(i) +
-/// length(i)): a part each, or everyone everything (stride 0).
+/// length(i)): one part each, or everything by everyone (stride 0).
 struct Shares {
   char *data = nullptr;
   DType type = DType::F32;
@@ -82,10 +83,10 @@ struct Shares {
   int64_t bytes(int member) const { return length(member) * sizeOf(type); }
 };
 
-/// The time between two looks at something that is waited for: none at first,
-/// which short operations need; then the core is given away; then a quarter of
-/// what was waited already, at most 0.2 ms. In that time 1 Gbit/s carries 25 KB
-/// and 100 Gbit/s 2.5 MB, which the kernel's buffers hold.
+/// The pause between two polls: none at first, for short operations; then the
+/// core is yielded; then a quarter of the time waited so far, at most 0.2 ms.
+/// In that time 1 Gbit/s carries 25 KB and 100 Gbit/s 2.5 MB, which the
+/// kernel's buffers hold.
 class Patience {
 public:
   double waited() const { return nowSeconds() - began; }
@@ -106,6 +107,48 @@ private:
   double began = nowSeconds();
 };
 
+Status fitsCount(const char *name, int64_t count) {
+  if (count <= INT_MAX)
+    return Status::success();
+  return Status::unsupported(
+      std::string(name) + " of " + std::to_string(count) +
+      " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
+}
+
+Status fitsTag(const char *name, int64_t tag, int tagLimit) {
+  if (tag < tagLimit)
+    return Status::success();
+  return Status::unsupported(
+      std::string(name) + " with tag " + std::to_string(tag) +
+      ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
+      " (tags times micro-batches)");
+}
+
+Status check(const char *name, int error) {
+  if (error == MPI_SUCCESS)
+    return Status::success();
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(error, text, &length);
+  return Status::io(std::string(name) + ": " + std::string(text, length));
+}
+
+/// The other members. Each rank begins with its successor, which distributes
+
+/// the load.
+std::vector<int> others(const GroupComm &g) {
+  std::vector<int> peers;
+  for (int step = 1; step < g.size(); ++step)
+    peers.push_back((g.index + step) % g.size());
+  return peers;
+}
+
+int64_t alignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+MPI_Request *newIn(std::vector<MPI_Request> &requests) {
+  return &requests.emplace_back(MPI_REQUEST_NULL);
+}
+
 class MpiComm : public Communicator {
 public:
   explicit MpiComm(const CommOptions &options) : options(options) {
@@ -123,7 +166,7 @@ public:
     if (isSet)
       tagLimit = *static_cast<int *>(limit);
     GroupComm world;
-    // In the order of ranks, which need not be that of processes.
+    // In the order of ranks, which may differ from that of processes.
     MPI_Comm_split(MPI_COMM_WORLD, 0, rankIndex, &world.comm);
     MPI_Comm_dup(world.comm, &notes);
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
@@ -133,8 +176,8 @@ public:
     groups.push_back(std::move(world));
   }
 
-  /// Messages on their way still need their bytes: waits for them, and gives
-  /// the bytes up rather than free them under MPI when nobody receives.
+  /// Messages in transit still need their memory. Waits for them; if nobody
+  /// receives them, leaks the memory, because MPI may still use it.
   ~MpiComm() override {
     for (Patience patience;
          !sends.empty() && patience.waited() < options.timeoutSeconds;) {
@@ -150,7 +193,8 @@ public:
   int size() const override { return worldSize; }
 
   Status makeGroups(const std::vector<Group> &made) override {
-    // Splitting blocks without a timeout: first see that all are here.
+    // MPI_Comm_split blocks without a timeout, so first check that all ranks
+    // are here.
     DPC_TRY(barrier(kWorldGroup));
     for (const Group &group : made)
       for (size_t color = 0; color < group.members.size(); ++color) {
@@ -210,7 +254,7 @@ public:
     auto *to = static_cast<char *>(out);
     std::memcpy(to + at(group).index * bytes, in, bytes);
     std::vector<Transfer> transfers;
-    for (int peer : others(group))
+    for (int peer : others(at(group)))
       transfers.push_back({peer, in, bytes, to + peer * bytes, bytes});
     return exchange(group, "all_gather", transfers);
   }
@@ -223,7 +267,7 @@ public:
     int own = at(group).index;
     std::memcpy(to + own * bytes, from + own * bytes, bytes);
     std::vector<Transfer> transfers;
-    for (int peer : others(group))
+    for (int peer : others(at(group)))
       transfers.push_back(
           {peer, from + peer * bytes, bytes, to + peer * bytes, bytes});
     return exchange(group, "all_to_all", transfers);
@@ -233,14 +277,14 @@ public:
     DPC_TRY(fitsCount("broadcast", bytes));
     return run(group, "broadcast", [&](MPI_Comm comm) {
       return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm,
-                        newRequest());
+                        newIn(requests));
     });
   }
 
   Status send(int group, const void *data, int64_t bytes, int peer,
               int64_t tag) override {
     DPC_TRY(fitsCount("send", bytes));
-    DPC_TRY(fitsTag("send", tag));
+    DPC_TRY(fitsTag("send", tag, tagLimit));
     dropFinishedSends();
     const auto *from = static_cast<const char *>(data);
     PendingSend &pending = sends.emplace_back();
@@ -254,7 +298,7 @@ public:
   Status recv(int group, void *data, int64_t bytes, int peer,
               int64_t tag) override {
     DPC_TRY(fitsCount("recv", bytes));
-    DPC_TRY(fitsTag("recv", tag));
+    DPC_TRY(fitsTag("recv", tag, tagLimit));
     GroupComm &g = at(group);
     MPI_Request request;
     DPC_TRY(
@@ -267,7 +311,9 @@ public:
         return Status::success();
       dropFinishedSends();
       if (patience.waited() > options.timeoutSeconds)
-        return missing("recv with tag " + std::to_string(tag), {g.ranks[peer]});
+        return lateRanks(rankIndex, options.timeoutSeconds,
+                         "recv with tag " + std::to_string(tag),
+                         {g.ranks[peer]});
     }
   }
 
@@ -275,17 +321,20 @@ public:
     for (Patience patience; !sends.empty(); patience.rest()) {
       dropFinishedSends();
       if (!sends.empty() && patience.waited() > options.timeoutSeconds)
-        return missing("send", {sends.front().to});
+        return lateRanks(rankIndex, options.timeoutSeconds, "send",
+                         {sends.front().to});
     }
     return Status::success();
   }
 
   Status barrier(int group) override {
-    return run(group, "barrier",
-               [&](MPI_Comm comm) { return MPI_Ibarrier(comm, newRequest()); });
+    return run(group, "barrier", [&](MPI_Comm comm) {
+      return MPI_Ibarrier(comm, newIn(requests));
+    });
   }
 
-  /// MPI has no survivors: the job ends, with this process's status.
+  /// MPI jobs do not survive a failure: the job ends, with this process's
+  /// status.
   void abort() override {
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -302,36 +351,8 @@ private:
 
   GroupComm &at(int group) { return groups[group + 1]; }
 
-  static Status fitsCount(const char *name, int64_t count) {
-    if (count <= INT_MAX)
-      return Status::success();
-    return Status::unsupported(
-        std::string(name) + " of " + std::to_string(count) +
-        " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
-  }
-
-  Status fitsTag(const char *name, int64_t tag) const {
-    if (tag < tagLimit)
-      return Status::success();
-    return Status::unsupported(
-        std::string(name) + " with tag " + std::to_string(tag) +
-        ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
-        " (tags times micro-batches)");
-  }
-
-  static Status check(const char *name, int error) {
-    if (error == MPI_SUCCESS)
-      return Status::success();
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    MPI_Error_string(error, text, &length);
-    return Status::io(std::string(name) + ": " + std::string(text, length));
-  }
-
-  MPI_Request *newRequest() { return &requests.emplace_back(MPI_REQUEST_NULL); }
-
-  /// Starts operations on a group, into newRequest(), and polls them to their
-  /// end.
+  /// Starts operations on a group, using newIn(requests), and polls them until
+  /// they end.
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
     GroupComm &g = at(group);
@@ -342,7 +363,7 @@ private:
     Status status = check(name, start(g.comm));
     if (status.ok())
       status = finish(group, name);
-    if (!status.ok()) // what goes on may still write
+    if (!status.ok()) // unfinished operations may still write
       new std::vector<char>(std::move(scratch));
     return status;
   }
@@ -362,26 +383,17 @@ private:
         sendNotes(group);
         noted = true;
       }
-      // The extra time lets notes of members that came late arrive.
+      // The extra time lets the notes of late members arrive.
       if (waited > options.timeoutSeconds + 1.2 * noteAfter)
-        return missing(name, absent(group));
+        return lateRanks(rankIndex, options.timeoutSeconds, name,
+                         absent(group));
     }
   }
 
-  /// The other members, each rank beginning with its successor, so that not
-  /// all go to one.
-  std::vector<int> others(int group) {
-    const GroupComm &g = at(group);
-    std::vector<int> peers;
-    for (int step = 1; step < g.size(); ++step)
-      peers.push_back((g.index + step) % g.size());
-    return peers;
-  }
-
-  /// All at once. Sends are started first: a long one is announced and then
-  /// asked for, and a member that answers the others' announcements before it
-  /// makes its own lets them fill the connection, so that the directions go one
-  /// after the other.
+  /// Runs all transfers at once. Sends start first. MPI announces a long send
+  /// and transmits it on request; a member that answered announcements before
+  /// making its own would let the others fill the connection, so the directions
+  /// would run one after the other.
   Status exchange(int group, const char *name,
                   const std::vector<Transfer> &transfers) {
     if (transfers.empty())
@@ -391,19 +403,19 @@ private:
         if (t.outBytes > 0)
           if (int error =
                   MPI_Isend(t.out, static_cast<int>(t.outBytes), MPI_BYTE,
-                            t.peer, tagLimit, comm, newRequest()))
+                            t.peer, tagLimit, comm, newIn(requests)))
             return error;
       for (const Transfer &t : transfers)
         if (t.inBytes > 0)
           if (int error = MPI_Irecv(t.in, static_cast<int>(t.inBytes), MPI_BYTE,
-                                    t.peer, tagLimit, comm, newRequest()))
+                                    t.peer, tagLimit, comm, newIn(requests)))
             return error;
       return MPI_SUCCESS;
     });
   }
 
-  /// outs[i] = reduction of the members' all[i].at(my index). May be that place
-  /// itself.
+  /// outs[i] = reduction of the members' all[i].at(my index). It may be that
+  /// place itself.
   Status reduceShares(int group, const char *name,
                       const std::vector<Shares> &all,
                       const std::vector<char *> &outs, ReduceKind kind) {
@@ -417,7 +429,7 @@ private:
     std::vector<Transfer> transfers;
     for (size_t i = 0; i < all.size(); ++i) {
       parts[i].assign(size, all[i].at(own));
-      for (int peer : others(group)) {
+      for (int peer : others(at(group))) {
         transfers.push_back({peer, all[i].at(peer), all[i].bytes(peer), next,
                              all[i].bytes(own)});
         parts[i][peer] = next;
@@ -430,10 +442,9 @@ private:
     return Status::success();
   }
 
-  static int64_t alignUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  /// Each member reduces its share and sends it to the rest. Small slices go
-  /// whole to everyone, in one round; with two members this is no more to send.
+  /// Each member reduces its share and sends it to the others. Small slices go
+  /// to everyone as a whole, in one round; with two members this sends no more
+  /// data.
   Status allReduceBatch(int group, const std::vector<Slice> &batch,
                         ReduceKind kind) {
     int own = at(group).index, size = at(group).size();
@@ -451,7 +462,7 @@ private:
       outs.push_back(shares.at(own));
       if (whole)
         continue;
-      for (int peer : others(group))
+      for (int peer : others(at(group)))
         rest.push_back({peer, shares.at(own), shares.bytes(own),
                         shares.at(peer), shares.bytes(peer)});
     }
@@ -495,10 +506,6 @@ private:
     return ranks;
   }
 
-  Status missing(const std::string &name, const std::vector<int> &ranks) const {
-    return lateRanks(rankIndex, options.timeoutSeconds, name, ranks);
-  }
-
   void dropFinishedSends() {
     for (auto *list : {&sends, &noteSends})
       while (!list->empty()) {
@@ -512,13 +519,13 @@ private:
 
   CommOptions options;
   int rankIndex = 0, worldSize = 1;
-  int tagLimit = 32767; ///< what MPI promises at least; exchange's own tag
+  int tagLimit = 32767; ///< the minimum that MPI guarantees; exchange's own tag
   MPI_Comm notes = MPI_COMM_NULL;
   std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
-  /// Addresses stay while growing at the end.
+  /// The deque keeps addresses valid while it grows at the end.
   std::deque<PendingSend> sends, noteSends;
-  std::vector<MPI_Request> requests; ///< of the call under way
-  std::vector<char> scratch;         ///< the others' data, to be reduced
+  std::vector<MPI_Request> requests; ///< of the current call
+  std::vector<char> scratch;         ///< data of other members to reduce
 };
 
 void finalizeMpi() {
@@ -535,7 +542,8 @@ bool hasMpi() { return true; }
 std::string mpiLibrary() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
-  // Open MPI tells more behind the first comma, others behind the first line.
+  // Open MPI adds details after the first comma, other libraries after the
+  // first line.
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
     return "of unknown version";
   std::string name(text, static_cast<size_t>(length));

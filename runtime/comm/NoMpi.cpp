@@ -1,4 +1,4 @@
-//===- NoMpi.cpp - what a build without MPI answers -----------------------===//
+//===- NoMpi.cpp - stubs for a build without MPI --------------------------===//
 #include "runtime/comm/Communicator.h"
 
 namespace dpc::rt {

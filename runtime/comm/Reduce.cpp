@@ -8,7 +8,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// Elements combined at a time: the running values stay in the first cache.
+/// Elements that are combined at a time: the running values stay in the L1
+/// cache.
 constexpr int64_t kBlock = 2048;
 
 struct Sum {
@@ -17,7 +18,7 @@ struct Sum {
 struct Prod {
   template <typename T> static T apply(T a, T b) { return a * b; }
 };
-// A NaN on either side wins, so that it is not lost on the way.
+// A NaN on either side wins, so it is not lost.
 struct Max {
   template <typename T> static T apply(T a, T b) {
     return a > b || a != a ? a : b;

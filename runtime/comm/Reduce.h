@@ -1,9 +1,9 @@
-//===- Reduce.h - reduction of arrays ---------------------------*- C++ -*-===//
+//===- Reduce.h - reductions of arrays --------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_COMM_REDUCE_H
 #define DPC_RUNTIME_COMM_REDUCE_H
 
 #include "runtime/base/DType.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/base/Group.h"
 
 #include <vector>
 

@@ -1,8 +1,8 @@
-//===- TcpComm.cpp - ranks are processes that reach rank 0 ----------------===//
+//===- TcpComm.cpp - ranks are processes that connect to rank 0 -----------===//
 //
-// Messages are queues of the store (TcpStore.h); a collective is a message from
-// every member to every other. Reductions are taken in the order of the
-// members, as by all communicators of the CPU.
+// Messages are queues of the store (TcpStore.h). A collective is a message from
+// every member to every other. Reductions sum in the order of the members, as
+// in all CPU communicators.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
@@ -19,7 +19,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Seconds between two questions whether another rank has failed.
+/// The interval of checks whether another rank has failed, in seconds.
 constexpr double kAbortPoll = 0.1;
 
 class TcpComm : public Communicator {
@@ -117,7 +117,7 @@ public:
     return Status::success();
   }
 
-  /// Copies are rank 0's until they are received.
+  /// Rank 0 owns the copies until they are received.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -168,8 +168,8 @@ private:
     return list;
   }
 
-  /// Gives give(i) = (data, bytes) to each member and returns what all gave to
-  /// this one, takes(i) bytes of member i.
+  /// Gives give(i) = (data, bytes) to each member i and returns what all
+  /// members gave to this one: takes(i) bytes from member i.
   template <typename Give, typename Takes>
   Expected<std::vector<std::string>> exchange(int group, const char *name,
                                               Give &&give, Takes &&takes) {
@@ -205,7 +205,8 @@ private:
     return parts;
   }
 
-  /// Members that do not come share one time, and are named together.
+  /// Waits for all members with a common deadline and names all missing ones
+  /// together.
   template <typename Key>
   Status takeAll(const Cell &cell, const char *name, Key &&key,
                  std::vector<std::string> &parts) {
@@ -224,8 +225,9 @@ private:
       else
         return value.status();
     }
-    return missing.empty() ? Status::success()
-                           : explain(Status(StatusCode::Timeout, ""), name, missing);
+    return missing.empty()
+               ? Status::success()
+               : explain(Status(StatusCode::Timeout, ""), name, missing);
   }
 
   Status explain(const Status &status, const std::string &name,
@@ -247,7 +249,7 @@ private:
     return Status::success();
   }
 
-  /// Member i reduces part i, and gives it to all.
+  /// Member i reduces part i and sends it to all.
   Status reduceSlice(int group, const Slice &slice, ReduceKind kind) {
     const Cell &cell = cells[group + 1];
     auto size = static_cast<int64_t>(cell.ranks.size());
@@ -277,12 +279,13 @@ private:
     if (!reduced)
       return reduced.status();
     for (int64_t i = 0; i < size; ++i)
-      if (bytesOf(i) > 0) // of nothing the address may be null
+      if (bytesOf(i) > 0) // an empty array may have a null address
         std::memcpy(data + first(i) * width, (*reduced)[i].data(), bytesOf(i));
     return Status::success();
   }
 
-  std::unique_ptr<TcpStoreServer> server; ///< of rank 0; ends behind the client
+  std::unique_ptr<TcpStoreServer> server; ///< of rank 0; destroyed after the
+                                          ///< client
   std::unique_ptr<TcpStoreClient> store;
   int rankIndex, worldSize;
   double timeoutSeconds, nextPoll = 0;

@@ -1,4 +1,4 @@
-//===- TcpComm.h - processes without MPI ------------------------*- C++ -*-===//
+//===- TcpComm.h - a communicator over TCP, without MPI ---------*- C++ -*-===//
 #ifndef DPC_RUNTIME_COMM_TCPCOMM_H
 #define DPC_RUNTIME_COMM_TCPCOMM_H
 
@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// The communicator of `rank` among `size` processes whose rank 0 listens on
-/// `address`. Right for any data, but all of it passes through rank 0: for the
-/// host's side of a run whose devices talk by NCCL.
+/// The communicator of `rank` among `size` processes, whose rank 0 listens on
+/// `address`. It handles any data, but all of it passes through rank 0. It is
+/// meant for the host side of a run whose devices communicate by NCCL.
 Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
                                                     int rank, int size,
                                                     const CommOptions &options);

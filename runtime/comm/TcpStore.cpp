@@ -18,32 +18,34 @@ namespace dpc::rt {
 
 namespace {
 
-/// A request: this, the key, the value. All ranks have one byte order.
+/// The header of a request; the key and the value follow. All ranks have one
+/// byte order.
 struct Request {
   char kind =
       0; ///< 'h' hello, 'p' put, 't' take, 'a' abort, 'q' query, 'b' bye
   char unused[3] = {};
   uint32_t keyBytes = 0;
   int64_t valueBytes = 0;
-  double seconds = 0; ///< 't'; of 'h', whose value is RANK " " TOKEN, the ranks
+  double seconds = 0; ///< for 't'; for 'h' (value: RANK " " TOKEN), the number
+                      ///< of ranks
 };
 
-/// A reply: this, the value.
+/// The header of a reply; the value follows.
 struct Reply {
   char status = 0; ///< 'v' value, 't' timeout, 'c' cancelled, 'd' a rank died
   char unused[7] = {};
   int64_t valueBytes = 0;
 };
 
-/// No message of a run is longer; a stranger's may say anything.
+/// Longer than any message of a run; a stranger may claim any length.
 constexpr int64_t kMostBytes = int64_t(1) << 34;
 constexpr uint32_t kMostKeyBytes = 256;
-/// A stranger's are kept until they are complete.
+/// The bytes of an unidentified connection are kept until they are complete.
 constexpr int64_t kMostHelloBytes = 4096;
 constexpr size_t kMostTokenBytes = 1024;
 const char *const kHello = "dpc-store-2";
 
-/// In a time that does not tell how much is equal.
+/// Compares in a time that does not depend on the number of equal characters.
 bool isSame(const std::string &a, const std::string &b) {
   unsigned char differs = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -53,7 +55,7 @@ bool isSame(const std::string &a, const std::string &b) {
 
 std::string systemError() { return std::strerror(errno); }
 
-/// Calls `use(info)` for the addresses of a host until it says true.
+/// Calls `use(info)` for the addresses of a host until it returns true.
 template <typename Use>
 Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
   addrinfo hints = {}, *list = nullptr;
@@ -95,11 +97,12 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
                            "', a port from 1 to 65535 is accepted");
   const char *token = std::getenv("DPC_JOB_TOKEN");
   StoreAddress address{host, static_cast<int>(number), token ? token : ""};
-  // On an address of this machine alone other users and jobs are strangers too.
+  // Even on an address of this machine, other users and jobs are strangers.
   if (address.token.empty())
-    return Status::invalid("DPC_JOB_TOKEN is not set: processes that meet at "
-                           "MASTER_ADDR need words that only this job's know, "
-                           "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
+    return Status::invalid(
+        "DPC_JOB_TOKEN is not set: processes that connect to "
+        "MASTER_ADDR need a secret that only this job knows, "
+        "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
   if (address.token.size() > kMostTokenBytes)
     return Status::invalid("DPC_JOB_TOKEN has " +
                            std::to_string(address.token.size()) +
@@ -116,9 +119,9 @@ struct TcpStoreServer::Connection {
   int socket = -1;
   double since = nowSeconds();
   std::string rank;    ///< "" before its hello
-  std::string in, out; ///< not yet obeyed, not yet written
+  std::string in, out; ///< unprocessed input, unwritten output
   bool isWaiting = false;
-  std::string key; ///< that it waits for
+  std::string key; ///< the key that it waits for
   double deadline = 0;
 };
 
@@ -205,7 +208,8 @@ void TcpStoreServer::acceptOne() {
   int accepted =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (accepted < 0) {
-    // It stays in line: without descriptors somebody else has to go.
+    // The connection stays in the backlog; without descriptors, another one
+    // must close.
     if ((errno == EMFILE || errno == ENFILE) && !leaveOldestStranger())
       usleep(20000);
     return;
@@ -231,9 +235,9 @@ void TcpStoreServer::limitStrangers() {
     leaveOldestStranger();
 }
 
-/// False when there is none.
+/// Closes the oldest unidentified connection; false when there is none.
 bool TcpStoreServer::leaveOldestStranger() {
-  // Connections are in the order in which they came.
+  // Connections are in the order of their arrival.
   auto oldest = std::find_if(connections.begin(), connections.end(),
                              isStranger<Connection>);
   if (oldest == connections.end())
@@ -243,9 +247,9 @@ bool TcpStoreServer::leaveOldestStranger() {
   return true;
 }
 
-/// False when the connection is over.
+/// False when the connection is closed.
 bool TcpStoreServer::readFrom(Connection &c) {
-  // What is kept of a stranger's words is no longer than a hello.
+  // Unidentified connections keep at most the bytes of a hello.
   const size_t chunk = c.rank.empty() ? kMostHelloBytes : 1 << 20;
   while (true) {
     size_t had = c.in.size();
@@ -256,15 +260,16 @@ bool TcpStoreServer::readFrom(Connection &c) {
       return false;
     if (got < 0)
       return true;
-    if (!obey(c))
+    if (!processRequests(c))
       return false;
     if (static_cast<size_t>(got) < chunk)
       return true;
   }
 }
 
-/// Does all complete requests; false after a goodbye, or a stranger's words.
-bool TcpStoreServer::obey(Connection &c) {
+/// Processes all complete requests; false after a goodbye, or invalid data of a
+/// stranger.
+bool TcpStoreServer::processRequests(Connection &c) {
   size_t at = 0;
   while (c.in.size() - at >= sizeof(Request)) {
     Request r;
@@ -281,7 +286,7 @@ bool TcpStoreServer::obey(Connection &c) {
                                     static_cast<size_t>(r.valueBytes));
     at += whole;
     if (r.kind == 'h') {
-      if (key != kHello || r.seconds != ranks || !welcome(c, value)) {
+      if (key != kHello || r.seconds != ranks || !acceptRank(c, value)) {
         answer(c, 'c', "refused");
         return false;
       }
@@ -304,8 +309,8 @@ bool TcpStoreServer::obey(Connection &c) {
   return true;
 }
 
-/// A rank of this job that is not here yet.
-bool TcpStoreServer::welcome(Connection &c, const std::string &words) {
+/// Accepts a rank of this job that has not arrived yet.
+bool TcpStoreServer::acceptRank(Connection &c, const std::string &words) {
   size_t split = words.find(' ');
   std::string rank = words.substr(0, split);
   bool isRank = false, isHere = false;
@@ -362,7 +367,7 @@ void TcpStoreServer::end(char status, const std::string &why) {
 
 void TcpStoreServer::leave(Connection &c) {
   if (!c.rank.empty())
-    end('d', "rank " + c.rank + " ended before its time");
+    end('d', "rank " + c.rank + " ended too early");
   close(c.socket);
   c.socket = -1;
 }
@@ -394,8 +399,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
   std::string name = std::to_string(rank) + " " + address.token;
   Status status;
   bool isThere = false;
-  // Among many strangers rank 0 may close this one, and a proxy does before
-  // rank 0 is there; another server always does.
+  // If there are many strangers, rank 0 may close this connection; a proxy
+  // closes it before rank 0 has started; an unrelated server always closes it.
   constexpr int kMostClosed = 100;
   const double patient = std::min(deadline, nowSeconds() + 30);
   int closed = 0;
@@ -412,7 +417,7 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
         return self;
       ++closed;
       if (status.code() == StatusCode::Cancelled)
-        break; // by name
+        break; // refused by name
     } else {
       status = made.status();
     }
@@ -424,7 +429,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
                            std::to_string(ranks) +
                            " ranks, or has another DPC_JOB_TOKEN");
   return Status(StatusCode::Timeout, "rank " + std::to_string(rank) +
-                                   " found no rank 0 at " + status.message());
+                                         " found no rank 0 at " +
+                                         status.message());
 }
 
 TcpStoreClient::~TcpStoreClient() {
@@ -447,7 +453,7 @@ static bool sendAll(int socket, const char *data, int64_t bytes) {
   return true;
 }
 
-/// Fails when nothing comes for `seconds`.
+/// Fails when nothing arrives for `seconds`.
 static bool receiveAll(int socket, char *data, int64_t bytes, double seconds) {
   while (bytes > 0) {
     pollfd polled = {socket, POLLIN, 0};
@@ -487,7 +493,7 @@ Status TcpStoreClient::request(char kind, const std::string &key,
 }
 
 Expected<std::string> TcpStoreClient::reply(double seconds) {
-  constexpr double grace = 10; // of a server that has much to do
+  constexpr double grace = 10; // time for a busy server
   Reply r;
   if (!receiveAll(socket, reinterpret_cast<char *>(&r), sizeof r,
                   seconds + grace))

@@ -1,7 +1,7 @@
-//===- TcpStore.h - messages between processes, kept by one -----*- C++ -*-===//
+//===- TcpStore.h - messages between processes, held by rank 0 --*- C++ -*-===//
 //
-// Rank 0 holds queues of messages by key; every rank is connected to it. For
-// what is said once or seldom (NCCL's id, losses, parameters to be saved) where
+// Rank 0 holds queues of messages by key, and every rank is connected to it.
+// The store serves rare messages (NCCL's id, losses, parameters to save) where
 // there is no MPI: all bytes pass through rank 0.
 //
 //===----------------------------------------------------------------------===//
@@ -24,25 +24,25 @@ namespace dpc::rt {
 /// Where rank 0 listens.
 struct StoreAddress {
   std::string host;
-  int port = 0; ///< 0: any, for a test that asks TcpStoreServer::port()
-  /// What the processes of a job know and strangers do not: who says another
-  /// one is turned away. It crosses the network as it is.
+  int port = 0; ///< 0: any free port, for tests that ask TcpStoreServer::port()
+  /// The secret of a job: a process that presents another token is refused. It
+  /// crosses the network in plain text.
   std::string token = "";
 };
 
-/// MASTER_ADDR and MASTER_PORT; the port behind it where torchrun's agent holds
-/// the port itself; the token is DPC_JOB_TOKEN. Fails when one is absent or no
-/// port.
+/// The address from MASTER_ADDR and MASTER_PORT, or the port after it when
+/// torchrun's agent occupies that port, and the token from DPC_JOB_TOKEN. Fails
+/// when a variable is missing or the port is invalid.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
-/// What strangers may take of rank 0. Ranks say who they are as soon as they
-/// are connected.
+/// Limits for connections that are not identified. Ranks identify themselves as
+/// soon as they are connected.
 struct StrangerLimits {
-  /// A connection that has not said all of it by then is closed.
+  /// A connection that has not identified itself by then is closed.
   double helloSeconds = 10;
-  /// Connections that have not said it, besides one for each rank that is not
-  /// here yet. One more closes the oldest of them: strangers neither use up the
-  /// descriptors nor keep ranks out.
+  /// The number of connections that may be unidentified, in addition to one for
+  /// each rank that has not arrived. A further connection closes the oldest of
+  /// them, so strangers can neither exhaust the descriptors nor keep ranks out.
   size_t connections = 64;
 };
 
@@ -53,7 +53,7 @@ public:
   static Expected<std::unique_ptr<TcpStoreServer>>
   start(const StoreAddress &address, int ranks,
         const StrangerLimits &limits = StrangerLimits());
-  /// Waits for the clients to leave, for at most `leaveSeconds`.
+  /// Waits at most `leaveSeconds` for the clients to disconnect.
   ~TcpStoreServer();
 
   int port() const { return boundPort; }
@@ -68,8 +68,8 @@ private:
   void limitStrangers();
   bool leaveOldestStranger();
   bool readFrom(Connection &connection);
-  bool obey(Connection &connection);
-  bool welcome(Connection &connection, const std::string &words);
+  bool processRequests(Connection &connection);
+  bool acceptRank(Connection &connection, const std::string &words);
   void answer(Connection &connection, char status, const std::string &value);
   void serveWaiting();
   void end(char status, const std::string &why);
@@ -79,28 +79,29 @@ private:
   std::string token;
   StrangerLimits limits;
   std::atomic<bool> stopping{false};
-  char ended = 0; ///< what every take is answered with, once the run is over
+  char ended = 0; ///< the answer to every take once the run is over
   std::string endReason;
   std::map<std::string, std::deque<std::string>> queues;
   std::vector<std::unique_ptr<Connection>> connections;
-  std::thread thread; ///< last: it uses the others
+  std::thread thread; ///< last: it uses the other members
 };
 
 /// One rank's connection.
 class TcpStoreClient {
 public:
-  /// Tries for `seconds`: rank 0 may come later, or close the connection
-  /// because strangers have opened many. Who is refused by name is not.
+  /// Tries for `seconds`: rank 0 may start later, or close the connection
+  /// because strangers have opened many. A client that is refused by name does
+  /// not try again.
   static Expected<std::unique_ptr<TcpStoreClient>>
   connect(const StoreAddress &address, int rank, int ranks, double seconds);
   ~TcpStoreClient();
 
   /// Appends to the key's queue and returns.
   Status put(const std::string &key, const char *data, int64_t bytes);
-  /// The first of the key's queue, which is removed. Timeout with an empty
-  /// message when none came.
+  /// Removes and returns the first message of the key's queue. Fails with
+  /// Timeout and an empty message when none arrives.
   Expected<std::string> take(const std::string &key, double seconds);
-  /// Takes of all ranks fail with Cancelled from now on.
+  /// Makes all takes of all ranks fail with Cancelled from now on.
   void abort();
   bool aborted();
 

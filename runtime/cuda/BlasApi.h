@@ -26,7 +26,7 @@ namespace dpc::rt {
   X(cublasLtMatrixLayoutDestroy)                                               \
   X(cublasLtMatrixLayoutSetAttribute)
 
-/// Members have the names of the functions.
+/// Each member has the name of its function.
 struct BlasApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;

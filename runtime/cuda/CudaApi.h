@@ -1,8 +1,9 @@
 //===- CudaApi.h - the CUDA runtime through pointers ------------*- C++ -*-===//
 //
-// Nothing here links CUDA: the runtime is reached through a table, which
-// loadCudaApi() fills from libcudart.so and tests fill with a fake. Include it
-// before any header of CUDA's: cuda_runtime.h overloads some of the names.
+// Nothing here links CUDA: the runtime is called through a table, which
+// loadCudaApi() fills from libcudart.so and tests fill with a fake. Include
+// this header before any header of CUDA: cuda_runtime.h overloads some of the
+// names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_CUDAAPI_H
@@ -51,20 +52,29 @@ namespace dpc::rt {
   X(cudaStreamQuery)                                                           \
   X(cudaStreamWaitEvent)
 
-/// Members have the names of the functions.
+/// Each member has the name of its function.
 struct CudaApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;
   DPC_CUDA_FUNCTIONS(DPC_DECLARE)
 #undef DPC_DECLARE
 
-  /// "WHAT: CUDA's own words" for an error.
+  /// The status "WHAT: message of CUDA" for an error.
   Status check(cudaError_t error, const char *what) const {
     if (error == cudaSuccess)
       return Status::success();
-    return Status(StatusCode::Io, std::string(what) + ": " +
-                                cudaGetErrorString(error) + " (CUDA error " +
-                                std::to_string(error) + ")");
+    return Status(StatusCode::Io,
+                  std::string(what) + ": " + cudaGetErrorString(error) +
+                      " (CUDA error " + std::to_string(error) + ")");
+  }
+  /// Copies `bytes` bytes in the order of the stream.
+  Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+              cudaStream_t stream) const {
+    if (bytes == 0)
+      return Status::success();
+    return check(
+        cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
+        "cudaMemcpyAsync");
   }
 };
 

@@ -14,7 +14,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// What the ranks of this process share; the factory and they hold it.
+/// The state that the ranks of this process share; the factory and the ranks
+/// keep it alive.
 struct ProcessRanks {
   explicit ProcessRanks(const CudaApis &apis) : apis(apis) {}
   ~ProcessRanks() {
@@ -33,7 +34,7 @@ struct ProcessRanks {
   cudaLibrary_t loaded = nullptr; ///< kernels of the plan
   std::string ptx;
   CudaContext context;
-  /// By rank, when all are in this process.
+  /// By rank, when all ranks are in this process.
   std::vector<std::unique_ptr<DeviceComm>> comms;
 };
 
@@ -46,7 +47,7 @@ Status readKernels(const DeviceRequest &request, std::string &ptx) {
   return Status::success();
 }
 
-/// The plan's PTX, which the driver translates for the device that is there.
+/// Loads the plan's PTX, which the driver compiles for the present device.
 Status loadKernels(ProcessRanks &ranks) {
   const Plan &plan = *ranks.request.plan;
   const CudaApi &cuda = ranks.apis.cuda;
@@ -65,7 +66,7 @@ Status loadKernels(ProcessRanks &ranks) {
     kernel.blocks = dim3(static_cast<unsigned>(launch.blocks));
     kernel.threads = dim3(static_cast<unsigned>(launch.threads));
     kernel.sharedBytes = static_cast<size_t>(launch.sharedBytes);
-    // More than 48 KiB has to be asked for.
+    // A launch must request more than 48 KiB explicitly.
     if (launch.sharedBytes > 48 << 10)
       DPC_TRY(cuda.check(
           cuda.cudaKernelSetAttributeForDevice(
@@ -110,8 +111,8 @@ public:
   }
 
 private:
-  /// The one that is asked for. A launcher may let each process see its own
-  /// alone; should all of them see the same, NCCL says so.
+  /// The requested device. A launcher may let each process see only its own
+  /// device; if all of them see the same one, NCCL reports it.
   Expected<int> ownDevice(int index) const {
     int devices = 0;
     DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
@@ -163,8 +164,8 @@ private:
     return loadKernels(ranks);
   }
 
-  /// A rank waits for the others' measurements, too: they take a part of the
-  /// time after which it would give up.
+  /// A rank waits for the measurements of other ranks, too, so they take only a
+  /// part of the timeout.
   static Status setTuning(ProcessRanks &ranks, int capability) {
     const DeviceRequest &request = ranks.request;
     GemmTuning &tuning = ranks.context.gemms;
@@ -207,8 +208,8 @@ Status checkTarget(const Plan &plan, int major, int minor) {
       hasKernels |= std::holds_alternative<KernelOp>(instruction.op);
   if (hasFp8(plan) && major * 10 + minor < kFirstWithFp8)
     return Status::unsupported(
-        "the plan has products of fp8, which sm_" +
-        std::to_string(kFirstWithFp8) + " and later compute; this GPU is sm_" +
+        "the plan has fp8 GEMMs, which sm_" + std::to_string(kFirstWithFp8) +
+        " and later support; this GPU is sm_" +
         std::to_string(major * 10 + minor) +
         ", for which a plan of --precision=bf16 is accepted");
   if (plan.targetGpu.empty())
@@ -218,7 +219,7 @@ Status checkTarget(const Plan &plan, int major, int minor) {
                                      std::to_string(major * 10 + minor) +
                                      ", or run it with --device=cpu")
                : Status::success();
-  // "sm_90": validated.
+  // validated: "sm_90"
   long needed = std::strtol(plan.targetGpu.c_str() + 3, nullptr, 10);
   if (needed <= major * 10 + minor)
     return Status::success();

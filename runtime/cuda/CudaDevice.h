@@ -1,4 +1,4 @@
-//===- CudaDevice.h - GPUs as what runs ranks -------------------*- C++ -*-===//
+//===- CudaDevice.h - GPUs as devices ---------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_CUDA_CUDADEVICE_H
 #define DPC_RUNTIME_CUDA_CUDADEVICE_H
 
@@ -10,26 +10,26 @@
 
 namespace dpc::rt {
 
-/// What the device is reached through.
+/// The libraries that a device uses.
 struct CudaApis {
   CudaApi cuda;
   BlasApi blas;
-  /// Asked for when ranks are processes; elsewhere NCCL need not be there.
+  /// Called when ranks are processes; NCCL is not needed otherwise.
   Expected<NcclApi> (*loadNccl)() = nullptr;
-  /// Asked for when a plan has convolutions.
+  /// Called when a plan has convolutions.
   OpenConvs openConvs = nullptr;
   OpenAttention openAttention = nullptr;
-  /// DeviceKernels.cu, compiled.
+  /// The compiled DeviceKernels.cu.
   const void *kernels = nullptr;
-  bool graphs = true; ///< capture steps where that is possible
+  bool graphs = true; ///< capture steps as graphs where possible
 };
 
-/// Runs plans whose kernels are PTX (Plan::targetGpu), and those without
-/// kernels of their own.
+/// Runs plans whose kernels are PTX (Plan::targetGpu), and plans without their
+/// own kernels.
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
 /// Fails when the plan is not for a GPU of compute capability `major`.`minor`,
-/// or has products of fp8 that it does not compute.
+/// or has fp8 GEMMs that this GPU does not support.
 Status checkTarget(const Plan &plan, int major, int minor);
 
 } // namespace dpc::rt

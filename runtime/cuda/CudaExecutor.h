@@ -1,13 +1,9 @@
-//===- CudaExecutor.h - runs one rank's steps on a GPU ----------*- C++ -*-===//
+//===- CudaExecutor.h - runs the steps of one rank on a GPU -----*- C++ -*-===//
 //
-// The plan's three queues are three streams; an event of the plan is one of
-// CUDA's for every time it is signalled. One thread gives all tasks to the
-// streams, in an order that MessagePlan.h finds; it waits once, at the end of
-// the step, for the loss and what else comes back. The first step is given task
-// by task; the second is captured as a graph, which all later ones launch.
-//
-// What a step takes from the host (inputs, scalars) and gives to it lies in
-// pinned memory with fixed places, so that a graph finds it there every time.
+// One thread submits all tasks to the streams (DeviceStreams.h), in an order
+// that MessagePlan.h finds. It waits once, at the end of the step, for the loss
+// and other outputs (HostValues.h). The first step is submitted task by task;
+// the second is captured as a graph, which all later steps launch.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
@@ -17,8 +13,10 @@
 #include "runtime/cuda/DeviceConvs.h"
 #include "runtime/cuda/DeviceKernels.h"
 #include "runtime/cuda/DeviceNumbers.h"
+#include "runtime/cuda/DeviceStreams.h"
 #include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
+#include "runtime/cuda/HostValues.h"
 #include "runtime/cuda/MessagePlan.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/io/OffloadFile.h"
@@ -28,14 +26,14 @@
 
 namespace dpc::rt {
 
-/// A kernel of a plan and how it is launched.
+/// A kernel of a plan and its launch geometry.
 struct DeviceKernel {
   cudaKernel_t kernel = nullptr;
   dim3 blocks, threads;
   size_t sharedBytes = 0;
 };
 
-/// What all ranks of a process share; their executors hold it.
+/// State that all ranks of a process share; their executors keep it alive.
 struct CudaContext {
   const CudaApi *cuda = nullptr;
   const BlasApi *blas = nullptr;
@@ -51,8 +49,8 @@ struct CudaContext {
 
 class CudaExecutor : public Executor {
 public:
-  /// `plan` outlives it. `control`: the host's communicator, used while it is
-  /// made.
+  /// `plan` outlives the executor. `control` is the host communicator, used
+  /// only during creation.
   static Expected<std::unique_ptr<Executor>>
   create(const Plan &plan, std::shared_ptr<const CudaContext> context,
          std::unique_ptr<DeviceComm> comm, Communicator &control,
@@ -68,19 +66,14 @@ public:
   std::optional<NumberFault> numberFault() const override { return fault; }
 
 private:
-  /// A place in pinned memory.
-  struct Pinned {
-    char *data = nullptr;
-    int64_t bytes = 0;
-  };
   struct Disk;
-  /// A transfer between memory and disk, in the middle of a stream.
+  /// A transfer between memory and disk, as part of a stream.
   struct DiskMove {
     Disk *disk;
     int64_t offset, bytes;
     bool isWrite;
   };
-  /// All that these use.
+  /// The state that disk transfers share.
   struct Disk {
     OffloadFile file;
     Pinned bounce;
@@ -96,76 +89,44 @@ private:
 
   Status setUp(Communicator &control);
   Status makeMemory();
-  Status clearArena();
   Status chooseRoutines(Communicator &control);
-  Status tellSplits(const std::vector<DeviceProduct> &products);
-  Status makeStreams();
   Status bindStep();
   Status bindTask(int id);
-  Status bindConv(const ConvOp &op);
-  template <typename Op> Status bindAttention(const Op &op);
-  Expected<Pinned> pin(int64_t bytes);
-  Expected<cudaEvent_t> newEvent();
-  cudaStream_t streamOf(Queue queue) const {
-    return streams[static_cast<int>(queue)];
-  }
-  unsigned char fillByte() const { return options.poison ? 0xff : 0; }
-  char *device(const Buffer &buffer) const { return arena + buffer.offset; }
-
-  bool comeToEnd() const;
-  void leaveBehind();
+  void leakResources();
   void fail(const Status &status);
+
   Status step(const StepData &data);
-  bool isCaptured() const;
   Status launchStep();
-  Status captureStep();
   Status issueStep();
   Status issueOne(const DeviceStep &step);
   Status issueTask(const Task &task, int id);
-  DeviceProduct productOf(const Task &task, const MatmulOp &op) const;
   Status issueRound(const DeviceStep &step);
   Status checkTensors();
   Status checkNumbers(const Task &task);
-  Status traceBegin(int task);
-  Status traceEnd(int task);
-  Status waitFor(const Task &task);
-  Status signal(const Task &task);
-  Status joinStreams();
-  Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
-              cudaStream_t stream);
-  void setScalars(int64_t number);
-  void takeInputs(const StepData &data);
-  void takeOutputs(const StepData &data);
   Status moveNow(const Buffer &buffer, char *host, bool toDevice);
 
-  std::shared_ptr<const CudaContext> held; ///< goes last
+  std::shared_ptr<const CudaContext> held; ///< destroyed last
   const CudaContext &context;
   const CudaApi &cuda;
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
+  unsigned char fillByte; ///< of unwritten memory
   std::unique_ptr<DeviceBlas> blas;
-  std::unique_ptr<DeviceConvs> convs; ///< where the plan has some
+  std::unique_ptr<DeviceConvs> convs; ///< if the plan has convolutions
   std::unique_ptr<DeviceAttention> attention;
 
   char *arena = nullptr; ///< the plan's device space, then copies of messages
   int64_t arenaBytes = 0;
+  std::unique_ptr<PinnedMemory> pinned;
   Pinned hostArena;
-  Pinned ferry; ///< of moveNow, once there is one
+  Pinned ferry; ///< for moveNow, allocated on first use
   std::unique_ptr<Disk> disk = std::make_unique<Disk>();
-  std::vector<void *> pinned;
-  std::vector<cudaEvent_t> events;
-  cudaStream_t streams[kNumQueues] = {};
-  std::vector<cudaStream_t> ownStreams;
-  cudaEvent_t begun = nullptr, ended[kNumQueues] = {};
+  std::unique_ptr<DeviceStreams> streams;
 
   DeviceProgram program;
-  int64_t messages = 0; ///< offset in the arena
-  /// By the plan's event: one of CUDA's for every signal of a step.
-  std::vector<std::vector<cudaEvent_t>> signals;
-  std::vector<size_t> signalled; ///< by event, while a step is issued
-  std::map<int, Pinned> staged;  ///< by task: load_input, store_output
-  std::map<size_t, Pinned> taken, scalars, skips; ///< outputs; scalar inputs
-  std::map<int, DiskMove *> diskMoveOf;           ///< by task
+  HostValues values;
+  int64_t messages = 0;                 ///< offset in the arena
+  std::map<int, DiskMove *> diskMoveOf; ///< by task
 
   std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
   bool isTraced = false;                  ///< this step
@@ -174,6 +135,10 @@ private:
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
 };
+
+/// The GEMM of a task, with its addresses in `arena`.
+DeviceProduct productOf(const Plan &plan, char *arena, const Task &task,
+                        const MatmulOp &op);
 
 } // namespace dpc::rt
 

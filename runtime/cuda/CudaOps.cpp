@@ -1,4 +1,4 @@
-//===- CudaOps.cpp - what a task gives to its stream ----------------------===//
+//===- CudaOps.cpp - submission of tasks to streams -----------------------===//
 #include "runtime/cuda/CudaExecutor.h"
 
 #include "runtime/base/Wait.h"
@@ -7,11 +7,11 @@
 
 namespace dpc::rt {
 
-/// Gives the op of a task to a stream.
+/// Submits the op of a task to a stream.
 struct CudaExecutor::OpRunner {
   CudaExecutor &self;
   const Task &task;
-  int id; ///< of the task
+  int id; ///< index of the task
   cudaStream_t stream;
 
   const Buffer &buffer(int id) const { return self.plan.buffers[id]; }
@@ -27,7 +27,7 @@ struct CudaExecutor::OpRunner {
                         stream);
   }
   Status operator()(const MatmulOp &op) const {
-    return self.blas->run(self.productOf(task, op), stream);
+    return self.blas->run(productOf(self.plan, self.arena, task, op), stream);
   }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
@@ -70,36 +70,37 @@ struct CudaExecutor::OpRunner {
     return self.comm->broadcast(op.group, data(op.buffer),
                                 buffer(op.buffer).bytes, op.root, stream);
   }
-  /// Only those that have no other end come here.
+  /// Only messages without another end reach these functions.
   Status operator()(const SendOp &) const { return Status::success(); }
   Status operator()(const RecvOp &) const { return Status::success(); }
   Status operator()(const CopyOp &op) const {
-    return self.copy(data(op.out) + op.outOffset, data(op.in) + op.inOffset,
-                     op.bytes, cudaMemcpyDeviceToDevice, stream);
+    return self.cuda.copy(data(op.out) + op.outOffset,
+                          data(op.in) + op.inOffset, op.bytes,
+                          cudaMemcpyDeviceToDevice, stream);
   }
   Status operator()(const TransferOp &op) const {
-    bool out = buffer(op.in).space == Space::Device; // of the device
+    bool out = buffer(op.in).space == Space::Device; // from the device
     const Buffer &other = buffer(out ? op.out : op.in);
     char *inside = data(out ? op.in : op.out);
     if (other.space == Space::Host) {
       char *host = self.hostArena.data + other.offset;
-      return out ? self.copy(host, inside, other.bytes, cudaMemcpyDeviceToHost,
-                             stream)
-                 : self.copy(inside, host, other.bytes, cudaMemcpyHostToDevice,
-                             stream);
+      return out ? self.cuda.copy(host, inside, other.bytes,
+                                  cudaMemcpyDeviceToHost, stream)
+                 : self.cuda.copy(inside, host, other.bytes,
+                                  cudaMemcpyHostToDevice, stream);
     }
-    // The stream calls back for the file. One stream does all of it, so one
-    // place on the way is enough.
+    // A callback of the stream accesses the file. One stream does all disk
+    // transfers, so one bounce buffer is enough.
     char *bounce = self.disk->bounce.data;
     if (out)
-      DPC_TRY(self.copy(bounce, inside, other.bytes, cudaMemcpyDeviceToHost,
-                        stream));
+      DPC_TRY(self.cuda.copy(bounce, inside, other.bytes,
+                             cudaMemcpyDeviceToHost, stream));
     DPC_TRY(self.cuda.check(self.cuda.cudaLaunchHostFunc(
                                 stream, moveOnDisk, self.diskMoveOf.at(id)),
                             "cudaLaunchHostFunc"));
     return out ? Status::success()
-               : self.copy(inside, bounce, other.bytes, cudaMemcpyHostToDevice,
-                           stream);
+               : self.cuda.copy(inside, bounce, other.bytes,
+                                cudaMemcpyHostToDevice, stream);
   }
   Status operator()(const FillOp &op) const {
     const Buffer &target = buffer(op.buffer);
@@ -114,14 +115,14 @@ struct CudaExecutor::OpRunner {
                                   sizeOf(target.dtype), bits, stream);
   }
   Status operator()(const LoadInputOp &op) const {
-    const Pinned &from = self.staged.at(id);
-    return self.copy(data(op.buffer), from.data, from.bytes,
-                     cudaMemcpyHostToDevice, stream);
+    const Pinned &from = self.values.of(id);
+    return self.cuda.copy(data(op.buffer), from.data, from.bytes,
+                          cudaMemcpyHostToDevice, stream);
   }
   Status operator()(const StoreOutputOp &op) const {
-    const Pinned &to = self.staged.at(id);
-    return self.copy(to.data, data(self.plan.outputs[op.output].buffer),
-                     to.bytes, cudaMemcpyDeviceToHost, stream);
+    const Pinned &to = self.values.of(id);
+    return self.cuda.copy(to.data, data(self.plan.outputs[op.output].buffer),
+                          to.bytes, cudaMemcpyDeviceToHost, stream);
   }
 
 private:
@@ -129,7 +130,7 @@ private:
     return self.attention->run(
         op, attentionData(op, [&](int id) { return data(id); }), stream);
   }
-  /// Runs in the middle of a stream, where nothing of CUDA may be called.
+  /// Runs as a stream callback, which may not call CUDA.
   static void moveOnDisk(void *argument) {
     const auto &move = *static_cast<const DiskMove *>(argument);
     Disk &disk = *move.disk;
@@ -143,8 +144,8 @@ private:
   }
 };
 
-DeviceProduct CudaExecutor::productOf(const Task &task,
-                                      const MatmulOp &op) const {
+DeviceProduct productOf(const Plan &plan, char *arena, const Task &task,
+                        const MatmulOp &op) {
   auto data = [&](int id) {
     return arena + addressOf(plan, id, task.entry->slots);
   };
@@ -158,36 +159,26 @@ DeviceProduct CudaExecutor::productOf(const Task &task,
   return product;
 }
 
-Status CudaExecutor::traceBegin(int task) {
-  return isTraced ? trace->begin(
-                        task, streamOf(program.tasks[task].instruction->queue))
-                  : Status::success();
-}
-
-Status CudaExecutor::traceEnd(int task) {
-  return isTraced ? trace->end(task,
-                               streamOf(program.tasks[task].instruction->queue))
-                  : Status::success();
-}
-
 Status CudaExecutor::issueOne(const DeviceStep &step) {
   if (step.kind == DeviceStep::Kind::Round)
     return issueRound(step);
   const Task &task = program.tasks[step.task];
-  DPC_TRY(waitFor(task));
-  DPC_TRY(traceBegin(step.task));
+  DPC_TRY(streams->waitFor(task));
+  if (isTraced)
+    DPC_TRY(trace->begin(step.task, streams->of(task)));
   if (step.kind == DeviceStep::Kind::Task) {
     DPC_TRY(issueTask(task, step.task));
   } else {
     int id = std::get<SendOp>(task.instruction->op).buffer;
-    DPC_TRY(copy(arena + messages + step.offset,
-                 arena + addressOf(plan, id, task.entry->slots),
-                 plan.buffers[id].bytes, cudaMemcpyDeviceToDevice,
-                 streamOf(task.instruction->queue)));
+    DPC_TRY(cuda.copy(arena + messages + step.offset,
+                      arena + addressOf(plan, id, task.entry->slots),
+                      plan.buffers[id].bytes, cudaMemcpyDeviceToDevice,
+                      streams->of(task)));
   }
-  DPC_TRY(traceEnd(step.task));
+  if (isTraced)
+    DPC_TRY(trace->end(step.task, streams->of(task)));
   DPC_TRY(checkNumbers(task));
-  return signal(task);
+  return streams->signal(task);
 }
 
 /// "s1.forward of micro-batch 2, sum of squares"
@@ -199,8 +190,8 @@ static std::string placeOf(const Task &task) {
                                    : instruction.name);
 }
 
-/// What a task wrote, as long as nothing was found in the step. Tasks come in
-/// an order in which none reads what a later one writes.
+/// Checks the results of a task unless the step already has a fault. Tasks come
+/// in an order in which no task reads what a later one writes.
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();
@@ -210,7 +201,7 @@ Status CudaExecutor::checkNumbers(const Task &task) {
       continue;
     Expected<bool> isNan = numbers->hasNan(
         arena + addressOf(plan, id, task.entry->slots), buffer.dtype,
-        numElements(buffer.shape), streamOf(task.instruction->queue));
+        numElements(buffer.shape), streams->of(task));
     if (!isNan)
       return isNan.status();
     if (*isNan) {
@@ -223,16 +214,15 @@ Status CudaExecutor::checkNumbers(const Task &task) {
 }
 
 Status CudaExecutor::issueTask(const Task &task, int id) {
-  Status status =
-      std::visit(OpRunner{*this, task, id, streamOf(task.instruction->queue)},
-                 task.instruction->op);
+  Status status = std::visit(OpRunner{*this, task, id, streams->of(task)},
+                             task.instruction->op);
   if (status.ok() || status.code() == StatusCode::Cancelled)
     return status;
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
-/// In a trace the first message that is received has the time of all; what is
-/// sent alone has none.
+/// In a trace, the first received message has the time of the whole round; a
+/// round without received messages has none.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
   int first = -1;
@@ -240,7 +230,7 @@ Status CudaExecutor::issueRound(const DeviceStep &step) {
     char *at = arena + messages + message.offset;
     if (!message.isSend) {
       const Task &task = program.tasks[message.task];
-      DPC_TRY(waitFor(task));
+      DPC_TRY(streams->waitFor(task));
       first = first < 0 ? message.task : first;
       at =
           arena + addressOf(plan, std::get<RecvOp>(task.instruction->op).buffer,
@@ -248,14 +238,16 @@ Status CudaExecutor::issueRound(const DeviceStep &step) {
     }
     ends.push_back({at, message.bytes, message.peer, message.isSend});
   }
-  if (first >= 0)
-    DPC_TRY(traceBegin(first));
-  DPC_TRY(comm->exchange(ends, streamOf(Queue::Comm)));
+  if (first >= 0 && isTraced)
+    DPC_TRY(trace->begin(first, streams->of(Queue::Comm)));
+  DPC_TRY(comm->exchange(ends, streams->of(Queue::Comm)));
   for (const PlannedMessage &message : step.messages)
     if (!message.isSend) {
-      DPC_TRY(traceEnd(message.task));
-      DPC_TRY(checkNumbers(program.tasks[message.task]));
-      DPC_TRY(signal(program.tasks[message.task]));
+      const Task &task = program.tasks[message.task];
+      if (isTraced)
+        DPC_TRY(trace->end(message.task, streams->of(task)));
+      DPC_TRY(checkNumbers(task));
+      DPC_TRY(streams->signal(task));
     }
   return Status::success();
 }

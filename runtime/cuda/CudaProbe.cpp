@@ -15,12 +15,12 @@ namespace dpc::rt {
 
 namespace {
 
-/// Of a queue that is timed: long enough that clocks and the host's part do not
-/// count, and that a device which lowers its clocks under load has done so.
+/// The duration of a timed queue: long enough that clock resolution and host
+/// overhead do not matter, and that a device has lowered its clocks under load.
 constexpr double kSecondsOfRun = 0.02;
 constexpr int kMostRuns = 2000, kMostRoutines = 16;
 
-/// Waits without a time limit: what is measured takes milliseconds.
+/// Waits without a time limit, because measurements take milliseconds.
 Status waitFor(const CudaApi &cuda, cudaStream_t stream) {
   for (;;) {
     cudaError_t state = cuda.cudaStreamQuery(stream);
@@ -47,7 +47,7 @@ private:
   Status readFacts();
   Status takeRoom();
   Status chooseRoutine(DeviceProduct product);
-  /// Where copy number `i` of a product's matrices lies.
+  /// The addresses of copy number `i` of a GEMM's matrices.
   DeviceProduct copyOf(const MatmulOp &op, DType type, int64_t i) const;
   template <typename F> Expected<double> secondsOf(int runs, F &&run);
   template <typename F> Expected<double> steadySecondsOf(F &&run);
@@ -64,7 +64,7 @@ private:
   std::unique_ptr<DeviceBlas> blas;
   char *room = nullptr, *pinned = nullptr;
   int64_t roomBytes = 0, pinnedBytes = 0;
-  std::deque<MatmulOp> ops; ///< `blas` knows them by their addresses
+  std::deque<MatmulOp> ops; ///< `blas` identifies them by their addresses
 };
 
 } // namespace
@@ -129,7 +129,7 @@ Status CudaProbe::takeRoom() {
   return fillWithNumbers(cuda, room, roomBytes, queue);
 }
 
-/// Seconds of each of `runs` in a queue, by the device's clock.
+/// Seconds of each of `runs` calls in a queue, by the device's clock.
 template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   DPC_TRY(cuda.check(cuda.cudaEventRecord(begin, queue), "cudaEventRecord"));
   for (int i = 0; i < runs; ++i)
@@ -142,7 +142,7 @@ template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   return static_cast<double>(milliseconds) * 1e-3 / runs;
 }
 
-/// The same of as many as take kSecondsOfRun, behind some that warm up.
+/// The same, for as many calls as take kSecondsOfRun, after a warm-up.
 template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
   Expected<double> first = secondsOf(3, run);
   if (!first)
@@ -168,7 +168,7 @@ DeviceProduct CudaProbe::copyOf(const MatmulOp &op, DType type,
   return {&op, type, type, type, at, at + a, at + a + b};
 }
 
-/// The fastest of cuBLASLt's first routines, as a run chooses it.
+/// Chooses the fastest of cuBLASLt's first routines, like a run.
 Status CudaProbe::chooseRoutine(DeviceProduct product) {
   auto candidates = blas->candidates(product, kMostRoutines);
   if (!candidates)
@@ -183,7 +183,7 @@ Status CudaProbe::chooseRoutine(DeviceProduct product) {
       return blas->run(copyOf(*product.op, product.cType, i), queue);
     };
     if (Expected<double> first = secondsOf(1, run);
-        !first || *first > 3 * best) // loads its code, too
+        !first || *first > 3 * best) // the first call also loads the code
       continue;
     Expected<double> seconds = secondsOf(3, run);
     if (seconds && *seconds < best) {
@@ -192,7 +192,7 @@ Status CudaProbe::chooseRoutine(DeviceProduct product) {
     }
   }
   return fastest ? blas->choose(product, *fastest)
-                 : Status::unsupported("cuBLASLt has no routine for a product");
+                 : Status::unsupported("cuBLASLt has no routine for a GEMM");
 }
 
 Expected<double> CudaProbe::product(const ProductShape &shape) {
@@ -221,8 +221,8 @@ Expected<double> CudaProbe::product(const ProductShape &shape) {
   int64_t bytes =
       (op.m * op.k + op.k * op.n + op.m * op.n) * sizeOf(shape.type) + 3 * 256;
   if (bytes > roomBytes)
-    return Status::unsupported("a product of " + std::to_string(bytes) +
-                               " bytes has no room on this device");
+    return Status::unsupported("a GEMM of " + std::to_string(bytes) +
+                               " bytes does not fit on this device");
   if (isNew)
     DPC_TRY(chooseRoutine(copyOf(op, shape.type, 0)));
   return steadySecondsOf(
@@ -265,7 +265,7 @@ Expected<double> CudaProbe::hostCopy(int64_t bytes, bool toDevice) {
   });
 }
 
-/// Of a graph of small kernels in a row, which a step is.
+/// The time of a graph of small kernels in sequence, like a step.
 Expected<double> CudaProbe::graphSeconds(int launches) {
   DPC_TRY(cuda.check(
       cuda.cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal),
@@ -290,8 +290,7 @@ Expected<double> CudaProbe::graphSeconds(int launches) {
   return seconds;
 }
 
-/// The difference of two graphs, in which the graph's own launch does not
-/// count.
+/// The difference of two graphs, which excludes the launch of the graph itself.
 Expected<double> CudaProbe::launch() {
   constexpr int few = 64, many = 512;
   Expected<double> less = graphSeconds(few);

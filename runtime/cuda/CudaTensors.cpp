@@ -8,30 +8,30 @@
 
 namespace dpc::rt {
 
-/// What moves at once: long enough for the bus, short enough for the host.
+/// The size of a slice: large enough for the bus, small enough for the host.
 static constexpr int64_t kFerryBytes = int64_t(64) << 20;
 
-/// In slices through pinned memory that stays: to take some makes the device
-/// wait, each time.
+/// Moves a buffer in slices through permanent pinned memory, because every
+/// allocation of pinned memory synchronizes the device.
 Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
   DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
   if (!ferry.data) {
     Expected<Pinned> made =
-        pin(std::clamp<int64_t>(arenaBytes, 64, kFerryBytes));
+        pinned->take(std::clamp<int64_t>(arenaBytes, 64, kFerryBytes));
     if (!made)
       return made.status();
     ferry = *made;
   }
   for (int64_t at = 0; at < buffer.bytes; at += ferry.bytes) {
     int64_t bytes = std::min(ferry.bytes, buffer.bytes - at);
-    char *inside = device(buffer) + at;
+    char *inside = arena + buffer.offset + at;
     if (toDevice)
       std::memcpy(ferry.data, host + at, bytes);
-    DPC_TRY(toDevice ? copy(inside, ferry.data, bytes, cudaMemcpyHostToDevice,
-                            streams[0])
-                     : copy(ferry.data, inside, bytes, cudaMemcpyDeviceToHost,
-                            streams[0]));
-    DPC_TRY(comm->wait(streams[0]));
+    DPC_TRY(toDevice ? cuda.copy(inside, ferry.data, bytes,
+                                 cudaMemcpyHostToDevice, streams->main())
+                     : cuda.copy(ferry.data, inside, bytes,
+                                 cudaMemcpyDeviceToHost, streams->main()));
+    DPC_TRY(comm->wait(streams->main()));
     if (!toDevice)
       std::memcpy(host + at, ferry.data, bytes);
   }
@@ -42,7 +42,7 @@ Status CudaExecutor::fillBuffer(int id,
                                 const std::function<Status(char *)> &fill) {
   const Buffer &buffer = plan.buffers[id];
   std::vector<char> bytes(static_cast<size_t>(buffer.bytes),
-                          static_cast<char>(fillByte()));
+                          static_cast<char>(fillByte));
   DPC_TRY(fill(bytes.data()));
   if (buffer.space == Space::Disk)
     return disk->file.write(buffer.offset, bytes.data(), buffer.bytes);
@@ -64,17 +64,17 @@ Expected<const char *> CudaExecutor::readBuffer(int id,
   return static_cast<const char *>(scratch.data());
 }
 
-/// Padding counts as well; it is zeros where it is not poisoned. Only a tensor
-/// in which the device finds something comes to the host.
+/// Checks the padding as well; it is zero unless it is poisoned. Only a tensor
+/// with a fault is copied to the host.
 Status CudaExecutor::checkTensors() {
   std::vector<char> scratch;
   for (const Tensor &tensor : plan.tensors) {
     const Buffer &buffer = plan.buffers[tensor.buffer];
     if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
       continue;
-    Expected<bool> isBad =
-        numbers->hasNan(device(buffer), buffer.dtype, numElements(buffer.shape),
-                        streams[0], /*infinitiesToo=*/true);
+    Expected<bool> isBad = numbers->hasNan(
+        arena + buffer.offset, buffer.dtype, numElements(buffer.shape),
+        streams->main(), /*infinitiesToo=*/true);
     if (!isBad)
       return isBad.status();
     if (!*isBad)

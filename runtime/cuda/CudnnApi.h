@@ -31,7 +31,7 @@ namespace dpc::rt {
   X(cudnnSetStream)                                                            \
   X(cudnnSetTensorNdDescriptor)
 
-/// Members have the names of the functions.
+/// Each member has the name of its function.
 struct CudnnApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;

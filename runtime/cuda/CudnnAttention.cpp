@@ -1,9 +1,8 @@
 //===- CudnnAttention.cpp - attention through cuDNN -----------------------===//
 //
-// NVIDIA's cudnn-frontend (headers only) writes the graph of an attention down
-// in the operations of cuDNN's backend. It finds the functions of cuDNN and of
-// the CUDA runtime in libraries, of which this plugin has opened the right ones
-// already.
+// NVIDIA's cudnn-frontend (headers only) builds the graph of an attention from
+// operations of cuDNN's backend. It looks up functions of cuDNN and of the CUDA
+// runtime in libraries that this plugin has already opened.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/cuda/DeviceAttention.h"
@@ -15,8 +14,8 @@
 
 namespace dpc::rt {
 
-/// For dlopen in cudnn-frontend, which would refuse to work where a CUDA 12
-/// runtime can be found as well.
+/// Replaces dlopen in cudnn-frontend, which would refuse to work if a CUDA 12
+/// runtime is installed as well.
 static void *openForFrontend(const char *name, int flags) {
   if (std::strcmp(name, "libcudart.so.12") == 0)
     return nullptr;
@@ -42,7 +41,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Extents = std::vector<int64_t>;
 
-/// Names of the tensors in graphs.
+/// Identifiers of the tensors in graphs.
 enum Uid : int64_t { Q = 1, K, V, Out, Lse, DOut, DQ, DK, DV };
 
 std::string describe(const AttentionShape &shape, bool isGradient) {
@@ -63,13 +62,14 @@ std::string describe(const AttentionShape &shape, bool isGradient) {
 Status refused(const AttentionShape &shape, bool isGradient,
                const std::string &why) {
   std::string line = why.substr(0, why.find('\n'));
-  return Status::unsupported("cuDNN does not do " +
+  return Status::unsupported("cuDNN does not support " +
                              describe(shape, isGradient) + ": " + line +
                              "; a plan of --attention=expanded is accepted");
 }
 
-/// Steps of all four dimensions. A dimension of one element has no neighbours,
-/// but cuDNN looks at its step, too: it becomes one over all others.
+/// The strides of all four dimensions. The stride of a dimension with one
+/// element has no meaning, but cuDNN checks it: it becomes larger than all
+/// others.
 Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   Extents steps = tensor.strides;
   steps.push_back(1);
@@ -83,7 +83,7 @@ Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   return steps;
 }
 
-/// A graph while it is written down, of one attention or gradient.
+/// Builds the graph of one attention or gradient.
 class GraphWriter {
 public:
   GraphWriter(fe::graph::Graph &graph, const AttentionShape &shape)
@@ -164,21 +164,21 @@ private:
   const AttentionShape &shape;
 };
 
-/// What a graph is compiled for.
+/// The target of a compilation.
 struct Target {
   int capability = 0;
-  cudnnHandle_t handle = nullptr;                        ///< of a GPU, or
-  std::shared_ptr<fe::DeviceProperties> properties = {}; ///< of none
+  cudnnHandle_t handle = nullptr;                        ///< with a GPU, or
+  std::shared_ptr<fe::DeviceProperties> properties = {}; ///< without one
 };
 
 using Graph = std::shared_ptr<fe::graph::Graph>;
 
-/// Cudnn-frontend throws what it did not foresee.
+/// cudnn-frontend throws exceptions for unexpected errors.
 template <typename Op>
 Expected<Graph> compile(const Op &op, const Target &target) try {
   constexpr bool isGradient = std::is_same_v<Op, AttentionGradOp>;
   if (op.shape.compute != DType::BF16 && op.shape.compute != DType::F16)
-    return refused(op.shape, isGradient, "it is not of 16 bits");
+    return refused(op.shape, isGradient, "its type does not have 16 bits");
   auto graph = std::make_shared<fe::graph::Graph>();
   graph->set_sm_version(target.capability);
   if (target.properties)
@@ -202,7 +202,7 @@ Expected<Graph> compile(const Op &op, const Target &target) try {
   return refused(op.shape, std::is_same_v<Op, AttentionGradOp>, error.what());
 }
 
-/// All that a graph depends on.
+/// Everything that a graph depends on.
 template <typename Op> std::string keyOf(const Op &op) {
   const AttentionShape &s = op.shape;
   std::string key =
@@ -225,13 +225,13 @@ template <typename Op> std::string keyOf(const Op &op) {
   return key;
 }
 
-/// Graphs find cuDNN in one place for the whole process.
+/// cudnn-frontend has one handle of cuDNN for the whole process.
 void setLibrary(void *library) {
   static std::once_flag once;
   std::call_once(once, [&] { fe::cudnn_dlhandle = library; });
 }
 
-/// Of a workspace. Buffers of a plan begin at multiples of 64.
+/// The alignment of a workspace. Buffers of a plan begin at multiples of 64.
 constexpr int64_t kAlignment = 256;
 
 class CudnnAttention : public DeviceAttention {
@@ -293,7 +293,7 @@ public:
   }
 
 private:
-  /// `bytes`: of the op's own workspace, which is enough for most.
+  /// `bytes` is the size of the op's own workspace, which is usually enough.
   template <typename Op> Status prepareOne(const Op &op, int64_t bytes) {
     std::string key = keyOf(op);
     auto known = graphs.find(key);
@@ -353,7 +353,8 @@ private:
     bool isOwn = false; ///< in the op's workspace
   };
   std::map<const void *, Run> runs; ///< by op
-  int64_t most = 0;                 ///< that a graph needs in `workspace`
+  int64_t most = 0;                 ///< the largest need of a graph for
+                                    ///< `workspace`
   void *workspace = nullptr;
 };
 
@@ -367,7 +368,7 @@ Expected<int64_t> compileFor(const Op &op, void *library,
   fe::error_t error = target.properties->deserialize(
       std::vector<uint8_t>(device.begin(), device.end()));
   if (error.is_bad())
-    return Status::unsupported("cuDNN does not take the device's properties: " +
+    return Status::unsupported("cuDNN refuses the device's properties: " +
                                error.get_message());
   Expected<Graph> graph = compile(op, target);
   if (!graph)

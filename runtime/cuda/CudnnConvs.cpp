@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kMostWorkspace = size_t(256) << 20;
 constexpr int kMostRoutines = 16;
 
-/// What cuDNN is told of an op. It has no convolutions of one spatial
-/// dimension: they get a second one of extent 1.
+/// The description of an op for cuDNN. cuDNN has no convolutions of one spatial
+/// dimension, so they get a second one of extent 1.
 struct CudnnShapes {
   std::vector<int> x, w, y, pads, strides, dilations;
   int groups = 1;
@@ -86,7 +86,7 @@ private:
     cudnnTensorDescriptor_t x = nullptr, y = nullptr;
     cudnnFilterDescriptor_t w = nullptr;
     cudnnConvolutionDescriptor_t how = nullptr;
-    int algorithm = -1; ///< of the kind's enum
+    int algorithm = -1; ///< in the enum of the kind
     size_t workspace = 0;
   };
 
@@ -163,8 +163,8 @@ Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
                "groups");
 }
 
-/// The types of arithmetic that may be asked for, the fastest first: what is
-/// not of 16 bits is not rounded to it.
+/// The permitted types of arithmetic, fastest first. Wider types are not
+/// rounded to 16 bits.
 std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
   if (op.compute == DType::F32 || op.compute == DType::F64)
     return {CUDNN_FMA_MATH};
@@ -172,7 +172,7 @@ std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
           CUDNN_FMA_MATH};
 }
 
-/// What is wrong with a routine that cuDNN names, or "".
+/// The reason to reject a routine of cuDNN, or "".
 template <typename Found>
 std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   bool rounds = one.mathType == CUDNN_TENSOR_OP_MATH ||
@@ -180,13 +180,13 @@ std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   if (one.status != CUDNN_STATUS_SUCCESS)
     return cudnn.cudnnGetErrorString(one.status);
   if (one.determinism != CUDNN_DETERMINISTIC)
-    return "other bits each time";
+    return "not deterministic";
   if (one.memory > kMostWorkspace)
     return "takes " + std::to_string(one.memory >> 20) + " MiB";
   return isWide && rounds ? "rounds to fewer bits" : "";
 }
 
-/// `ask` fills in at most kMostRoutines, the fastest first.
+/// `ask` returns at most kMostRoutines routines, fastest first.
 template <typename Found, typename Ask>
 Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
   bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
@@ -213,7 +213,7 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
       }
       made.algorithm = static_cast<int>(one.algo);
       made.workspace = one.memory;
-      // It is the fastest with this type of arithmetic.
+      // This is the fastest one with this type of arithmetic.
       return isWide ? Status::success()
                     : check(cudnn.cudnnSetConvolutionMathType(made.how,
                                                               one.mathType),
@@ -221,9 +221,8 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
     }
   }
   return Status::unsupported(
-      "cuDNN has no routine that always gives the same bits, within 256 MiB, "
-      "for " +
-      describe(op) + (faults.empty() ? "" : faults + ")"));
+      "cuDNN has no deterministic routine within 256 MiB for " + describe(op) +
+      (faults.empty() ? "" : faults + ")"));
 }
 
 Status CudnnConvs::chooseRoutine(const ConvOp &op, Routine &made) const {
@@ -273,9 +272,9 @@ Status CudnnConvs::makeRoutine(const ConvOp &op, Routine &made) const {
     return Status::unsupported(
         describe(op) +
         (isEven ? " has more than three spatial dimensions"
-                : " has unlike pads before and behind") +
-        ", which cuDNN does not do; --device=cpu is accepted");
-  if (op.xShape[0] == 0) // a batch of nothing
+                : " has different pads before and after") +
+        ", which cuDNN does not support; --device=cpu is accepted");
+  if (op.xShape[0] == 0) // an empty batch
     return Status::success();
   DPC_TRY(describeFor(op, made));
   return chooseRoutine(op, made);
@@ -293,7 +292,7 @@ Status CudnnConvs::allocate() {
 Status CudnnConvs::run(const ConvOp &op, void *x, void *w, void *y,
                        cudaStream_t stream) {
   const Routine &r = routines.at(&op);
-  if (r.algorithm < 0) // of nothing; a filter's gradient is zero
+  if (r.algorithm < 0) // empty; the gradient of a filter is zero
     return op.kind != ConvKind::GradFilter
                ? Status::success()
                : cuda.check(cuda.cudaMemsetAsync(

@@ -10,39 +10,43 @@
 
 namespace dpc::rt {
 
-/// Attention of one rank and its gradients, all on one stream. An interface, so
-/// that a build without cuDNN's headers has the rest.
+/// Attention instructions of one rank and their gradients, all on one stream.
+/// This is an interface, so that the rest of the runtime can be built without
+/// cuDNN's headers.
 class DeviceAttention {
 public:
   virtual ~DeviceAttention() = default;
 
-  /// Makes what runs `op`, which outlives this and has a workspace of so many
-  /// bytes. Fails where there is nothing, and then leaves this as it was.
+  /// Prepares `op`, which outlives this object and has a workspace of
+  /// `workspace` bytes. If there is no implementation, fails and leaves this
+  /// object unchanged.
   virtual Status prepare(const AttentionOp &op) = 0;
   virtual Status prepare(const AttentionGradOp &op, int64_t workspace) = 0;
-  /// Takes a workspace for what was prepared with too little.
+  /// Allocates a workspace for the prepared ops whose own workspace is too
+  /// small.
   virtual Status allocate() = 0;
-  /// See AttentionOp; `op` was prepared.
+  /// See AttentionOp; `op` must be prepared.
   virtual Status run(const AttentionOp &op, const AttentionData &data,
                      cudaStream_t stream) = 0;
   virtual Status run(const AttentionGradOp &op, const AttentionData &data,
                      cudaStream_t stream) = 0;
 };
 
-/// Makes it for GPU `device`, or says why there is none.
+/// Opens the implementation for GPU `device`, or fails with the reason.
 using OpenAttention = Expected<std::unique_ptr<DeviceAttention>> (*)(
     const CudaApi &cuda, int device);
 
-/// Through cuDNN, whose opened library this is. One graph for all attentions of
-/// one shape and layout. Gradients add up in an order that is not always the
-/// same: those of cuDNN that do store all scores.
+/// The implementation by cuDNN, with `library` as the handle of cuDNN.
+/// Attentions of the same shape and layout share one graph. Gradients add up in
+/// an order that varies from run to run, because cuDNN's deterministic engines
+/// store all scores.
 Expected<std::unique_ptr<DeviceAttention>>
 makeCudnnAttention(const CudaApi &cuda, void *library, int device);
 
-/// Whether cuDNN has an engine for `op` on a GPU with the properties in
-/// `device`, JSON as cuDNN takes it, of compute capability 10 major + minor:
-/// the graph of makeCudnnAttention is compiled, and its workspace returned.
-/// Needs no GPU.
+/// Checks whether cuDNN has an engine for `op` on a GPU with the properties in
+/// `device` (JSON in cuDNN's format) and compute capability 10 major + minor.
+/// Compiles the graph of makeCudnnAttention and returns the size of its
+/// workspace. Needs no GPU.
 Expected<int64_t> compileCudnnAttention(const AttentionOp &op, void *library,
                                         const std::string &device,
                                         int capability);

@@ -25,9 +25,9 @@ DeviceProduct productIn(const Plan &plan, const MatmulOp &op) {
   return product;
 }
 
-/// Of all matrices of an operand: its buffer begins `begin` bytes behind a
-/// multiple of 64, in every slot of a frame, and `elements` lie before a matrix
-/// or between two.
+/// The alignment of all matrices of an operand. Its buffer begins `begin` bytes
+/// after a multiple of 64, in every slot of a frame, and there are `elements`
+/// elements before a matrix or between two.
 static uint32_t alignmentOf(DType type, int64_t begin,
                             std::initializer_list<int64_t> elements) {
   uint32_t alignment = 64;
@@ -41,7 +41,7 @@ static uint32_t alignmentOf(DType type, int64_t begin,
 
 namespace {
 
-/// What cuBLASLt is asked to multiply: A and B, or their codes.
+/// The matrices that cuBLASLt multiplies: A and B, or their codes.
 struct Factors {
   DType aType, bType;
   bool transA, transB;
@@ -57,7 +57,7 @@ static Factors factorsOf(const DeviceProduct &product) {
   return {product.aType, product.bType, op.transA, op.transB, op.lda, op.ldb};
 }
 
-/// Of A, B and C.
+/// The alignments of A, B and C.
 static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
   if (op.fp8) // sizes are multiples of 16
@@ -70,8 +70,7 @@ static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
                       {op.cOffset, op.strideC, op.stride2C})};
 }
 
-/// Of what an epilogue reads and writes beside C: cuBLASLt looks at where it
-/// is.
+/// The key of an epilogue's operands, whose alignment matters to cuBLASLt.
 static std::string epilogueKey(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
@@ -86,8 +85,8 @@ static std::string epilogueKey(const DeviceProduct &product) {
   return text;
 }
 
-/// Offsets and the outer batch are not in it: they change where a call begins,
-/// and how often there is one. Of beta all that counts is whether C is read.
+/// Excludes offsets and the outer batch, which only change the address and the
+/// number of calls. Of beta, only whether C is read matters.
 std::string gemmKey(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
   Factors factors = factorsOf(product);
@@ -111,10 +110,10 @@ bool isEmpty(const MatmulOp &op) {
   return std::min({op.m, op.n, op.k, op.batch, op.batch2}) == 0;
 }
 
-/// An error of cuBLASLt with what it was asked for.
+/// Adds the key of the GEMM to an error of cuBLASLt.
 static Status withKey(const Status &status, const DeviceProduct &product) {
   return {status.code(),
-          status.message() + ", for the product " + gemmKey(product)};
+          status.message() + ", for the GEMM " + gemmKey(product)};
 }
 
 static cudaDataType cudaTypeOf(DType type) {
@@ -143,10 +142,10 @@ Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
   if (ok)
     return Status::success();
   return Status::unsupported(
-      "a product of " + std::string(nameOf(a)) + " and " +
-      std::string(nameOf(b)) + " in " + std::string(nameOf(op.compute)) +
-      " to " + std::string(nameOf(c)) +
-      ": on GPUs A and B have one type, and C theirs or f32");
+      "a GEMM of " + std::string(nameOf(a)) + " and " + std::string(nameOf(b)) +
+      " in " + std::string(nameOf(op.compute)) + " to " +
+      std::string(nameOf(c)) +
+      ": on GPUs A and B have one type, and C has the same or f32");
 }
 
 Expected<std::unique_ptr<DeviceBlas>>
@@ -201,9 +200,9 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
                "batch stride");
 }
 
-/// A row-major r x c matrix is a column-major c x r one with the same leading
-/// dimension. So op(B) row-major, k x n, is n x k for cuBLASLt, and stands
-/// first.
+/// A row-major r x c matrix is a column-major c x r matrix with the same
+/// leading dimension. So the row-major k x n matrix op(B) is n x k for cuBLASLt
+/// and comes first.
 Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   const MatmulOp &op = *product.op;
   bool wide = op.compute == DType::F64;
@@ -221,7 +220,7 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
   if (op.fp8) {
     DPC_TRY(describeCodes(product, made));
-    // cuBLASLt may look at them whenever it is asked.
+    // cuBLASLt may read them during any query.
     DPC_TRY(pointScales(product, made));
   }
   if (!made.isSplit)
@@ -250,8 +249,9 @@ DeviceBlas::routine(const DeviceProduct &product) {
   return &it->second;
 }
 
-/// Sums are of factors, not of their codes; and of codes there is no f32 with a
-/// vector of f32.
+/// Whether the epilogue must be a separate kernel: sums are of factors instead
+/// of their codes, and cuBLASLt has no fp8 GEMM with f32 results and an f32
+/// vector.
 static bool mustSplit(const DeviceProduct &product) {
   const MatmulOp &op = *product.op;
   return op.fp8 && (op.epilogue == Epilogue::SumsOfA ||
@@ -259,9 +259,9 @@ static bool mustSplit(const DeviceProduct &product) {
                     (op.bias >= 0 && product.cType == DType::F32));
 }
 
-/// cuBLASLt has several words for an epilogue that it does not have: not
-/// supported, an invalid value, or no routines. So whatever it says of a
-/// product with one, without it is the next try.
+/// cuBLASLt has several errors for an epilogue that it lacks: not supported, an
+/// invalid value, or no routines. So after any error of a GEMM with an
+/// epilogue, the next attempt is without it.
 Status DeviceBlas::makeRoutine(const DeviceProduct &product, Routine &made) {
   if (product.op->epilogue != Epilogue::None && !mustSplit(product)) {
     if (describe(product, made).ok())
@@ -279,7 +279,7 @@ Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which routine
+// Choice of routines
 //===----------------------------------------------------------------------===//
 
 /// cuBLASLt's A is our B.
@@ -366,12 +366,13 @@ Status DeviceBlas::choose(const DeviceProduct &product,
 }
 
 //===----------------------------------------------------------------------===//
-// A product
+// Execution
 //===----------------------------------------------------------------------===//
 
-/// C = beta C, where there is some: a row at a time, unless rows lie dense.
-Status DeviceBlas::scaleOnly(const DeviceProduct &product,
-                             cudaStream_t stream) const {
+/// Computes C = beta C, if C has elements: by rows, or at once if the rows are
+/// dense.
+static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
+                        const DeviceProduct &product, cudaStream_t stream) {
   const MatmulOp &op = *product.op;
   bool isDense = op.ldc == op.n;
   int64_t rows = isDense ? 1 : op.m, columns = isDense ? op.m * op.n : op.n;
@@ -398,7 +399,7 @@ Status DeviceBlas::scaleOnly(const DeviceProduct &product,
 
 Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream,
                        bool codes) {
-  return isEmpty(*product.op) ? scaleOnly(product, stream)
+  return isEmpty(*product.op) ? scaleOnly(cuda, own, product, stream)
                               : multiply(product, stream, codes);
 }
 

@@ -1,4 +1,4 @@
-//===- DeviceBlas.h - matrix products on the device -------------*- C++ -*-===//
+//===- DeviceBlas.h - GEMMs on the device -----------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_CUDA_DEVICEBLAS_H
 #define DPC_RUNTIME_CUDA_DEVICEBLAS_H
 
@@ -12,67 +12,69 @@
 
 namespace dpc::rt {
 
-/// A matrix product with the types of its buffers, and where these begin. Those
-/// of its epilogue are of C's type.
+/// A GEMM with the types and addresses of its buffers. The buffers of its
+/// epilogue are of C's type.
 struct DeviceProduct {
   const MatmulOp *op = nullptr;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
-  void *workspace = nullptr; ///< of fp8
-  /// How many bytes behind a multiple of 64 the buffers begin: views may.
+  void *workspace = nullptr; ///< for fp8
+  /// The offset of each buffer from a multiple of 64 bytes; views may have one.
   int64_t aBegin = 0, bBegin = 0, cBegin = 0, biasBegin = 0, auxBegin = 0;
 };
 
-/// `op` of `plan`, without addresses.
+/// The product of `op` of `plan`, without addresses.
 DeviceProduct productIn(const Plan &plan, const MatmulOp &op);
 
-/// All that cuBLASLt's choice of a routine depends on, as a line of text:
-/// products of one key can be done by the same routine.
+/// A line of text with everything that cuBLASLt's choice of a routine depends
+/// on. GEMMs with the same key can use the same routine.
 std::string gemmKey(const DeviceProduct &product);
 
-/// Whether a product is of nothing, or sums nothing: it has no routine.
+/// Whether a GEMM has no elements or sums nothing; such a GEMM has no routine.
 bool isEmpty(const MatmulOp &op);
 
-/// Products of one rank through cuBLASLt, whose matrices are column-major: it
-/// is asked for the transpose, C' = B' A'. An epilogue that it has no routine
-/// for is a kernel behind the product (`isSplit`). Errors name the product's
-/// key. All but checkTypes and run are for products that are not empty.
+/// GEMMs of one rank through cuBLASLt, whose matrices are column-major: it
+/// computes the transpose, C' = B' A'. If cuBLASLt has no routine for an
+/// epilogue, a kernel runs it after the GEMM (`isSplit`). Errors name the key
+/// of the GEMM. All functions but checkTypes and run require GEMMs that are not
+/// empty.
 class DeviceBlas {
 public:
-  /// Takes 32 MiB of the device for cuBLASLt's workspace. With `tf32` operands
-  /// of f32 are rounded to it.
+  /// Allocates 32 MiB of device memory for cuBLASLt's workspace. With `tf32`,
+  /// f32 operands are rounded to TF32.
   static Expected<std::unique_ptr<DeviceBlas>> create(const CudaApi &cuda,
                                                       const BlasApi &blas,
                                                       const DeviceKernels &own,
                                                       bool tf32 = false);
   ~DeviceBlas();
 
-  /// Fails when no routine takes the op's types, which are those of the three
-  /// buffers: all f32, all f64, or A and B bf16 (f16) and C the same or f32;
-  /// for fp8 A and B are bf16.
+  /// Fails when no routine supports the types of the three buffers: all f32,
+  /// all f64, or A and B bf16 (f16) and C the same or f32; for fp8, A and B are
+  /// bf16.
   static Status checkTypes(const MatmulOp &op, DType a, DType b, DType c);
 
-  /// At most `most` routines, what the heuristic takes for the fastest first.
+  /// At most `most` routines in the order of the heuristic, expected fastest
+  /// first.
   Expected<std::vector<cublasLtMatmulAlgo_t>>
   candidates(const DeviceProduct &product, int most);
-  /// Whether cuBLASLt says that a routine does the product on this device, and
-  /// within the workspace.
+  /// Whether cuBLASLt reports that the routine can compute the GEMM on this
+  /// device within the workspace.
   bool accepts(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
-  /// The routine of run(); else it is the heuristic's first.
+  /// Sets the routine for run(); by default it is the first of the heuristic.
   Status choose(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
 
-  /// Whether the epilogue of a product is a kernel of the runtime.
+  /// Whether the epilogue of a GEMM is a separate kernel.
   Expected<bool> isSplit(const DeviceProduct &product);
-  /// See MatmulOp. Ops outlive this. Where not `codes`, codeFactors has been
-  /// called, and neither factor is other since.
+  /// Computes a GEMM, see MatmulOp. Ops outlive this object. Without `codes`,
+  /// codeFactors has been called and the factors have not changed since.
   Status run(const DeviceProduct &product, cudaStream_t stream,
              bool codes = true);
-  /// Of a product of fp8.
+  /// Writes the codes of the factors of an fp8 GEMM.
   Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
 
 private:
-  /// cuBLASLt's words for an op.
+  /// cuBLASLt's descriptors for an op.
   struct Routine {
     cublasLtMatmulDesc_t what = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -94,7 +96,6 @@ private:
   Status finish(const DeviceProduct &product, cudaStream_t stream) const;
   Status describeCodes(const DeviceProduct &product, Routine &made);
   Status pointScales(const DeviceProduct &product, const Routine &made);
-  Status scaleOnly(const DeviceProduct &product, cudaStream_t stream) const;
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>
   heuristic(const DeviceProduct &product, const Routine &made, int most);

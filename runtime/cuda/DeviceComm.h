@@ -1,13 +1,14 @@
-//===- DeviceComm.h - how ranks exchange device memory ----------*- C++ -*-===//
+//===- DeviceComm.h - communication of device memory ------------*- C++ -*-===//
 //
-// Like Communicator, for memory of devices and in the order of a stream: a call
-// gives work to the stream and returns; what it waits for, the stream waits
-// for. Only wait() blocks until things have happened.
+// This interface is like Communicator, for device memory and in the order of a
+// stream: a call submits work to the stream and returns, and only the stream
+// waits for other ranks. wait() is the only call that blocks.
 //
-// The one difference is in messages. Communicator's meet by tag, in any order,
-// and a send waits for nobody. A stream does its work in order, and NCCL's send
-// waits for the receive; so all ranks give a message's two ends at one place of
-// one order that they share (MessagePlan.h finds it), and need no tags.
+// Messages are different. Those of Communicator match by tag, in any order, and
+// a send waits for nobody. A stream runs its work in order, and NCCL's send
+// waits for the receive. Therefore all ranks share one order of messages
+// (MessagePlan.h finds it) and submit both ends of a message at the same place
+// of this order, without tags.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICECOMM_H
@@ -20,7 +21,8 @@
 
 namespace dpc::rt {
 
-/// One end of a message: `data` goes to, or comes from, a rank of the world.
+/// One end of a message: `data` is sent to, or received from, a rank of the
+/// world.
 struct DeviceMessage {
   void *data = nullptr;
   int64_t bytes = 0;
@@ -35,12 +37,12 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Once, by all ranks: see Communicator.
+  /// Called once by all ranks, see Communicator.
   virtual Status makeGroups(const std::vector<Group> &groups) = 0;
-  /// Device memory that communication is quick from. Freed with this object,
-  /// after what uses it; to be called behind makeGroups.
+  /// Allocates device memory that is fast to communicate from. It is freed with
+  /// this object. Called after makeGroups.
   virtual Expected<void *> allocate(int64_t bytes) = 0;
-  /// Whether a stream with this communicator's work may be captured.
+  /// Whether a stream with this communicator's work can be captured.
   virtual bool capturable() const = 0;
 
   /// Reduces slices over the group, in place; each member's values are
@@ -57,30 +59,32 @@ public:
                           cudaStream_t stream) = 0;
   virtual Status broadcast(int group, void *data, int64_t bytes, int root,
                            cudaStream_t stream) = 0;
-  /// What `calls` asks of the group on the stream, at once where that is
-  /// quicker: none of it needs what another one gives.
+  /// Submits the group operations of `calls` to the stream, all at once if that
+  /// is faster. None of them may depend on another.
   virtual Status together(int group, const char *name, cudaStream_t stream,
                           const std::function<Status()> &calls) {
     (void)group, (void)name, (void)stream;
     return calls();
   }
-  /// All of them at once: they wait for their other ends, not for each other.
+  /// Submits all messages at once: they wait for their other ends, not for each
+  /// other.
   virtual Status exchange(const std::vector<DeviceMessage> &messages,
                           cudaStream_t stream) = 0;
 
-  /// Returns once the stream has done its work. Fails when a rank failed, and
-  /// when the timeout passes, with the ranks that are missing; the
-  /// communicator is of no use after that.
+  /// Returns when the stream has finished its work. Fails when a rank failed,
+  /// or after the timeout with the names of the missing ranks; the communicator
+  /// is unusable after a failure.
   virtual Status wait(cudaStream_t stream) = 0;
 
-  /// Ends what is on its way, and makes the waits of the other ranks fail.
+  /// Cancels pending work, and makes the waits of the other ranks fail.
   virtual void abort() = 0;
 };
 
-/// Ranks of other processes, or threads: through NCCL, which `control` lets
-/// them find each other by and notice who is missing. Sums are taken in an
-/// order that NCCL chooses: the same in every run of the same job, but not that
-/// of the ranks. `api`, `nccl` and `control` outlive it.
+/// Communicates through NCCL between ranks of other processes or threads. The
+/// ranks use `control` to find each other and to notice missing ranks. NCCL
+/// chooses the order of sums: it is the same in every run of the same job, but
+/// not the order of the ranks. `api`, `nccl` and `control` outlive the
+/// communicator.
 struct NcclApi;
 Expected<std::unique_ptr<DeviceComm>> makeNcclComm(const CudaApi &api,
                                                    const NcclApi &nccl,
@@ -90,9 +94,9 @@ Expected<std::unique_ptr<DeviceComm>> makeNcclComm(const CudaApi &api,
 /// Launches dpcReduce and dpcFill (DeviceKernels.cu) on a stream.
 class DeviceKernels;
 
-/// All ranks are threads of this process and share one device. Sums are taken
-/// in the order of the members. A group has at most kMostInProcess members.
-/// `api` and `kernels` outlive them.
+/// Communicators of ranks that are threads of this process and share one
+/// device. Sums are taken in the order of the members. A group has at most
+/// kMostInProcess members. `api` and `kernels` outlive them.
 inline constexpr int kMostInProcess = 16;
 std::vector<std::unique_ptr<DeviceComm>>
 makeInProcessComms(const CudaApi &api, const DeviceKernels &kernels, int ranks,

@@ -11,27 +11,29 @@ namespace dpc::rt {
 
 struct CudnnApi;
 
-/// Convolutions of one rank, and their gradients, all on one stream. An
-/// interface, so that a build without cuDNN's headers has the rest.
+/// Convolutions of one rank and their gradients, all on one stream. This is an
+/// interface, so that the rest of the runtime can be built without cuDNN's
+/// headers.
 class DeviceConvs {
 public:
   virtual ~DeviceConvs() = default;
 
-  /// Chooses a routine for `op`, which outlives this. Fails when there is none.
+  /// Chooses a routine for `op`, which outlives this object. Fails when there
+  /// is none.
   virtual Status prepare(const ConvOp &op) = 0;
-  /// Takes the workspace of all that was prepared.
+  /// Allocates the workspace for all prepared ops.
   virtual Status allocate() = 0;
-  /// See ConvOp; `op` was prepared.
+  /// See ConvOp; `op` must be prepared.
   virtual Status run(const ConvOp &op, void *x, void *w, void *y,
                      cudaStream_t stream) = 0;
 };
 
-/// Makes them, or says why there are none.
+/// Opens the implementation, or fails with the reason.
 using OpenConvs =
     Expected<std::unique_ptr<DeviceConvs>> (*)(const CudaApi &cuda);
 
-/// Through cuDNN. Of its routines the first of the heuristic's that always
-/// gives the same bits, computes f32 as such, and takes at most 256 MiB.
+/// The implementation by cuDNN. It uses the first routine of the heuristic that
+/// is deterministic, computes f32 in full precision, and takes at most 256 MiB.
 Expected<std::unique_ptr<DeviceConvs>> makeCudnnConvs(const CudaApi &cuda,
                                                       const CudnnApi &cudnn);
 

@@ -1,4 +1,4 @@
-//===- DeviceEpilogue.cpp - epilogues of cuBLASLt, and instead of them ----===//
+//===- DeviceEpilogue.cpp - epilogues by cuBLASLt or kernels --------------===//
 #include "runtime/cuda/DeviceBlas.h"
 
 namespace dpc::rt {
@@ -50,8 +50,8 @@ Status DeviceBlas::describeEpilogue(const DeviceProduct &product,
                           op.auxLd, "rows of the epilogue's matrix");
 }
 
-/// Where they are differs between micro-batches; cuBLASLt reads the pointers
-/// when a product is given to a stream, and also when it is asked for routines.
+/// The addresses differ between micro-batches. cuBLASLt reads the pointers when
+/// a GEMM is submitted, and also when it is queried for routines.
 Status DeviceBlas::pointEpilogue(const DeviceProduct &product,
                                  const Routine &made) {
   const MatmulOp &op = *product.op;
@@ -68,7 +68,7 @@ Status DeviceBlas::pointEpilogue(const DeviceProduct &product,
   return Status::success();
 }
 
-/// What is left to do when C holds the product, rounded.
+/// Applies a separate epilogue to the rounded result in C.
 Status DeviceBlas::finish(const DeviceProduct &product,
                           cudaStream_t stream) const {
   const MatmulOp &op = *product.op;

@@ -1,4 +1,4 @@
-//===- DeviceFp8.cpp - products of 8-bit codes on the device --------------===//
+//===- DeviceFp8.cpp - fp8 GEMMs on the device ----------------------------===//
 #include "runtime/cuda/DeviceBlas.h"
 
 namespace dpc::rt {
@@ -7,8 +7,8 @@ static char *inWorkspace(const DeviceProduct &product, int64_t offset) {
   return static_cast<char *>(product.workspace) + offset;
 }
 
-/// Tensor cores may keep fewer bits of the sums of values, as is usual; sums
-/// with gradients are accumulated in f32.
+/// Sums of values may keep fewer bits in tensor cores, as is usual; sums that
+/// involve gradients are accumulated in f32.
 Status DeviceBlas::describeCodes(const DeviceProduct &product, Routine &made) {
   const Fp8Factors &fp8 = *product.op->fp8;
   bool isFast = fp8.a == DType::F8E4M3FN && fp8.b == DType::F8E4M3FN;
@@ -16,7 +16,7 @@ Status DeviceBlas::describeCodes(const DeviceProduct &product, Routine &made) {
               static_cast<int8_t>(isFast), "accumulation"));
   if (product.op->bias < 0 || made.isSplit)
     return Status::success();
-  cudaDataType type = CUDA_R_16BF; // as C: with another there is no routine
+  cudaDataType type = CUDA_R_16BF; // like C: no other type has a routine
   return set(made.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type,
              "the epilogue's type");
 }
@@ -32,7 +32,7 @@ Status DeviceBlas::pointScales(const DeviceProduct &product,
   return Status::success();
 }
 
-/// Rows of k, as Hopper's products of fp8 take them.
+/// Codes have rows of k, which Hopper's fp8 GEMMs require.
 Status DeviceBlas::codeFactors(const DeviceProduct &product,
                                cudaStream_t stream) const {
   const MatmulOp &op = *product.op;

@@ -11,7 +11,7 @@ Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
                     const std::vector<int64_t> &scalars, cudaStream_t stream) {
   std::vector<void *> arguments;
   arguments.reserve(buffers.size() + scalars.size());
-  for (const auto &buffer : buffers) // CUDA reads and does not write them
+  for (const auto &buffer : buffers) // CUDA only reads them
     arguments.push_back(static_cast<void *>(const_cast<void **>(&buffer)));
   for (const int64_t &scalar : scalars)
     arguments.push_back(const_cast<int64_t *>(&scalar));
@@ -46,7 +46,7 @@ DeviceKernels::~DeviceKernels() {
     cuda.cudaLibraryUnload(library);
 }
 
-/// One thread an element, until the device is full.
+/// One thread per element, until the device is full.
 Status DeviceKernels::launch(cudaKernel_t kernel, int64_t count,
                              std::vector<void *> buffers,
                              std::vector<int64_t> scalars,
@@ -97,10 +97,10 @@ Status DeviceKernels::findNan(const void *data, DType type, int64_t count,
   return launch(
       findNanKernel, count, {const_cast<void *>(data), flag},
       {count, static_cast<int64_t>(type), static_cast<int64_t>(infinitiesToo)},
-      stream); // data is read
+      stream); // data is only read
 }
 
-/// 32 columns a block, whose eight warps take every eighth row.
+/// 32 columns per block, whose eight warps take every eighth row.
 Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
                                  int64_t columns, int64_t ld, void *to,
                                  DType toType, cudaStream_t stream) const {
@@ -108,28 +108,29 @@ Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
   auto blocks =
       static_cast<unsigned>((columns + columnsOfBlock - 1) / columnsOfBlock);
   return launchKernel(cuda, sumColumnsKernel, dim3(blocks), dim3(threads), 0,
-                      {const_cast<void *>(matrix), to}, // the first is read
+                      {const_cast<void *>(matrix), to}, // the first is only
+                                                        // read
                       {rows, columns, ld, static_cast<int64_t>(type),
                        static_cast<int64_t>(toType)},
                       stream);
 }
 
-/// A thread takes eight elements at a time.
+/// Each thread takes eight elements at a time.
 Status DeviceKernels::amax(const void *matrix, int64_t rows, int64_t columns,
                            int64_t ld, void *bits, cudaStream_t stream) const {
   return launch(amaxKernel, rows * columns / 8,
-                {const_cast<void *>(matrix), bits}, // the first is read
+                {const_cast<void *>(matrix), bits}, // the first is only read
                 {rows, columns, ld}, stream);
 }
 
-/// The same, or a block turns 64 x 64 elements.
+/// The same; with `transposes`, each block transposes 64 x 64 elements.
 Status DeviceKernels::fp8Codes(const void *matrix, int64_t rows,
                                int64_t columns, int64_t ld,
                                const void *amaxBits, DType format,
                                bool transposes, void *codes, void *inverse,
                                cudaStream_t stream) const {
   constexpr int64_t tile = 64, threads = 256;
-  // The first two are read.
+  // The first two are only read.
   std::vector<void *> buffers = {const_cast<void *>(matrix),
                                  const_cast<void *>(amaxBits), codes, inverse};
   std::vector<int64_t> scalars = {rows, columns, ld,

@@ -1,9 +1,9 @@
-// The runtime's own kernels, see DeviceKernels.h. Compiled without contraction
-// to fma, so that sums have the bits of the CPU's.
+// The kernels of the runtime, see DeviceKernels.h. They are compiled without
+// contraction to fma, so that sums have the same bits as on the CPU.
 #include "runtime/base/DType.h"
+#include "runtime/base/Group.h"
 #include "runtime/cuda/Fp8Kernels.cuh"
 #include "runtime/plan/PlanEpilogue.h"
-#include "runtime/plan/ReduceKind.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -64,7 +64,7 @@ __device__ float geluGrad(float x) {
          0.5f * x * (1 - t * t) * 0.79788456f * (1 + 0.134145f * x * x);
 }
 
-// C holds the product: see PlanEpilogue.h.
+// Applies an epilogue to the GEMM in C, see PlanEpilogue.h.
 template <typename T>
 __device__ void epilogue(T *c, const T *bias, T *aux, long long rows,
                          long long columns, long long ldc, long long auxLd,
@@ -110,7 +110,7 @@ __device__ void sumColumns(const From *matrix, To *to, long long rows,
   to[column] = static_cast<To>(sum);
 }
 
-// A code of a float of one byte in which NaN is what others take for -0.
+// A one-byte float format in which the code of -0 in other formats is NaN.
 struct ZeroFloat {
   unsigned char bits;
   __device__ explicit operator float() const {
@@ -127,7 +127,7 @@ __device__ void findNan(const T *data, int *flag, long long count,
        i < count; i += step) {
     auto value = static_cast<float>(data[i]);
     if (value != value || (infinitiesToo && fabsf(value) > 0x1.fffffep127f))
-      *flag = 1; // whoever comes first
+      *flag = 1; // any thread may set it
   }
 }
 

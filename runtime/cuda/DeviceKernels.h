@@ -1,4 +1,4 @@
-//===- DeviceKernels.h - the runtime's own kernels --------------*- C++ -*-===//
+//===- DeviceKernels.h - kernels of the runtime -----------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_CUDA_DEVICEKERNELS_H
 #define DPC_RUNTIME_CUDA_DEVICEKERNELS_H
 
@@ -7,12 +7,12 @@
 
 namespace dpc::rt {
 
-/// What no library does: sums in the order of the ranks, fills, codes of fp8,
-/// and epilogues that cuBLASLt has no routine for. They have the ABI of a
-/// plan's kernels: a pointer for each buffer, then an i64 for each scalar.
+/// Kernels for what no library provides: sums in the order of the ranks, fills,
+/// fp8 codes, and epilogues that cuBLASLt has no routine for. They have the ABI
+/// of a plan's kernels: a pointer for each buffer, then an i64 for each scalar.
 class DeviceKernels {
 public:
-  /// `image`: DeviceKernels.cu, compiled.
+  /// `image` is the compiled DeviceKernels.cu.
   static Expected<std::unique_ptr<DeviceKernels>> load(const CudaApi &cuda,
                                                        const void *image);
   ~DeviceKernels();
@@ -22,29 +22,29 @@ public:
   Status reduce(const std::vector<const void *> &parts, void *out,
                 int64_t first, int64_t count, DType type, ReduceKind kind,
                 double scale, cudaStream_t stream) const;
-  /// `count` elements of `width` bytes (1, 2, 4, 8), each the low bytes of
+  /// Fills `count` elements of `width` bytes (1, 2, 4, 8) with the low bytes of
   /// `bits`.
   Status fill(void *to, int64_t count, int64_t width, int64_t bits,
               cudaStream_t stream) const;
-  /// What an epilogue does with the product in C, but for sums.
+  /// Applies an epilogue, except for sums, to the result of the GEMM in C.
   Status epilogue(const MatmulOp &op, void *c, void *bias, void *aux,
                   DType type, cudaStream_t stream) const;
-  /// to[j] = sum over i of a rows x columns matrix, in f32 and always in the
-  /// same order.
+  /// to[j] = sum over i of a rows x columns matrix, in f32 and in a fixed
+  /// order.
   Status sumColumns(const void *matrix, DType type, int64_t rows,
                     int64_t columns, int64_t ld, void *to, DType toType,
                     cudaStream_t stream) const;
-  /// Writes an int that is not zero to `flag` where one of `count` elements is
-  /// NaN, or infinite as f32.
+  /// Sets `flag` to a nonzero int if one of `count` elements is NaN or, with
+  /// `infinitiesToo`, infinite as f32.
   Status findNan(const void *data, DType type, int64_t count,
                  bool infinitiesToo, void *flag, cudaStream_t stream) const;
-  /// The bits of the largest |x| of a matrix of bf16 as f32, into `bits`, which
-  /// is 0 before.
+  /// Writes the bits of the largest |x| of a bf16 matrix, as f32, to `bits`,
+  /// which must be 0 before.
   Status amax(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
               void *bits, cudaStream_t stream) const;
-  /// The codes of a matrix of bf16, of multiples of 16 rows and columns (see
-  /// Fp8Factors), in rows of `columns` or, transposed, of `rows`; and what they
-  /// are multiplied by to be the matrix again.
+  /// Writes the codes of a bf16 matrix (see Fp8Factors) in rows of `columns`,
+  /// or of `rows` when transposed, and to `inverse` the factor that decodes
+  /// them. The numbers of rows and columns are multiples of 16.
   Status fp8Codes(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
                   const void *amaxBits, DType format, bool transposes,
                   void *codes, void *inverse, cudaStream_t stream) const;
@@ -63,7 +63,7 @@ private:
                fp8TransposedKernel = nullptr;
 };
 
-/// Launches a kernel with the ABI of a plan's.
+/// Launches a kernel with the ABI of a plan's kernels.
 Status launchKernel(const CudaApi &cuda, cudaKernel_t kernel, dim3 blocks,
                     dim3 threads, size_t sharedBytes,
                     const std::vector<void *> &buffers,

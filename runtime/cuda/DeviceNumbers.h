@@ -1,4 +1,4 @@
-//===- DeviceNumbers.h - NaN in the memory of a GPU -------------*- C++ -*-===//
+//===- DeviceNumbers.h - detection of NaN in GPU memory ---------*- C++ -*-===//
 #ifndef DPC_RUNTIME_CUDA_DEVICENUMBERS_H
 #define DPC_RUNTIME_CUDA_DEVICENUMBERS_H
 
@@ -6,18 +6,18 @@
 
 namespace dpc::rt {
 
-/// Looks for NaN in what a stream has written, for
-/// ExecutorOptions::checkNumbers. It waits for the stream each time: a step
-/// that is looked at is slow, and no graph.
+/// Searches for NaN in the results of a stream, for
+/// ExecutorOptions::checkNumbers. It waits for the stream each time, so a
+/// checked step is slow and cannot be a graph.
 class DeviceNumbers {
 public:
-  /// The arguments outlive it.
+  /// The arguments outlive the object.
   static Expected<std::unique_ptr<DeviceNumbers>>
   create(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm);
   ~DeviceNumbers();
 
-  /// Whether there is one among `count` elements, once `stream` is there; or
-  /// an infinity, or what is one as f32.
+  /// Whether one of `count` elements is NaN, once `stream` has finished; with
+  /// `infinitiesToo`, also whether one is infinite, as itself or as f32.
   Expected<bool> hasNan(const void *data, DType type, int64_t count,
                         cudaStream_t stream, bool infinitiesToo = false) const;
 
@@ -28,8 +28,8 @@ private:
   const CudaApi &cuda;
   const DeviceKernels &own;
   DeviceComm &comm;
-  void *flag = nullptr; ///< 4 bytes of the device: not zero where one was seen
-  void *seen = nullptr; ///< pinned, what `flag` held
+  void *flag = nullptr; ///< 4 bytes on the device: nonzero if one was found
+  void *seen = nullptr; ///< pinned copy of `flag`
 };
 
 } // namespace dpc::rt

@@ -1,12 +1,12 @@
-//===- DeviceTrace.h - when instructions ran on a GPU -----------*- C++ -*-===//
+//===- DeviceTrace.h - times of instructions on a GPU -----------*- C++ -*-===//
 //
-// An event before and one behind each instruction, on its stream; their times
-// are read when the step is over. The first event of a step is given to a
-// stream that has nothing to do: it happens when it is given, which ties the
-// device's clock to the host's.
+// Each instruction has one event before it and one after it on its stream; the
+// times of the events are read at the end of the step. The first event of a
+// step is recorded on an idle stream, so it happens immediately. This aligns
+// the device's clock with the host's.
 //
-// The events of a step would be nodes of its graph, which have no times: steps
-// that are recorded are given to the streams instruction by instruction.
+// Events that are nodes of a graph have no times. Traced steps are therefore
+// submitted to the streams instruction by instruction.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICETRACE_H
@@ -22,7 +22,8 @@ namespace dpc::rt {
 
 class DeviceTrace {
 public:
-  /// `tasks`: the rank's, in the order of the plan; they outlive this.
+  /// `tasks` are the tasks of the rank in the order of the plan; they outlive
+  /// this object.
   static Expected<std::unique_ptr<DeviceTrace>>
   create(const CudaApi &cuda, const Plan &plan, int rank,
          const std::vector<Task> &tasks);
@@ -31,16 +32,17 @@ public:
   /// Whether the next step is recorded.
   bool wantsStep() const { return steps < mostSteps; }
 
-  /// Around a step that is recorded. `stream` is idle; all streams are when the
-  /// step is collected.
+  /// Start and end of a recorded step. `stream` is idle at the start; all
+  /// streams are idle at the end.
   Status startStep(int64_t number, cudaStream_t stream);
   Status collectStep();
 
-  /// Around a task, by its index. One that is not begun takes no time.
+  /// Start and end of a task, by its index. A task without a start takes no
+  /// time.
   Status begin(int task, cudaStream_t stream);
   Status end(int task, cudaStream_t stream);
 
-  /// As RankExecutor's: events are in the order of the plan.
+  /// Like those of RankExecutor: events are in the order of the plan.
   const std::vector<TraceLane> &traceLanes() const { return lanes; }
   void forget();
 
@@ -54,7 +56,7 @@ private:
               const std::vector<Task> &tasks);
   Status makeEvent(cudaEvent_t &event);
   Status record(cudaEvent_t event, cudaStream_t stream) const;
-  /// nowSeconds() of an event.
+  /// The time of an event on the clock of nowSeconds().
   Expected<double> secondsOf(cudaEvent_t event) const;
 
   const CudaApi &cuda;

@@ -1,5 +1,5 @@
-// The kernels of DeviceKernels::amax and fp8Codes: bit for bit what Fp8.cpp does
-// on CPUs. A test compiles them for the host, too.
+// The kernels of DeviceKernels::amax and fp8Codes. They give the same bits as
+// Fp8.cpp on CPUs. A test compiles them for the host, too.
 #ifndef DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 #define DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Eight elements of a row of bf16, of which none crosses its end.
+// Eight consecutive elements of one row of bf16.
 struct Eight {
   uint4 words;
 
@@ -102,12 +102,13 @@ extern "C" __global__ void dpcFp8(const void *matrix, const void *amaxBits,
   }
 }
 
-// A block turns a tile of 64 x 64: its threads read eight elements of a row
-// each, twice, and write sixteen of a column.
-extern "C" __global__ void
-dpcFp8Transposed(const void *matrix, const void *amaxBits, void *codes,
-                 void *inverse, long long rows, long long columns, long long ld,
-                 long long type) {
+// A block transposes a tile of 64 x 64: each thread reads eight elements of a
+// row, twice, and writes sixteen of a column.
+extern "C" __global__ void dpcFp8Transposed(const void *matrix,
+                                            const void *amaxBits, void *codes,
+                                            void *inverse, long long rows,
+                                            long long columns, long long ld,
+                                            long long type) {
   constexpr int kTile = 64, kPadded = kTile + 4;
   __shared__ __align__(4) unsigned char tile[kTile][kPadded];
   auto format = static_cast<dpc::rt::DType>(type);

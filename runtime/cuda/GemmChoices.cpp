@@ -25,7 +25,7 @@ static_assert(sizeof(cublasLtMatmulAlgo_t) % sizeof(uint64_t) == 0);
 // Files
 //===----------------------------------------------------------------------===//
 
-/// FNV-1a: for names, and against damage, not against malice.
+/// FNV-1a, for file names and against damage, not against malice.
 static uint64_t hashOf(const std::string &text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text)
@@ -80,7 +80,7 @@ GemmCache::read(const std::string &key) const {
   if (good)
     return how;
   remark(pathOf(key) +
-         " is damaged, or of something else; it is measured again");
+         " is damaged or belongs to another GEMM; it is measured again");
   return {};
 }
 
@@ -107,7 +107,7 @@ void GemmCache::write(const std::string &key,
 }
 
 //===----------------------------------------------------------------------===//
-// Who measures what
+// Owners of measurements
 //===----------------------------------------------------------------------===//
 
 std::map<std::string, int> ownersOfProducts(const Plan &plan) {
@@ -126,7 +126,7 @@ std::map<std::string, int> ownersOfProducts(const Plan &plan) {
       if (auto it = ofPhase.find(phase); it != ofPhase.end()) {
         for (const std::string &key : it->second)
           owners.emplace(key, rank);
-        ofPhase.erase(it); // all of it has an owner
+        ofPhase.erase(it); // every GEMM of the phase has an owner
       }
   }
   return owners;
@@ -138,14 +138,15 @@ GemmChoices::~GemmChoices() {
       cuda.cudaEventDestroy(event);
 }
 
-/// Measures one rank at a time: those of a process share a device.
+/// Measures on one rank at a time, because ranks of a process share a device.
 Status GemmChoices::choose(const Plan &plan,
                            const std::vector<DeviceProduct> &products,
                            Communicator &control) {
   std::map<std::string, int> owners = ownersOfProducts(plan);
   if (!tuning.measures || owners.empty())
     return Status::success();
-  DPC_TRY(control.barrier(kWorldGroup)); // none sets up beside a measurement
+  DPC_TRY(control.barrier(kWorldGroup)); // no rank allocates during a
+                                         // measurement
   std::map<std::string, Algo> chosen;
   double deadline = nowSeconds() + tuning.mostSeconds;
   {
@@ -179,8 +180,8 @@ Status GemmChoices::choose(const Plan &plan,
   return Status::success();
 }
 
-/// A table with a row for each key, which its owner fills in: a sum with zeros
-/// brings it to all.
+/// Shares a table with a row for each key. Its owner fills in a row; a sum with
+/// zeros distributes it to all ranks.
 Status GemmChoices::share(const std::map<std::string, int> &owners,
                           std::map<std::string, Algo> &chosen,
                           Communicator &control) {
@@ -207,10 +208,11 @@ Status GemmChoices::share(const std::map<std::string, int> &owners,
 }
 
 //===----------------------------------------------------------------------===//
-// Measuring
+// Measurements
 //===----------------------------------------------------------------------===//
 
-/// What is kept, or else the fastest; nothing when there is no choice.
+/// The stored choice, or else the fastest routine; nothing when there is no
+/// choice.
 Expected<std::optional<cublasLtMatmulAlgo_t>>
 GemmChoices::find(const DeviceProduct &product, const std::string &key) {
   GemmCache cache(tuning, comm.rank());
@@ -223,8 +225,9 @@ GemmChoices::find(const DeviceProduct &product, const std::string &key) {
         return kept;
     }
     if (tuning.remark)
-      tuning.remark(cache.pathOf(key) + " names a routine that this device "
-                                        "does not take; it is measured again");
+      tuning.remark(cache.pathOf(key) +
+                    " names a routine that this device "
+                    "does not support; it is measured again");
   }
   Expected<std::optional<Algo>> found = measure(product);
   if (found && *found)
@@ -255,15 +258,16 @@ GemmChoices::measure(const DeviceProduct &product) {
   return fastest;
 }
 
-/// The least of some rounds, behind one to warm up; a routine that takes twice
-/// as long as `best` in the first has no others. Nothing when cuBLASLt refuses.
+/// The least time of several rounds after a warm-up. A routine that takes twice
+/// as long as `best` in the first round gets no others. Nothing when cuBLASLt
+/// refuses the routine.
 Expected<std::optional<double>>
 GemmChoices::millisecondsOf(const DeviceProduct &product, const Algo &how,
                             double best) {
   constexpr int rounds = 3, runsOfRound = 5;
   DPC_TRY(prepare());
   DPC_TRY(blas.choose(product, how));
-  if (product.op->fp8) // All routines take the same codes.
+  if (product.op->fp8) // all routines use the same codes
     DPC_TRY(blas.codeFactors(product, stream));
   std::optional<double> least;
   for (int round = 0; round <= rounds; ++round) {

@@ -1,17 +1,18 @@
-//===- GemmChoices.h - cuBLASLt's routines, by measuring --------*- C++ -*-===//
+//===- GemmChoices.h - measured choice of GEMM routines ---------*- C++ -*-===//
 //
-// cuBLASLt has many routines for a product, and its heuristic guesses which is
-// fast. Before the first step every distinct product of a plan is done by each
-// of the heuristic's first candidates, with the operands where the step has
-// them, and the fastest is kept.
+// cuBLASLt has many routines for a GEMM, and its heuristic guesses which is
+// fast. Before the first step, each of the heuristic's first candidates
+// computes every distinct GEMM of a plan, with the operands at their addresses
+// in the step, and the fastest routine is kept.
 //
-// Routines sum in different orders, so copies of a parameter stay equal, to the
-// last bit, only if all ranks take the same: the lowest rank that computes a
-// product measures it, and tells the others.
+// Routines sum in different orders. Copies of a parameter stay equal to the
+// last bit only if all ranks use the same routine. Therefore the lowest rank
+// that computes a GEMM measures it and tells the others.
 //
-// Choices are kept as files, one a product, so that later runs start at once
-// and have the bits of the first. What a file says is checked by cuBLASLt and
-// tried before it is used: one of a stranger can make a run slow, not wrong.
+// Choices are stored in files, one per GEMM, so later runs start at once and
+// give the same bits as the first. cuBLASLt checks the contents of a file, and
+// the routine is tried before use: an untrusted file can make a run slow, not
+// wrong.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_GEMMCHOICES_H
@@ -25,21 +26,22 @@
 
 namespace dpc::rt {
 
-/// How routines are chosen.
+/// Settings of the choice.
 struct GemmTuning {
-  bool measures = false; ///< else the heuristic's first
-  std::string folder;    ///< for what is kept; "": nothing is
-  std::string device;    ///< its name and all that routines depend on
-  /// Products that are not measured by then have the heuristic's first.
+  bool measures = false; ///< otherwise the heuristic's first routine
+  std::string folder;    ///< for stored choices; "": none are stored
+  std::string device;    ///< name and other properties that routines depend on
+  /// GEMMs that are not measured within this time use the heuristic's first
+  /// routine.
   double mostSeconds = 60;
-  /// Told of a file that is passed over, or cannot be written.
+  /// Called for a file that is ignored or cannot be written.
   std::function<void(const std::string &)> remark;
 };
 
-/// Choices in files. Every function may be called by many processes at once.
+/// Stored choices. Several processes may call every function at once.
 class GemmCache {
 public:
-  /// `rank` keeps the files that are being written apart.
+  /// `rank` keeps temporary files of ranks apart.
   GemmCache(const GemmTuning &tuning, int rank) : tuning(tuning), rank(rank) {}
 
   std::optional<cublasLtMatmulAlgo_t> read(const std::string &key) const;
@@ -48,7 +50,7 @@ public:
   std::string pathOf(const std::string &key) const;
 
 private:
-  /// What the file of a key begins with.
+  /// The beginning of the file of a key.
   std::string head(const std::string &key) const;
   void remark(const std::string &what) const;
 
@@ -56,24 +58,24 @@ private:
   int rank;
 };
 
-/// By key: the lowest rank that computes such a product.
+/// By key: the lowest rank that computes such a GEMM.
 std::map<std::string, int> ownersOfProducts(const Plan &plan);
 
-/// Chooses for one rank.
+/// The choices of one rank.
 class GemmChoices {
 public:
-  /// Measuring writes all over `room`, of `bytes`, where the products lie.
+  /// Measurements overwrite `room`, the `bytes` bytes where the operands lie.
   GemmChoices(const GemmTuning &tuning, const CudaApi &cuda, DeviceBlas &blas,
               DeviceComm &comm, cudaStream_t stream, char *room, int64_t bytes)
       : tuning(tuning), cuda(cuda), blas(blas), comm(comm), stream(stream),
         room(room), bytes(bytes) {}
   ~GemmChoices();
 
-  /// Called by all ranks, each with all products of its step; `control` is the
-  /// host's communicator.
+  /// Called by all ranks, each with all GEMMs of its step; `control` is the
+  /// host communicator.
   Status choose(const Plan &plan, const std::vector<DeviceProduct> &products,
                 Communicator &control);
-  /// Whether `room` is no longer as it was.
+  /// Whether `room` has been overwritten.
   bool hasWritten() const { return isFilled; }
 
 private:

@@ -1,10 +1,10 @@
-//===- InProcessComm.cpp - ranks are threads that share a device ----------===//
+//===- InProcessComm.cpp - ranks are threads on one device ----------------===//
 //
-// A collective shows the others where its data is and an event behind what
-// wrote it; each rank's stream waits for the events and takes its part from the
-// others' memory; a second event says that they may write there again. Threads
-// meet only to show and to learn that events are recorded: nothing waits for
-// the device.
+// In a collective, each rank shows the others the address of its data and an
+// event after the work that wrote it. The stream of each rank waits for the
+// events and reads its part from the memory of the other ranks; a second event
+// allows writing there again. Threads synchronize only to exchange addresses
+// and events: no thread waits for the device.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -25,7 +25,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// What a member shows during a collective.
+/// The data that a member shows during a collective.
 struct Shown {
   const char *name = "";
   const void *in = nullptr;
@@ -40,22 +40,23 @@ struct Cell {
         arrivals(this->ranks.size()) {}
   std::vector<int> ranks;
   std::vector<Shown> shown;
-  std::vector<uint64_t> arrivals; ///< by member: meetings it came to
-  size_t here = 0;                ///< at the next meeting
+  std::vector<uint64_t> arrivals; ///< by member: its number of synchronizations
+  size_t here = 0;                ///< members at the next synchronization
   uint64_t meetings = 0;
 };
 
-/// A message that is sent and not yet taken.
+/// A message that is sent and not yet received.
 struct Post {
   const void *data = nullptr;
   int64_t bytes = 0;
-  cudaEvent_t written = nullptr, read = nullptr; ///< the sender's
+  cudaEvent_t written = nullptr, read = nullptr; ///< events of the sender
   bool isTaken = false;
 };
 
 struct World {
   explicit World(const CudaApi &cuda) : cuda(cuda) {}
-  /// Ranks read each other's memory: it goes when all of them are done.
+  /// Ranks read each other's memory, so it is freed when all ranks are
+  /// destroyed.
   ~World() {
     for (void *memory : allocations)
       cuda.cudaFree(memory);
@@ -65,7 +66,7 @@ struct World {
 
   const CudaApi &cuda;
   std::vector<void *> allocations;
-  std::mutex mutex; ///< guards all of it; held for moments
+  std::mutex mutex; ///< guards all members; held briefly
   std::condition_variable changed;
   bool aborted = false;
   std::map<int, std::vector<std::unique_ptr<Cell>>> cells; ///< by group
@@ -78,6 +79,38 @@ struct Seat {
   int size() const { return static_cast<int>(cell->ranks.size()); }
   Shown &own() const { return cell->shown[index]; }
 };
+
+Status record(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
+  return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+Status await(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
+  return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
+                    "cudaStreamWaitEvent");
+}
+
+Status copy(const CudaApi &cuda, void *to, int64_t toOffset, const void *from,
+            int64_t fromOffset, int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0)
+    return Status::success();
+  return cuda.check(
+      cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
+                           static_cast<const char *>(from) + fromOffset,
+                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                           stream),
+      "cudaMemcpyAsync");
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// The inputs that all members show.
+std::vector<const void *> inputs(const Seat &seat) {
+  std::vector<const void *> parts;
+  parts.reserve(seat.cell->shown.size());
+  for (const Shown &shown : seat.cell->shown)
+    parts.push_back(shown.in);
+  return parts;
+}
 
 class InProcessComm : public DeviceComm {
 public:
@@ -151,7 +184,8 @@ public:
     Seat &seat = seats[group + 1];
     return collective(seat, "all_gather", in, bytes, stream, [&]() -> Status {
       for (int i = 0; i < seat.size(); ++i)
-        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, 0, bytes, stream));
+        DPC_TRY(copy(cuda, out, i * bytes, seat.cell->shown[i].in, 0, bytes,
+                     stream));
       return Status::success();
     });
   }
@@ -161,8 +195,8 @@ public:
     Seat &seat = seats[group + 1];
     return collective(seat, "all_to_all", in, bytes, stream, [&]() -> Status {
       for (int i = 0; i < seat.size(); ++i)
-        DPC_TRY(copy(out, i * bytes, seat.cell->shown[i].in, seat.index * bytes,
-                     bytes, stream));
+        DPC_TRY(copy(cuda, out, i * bytes, seat.cell->shown[i].in,
+                     seat.index * bytes, bytes, stream));
       return Status::success();
     });
   }
@@ -171,9 +205,9 @@ public:
                    cudaStream_t stream) override {
     Seat &seat = seats[group + 1];
     return collective(seat, "broadcast", data, bytes, stream, [&] {
-      return seat.index == root
-                 ? Status::success()
-                 : copy(data, 0, seat.cell->shown[root].in, 0, bytes, stream);
+      return seat.index == root ? Status::success()
+                                : copy(cuda, data, 0, seat.cell->shown[root].in,
+                                       0, bytes, stream);
     });
   }
 
@@ -187,7 +221,7 @@ public:
         post->bytes = m.bytes;
         for (cudaEvent_t *event : {&post->written, &post->read})
           DPC_TRY(takeEvent(*event));
-        DPC_TRY(record(post->written, stream));
+        DPC_TRY(record(cuda, post->written, stream));
         sent.emplace_back(post, m.peer);
         std::lock_guard lock(world->mutex);
         world->posts[{rankIndex, m.peer}].push_back(std::move(post));
@@ -198,7 +232,7 @@ public:
         DPC_TRY(receive(m, stream));
     for (auto &[post, peer] : sent) {
       DPC_TRY(until("send", {peer}, [&post = post] { return post->isTaken; }));
-      DPC_TRY(await(post->read, stream));
+      DPC_TRY(await(cuda, post->read, stream));
       spare.push_back(post->written);
       spare.push_back(post->read);
     }
@@ -220,9 +254,9 @@ public:
       }
       if (nowSeconds() - began > timeoutSeconds)
         return Status(StatusCode::Timeout, "rank " + std::to_string(rankIndex) +
-                                         " waited " +
-                                         std::to_string(timeoutSeconds) +
-                                         " s for its own stream");
+                                               " waited " +
+                                               std::to_string(timeoutSeconds) +
+                                               " s for its own stream");
       if (looks > 200)
         usleep(20);
     }
@@ -247,25 +281,6 @@ private:
     events.push_back(event);
     return Status::success();
   }
-  Status record(cudaEvent_t event, cudaStream_t stream) {
-    return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
-  }
-  Status await(cudaEvent_t event, cudaStream_t stream) {
-    return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
-                      "cudaStreamWaitEvent");
-  }
-  Status copy(void *to, int64_t toOffset, const void *from, int64_t fromOffset,
-              int64_t bytes, cudaStream_t stream) {
-    if (bytes == 0)
-      return Status::success();
-    return cuda.check(
-        cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
-                             static_cast<const char *>(from) + fromOffset,
-                             static_cast<size_t>(bytes),
-                             cudaMemcpyDeviceToDevice, stream),
-        "cudaMemcpyAsync");
-  }
-
   Status sit(Cell &cell) {
     auto it = std::find(cell.ranks.begin(), cell.ranks.end(), rankIndex);
     seats.push_back({&cell, static_cast<int>(it - cell.ranks.begin())});
@@ -275,9 +290,7 @@ private:
     return Status::success();
   }
 
-  static Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
-
-  /// Waits on the host until `done`, which the lock guards.
+  /// Waits on the host until `done` holds; the lock guards `done`.
   template <typename Done>
   Status until(const char *name, const std::vector<int> &peers, Done &&done) {
     std::unique_lock lock(world->mutex);
@@ -290,7 +303,7 @@ private:
                 : lateRanks(rankIndex, timeoutSeconds, name, peers);
   }
 
-  /// Returns once all members are here.
+  /// Returns when all members have arrived.
   Status meet(Seat &seat, const char *name) {
     Cell &cell = *seat.cell;
     std::unique_lock lock(world->mutex);
@@ -315,22 +328,14 @@ private:
     return lateRanks(rankIndex, timeoutSeconds, name, late);
   }
 
-  static std::vector<const void *> inputs(const Seat &seat) {
-    std::vector<const void *> parts;
-    parts.reserve(seat.cell->shown.size());
-    for (const Shown &shown : seat.cell->shown)
-      parts.push_back(shown.in);
-    return parts;
-  }
-
-  /// Shows the data and lets the stream wait for everyone's.
+  /// Shows the data and makes the stream wait for the data of all members.
   Status open(Seat &seat, const char *name, const void *in, int64_t bytes,
               cudaStream_t stream) {
     Shown &own = seat.own();
     own.name = name;
     own.in = in;
     own.bytes = bytes;
-    DPC_TRY(record(own.written, stream));
+    DPC_TRY(record(cuda, own.written, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i) {
       const Shown &other = seat.cell->shown[i];
@@ -341,19 +346,19 @@ private:
             " bytes where rank " + std::to_string(rankIndex) + " called " +
             name + " of " + std::to_string(bytes));
       if (i != seat.index)
-        DPC_TRY(await(other.written, stream));
+        DPC_TRY(await(cuda, other.written, stream));
     }
     return Status::success();
   }
 
-  /// Lets the stream wait for a point of everyone's.
+  /// Makes the stream wait for an event of every member.
   Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
               cudaStream_t stream) {
-    DPC_TRY(record(seat.own().*point, stream));
+    DPC_TRY(record(cuda, seat.own().*point, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i)
       if (i != seat.index)
-        DPC_TRY(await(seat.cell->shown[i].*point, stream));
+        DPC_TRY(await(cuda, seat.cell->shown[i].*point, stream));
     return Status::success();
   }
 
@@ -365,7 +370,8 @@ private:
     return pass(seat, name, &Shown::read, stream);
   }
 
-  /// Member i reduces part i in its own memory; then all fetch all parts.
+  /// Member i reduces part i in its own memory, then all members fetch all
+  /// parts.
   Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
                      double scale, cudaStream_t stream) {
     int64_t width = sizeOf(slice.type);
@@ -379,7 +385,7 @@ private:
     DPC_TRY(pass(seat, "all_reduce", &Shown::reduced, stream));
     for (int i = 0; i < seat.size(); ++i)
       if (i != seat.index)
-        DPC_TRY(copy(slice.data, first(i) * width, seat.cell->shown[i].in,
+        DPC_TRY(copy(cuda, slice.data, first(i) * width, seat.cell->shown[i].in,
                      first(i) * width, bytesOf(i), stream));
     return pass(seat, "all_reduce", &Shown::read, stream);
   }
@@ -400,9 +406,9 @@ private:
       return Status::invalid("recv expects " + std::to_string(m.bytes) +
                              " bytes, rank " + std::to_string(m.peer) +
                              " sent " + std::to_string(post->bytes));
-    DPC_TRY(await(post->written, stream));
-    DPC_TRY(copy(m.data, 0, post->data, 0, m.bytes, stream));
-    DPC_TRY(record(post->read, stream));
+    DPC_TRY(await(cuda, post->written, stream));
+    DPC_TRY(copy(cuda, m.data, 0, post->data, 0, m.bytes, stream));
+    DPC_TRY(record(cuda, post->read, stream));
     std::lock_guard lock(world->mutex);
     post->isTaken = true;
     world->changed.notify_all();
@@ -415,7 +421,7 @@ private:
   int rankIndex, worldSize;
   double timeoutSeconds;
   std::deque<Seat> seats; ///< [0] is the world's, [g + 1] group g's
-  std::vector<cudaEvent_t> events, spare; ///< all; those not in use
+  std::vector<cudaEvent_t> events, spare; ///< all events; unused ones
 };
 
 } // namespace

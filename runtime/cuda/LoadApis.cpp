@@ -40,7 +40,7 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
     addWheels(environment, name, wheel, paths);
   for (const char *root : {"/usr/local", "/usr"})
     addWheels(root, name, wheel, paths);
-  // Of the toolkit that this was built with.
+  // The toolkit of the build.
   paths.push_back(std::string(DPC_CUDA_LIBRARY_DIR) + "/" + name);
   return paths;
 }
@@ -51,13 +51,14 @@ static bool find(void *library, const char *name, Function &function) {
   return function != nullptr;
 }
 
-/// Registered memory: the newest that is used here.
+/// The newest required feature is registered memory.
 static constexpr int kLeastNccl = NCCL_VERSION(2, 19, 0);
 
-/// What is wrong with a library, or "".
+/// The problem of a library, or "".
 using LibraryCheck = std::string (*)(void *handle);
 
-/// Stays open: what it allocates and starts lives as long as the process.
+/// Never closes a library: its allocations and threads live as long as the
+/// process.
 static Expected<void *> openLibrary(const std::string &name,
                                     const std::string &wheel,
                                     LibraryCheck check = nullptr) {
@@ -70,7 +71,7 @@ static Expected<void *> openLibrary(const std::string &name,
       return handle;
     if (handle)
       dlclose(handle);
-    // Of one that is there, rather than of one that is not.
+    // An existing library with a problem explains more than a missing one.
     if (!wrong.empty())
       why = path + wrong;
     else if (why.empty() && error)
@@ -109,7 +110,7 @@ Expected<BlasApi> loadBlasApi() {
   return api;
 }
 
-/// "2.19.3" of 21903.
+/// "2.19.3" for 21903.
 static std::string ncclName(int version) {
   return std::to_string(version / 10000) + "." +
          std::to_string(version / 100 % 100) + "." +
@@ -120,7 +121,7 @@ static std::string checkNccl(void *library) {
   decltype(&::ncclGetVersion) ask = nullptr;
   int version = 0;
   if (!find(library, "ncclGetVersion", ask) || ask(&version) != ncclSuccess)
-    return " says no version";
+    return " reports no version";
   return version >= kLeastNccl ? ""
                                : " is NCCL " + ncclName(version) + ", and " +
                                      ncclName(kLeastNccl) + " is needed";

@@ -1,8 +1,8 @@
-//===- LoadApis.h - finding CUDA's libraries --------------------*- C++ -*-===//
+//===- LoadApis.h - loading CUDA's libraries --------------------*- C++ -*-===//
 //
-// A library is looked for in the folders of $DPC_CUDA_LIB (separated by ":"),
-// then where the system looks, then in the folders of NVIDIA's Python wheels
-// under $VIRTUAL_ENV and the system's Python.
+// A library is searched in the folders of $DPC_CUDA_LIB (separated by ":"),
+// then on the system's library path, then in the folders of NVIDIA's Python
+// wheels under $VIRTUAL_ENV and the system's Python.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_LOADAPIS_H
@@ -20,9 +20,9 @@ namespace dpc::rt {
 /// Fails with the name of the library, or of the function that it lacks.
 Expected<CudaApi> loadCudaApi();
 Expected<BlasApi> loadBlasApi();
-/// The first of the libraries that is 2.19 or later, whatever the
-/// headers this was built with: NCCL reads as much of a configuration as it
-/// knows.
+/// Loads the first NCCL library of version 2.19 or later. The version may
+/// differ from that of the headers in the build: NCCL reads only the fields of
+/// a configuration that it knows.
 Expected<NcclApi> loadNcclApi();
 
 /// Convolutions through cuDNN; fails also in a build without its headers.
@@ -38,7 +38,7 @@ Expected<void *> openCudnnLibrary();
 std::vector<std::string> librarySearchPaths(const std::string &name,
                                             const std::string &wheel);
 
-/// The number of GPUs; fails where there is none, or no driver, saying so.
+/// The number of GPUs; fails with a message when there is no GPU or no driver.
 Expected<int> countDevices(const CudaApi &cuda);
 
 } // namespace dpc::rt

@@ -12,8 +12,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The copies of one rank's messages: a place is free again once its message
-/// has moved. Copy and move are of one stream, so nothing else orders them.
+/// Memory for the copies of one rank's messages. A place is free again when its
+/// message has moved. Copy and move use the same stream, which orders them.
 class MessageRoom {
 public:
   int64_t take(int64_t bytes) {
@@ -46,7 +46,7 @@ private:
   int64_t end = 0;
 };
 
-/// Plays the steps of all ranks; keeps what `own` does.
+/// Simulates the steps of all ranks; records the steps of `own`.
 class Player {
 public:
   Player(const Plan &plan, int own) : plan(plan), own(own), cells(plan) {}
@@ -85,7 +85,7 @@ private:
     std::vector<Task> tasks;
     std::vector<int> queues[kNumQueues]; ///< tasks
     size_t heads[kNumQueues] = {};
-    std::vector<uint32_t> signals; ///< by event, so far
+    std::vector<uint32_t> signals; ///< number of signals so far, by event
   };
   /// From, to, group, tag.
   using Key = std::tuple<int, int, int, int64_t>;
@@ -93,7 +93,8 @@ private:
     int64_t bytes, offset;
   };
 
-  /// The first task of a queue when all it waits for has happened, or -1.
+  /// The first task of a queue if everything that it waits for has happened, or
+  /// -1.
   static int ready(const Rank &rank, int queue) {
     if (rank.heads[queue] == rank.queues[queue].size())
       return -1;
@@ -119,7 +120,7 @@ private:
             messageTag(op.tag, plan.mesh, task.entry->microBatch)};
   }
 
-  /// What needs nobody else: all but collectives and what is received.
+  /// Advances a rank through everything except collectives and receives.
   bool advance(int index) {
     Rank &rank = ranks[index];
     bool any = false, moved = true;
@@ -156,12 +157,12 @@ private:
     return any;
   }
 
-  /// The next of a rank's comm queue that others must come to.
+  /// The next task of a rank's comm queue, which needs other ranks.
   int meeting(int rank) const {
     return ready(ranks[rank], static_cast<int>(Queue::Comm));
   }
 
-  /// Collectives that all members have reached.
+  /// Runs the collectives that all members have reached.
   bool meetAll() {
     bool any = false;
     for (int rank = 0; rank < plan.ranks(); ++rank) {
@@ -193,7 +194,7 @@ private:
     });
   }
 
-  /// All messages that are sent and asked for now.
+  /// Moves all messages that are both sent and awaited.
   bool moveAll() {
     std::vector<std::pair<int, int>> reached; // rank and task
     DeviceStep round{DeviceStep::Kind::Round, -1, 0, {}};

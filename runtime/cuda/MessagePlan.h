@@ -1,17 +1,17 @@
-//===- MessagePlan.h - the order in which ranks communicate -----*- C++ -*-===//
+//===- MessagePlan.h - the order of communication on streams ----*- C++ -*-===//
 //
-// A plan's messages meet by tag, and a send waits for nobody. On a stream both
-// ends wait for each other, and what is behind them waits, too. So a rank that
-// sends before it receives, as its peer does, would wait for ever.
+// The messages of a plan match by tag, and a send waits for nobody. On a stream
+// both ends of a message wait for each other, and later work waits with them. A
+// rank that sends before it receives, like its peer, would wait forever.
 //
-// The order that avoids it is found by playing all ranks' steps against each
-// other, as the validator does: a send copies its bytes aside and its rank goes
-// on; a message moves when its recv is reached. What moves at one time is a
-// round: all ranks give the two ends of its messages to NCCL in one group, at
-// the place that this order says. It is an order of all meetings (collectives
-// and rounds) that a run without streams could have had: the first of them that
-// has not happened has no end that waits for a later one. So nobody waits for
-// ever.
+// planDevice finds a safe order by simulating the steps of all ranks together,
+// as the validator does: a send copies its bytes and its rank continues; a
+// message moves when its recv is reached. The messages that move at one time
+// form a round: all ranks submit both ends of these messages to NCCL in one
+// group, at the place that this order gives. It is an order of all
+// communication (collectives and rounds) that a run without streams could have:
+// the first operation that has not happened depends on no later one. So no rank
+// waits forever.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_MESSAGEPLAN_H
@@ -21,22 +21,22 @@
 
 namespace dpc::rt {
 
-/// A message of a step, by the tasks that send and receive it.
+/// A message of a step, with the tasks that send and receive it.
 struct PlannedMessage {
   int peer = 0; ///< rank at the other end
   bool isSend = false;
   int64_t bytes = 0;
-  /// Recv: the task, an index into the rank's tasks. Send: where its copy lies
-  /// in the rank's room for messages.
+  /// Recv: the task, as an index into the rank's tasks. Send: the offset of the
+  /// copy in the rank's memory for messages.
   int task = -1;
   int64_t offset = 0;
 };
 
-/// What a rank gives to its streams, one after the other.
+/// An entry of the sequence that a rank submits to its streams.
 struct DeviceStep {
   enum class Kind {
     Task,  ///< task `task`
-    Stage, ///< the copy that task `task`, a send, makes, to `offset`
+    Stage, ///< the copy of task `task`, a send, to `offset`
     Round  ///< `messages` in one group
   } kind = Kind::Task;
   int task = -1;
@@ -45,16 +45,16 @@ struct DeviceStep {
 };
 
 struct DeviceProgram {
-  /// Of unroll() without overlap: all in the compute queue's list, in the order
-  /// of the plan; each says by its instruction which stream it is for.
+  /// The result of unroll() without overlap: all tasks in the order of the
+  /// plan. The instruction of a task says which stream it runs on.
   std::vector<Task> tasks;
   int events = 0;
   std::vector<DeviceStep> steps;
-  int64_t messageBytes = 0; ///< room for the copies of messages
+  int64_t messageBytes = 0; ///< memory for the copies of messages
 };
 
 /// The program of `rank` over its arena at `device`. All ranks of a valid plan
-/// find the same order.
+/// compute the same order.
 Expected<DeviceProgram> planDevice(const Plan &plan, int rank, char *device);
 
 } // namespace dpc::rt

@@ -34,7 +34,7 @@ namespace dpc::rt {
   X(ncclReduceScatter)                                                         \
   X(ncclSend)
 
-/// Members have the names of the functions.
+/// Each member has the name of its function.
 struct NcclApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;

@@ -1,11 +1,10 @@
 //===- NcclComm.cpp - ranks on GPUs, through NCCL -------------------------===//
 //
-// Every communicator is made non-blocking, which is what makes it possible to
-// give up: a call may return ncclInProgress, and is asked for until it is done
-// or the time is up. Groups are split from the world, so that they share its
-// connections. A rank that waits in vain cannot learn from NCCL for whom:
-// all ranks that wait then call the roll over `control`, where those that do
-// not answer are the missing ones.
+// Every communicator is non-blocking, which makes timeouts possible: a call may
+// return ncclInProgress, and is polled until it is done or the time is up.
+// Groups are split from the world, so they share its connections. NCCL does not
+// tell a waiting rank which ranks are missing. Therefore all waiting ranks call
+// the roll over `control`; those that do not answer are the missing ones.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -23,11 +22,11 @@ namespace dpc::rt {
 
 namespace {
 
-/// The tag of the roll call: no message of a plan has it.
+/// The tag of the roll call; no message of a plan has it.
 constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
-/// A roll is answered at once by all that wait, or not at all.
+/// All waiting ranks answer a roll call at once.
 constexpr double kRollSeconds = 5;
-/// What the ends of all communicators may take together.
+/// The time limit for ending all communicators together.
 constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
@@ -71,29 +70,118 @@ ncclRedOp_t ncclOpOf(ReduceKind kind) {
   return ncclSum;
 }
 
-class NcclComm : public DeviceComm {
-public:
-  NcclComm(const CudaApi &cuda, const NcclApi &nccl, Communicator &control,
-           double timeoutSeconds)
-      : cuda(cuda), nccl(nccl), control(control),
-        timeoutSeconds(timeoutSeconds) {}
+/// A communicator of NCCL and its group.
+struct Cell {
+  ncclComm_t comm = nullptr;
+  std::vector<int> ranks;
+  int index = 0; ///< of this rank
+  /// Operators that multiply first, by scale and type.
+  std::map<std::pair<double, int>, ncclRedOp_t> scaled;
+};
 
-  ~NcclComm() override {
-    if (!aborted)
-      endAll();
-    for (void *memory : allocations)
-      nccl.ncclMemFree(memory);
+struct Reduction {
+  ncclDataType_t type;
+  ncclRedOp_t op;
+};
+
+Status check(const NcclApi &nccl, ncclResult_t result, ncclComm_t comm,
+             const char *what) {
+  if (result == ncclSuccess)
+    return Status::success();
+  std::string text =
+      std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
+  if (const char *last = nccl.ncclGetLastError(comm); last && *last)
+    text += std::string(" (") + last + ")";
+  return Status::io(text);
+}
+
+/// Inside a group, calls only record the work.
+Status started(const NcclApi &nccl, ncclResult_t result, const Cell &cell,
+               const char *what) {
+  return result == ncclInProgress ? Status::success()
+                                  : check(nccl, result, cell.comm, what);
+}
+
+Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+
+/// The calls of a rank that its streams may not have finished.
+class IssuedCalls {
+public:
+  explicit IssuedCalls(const CudaApi &cuda) : cuda(cuda) {}
+  IssuedCalls(const IssuedCalls &) = delete;
+  IssuedCalls &operator=(const IssuedCalls &) = delete;
+  ~IssuedCalls() {
     for (const Issued &each : issued)
       cuda.cudaEventDestroy(each.done);
     for (cudaEvent_t event : spareEvents)
       cuda.cudaEventDestroy(event);
   }
 
-  /// The world: rank 0's id goes to all.
+  /// Marks the end of a call on its stream. Captured work is not marked,
+  /// because the events would belong to the graph.
+  Status mark(const char *name, cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
+    if (capture != cudaStreamCaptureStatusNone)
+      return Status::success();
+    forgetFinished();
+    cudaEvent_t event = nullptr;
+    if (spareEvents.empty()) {
+      DPC_TRY(cuda.check(
+          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
+    } else {
+      event = spareEvents.back();
+      spareEvents.pop_back();
+    }
+    issued.push_back({name, event});
+    return cuda.check(cuda.cudaEventRecord(event, stream), name);
+  }
+
+  void forgetFinished() {
+    while (!issued.empty() &&
+           cuda.cudaEventQuery(issued.front().done) == cudaSuccess) {
+      spareEvents.push_back(issued.front().done);
+      issued.pop_front();
+    }
+  }
+  /// The name of the oldest unfinished call.
+  const char *oldest() {
+    forgetFinished();
+    return issued.empty() ? "a step" : issued.front().name;
+  }
+
+private:
+  /// A call whose work may be unfinished.
+  struct Issued {
+    const char *name;
+    cudaEvent_t done;
+  };
+
+  const CudaApi &cuda;
+  std::deque<Issued> issued;
+  std::vector<cudaEvent_t> spareEvents;
+};
+
+class NcclComm : public DeviceComm {
+public:
+  NcclComm(const CudaApi &cuda, const NcclApi &nccl, Communicator &control,
+           double timeoutSeconds)
+      : cuda(cuda), nccl(nccl), control(control),
+        timeoutSeconds(timeoutSeconds), issued(cuda) {}
+
+  ~NcclComm() override {
+    if (!aborted)
+      endAll();
+    for (void *memory : allocations)
+      nccl.ncclMemFree(memory);
+  }
+
+  /// Creates the world: rank 0's id goes to all ranks.
   Status start() {
     ncclUniqueId id = {};
     if (rank() == 0)
-      DPC_TRY(check(nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+      DPC_TRY(
+          check(nccl, nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     DPC_TRY(control.broadcast(kWorldGroup, &id, sizeof id, 0));
     Cell world;
     world.ranks.resize(size());
@@ -135,11 +223,11 @@ public:
     return Status::success();
   }
 
-  /// From NCCL and registered with every communicator: buffers at one offset of
-  /// every rank's arena then need no copies on the way.
+  /// Allocates memory through NCCL and registers it with every communicator.
+  /// Buffers at equal offsets of all arenas then need no intermediate copies.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
-    DPC_TRY(check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
+    DPC_TRY(check(nccl, nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
                   nullptr, "ncclMemAlloc"));
     allocations.push_back(memory);
     for (const Cell &cell : cells) {
@@ -164,7 +252,8 @@ public:
           return how.status();
         if (slice.count > 0)
           DPC_TRY(
-              started(nccl.ncclAllReduce(slice.data, slice.data,
+              started(nccl,
+                      nccl.ncclAllReduce(slice.data, slice.data,
                                          static_cast<size_t>(slice.count),
                                          how->type, how->op, cell.comm, stream),
                       cell, "all_reduce"));
@@ -182,7 +271,8 @@ public:
       if (!how)
         return how.status();
       return count == 0 ? Status::success()
-                        : started(nccl.ncclReduceScatter(
+                        : started(nccl,
+                                  nccl.ncclReduceScatter(
                                       in, out, static_cast<size_t>(count),
                                       how->type, how->op, cell.comm, stream),
                                   cell, "reduce_scatter");
@@ -193,13 +283,14 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("all_gather", cell, stream, [&] {
-      return started(nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
+      return started(nccl,
+                     nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
                                         ncclUint8, cell.comm, stream),
                      cell, "all_gather");
     });
   }
 
-  /// As grouped messages: ncclAlltoAll is new in 2.28, and does the same.
+  /// Uses grouped messages; ncclAlltoAll, new in 2.28, does the same.
   Status allToAll(int group, const void *in, void *out, int64_t bytes,
                   cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
@@ -208,10 +299,12 @@ public:
         int peer = static_cast<int>(i);
         const char *from = static_cast<const char *>(in) + peer * bytes;
         char *to = static_cast<char *>(out) + peer * bytes;
-        DPC_TRY(started(nccl.ncclSend(from, static_cast<size_t>(bytes),
+        DPC_TRY(started(nccl,
+                        nccl.ncclSend(from, static_cast<size_t>(bytes),
                                       ncclUint8, peer, cell.comm, stream),
                         cell, "all_to_all"));
-        DPC_TRY(started(nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
+        DPC_TRY(started(nccl,
+                        nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
                                       peer, cell.comm, stream),
                         cell, "all_to_all"));
       }
@@ -223,7 +316,8 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("broadcast", cell, stream, [&] {
-      return started(nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
+      return started(nccl,
+                     nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
                                         ncclUint8, root, cell.comm, stream),
                      cell, "broadcast");
     });
@@ -239,8 +333,8 @@ public:
     });
   }
 
-  /// Over the world's communicator, whatever the group: one pair of ranks has
-  /// one connection and one order.
+  /// Uses the world's communicator for every group: a pair of ranks has one
+  /// connection and one order.
   Status exchange(const std::vector<DeviceMessage> &messages,
                   cudaStream_t stream) override {
     Cell &world = cells[0];
@@ -252,7 +346,7 @@ public:
                                                   m.peer, world.comm, stream)
                                   : nccl.ncclRecv(m.data, bytes, ncclUint8,
                                                   m.peer, world.comm, stream);
-        DPC_TRY(started(result, world, m.isSend ? "send" : "recv"));
+        DPC_TRY(started(nccl, result, world, m.isSend ? "send" : "recv"));
       }
       return Status::success();
     });
@@ -263,7 +357,7 @@ public:
     for (int looks = 0;; ++looks) {
       cudaError_t state = cuda.cudaStreamQuery(stream);
       if (state == cudaSuccess) {
-        forgetIssued();
+        issued.forgetFinished();
         return Status::success();
       }
       if (state != cudaErrorNotReady)
@@ -271,13 +365,14 @@ public:
       DPC_TRY(asyncErrors());
       double waited = nowSeconds() - began;
       if (waited > timeoutSeconds)
-        return missing(oldest());
+        return missing(issued.oldest());
       if (looks > kBusyLooks)
         usleep(waited < 0.01 ? 20 : 200);
     }
   }
 
-  /// NCCL's own communicators only; the others learn it over `control`.
+  /// Aborts only this rank's communicators; other ranks learn of it over
+  /// `control`.
   void abort() override {
     control.abort();
     abortOwn();
@@ -285,39 +380,6 @@ public:
 
 private:
   static constexpr int kBusyLooks = 200;
-
-  struct Cell {
-    ncclComm_t comm = nullptr;
-    std::vector<int> ranks;
-    int index = 0; ///< of this rank
-    /// Operators that multiply first, by scale and type.
-    std::map<std::pair<double, int>, ncclRedOp_t> scaled;
-  };
-  struct Reduction {
-    ncclDataType_t type;
-    ncclRedOp_t op;
-  };
-  /// A call whose work may not be done.
-  struct Issued {
-    const char *name;
-    cudaEvent_t done;
-  };
-
-  Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
-    if (result == ncclSuccess)
-      return Status::success();
-    std::string text =
-        std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
-    if (const char *last = nccl.ncclGetLastError(comm); last && *last)
-      text += std::string(" (") + last + ")";
-    return Status::io(text);
-  }
-
-  /// Inside a group calls only take note.
-  Status started(ncclResult_t result, const Cell &cell, const char *what) {
-    return result == ncclInProgress ? Status::success()
-                                    : check(result, cell.comm, what);
-  }
 
   Expected<Reduction> reduction(Cell &cell, DType type, ReduceKind kind,
                                 double scale) {
@@ -333,7 +395,8 @@ private:
     if (isNew) {
       char scalar[8] = {};
       storeFromDouble(scalar, type, 0, scale);
-      DPC_TRY(check(nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
+      DPC_TRY(check(nccl,
+                    nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
                                                   ncclScalarHostImmediate,
                                                   cell.comm),
                     cell.comm, "ncclRedOpCreatePreMulSum"));
@@ -347,62 +410,28 @@ private:
                  Calls &&calls) {
     if (isGrouped)
       return calls();
-    DPC_TRY(check(nccl.ncclGroupStart(), cell.comm, name));
+    DPC_TRY(check(nccl, nccl.ncclGroupStart(), cell.comm, name));
     Status status = calls();
     ncclResult_t result = nccl.ncclGroupEnd();
     DPC_TRY(status);
     DPC_TRY(settle(result, cell.comm, name));
-    return mark(name, stream);
+    return issued.mark(name, stream);
   }
 
-  /// In a graph nothing is marked: the events would be the graph's.
-  Status mark(const char *name, cudaStream_t stream) {
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
-    if (capture != cudaStreamCaptureStatusNone)
-      return Status::success();
-    while (!issued.empty() &&
-           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
-      forgetOldest();
-    cudaEvent_t event = nullptr;
-    if (spareEvents.empty()) {
-      DPC_TRY(cuda.check(
-          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
-    } else {
-      event = spareEvents.back();
-      spareEvents.pop_back();
-    }
-    issued.push_back({name, event});
-    return cuda.check(cuda.cudaEventRecord(event, stream), name);
-  }
-
-  void forgetOldest() {
-    spareEvents.push_back(issued.front().done);
-    issued.pop_front();
-  }
-  void forgetIssued() {
-    while (!issued.empty() &&
-           cuda.cudaEventQuery(issued.front().done) == cudaSuccess)
-      forgetOldest();
-  }
-  const char *oldest() {
-    forgetIssued();
-    return issued.empty() ? "a step" : issued.front().name;
-  }
-
-  /// Asks until the communicator is no longer in progress; it may come into
-  /// being while this waits.
+  /// Polls until the communicator is no longer in progress; `comm` may be set
+  /// during the wait.
   Status settle(ncclResult_t result, const ncclComm_t &comm, const char *what) {
     double began = nowSeconds();
     for (int looks = 0; result == ncclSuccess || result == ncclInProgress;
          ++looks) {
       ncclResult_t state = result;
       if (comm)
-        DPC_TRY(check(nccl.ncclCommGetAsyncError(comm, &state), comm, what));
+        DPC_TRY(
+            check(nccl, nccl.ncclCommGetAsyncError(comm, &state), comm, what));
       if (state == ncclSuccess)
         return Status::success();
       if (state != ncclInProgress)
-        return check(state, comm, what);
+        return check(nccl, state, comm, what);
       if (control.aborted())
         return cancelled();
       if (nowSeconds() - began > timeoutSeconds)
@@ -410,17 +439,17 @@ private:
       if (looks > kBusyLooks)
         usleep(100);
     }
-    return check(result, comm, what);
+    return check(nccl, result, comm, what);
   }
 
   Status asyncErrors() {
     for (const Cell &cell : cells) {
       ncclResult_t state = ncclSuccess;
-      DPC_TRY(check(nccl.ncclCommGetAsyncError(cell.comm, &state), cell.comm,
-                    "NCCL"));
+      DPC_TRY(check(nccl, nccl.ncclCommGetAsyncError(cell.comm, &state),
+                    cell.comm, "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
-        Status status = check(state, cell.comm, oldest());
-        // The peer's end is known sooner by its own words.
+        Status status = check(nccl, state, cell.comm, issued.oldest());
+        // A message about the peer's end arrives earlier over `control`.
         if (control.aborted())
           status = cancelled();
         abortOwn();
@@ -433,9 +462,8 @@ private:
     return cancelled();
   }
 
-  Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
-
-  /// Everyone who waits tells everyone so; who does not is missing.
+  /// Every waiting rank sends a message to every other; ranks that do not are
+  /// missing.
   Status missing(const char *name) {
     control.setTimeout(std::min(timeoutSeconds, kRollSeconds));
     char here = 1;
@@ -452,9 +480,9 @@ private:
     return lateRanks(rank(), timeoutSeconds, name, late);
   }
 
-  /// Those that are split from the world, then it. None is at work behind this,
-  /// in threads of its own or on the memory that is freed next; one that does
-  /// not come to its end is aborted, as nobody can be told of it any more.
+  /// Ends the split communicators, then the world. Afterwards no NCCL thread
+  /// runs, and none uses memory that is freed next. A communicator that does
+  /// not end in time is aborted, because there is nobody left to tell.
   void endAll() {
     double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
     for (auto [comm, handle] : registrations)
@@ -496,8 +524,7 @@ private:
                           ///< world's, [g + 1] group g's
   std::vector<void *> allocations;
   std::vector<std::pair<ncclComm_t, void *>> registrations;
-  std::deque<Issued> issued;
-  std::vector<cudaEvent_t> spareEvents;
+  IssuedCalls issued;
 };
 
 } // namespace

@@ -1,8 +1,8 @@
-//===- Plugin.cpp - libdpc_cuda.so's entry --------------------------------===//
+//===- Plugin.cpp - the entry of libdpc_cuda.so ---------------------------===//
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/LoadApis.h"
 
-// DeviceKernels.cu for all architectures, put here by the assembler.
+// The assembler embeds DeviceKernels.cu, compiled for all architectures.
 asm(".section .rodata\n"
     ".balign 64\n"
     "dpcDeviceKernelImage:\n"

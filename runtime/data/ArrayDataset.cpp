@@ -1,4 +1,4 @@
-//===- ArrayDataset.cpp - samples in arrays, one for each input -----------===//
+//===- ArrayDataset.cpp - samples in one array per input ------------------===//
 #include "runtime/data/DatasetKinds.h"
 
 #include "runtime/io/Npy.h"
@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// An input's samples in a file.
+/// The samples of an input in a file.
 struct Column {
   StoredArray array;
   std::string place; ///< for messages: path, or path and name
@@ -72,7 +72,7 @@ private:
                         "samples");
   }
 
-  std::vector<Column> columns; ///< one for each input, as all below
+  std::vector<Column> columns; ///< one for each input, like the members below
   std::vector<Port> ports;
   std::vector<int64_t> sizes; ///< elements of a sample
   int64_t count = 0;
@@ -87,7 +87,8 @@ std::string fileName(const Port &port) {
 } // namespace
 
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
-  // Labels may be negative (ignored positions); ids past the end never are.
+  // Labels may be negative (ignored positions); ids beyond the limit are always
+  // errors.
   auto find = [&](auto zero) {
     auto value = reinterpret_cast<const decltype(zero) *>(data);
     const auto *end = value + count;

@@ -17,7 +17,7 @@ int64_t samplesPerStep(const Plan &plan) {
   return count;
 }
 
-/// Every input must have samples.
+/// Checks that every input has samples.
 static Status checkInputs(const Plan &plan) {
   if (plan.inputs.empty())
     return Status::invalid("the plan takes no input");

@@ -36,11 +36,11 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
   if (options.last == LastBatch::Drop && samples < perStep)
     return Status::invalid("there are " + std::to_string(samples) +
                            " samples, a step takes " + std::to_string(perStep) +
-                           ": without the last batch nothing is left");
+                           ": dropping the last batch leaves nothing");
   if (options.shuffle && samples > SampleOrder::kMostShuffled)
     return Status::unsupported(
-        "there are " + std::to_string(samples) + " samples, at most " +
-        std::to_string(SampleOrder::kMostShuffled) + " are shuffled");
+        "there are " + std::to_string(samples) + " samples; at most " +
+        std::to_string(SampleOrder::kMostShuffled) + " can be shuffled");
   if (options.last == LastBatch::Mask)
     DPC_TRY(checkLabels(plan, options.ignored));
   return std::unique_ptr<InputSource>(
@@ -73,19 +73,19 @@ DatasetInputs::~DatasetInputs() {
   thread.join();
 }
 
-/// Steps that `count` samples at the end of an epoch make.
+/// The number of steps for `count` samples at the end of an epoch.
 int64_t DatasetInputs::stepsFor(int64_t count) const {
   int64_t whole = count / perStep;
   bool isUneven = count % perStep != 0 && options.last != LastBatch::Drop;
   return whole + (isUneven ? 1 : 0);
 }
 
-/// Where the samples of a step begin.
+/// The place of a step's first sample.
 DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
   int64_t ahead = step - firstStep;
   if (options.last == LastBatch::Wrap) {
-    // Whole epochs are taken out first, lest the product of steps and samples
-    // be too large.
+    // Whole epochs are removed first, because the product of steps and samples
+    // could overflow.
     int64_t position = firstPlace.position + ahead % samples * perStep;
     return {firstPlace.epoch + ahead / samples * perStep + position / samples,
             position % samples};
@@ -124,16 +124,16 @@ DataPosition DatasetInputs::positionAfter(int64_t step) const {
   return {place.epoch, place.position, samples, orderName()};
 }
 
-Status DatasetInputs::goOn(int64_t step, const DataPosition &position) {
+Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   firstStep = step;
-  if (position.samples == 0) // the run before had another kind of data
+  if (position.samples == 0) // the previous run had another kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
-    return Status::invalid("the run had taken its data from " +
+    return Status::invalid("the run took its data from " +
                            std::to_string(position.samples) + " samples, " +
                            position.order + "; these are " +
                            std::to_string(samples) + ", " + orderName() +
-                           ": --new-data begins them at the first");
+                           ": --new-data starts at the first sample");
   firstPlace = {position.epoch, position.position};
   return Status::success();
 }

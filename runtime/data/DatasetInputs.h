@@ -1,4 +1,4 @@
-//===- DatasetInputs.h - a dataset's samples, batch by batch ----*- C++ -*-===//
+//===- DatasetInputs.h - batches of a dataset -------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_DATA_DATASETINPUTS_H
 #define DPC_RUNTIME_DATA_DATASETINPUTS_H
 
@@ -12,32 +12,33 @@
 
 namespace dpc::rt {
 
-/// What becomes of samples at the end of an epoch that fill no step.
+/// What happens at the end of an epoch to samples that do not fill a step.
 enum class LastBatch {
-  Wrap, ///< the next epoch's first ones are taken with them
+  Wrap, ///< the first samples of the next epoch complete the step
   Drop, ///< they are left out of this epoch
-  Pad,  ///< the last one is repeated; samplesIn() tells how many count
-  Mask, ///< the same, and the labels of the repeated ones are IgnoredLabels
+  Pad,  ///< the last sample is repeated; samplesIn() tells how many count
+  Mask, ///< the same, and the labels of the repeated samples are IgnoredLabels
 };
 
-/// Labels that a loss leaves out of its mean: of `input`, an integer one.
+/// The labels of integer input `input` that a loss leaves out of its mean.
 struct IgnoredLabels {
   std::string input;
   int64_t value = -100;
 };
 
-/// The input that holds a plan's labels, by its name: "labels" or "label".
+/// The input that holds a plan's labels, found by its name: "labels" or
+/// "label".
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
 
 struct DataOptions {
-  /// Seed; without: as they lie in the file.
+  /// Seed of the order; without one, samples keep the order of the file.
   std::optional<uint64_t> shuffle = std::nullopt;
   LastBatch last = LastBatch::Wrap;
-  IgnoredLabels ignored = {}; ///< of LastBatch::Mask
+  IgnoredLabels ignored = {}; ///< for LastBatch::Mask
 };
 
-/// Takes the samples of a dataset in SampleOrder, as many as a step has. The
-/// next step's are copied by a thread while a step runs.
+/// Takes the samples of a dataset in SampleOrder, one step's number at a time.
+/// A thread copies the samples of the next step while a step runs.
 class DatasetInputs : public InputSource {
 public:
   static Expected<std::unique_ptr<InputSource>>
@@ -45,7 +46,7 @@ public:
        const DataOptions &options);
   ~DatasetInputs() override;
 
-  /// Of an epoch.
+  /// The steps of an epoch.
   int64_t steps() const override { return stepsFor(samples); }
   Expected<std::vector<const void *>> load(int64_t step) override;
   int64_t samplesIn(int64_t step) const override;
@@ -54,9 +55,9 @@ public:
   }
   int64_t lastStepOf(int64_t epochs) const override;
   DataPosition positionAfter(int64_t step) const override;
-  /// Another number of samples a step than before goes on with the next
-  /// sample. Another dataset or order is refused.
-  Status goOn(int64_t step, const DataPosition &position) override;
+  /// The number of samples of a step may have changed; the run then continues
+  /// with the next sample. Refuses another dataset or order.
+  Status resumeAt(int64_t step, const DataPosition &position) override;
 
 private:
   /// The samples of one step.
@@ -86,18 +87,18 @@ private:
   DataOptions options;
   int64_t samples, perStep;
   std::vector<int64_t> sampleBytes; ///< of each input
-  size_t labels = 0;                ///< the input that is masked
+  size_t labels = 0;                ///< the index of the masked input
   DType labelType = DType::I64;
   SampleOrder order;
   int64_t firstStep = 1; ///< of this run
   Place firstPlace;      ///< its first sample
 
-  // `current` belongs to the caller, `next` to the thread while `wanted` is
-  // above 0, and `order` to who fills.
+  // The caller owns `current`. The thread owns `next` while `wanted` is above
+  // 0. Whoever fills a batch owns `order`.
   Batch current, next;
   std::mutex mutex;
   std::condition_variable changed;
-  int64_t wanted = 0; ///< step that the thread fills `next` with; 0: none
+  int64_t wanted = 0; ///< the step that the thread fills `next` with; 0: none
   bool stops = false;
   std::thread thread;
 };

@@ -1,6 +1,6 @@
 //===- DatasetKinds.h - the kinds of files of a dataset ---------*- C++ -*-===//
 //
-// What openDataset() chooses from.
+// openDataset() chooses between these kinds.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASETKINDS_H
@@ -17,8 +17,8 @@ openSafetensorsDataset(const Plan &plan, const std::string &path);
 Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
                                                     const std::string &path);
 
-/// The first of `count` aligned elements of the input that is not below its
-/// limit; -1 when all are.
+/// The index of the first of `count` aligned elements of the input that is not
+/// below its limit; -1 if there is none.
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
 
 } // namespace dpc::rt

@@ -1,6 +1,6 @@
 #include "runtime/data/SampleOrder.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 
 #include <numeric>
 #include <string>
@@ -16,9 +16,9 @@ int64_t SampleOrder::at(int64_t epoch, int64_t position) {
   return order[position];
 }
 
-/// Fisher and Yates' shuffle, as Durstenfeld wrote it (Algorithm 235, CACM
-/// 1964). A number below n out of 64 bits by their product's upper half: some
-/// are more probable by at most n / 2^64.
+/// The Fisher-Yates shuffle in Durstenfeld's version (Algorithm 235, CACM
+/// 1964). A number below n is the upper half of the product of n and 64 random
+/// bits; its bias is at most n / 2^64.
 void SampleOrder::shuffle(int64_t epoch) {
   order.resize(samples);
   std::iota(order.begin(), order.end(), 0u);

@@ -1,4 +1,4 @@
-//===- SampleOrder.h - which sample comes when ------------------*- C++ -*-===//
+//===- SampleOrder.h - the order of samples ---------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_DATA_SAMPLEORDER_H
 #define DPC_RUNTIME_DATA_SAMPLEORDER_H
 
@@ -8,13 +8,13 @@
 
 namespace dpc::rt {
 
-/// The order in which samples are taken, epoch after epoch: as they lie in the
-/// file, or shuffled anew for each epoch. It depends on the seed, the epoch and
-/// the number of samples alone: any number of ranks, and a run that goes on
-/// from a checkpoint, sees the same.
+/// The order of samples, epoch after epoch: the order of the file, or a new
+/// shuffle for each epoch. It depends only on the seed, the epoch and the
+/// number of samples, so every number of ranks and every resumed run sees the
+/// same order.
 class SampleOrder {
 public:
-  /// More cannot be shuffled: an order keeps 4 bytes for each.
+  /// The limit for shuffling: an order takes 4 bytes for each sample.
   static constexpr int64_t kMostShuffled = (int64_t(1) << 32) - 1;
 
   SampleOrder(int64_t samples, std::optional<uint64_t> seed)

@@ -1,4 +1,4 @@
-//===- TokenDataset.cpp - samples out of one long text of tokens ----------===//
+//===- TokenDataset.cpp - samples from one long sequence of tokens --------===//
 #include "runtime/data/DatasetKinds.h"
 
 #include "runtime/base/ReadFile.h"
@@ -60,7 +60,7 @@ public:
   }
 
 private:
-  /// Tokens behind a sample's that are labels alone.
+  /// The number of tokens after a sample that serve only as labels.
   int64_t labels() const { return static_cast<int64_t>(ports.size()) - 1; }
 
   Status takePorts(const Plan &plan, const std::string &path) {
@@ -69,7 +69,7 @@ private:
     for (const Port &port : ports)
       fits = fits && isInteger(port.dtype) &&
              port.globalShape == ports.front().globalShape;
-    // What indexes nothing is a mask, say, and no labels.
+    // An input that indexes nothing is, for example, a mask, not labels.
     if (ports.size() == 2)
       fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
     if (fits)
@@ -89,8 +89,8 @@ private:
     return Status::invalid(file.path() + ": " + why);
   }
 
-  /// Whether the tokens are uint32 with nothing in their upper halves, as far
-  /// as one looks.
+  /// Whether the upper halves of the first tokens, read as uint32, are all
+  /// zero.
   Expected<bool> looksWide() const {
     constexpr int64_t kLooked = 1 << 20;
     int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);
@@ -120,8 +120,8 @@ private:
     tokens = file.size() / width;
     if (file.size() % width != 0)
       return refuse("has " + std::to_string(file.size()) +
-                    " bytes, no whole number of uint" +
-                    std::to_string(8 * width) + " tokens: it was cut off");
+                    " bytes, which is not a whole number of uint" +
+                    std::to_string(8 * width) + " tokens: it is truncated");
     Expected<bool> isWide = width == 2 ? looksWide() : false;
     if (!isWide)
       return isWide.status();
@@ -132,7 +132,7 @@ private:
     return Status::success();
   }
 
-  /// The file must hold the tokens that its header counts, and no more.
+  /// Checks that the file holds exactly the tokens that its header counts.
   Status checkHeader(const HeaderKind &kind, int32_t version, int32_t count) {
     if (version != kind.version)
       return refuse("its header has magic " + std::to_string(kind.magic) +

@@ -9,13 +9,13 @@
 
 namespace dpc::rt {
 
-/// One block for all buffers of a rank, 2 MiB aligned, in huge pages where
-/// the system has them, with every page touched: a page fault inside a step
-/// costs more than the work on the page. The page behind it is forbidden.
+/// One block for all buffers of a rank, 2 MiB aligned, in huge pages where the
+/// system has them. Every page is touched, because a page fault inside a step
+/// costs more than the work on the page. The page after the block is protected.
 class Arena {
 public:
-  /// Fills the block with `fill` (0xff bytes are NaN in every float type). To
-  /// be called by the thread that will use it.
+  /// Fills the block with `fill` (0xff bytes are NaN in every float type). Call
+  /// this from the thread that will use the block.
   static Expected<Arena> create(int64_t bytes, unsigned char fill);
 
   char *at(int64_t offset) const { return base.get() + offset; }

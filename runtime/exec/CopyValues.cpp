@@ -40,7 +40,7 @@ Status checkCopy(const Plan &from, const Plan &to) {
 
 namespace {
 
-/// One tensor on its way from session to session.
+/// One tensor in transit between two sessions.
 class TensorCopy {
 public:
   TensorCopy(const Running &from, const Running &to, const Tensor &source,
@@ -48,9 +48,10 @@ public:
       : from(from), to(to), source(source), target(target),
         own(from.session.ranksHere().size()) {}
 
-  /// What the `i`th rank here owns of the source, to all who need it.
+  /// Sends the parts of the source that the `i`th rank here owns to all ranks
+  /// that need them.
   Status send(size_t i);
-  /// The shard of the `i`th rank here.
+  /// Receives the shard of the `i`th rank here.
   Status receive(size_t i);
 
 private:
@@ -58,7 +59,7 @@ private:
     return ownsShard(source.layout, from.plan.mesh, rank, 0,
                      from.plan.buffers[source.buffer].stage);
   }
-  /// The buffer of a rank that holds the target, -1: none.
+  /// The buffer in which a rank holds the target; -1: none.
   int homeOf(int rank) const;
   SharedElements shared(int owner, int rank) const {
     return {{source.layout, from.plan.mesh, owner},
@@ -70,7 +71,8 @@ private:
 
   const Running &from, &to;
   const Tensor &source, &target;
-  std::vector<std::vector<char>> own; ///< what ranks here keep for themselves
+  std::vector<std::vector<char>> own; ///< parts that ranks here keep for
+                                      ///< themselves
 };
 
 } // namespace

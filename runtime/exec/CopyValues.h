@@ -1,4 +1,4 @@
-//===- CopyValues.h - one session's values into another's ------*- C++ -*-===//
+//===- CopyValues.h - copying tensor values between sessions ----*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_COPYVALUES_H
 #define DPC_RUNTIME_EXEC_COPYVALUES_H
 
@@ -12,14 +12,14 @@ struct Running {
   Session &session;
 };
 
-/// Whether `from` has every tensor of `to`: name, role, type and shape; and as
-/// many ranks.
+/// Checks that `from` has every tensor of `to`, by name, role, type and shape,
+/// and that both plans have the same number of ranks.
 Status checkCopy(const Plan &from, const Plan &to);
 
-/// Gives the tensors of `to` the values that those of `from` have now, however
-/// both plans lay them out. Called by all processes between two steps, after
-/// checkCopy(). Each rank sends what others need of the shards that it owns,
-/// tensor by tensor: no more than one is ever on its way.
+/// Copies the current tensor values of `from` to the tensors of `to`, for any
+/// layouts of both plans. All processes call this between two steps, after
+/// checkCopy(). Each rank sends the parts of its own shards that other ranks
+/// need, tensor by tensor, so at most one tensor is in transit.
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt

@@ -1,4 +1,4 @@
-//===- DeviceProbe.h - how fast a device is ---------------------*- C++ -*-===//
+//===- DeviceProbe.h - measurements of a device's speed ---------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_DEVICEPROBE_H
 #define DPC_RUNTIME_EXEC_DEVICEPROBE_H
 
@@ -9,7 +9,7 @@
 
 namespace dpc::rt {
 
-/// C [m, n] = op(A) op(B) of dense matrices, all of one type.
+/// C [m, n] = op(A) op(B) of dense matrices of one type.
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
@@ -17,29 +17,29 @@ struct ProductShape {
 };
 
 struct DeviceFacts {
-  std::string name;      ///< as the driver says it
-  std::string libraries; ///< what computes products, and its version
+  std::string name;      ///< the driver's name of the device
+  std::string libraries; ///< the GEMM library and its version
   int64_t memoryBytes = 0;
-  /// Of these, what is taken while nothing of a plan is there: the driver's
-  /// context, workspaces of libraries.
+  /// Memory in use before a plan allocates any: the driver's context and the
+  /// workspaces of libraries.
   int64_t reservedBytes = 0;
   int64_t multiprocessors = 0;
 };
 
-/// Times on one device. Every function returns seconds of one call among many
-/// that stand in one queue, as in a step.
+/// Times on one device. Every function returns the seconds of one call among
+/// many in one queue, as in a step.
 class DeviceProbe {
 public:
   virtual ~DeviceProbe() = default;
   virtual const DeviceFacts &facts() const = 0;
-  /// By the fastest of the library's routines, as a run takes it. Operands are
-  /// no longer in a cache because of the product before.
+  /// A GEMM by the fastest routine of the library, which is what a run uses.
+  /// Operands are not in a cache from the previous GEMM.
   virtual Expected<double> product(const ProductShape &shape) = 0;
-  /// Half of the bytes are read, half written.
+  /// A copy on the device: half of the bytes are read, half are written.
   virtual Expected<double> stream(int64_t bytes) = 0;
-  /// Between memory of the host that is pinned and the device's.
+  /// A copy between pinned host memory and device memory.
   virtual Expected<double> hostCopy(int64_t bytes, bool toDevice) = 0;
-  /// The smallest kernel and the gap to the next, as a step launches them.
+  /// The smallest kernel and the gap to the next one, launched as in a step.
   virtual Expected<double> launch() = 0;
 };
 

@@ -1,4 +1,4 @@
-//===- Executor.h - what runs one rank's steps ------------------*- C++ -*-===//
+//===- Executor.h - interface that runs a rank's steps ----------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_EXECUTOR_H
 #define DPC_RUNTIME_EXEC_EXECUTOR_H
 
@@ -14,13 +14,13 @@
 
 namespace dpc::rt {
 
-/// What a step reads and writes outside the arenas.
+/// The data that a step reads and writes outside the arenas.
 struct StepData {
   int64_t step = 1; ///< 1-based
   /// One dense global array for each of Plan::inputs.
   std::vector<const void *> inputs;
   /// One for each of Plan::outputs, of its global shape. Ranks of a process
-  /// share them; each writes the parts it is the first to own.
+  /// share them; each rank writes the parts that it is the first to own.
   std::vector<HostTensor> *outputs = nullptr;
 };
 
@@ -28,23 +28,24 @@ struct ExecutorOptions {
   /// Fill arena and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
-  /// Look for NaN in what every instruction wrote.
+  /// Look for NaN in the results of every instruction.
   bool checkNumbers = false;
-  /// Add up a rank's own seconds, see Executor::takeOwnSeconds().
+  /// Measure the time of a rank without communication, see
+  /// Executor::takeOwnSeconds().
   bool timesRanks = false;
-  /// Communicate and transfer beside computation; else one after the other, in
-  /// the order of the plan.
+  /// Overlap communication and transfers with computation. Otherwise, run all
+  /// instructions one after the other, in the order of the plan.
   bool overlap = true;
-  int threads = 1;              ///< for matrix products
+  int threads = 1;              ///< for GEMMs
   std::string offloadDir = "."; ///< folder for what the plan keeps on disk
-  /// Where instructions are noted, or nullptr.
+  /// Where the rank records its instructions, or nullptr.
   FlightRecord *flightRecord = nullptr;
   /// Called once, by the thread that fails first, with the reason.
   std::function<void(const Status &)> onFailure;
 };
 
-/// Holds a rank's memory and runs its steps: RankExecutor on CPUs, others on
-/// what a Device is. All calls come from one thread.
+/// Holds a rank's memory and runs its steps: RankExecutor on CPUs, other
+/// classes on a Device. All calls come from one thread.
 class Executor {
 public:
   Executor(const Plan &plan, int rank)
@@ -53,24 +54,24 @@ public:
 
   /// Runs one step. After a failure no further step may run.
   virtual Status runStep(const StepData &data) = 0;
-  /// Fills a tensor's buffer: `fill` writes its bytes, and may leave some.
+  /// Fills a tensor's buffer: `fill` writes its bytes, and may skip some.
   virtual Status fillBuffer(int id,
                             const std::function<Status(char *)> &fill) = 0;
-  /// The bytes of a tensor's buffer; `scratch` holds them where they are not
-  /// in ordinary memory.
+  /// The bytes of a tensor's buffer; `scratch` holds them if they are not in
+  /// host memory.
   virtual Expected<const char *> readBuffer(int id,
                                             std::vector<char> &scratch) = 0;
-  /// What ran when, with ExecutorOptions::trace.
+  /// When each instruction ran; empty without ExecutorOptions::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
   virtual void forgetTrace() {}
-  /// The last step's first, with ExecutorOptions::checkNumbers.
+  /// The first NaN of the last step, with ExecutorOptions::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 
-  /// Seconds since the last call in instructions that meet no other rank, with
-  /// ExecutorOptions::timesRanks. 0 where that is not known.
+  /// Seconds since the last call that the rank spent in instructions without
+  /// communication, with ExecutorOptions::timesRanks. 0 if unknown.
   virtual double takeOwnSeconds() { return 0; }
 
-  /// Whether a buffer is of this rank's stage.
+  /// Whether a buffer belongs to this rank's stage.
   bool holds(int id) const { return plan.buffers[id].stage == stageIndex; }
   int rank() const { return rankIndex; }
 
@@ -80,8 +81,8 @@ protected:
   int64_t stageIndex; ///< of the rank
 };
 
-/// Makes the executor of the rank that a communicator belongs to; called by the
-/// thread that will use it.
+/// Makes the executor of the communicator's rank. Called by the thread that
+/// will use it.
 using ExecutorFactory = std::function<Expected<std::unique_ptr<Executor>>(
     Communicator &, const ExecutorOptions &)>;
 

@@ -1,4 +1,4 @@
-//===- Launch.h - which process of a job this is ----------------*- C++ -*-===//
+//===- Launch.h - the place of this process in its job ----------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_LAUNCH_H
 #define DPC_RUNTIME_EXEC_LAUNCH_H
 
@@ -6,7 +6,7 @@
 
 namespace dpc::rt {
 
-/// What the launcher's environment variables say.
+/// The contents of the launcher's environment variables.
 struct Launch {
   std::string launcher; ///< "torchrun", "mpirun", "srun" or "" (none)
   int rank = 0;
@@ -15,8 +15,8 @@ struct Launch {
   int localRank = 0; ///< this one among them
 };
 
-/// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*, in
-/// this order. Without a word about this machine, all processes are taken to
+/// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*, in this
+/// order. If no variable describes this machine, all processes are assumed to
 /// be on it.
 Launch detectLaunch();
 

@@ -8,8 +8,9 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// Of one layer: queries, keys and values; what is behind attention; the two of
-/// the feed-forward; and of the second its two gradients.
+/// The GEMMs of one layer: queries, keys and values; the projection after
+/// attention; the two of the feed-forward network; and the two gradients of the
+/// second of these.
 static void addLayer(std::vector<ProductShape> &products, int64_t tokens,
                      int64_t hidden) {
   constexpr DType type = DType::BF16;
@@ -34,12 +35,12 @@ DeviceSchedule usualSchedule() {
   };
   for (int64_t size : {128, 256, 512, 1024, 2048, 4096, 8192})
     add(size, size, size, DType::BF16);
-  // Few tiles and long sums, many tiles and short ones.
+  // Few tiles with long sums, many tiles with short ones.
   add(256, 256, 16384, DType::BF16);
   add(512, 512, 8192, DType::BF16);
   add(16384, 16384, 64, DType::BF16);
   add(8192, 8192, 128, DType::BF16);
-  // Vocabularies and hidden sizes that no cache line divides.
+  // Vocabularies and hidden sizes that are not multiples of a cache line.
   add(8192, 50304, 768, DType::BF16);
   add(8192, 50257, 768, DType::BF16);
   add(8192, 3000, 1000, DType::BF16);
@@ -55,7 +56,7 @@ DeviceSchedule usualSchedule() {
 
 namespace {
 
-/// Seconds of everything, by pass.
+/// The seconds of all measurements, by pass.
 struct Times {
   std::vector<std::vector<double>> products, streams, to, from;
   std::vector<double> launch;
@@ -72,7 +73,7 @@ double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Appends what was measured; fails where that did, or is no time.
+/// Appends a measurement; fails if it failed or is not a positive time.
 Status keep(std::vector<double> &times, Expected<double> seconds,
             const std::string &what) {
   if (!seconds)
@@ -85,7 +86,7 @@ Status keep(std::vector<double> &times, Expected<double> seconds,
 }
 
 std::string describe(const ProductShape &shape) {
-  return "a product of " + std::to_string(shape.m) + " x " +
+  return "a GEMM of " + std::to_string(shape.m) + " x " +
          std::to_string(shape.k) + " by " + std::to_string(shape.k) + " x " +
          std::to_string(shape.n) + " (" + std::string(nameOf(shape.type)) + ")";
 }

@@ -131,7 +131,7 @@ struct RankExecutor::OpRunner {
   }
 
 private:
-  /// Index in the group of a message's other end, or -1 when there is none.
+  /// The index in the group of a message's other end, or -1 if there is none.
   template <typename Op> int peerOf(const Op &op) const {
     int peer = rt::peerOf(group(op.group), op, self.rankIndex);
     const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
@@ -204,8 +204,8 @@ Status RankExecutor::runStep(const StepData &data) {
   runQueue(Queue::Compute);
   if (!sideThreads.empty())
     finished.waitUntil([&] { return finished.load() >= goal; });
-  // All that is sent in a step is received in it, so this waits for no later
-  // one, and copies of messages never pile up over steps.
+  // All messages of a step are received in it, so this does not wait for later
+  // steps, and copies of messages never accumulate over steps.
   if (program.sends && !failed)
     if (Status status = comm.finishSends(); !status.ok())
       fail(Status(status.code(), "step " + std::to_string(data.step) + ": " +
@@ -254,8 +254,8 @@ void RankExecutor::runQueue(Queue queue) {
   }
 }
 
-/// "s1.forward of micro-batch 2, " in the loop of a pipeline; the queues of
-/// other plans have one order, in which the name is enough.
+/// "s1.forward of micro-batch 2, " for a pipeline. Queues of other plans have a
+/// unique order, in which the name is enough.
 std::string RankExecutor::placeIn(const Task &task) const {
   if (plan.mesh.stages() == 1)
     return "";
@@ -286,7 +286,7 @@ void RankExecutor::checkNumbers(const Task &task) {
   }
 }
 
-/// Padding counts as well; it is zeros where it is not poisoned.
+/// Checks the padding as well; it is zero unless it is poisoned.
 void RankExecutor::checkTensors() {
   for (const Tensor &tensor : plan.tensors) {
     const Buffer &buffer = plan.buffers[tensor.buffer];

@@ -1,4 +1,4 @@
-//===- RankExecutor.h - runs one rank's steps -------------------*- C++ -*-===//
+//===- RankExecutor.h - the executor of one rank on the CPU -----*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_RANKEXECUTOR_H
 #define DPC_RUNTIME_EXEC_RANKEXECUTOR_H
 
@@ -13,8 +13,8 @@
 
 namespace dpc::rt {
 
-/// Runs a rank on the CPU, with a thread for each queue: the one that calls
-/// becomes the compute queue.
+/// Runs a rank on the CPU with one thread per queue; the calling thread runs
+/// the compute queue.
 class RankExecutor : public Executor {
 public:
   /// `plan`, `kernels` and `comm` must outlive it.
@@ -40,7 +40,7 @@ private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
                const ExecutorOptions &options);
 
-  /// A buffer of this rank's stage that is in no frame and not on disk.
+  /// A buffer of this rank's stage that is neither in a frame nor on disk.
   char *bufferData(int id) const { return memory.data(plan.buffers[id]); }
   /// 0xff with poison, else 0.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
@@ -63,21 +63,21 @@ private:
   RankMemory memory;
   RankProgram program;
   std::vector<WaitWord> events;
-  std::vector<bool> isStored; ///< by output: an instruction stores it
+  std::vector<bool> isStored; ///< by output: whether an instruction stores it
   double ownSeconds = 0;      ///< of the compute queue's thread
-  int64_t stepsTraced;        ///< at most
+  int64_t stepsTraced;        ///< limit of tracedSteps
   std::vector<TraceLane> lanes;
   int64_t tracedSteps = 0; ///< in `lanes`
-  bool tracesStep = false; ///< the one that runs
+  bool tracesStep = false; ///< whether the current step is traced
   const StepData *step = nullptr;
 
   std::atomic<bool> failed{false};
   std::mutex mutex; ///< guards `failure` and `fault`
   Status failure;
   std::optional<NumberFault> fault;
-  WaitWord started, finished; ///< steps, as the side threads see them
+  WaitWord started, finished; ///< step numbers for the side threads
   std::atomic<bool> stopping{false};
-  std::vector<std::thread> sideThreads; ///< of other queues with tasks
+  std::vector<std::thread> sideThreads; ///< of the other queues that have tasks
 };
 
 } // namespace dpc::rt

@@ -1,4 +1,4 @@
-//===- RankMemory.h - a rank's three spaces ---------------------*- C++ -*-===//
+//===- RankMemory.h - the three memory spaces of a rank ---------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_RANKMEMORY_H
 #define DPC_RUNTIME_EXEC_RANKMEMORY_H
 
@@ -8,24 +8,23 @@
 
 namespace dpc::rt {
 
-/// Device, host and disk, each as large as the plan says for the rank's stage
-/// and not larger.
+/// Device, host and disk, each exactly as large as the plan says for the rank's
+/// stage.
 class RankMemory {
 public:
   RankMemory() = default;
 
-  /// Device and host are filled with `fill`, see Arena. The file lies in folder
-  /// `offloadDir`; there is none when the plan keeps nothing on disk.
+  /// Fills device and host with `fill`, see Arena. The file lies in folder
+  /// `offloadDir`; there is no file when the plan keeps nothing on disk.
   static Expected<RankMemory> create(const Plan &plan, int rank,
                                      unsigned char fill,
                                      const std::string &offloadDir);
 
   const Arena &device() const { return deviceArena; }
 
-  /// The bytes of a buffer that is in no frame; null on disk.
+  /// The bytes of a buffer that is not in a frame; null for a buffer on disk.
   char *data(const Buffer &buffer) const;
-  /// Copies all of a buffer, in whichever space it is, out or in. Fails when
-  /// the disk does.
+  /// Copies all of a buffer, in any space, out or in. Fails when the disk does.
   Status read(const Buffer &buffer, void *to) const;
   Status write(const Buffer &buffer, const void *from) const;
 

@@ -1,4 +1,4 @@
-//===- RankProgram.h - a step of one rank, unrolled -------------*- C++ -*-===//
+//===- RankProgram.h - the unrolled step of one rank ------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_EXEC_RANKPROGRAM_H
 #define DPC_RUNTIME_EXEC_RANKPROGRAM_H
 
@@ -9,36 +9,36 @@
 
 namespace dpc::rt {
 
-/// Start only after the event was signalled `count` times in this step.
+/// Waits until the event was signalled `count` times in this step.
 struct EventWait {
   int event = 0; ///< dense index, below RankProgram::events
   uint32_t count = 0;
 };
 
-/// One run of an instruction, with everything looked up.
+/// One run of an instruction, with all look-ups done.
 struct Task {
   const Instruction *instruction = nullptr;
   const ScheduleEntry *entry = nullptr;
   std::vector<EventWait> waits;
   int signals = -1;        ///< dense index, or -1
-  int64_t ledgerLine = -1; ///< see Ledger.h; -1 where it meets nobody
+  int64_t ledgerLine = -1; ///< see Ledger.h; -1 without communication
   // KernelOp:
   KernelFunction function = nullptr;
   std::vector<void *> pointers;
   std::vector<int64_t> scalars;
 };
 
-/// The tasks of the queues in order; all in the compute queue's when nothing
-/// overlaps.
+/// The tasks of each queue in order. Without overlap, all tasks are in the
+/// compute queue.
 struct RankProgram {
   std::vector<Task> queues[kNumQueues]; ///< by Queue
   int events = 0;
-  bool sends = false; ///< a task is a send
+  bool sends = false; ///< whether a task is a send
 };
 
 /// Unrolls the schedule of `rank` of a valid plan over the arena at `device`.
-/// Fails when `kernels` lacks a symbol; without them Task::function stays null,
-/// without an arena Task::pointers stays empty.
+/// Fails when `kernels` lacks a symbol. Without kernels, Task::function stays
+/// null; without an arena, Task::pointers stays empty.
 Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
                              const KernelLibrary *kernels, bool overlap);
 

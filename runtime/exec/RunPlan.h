@@ -1,6 +1,7 @@
-//===- RunPlan.h - run a plan in this process -------------------*- C++ -*-===//
+//===- RunPlan.h - running a plan in this process ---------------*- C++ -*-===//
 //
-// For checking plans: all ranks as threads, values in and out by name.
+// This interface checks plans: all ranks are threads, and values go in and out
+// by name.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
@@ -17,19 +18,19 @@ namespace dpc::rt {
 
 struct RunRequest {
   int64_t steps = 1;
-  /// Values of parameters, buffers and states by name (global, dense); others
-  /// come from their sources, or as `init` says.
+  /// Values of parameters, buffers and states by name (global, dense). Other
+  /// tensors come from their sources or from `init`.
   std::map<std::string, HostTensor> tensors;
   InitChoice init;
-  /// Global inputs by name, one map a step; fewer maps than steps start again
-  /// from the first. None: random data.
+  /// Global inputs by name, one map per step. When there are fewer maps than
+  /// steps, they repeat. Empty: random data.
   std::vector<std::map<std::string, HostTensor>> inputs;
   double timeoutSeconds = 60;
   bool poison = false; ///< padding and fresh memory hold NaN
 };
 
 struct RunResult {
-  /// Global outputs by name, one map a step.
+  /// Global outputs by name, one map per step.
   std::vector<std::map<std::string, HostTensor>> outputs;
   /// Every tensor of the plan after the last step, global.
   std::map<std::string, HostTensor> tensors;
@@ -39,7 +40,7 @@ struct RunResult {
 /// communicators.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             RunRequest request);
-/// The same with kernels that are loaded already; `dir` is where sources are.
+/// The same with loaded kernels; `dir` is the folder of the sources.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request);
 

@@ -58,7 +58,7 @@ private:
   std::function<Status()> job;
   Status result;
   bool stopping = false;
-  std::thread thread; ///< last: it uses the others
+  std::thread thread; ///< last: it uses the other members
 };
 
 Session::Session(const Plan &plan, const SessionOptions &options)
@@ -281,7 +281,7 @@ Session::collectTexts(const std::string &text) {
   if (comm.rank() != 0) {
     DPC_TRY(comm.send(kWorldGroup, &length, sizeof length, 0, 0));
     DPC_TRY(comm.send(kWorldGroup, text.data(), length, 0, 0));
-    // The sends end while rank 0 receives.
+    // The sends complete while rank 0 receives.
     DPC_TRY(comm.barrier(kWorldGroup));
     return texts;
   }
@@ -296,7 +296,7 @@ Session::collectTexts(const std::string &text) {
 }
 
 Expected<std::string> Session::numberFault() {
-  // Clocks of several machines differ: between those the order is a guess.
+  // Clocks of different machines differ: the order between machines is a guess.
   std::string mine;
   for (const auto &executor : executors)
     if (std::optional<NumberFault> fault = executor->numberFault())
@@ -321,7 +321,7 @@ Session::fromRankZero(const std::function<Expected<std::string>()> &make) {
   if (comms.size() == static_cast<size_t>(plan.ranks()))
     return make();
   Communicator &comm = *comms.front();
-  // The text, or the message of an error, with its code in front.
+  // The text, or the message of an error, prefixed by its code.
   std::string text;
   if (comm.rank() == 0) {
     Expected<std::string> made = make();

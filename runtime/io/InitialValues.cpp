@@ -1,6 +1,6 @@
 #include "runtime/io/InitialValues.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,8 +19,9 @@ static void packConverted(const void *global, DType type, const Tensor &tensor,
                           const Mesh &mesh, int rank, void *local) {
   if (type == tensor.dtype)
     return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
-  // Convert within the local shape, so that only this shard is copied twice;
-  // what the pack leaves untouched is padding, which must keep its contents.
+  // Converts within the local shape, so that only this shard is copied twice.
+  // Elements that the pack does not write are padding, which keeps its
+  // contents.
   int64_t count = numElements(localShape(tensor.layout, mesh));
   std::vector<std::byte> narrow(count * sizeOf(type));
   convertElements(local, tensor.dtype, narrow.data(), type, count);
@@ -47,7 +48,7 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
   if (!namesWeightFiles(text))
     return Status::invalid("--init=" + text +
                            ": expected random:SEED, zeros, a .safetensors "
-                           "file, or a folder of such with its index");
+                           "file, or a folder of such files with an index");
   choice.kind = Kind::File;
   Expected<WeightFiles> file = WeightFiles::open(text);
   if (!file)
@@ -114,7 +115,7 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
-// Neither needs the global tensor, which may be larger than the memory.
+// Neither function needs the global tensor, which may exceed the memory.
 
 static void fillWithNumber(double number, const Tensor &tensor,
                            const Mesh &mesh, int rank, void *local) {
@@ -142,7 +143,8 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
              });
 }
 
-/// Without a source: states are zero, weights are what --init says.
+/// Values of a tensor without a source: states are zero, --init defines
+/// weights.
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();

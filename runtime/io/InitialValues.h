@@ -1,4 +1,4 @@
-//===- InitialValues.h - what tensors hold before step 1 --------*- C++ -*-===//
+//===- InitialValues.h - values of tensors before step 1 --------*- C++ -*-===//
 #ifndef DPC_RUNTIME_IO_INITIALVALUES_H
 #define DPC_RUNTIME_IO_INITIALVALUES_H
 
@@ -13,33 +13,34 @@
 
 namespace dpc::rt {
 
-/// --init: a file's values come before the model's, the other choices fill in
-/// for weights that the model file lacks.
+/// The choice of --init. The values of a file override those of the model file;
+/// the other choices fill weights that the model file lacks.
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
-  uint64_t seed = 0;               ///< Random
-  std::optional<WeightFiles> file; ///< File
+  uint64_t seed = 0;               ///< for Random
+  std::optional<WeightFiles> file; ///< for File
 
   /// "random:SEED", "random", "zeros", or what WeightFiles::open() takes.
   static Expected<InitChoice> parse(const std::string &text);
 };
 
-/// What the model file, --init and the plan say.
+/// Initial values from the model file, --init and the plan.
 class InitialValues : public ValueSource {
 public:
-  /// Sources are relative to `planDir`. `given` tensors come before all else.
+  /// Sources are relative to `planDir`. `given` tensors override everything
+  /// else.
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
-  /// Refuses an --init file that has no tensor of the plan at all.
+  /// Refuses an --init file that contains no tensor of the plan.
   Status check(const Plan &plan) const override;
-  /// The order is: given values; an --init file that has the name; the model's
-  /// data; another --init; the plan's own init.
+  /// The order is: given values; an --init file that has the name; the data of
+  /// the model file; another --init; the plan's own init.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 
-  /// Unmaps the files that were opened.
+  /// Unmaps the opened files.
   void closeFiles();
 
 private:

@@ -1,7 +1,7 @@
 #include "runtime/io/InputSource.h"
 
+#include "runtime/base/Random.h"
 #include "runtime/io/Npy.h"
-#include "runtime/exec/Random.h"
 #include "runtime/io/StoredArray.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// "[*, 8, 64]" when there is a step extent in front.
+/// "[*, 8, 64]" when the first extent is the step.
 std::string expectedShape(const Port &port, bool perStep) {
   std::string text = describe(port.dtype, port.globalShape);
   if (perStep)
@@ -84,7 +84,8 @@ private:
     return Status::success();
   }
 
-  /// Labels may be negative (ignored positions); ids past the end never are.
+  /// Labels may be negative (ignored positions); ids beyond the limit are
+  /// always errors.
   static Status checkLimit(const Port &port, const NpyArray &array,
                            const std::string &path) {
     if (port.limit == 0 || !isInteger(port.dtype))
@@ -146,7 +147,8 @@ public:
 
 } // namespace
 
-Status InputSource::goOn(int64_t /*step*/, const DataPosition & /*position*/) {
+Status InputSource::resumeAt(int64_t /*step*/,
+                             const DataPosition & /*position*/) {
   return Status::success();
 }
 

@@ -1,4 +1,4 @@
-//===- MappedFile.h - a file's bytes, read-only -----------------*- C++ -*-===//
+//===- MappedFile.h - read-only mappings of files ---------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_IO_MAPPEDFILE_H
 #define DPC_RUNTIME_IO_MAPPEDFILE_H
 
@@ -10,7 +10,7 @@
 
 namespace dpc::rt {
 
-/// A read-only mapping of a whole file; copies share it. Pages stay in the
+/// A read-only mapping of a whole file; copies share it. Its pages are in the
 /// page cache, so a mapping costs no memory of its own.
 class MappedFile {
 public:
@@ -20,9 +20,9 @@ public:
   const char *data() const { return bytes.get(); }
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
-  /// Gives the resident pages back to the system.
+  /// Returns the resident pages to the system.
   void dropPages() const { dropPages(0, length); }
-  /// The same of the pages that hold bytes from `offset` on.
+  /// The same for the pages that hold `count` bytes from `offset`.
   void dropPages(int64_t offset, int64_t count) const;
 
 private:

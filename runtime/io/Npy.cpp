@@ -120,7 +120,7 @@ Expected<NpyArray> openNpy(const std::string &path) {
   return array;
 }
 
-/// The type that a file has for what NumPy does not know.
+/// The type in the file for a type that NumPy lacks.
 static DType heldAs(DType type) {
   switch (type) {
   case DType::I4:

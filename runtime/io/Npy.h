@@ -21,14 +21,14 @@ struct NpyArray {
 /// Fortran order, big-endian and other element types are refused by name.
 Expected<NpyArray> openNpy(const std::string &path);
 
-/// Writes a file in pieces, so that only one is in memory at a time. bf16 and
-/// narrower floats become f32, integers of less than 8 bits take a byte.
+/// Writes a file in pieces, so only one piece is in memory at a time. bf16 and
+/// narrower floats become f32; integers of less than 8 bits take a byte.
 class NpyWriter {
 public:
-  /// Starts `path` (beside it, until finish()).
+  /// Starts `path`; writes to a temporary file beside it until finish().
   Status start(const std::string &path, DType dtype,
                const std::vector<int64_t> &shape);
-  /// The next elements: the first `count` of a tensor.
+  /// Appends the first `count` elements of a tensor.
   Status append(const HostTensor &tensor, int64_t count);
   /// Moves the file into place; all elements of the shape must be there.
   Status finish();
@@ -40,7 +40,7 @@ private:
   std::ofstream out;
 };
 
-/// Writes `tensor` as NpyWriter does. Replaces the file at once.
+/// Writes `tensor` as NpyWriter does. Replaces the file atomically.
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt

@@ -14,7 +14,7 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
   file.path = dir + "/offload-" + std::to_string(rank) + "-XXXXXX";
   int descriptor = mkostemp(file.path.data(), O_CLOEXEC);
   if (descriptor < 0)
-    return Status::io(dir + ": no file for offloading can be made there: " +
+    return Status::io(dir + ": no file for offloading can be created there: " +
                       std::strerror(errno) +
                       "; --offload-dir names another folder");
   file.file = std::shared_ptr<int>(new int(descriptor), [](int *owned) {
@@ -22,9 +22,9 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
     delete owned;
   });
   unlink(file.path.c_str());
-  // All of it now: a disk that is full must not end an hour of training.
+  // Allocates everything now: a full disk must not end a run after an hour.
   if (int error = bytes > 0 ? posix_fallocate(descriptor, 0, bytes) : 0)
-    return Status::io(file.path + ": cannot take " + std::to_string(bytes) +
+    return Status::io(file.path + ": cannot allocate " + std::to_string(bytes) +
                       " bytes of disk: " + std::strerror(error) +
                       "; --offload-dir names another folder");
   return file;

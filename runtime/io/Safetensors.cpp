@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What the format's own reader accepts.
+/// The limit of the format's reference reader.
 constexpr uint64_t kMaxHeaderBytes = 100 << 20;
 
 struct TypeName {
@@ -124,7 +124,7 @@ Status SafetensorsWriter::refuse(int error) const {
   return Status::io(path + ": cannot be written: " + std::strerror(error));
 }
 
-/// The header's text, padded so that data begins at a multiple of 8.
+/// The header's text, padded so that the data begins at a multiple of 8.
 static std::string
 headerText(const std::vector<SafetensorsWriter::Entry> &entries,
            const std::map<std::string, std::string> &metadata) {

@@ -26,21 +26,22 @@ struct SafetensorsEntry {
 struct SafetensorsFile {
   MappedFile file;
   std::map<std::string, SafetensorsEntry> entries;
-  std::map<std::string, std::string> metadata; ///< texts of "__metadata__"
-  int64_t headerBytes = 0; ///< up to the data, the length in front included
+  std::map<std::string, std::string> metadata; ///< text entries of
+                                               ///< "__metadata__"
+  int64_t headerBytes = 0; ///< up to the data, including the length field
 };
 
-/// Opens a file and checks every entry against its size. The file may come
-/// from anywhere: nothing in it is trusted.
+/// Opens a file and checks every entry against its size. The file may be
+/// untrusted.
 Expected<SafetensorsFile> openSafetensors(const std::string &path);
 
-/// Writes a file tensor by tensor, so that only one is in memory at a time.
+/// Writes a file tensor by tensor, so only one is in memory at a time.
 class SafetensorsWriter {
 public:
   SafetensorsWriter() = default;
   SafetensorsWriter(const SafetensorsWriter &) = delete;
   SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
-  /// Removes what is not finished.
+  /// Removes an unfinished file.
   ~SafetensorsWriter();
 
   struct Entry {
@@ -48,10 +49,10 @@ public:
     DType dtype;
     std::vector<int64_t> shape;
   };
-  /// Starts `path` (beside it, until finish()).
+  /// Starts `path`; writes to a temporary file beside it until finish().
   Status start(const std::string &path, const std::vector<Entry> &entries,
                const std::map<std::string, std::string> &metadata = {});
-  /// The next tensor's elements, in the order of start().
+  /// Appends the elements of the next tensor, in the order of start().
   Status append(const HostTensor &tensor) {
     return append(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
   }

@@ -7,14 +7,14 @@
 
 namespace dpc::rt {
 
-/// An array that is read in parts while a run goes on, perhaps for weeks: with
-/// reads, which say what is wrong when the file changes, not with a mapping.
+/// An array that is read in parts during a run of perhaps weeks. It uses reads
+/// instead of a mapping, so a file that changes gives an error message.
 struct StoredArray {
   InputFile file;
-  int64_t begin = 0; ///< byte of its first element
+  int64_t begin = 0; ///< offset of the first element in bytes
   DType dtype = DType::F32;
 
-  /// `count` elements from number `first` on, converted to `as`.
+  /// Reads `count` elements from element `first` on, converted to `as`.
   Status read(int64_t first, int64_t count, DType as, void *to) const;
 };
 

@@ -1,4 +1,4 @@
-//===- ValueSource.h - where tensors get their values from ------*- C++ -*-===//
+//===- ValueSource.h - the source of tensor values --------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_IO_VALUESOURCE_H
 #define DPC_RUNTIME_IO_VALUESOURCE_H
 
@@ -7,14 +7,15 @@
 
 namespace dpc::rt {
 
-/// Values of a plan's tensors. Safe to use from several threads.
+/// Values for the tensors of a plan. Safe to use from several threads.
 class ValueSource {
 public:
   virtual ~ValueSource() = default;
 
-  /// Whether the plan's tensors can be filled, as far as is known before.
+  /// Checks whether the plan's tensors can be filled, as far as this is known
+  /// in advance.
   virtual Status check(const Plan &plan) const = 0;
-  /// Copies the shard of `rank` to `local`, whose padding keeps its contents.
+  /// Copies the shard of `rank` to `local`. Does not write the padding.
   virtual Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
                       void *local) const = 0;
 };

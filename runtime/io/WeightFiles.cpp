@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 static constexpr const char *kSingle = "model.safetensors";
 static constexpr const char *kIndex = "model.safetensors.index.json";
-/// More than the index of any model.
+/// Larger than the index of any model.
 static constexpr int64_t kMaxIndexBytes = 100 << 20;
 
 static bool endsWith(const std::string &text, std::string_view end) {
@@ -34,8 +34,8 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// The file of a folder that says all; a single file comes first, as readers
-/// elsewhere have it.
+/// The file that represents a folder. A single file has priority, as in other
+/// readers.
 static std::string entryOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
@@ -64,7 +64,7 @@ Status WeightFiles::addFile(const std::string &path) {
   return Status::success();
 }
 
-/// A name in the folder itself.
+/// Whether `name` is a file in the folder itself.
 static bool isPlainName(const std::string &name) {
   return endsWith(name, ".safetensors") &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
@@ -78,21 +78,21 @@ Status WeightFiles::addIndex(const std::string &path) {
     return Status::invalid(path + ": " + oneLine(why));
   };
   if (mapped->size() > kMaxIndexBytes)
-    return refuse("is no index of weights: it has " +
+    return refuse("is not an index of weights: it has " +
                   std::to_string(mapped->size()) + " bytes");
   if (nestsTooDeep({mapped->data(), static_cast<size_t>(mapped->size())}))
-    return refuse("is no index of weights: it nests too deep");
+    return refuse("is not an index of weights: it nests too deep");
   Json index = Json::parse(mapped->data(), mapped->data() + mapped->size(),
                            nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") ||
       !index["weight_map"].is_object())
-    return refuse("is no index of weights: it has no weight_map");
+    return refuse("is not an index of weights: it has no weight_map");
   std::map<std::string, SafetensorsFile> opened;
   for (const auto &[tensor, value] : index["weight_map"].items()) {
     std::string file = value.is_string() ? value.get<std::string>() : "";
     if (!isPlainName(file))
       return refuse("tensor '" + tensor + "': " + value.dump() +
-                    " is no .safetensors file beside the index");
+                    " is not a .safetensors file beside the index");
     if (!opened.count(file)) {
       auto shard =
           openSafetensors((fs::path(path).parent_path() / file).string());
@@ -146,7 +146,7 @@ WeightFolderWriter::start(const std::string &folder,
   std::error_code code;
   fs::create_directories(dir, code);
   if (code)
-    return Status::io(dir + ": cannot be made: " + code.message());
+    return Status::io(dir + ": cannot be created: " + code.message());
   int64_t used = 0;
   files.emplace_back();
   for (const SafetensorsWriter::Entry &entry : entries) {
@@ -169,7 +169,7 @@ std::string WeightFolderWriter::fileName(size_t index) const {
   return text;
 }
 
-/// Readers elsewhere ask for the format that the tensors came from.
+/// Other readers require the framework of the tensors.
 Status WeightFolderWriter::startFile() {
   writer.emplace();
   return writer->start(dir + "/" + fileName(file), files[file],

@@ -1,9 +1,9 @@
 //===- WeightFiles.h - a model's weights in several files -------*- C++ -*-===//
 //
-// As Hugging Face lays them out:
+// The layout is that of Hugging Face:
 //
-//   DIR/model.safetensors                  all, where one file may hold them
-//   DIR/model-00001-of-00003.safetensors   else, and
+//   DIR/model.safetensors                  all tensors, if one file holds them
+//   DIR/model-00001-of-00003.safetensors   otherwise, and
 //   DIR/model.safetensors.index.json       {"metadata": {"total_size": BYTES},
 //                                           "weight_map": {NAME: FILE}}
 //
@@ -17,7 +17,7 @@
 
 namespace dpc::rt {
 
-/// Tensors by name, wherever they lie.
+/// Tensors by name, in any number of files.
 class WeightFiles {
 public:
   struct Weight {
@@ -27,10 +27,10 @@ public:
   };
 
   /// Opens a .safetensors file, an .index.json, or a folder with either. The
-  /// files may come from anywhere: an index names files beside it only.
+  /// files may be untrusted: an index may only name files beside it.
   static Expected<WeightFiles> open(const std::string &path);
 
-  /// Null: there is none of this name.
+  /// Null if there is no tensor of this name.
   const Weight *find(const std::string &name) const {
     auto it = weights.find(name);
     return it == weights.end() ? nullptr : &it->second;
@@ -45,23 +45,25 @@ private:
   std::map<std::string, Weight> weights;
 };
 
-/// Whether --init=`text` names what WeightFiles::open() takes.
+/// Whether `text` of --init=`text` names something that WeightFiles::open()
+/// accepts.
 bool namesWeightFiles(const std::string &text);
 
-/// "5GB", "200MiB", "1000" in bytes; nullopt: it is no size.
+/// The bytes of "5GB", "200MiB" or "1000"; nullopt if `text` is not a size.
 std::optional<int64_t> parseSize(const std::string &text);
 
-/// Writes the layout of the header, tensor by tensor.
+/// Writes the layout at the top of this file, tensor by tensor.
 class WeightFolderWriter {
 public:
-  /// Makes `dir`. Files hold up to `fileBytes` of data, and at least a tensor.
+  /// Creates `dir`. Files hold up to `fileBytes` of data, and at least one
+  /// tensor.
   Status start(const std::string &dir,
                const std::vector<SafetensorsWriter::Entry> &entries,
                int64_t fileBytes);
-  /// The next tensor's elements, in the order of start().
+  /// Appends the elements of the next tensor, in the order of start().
   Status append(const HostTensor &tensor);
-  /// Writes the index, and removes what an earlier model left under other names
-  /// that readers would take first.
+  /// Writes the index. Removes files of an earlier model that readers would
+  /// prefer because of their names.
   Status finish();
 
 private:

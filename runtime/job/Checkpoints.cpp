@@ -12,14 +12,15 @@ namespace dpc {
 
 using namespace rt;
 
-/// What tells the unfinished folders of this run from those of others.
+/// An identifier for the unfinished folders of this run.
 static std::string makeTag() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::to_string(now.count()) + "-" + std::to_string(getpid());
 }
 
-/// Checkpoints newer than where this run begins are another run's: they would
-/// be taken for its own, and its own be pruned before them.
+/// Refuses a folder with checkpoints that are newer than the beginning of this
+/// run. They belong to another run; this run would take them for its own, and
+/// would prune its own checkpoints before them.
 Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   std::vector<int64_t> steps = folder.steps();
   if (steps.empty() || (options.resume && options.resume->empty()))
@@ -28,19 +29,21 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   if (options.resume) {
     Expected<Manifest> manifest = readManifest(*options.resume);
     if (!manifest)
-      return Status::success(); // said where it is read
+      return Status::success(); // reported when it is read
     begin = manifest->step;
   }
   if (steps.back() <= begin)
     return Status::success();
-  return Status::invalid(folder.checkpoint(steps.back()) +
-                         " is of another run; go on from it with --resume, "
-                         "remove it, or take another folder");
+  return Status::invalid(
+      folder.checkpoint(steps.back()) +
+      " belongs to another run; resume from it with --resume, "
+      "remove it, or choose another folder");
 }
 
-/// Rank 0's part, before any other process writes: the tag of this run.
+/// The part of rank 0, before any other process writes. Returns the tag of this
+/// run.
 Expected<std::string> Checkpoints::prepare() {
-  // A rank of a start that was killed may outlive its launcher a little.
+  // A rank of a killed start may outlive its launcher briefly.
   constexpr double kPatience = 5;
   CheckpointFolder folder(options.checkpoint);
   Status status = folder.prepare();
@@ -55,7 +58,7 @@ Expected<std::string> Checkpoints::prepare() {
   return makeTag();
 }
 
-/// The folder to go on from; "": from none.
+/// The folder to resume from; "": none.
 Expected<std::string> Checkpoints::chooseFolder() const {
   if (!options.resume)
     return std::string();
@@ -66,7 +69,7 @@ Expected<std::string> Checkpoints::chooseFolder() const {
   return steps.empty() ? std::string() : folder.checkpoint(steps.back());
 }
 
-/// What to do where the checkpoint cannot be read.
+/// An alternative when the checkpoint cannot be read.
 std::string Checkpoints::otherChoice() const {
   namespace fs = std::filesystem;
   CheckpointFolder inside(path);
@@ -86,11 +89,11 @@ std::string Checkpoints::otherChoice() const {
     return "";
   std::string before = beside.checkpoint(steps.back());
   std::error_code code;
-  // A newer one in the folder of this run would be another run's.
+  // A newer checkpoint in this run's folder would belong to another run.
   return !options.checkpoint.empty() &&
                  fs::equivalent(options.checkpoint, beside.path(), code)
-             ? "; remove it to go on from " + before
-             : "; --resume=" + before + " goes on from the one before";
+             ? "; remove it to resume from " + before
+             : "; --resume=" + before + " resumes from the one before";
 }
 
 Expected<int64_t> Checkpoints::begin() {
@@ -120,18 +123,19 @@ Expected<int64_t> Checkpoints::begin() {
                    (!reader || (*reader)->check(plan).ok());
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
-  if (status.ok() && !plan.trains) // takes the values alone
+  if (status.ok() && !plan.trains) // inference uses only the values
     return int64_t(0);
   if (status.ok())
-    status = goOnInData((*reader)->manifest());
+    status = resumeData((*reader)->manifest());
   if (!status.ok())
     return Status(status.code(), "--resume: " + status.message());
   return (*reader)->manifest().step;
 }
 
-/// Data in steps goes on with the next step, which must take what the steps
-/// before took; data in samples with the next sample.
-Status Checkpoints::goOnInData(const Manifest &manifest) {
+/// Data in steps continues with the next step, which must have the same number
+/// of samples as the steps before. Data in samples continues with the next
+/// sample.
+Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;
   if (!hasSamples && batch != before)
@@ -147,8 +151,8 @@ Status Checkpoints::goOnInData(const Manifest &manifest) {
         std::to_string(manifest.data.samples) +
         " samples (--data), whose place would be lost; give them again, or "
         "--new-data");
-  return inputs.goOn(manifest.step + 1,
-                     options.newData ? DataPosition() : manifest.data);
+  return inputs.resumeAt(manifest.step + 1,
+                         options.newData ? DataPosition() : manifest.data);
 }
 
 Status Checkpoints::afterStep(int64_t step, bool isLast) {

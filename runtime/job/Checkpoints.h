@@ -11,25 +11,28 @@
 
 namespace dpc {
 
-/// What a run saves and where it goes on. All calls are made by all processes.
+/// Saves the state of a run and restores it. All processes make all calls.
 class Checkpoints {
 public:
   Checkpoints(const RunOptions &options, const rt::Plan &plan,
               rt::Session &session, rt::InputSource &inputs)
       : options(options), plan(plan), session(session), inputs(inputs) {}
 
-  /// Makes the folder, fills the session's tensors from the checkpoint that is
-  /// asked for, and lets the data go on from it. Returns the steps that are
-  /// done; -1: there is none, and the tensors are not filled.
+  /// Creates the folder, fills the session's tensors from the requested
+  /// checkpoint, and moves the data to its position. Returns the number of
+  /// completed steps, or -1 if there is no checkpoint; the tensors are not
+  /// filled then.
   Expected<int64_t> begin();
-  /// The checkpoint that begin() found, "" for none.
+  /// The checkpoint that begin() found, or "".
   const std::string &from() const { return path; }
-  /// After each step: saves when it is time. `isLast`: the run ends here.
+  /// Called after each step: saves when it is time. `isLast`: the run ends
+  /// here.
   Status afterStep(int64_t step, bool isLast);
-  /// Waits for what is being written.
+  /// Waits until the current checkpoint is written.
   Status finish();
-  /// The signal that came, here or to another process; 0: none. The same
-  /// everywhere. Fails where a checkpoint in the background failed anywhere.
+  /// The signal that this or another process received; 0: none. All processes
+  /// get the same value. Fails when a background checkpoint failed in any
+  /// process.
   Expected<int> stoppedBy();
 
   /// Whether all processes know that one has failed to write a checkpoint.
@@ -40,14 +43,14 @@ private:
   std::string otherChoice() const;
   Status checkNewest(const rt::CheckpointFolder &folder) const;
   Expected<std::string> prepare();
-  Status goOnInData(const rt::Manifest &manifest);
+  Status resumeData(const rt::Manifest &manifest);
 
   const RunOptions &options;
   const rt::Plan &plan;
   rt::Session &session;
   rt::InputSource &inputs;
   std::string path;
-  rt::FolderLock lock; ///< of rank 0's process
+  rt::FolderLock lock; ///< held by the process of rank 0
   std::unique_ptr<rt::CheckpointWriter> writer;
 };
 

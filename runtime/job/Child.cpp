@@ -15,7 +15,7 @@
 
 namespace dpc {
 
-/// How long a child that is told to end has before it is killed.
+/// The time that a child has to end before it is killed.
 static constexpr std::chrono::seconds kGrace(5);
 
 static double secondsSince(std::chrono::steady_clock::time_point begin) {
@@ -67,7 +67,7 @@ bool Child::start(const std::vector<std::string> &words) {
 }
 
 void Child::takeLine(const std::string &line, const Watch &how) {
-  constexpr std::string_view kStep = "step "; // as Progress prints it
+  constexpr std::string_view kStep = "step "; // in the format of Progress
   int64_t step = 0;
   std::string_view text(line);
   if (text.substr(0, kStep.size()) == kStep) {
@@ -84,7 +84,7 @@ void Child::takeLine(const std::string &line, const Watch &how) {
   how.onLine(line);
 }
 
-/// False at the end of what the child prints.
+/// False at the end of the child's output.
 bool Child::readSome(const Watch &how) {
   char bytes[4096];
   ssize_t count = read(out, bytes, sizeof bytes);
@@ -102,7 +102,7 @@ bool Child::readSome(const Watch &how) {
 
 void Child::end(Ending &ending) {
   kill(-pid, SIGTERM);
-  kill(-pid, SIGCONT); // a stopped one could not even die
+  kill(-pid, SIGCONT); // a stopped process cannot end
   Clock::time_point begin = Clock::now();
   while (!reap(ending)) {
     if (secondsSince(begin) > static_cast<double>(kGrace.count()))
@@ -111,24 +111,25 @@ void Child::end(Ending &ending) {
   }
 }
 
-/// It saves and leaves. Before its first step it may not know what SIGUSR1 is.
-void Child::passOn(const Watch &how, Ending &ending) {
-  if (isTold)
+/// Asks the command to save and leave. Before its first step it may not handle
+/// SIGUSR1 yet.
+void Child::forwardSignal(const Watch &how, Ending &ending) {
+  if (wasAsked)
     return;
   bool knows = lastStep >= 0;
   if (stopSignal()) {
-    isTold = true;
+    wasAsked = true;
     if (how.isLauncher && knows)
       kill(pid, SIGUSR1);
     else
       kill(-pid, stopSignal() == SIGINT ? SIGINT : SIGTERM);
-  } else if (knows && how.shallLeave && how.shallLeave()) {
-    isTold = ending.isAsked = true;
+  } else if (knows && how.shouldLeave && how.shouldLeave()) {
+    wasAsked = ending.isAsked = true;
     kill(pid, SIGUSR1);
   }
 }
 
-/// The rest of what it printed. A process that outlives its launcher keeps the
+/// Reads the remaining output. A process that outlives its launcher keeps the
 /// pipe open.
 void Child::drain(const Watch &how, bool isOpen) {
   pollfd waits{out, POLLIN, 0};
@@ -142,7 +143,7 @@ Ending Child::watch(const Watch &how) {
   Ending ending;
   bool isOpen = true;
   while (!reap(ending)) {
-    passOn(how, ending);
+    forwardSignal(how, ending);
     if (how.hangSeconds > 0 && secondsSince(lastSign) > how.hangSeconds) {
       ending.isHung = true;
       if (how.onHang)
@@ -156,7 +157,7 @@ Ending Child::watch(const Watch &how) {
     else if (poll(&waits, 1, 100) > 0)
       isOpen = readSome(how);
   }
-  kill(-pid, SIGKILL); // what the launcher left behind
+  kill(-pid, SIGKILL); // processes that the launcher left behind
   drain(how, isOpen && !ending.isHung);
   close(out);
   ending.lastStep = lastStep;

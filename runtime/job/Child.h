@@ -1,4 +1,4 @@
-//===- Child.h - a command that is watched ----------------------*- C++ -*-===//
+//===- Child.h - a supervised command ---------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_CHILD_H
 #define DPC_RUNTIME_JOB_CHILD_H
 
@@ -15,11 +15,11 @@ namespace dpc {
 
 /// How a child ended.
 struct Ending {
-  int status = 0;        ///< of waitpid
+  int status = 0;        ///< from waitpid
   int64_t lastStep = -1; ///< that it reported; -1: none
   bool isHung = false;
-  bool isAsked = false; ///< it was asked to leave
-  bool isAtEnd = false; ///< it reported its last step
+  bool isAsked = false; ///< whether it was asked to leave
+  bool isAtEnd = false; ///< whether it reported its last step
 
   bool isSuccess() const { return WIFEXITED(status) && !WEXITSTATUS(status); }
   int code() const {
@@ -28,24 +28,25 @@ struct Ending {
   std::string text(double hangSeconds) const;
 };
 
-/// One start of a command, in a process group of its own so that all of it can
-/// be ended. What it prints comes here, line by line.
+/// One start of a command, in its own process group so that all of it can be
+/// ended. Receives its output line by line.
 class Child {
 public:
   struct Watch {
-    double hangSeconds = 0; ///< without a step; 0: it may take its time
-    /// Of a launcher: it is asked to leave by SIGUSR1, which launchers pass on;
-    /// they answer a SIGTERM by killing.
+    double hangSeconds = 0; ///< limit without a step; 0: no limit
+    /// The command is a launcher: it is asked to leave by SIGUSR1, which
+    /// launchers forward. They react to a SIGTERM by killing their processes.
     bool isLauncher = false;
-    /// Looked at between steps: shall it save and leave?
-    std::function<bool()> shallLeave;
+    /// Called between steps: whether the command shall save and leave.
+    std::function<bool()> shouldLeave;
     std::function<void(const std::string &)> onLine;
-    /// Before a run that hangs is ended, which wakes what was stopped.
+    /// Called before a hanging run is ended, which wakes stopped processes.
     std::function<void()> onHang;
   };
 
   bool start(const std::vector<std::string> &words);
-  /// Until it ends. A signal that stops this program is passed on.
+  /// Watches the command until it ends. Forwards a signal that stops this
+  /// program.
   Ending watch(const Watch &how);
 
 private:
@@ -53,7 +54,7 @@ private:
 
   bool readSome(const Watch &how);
   void takeLine(const std::string &line, const Watch &how);
-  void passOn(const Watch &how, Ending &ending);
+  void forwardSignal(const Watch &how, Ending &ending);
   void end(Ending &ending);
   void drain(const Watch &how, bool isOpen);
   bool reap(Ending &ending) {
@@ -62,10 +63,10 @@ private:
 
   pid_t pid = -1;
   int out = -1;
-  std::string pending; ///< the beginning of a line
+  std::string pending; ///< an incomplete line
   int64_t lastStep = -1;
   bool isAtEnd = false;
-  bool isTold = false;
+  bool wasAsked = false;
   Clock::time_point lastSign = Clock::now();
 };
 

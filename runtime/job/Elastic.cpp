@@ -1,8 +1,8 @@
 #include "runtime/job/Elastic.h"
 
-#include "runtime/plan/PlanJson.h"
 #include "runtime/job/Child.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <charconv>
@@ -26,10 +26,10 @@ static void say(const std::string &text) {
   std::fprintf(stderr, "dpc-run: %s\n", text.c_str());
 }
 
-/// More than any cluster has.
+/// More ranks than any cluster has.
 static constexpr int64_t kMostRanks = 1 << 20;
 
-/// All of `text` as a number from 1 on; 0: it is none.
+/// All of `text` as a number of at least 1; 0 if it is none.
 static int64_t numberIn(std::string_view text) {
   int64_t number = 0;
   auto [end, error] =
@@ -89,11 +89,11 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
     return self;
   if (self.inFile() == 0)
     return Status::invalid("--ranks-file: " + options.ranksFile +
-                           " holds no number of ranks");
+                           " contains no number of ranks");
   return self;
 }
 
-/// What --ranks-file says; 0: nothing.
+/// The number in --ranks-file; 0 if there is none.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;
@@ -120,19 +120,19 @@ void Elastic::leave() {
   ranks = full;
 }
 
-void Elastic::lose(bool cameFar) {
+void Elastic::lose(bool madeProgress) {
   if (options.elastic.empty())
     return;
-  bool wasInVain = isTrying && !cameFar;
+  bool wasInVain = isTrying && !madeProgress;
   wait = wasInVain ? 2 * wait : options.elasticWait;
   ranks = wasInVain ? before : std::max(least, started - 1);
   isTrying = false;
   lastLoss = Clock::now();
 }
 
-/// False: a signal came.
+/// Returns false after a signal.
 bool Elastic::awaitRanks() {
-  bool hasSaid = false;
+  bool hasReported = false;
   while (!options.ranksFile.empty()) {
     if (int64_t found = inFile(); found > 0)
       ranks = found;
@@ -140,10 +140,10 @@ bool Elastic::awaitRanks() {
       break;
     if (stopSignal())
       return false;
-    if (!hasSaid)
+    if (!hasReported)
       say(options.ranksFile + ": " + rankCount(ranks) + ", waiting for " +
           std::to_string(least));
-    hasSaid = true;
+    hasReported = true;
     usleep(200000);
   }
   return true;
@@ -176,7 +176,7 @@ Expected<Elastic::Start> Elastic::planFor(int64_t count) {
   return plans[count] = {folder, plan->ranks()};
 }
 
-/// dpc-opt, which is installed beside this program.
+/// The path of dpc-opt, which is installed beside this program.
 static std::string compilerPath() {
   std::error_code code;
   fs::path self = fs::read_symlink("/proc/self/exe", code);
@@ -187,7 +187,7 @@ Status Elastic::makePlan(int64_t count, const std::string &folder) const {
   std::vector<std::string> words = rt::wordsFor(command, count);
   words.push_back("--output=" + folder);
   words.insert(words.begin(), compilerPath());
-  say("searching a plan for " + rankCount(count));
+  say("searching for a plan for " + rankCount(count));
   Child child;
   if (!child.start(words))
     return Status::io(words.front() + ": cannot be started");

@@ -1,20 +1,20 @@
-//===- Elastic.h - --elastic: a run with the ranks there are ----*- C++ -*-===//
+//===- Elastic.h - --elastic: runs on the available ranks -------*- C++ -*-===//
 //
-// After a failure a rank is taken to be lost, and the run goes on with one
-// fewer, by a plan that dpc-opt makes as it made the first (command.json). Lost
-// ranks are taken to be back after --elastic-wait seconds; a start with them
-// that fails doubles that time. With --ranks-file nothing is guessed: the file
-// says how many there are.
+// After a failure, one rank is assumed to be lost. The run continues with one
+// rank fewer, using a plan that dpc-opt makes from the command of the first
+// plan (command.json). Lost ranks are assumed to be back after --elastic-wait
+// seconds; if a start with them fails, that time doubles. With --ranks-file
+// nothing is assumed: the file says how many ranks there are.
 //
-// Plans of other numbers of ranks lie in the folder of the checkpoints, as
-// plan-N. They are of this run only: each is made anew once.
+// Plans for other numbers of ranks lie in the checkpoint folder as plan-N. They
+// belong to this run only, which makes each of them once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_ELASTIC_H
 #define DPC_RUNTIME_JOB_ELASTIC_H
 
-#include "runtime/plan/PlanCommand.h"
 #include "runtime/job/RunOptions.h"
+#include "runtime/plan/PlanCommand.h"
 
 #include <chrono>
 #include <map>
@@ -23,29 +23,30 @@
 
 namespace dpc {
 
-/// The words of `text`, with the number of ranks in place of {ranks}.
+/// The words of `text`, with {ranks} replaced by the number of ranks.
 std::vector<std::string> wordsFor(const std::string &text, int64_t ranks);
 
 class Elastic {
 public:
-  /// Without --elastic: the plan's ranks, for ever.
+  /// Without --elastic, the ranks of the plan are always available.
   static Expected<Elastic> open(const RunOptions &options);
 
   /// A plan that is ready to run.
   struct Start {
-    std::string plan; ///< folder; "": the run is to end, a signal came
+    std::string plan; ///< folder; "": a signal came, and the run ends
     int64_t ranks = 0;
   };
-  /// Of the ranks there are; waits until they are enough, and makes the plan
-  /// where there is none. Fewer are taken where none can be made.
+  /// The plan for the available ranks. Waits until there are enough of them,
+  /// and makes the plan if it does not exist. Takes fewer ranks if no plan can
+  /// be made for all.
   Expected<Start> next();
 
-  /// Another number of ranks can run than the last start had.
+  /// Whether the run can have another number of ranks than the last start.
   bool wantsOther();
-  /// The last start was asked to leave because of that.
+  /// Notes that the last start was asked to leave for that reason.
   void leave();
-  /// The last start failed; `cameFar`: after some steps.
-  void lose(bool cameFar);
+  /// Notes that the last start failed; `madeProgress`: after some steps.
+  void lose(bool madeProgress);
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -55,16 +56,16 @@ private:
   Status makePlan(int64_t count, const std::string &folder) const;
 
   RunOptions options;
-  rt::PlanCommand command; ///< that made the first plan
+  rt::PlanCommand command; ///< the command of the first plan
   int64_t least = 0, most = 0;
-  int64_t full = 0;  ///< what there is when nothing is lost, as far as is known
-  int64_t ranks = 0; ///< there are, for the next start
-  int64_t started = 0;   ///< there were, at the last one
-  int64_t before = 0;    ///< there were, before lost ones were tried again
-  double wait = 0;       ///< seconds until lost ranks are tried again
-  bool isTrying = false; ///< the last start was with ranks that had been lost
+  int64_t full = 0;    ///< the number of ranks without losses, as far as known
+  int64_t ranks = 0;   ///< available ranks for the next start
+  int64_t started = 0; ///< ranks of the last start
+  int64_t before = 0;  ///< ranks before lost ranks were tried again
+  double wait = 0;     ///< seconds until lost ranks are tried again
+  bool isTrying = false; ///< whether the last start included lost ranks
   Clock::time_point lastLoss, lastLook;
-  std::map<int64_t, Start> plans; ///< by number of ranks that there are
+  std::map<int64_t, Start> plans; ///< by number of available ranks
 };
 
 } // namespace dpc

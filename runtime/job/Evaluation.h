@@ -1,4 +1,4 @@
-//===- Evaluation.h - what a plan infers of a dataset -----------*- C++ -*-===//
+//===- Evaluation.h - inference over a dataset ------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_EVALUATION_H
 #define DPC_RUNTIME_JOB_EVALUATION_H
 
@@ -11,33 +11,33 @@
 
 namespace dpc {
 
-/// Whether all of `samples` can be evaluated: outputs that are one value for a
-/// whole step would count what only fills up the last one.
+/// Checks that all of `samples` can be evaluated: an output with one value per
+/// step would include the samples that only fill the last step.
 Status checkEvaluation(const rt::Plan &plan, int64_t samples);
 
-/// Puts together what the steps of an inference plan give for the samples of a
-/// dataset: of outputs with a value per sample exactly the samples' values, of
-/// others a value for each step.
+/// Assembles the outputs of an inference plan for the samples of a dataset. An
+/// output with a value per sample gives exactly the values of the samples;
+/// other outputs give one value per step.
 class Evaluation {
 public:
   explicit Evaluation(const rt::Plan &plan) : plan(plan) {}
 
-  /// Starts DIR/NAME.npy for every output; "": no files.
+  /// Starts DIR/NAME.npy for every output; no files if `dir` is "".
   Status start(const std::string &dir, int64_t samples, int64_t steps);
-  /// A step's outputs, of which the first `counted` samples count.
+  /// Adds the outputs of a step, whose first `counted` samples count.
   Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted);
   Status finish();
 
   int64_t samples() const { return counted; }
-  /// Of the output 'loss', each step weighing the same; checkEvaluation() has
-  /// seen that all are full.
+  /// The mean of the output 'loss' with equal weights for all steps.
+  /// checkEvaluation() has verified that all steps are full.
   std::optional<double> meanLoss() const;
 
 private:
   bool hasSamples(const rt::Port &output) const;
 
   const rt::Plan &plan;
-  std::vector<rt::NpyWriter> writers; ///< one for each output, or none
+  std::vector<rt::NpyWriter> writers; ///< one for each output, or empty
   int64_t counted = 0;
   double lossSum = 0;
   bool hasLoss = false;

@@ -4,16 +4,16 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
-#include "runtime/observe/Trace.h"
-#include "runtime/observe/ReplicaCheck.h"
-#include "runtime/observe/SlowRanks.h"
-#include "runtime/plan/PlanJson.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/StopSignal.h"
 #include "runtime/job/Writable.h"
+#include "runtime/observe/ReplicaCheck.h"
+#include "runtime/observe/SlowRanks.h"
+#include "runtime/observe/Trace.h"
 #include "runtime/observe/WriteProfile.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <csignal>
@@ -27,43 +27,7 @@ namespace dpc {
 
 using namespace rt;
 
-Status Job::prepare() {
-  Expected<Plan> read = readPlan(options.plan);
-  if (!read)
-    return read.status();
-  plan = std::move(*read);
-  if (options.tf32 && options.device != "cuda")
-    return Status::invalid("--tf32 is for --device=cuda: CPUs have no such "
-                           "products");
-  DPC_TRY(sessions.open());
-  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
-  if (!loaded)
-    return loaded.status();
-  kernels = std::move(*loaded);
-  if (!options.init.empty()) {
-    if (std::error_code code; std::filesystem::is_regular_file(
-            options.init + "/" + kManifestFile, code))
-      return Status::invalid("--init=" + options.init +
-                             ": is a checkpoint; --resume=" + options.init +
-                             " goes on from it");
-    Expected<InitChoice> choice = InitChoice::parse(options.init);
-    if (!choice)
-      return choice.status();
-    init = *choice;
-  }
-  if (!plan.trains && !options.checkpoint.empty())
-    return Status::invalid("--checkpoint is for training, and " + options.plan +
-                           " infers; --resume=DIR/step-N takes its values "
-                           "from a checkpoint");
-  DPC_TRY(openInputs());
-  if (!options.evalPlan.empty()) {
-    validation = std::make_unique<Validation>(options, sessions);
-    DPC_TRY(validation->prepare(plan));
-  }
-  return checkOutputs();
-}
-
-/// Makes the folder; `name` is of a file that will be written there.
+/// Creates the folder; `name` is the name of a file to be written there.
 static Status checkFolder(const char *option, const std::string &folder,
                           const char *name) {
   if (folder.empty())
@@ -76,8 +40,9 @@ static Status checkFolder(const char *option, const std::string &folder,
   return checkWritable(option, folder + "/" + name);
 }
 
-/// Rank 0 writes.
-Status Job::checkOutputs() {
+/// Only rank 0 writes.
+static Status checkOutputs(const RunOptions &options, const Plan &plan,
+                           bool isDistributed) {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
   if (isDistributed && detectLaunch().rank != first)
     return Status::success();
@@ -86,7 +51,7 @@ Status Job::checkOutputs() {
     DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
                            : checkWritable("--metrics", place.path));
   }
-  // Written beside, then moved into place.
+  // These files are written under a temporary name, then moved into place.
   for (const auto &[option, path] :
        {std::pair("--save-params", options.saveParams),
         std::pair("--trace", options.trace)}) {
@@ -102,25 +67,73 @@ Status Job::checkOutputs() {
   return checkFolder("--export", options.exportDir, "model.safetensors.new");
 }
 
-Status Job::openInputs() {
-  Expected<std::unique_ptr<InputSource>> source =
-      !options.batches.empty()  ? openNpyInputs(plan, options.batches)
-      : !options.inputs.empty() ? openNpyInputs(plan, options.inputs, false)
-      : !options.data.empty()   ? openSamples(options, plan)
-                                : randomInputs(plan, 0);
+static Expected<std::unique_ptr<InputSource>>
+openInputs(const RunOptions &options, const Plan &plan) {
+  if (!options.batches.empty())
+    return openNpyInputs(plan, options.batches);
+  if (!options.inputs.empty())
+    return openNpyInputs(plan, options.inputs, false);
+  if (!options.data.empty())
+    return openSamples(options, plan);
+  return randomInputs(plan, 0);
+}
+
+/// The last step of the run; known once the resume point is known.
+static int64_t lastStep(const RunOptions &options, const Plan &plan,
+                        const InputSource &inputs) {
+  if (options.steps > 0)
+    return options.steps;
+  if (inputs.steps() > 0)
+    return inputs.lastStepOf(std::max<int64_t>(options.epochs, 1));
+  return plan.trains ? 10 : 1;
+}
+
+Status Job::prepare() {
+  Expected<Plan> read = readPlan(options.plan);
+  if (!read)
+    return read.status();
+  plan = std::move(*read);
+  if (options.tf32 && options.device != "cuda")
+    return Status::invalid("--tf32 is for --device=cuda: CPUs have no TF32 "
+                           "GEMMs");
+  DPC_TRY(sessions.open());
+  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
+  if (!loaded)
+    return loaded.status();
+  kernels = std::move(*loaded);
+  if (!options.init.empty()) {
+    if (std::error_code code; std::filesystem::is_regular_file(
+            options.init + "/" + kManifestFile, code))
+      return Status::invalid("--init=" + options.init +
+                             ": is a checkpoint; --resume=" + options.init +
+                             " resumes from it");
+    Expected<InitChoice> choice = InitChoice::parse(options.init);
+    if (!choice)
+      return choice.status();
+    init = *choice;
+  }
+  if (!plan.trains && !options.checkpoint.empty())
+    return Status::invalid("--checkpoint is for training, and " + options.plan +
+                           " infers; --resume=DIR/step-N takes its values "
+                           "from a checkpoint");
+  Expected<std::unique_ptr<InputSource>> source = openInputs(options, plan);
   if (!source)
     return source.status();
   inputs = std::move(*source);
-  return Status::success();
+  if (!options.evalPlan.empty()) {
+    validation = std::make_unique<Validation>(options, sessions);
+    DPC_TRY(validation->prepare(plan));
+  }
+  return checkOutputs(options, plan, isDistributed);
 }
 
-/// How far the run goes; known once it is where it goes on.
-int64_t Job::lastStep() const {
-  if (options.steps > 0)
-    return options.steps;
-  if (inputs->steps() > 0)
-    return inputs->lastStepOf(std::max<int64_t>(options.epochs, 1));
-  return plan.trains ? 10 : 1;
+/// Gives all processes the status of the process that holds rank 0.
+static Status statusOfRankZero(Session &session, const Status &mine) {
+  return session
+      .fromRankZero([&]() -> Expected<std::string> {
+        return mine.ok() ? Expected<std::string>(std::string()) : mine;
+      })
+      .status();
 }
 
 SessionOptions Job::sessionOptions() {
@@ -134,10 +147,10 @@ SessionOptions Job::sessionOptions() {
   made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
-  // A process that fails alone must speak before it ends the job.
+  // A process that fails alone must print its error before it ends the job.
   if (isDistributed)
     made.onFailure = [this](const Status &status) {
-      hasSpoken = true;
+      isPrinted = true;
       std::fprintf(stderr, "dpc-run: error: %s\n", status.message().c_str());
     };
   return made;
@@ -154,14 +167,14 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   options.plan + ": " + made.status().message());
   session = std::move(*made);
   if (const Status &status = session->recordStatus(); !status.ok())
-    std::fprintf(stderr, "dpc-run: warning: %s; there is no record\n",
+    std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
   checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
   Expected<int64_t> resumed = checkpoints->begin();
   if (!resumed)
     return resumed.status();
   done = std::max<int64_t>(*resumed, 0);
-  options.steps = lastStep();
+  options.steps = lastStep(options, plan, *inputs);
   if (*resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
@@ -169,7 +182,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(values);
 }
 
-/// Whether the loss leaves out what fills up the last step, tried on that step.
+/// Checks on the last step whether the loss leaves out the samples that fill
+/// it.
 Status Job::checkMask() {
   if (options.lastBatch != "mask" || options.data.empty() ||
       !hasScalarLoss(plan))
@@ -196,31 +210,21 @@ Status Job::checkMask() {
              : Status(status.code(), "--last-batch=mask: " + status.message());
 }
 
-Status Job::run() {
-  DPC_TRY(runSteps());
-  DPC_TRY(saveWeights(options, plan, *session));
-  DPC_TRY(saveOutputs());
-  DPC_TRY(saveTrace());
-  if (session->holdsRankZero())
-    sayWhatWasWritten();
-  return Status::success();
-}
-
-/// Where everything is that this run leaves behind.
-void Job::sayWhatWasWritten() const {
+/// Prints the locations of all results of this run.
+static void printResultPlaces(const RunOptions &options, bool hasRun,
+                              bool hasEvaluated) {
   std::string text;
   auto add = [&](const char *what, const std::string &place) {
     if (!place.empty())
       text += (text.empty() ? "wrote " : ", ") + place + " (" + what + ")";
   };
-  bool hasRun = ran > 0;
   if (hasRun)
     add("checkpoints", options.checkpoint);
   for (const std::string &place : options.metrics)
     add("metrics", place);
   add("weights", options.saveParams);
   add("weights", options.exportDir);
-  if (hasRun || evaluation)
+  if (hasRun || hasEvaluated)
     add("outputs", options.outputs);
   if (hasRun)
     add("trace", options.trace);
@@ -228,22 +232,22 @@ void Job::sayWhatWasWritten() const {
     std::printf("%s\n", text.c_str());
 }
 
-int64_t Job::tokensPerStep() const {
-  int64_t tokens = 0;
-  for (const Port &port : plan.inputs)
-    if (port.dtype == DType::I64 || port.dtype == DType::I32)
-      tokens = std::max(tokens, numElements(port.globalShape));
-  // Labels alone are no text.
-  return tokens > samplesPerStep(plan) ? tokens : 0;
+Status Job::run() {
+  DPC_TRY(runSteps());
+  DPC_TRY(saveWeights(options, plan, *session));
+  DPC_TRY(saveOutputs());
+  DPC_TRY(saveTrace());
+  if (session->holdsRankZero())
+    printResultPlaces(options, ran > 0, evaluation.has_value());
+  return Status::success();
 }
 
-/// Metrics that cannot be written are no reason to end what may have run for
-/// days.
+/// A failure to write metrics does not end a run that may have taken days.
 void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
   hasWarned = true;
-  std::fprintf(stderr, "dpc-run: warning: %s; the run goes on\n",
+  std::fprintf(stderr, "dpc-run: warning: %s; the run continues\n",
                status.message().c_str());
 }
 
@@ -253,31 +257,30 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
-/// Of --resume.
-std::string Job::whereItGoesOn() const {
-  if (checkpoints->from().empty())
+/// The outcome of --resume.
+static std::string resumeText(const RunOptions &options, const Plan &plan,
+                              const std::string &from, int64_t done) {
+  if (from.empty())
     return "no checkpoint yet: starting at step 1";
   if (!plan.trains)
-    return "the values are those of " + checkpoints->from();
-  std::string text = "going on after step " + std::to_string(done);
+    return "the values come from " + from;
+  std::string text = "resuming after step " + std::to_string(done);
   if (!options.init.empty())
-    text += "\nthe values are the checkpoint's, not --init's";
+    text += "\nthe values come from the checkpoint, not from --init";
   if (done >= options.steps)
-    text += "\nnothing is left to do: the run is to end after step " +
+    text += "\nnothing is left to do: the run ends after step " +
             std::to_string(options.steps);
   return text;
 }
 
-/// Times of ranks say less of a plan where ranks take turns.
-void Job::sayWhatIsShared() const {
+/// Warns when ranks share processors, because measured times then describe the
+/// plan poorly.
+static void warnOfSharedProcessors(size_t ranks) {
   size_t processors = std::thread::hardware_concurrency();
-  size_t ranks = session->ranksHere().size();
-  bool measures = traces() || options.slowRank > 0;
-  if (!measures || sessions.hasDevice() || processors == 0 ||
-      ranks <= processors)
+  if (processors == 0 || ranks <= processors)
     return;
-  std::printf("%zu ranks share %zu processors here: what is measured holds "
-              "their waiting for each other\n",
+  std::printf("%zu ranks share %zu processors here: measured times include "
+              "waiting for each other\n",
               ranks, processors);
 }
 
@@ -291,8 +294,10 @@ Status Job::runSteps() {
       std::printf("the inputs are random numbers: neither --data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
     if (options.resume)
-      std::printf("%s\n", whereItGoesOn().c_str());
-    sayWhatIsShared();
+      std::printf("%s\n",
+                  resumeText(options, plan, checkpoints->from(), done).c_str());
+    if ((traces() || options.slowRank > 0) && !sessions.hasDevice())
+      warnOfSharedProcessors(session->ranksHere().size());
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
@@ -303,24 +308,26 @@ Status Job::runSteps() {
     Expected<int> stopped = betweenSteps(*report, progress);
     if (!stopped)
       return stopped.status().code() == StatusCode::Timeout
-                 ? Status(StatusCode::Timeout, "after step " + std::to_string(step) +
-                                             ": " + stopped.status().message())
+                 ? Status(StatusCode::Timeout, "after step " +
+                                                   std::to_string(step) + ": " +
+                                                   stopped.status().message())
                  : stopped.status();
     if (*stopped == 0 || step == options.steps)
       continue;
     endedBySignal = *stopped;
     if (progress)
-      std::printf("stopped by a signal after step %lld; --resume goes on\n",
+      std::printf("stopped by a signal after step %lld; --resume continues\n",
                   static_cast<long long>(step));
     break;
   }
   return Status::success();
 }
 
-/// What all processes do after a step; the signal that ends the run, or 0.
+/// The work of all processes after a step. Returns the signal that ends the
+/// run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
-  DPC_TRY(lookForSlowRanks(report));
+  DPC_TRY(detectStragglers(report));
   if (progress)
     warnOnce(progress->report(report));
   DPC_TRY(guard(report));
@@ -343,7 +350,7 @@ Status Job::validate(int64_t step, bool isLast, Progress *progress) {
   return loss.status();
 }
 
-Status Job::lookForSlowRanks(StepReport &report) {
+Status Job::detectStragglers(StepReport &report) {
   constexpr int64_t kSteps = 10;
   if (options.slowRank <= 0 || ++timed < kSteps)
     return Status::success();
@@ -357,7 +364,7 @@ Status Job::lookForSlowRanks(StepReport &report) {
   return Status::success();
 }
 
-/// What all processes must hear of is said by rank 0's.
+/// The process of rank 0 reports errors that concern all processes.
 Status Job::guard(const StepReport &report) {
   if (options.onNan == "stop") {
     std::string why = session->holdsRankZero() ? notFinite(report) : "";
@@ -373,44 +380,40 @@ Status Job::guard(const StepReport &report) {
     return Status::success();
   Status same = checkReplicas(plan, *session);
   return statusOfRankZero(
+      *session,
       same.ok() ? same
                 : Status(same.code(), "step " + std::to_string(report.step) +
                                           ": " + same.message()));
+}
+
+/// The origin of a NaN, for the end of a message: a fault of `input` and the
+/// place `fault`, each "" if there is none.
+static std::string sourceOfNan(std::string input, const std::string &fault,
+                               bool checksNumbers) {
+  if (!input.empty())
+    input = "; " + input;
+  if (!fault.empty())
+    return input + "; it comes from " + fault;
+  if (checksNumbers)
+    return input + "; no instruction wrote NaN";
+  return input + "; --check-numbers names the instruction that wrote it, "
+                 "--on-nan=go-on continues";
 }
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   Expected<std::string> fault = session->numberFault();
   if (!fault)
     return fault.status();
-  // The checkpoint before is good, and may still be on its way.
+  // The previous checkpoint is good, and may still be being written.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
-  return statusOfRankZero(Status::invalid("step " + std::to_string(step) +
-                                          ": " + why + sourceOfNan(*fault)));
+  return statusOfRankZero(
+      *session, Status::invalid("step " + std::to_string(step) + ": " + why +
+                                sourceOfNan(notFiniteInput(plan, stepInputs),
+                                            *fault, options.checkNumbers)));
 }
 
-std::string Job::sourceOfNan(const std::string &fault) const {
-  std::string input = notFiniteInput(plan, stepInputs);
-  if (!input.empty())
-    input = "; " + input;
-  if (!fault.empty())
-    return input + "; it comes from " + fault;
-  if (options.checkNumbers)
-    return input + "; no instruction wrote NaN";
-  return input + "; --check-numbers names the instruction that made it, "
-                 "--on-nan=go-on goes on";
-}
-
-/// The same status everywhere: that of the process that holds rank 0.
-Status Job::statusOfRankZero(const Status &mine) {
-  return session
-      ->fromRankZero([&]() -> Expected<std::string> {
-        return mine.ok() ? Expected<std::string>(std::string()) : mine;
-      })
-      .status();
-}
-
-/// Inference over samples gives each sample's outputs; rank 0 writes them.
+/// Inference over samples gives the outputs of each sample; rank 0 writes them.
 Status Job::startEvaluation() {
   if (plan.trains || options.data.empty())
     return Status::success();
@@ -419,6 +422,7 @@ Status Job::startEvaluation() {
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
   return statusOfRankZero(
+      *session,
       session->holdsRankZero()
           ? evaluation->start(options.outputs, samples, options.steps - done)
           : Status::success());
@@ -428,19 +432,19 @@ Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
   return statusOfRankZero(
+      *session,
       session->holdsRankZero()
           ? evaluation->add(session->outputs(), inputs->samplesIn(step))
           : Status::success());
 }
 
-Status Job::finishEvaluation() {
-  if (!session->holdsRankZero())
-    return Status::success();
-  DPC_TRY(evaluation->finish());
-  if (std::optional<double> loss = evaluation->meanLoss())
-    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
-                static_cast<long long>(evaluation->samples()));
-  return Status::success();
+static int64_t tokensPerStep(const Plan &plan) {
+  int64_t tokens = 0;
+  for (const Port &port : plan.inputs)
+    if (port.dtype == DType::I64 || port.dtype == DType::I32)
+      tokens = std::max(tokens, numElements(port.globalShape));
+  // Labels alone are not text.
+  return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
 Expected<StepReport> Job::runStep(int64_t step) {
@@ -465,15 +469,24 @@ Expected<StepReport> Job::runStep(int64_t step) {
   };
   look(lossAlarm, "the loss", report.loss);
   look(normAlarm, "the gradient norm", report.gradNorm);
-  report.tokens = tokensPerStep();
+  report.tokens = tokensPerStep(plan);
   report.samples = samplesPerStep(plan);
   return report;
 }
 
+static Status finishEvaluation(Evaluation &evaluation) {
+  DPC_TRY(evaluation.finish());
+  if (std::optional<double> loss = evaluation.meanLoss())
+    std::printf("loss %s over %lld samples\n", spell(*loss, "%.6g").c_str(),
+                static_cast<long long>(evaluation.samples()));
+  return Status::success();
+}
+
 Status Job::saveOutputs() {
   if (evaluation)
-    return finishEvaluation();
-  // A run that had ended before has no outputs.
+    return session->holdsRankZero() ? finishEvaluation(*evaluation)
+                                    : Status::success();
+  // A run with no steps left has no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();
@@ -490,13 +503,13 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
-/// What a trace of this run does not hold, or "".
-std::string Job::untracedSteps() const {
+/// A description of what the trace of `ran` steps lacks, or "".
+static std::string untracedSteps(const Plan &plan, int64_t ran) {
   int64_t kept = stepsToTrace(plan);
-  return ran <= kept
-             ? ""
-             : "the first " + std::to_string(kept) + " of " +
-                   std::to_string(ran) + " steps: more are too much to load";
+  return ran <= kept ? ""
+                     : "the first " + std::to_string(kept) + " of " +
+                           std::to_string(ran) +
+                           " steps: a longer one would be too large to load";
 }
 
 Status Job::saveTrace() {
@@ -508,14 +521,14 @@ Status Job::saveTrace() {
     return texts.status();
   if (!session->holdsRankZero())
     return Status::success();
-  if (std::string text = untracedSteps(); !text.empty())
+  if (std::string text = untracedSteps(plan, ran); !text.empty())
     std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
                 text.c_str());
   std::string all;
   for (const std::string &text : *texts)
     all += (all.empty() || text.empty() ? "" : ",\n") + text;
   if (!options.trace.empty())
-    DPC_TRY(writeTrace(options.trace, all, untracedSteps()));
+    DPC_TRY(writeTrace(options.trace, all, untracedSteps(plan, ran)));
   return options.profile ? writeProfile(options.plan, all) : Status::success();
 }
 

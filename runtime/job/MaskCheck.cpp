@@ -32,7 +32,8 @@ Expected<double> lossEverywhere(Session &session) {
 
 namespace {
 
-/// The labels of a step, of which some samples have those of one sample.
+/// The labels of a step, in which all labeled samples have the labels of one
+/// sample.
 class Labels {
 public:
   Labels(const Port &port, const IgnoredLabels &ignored, const void *array)
@@ -48,7 +49,7 @@ public:
 
   bool any() const { return !sample.empty(); }
 
-  /// Samples `begin` to `end` have labels.
+  /// Labels the samples `begin` to `end`.
   const void *of(int64_t begin, int64_t end) {
     for (int64_t i = 0; i < samples; ++i) {
       if (i >= begin && i < end)
@@ -64,7 +65,7 @@ private:
   IgnoredLabels ignored;
   HostTensor values;
   int64_t samples, each;
-  std::vector<char> sample; ///< The first that has a label.
+  std::vector<char> sample; ///< the first sample that has a label
 
   size_t bytes() const { return values.data.size() / samples; }
   char *at(int64_t i) {
@@ -108,7 +109,7 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
-  constexpr double kRounding = 1e-3; // of sums in another order
+  constexpr double kRounding = 1e-3; // allows for sums in another order
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than " +

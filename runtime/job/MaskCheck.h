@@ -9,8 +9,8 @@
 
 namespace dpc {
 
-/// The loss of a step's inputs. All calls start from the same values, for the
-/// same step number.
+/// Computes the loss of a step's inputs. All calls start from the same values
+/// and have the same step number.
 using LossOf =
     std::function<Expected<double>(const std::vector<const void *> &)>;
 
@@ -20,17 +20,16 @@ bool hasScalarLoss(const rt::Plan &plan);
 /// The output "loss" of the last step, the same in all processes.
 Expected<double> lossEverywhere(rt::Session &session);
 
-/// Whether the loss of `plan` is the mean over the labels that are not
-/// `ignored`, as filling up steps takes for granted. Tried on `arrays`, the
-/// inputs of a step of which the first `counted` samples count: with labels for
-/// all samples (a), for those that count (b) and for the others (c), each as
-/// many, the means are perStep * a = counted * b + (perStep - counted) * c,
-/// whatever a sample's own loss is. A loss that divides by all samples, or
-/// ignores another label, is refused.
+/// Checks that the loss of `plan` is the mean over the labels that are not
+/// `ignored`, which filling up steps requires. The check uses `arrays`, the
+/// inputs of a step whose first `counted` samples count. With labels for all
+/// samples (a), for the samples that count (b) and for the others (c), with
+/// equally many labels per sample, the means satisfy perStep * a = counted * b
+/// + (perStep - counted) * c for any losses of the samples. Refuses a loss that
+/// divides by all samples, or that ignores another label.
 Status checkIgnored(const rt::Plan &plan, const rt::IgnoredLabels &ignored,
-                        int64_t counted,
-                        const std::vector<const void *> &arrays,
-                        const LossOf &lossOf);
+                    int64_t counted, const std::vector<const void *> &arrays,
+                    const LossOf &lossOf);
 
 } // namespace dpc
 

@@ -13,7 +13,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// This process' machine, by name.
+/// The name of this process's machine.
 static std::string hostName() {
   char name[HOST_NAME_MAX + 1] = "";
   return gethostname(name, sizeof name - 1) == 0 && *name ? name : "unknown";
@@ -41,13 +41,13 @@ static Status writeFile(const std::string &path, const std::string &text) {
              : Status::io("--measure-links: " + path + " cannot be written");
 }
 
-/// One rank's part; rank 0 writes.
+/// The measurement of one rank; rank 0 writes.
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
   Expected<std::vector<std::string>> hosts = hostsOf(comm);
   if (!hosts)
     return hosts.status();
-  // Ranks of one host meet over other links, and are measured on one host.
+  // Ranks of one host use other links, which are measured on one host.
   std::vector<std::vector<int>> groups = peersAcrossHosts(*hosts);
   if (!groups.empty())
     DPC_TRY(comm.makeGroups({{0, {}, groups}}));
@@ -85,8 +85,9 @@ Status measureLinks(const RunOptions &options) {
   if (!comms)
     return comms.status();
   if (comms->front()->size() < 2)
-    return Status::invalid("--measure-links: one rank has nobody to talk to; "
-                           "start at least 2");
+    return Status::invalid(
+        "--measure-links: one rank has no other rank to communicate with; "
+        "start at least 2");
   std::vector<Status> done(comms->size());
   auto measure = [&](size_t i) {
     done[i] = measureRank(options, *(*comms)[i]);

@@ -7,11 +7,11 @@
 
 namespace dpc {
 
-/// Measures all_reduce between the ranks that `options` says (threads, or the
-/// processes of mpirun); the first writes `options.measureLinks`. Of several
-/// hosts with several ranks each, ranks of different hosts at the same place
-/// meet, all such groups at once, as they would along an axis of a mesh that
-/// lies between hosts; what ranks of one host reach is measured on one host.
+/// Measures all_reduce between the ranks of `options` (threads, or the
+/// processes of mpirun); the first rank writes `options.measureLinks`. With
+/// several hosts that have several ranks each, the groups consist of the ranks
+/// at the same place of each host. All groups run at once, like the collectives
+/// of a mesh axis between hosts. Links inside a host are measured on one host.
 Status measureLinks(const RunOptions &options);
 
 } // namespace dpc

@@ -1,4 +1,4 @@
-//===- RunOptions.h - What a run is asked for -------------------*- C++ -*-===//
+//===- RunOptions.h - the options of a run ----------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_RUNOPTIONS_H
 #define DPC_RUNTIME_JOB_RUNOPTIONS_H
 
@@ -14,33 +14,33 @@ struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
   int64_t steps = 0;               ///< 0: `epochs`, else all batches, else 10
-  int64_t epochs = 0;              ///< of --data; 0: not given
+  int64_t epochs = 0;              ///< passes over --data; 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
-  std::string ignoredLabel; ///< "NAME=VALUE" of --last-batch=mask; "": usual
+  std::string ignoredLabel; ///< "NAME=VALUE" for --last-batch=mask; "": default
   bool newData = false;
   std::string evalPlan, evalData; ///< "" without evaluation
-  int64_t evalEvery = 0;          ///< steps; 0: at the end alone
+  int64_t evalEvery = 0;          ///< steps; 0: only at the end
   std::string comm;               ///< "": mpi under a launcher, else local
   std::string device = "cpu";
   bool tf32 = false;
-  std::string gemmCache; ///< folder, "off", "": the user's cache folder
+  std::string gemmCache; ///< folder, "off", or "": the user's cache folder
   std::vector<std::string> metrics; ///< each a MetricsPlace
   std::string saveParams, trace, init;
   std::string exportDir;            ///< "": none
   std::string maxShardSize = "5GB"; ///< of a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints
-  int64_t checkpointEvery = 0;      ///< steps; 0: at the end alone
+  int64_t checkpointEvery = 0;      ///< steps; 0: only at the end
   int64_t checkpointKeep = 2;
   bool checkpointSync = false;
-  /// --resume: a checkpoint's folder; "": the newest in `checkpoint`.
+  /// --resume: the folder of a checkpoint; "": the newest one in `checkpoint`.
   std::optional<std::string> resume;
   int64_t maxRestarts = -1; ///< -1: not supervised
   double hangSeconds = 600;
-  std::string launcher;     ///< words before the command, "" for none
-  std::string elastic;      ///< "MIN:MAX" ranks, "" for those of the plan
+  std::string launcher;     ///< words before the command; "": none
+  std::string elastic;      ///< "MIN:MAX" ranks; "": the ranks of the plan
   double elasticWait = 300; ///< seconds until a lost rank is tried again
-  std::string ranksFile;    ///< says how many ranks there are, "" without it
+  std::string ranksFile;    ///< file with the number of ranks; "": none
   double timeoutSeconds = 300;
   int threads = 0;
   bool poison = false;
@@ -52,11 +52,11 @@ struct RunOptions {
   bool noOverlap = false;
   bool profile = false;
   std::string offloadDir;    ///< "": the plan's folder
-  std::string flightRecord;  ///< folder, "": only where it is supervised
+  std::string flightRecord;  ///< folder; "": only for supervised runs
   std::string ledgers;       ///< folder for --dump-ledger, "" without it
   std::string measureLinks;  ///< file for --measure-links, "" without it
   std::string measureDevice; ///< file for --measure-device, "" without it
-  int ranks = 0;             ///< of --measure-links on this machine
+  int ranks = 0;             ///< for --measure-links on this machine
 };
 
 } // namespace dpc

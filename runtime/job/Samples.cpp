@@ -75,7 +75,7 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   return DatasetInputs::open(plan, std::move(*dataset), order);
 }
 
-/// An error says which option and which path it is about, the path once.
+/// Adds the option to an error, and the path unless the error contains it.
 static Expected<Source> named(const std::string &option,
                               const std::string &path, Expected<Source> made) {
   if (made)

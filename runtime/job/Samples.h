@@ -10,7 +10,8 @@
 
 namespace dpc {
 
-/// --ignored-label, or what labels usually are; nullopt: the plan has none.
+/// The labels of --ignored-label, or the usual ones; nullopt if the plan has no
+/// labels.
 std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
                                                 const rt::Plan &plan);
 
@@ -18,8 +19,8 @@ std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
 Expected<std::unique_ptr<rt::InputSource>>
 openSamples(const RunOptions &options, const rt::Plan &plan);
 
-/// Those of --eval-data, each once and as they lie. What fills up the last step
-/// has labels that the loss ignores.
+/// The samples of --eval-data, each once and in the order of the file. The
+/// samples that fill the last step have labels that the loss ignores.
 Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
 

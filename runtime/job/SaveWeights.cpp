@@ -6,8 +6,8 @@ namespace dpc {
 
 using namespace rt;
 
-/// Whether some instruction writes the tensor: parameters, and buffers that a
-/// step moves (running statistics).
+/// Whether an instruction writes the tensor: parameters, and buffers that
+/// change in a step (running statistics).
 static bool isMoved(const Plan &plan, const Tensor &tensor) {
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
@@ -19,7 +19,7 @@ static bool isMoved(const Plan &plan, const Tensor &tensor) {
 
 namespace {
 
-/// What is asked for: a file, a folder, both or none.
+/// The requested outputs: a file, a folder, both or none.
 struct Sinks {
   std::optional<SafetensorsWriter> file;
   std::optional<WeightFolderWriter> folder;

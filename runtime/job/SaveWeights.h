@@ -7,10 +7,10 @@
 
 namespace dpc {
 
-/// Writes parameters and moved buffers whole, in fp32, by the names of the
-/// model file. Called by all processes; rank 0's writes.
+/// Writes whole parameters and moved buffers in fp32, under the names of the
+/// model file. Called by all processes; the process of rank 0 writes.
 Status saveWeights(const RunOptions &options, const rt::Plan &plan,
-                       rt::Session &session);
+                   rt::Session &session);
 
 } // namespace dpc
 

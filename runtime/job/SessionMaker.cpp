@@ -27,10 +27,10 @@ SessionMaker::loadKernels(const Plan &plan, const std::string &dir) const {
   return KernelLibrary::load(plan, dir);
 }
 
-/// $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" where neither is known.
+/// $XDG_CACHE_HOME/dpc or ~/.cache/dpc; "" if neither variable is set.
 static std::string userCache() {
   const char *cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache == '/') // others are to be ignored, says its standard
+  if (cache && *cache == '/') // the specification ignores relative paths
     return std::string(cache) + "/dpc";
   const char *home = std::getenv("HOME");
   return home && *home == '/' ? std::string(home) + "/.cache/dpc" : "";

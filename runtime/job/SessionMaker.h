@@ -1,4 +1,4 @@
-//===- SessionMaker.h - where the ranks of plans run ------------*- C++ -*-===//
+//===- SessionMaker.h - sessions on CPUs or GPUs ----------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_SESSIONMAKER_H
 #define DPC_RUNTIME_JOB_SESSIONMAKER_H
 
@@ -8,20 +8,20 @@
 
 namespace dpc {
 
-/// Makes the sessions of a run, on what --device says: of the plan that it is
-/// about, and of --eval-plan. It outlives them.
+/// Makes the sessions of a run on the device that --device selects: for the
+/// main plan and for --eval-plan. It outlives the sessions.
 class SessionMaker {
 public:
   SessionMaker(const RunOptions &options, bool isDistributed)
       : options(options), isDistributed(isDistributed) {}
 
-  /// Finds the device, or says what is missing.
+  /// Opens the device. Fails with the name of what is missing.
   Status open();
   bool hasDevice() const { return device != nullptr; }
-  /// The kernels of a plan in `dir`; none for GPUs, which load their own.
+  /// The kernels of a plan in `dir`; empty for GPUs, which load their own.
   Expected<rt::KernelLibrary> loadKernels(const rt::Plan &plan,
-                                              const std::string &dir) const;
-  /// `comms` as for Session. Plan and kernels outlive it.
+                                          const std::string &dir) const;
+  /// `comms` as for Session. Plan and kernels outlive the session.
   Expected<std::unique_ptr<rt::Session>>
   make(const rt::Plan &plan, const std::string &dir,
        const rt::KernelLibrary &kernels,

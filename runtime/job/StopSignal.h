@@ -1,15 +1,16 @@
-//===- StopSignal.h - asked to leave ----------------------------*- C++ -*-===//
+//===- StopSignal.h - signals that end a run --------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_STOPSIGNAL_H
 #define DPC_RUNTIME_JOB_STOPSIGNAL_H
 
 namespace dpc {
 
-/// From now on SIGTERM and SIGINT do not end the process but are remembered; a
-/// second one ends it. So is SIGUSR1: to save and leave, as one who goes on
-/// later with other ranks asks.
+/// From now on the first SIGTERM or SIGINT is recorded instead of ending the
+/// process; a second one ends it. SIGUSR1 is recorded, too: it asks a run to
+/// save and leave, because it will resume later with a different number of
+/// ranks.
 void catchStopSignals();
 
-/// The signal that came, or 0.
+/// The recorded signal, or 0.
 int stopSignal();
 
 } // namespace dpc

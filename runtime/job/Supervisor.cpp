@@ -2,11 +2,11 @@
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/CheckpointReader.h"
-#include "runtime/observe/FlightRecord.h"
 #include "runtime/job/Child.h"
 #include "runtime/job/Elastic.h"
-#include "runtime/job/NumberGuard.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/observe/FlightRecord.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,7 +19,7 @@ namespace dpc {
 
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv) {
-  // With a value of their own, or in the next word.
+  // Their values follow after "=" or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
                         "--ranks-file",   "--new-data"};
@@ -43,8 +43,8 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint that can be read. Where the last start came to no step
-/// one that is damaged may be why: it is set aside.
+/// The newest checkpoint that can be read. If the last start completed no step,
+/// a damaged checkpoint may be the reason; it is renamed.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();
@@ -63,8 +63,8 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
   return std::nullopt;
 }
 
-/// Where a start goes on.
-struct GoOn {
+/// The starting point of a run.
+struct StartPoint {
   std::optional<std::string> resume; ///< as RunOptions has it
   bool newData = false;
 };
@@ -73,7 +73,7 @@ struct GoOn {
 static std::vector<std::string> commandOf(const RunOptions &options,
                                           const std::vector<std::string> &words,
                                           const Elastic::Start &start,
-                                          const GoOn &from) {
+                                          const StartPoint &from) {
   std::vector<std::string> command = wordsFor(options.launcher, start.ranks);
   command.insert(command.end(), words.begin(), words.end());
   if (start.plan != options.plan)
@@ -88,8 +88,8 @@ static std::vector<std::string> commandOf(const RunOptions &options,
 
 namespace {
 
-/// The folder of --flight-record, or one of its own: the ranks of other hosts
-/// then make it there. A run without records is still a run.
+/// The folder of --flight-record, or a temporary one, which ranks on other
+/// hosts create there. A run without records continues.
 class FlightRecords {
 public:
   explicit FlightRecords(const std::string &asked) : folder(asked) {
@@ -107,22 +107,22 @@ public:
   FlightRecords(const FlightRecords &) = delete;
   FlightRecords &operator=(const FlightRecords &) = delete;
 
-  /// The word to add to a command, or "".
+  /// The argument for a command, or "".
   std::string word() const {
     return own.empty() ? "" : "--flight-record=" + own;
   }
-  /// Before a start: what others left there is not told of it.
+  /// Called before a start, so that old records are not reported for it.
   void clear() {
     lines.clear();
     if (!folder.empty())
       rt::removeRecords(folder);
   }
-  /// Looks at what the ranks do.
+  /// Reads what the ranks do now.
   void look() {
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Says what the ranks did that a start has lost: when it was looked, else at
+  /// Reports the ranks that a start has lost: as of the last look(), or at
   /// their end.
   void tell() {
     if (lines.empty())
@@ -153,22 +153,22 @@ public:
 private:
   std::optional<Ending> startOnce();
   bool isFinal(const Ending &ending) const;
-  bool goOn(const Ending &ending);
+  bool prepareRestart(const Ending &ending);
 
   const RunOptions &options;
   const std::vector<std::string> &words;
   Elastic elastic;
   rt::CheckpointFolder folder;
-  int64_t newestBefore = -1; ///< checkpoint that this run did not write
-  GoOn from;
+  int64_t newestBefore = -1; ///< the newest checkpoint of earlier runs
+  StartPoint from;
   FlightRecords records;
   int64_t restarts = 0;
-  int exitCode = 0; ///< where there is no ending
+  int exitCode = 0; ///< used when there is no ending
 };
 
 } // namespace
 
-/// Nullopt: it is over, with `exitCode`.
+/// Returns nullopt when the run is over, with `exitCode`.
 std::optional<Ending> Supervisor::startOnce() {
   Expected<Elastic::Start> start = elastic.next();
   if (!start) {
@@ -195,7 +195,7 @@ std::optional<Ending> Supervisor::startOnce() {
   Child::Watch how;
   how.hangSeconds = options.hangSeconds;
   how.isLauncher = !options.launcher.empty();
-  how.shallLeave = [this] { return elastic.wantsOther(); };
+  how.shouldLeave = [this] { return elastic.wantsOther(); };
   how.onLine = [](const std::string &line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
@@ -207,7 +207,7 @@ std::optional<Ending> Supervisor::startOnce() {
   return ending;
 }
 
-/// A wrong option or plan is wrong again the next time; so is NaN.
+/// A wrong option or plan stays wrong in the next start; so does NaN.
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
@@ -216,12 +216,12 @@ bool Supervisor::isFinal(const Ending &ending) const {
   return isDone || stopSignal() || isRefused || isNotFinite;
 }
 
-/// False: restarts are used up.
-bool Supervisor::goOn(const Ending &ending) {
+/// Returns false when all restarts are used up.
+bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
-  std::string why =
-      hasLeft ? "other ranks can run" : ending.text(options.hangSeconds);
+  std::string why = hasLeft ? "the number of available ranks has changed"
+                            : ending.text(options.hangSeconds);
   if (!hasLeft && restarts == options.maxRestarts) {
     std::fprintf(stderr, "dpc-run: error: %s, and %s restarts are used up\n",
                  why.c_str(), std::to_string(restarts).c_str());
@@ -230,7 +230,7 @@ bool Supervisor::goOn(const Ending &ending) {
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
     from.resume = ""; // the newest one
-  // A checkpoint of this run knows its place in the new data.
+  // A checkpoint of this run records its position in the new data.
   from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)
     elastic.leave();
@@ -240,8 +240,9 @@ bool Supervisor::goOn(const Ending &ending) {
   std::string count = hasLeft ? ""
                               : "restart " + std::to_string(restarts) + " of " +
                                     std::to_string(options.maxRestarts) + ": ";
-  std::string next = newest ? "going on after step " + std::to_string(*newest)
-                            : "there is no checkpoint yet: from step 1 again";
+  std::string next = newest
+                         ? "resuming after step " + std::to_string(*newest)
+                         : "there is no checkpoint yet: restarting at step 1";
   std::fprintf(stderr, "dpc-run: %s%s; %s\n", count.c_str(), why.c_str(),
                next.c_str());
   return true;
@@ -256,7 +257,7 @@ int Supervisor::run() {
       return stopSignal() && ending->isSuccess() && !ending->isAtEnd
                  ? 128 + stopSignal()
                  : ending->code();
-    if (!goOn(*ending))
+    if (!prepareRestart(*ending))
       return 1;
   }
 }

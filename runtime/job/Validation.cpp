@@ -1,9 +1,9 @@
 #include "runtime/job/Validation.h"
 
 #include "runtime/data/Dataset.h"
-#include "runtime/plan/PlanJson.h"
 #include "runtime/job/MaskCheck.h"
 #include "runtime/job/Samples.h"
+#include "runtime/plan/PlanJson.h"
 
 #include <cmath>
 #include <cstring>
@@ -51,9 +51,9 @@ Status Validation::prepare(const Plan &training) {
 
 Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
-  SessionOptions own = sessionOptions; // of the steps that train
+  SessionOptions own = sessionOptions; // those of the training session
   own.trace = own.checkNumbers = own.timesRanks = false;
-  own.flightRecord = ""; // a rank has one
+  own.flightRecord = ""; // a rank has only one record
   auto made =
       sessions.make(plan, options.evalPlan, kernels, std::move(comms), own);
   if (!made)
@@ -71,8 +71,8 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return *sum / static_cast<double>(count);
 }
 
-/// A step's loss is the mean over the labels of it that count; it weighs by the
-/// samples that count.
+/// The sum of the losses of all steps, weighted by the number of samples that
+/// count. The loss of a step is the mean over its labels that count.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
@@ -92,15 +92,15 @@ Expected<double> Validation::sumOfLosses() {
   return sum;
 }
 
-/// The same in all processes.
+/// The loss of a step, the same in all processes.
 Expected<double> Validation::lossOf(int64_t step,
                                     const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
   return lossEverywhere(*session);
 }
 
-/// Other values in the samples that only fill up a step must not change its
-/// loss: zeros, in all inputs but the labels, of which they have none.
+/// Checks that the samples that fill a step do not affect its loss, by setting
+/// them to zero in all inputs except the labels, which are ignored there.
 Status Validation::checkFiller(int64_t step,
                                const std::vector<const void *> &arrays,
                                double loss) {
@@ -128,7 +128,7 @@ Status Validation::checkFiller(int64_t step,
   return Status::invalid(
       "--eval-data=" + options.evalData + ": " + std::to_string(count) +
       " samples do not fill whole steps of " + std::to_string(perStep) +
-      ", and the loss depends on what fills up the last one (" +
+      ", and the loss depends on the filler of the last step (" +
       std::to_string(loss) + ", " + std::to_string(*other) + "), though its '" +
       labels + "' are ignored; plan with a --global-batch that divides " +
       std::to_string(count));

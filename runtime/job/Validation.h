@@ -10,9 +10,9 @@
 
 namespace dpc {
 
-/// The mean loss of samples that are held out, between the steps of training:
-/// what an inference plan of the same model computes with the values that
-/// training has come to. All calls are made by all processes.
+/// The mean loss of held-out samples between the steps of training. An
+/// inference plan of the same model computes it with the current values of
+/// training. All processes make all calls.
 class Validation {
 public:
   Validation(const RunOptions &options, const SessionMaker &sessions)
@@ -20,15 +20,15 @@ public:
 
   /// Reads and checks plan, kernels and data.
   Status prepare(const rt::Plan &training);
-  /// `comms` as for Session, of their own.
+  /// `comms` as for Session, used by no other session.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
-                   const rt::SessionOptions &sessionOptions);
-  /// Over all samples, each step weighing as many as it has.
+               const rt::SessionOptions &sessionOptions);
+  /// The mean over all samples; the weight of a step is its number of samples.
   Expected<double> meanLoss(const rt::Running &training);
 
   const rt::Plan &thePlan() const { return plan; }
   int64_t samples() const { return count; }
-  /// Whether it is time after a step.
+  /// Whether an evaluation is due after a step.
   bool isDue(int64_t step, bool isLast) const {
     return isLast || (options.evalEvery > 0 && step % options.evalEvery == 0);
   }
@@ -37,11 +37,10 @@ private:
   Status check(const rt::Plan &training) const;
   Expected<double> sumOfLosses();
   Expected<double> lossOf(int64_t step,
-                              const std::vector<const void *> &arrays);
-  Status checkFiller(int64_t step, const std::vector<const void *> &arrays,
-                         double loss);
-  Status checkDivisor(int64_t step,
                           const std::vector<const void *> &arrays);
+  Status checkFiller(int64_t step, const std::vector<const void *> &arrays,
+                     double loss);
+  Status checkDivisor(int64_t step, const std::vector<const void *> &arrays);
 
   const RunOptions &options;
   const SessionMaker &sessions;

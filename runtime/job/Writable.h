@@ -1,4 +1,4 @@
-//===- Writable.h - whether results will have a place -----------*- C++ -*-===//
+//===- Writable.h - early checks of result files ----------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_WRITABLE_H
 #define DPC_RUNTIME_JOB_WRITABLE_H
 
@@ -6,8 +6,9 @@
 
 namespace dpc {
 
-/// Whether a file can be written at `path`: tried, so that an hour of training
-/// does not end with the answer. Leaves what is there as it is; "" can.
+/// Checks whether a file can be written at `path`, by trying, so that the
+/// failure does not come after an hour of training. Existing contents stay
+/// unchanged. Accepts "".
 Status checkWritable(const char *option, const std::string &path);
 
 } // namespace dpc

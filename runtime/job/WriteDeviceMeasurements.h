@@ -1,4 +1,5 @@
-//===- WriteDeviceMeasurements.h - dpc-run --measure-device ---------------*- C++ -*-===//
+//===- WriteDeviceMeasurements.h - dpc-run --measure-device -----*- C++ -*-===//
+// C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
 #define DPC_RUNTIME_JOB_WRITEDEVICEMEASUREMENTS_H
 
@@ -7,7 +8,7 @@
 
 namespace dpc {
 
-/// Measures this process' GPU (runtime/exec/MeasureDevice.h) and writes
+/// Measures the GPU of this process (runtime/exec/MeasureDevice.h) and writes
 /// `options.measureDevice`.
 Status measureDevice(const RunOptions &options);
 

@@ -1,7 +1,8 @@
 //===- Attention.cpp - attention on the CPU -------------------------------===//
 //
-// Key head by key head: k, its transpose and v are copied in f32, so that the
-// inner loops run over neighbours and are vectorized:
+// Key heads are processed one after the other: k, its transpose and v are
+// copied in f32, so that the inner loops run over contiguous elements and are
+// vectorized:
 //
 //   scores[s] += q[d] * k^T[d][s]      out[e] += p[s] * v[s][e]
 //
@@ -46,7 +47,7 @@ void store(const float *values, DType type, int64_t at, int64_t count,
         type == DType::BF16 ? floatToBf16(values[i]) : floatToF16(values[i]);
 }
 
-/// All positions of a head, one after the other, in f32.
+/// Loads all positions of a head, one after the other, as f32.
 Floats loadHead(const void *data, DType type, const AttentionTensor &tensor,
                 int64_t batch, int64_t head, int64_t positions, int64_t depth) {
   Floats rows(positions * depth);
@@ -78,14 +79,14 @@ void addTimes(float factor, const float *x, int64_t count, float *out) {
     out[i] += factor * x[i];
 }
 
-/// How many keys query t sees.
+/// The number of keys that query t sees.
 int64_t keysOf(const AttentionShape &shape, int64_t t) {
   if (!shape.causal)
     return shape.keys;
   return std::clamp<int64_t>(t + 1 + shape.keys - shape.queries, 0, shape.keys);
 }
 
-/// row[s] = factor * (x . column s) for s < seen; columns are `keys` long.
+/// row[s] = factor * (x . column s) for s < seen; columns have `keys` elements.
 void dotColumns(const float *x, const Floats &columns, int64_t depth,
                 int64_t keys, int64_t seen, float factor, float *row) {
   std::fill_n(row, seen, 0.0F);
@@ -95,8 +96,8 @@ void dotColumns(const float *x, const Floats &columns, int64_t depth,
     row[s] *= factor;
 }
 
-/// The scores of a row become exp(score - largest); returns their sum and the
-/// largest.
+/// Replaces the scores of a row by exp(score - largest); returns their sum and
+/// the largest.
 std::pair<float, float> exponentials(float *row, int64_t seen) {
   float most = *std::max_element(row, row + seen), sum = 0;
   for (int64_t s = 0; s < seen; ++s) {
@@ -123,12 +124,12 @@ void runRow(const AttentionShape &shape, const float *q, const Floats &kColumns,
   *lse = most + std::log(sum);
 }
 
-/// What the queries of a key head have in common in the gradient.
+/// The state that the queries of a key head share in the gradient.
 struct GradHead {
   const AttentionShape &shape;
   Floats k, v, kColumns, vColumns, dk, dv, scores, dscores;
 
-  /// Of query t: adds to dk and dv, writes dq.
+  /// Processes query t: adds to dk and dv, writes dq.
   void runRow(int64_t t, const float *q, const float *out, const float *dout,
               float lse, float *dq) {
     int64_t seen = keysOf(shape, t), depth = shape.depth,

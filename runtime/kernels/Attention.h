@@ -9,16 +9,18 @@
 
 namespace dpc::rt {
 
-/// Where the buffers of an attention or its gradient begin.
+/// The addresses of the buffers of an attention or its gradient.
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *out = nullptr, *lse = nullptr; ///< read by the gradient
-  const void *dout = nullptr;          ///< this and what follows: its alone
+  const void *dout = nullptr;          ///< this and what follows: for the
+                                       ///< gradient only
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  void *workspace = nullptr; ///< which the loops do not need
+  void *workspace = nullptr; ///< unused by the CPU loops
 };
 
-/// Of an attention or its gradient; `at(buffer)` says where a buffer begins.
+/// The addresses for an attention or its gradient; `at(buffer)` returns the
+/// address of a buffer.
 template <typename Op, typename At>
 AttentionData attentionData(const Op &op, const At &at) {
   AttentionData data;
@@ -37,9 +39,9 @@ AttentionData attentionData(const Op &op, const At &at) {
   return data;
 }
 
-/// Plain loops in f32, and the meaning of the instructions: probabilities are
-/// not rounded. Takes memory for the f32 copies of one key head on top of the
-/// plan's.
+/// Plain loops in f32. They define the meaning of the instructions:
+/// probabilities are not rounded. The f32 copies of one key head take memory in
+/// addition to the plan's.
 Status runAttention(const AttentionOp &op, const AttentionData &data);
 Status runAttention(const AttentionGradOp &op, const AttentionData &data);
 

@@ -31,10 +31,10 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// Below this many channels of a group, reordering costs more than it saves.
+/// With fewer channels per group, reordering costs more than it saves.
 constexpr int64_t kMinBlockedChannels = 16;
 
-/// The three primitives over arrays of one shape. Wide convolutions run on
+/// The three primitives for arrays of one shape. Wide convolutions run on
 /// copies in the blocked layouts that oneDNN prefers.
 class Primitives {
 public:
@@ -43,7 +43,7 @@ public:
         strides(op.strides), dilations(op.dilations),
         before(op.pads.begin(), op.pads.begin() + op.strides.size()),
         behind(op.pads.begin() + op.strides.size(), op.pads.end()) {
-    // oneDNN counts the elements that a dilation skips.
+    // oneDNN's dilation is the number of skipped elements.
     for (int64_t &dilation : dilations)
       --dilation;
     int64_t groups = op.xShape[1] / op.wShape[1];
@@ -88,14 +88,14 @@ public:
   }
 
 private:
-  /// What a primitive may choose: any layout, or that of the array.
+  /// The layout that a primitive may use: any, or that of the array.
   memory::desc layout(const memory::desc &array) const {
     return isBlocked ? memory::desc(array.dims(), array.data_type(),
                                     memory::format_tag::any)
                      : array;
   }
-  /// Memory of the thread for argument number `arguments.size()`, kept from
-  /// call to call.
+  /// Memory for argument number `arguments.size()`, kept per thread from call
+  /// to call.
   memory scratch(const memory::desc &desc) {
     static thread_local std::vector<char> kept[3];
     std::vector<char> &bytes = kept[arguments.size()];
@@ -127,7 +127,7 @@ private:
              layout(y), strides, dilations, before, behind},
             cpu()};
   }
-  /// [groups, K / groups, C / groups, taps..] where there are groups.
+  /// [groups, K / groups, C / groups, taps..] if there are groups.
   static memory::desc filter(const ConvOp &op) {
     int64_t groups = op.xShape[1] / op.wShape[1];
     Shape shape = op.wShape;
@@ -168,7 +168,7 @@ int64_t offsetIn(const Shape &shape, const Shape &index) {
   return offset;
 }
 
-/// Adds every product to what `op.kind` names, which is zero.
+/// Adds every product to the zero-initialized array that `op.kind` names.
 template <typename T> void plainConv(const ConvOp &op, T *x, T *w, T *y) {
   int64_t groups = op.xShape[1] / op.wShape[1];
   int64_t filters = op.wShape[0] / groups;
@@ -215,7 +215,7 @@ void clearThenConv(const ConvOp &op, void *x, void *w, void *y) {
   plainConv(op, static_cast<T *>(x), static_cast<T *>(w), static_cast<T *>(y));
 }
 
-/// f32, or plain f64.
+/// f32 by oneDNN, or f64 by plain loops.
 Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
   bool isEmpty = numElements(op.xShape) == 0 || numElements(op.wShape) == 0 ||
                  numElements(op.yShape) == 0;
@@ -252,7 +252,7 @@ void narrow(const std::vector<float> &from, void *to) {
   std::transform(from.begin(), from.end(), static_cast<uint16_t *>(to), Narrow);
 }
 
-/// Through f32 copies, kept per thread; what is written is rounded once.
+/// Computes on f32 copies, kept per thread; the result is rounded once.
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
 Status runHalfConv(const ConvOp &op, void *x, void *w, void *y) {
   static thread_local std::vector<float> wide[3];

@@ -7,13 +7,14 @@
 
 namespace dpc::rt {
 
-/// Computes `op` (see ConvOp) on the arrays that start at x, w and y; the one
-/// that `op.kind` names is written. f32 of one to three spatial dimensions uses
-/// oneDNN; the rest plain loops. Wide ones copy their arrays into the layouts
-/// that oneDNN prefers: that memory, kept per thread and as large as the
-/// largest three arrays, and oneDNN's workspace come on top of the plan's
-/// arena; so do f32 copies of the arrays of a 16-bit one, which is computed as
-/// f32 and rounded once. Fails when oneDNN does.
+/// Computes `op` (see ConvOp) on the arrays that start at x, w and y; writes
+/// the one that `op.kind` names. oneDNN computes f32 convolutions of one to
+/// three spatial dimensions; plain loops compute the others. Wide convolutions
+/// copy their arrays into the layouts that oneDNN prefers. This takes memory in
+/// addition to the plan's arena: per thread, as much as the three largest
+/// arrays, and oneDNN's workspace. A 16-bit convolution is computed on f32
+/// copies of its arrays, which also take memory, and is rounded once. Fails
+/// when oneDNN does.
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt

@@ -47,7 +47,7 @@ void finishProduct(const MatmulOp &op, std::vector<float> &sums,
         storeFromDouble(arrays.aux, arrays.type, aux, value);
       if (readsAux(e))
         value *= geluGrad(loadAsDouble(arrays.aux, arrays.type, aux));
-      if (isRelu) // NaN stays
+      if (isRelu) // keeps NaN
         value = value < 0 ? 0 : value;
       if (isGelu)
         value = gelu(value);

@@ -1,7 +1,7 @@
-//===- Epilogue.h - what products do beside multiplying ---------*- C++ -*-===//
+//===- Epilogue.h - GEMM epilogues on the CPU -------------------*- C++ -*-===//
 //
-// The meaning of a plan's epilogues, in plain loops: plans for GPUs run on CPUs
-// too, and tests compare with this.
+// Plain loops define the meaning of a plan's epilogues: plans for GPUs run on
+// CPUs as well, and tests compare with these loops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
@@ -14,15 +14,14 @@
 
 namespace dpc::rt {
 
-/// What a product with an epilogue writes, and what its epilogue reads: arrays
-/// of one type.
+/// The arrays that a GEMM with an epilogue reads and writes, all of one type.
 struct EpilogueArrays {
   void *c = nullptr, *bias = nullptr, *aux = nullptr;
   DType type = DType::F32;
 };
 
-/// Finishes the product whose dense m x n sums are given, but for SumsOfA and
-/// SumsOfB.
+/// Applies the epilogue to the dense m x n sums of a GEMM, except for SumsOfA
+/// and SumsOfB.
 void finishProduct(const MatmulOp &op, std::vector<float> &sums,
                    const EpilogueArrays &arrays);
 /// bias[j] = sum over i of the stored rows x cols matrix.

@@ -13,7 +13,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Names that differ by more than punctuation between LLVM and Linux.
+/// Names that differ between LLVM and Linux by more than punctuation.
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
       {"64bit", "lm"},     {"sse3", "pni"},
@@ -25,8 +25,8 @@ const std::map<std::string, std::string> &linuxNames() {
   return names;
 }
 
-/// Features that only special code uses, never a compiled loop, and that
-/// virtual machines hide from Linux though LLVM sees them.
+/// Features that compiled loops never use, only special code. Virtual machines
+/// hide them from Linux although LLVM detects them.
 const std::set<std::string> &ignoredFeatures() {
   static const std::set<std::string> names = {
       "shstk",   "ptwrite", "pku",     "uintr",     "tsxldtrk", "invpcid",
@@ -45,8 +45,8 @@ std::string plain(const std::string &name) {
   return text;
 }
 
-/// Whether a symbol is the library's own: dlsym finds those of the libraries it
-/// was linked to as well, and a plan must not call into these.
+/// Whether a symbol is defined in the library: dlsym also finds symbols of the
+/// libraries that it links, which a plan must not call.
 bool isOwn(void *library, void *symbol) {
   link_map *map = nullptr;
   Dl_info info;
@@ -95,9 +95,9 @@ Status checkKernelFile(const Plan &plan, const std::string &path) {
   if (!hash)
     return hash.status();
   if (*hash != plan.kernelHash)
-    return Status::invalid(path + ": has hash " + *hash + ", plan.json says " +
-                           plan.kernelHash +
-                           ": it is not the file this plan was written with");
+    return Status::invalid(
+        path + ": has hash " + *hash + ", plan.json says " + plan.kernelHash +
+        ": it is not the file that this plan was written with");
   return Status::success();
 }
 

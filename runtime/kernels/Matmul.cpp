@@ -32,7 +32,7 @@ template <typename F> Status forEachMatrix(const MatmulOp &op, F &&run) {
 
 Status failed(const MatmulOp &op, const std::string &why) {
   return Status::unsupported(
-      "oneDNN refused a product of " + std::to_string(op.m) + " x " +
+      "oneDNN refused a GEMM of " + std::to_string(op.m) + " x " +
       std::to_string(op.k) + " by " + std::to_string(op.k) + " x " +
       std::to_string(op.n) + ": " + why);
 }
@@ -44,16 +44,16 @@ dnnl_status_t sgemm(const MatmulOp &op, int64_t m, const float *a, int64_t lda,
                     static_cast<float>(op.beta), c, op.ldc);
 }
 
-/// Rows of a stored, transposed A that lie a multiple of a page apart fall into
-/// the same few cache sets, which halves sgemm's speed (38 against 80 GFLOP/s
-/// at 8192 x 256 x 1024 on a Zen 3 core).
+/// Whether rows of a stored, transposed A are a multiple of a page apart. Such
+/// rows fall into the same few cache sets, which halves sgemm's speed (38
+/// instead of 80 GFLOP/s at 8192 x 256 x 1024 on a Zen 3 core).
 bool rowsCollide(const MatmulOp &op) {
   constexpr int64_t kPageFloats = 4096 / sizeof(float);
   return op.transA && op.lda % kPageFloats == 0 && op.k >= 64 && op.n >= 64;
 }
 
 /// Multiplies panels of A's columns, copied to rows of another length. A panel
-/// has at most kRows rows (8 MiB): the copy is in no estimate of memory.
+/// has at most kRows rows (8 MiB); memory estimates do not include it.
 dnnl_status_t sgemmByPanels(const MatmulOp &op, const float *a, const float *b,
                             float *c) {
   constexpr int64_t kColumns = 512, kPadding = 16, kRows = 4096;
@@ -107,7 +107,7 @@ Status matmulF64(const MatmulOp &op, const double *a, const double *b,
   });
 }
 
-/// A dense bf16 copy of one matrix as it is stored.
+/// A dense bf16 copy of a stored matrix.
 std::vector<uint16_t> toBf16(const void *data, DType type, int64_t offset,
                              int64_t rows, int64_t cols, int64_t ld) {
   std::vector<uint16_t> out(rows * cols);
@@ -122,7 +122,7 @@ std::vector<uint16_t> toBf16(const void *data, DType type, int64_t offset,
   return out;
 }
 
-/// A dense bf16 product with sums in f32: out = op(left) * op(right).
+/// A dense bf16 GEMM with sums in f32: out = op(left) * op(right).
 class Bf16Product {
 public:
   explicit Bf16Product(const MatmulOp &op)
@@ -135,7 +135,7 @@ public:
       primitive.emplace(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
     } catch (const dnnl::error &) {
-      // oneDNN has bf16 products for AVX-512 and later only.
+      // oneDNN has bf16 GEMMs only for AVX-512 and later.
       primitive.reset();
     }
   }
@@ -202,7 +202,7 @@ void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
     }
 }
 
-/// Sums in f32 into a dense result, then scales and adds in f32.
+/// Sums into a dense f32 result, then scales and adds in f32.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                   DType bType, void *c, DType cType) {
   Bf16Product product(op);
@@ -219,7 +219,7 @@ Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
   });
 }
 
-/// A dense f32 copy of one matrix as it is stored.
+/// A dense f32 copy of a stored matrix.
 std::vector<float> toFloat(const void *data, DType type, int64_t offset,
                            int64_t rows, int64_t cols, int64_t ld) {
   std::vector<float> out(rows * cols);
@@ -234,7 +234,7 @@ std::vector<float> toFloat(const void *data, DType type, int64_t offset,
   return out;
 }
 
-/// CPUs multiply no f16: widened copies through sgemm.
+/// CPUs have no f16 multiplication: uses sgemm on widened copies.
 Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType) {
   MatmulOp dense = op;
@@ -257,7 +257,7 @@ Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
   });
 }
 
-/// c = beta * c, for products over nothing.
+/// c = beta * c, for GEMMs with k = 0.
 void scaleOnly(const MatmulOp &op, void *c, DType cType) {
   (void)forEachMatrix(op, [&](Offsets at) {
     for (int64_t i = 0; i < op.m; ++i)
@@ -299,8 +299,8 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
 }
 
 void setMatmulThreads(int threads) {
-  // oneDNN uses libgomp's pool of the calling thread. Looked up by name, so
-  // that this code links no OpenMP runtime of its own beside it.
+  // oneDNN uses libgomp's pool of the calling thread. The function is looked up
+  // by name, so that this code links no second OpenMP runtime.
   using SetThreads = void (*)(int);
   static auto set =
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

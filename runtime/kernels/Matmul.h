@@ -1,4 +1,4 @@
-//===- Matmul.h - matrix products on the CPU --------------------*- C++ -*-===//
+//===- Matmul.h - GEMMs on the CPU ------------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_KERNELS_MATMUL_H
 #define DPC_RUNTIME_KERNELS_MATMUL_H
 
@@ -10,20 +10,20 @@
 
 namespace dpc::rt {
 
-/// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, whose
-/// element types are given. f32 uses oneDNN's sgemm, bf16 its matmul primitive
+/// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, with
+/// the given element types. f32 uses oneDNN's sgemm; bf16 its matmul primitive
 /// (AMX where present; rounded operands through sgemm on a machine without
-/// AVX-512), f16 widened copies through sgemm, f64 plain loops, fp8 what its
-/// codes stand for through sgemm. Fails when oneDNN does. `bias` and `aux` are
+/// AVX-512); f16 widened copies through sgemm; f64 plain loops; fp8 the values
+/// of its codes through sgemm. Fails when oneDNN does. `bias` and `aux` are
 /// arrays of C's type, for the epilogue.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType, void *bias = nullptr,
                  void *aux = nullptr);
 
-/// Threads that products started by the calling thread may use.
+/// Sets the number of threads of GEMMs that the calling thread starts.
 void setMatmulThreads(int threads);
 
-/// The version of oneDNN that is used, "2.6.2"; "" in a build without it.
+/// The version of oneDNN, "2.6.2"; "" in a build without it.
 std::string productLibrary();
 
 } // namespace dpc::rt

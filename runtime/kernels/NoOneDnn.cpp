@@ -1,7 +1,7 @@
-//===- NoOneDnn.cpp - a runtime whose products are the GPU's --------------===//
+//===- NoOneDnn.cpp - stubs for a build without oneDNN --------------------===//
 //
-// Built with -DDPC_ENABLE_ONEDNN=OFF, on machines that have a GPU and no
-// oneDNN. Plans for CPUs are refused where they would need it.
+// This file is built with -DDPC_ENABLE_ONEDNN=OFF, for machines that have a GPU
+// and no oneDNN. Plans for CPUs fail where they need it.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"
@@ -18,7 +18,7 @@ static Status refuse(const char *what) {
 Status runMatmul(const MatmulOp & /*op*/, const void * /*a*/, DType /*aType*/,
                  const void * /*b*/, DType /*bType*/, void * /*c*/,
                  DType /*cType*/, void * /*bias*/, void * /*aux*/) {
-  return refuse("matrix products");
+  return refuse("GEMMs");
 }
 
 void setMatmulThreads(int /*threads*/) {}

@@ -21,25 +21,26 @@
 
 namespace dpc::rt {
 
-/// Bytes of a line, its end included: a kind, a time at kTimeAt, a text at
-/// kTextAt.
+/// A line has kLine bytes, line end included: a kind, a time at kTimeAt, and a
+/// text at kTextAt.
 static constexpr int kLine = 256, kTimeAt = 6, kTextAt = 24;
 static constexpr int kLines = 1 + kNumQueues;
 
 static constexpr std::chrono::milliseconds kPulse(50);
-/// Ranks whose last pulses lie this far apart did not end together: mpirun
-/// gives the others a second when one dies.
+/// Ranks whose last pulses are this far apart did not end together: mpirun
+/// gives the other ranks one second when one dies.
 static constexpr int64_t kApart = 500'000; // microseconds
-/// Who ends a job that hangs wakes the stopped rank first. So a rank that was
-/// stopped for kStopped takes its pulse up again only kHeld later, when it is
-/// alive. One that had no processor for so long goes on at once.
+/// The supervisor of a hanging job wakes stopped ranks before it ends them.
+/// Therefore a rank that was stopped for kStopped resumes its pulse only after
+/// kHeld, if it still runs. A rank that merely had no processor for so long
+/// resumes at once.
 static constexpr int64_t kStopped = 1'000'000, kHeld = 10'000'000;
 
-/// How often this process was continued after a stop.
+/// The number of times that this process was continued after a stop.
 static std::atomic<unsigned> timesContinued{0};
 static_assert(std::atomic<unsigned>::is_always_lock_free);
 
-/// Counts SIGCONT, unless the program has a use of its own for it.
+/// Counts SIGCONT signals, unless the program handles them itself.
 static void countContinues() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -52,7 +53,7 @@ static void countContinues() {
   });
 }
 
-/// Blocks SIGCONT in this thread, or lets it through.
+/// Blocks or unblocks SIGCONT in this thread.
 static void maskContinues(int how) {
   sigset_t set;
   sigemptyset(&set);
@@ -84,14 +85,14 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   std::filesystem::create_directories(folder, code);
   std::unique_ptr<FlightRecord> self(
       new FlightRecord(folder + "/rank-" + std::to_string(rank)));
-  // Another one's file may still be mapped there, by a rank that is slow to go.
+  // A terminating rank may still have the previous file mapped.
   unlink(self->path.c_str());
   int file =
       ::open(self->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0)
     return Status::io("--flight-record: " + self->path + ": " +
                       std::strerror(errno));
-  // All of it now: a disk that is full later must not end the rank.
+  // Allocates everything now: a full disk must not end the rank later.
   int error = posix_fallocate(file, 0, kLines * kLine);
   void *mapped = error ? MAP_FAILED
                        : mmap(nullptr, kLines * kLine, PROT_READ | PROT_WRITE,
@@ -116,9 +117,10 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   }
   self->describe(plan, rank);
   countContinues();
-  // The thread that pulses takes the signal: kernels of libraries may hold
-  // something else than a stack in their stack pointer, and a handler's frame
-  // would overwrite it. Threads that this one starts from now on are spared.
+  // The pulse thread handles the signal. Kernels of libraries may use the stack
+  // pointer for other purposes, and the frame of a signal handler would
+  // overwrite data. Threads that this thread starts from now on inherit the
+  // block.
   maskContinues(SIG_UNBLOCK);
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
   maskContinues(SIG_BLOCK);
@@ -151,7 +153,7 @@ void FlightRecord::pulse() {
   while (!stops.wait_for(lock, kPulse, [&] { return stopping; })) {
     int64_t now = microseconds();
     bool isLate = now - last > kStopped;
-    // The signal may be handled by another thread, a little later.
+    // Another thread may handle the signal, a little later.
     if ((isLate || wasLate) && timesContinued != seen)
       heldUntil = now + kHeld;
     if (!isLate)
@@ -163,8 +165,8 @@ void FlightRecord::pulse() {
   }
 }
 
-/// One that was stopped and finds that its time is up on being woken has
-/// nothing to say: it is the one that others waited for.
+/// If the rank was stopped and times out when it is woken, it is the rank that
+/// others waited for, so its record stays.
 void FlightRecord::fail() {
   int64_t last = 0;
   std::from_chars(line(0) + kTimeAt, line(0) + kTextAt, last);
@@ -172,7 +174,8 @@ void FlightRecord::fail() {
     setKind(line(0), "error");
 }
 
-/// Once: to put a text together takes longer than many an instruction.
+/// Prepares all texts once: composing a text takes longer than many
+/// instructions.
 void FlightRecord::describe(const Plan &plan, int rank) {
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions) {
@@ -181,14 +184,14 @@ void FlightRecord::describe(const Plan &plan, int rank) {
       text.waits = !meets.empty();
       text.text = instruction.name.empty() ? std::string(opName(instruction.op))
                                            : oneLine(instruction.name);
-      // What is cut off is the name, not whom it meets.
+      // Cuts off the name, not the communication.
       text.text.resize(std::min<size_t>(text.text.size(), kLine / 2));
       if (text.waits)
         text.text += " (" + meets + ")";
     }
 }
 
-/// Writes "step N", then `rest` as far as there is room.
+/// Writes "step N", then as much of `rest` as fits.
 static void writeText(char *line, int64_t step,
                       std::initializer_list<std::string_view> rest) {
   char *end = line + kLine - 1;
@@ -293,7 +296,7 @@ static std::optional<Record> readRecord(int rank,
   return record;
 }
 
-/// What it was in, in every queue; else what it ended last.
+/// The current instruction of every queue; without any, the last finished one.
 static std::string textOf(const Record &record) {
   std::string text;
   const Line *last = nullptr;
@@ -304,9 +307,9 @@ static std::string textOf(const Record &record) {
       last = &line;
   }
   if (text.empty() && last)
-    text = " had last ended " + last->text;
+    text = " last finished " + last->text;
   if (text.empty())
-    text = record.pulse.text.empty() ? " had begun no step"
+    text = record.pulse.text.empty() ? " had not begun a step"
                                      : " was last in " + record.pulse.text;
   return "rank " + std::to_string(record.rank) + text;
 }
@@ -322,7 +325,7 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   std::sort(records.begin(), records.end(),
             [](const Record &a, const Record &b) { return a.rank < b.rank; });
-  // Who said what went wrong is there, and was not lost.
+  // A rank with an error has reported it, and was not lost.
   std::erase_if(records, [](const Record &record) {
     return record.pulse.kind == "error";
   });
@@ -338,7 +341,7 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   if (lines.empty())
     lines = tell([](const Record &record) { return record.has("runs "); });
-  // They ended in the middle of messages, or the others' records are gone.
+  // All ranks ended during communication, or the other records are gone.
   return !lines.empty() ? lines : tell([](const Record &) { return true; });
 }
 

@@ -1,8 +1,8 @@
-//===- FlightRecord.h - what a rank did last --------------------*- C++ -*-===//
+//===- FlightRecord.h - the last instructions of a rank ---------*- C++ -*-===//
 //
-// A rank that was killed or stopped cannot say what it did. So each keeps a
-// small file, mapped into its memory, whose bytes stay when the process goes: a
-// line with the time of its last pulse, and one for each queue's last
+// A rank that was killed or stopped cannot report what it did. Therefore each
+// rank keeps a small file, mapped into its memory, that survives the process:
+// one line with the time of its last pulse, and one line for each queue's last
 // instruction.
 //
 //   pulse 1763860000125000 step 12
@@ -30,22 +30,23 @@ namespace dpc::rt {
 
 class FlightRecord {
 public:
-  /// Makes FOLDER/rank-N anew, and the folder. SIGCONT is blocked in the
-  /// calling thread from then on, and in those that it starts.
+  /// Creates FOLDER/rank-N, and the folder. From then on SIGCONT is blocked in
+  /// the calling thread and in the threads that it starts.
   static Expected<std::unique_ptr<FlightRecord>>
   open(const std::string &folder, const Plan &plan, int rank);
-  /// A rank that ends by itself takes its record along.
+  /// Removes the record: a rank that ends normally leaves none.
   ~FlightRecord();
   FlightRecord(const FlightRecord &) = delete;
   FlightRecord &operator=(const FlightRecord &) = delete;
 
   void beginStep(int64_t step);
-  /// Called by the thread of the instruction's queue. `place` says where in
-  /// the step it is: "" or "s1.forward of micro-batch 2, ".
+  /// Called by the thread of the instruction's queue. `place` is the place in
+  /// the step: "" or "s1.forward of micro-batch 2, ".
   void begin(const Instruction &instruction, int64_t step,
              std::string_view place);
   void end(const Instruction &instruction);
-  /// The rank fails by itself: it says why, and is not lost.
+  /// Marks the record of a rank that fails with a message of its own, and so is
+  /// not lost.
   void fail();
 
 private:
@@ -55,7 +56,7 @@ private:
   void pulse();
 
   std::string path;
-  char *bytes = nullptr; ///< the file's
+  char *bytes = nullptr; ///< the mapped file
   uint64_t inode = 0;    ///< the file's
   struct Text {
     bool waits = false; ///< for other ranks
@@ -65,18 +66,18 @@ private:
   std::mutex mutex;
   std::condition_variable stops;
   bool stopping = false;
-  std::thread pulses; ///< last: it uses the others
+  std::thread pulses; ///< last: it uses the other members
 };
 
-/// A line for every rank with a record in `folder`, of those that did not
-/// fail(), whose pulse ended before that of others: "rank 2 was last in step
-/// 12, grad.w1.all_reduce (group dp ranks=0,2)". Where all ended together, for
-/// those that did not wait for others, or else for all. At most kMostRanks
-/// lines, of the lowest ranks.
+/// A line for every rank with a record in `folder` that did not fail() and
+/// whose pulse ended before the pulse of other ranks: "rank 2 was last in step
+/// 12, grad.w1.all_reduce (group dp ranks=0,2)". If all pulses ended together,
+/// lines for the ranks that did not wait for other ranks, or else for all
+/// ranks. At most kMostRanks lines, for the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);
 inline constexpr size_t kMostRanks = 4;
 
-/// Removes what ranks left there, so that a later start's are told alone.
+/// Removes the records, so that the records of a later start are separate.
 void removeRecords(const std::string &folder);
 
 } // namespace dpc::rt

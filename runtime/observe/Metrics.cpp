@@ -35,7 +35,7 @@ MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
 // A line of JSON per step
 //===----------------------------------------------------------------------===//
 
-/// The lines that a run which goes on after `done` keeps.
+/// The lines that a run that resumes after `done` keeps.
 static std::string linesUpTo(const std::string &text, int64_t done) {
   std::istringstream lines(text);
   std::string kept, line;
@@ -50,7 +50,7 @@ static std::string linesUpTo(const std::string &text, int64_t done) {
   return kept;
 }
 
-/// Takes the other lines out of the file, which is whole whenever this ends.
+/// Removes the other lines from the file, atomically.
 static Status keepUpTo(const std::string &path, int64_t done) {
   namespace fs = std::filesystem;
   std::error_code code;
@@ -61,7 +61,7 @@ static Status keepUpTo(const std::string &path, int64_t done) {
   std::string kept = linesUpTo(text, done);
   if (kept == text)
     return Status::success();
-  std::string own = fs::canonical(path, code).string(); // where a link leads
+  std::string own = fs::canonical(path, code).string(); // the target of a link
   Status status = writeDurably(own + ".new", kept);
   if (!status.ok())
     return Status::io("--metrics: " + status.message());
@@ -88,7 +88,7 @@ private:
   std::ofstream file;
 };
 
-/// The newest step as Prometheus reads it; the file is always whole.
+/// The latest step in the format of Prometheus; the file is always complete.
 class PrometheusText : public Metrics {
 public:
   explicit PrometheusText(const std::string &path) : path(path) {}
@@ -123,7 +123,7 @@ Status JsonLines::write(const StepReport &step) {
   record["tokens_per_second"] = step.tokensPerSecond();
   record["samples_per_second"] = step.samplesPerSecond();
   errno = 0;
-  file << record.dump() << std::endl; // a follower sees each step at once
+  file << record.dump() << std::endl; // readers see each step at once
   return status();
 }
 
@@ -152,7 +152,7 @@ Status PrometheusText::replace(const std::string &text) const {
   return Status::success();
 }
 
-/// A number in the text format, which knows NaN and +Inf.
+/// A number in the text format, which supports NaN and +Inf.
 static std::string prometheusNumber(double value) {
   if (value != value)
     return "NaN";

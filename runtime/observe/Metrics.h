@@ -1,4 +1,4 @@
-//===- Metrics.h - where the numbers of steps go ----------------*- C++ -*-===//
+//===- Metrics.h - destinations for the numbers of steps --------*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_METRICS_H
 #define DPC_RUNTIME_OBSERVE_METRICS_H
 
@@ -9,7 +9,7 @@
 
 namespace dpc {
 
-/// One of --metrics.
+/// One destination of --metrics.
 class Metrics {
 public:
   virtual ~Metrics() = default;
@@ -17,7 +17,7 @@ public:
   virtual Status write(const EvalReport &evaluation) = 0;
 };
 
-/// What --metrics=KIND:PATH means: "jsonl" (also where no kind is named),
+/// The meaning of --metrics=KIND:PATH: KIND is "jsonl" (the default),
 /// "tensorboard" or "prometheus".
 struct MetricsPlace {
   std::string kind, path;
@@ -26,14 +26,14 @@ struct MetricsPlace {
   explicit MetricsPlace(const std::string &word);
 };
 
-/// Opens what `word` names. Of a file that is there, lines of steps up to
-/// `done` stay, and the run goes on behind them; TensorBoard is told to.
+/// Opens the destination `word`. An existing file keeps the lines of steps up
+/// to `done`, and the run appends to them; TensorBoard is told to do the same.
 Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
-                                                   int64_t done);
+                                               int64_t done);
 
-/// Event files of TensorBoard in `folder`, which is made.
-Expected<std::unique_ptr<Metrics>>
-openTensorBoard(const std::string &folder, int64_t done);
+/// Creates `folder` for event files of TensorBoard.
+Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
+                                                   int64_t done);
 
 } // namespace dpc
 

@@ -1,4 +1,4 @@
-//===- NoTensorBoard.cpp - what a build of the runtime alone answers ------===//
+//===- NoTensorBoard.cpp - a stub for builds of the runtime alone ---------===//
 #include "runtime/observe/Metrics.h"
 
 namespace dpc {

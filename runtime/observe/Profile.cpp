@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// An event of a trace, as far as it is compared.
+/// The compared fields of a trace event.
 struct Event {
   int64_t rank = 0, queue = 0, step = 0;
   std::string name, op, phase;
@@ -25,17 +25,18 @@ struct Event {
 };
 
 struct Trace {
-  std::vector<Event> events; ///< in the file's order
+  std::vector<Event> events; ///< in the order of the file
   std::map<int64_t, std::string> queues;
 };
 
-/// Sums of one row.
+/// The sums of one row.
 struct Sums {
   std::set<int64_t> ranks;
   double events = 0, seconds = 0;
 };
 
-/// Of one trace, by what a row is called; and when its steps begin and end.
+/// One trace, summed by the names of rows, with the beginnings and ends of its
+/// steps.
 struct Summary {
   std::map<std::vector<std::string>, Sums> rows;
   std::map<int64_t, std::pair<double, double>> steps;
@@ -44,7 +45,7 @@ struct Summary {
 
 } // namespace
 
-/// Every number of a layer becomes "*": digits that are all of a part.
+/// Replaces every layer number, a part that consists of digits, by "*".
 static std::string folded(const std::string &name) {
   auto ends = [](char c) { return c == '.' || c == '/'; };
   std::string result;
@@ -70,7 +71,8 @@ static bool hasText(const Json &json, const char *key) {
   return found != json.end() && found->is_string();
 }
 
-/// Whether `json` has what the writer of traces gives an event of its kind.
+/// Whether `json` has the fields that the trace writer gives an event of its
+/// kind.
 static bool isEvent(const Json &json) {
   if (!json.is_object() || !hasText(json, "ph") || !hasText(json, "name") ||
       !json.contains("args") || !json["args"].is_object())
@@ -105,14 +107,14 @@ static Expected<Trace> readTrace(const std::string &what,
                   : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("traceEvents") ||
       !json["traceEvents"].is_array())
-    return Status::invalid(what + " is no trace: it has no traceEvents");
+    return Status::invalid(what + " is not a trace: it has no traceEvents");
   Trace trace;
   const Json &events = json["traceEvents"];
   for (size_t i = 0; i < events.size(); ++i) {
     const Json &event = events[i];
     if (!isEvent(event))
       return Status::invalid(what + ": traceEvents[" + std::to_string(i) +
-                             "] is none that dpc writes");
+                             "] is not an event of dpc");
     if (event["ph"] == "X")
       trace.events.push_back(eventOf(event));
     else if (event["name"] == "thread_name")
@@ -155,7 +157,7 @@ static std::set<int64_t> ranksOf(const Trace &trace) {
   return ranks;
 }
 
-/// The mean length of the steps.
+/// The mean duration of the steps.
 static double stepSeconds(const Summary &summary) {
   double seconds = 0;
   for (const auto &[step, span] : summary.steps)
@@ -165,7 +167,7 @@ static double stepSeconds(const Summary &summary) {
              : seconds / static_cast<double>(summary.steps.size());
 }
 
-/// What rows add up to on one rank, by queue.
+/// Adds the sums of all rows on one rank, by queue.
 static void addQueues(Profile &profile, const Summary &measured,
                       const Summary &predicted) {
   std::map<std::string, ProfileRow> queues;
@@ -173,7 +175,7 @@ static void addQueues(Profile &profile, const Summary &measured,
   auto add = [&](const Summary &summary, bool isMeasured) {
     double share = 1 / ranks / static_cast<double>(summary.steps.size());
     for (const auto &[key, sums] : summary.rows) {
-      // What has not run is not in the sums that it is compared with.
+      // Rows that have not run are not in the measured sums either.
       if (measured.rows.count(key) == 0)
         continue;
       ProfileRow &row = queues[key[2]];
@@ -232,7 +234,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
     return simulated.status();
   Profile profile;
   profile.isPredicted = !predicted.empty();
-  // Of a large plan the first rank of each stage is simulated.
+  // For large plans, dpc-opt simulates the first rank of each stage only.
   std::set<int64_t> ranks = ranksOf(*ran);
   if (profile.isPredicted) {
     std::set<int64_t> shown = ranksOf(*simulated), both;
@@ -246,7 +248,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
     last = std::max(last, event.step);
   }
   if (ranks.empty())
-    return Status::invalid("no step was measured that was predicted");
+    return Status::invalid("no measured step has a prediction");
   Summary found = summarize(*ran, last > first ? first + 1 : first, ranks);
   Summary expected = summarize(*simulated, 0, ranks);
   profile.steps = static_cast<int64_t>(found.steps.size());
@@ -329,14 +331,14 @@ std::string profileText(const Profile &profile, size_t mostRows) {
     text += rowText(row, "all of the " + row.name + " queue");
   for (size_t i = 0; i < std::min(mostRows, profile.rows.size()); ++i) {
     const ProfileRow &row = profile.rows[i];
-    // "matmul 64x32x16" says it by itself.
+    // "matmul 64x32x16" already contains the op.
     bool saysOp = row.name == row.op || row.name.rfind(row.op + " ", 0) == 0;
     std::string label = row.name + (saysOp ? "" : " (" + row.op + ")");
     text += rowText(row, label + ", " + row.phase);
   }
   if (profile.rows.size() > mostRows)
     text += "  and " + std::to_string(profile.rows.size() - mostRows) +
-            " more that differ less: profile.json\n";
+            " more with smaller differences: profile.json\n";
   return text;
 }
 

@@ -1,10 +1,10 @@
-//===- Profile.h - predicted against measured -------------------*- C++ -*-===//
+//===- Profile.h - comparison of predicted and measured times ---*- C++ -*-===//
 //
 // Compares two traces of one plan (Trace.h): the simulated step that dpc-opt
-// wrote, and the steps that ran. Their events have the same names in the same
-// order, so that nothing has to be guessed; what is compared are sums over
-// events of one name, and over layers: numbers of layers are taken out of names
-// ("blocks.3/Add" and "blocks.4/Add" are "blocks.*/Add").
+// wrote, and the steps that ran. Events of both traces have the same names in
+// the same order, so no matching is necessary. The comparison sums over events
+// of one name, and over layers: numbers of layers are removed from names
+// ("blocks.3/Add" and "blocks.4/Add" become "blocks.*/Add").
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_OBSERVE_PROFILE_H
@@ -19,31 +19,34 @@
 
 namespace dpc::rt {
 
-/// Events of one name, of one rank and step: the mean over those that have any.
+/// Events of one name, per rank and step: the mean over the ranks and steps
+/// that have any.
 struct ProfileRow {
   std::string name, op, queue, phase;
-  double times = 0; ///< in a step
+  double times = 0; ///< per step
   std::optional<double> predictedSeconds = std::nullopt;
   double measuredSeconds = 0;
 
-  /// Measured less predicted, which is 0 where nothing is.
+  /// Measured minus predicted time; without a prediction, the predicted time is
+  /// 0.
   double difference() const {
     return measuredSeconds - predictedSeconds.value_or(0);
   }
 };
 
 struct Profile {
-  int64_t steps = 0; ///< measured, without the first where there are several
-  int64_t ranks = 0; ///< compared: those that both traces have
+  int64_t steps = 0; ///< measured steps, without the first if there are several
+  int64_t ranks = 0; ///< compared ranks: those that both traces have
   bool isPredicted = false;
-  ProfileRow step;                ///< from its first event to its last
-  std::vector<ProfileRow> queues; ///< what all rows of a queue add up to
-  std::vector<ProfileRow> rows;   ///< by falling size of the difference
+  ProfileRow step;                ///< from the first event of a step to the
+                                  ///< last
+  std::vector<ProfileRow> queues; ///< the sum of all rows of a queue
+  std::vector<ProfileRow> rows;   ///< in descending order of |difference|
 };
 
-/// `predicted` and `measured` are files' texts, the first may be "". The first
-/// measured step is left out where there are several: it touches memory and
-/// reads weights for the first time.
+/// `predicted` and `measured` are the texts of files; the first may be "". If
+/// there are several measured steps, the first is left out, because it touches
+/// memory and reads weights for the first time.
 Expected<Profile> compareTraces(const std::string &predicted,
                                 const std::string &measured);
 

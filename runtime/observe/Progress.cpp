@@ -1,6 +1,6 @@
 #include "runtime/observe/Progress.h"
 
-#include "runtime/job/NumberGuard.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include <cstdio>
 #include <unistd.h>
@@ -8,14 +8,14 @@
 namespace dpc {
 
 Progress::Progress(int64_t steps)
-    // mpirun gives its processes a terminal for stdout whatever it writes to,
-    // but not for stderr, where the bar is drawn.
+    // mpirun gives its processes a terminal for stdout regardless of its own
+    // output, but not for stderr, where the bar is drawn.
     : steps(steps), hasBar(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() { clearBar(); }
 
 Status Progress::openMetrics(const std::vector<std::string> &places,
-                                 int64_t done) {
+                             int64_t done) {
   for (const std::string &place : places) {
     auto opened = dpc::openMetrics(place, done);
     if (!opened)

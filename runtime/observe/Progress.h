@@ -1,4 +1,4 @@
-//===- Progress.h - what dpc-run shows and records --------------*- C++ -*-===//
+//===- Progress.h - terminal output and metrics of dpc-run ------*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_PROGRESS_H
 #define DPC_RUNTIME_OBSERVE_PROGRESS_H
 
@@ -12,17 +12,16 @@
 
 namespace dpc {
 
-/// One line a step on stdout, a bar on stderr when stdout is a terminal, and
-/// what --metrics asks for.
+/// Writes one line per step to stdout, a bar to stderr when stdout is a
+/// terminal, and the destinations of --metrics.
 class Progress {
 public:
   explicit Progress(int64_t steps);
   ~Progress();
-  /// What was written of steps up to `done` stays.
-  Status openMetrics(const std::vector<std::string> &places,
-                         int64_t done = 0);
+  /// Keeps what was written for steps up to `done`.
+  Status openMetrics(const std::vector<std::string> &places, int64_t done = 0);
   Status report(const StepReport &step);
-  /// A line of its own, here and in the metrics.
+  /// Writes a separate line, here and in the metrics.
   Status report(const EvalReport &evaluation);
 
 private:

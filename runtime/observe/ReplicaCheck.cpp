@@ -12,16 +12,15 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
                     bool inStages) {
   int64_t first = 0;
   for (const MeshAxis &axis : mesh.axes) {
-    bool isTold =
+    bool counts =
         axis.name == kPipelineAxis ? !inStages : layout.mentions(axis.name);
     first =
-        first * axis.size + (isTold ? mesh.coordinate(axis.name, rank, 0) : 0);
+        first * axis.size + (counts ? mesh.coordinate(axis.name, rank, 0) : 0);
   }
   return first;
 }
 
-/// The hash of a rank's shard, of what its executor keeps in `buffer`; padding
-/// is left out.
+/// The hash of a rank's shard in `buffer` of its executor, without padding.
 static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
                                     const Tensor &tensor, int buffer) {
   std::vector<char> scratch, shard;
@@ -37,8 +36,8 @@ static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
   return hashText({shard.data(), shard.size()});
 }
 
-/// "TENSOR FIRST RANK HASH" for every tensor of a rank, or "! why" for what
-/// cannot be read: rank 0 waits for lines from all.
+/// "TENSOR FIRST RANK HASH" for every tensor of a rank, or "! why" for a tensor
+/// that cannot be read: rank 0 waits for the lines of all ranks.
 static std::string hashesOf(const Plan &plan, Executor &executor) {
   std::string lines, rank = std::to_string(executor.rank());
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
@@ -85,7 +84,7 @@ static Status compare(const std::string &name, const Copies &copies) {
   }
   std::vector<int64_t> drifted;
   for (const auto &[hash, ranks] : copies)
-    if (2 * most <= all || hash != *common) // without a majority: all
+    if (2 * most <= all || hash != *common) // without a majority, list all
       drifted.insert(drifted.end(), ranks.begin(), ranks.end());
   std::sort(drifted.begin(), drifted.end());
   std::string text = "'" + name + "' differs on " + ranksText(drifted);
@@ -107,7 +106,8 @@ Status checkReplicas(const Plan &plan, Session &session) {
   Expected<std::vector<std::string>> texts = session.collectTexts(mine);
   if (!texts)
     return texts.status();
-  std::map<std::pair<int64_t, int64_t>, Copies> shards; // by tensor, holder
+  std::map<std::pair<int64_t, int64_t>, Copies> shards; // by tensor and first
+                                                        // holder
   for (const std::string &text : *texts) {
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);) {

@@ -1,8 +1,8 @@
-//===- ReplicaCheck.h - do copies of a tensor still agree? ------*- C++ -*-===//
+//===- ReplicaCheck.h - comparison of the replicas of a tensor --*- C++ -*-===//
 //
-// Ranks that hold the same shard of a tensor compute the same update of it,
-// bit for bit: sums are taken in one order everywhere. A rank whose copy
-// differs has drifted: memory that lost a bit, a broken core, a wrong kernel.
+// Ranks that hold the same shard of a tensor compute the same update of it, bit
+// for bit, because all sums have one order. A rank whose copy differs has
+// drifted: a memory error, a broken core or a wrong kernel.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_OBSERVE_REPLICACHECK_H
@@ -12,14 +12,15 @@
 
 namespace dpc::rt {
 
-/// The first of the ranks that hold the same shard as `rank` of a value that
-/// its pipeline stage has, or with `inStages` several stages.
+/// The first rank that holds the same shard as `rank`, for a value of its
+/// pipeline stage, or, with `inStages`, of several stages.
 int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
                     bool inStages = false);
 
 /// Compares all copies of all tensors between two steps. Called by all
-/// processes; in the one that holds rank 0 it fails for copies that differ, and
-/// names the tensor and the ranks that are fewest. Others learn of it there.
+/// processes. In the process that holds rank 0, fails if copies differ, and
+/// names the tensor and the ranks in the minority. Other processes do not
+/// report the failure.
 Status checkReplicas(const Plan &plan, Session &session);
 
 } // namespace dpc::rt

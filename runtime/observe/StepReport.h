@@ -1,4 +1,4 @@
-//===- StepReport.h - a finished step ---------------------------*- C++ -*-===//
+//===- StepReport.h - the numbers of a finished step ------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_STEPREPORT_H
 #define DPC_RUNTIME_OBSERVE_STEPREPORT_H
 
@@ -13,15 +13,15 @@ namespace dpc {
 struct StepReport {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
-  std::optional<double> lossScale, skipped; ///< of fp16; 1 for a skipped step
+  std::optional<double> lossScale, skipped; ///< with fp16; 1 for a skipped step
   std::vector<std::string> alarms;
   double seconds = 0;
-  int64_t tokens = 0;  ///< 0: its samples are no sequences of integers
+  int64_t tokens = 0;  ///< 0: the samples are not sequences of integers
   int64_t samples = 0; ///< 0: no input has a batch
 
   double tokensPerSecond() const { return perSecond(tokens); }
   double samplesPerSecond() const { return perSecond(samples); }
-  /// What there is to draw over steps, by name.
+  /// The numbers to plot over steps, by name.
   std::vector<std::pair<const char *, double>> numbers() const {
     std::vector<std::pair<const char *, double>> all;
     for (const auto &[name, value] :
@@ -43,7 +43,7 @@ private:
   }
 };
 
-/// What --eval-data gave after a step.
+/// The result of --eval-data after a step.
 struct EvalReport {
   int64_t step = 0;
   double loss = 0;

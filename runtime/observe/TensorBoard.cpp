@@ -1,8 +1,8 @@
-//===- TensorBoard.cpp - event files --------------------------------------===//
+//===- TensorBoard.cpp - TensorBoard's event files ------------------------===//
 //
-// A file is a row of records: the length of the data in 8 bytes, its checksum,
-// the data, its checksum; all little-endian. Data is an Event (Events.proto), a
-// checksum a masked CRC-32C.
+// A file is a sequence of records: the length of the data in 8 bytes, its
+// checksum, the data, its checksum; all little-endian. The data is an Event
+// (Events.proto), a checksum is a masked CRC-32C.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/observe/Events.pb.h"
@@ -25,8 +25,8 @@ static double wallSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// As TFRecord files have it: rotated, so that checksums of data which holds
-/// checksums stay useful.
+/// The mask of TFRecord files: a rotation, so that checksums of data that
+/// contains checksums remain useful.
 static uint32_t maskedChecksum(std::string data) {
   uint32_t crc = ~crc32_iscsi(reinterpret_cast<unsigned char *>(data.data()),
                               static_cast<int>(data.size()), ~0U);
@@ -113,7 +113,7 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   version.set_file_version("brain.Event:2");
   DPC_TRY(events->add(version));
   if (done > 0) {
-    // What an earlier run wrote of the steps behind does not count.
+    // Steps after `done` that an earlier run wrote do not count.
     tensorboard::Event start;
     start.set_step(done + 1);
     start.mutable_session_log()->set_status(tensorboard::SessionLog::START);

@@ -1,4 +1,4 @@
-//===- Trace.h - what ran when ----------------------------------*- C++ -*-===//
+//===- Trace.h - times of instructions --------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_TRACE_H
 #define DPC_RUNTIME_OBSERVE_TRACE_H
 
@@ -29,15 +29,15 @@ struct TraceLane {
 /// `origin`; a process per rank, a thread per queue), joined by commas.
 std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
 
-/// How many events `rank` has in a step.
+/// The number of events of `rank` in a step.
 int64_t eventsOfStep(const Plan &plan, int64_t rank);
 
-/// How many steps are recorded, at least 2: of all ranks no more than a million
-/// events, which are 200 MB.
+/// The number of steps to record, at least 2: at most a million events over all
+/// ranks, which take 200 MB.
 int64_t stepsToTrace(const Plan &plan);
 
-/// Writes a file that chrome://tracing and ui.perfetto.dev open. What it does
-/// not hold, in words, becomes its "otherData"."left_out".
+/// Writes a file for chrome://tracing and ui.perfetto.dev. `leftOut` describes
+/// what the trace lacks and becomes its "otherData"."left_out".
 Status writeTrace(const std::string &path, const std::string &eventsJson,
                   const std::string &leftOut = "");
 

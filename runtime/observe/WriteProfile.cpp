@@ -10,7 +10,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// The file's text; "" without such a file.
+/// The text of a file; "" if it does not exist.
 static std::string textOf(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -27,8 +27,8 @@ static Status replaceFile(const std::string &path, const std::string &text) {
   return Status::success();
 }
 
-/// Puts `json` where page.html of dpc-opt keeps a place for it; a page without
-/// that place stays as it is.
+/// Inserts `json` at the placeholder in page.html of dpc-opt. Leaves a page
+/// without a placeholder unchanged.
 static Status addToPage(const std::string &path, std::string json) {
   const std::string begin =
       "<script type=\"application/json\" id=\"measured\">";
@@ -38,7 +38,7 @@ static Status addToPage(const std::string &path, std::string json) {
   size_t to = from == std::string::npos ? from : page.find(end, from);
   if (to == std::string::npos)
     return Status::success();
-  // So that no text in it ends the script that holds it.
+  // No text in the JSON may end the script element.
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
     json.replace(at, 1, "\\u003c");
   from += begin.size();
@@ -46,7 +46,7 @@ static Status addToPage(const std::string &path, std::string json) {
 }
 
 Status writeProfile(const std::string &plan, const std::string &events) {
-  constexpr size_t kRows = 24; // with all else, a screen
+  constexpr size_t kRows = 24; // fits on a screen with the rest
   std::string predicted = textOf(plan + "/trace.json");
   Expected<Profile> profile =
       compareTraces(predicted, "{\"traceEvents\": [" + events + "]}");

@@ -1,4 +1,4 @@
-//===- WriteProfile.h - --profile -------------------------------*- C++ -*-===//
+//===- WriteProfile.h - the output of --profile -----------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_WRITEPROFILE_H
 #define DPC_RUNTIME_OBSERVE_WRITEPROFILE_H
 
@@ -8,10 +8,10 @@
 
 namespace dpc {
 
-/// Compares `events`, those that ran (rt::traceEventsJson), with trace.json of
-/// the plan's folder, prints that, writes profile.json there, and puts it into
-/// report.html if there is one. Without trace.json only what was measured is
-/// shown.
+/// Compares `events`, the measured ones (rt::traceEventsJson), with trace.json
+/// of the plan folder, prints the comparison, writes profile.json there, and
+/// adds it to report.html if that exists. Without trace.json, shows only the
+/// measured times.
 Status writeProfile(const std::string &plan, const std::string &events);
 
 } // namespace dpc

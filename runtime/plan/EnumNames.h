@@ -1,7 +1,7 @@
 //===- EnumNames.h - spellings of the plan's enums --------------*- C++ -*-===//
 //
-// One list per enum, in the order of its values; printing, parsing and the
-// messages that list what is accepted are derived from it.
+// There is one list per enum, in the order of its values. Printing, parsing and
+// the lists of accepted values in messages all use it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_ENUMNAMES_H

@@ -31,7 +31,7 @@ template <typename List> std::string joined(const List &list) {
   return text;
 }
 
-/// Lists of more ranks are shortened.
+/// Longer lists of ranks are abbreviated.
 constexpr size_t kShortList = 8;
 
 bool isRegular(const std::vector<int> &cell) {
@@ -41,7 +41,8 @@ bool isRegular(const std::vector<int> &cell) {
   return true;
 }
 
-/// Whether the ranks of a cell are said at the top of the file, not in a line.
+/// Whether the ranks of a cell are listed at the top of the file instead of in
+/// a line.
 bool isListedAbove(const std::vector<int> &cell) {
   return cell.size() > kShortList && !isRegular(cell);
 }
@@ -73,7 +74,7 @@ std::string meetingText(const Plan &plan, const OpVariant &op, int rank) {
 
 namespace {
 
-/// What a line says of an op beyond its name, place and buffers.
+/// The details of an op in a line, besides its name, place and buffers.
 struct Details {
   const Plan &plan;
   const RankCells &cells;
@@ -101,7 +102,7 @@ struct Details {
   }
 };
 
-/// The buffers of an op, those it sends first; each once.
+/// The buffers of an op without repetition; sent buffers come first.
 std::vector<int> buffersOf(const Plan &plan, const Instruction &instruction) {
   Accesses accesses = accessesOf(instruction, plan);
   std::vector<int> ids = accesses.reads;

@@ -30,7 +30,7 @@ std::string PhaseName::text(const Mesh &mesh) const {
   return chunk == 0 ? text : text + "." + std::to_string(chunk);
 }
 
-/// The number that `text` is, as std::to_string writes it; -1 for none.
+/// The number in `text`, as std::to_string writes it; -1 if there is none.
 static int64_t numberIn(std::string_view text) {
   int64_t value = -1;
   auto [end, error] =
@@ -110,8 +110,8 @@ bool isPersistent(BufferKind kind) {
 
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes) {
-  // Ranks with equal coordinates off the group's axes belong together. Walking
-  // the ranks in order keeps every list, and the list of lists, ascending.
+  // Ranks with equal coordinates off the group's axes form a cell. Walking the
+  // ranks in order keeps every list, and the list of lists, ascending.
   auto isGroupAxis = [&](const MeshAxis &axis) {
     return std::find(axes.begin(), axes.end(), axis.name) != axes.end();
   };
@@ -212,7 +212,7 @@ int peerOf(const Group &group, const RecvOp &op, int rank) {
 
 namespace {
 
-/// Fills in what each kind of instruction touches.
+/// Collects the accesses of each kind of instruction.
 struct AccessVisitor {
   const Plan &plan;
   Accesses &out;

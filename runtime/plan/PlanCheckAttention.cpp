@@ -9,14 +9,14 @@ namespace {
 
 using Wide = __int128;
 
-/// An operand, and what the shape says of it.
+/// An operand and its extents according to the shape.
 struct Operand {
   const char *name;
   const AttentionTensor &tensor;
   int64_t extents[4];
   bool isWritten;
 
-  /// Elements from the first to the last, both included.
+  /// The number of elements from the first to the last, both included.
   int64_t span() const {
     int64_t last = extents[3] - 1;
     for (int d = 0; d < 3; ++d)
@@ -65,8 +65,7 @@ Status checkShape(const AttentionShape &shape) {
   return Status::success();
 }
 
-/// Elements that a dimension of size 1 does not move along may be any number
-/// apart.
+/// The stride of a dimension of size 1 may have any value.
 Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   std::string name = one.name;
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,
@@ -89,8 +88,8 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   return Status::success();
 }
 
-/// No two elements of what is written share bytes: ordered by stride, each
-/// dimension steps over all of the one below.
+/// Checks that no two elements of a written operand share bytes: in ascending
+/// order of strides, each dimension steps over all of the previous one.
 Status checkDistinct(const Operand &one) {
   std::pair<int64_t, int64_t> steps[3];
   for (int d = 0; d < 3; ++d)
@@ -156,7 +155,7 @@ Status checkAttention(const Plan &plan, const AttentionOp &op) {
        {"out", op.out, {s.batch, s.heads, s.queries, s.valueDepth}, true}});
 }
 
-/// Nothing else lies in it.
+/// Checks that nothing else overlaps the workspace.
 static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
   if (op.workspace == -1)
     return Status::success();

@@ -6,7 +6,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// An operand: its buffer, and what the instruction says it holds.
+/// An operand: its buffer and its shape according to the instruction.
 struct Operand {
   const char *name;
   int id;

@@ -46,7 +46,8 @@ Status checkOperand(const Plan &plan, const MatmulOp &op, const Operand &one) {
   return Status::success();
 }
 
-/// What is written overlaps nothing else. (A, B against C: see productApart.)
+/// Written operands overlap nothing else. (For A and B against C, see
+/// productApart.)
 Status checkApart(const Plan &plan, const MatmulOp &op, const Operand &one,
                   const Operand &other) {
   int64_t width = sizeOf(plan.buffers[op.c].dtype);
@@ -81,17 +82,18 @@ Status checkEpilogue(const Plan &plan, const MatmulOp &op) {
   if (e == Epilogue::None)
     return Status::success();
   std::string name = "epilogue " + std::string(nameOf(e));
-  bool isAside = e == Epilogue::SumsOfA || e == Epilogue::SumsOfB;
+  bool isSum = e == Epilogue::SumsOfA || e == Epilogue::SumsOfB;
   if (op.batch != 1 || op.batch2 != 1 || op.alpha != 1 ||
-      (op.beta != 0 && !isAside))
+      (op.beta != 0 && !isSum))
     return Status::invalid(name + " needs one matrix, with alpha 1" +
-                           (isAside ? "" : " and beta 0"));
+                           (isSum ? "" : " and beta 0"));
   if (op.compute == DType::F64)
-    return Status::invalid(name + " is not of f64");
+    return Status::invalid(name + " does not support f64");
   if (e == Epilogue::SumsOfA ? !op.transA : e == Epilogue::SumsOfB && op.transB)
-    return Status::invalid(name + " needs a factor that is stored k first");
+    return Status::invalid(name +
+                           " needs a factor whose first stored dimension is k");
   if (op.m == 0 || op.n == 0 || op.k == 0)
-    return Status::invalid(name + " of a product that is empty");
+    return Status::invalid(name + " needs a GEMM that is not empty");
   for (auto [one, other] : {std::pair(bias, aux), {aux, bias}})
     if (one.isThere())
       DPC_TRY(checkApart(plan, op, one, other));

@@ -14,23 +14,25 @@ static Status checkFormats(const Fp8Factors &fp8) {
   return Status::success();
 }
 
-/// Whether rows of C begin at multiples of 16 bytes. A view may begin anywhere.
+/// Whether rows of C begin at multiples of 16 bytes. A view may begin at any
+/// offset.
 static bool isAligned(const Buffer &c, const MatmulOp &op) {
   int64_t size = sizeOf(c.dtype);
   return (c.offset + op.cOffset * size) % 16 == 0 && op.ldc * size % 16 == 0;
 }
 
-/// Large enough, and apart from all else that the product touches.
+/// Checks that the workspace is large enough and overlaps no operand of the
+/// GEMM.
 static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
   int id = op.fp8->workspace;
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
     return wrongField("fp8.workspace", id,
                       "a buffer below " + std::to_string(plan.buffers.size()));
-  // A view may begin anywhere; of kinds others outlive the product.
+  // A view may begin at any offset; buffers of other kinds outlive the GEMM.
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
-                           ", expected one of kind workspace that is no view");
+                           ", expected a workspace that is not a view");
   int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k), bytes = workspace.bytes;
   if (bytes < needed)
     return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
@@ -53,7 +55,7 @@ Status checkFp8(const Plan &plan, const MatmulOp &op) {
   DPC_TRY(checkFormats(*op.fp8));
   DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype;
   if (op.compute != DType::BF16 || a != DType::BF16 || b != DType::BF16)
-    return Status::invalid("fp8 needs factors of bf16, these are " +
+    return Status::invalid("fp8 needs bf16 factors, these are " +
                            std::string(nameOf(a)) + " and " +
                            std::string(nameOf(b)) + " in " +
                            std::string(nameOf(op.compute)));

@@ -12,10 +12,10 @@ namespace {
 
 using Wide = __int128;
 
-/// Times the micro-batches, a tag is a number of 52 bits.
+/// A tag times the number of micro-batches has 52 bits.
 constexpr int64_t kMaxTag = int64_t(1) << 31;
 
-/// Checks the fields of one instruction. Calls return at the first problem.
+/// Checks the fields of one instruction. Each call returns the first problem.
 class OpChecker {
 public:
   explicit OpChecker(const Plan &plan) : plan(plan) {}
@@ -95,7 +95,7 @@ public:
               std::to_string(op.buffers[i]) + ", which share bytes");
     return Status::success();
   }
-  /// What leaves the device's memory or comes into it.
+  /// One side is in device memory, the other is not.
   Status operator()(const TransferOp &op) const {
     DPC_TRY(buffer("in", op.in));
     DPC_TRY(buffer("out", op.out));
@@ -215,7 +215,7 @@ private:
                                      : Status::success();
   }
 
-  /// out = in * inFactor / outFactor, in elements of one type.
+  /// Checks out = in * inFactor / outFactor, in elements of one type.
   Status sizes(int in, int out, int64_t inFactor, int64_t outFactor) const {
     DPC_TRY(buffer("in", in));
     DPC_TRY(buffer("out", out));
@@ -294,7 +294,7 @@ private:
     return Status::success();
   }
 
-  /// A product is written while its factors are read.
+  /// C is written while the factors are read.
   Status productApart(const MatmulOp &op) const {
     if (op.m == 0 || op.n == 0 || op.batch == 0 || op.batch2 == 0)
       return Status::success();
@@ -323,7 +323,7 @@ private:
                                op.stride2B));
   }
 
-  /// The last element that a matrix operand touches lies in its buffer.
+  /// Checks that the last element of a matrix operand lies in its buffer.
   Status operand(const std::string &name, const MatmulOp &op, int id,
                  int64_t offset, int64_t rows, int64_t cols, int64_t ld,
                  int64_t stride, int64_t stride2) const {
@@ -347,8 +347,8 @@ private:
   const Plan &plan;
 };
 
-/// Collectives belong to one queue and transfers to another; copies and fills
-/// may be in that of collectives.
+/// Collectives belong to the comm queue and transfers to the copy queue; copies
+/// and fills may be in the comm queue.
 Status checkQueue(const Instruction &instruction) {
   Queue expected = isCollective(instruction.op) ? Queue::Comm
                    : std::holds_alternative<TransferOp>(instruction.op)
@@ -381,7 +381,8 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   return Status::success();
 }
 
-/// Calls check(instruction, place) for all; stops at the first error.
+/// Calls check(instruction, place) for all instructions; stops at the first
+/// error.
 template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
   for (const auto &[phase, instructions] : plan.phases)
     for (size_t i = 0; i < instructions.size(); ++i)
@@ -412,7 +413,7 @@ Status checkEvents(const Plan &plan) {
   });
 }
 
-/// Ids of the frames that the instructions of a phase touch.
+/// Ids of the frames that the instructions of a phase access.
 std::set<int> framesOf(const Plan &plan, const std::string &phase) {
   std::set<int> frames;
   for (const Instruction &instruction : plan.phases.at(phase)) {
@@ -425,7 +426,7 @@ std::set<int> framesOf(const Plan &plan, const std::string &phase) {
   return frames;
 }
 
-/// Every phase touches the buffers and signals of one stage only.
+/// Every phase uses buffers and signals of one stage only.
 Status checkPhases(const Plan &plan) {
   std::map<int, int64_t> stageOfEvent;
   for (const auto &[phase, instructions] : plan.phases)
@@ -441,7 +442,7 @@ Status checkPhases(const Plan &plan) {
         for (int id : *ids)
           if (plan.buffers[id].stage != stage)
             return Status::invalid(placeOf(plan, phase, i) + ": buffer " +
-                                   std::to_string(id) + " is of stage " +
+                                   std::to_string(id) + " belongs to stage " +
                                    std::to_string(plan.buffers[id].stage));
       for (int event : instructions[i].waits)
         if (stageOfEvent.at(event) != stage)
@@ -476,7 +477,7 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return Status::success();
 }
 
-/// What an entry has to fit.
+/// The requirements of a schedule entry.
 struct PhaseNeeds {
   int64_t stage;
   std::set<int> frames;
@@ -490,7 +491,8 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
                            "\", which the plan lacks");
   if (needs->second.stage != stage)
     return Status::invalid("phase is \"" + entry.phase +
-                           "\", the rank is of stage " + std::to_string(stage));
+                           "\", the rank belongs to stage " +
+                           std::to_string(stage));
   if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.mostMicroBatches())
     return Status::invalid(
         "micro_batch is " + std::to_string(entry.microBatch) +
@@ -498,7 +500,8 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
-/// Ranks with unlike shares of the batch have just the micro-batches of theirs.
+/// With uneven batch shares, each rank has exactly the micro-batches of its
+/// share.
 Status checkShares(const Plan &plan, const std::vector<int> &first) {
   if (plan.mesh.batchShares.empty())
     return Status::success();
@@ -583,8 +586,8 @@ Status checkInstructions(const Plan &plan) {
       return Status::invalid(
           "phases: \"" + phase + "\" is not " +
           (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : "") +
-          "setup, forward, backward, weight or update, with .CHUNK behind "
-          "those of the loop where it is not 0");
+          "setup, forward, backward, weight or update, followed by .CHUNK in "
+          "phases of the loop if it is not 0");
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
     return checkInstruction(plan, instruction);
   }));

@@ -10,7 +10,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Which bytes of a buffer were written since it last came to life, and for
+/// The bytes of a buffer that were written in its current live range, and for
 /// which micro-batch.
 class Coverage {
 public:
@@ -31,9 +31,10 @@ public:
     }
     return true;
   }
-  /// Who wrote bytes of a range that is contained, and is none of `known`.
-  std::optional<int64_t> stranger(int64_t begin, int64_t end,
-                                  std::initializer_list<int64_t> known) const {
+  /// The writer of some bytes of a contained range that is not one of `known`.
+  std::optional<int64_t>
+  otherWriter(int64_t begin, int64_t end,
+              std::initializer_list<int64_t> known) const {
     for (auto it = pieceAt(begin); it != pieces.end() && it->first < end; ++it)
       if (std::find(known.begin(), known.end(), it->second.writer) ==
           known.end())
@@ -47,7 +48,7 @@ private:
   };
   using Pieces = std::map<int64_t, Piece>; // by begin
 
-  /// The piece around `offset`, or the next one.
+  /// The piece that contains `offset`, or the next one.
   Pieces::const_iterator pieceAt(int64_t offset) const {
     auto it = pieces.upper_bound(offset);
     if (it != pieces.begin() && std::prev(it)->second.end > offset)
@@ -65,11 +66,11 @@ private:
   Pieces pieces;
 };
 
-/// The writer of what belongs to no micro-batch: it was there before the step
-/// or comes from setup or update.
+/// The writer of values that belong to no micro-batch: they exist before the
+/// step or come from setup or update.
 constexpr int64_t kNoMicroBatch = -1;
 
-/// Walks one rank's schedule in order.
+/// Simulates one rank's schedule in order.
 class Walk {
 public:
   Walk(const Plan &plan, const PlacedBuffers &placed)
@@ -95,7 +96,7 @@ public:
     return Status::success();
   }
 
-  /// Whether the buffer's bytes hold its value.
+  /// Whether the bytes of the buffer hold its value.
   bool holds(int id, const std::vector<FrameSlot> &slots) const {
     const Buffer &buffer = plan.buffers[id];
     return buffer.bytes == 0 ||
@@ -127,20 +128,21 @@ private:
               const Accesses &accesses) const {
     if (!holds(id, entry.slots))
       return Status::invalid("reads " + describeBuffer(id) +
-                             ", which is not written before or whose bytes "
-                             "another buffer took");
+                             ", which was not written before or whose bytes "
+                             "another buffer has overwritten");
     const Buffer &buffer = plan.buffers[id];
     bool inFrame = buffer.frame >= 0;
-    // Elsewhere, a value of another micro-batch is what a sum goes on with.
+    // Outside frames, a running sum may continue from the value of another
+    // micro-batch.
     if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
                      isWrittenToo(buffer, accesses)))
       return Status::success();
     const Coverage &coverage = written[rootPlace(id, entry.slots)];
     int64_t end = buffer.offset + buffer.bytes;
-    auto other = inFrame
-                     ? coverage.stranger(buffer.offset, end, {entry.microBatch})
-                     : coverage.stranger(buffer.offset, end,
-                                         {entry.microBatch, kNoMicroBatch});
+    auto other =
+        inFrame ? coverage.otherWriter(buffer.offset, end, {entry.microBatch})
+                : coverage.otherWriter(buffer.offset, end,
+                                       {entry.microBatch, kNoMicroBatch});
     if (!other)
       return Status::success();
     std::string whose =
@@ -152,7 +154,7 @@ private:
                                 : "micro-batch " + whose + " wrote it since"));
   }
 
-  /// Whether the instruction that reads `buffer` also writes all of it.
+  /// Whether the instruction that reads `buffer` also overwrites all of it.
   bool isWrittenToo(const Buffer &buffer, const Accesses &accesses) const {
     return std::any_of(
         accesses.writes.begin(), accesses.writes.end(), [&](int id) {
@@ -187,7 +189,7 @@ private:
   const Plan &plan;
   const PlacedBuffers &placed;
   QueueOrder order;
-  bool isLoop = false;           ///< of the entry at hand
+  bool isLoop = false;           ///< of the current entry
   std::vector<Coverage> written; ///< by place of the root
 };
 
@@ -207,7 +209,7 @@ Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
   return Status::success();
 }
 
-/// What lies in different frames is taken to be apart.
+/// Frames must be disjoint, because liveness analysis assumes so.
 Status checkFramesApart(const Plan &plan) {
   for (const Frame &a : plan.frames)
     for (const Frame &b : plan.frames)

@@ -1,13 +1,14 @@
-//===- PlanCheckMeetings.cpp - no rank waits for ever ---------------------===//
+//===- PlanCheckMeetings.cpp - no rank waits forever ----------------------===//
 //
-// Why it is enough to play the comm queues: within a rank, an instruction
-// waits only for what comes before it in the rank's schedule (events count the
-// signals so far, queues are in order). So by induction over the schedule a
-// rank ends when each of its communications ends once it is the next in the
-// comm queue. What that needs of other ranks is played here: a collective
+// Simulating the comm queues is enough. Within a rank, an instruction waits
+// only for earlier instructions of the rank's schedule (events count the
+// signals so far, and queues are in order). By induction over the schedule, a
+// rank ends if each of its communications ends once it is the next in the comm
+// queue. The simulation checks what that requires of other ranks: a collective
 // needs every member of its cell at the same collective, a receive needs its
-// message, a send needs nobody. Playing is exact, whatever the order in which
-// ranks are picked: a communication that may end stays so until it has.
+// message, a send needs nothing. The result does not depend on the order in
+// which ranks are picked: a communication that can end remains so until it has
+// ended.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/PlanChecks.h"
@@ -23,7 +24,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// One run of a collective or message by one rank.
+/// One execution of a collective or message by one rank.
 struct Meeting {
   const OpVariant *op;
   const std::string *phase;
@@ -35,7 +36,7 @@ std::string ofMicroBatch(int64_t microBatch) {
   return " of micro-batch " + std::to_string(microBatch);
 }
 
-/// What all members of a collective must agree on, as text.
+/// The properties of a collective on which all members must agree, as text.
 class Signature {
 public:
   explicit Signature(const Plan &plan) : plan(plan) {}
@@ -78,7 +79,7 @@ private:
   const Plan &plan;
 };
 
-/// Plays the comm queues of all ranks against each other.
+/// Simulates the comm queues of all ranks together.
 class Play {
 public:
   explicit Play(const Plan &plan)
@@ -111,7 +112,7 @@ public:
   }
 
 private:
-  /// A message on its way: (group, from, to, tag with micro-batch).
+  /// The key of a message in transit: (group, from, to, tag with micro-batch).
   using Address = std::tuple<int, int, int, int64_t>;
   struct Message {
     int64_t bytes;
@@ -138,7 +139,7 @@ private:
     return placeOf(plan, *meeting.phase, meeting.index) +
            ofMicroBatch(meeting.microBatch);
   }
-  /// Where a rank is, for messages.
+  /// The position of a rank, for messages.
   std::string whereIs(int rank) const {
     return "rank " + std::to_string(rank) +
            (isDone(rank) ? " has ended its step"
@@ -154,12 +155,12 @@ private:
   std::string stuckHere(int rank) const {
     const Meeting &meeting = meetingOf(rank);
     return placeOf(plan, *meeting.phase, meeting.index) + ": rank " +
-           std::to_string(rank) + " would wait for ever here" +
+           std::to_string(rank) + " would wait forever here" +
            ofMicroBatch(meeting.microBatch);
   }
 
-  /// Whether what a rank is stuck at is a message of another size than it
-  /// expects.
+  /// Fails if `rank` is stuck at a message whose size differs from the expected
+  /// one.
   Status checkSize(int rank) const {
     auto *recv = std::get_if<RecvOp>(meetingOf(rank).op);
     if (!recv)
@@ -175,7 +176,7 @@ private:
                            std::to_string(it->second.front().bytes));
   }
 
-  /// Why `rank` cannot go on.
+  /// The error that says why `rank` is stuck.
   Status stuck(int rank) const {
     const Meeting &meeting = meetingOf(rank);
     const OpVariant &op = *meeting.op;
@@ -208,7 +209,7 @@ private:
     return Status::success();
   }
 
-  /// Whether `member` is at the collective that `rank` is at.
+  /// Whether `member` is at the same collective as `rank`.
   bool isWith(int rank, int member) const {
     if (isDone(member))
       return false;
@@ -221,8 +222,8 @@ private:
                signature.of(*b.op, b.microBatch);
   }
 
-  /// Tries the next run of `rank`; false when it waits for others. What others
-  /// may go on with is ready.
+  /// Tries the next communication of `rank`; false when it has to wait for
+  /// other ranks. Ranks that can continue because of it are added to `ready`.
   bool advance(int rank) {
     const OpVariant &op = *meetingOf(rank).op;
     if (auto *message = std::get_if<SendOp>(&op)) {
@@ -261,8 +262,8 @@ private:
     return true;
   }
 
-  /// The last of a cell to arrive sees whether all are at the same collective;
-  /// if not, none of them ever goes on.
+  /// The last member of a cell to arrive checks that all are at the same
+  /// collective; if they are not, none of them ever continues.
   bool meet(const std::vector<int> &cell, int rank) {
     int64_t &here = waiting.at(&cell);
     if (arrived[rank] != static_cast<int64_t>(next[rank])) {
@@ -292,13 +293,13 @@ private:
   const Plan &plan;
   RankCells cells;
   std::vector<int> first;                   ///< see firstWithSchedule()
-  std::vector<std::vector<Meeting>> queues; ///< of the first ranks
+  std::vector<std::vector<Meeting>> queues; ///< for the first ranks
   std::vector<size_t> next;                 ///< by rank, in its queue
   std::vector<int64_t> arrived; ///< by rank, the run that `waiting` counts
-  /// How many of a cell are at a collective of it.
+  /// The number of members of a cell that have arrived at its collective.
   std::unordered_map<const std::vector<int> *, int64_t> waiting;
-  std::deque<int> ready;                           ///< ranks that may go on
-  std::map<Address, std::deque<Message>> inFlight; ///< none is empty
+  std::deque<int> ready;                           ///< ranks that can continue
+  std::map<Address, std::deque<Message>> inFlight; ///< holds no empty queue
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 //===- PlanChecks.h - the parts of plan validation --------------*- C++ -*-===//
 //
-// Each check relies on those before it having passed. Messages name the place
-// in the plan; validatePlan() puts the file in front.
+// Each check assumes that the checks before it have passed. Messages name the
+// place in the plan; validatePlan() prepends the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCHECKS_H
@@ -15,32 +15,32 @@ namespace dpc::rt {
 
 /// 1. Mesh, groups, kernel file, launches, learning rate.
 Status checkHeader(const Plan &plan);
-/// The target and the launches of kernels for GPUs; part of 1.
+/// The target and the launches of GPU kernels; part of 1.
 Status checkLaunches(const Plan &plan);
-/// 2. Buffers: sizes, alignment, inside their space; views inside parents.
+/// 2. Buffers: sizes, alignment, ranges inside their space; views inside
+/// parents.
 Status checkBuffers(const Plan &plan);
 /// 3. Tensors, inputs, outputs and scalars against their buffers.
 Status checkTensors(const Plan &plan);
-/// 4. Every instruction by itself; events; the schedule's entries.
+/// 4. Every instruction on its own; events; the schedule's entries.
 Status checkInstructions(const Plan &plan);
-/// What a product does beside multiplying; part of 4, when its other fields
-/// have been checked.
+/// The epilogue of a GEMM; part of 4. Assumes that the other fields are valid.
 Status checkEpilogue(const Plan &plan, const MatmulOp &op);
-/// The codes that a product multiplies instead of its factors; the same.
+/// The fp8 codes that a GEMM multiplies instead of its factors; the same.
 Status checkFp8(const Plan &plan, const MatmulOp &op);
 /// The fields of one convolution; part of 4.
 Status checkConv(const Plan &plan, const ConvOp &op);
 /// The fields of one attention or its gradient; part of 4.
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);
-/// 5. Written before read, bytes not taken by another buffer, and the
-/// queues ordered by events where they touch the same bytes.
+/// 5. Liveness: values are written before they are read and not overwritten in
+/// between, and events order the queues where they touch the same bytes.
 Status checkLiveness(const Plan &plan);
-/// 6. Collectives and messages of all ranks meet.
+/// 6. The collectives and messages of all ranks match.
 Status checkMeetings(const Plan &plan);
 
-/// By rank, the first rank of its stage with the same schedule: most plans have
-/// one schedule for all ranks of a stage, which has to be looked at once.
+/// For each rank, the first rank of its stage with the same schedule. In most
+/// plans all ranks of a stage share one schedule, which needs one check only.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
 /// "FIELD is VALUE, expected ...".
@@ -53,14 +53,14 @@ inline Status wrongField(const std::string &field, int64_t value,
 /// "forward[12] (all_reduce)".
 std::string placeOf(const Plan &plan, const std::string &phase, size_t index);
 
-/// Elements of `shape`, or -1 when an extent is negative or the product does
-/// not fit.
+/// The number of elements of `shape`, or -1 when an extent is negative or the
+/// product overflows.
 int64_t checkedElements(const std::vector<int64_t> &shape);
 
-/// Whether `text` may be a C symbol.
+/// Whether `text` is a valid C identifier.
 bool isIdentifier(const std::string &text);
 
-/// Some bytes of a buffer.
+/// A byte range of a buffer.
 struct BufferPart {
   int buffer = -1;
   int64_t offset = 0, bytes = 0; ///< from the buffer's start
@@ -70,11 +70,11 @@ inline BufferPart wholeOf(const Plan &plan, int buffer) {
   return {buffer, 0, plan.buffers[buffer].bytes};
 }
 /// Whether two parts of one stage's memory may have a byte in common. Buffers
-/// of one frame are in the same slot in any entry; a frame may be in any of its
-/// slots for what lies in the arena; different frames are apart.
+/// of one frame are in the same slot in any entry. A buffer in the arena is
+/// compared with all slots of a frame. Different frames are disjoint.
 bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b);
 
-/// The id of the buffer that owns the bytes of `buffer`.
+/// The id of the buffer that owns the memory of `buffer`.
 inline int rootOf(const Plan &plan, int buffer) {
   int parent = plan.buffers[buffer].viewOf;
   return parent < 0 ? buffer : parent;

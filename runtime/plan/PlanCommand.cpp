@@ -16,7 +16,7 @@ static constexpr int kCommandVersion = 1;
 static constexpr int64_t kMaxBytes = 1 << 20;
 static constexpr std::string_view kLocal = "local:";
 
-/// No option that names a file to be written, and none of a strategy.
+/// No option names an output file or a strategy.
 static constexpr std::string_view kStepOptions[] = {
     "bind",         "global-batch", "frozen",     "trainable",
     "seed",         "loss",         "init",       "train",
@@ -42,7 +42,7 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
                {"words", command.words}};
   try {
     return writeDurably(fileIn(dir), json.dump(1) + "\n");
-  } catch (const Json::type_error &) { // another name would be another file
+  } catch (const Json::type_error &) { // a changed name would be another file
     return Status::invalid(fileIn(dir) + ": the path of the model " +
                            oneLine(command.model) +
                            ", or another of the "
@@ -50,7 +50,7 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
   }
 }
 
-/// A text that a process can be given as a word.
+/// Whether `json` is a text that can be an argument of a process.
 static bool isWord(const Json &json) {
   return json.is_string() &&
          json.get_ref<const std::string &>().find('\0') == std::string::npos;
@@ -74,7 +74,7 @@ static bool isCluster(const Json &json) {
           json.get_ref<const std::string &>().rfind(kLocal, 0) == 0);
 }
 
-/// What is wrong with it; "": nothing.
+/// The problem of a command, or "".
 static std::string fault(const Json &json) {
   for (const char *key : {"version", "model", "cluster", "words"})
     if (!json.contains(key))
@@ -83,15 +83,16 @@ static std::string fault(const Json &json) {
     return "version " + json["version"].dump() + "; this build reads " +
            std::to_string(kCommandVersion);
   if (!isPath(json["model"]))
-    return "model " + json["model"].dump() + " is no path from / on";
+    return "model " + json["model"].dump() + " is not an absolute path";
   if (!isCluster(json["cluster"]))
     return "cluster " + json["cluster"].dump() +
-           " is no path from / on, nor local:N";
+           " is neither an absolute path nor local:N";
   if (!json["words"].is_array())
-    return "words are no list";
+    return "words is not a list";
   for (const Json &word : json["words"])
     if (!isStepWord(word))
-      return "word " + word.dump() + " is no option of what a step computes";
+      return "word " + word.dump() +
+             " is not an option that describes the computation of a step";
   return "";
 }
 

@@ -1,10 +1,10 @@
-//===- PlanCommand.h - what a plan was made of ------------------*- C++ -*-===//
+//===- PlanCommand.h - the command that made a plan -------------*- C++ -*-===//
 //
 // plan/command.json: {"version": 1, "model": FILE, "cluster": "local:N" or
-// FILE, "words": ["--train=adamw", ...]}. Who plans the same step for other
-// devices (dpc-run --elastic) gives dpc-opt these words. They say what a step
-// computes, never how it is split or where anything is written; files are named
-// from the root on.
+// FILE, "words": ["--train=adamw", ...]}. dpc-run --elastic passes these words
+// to dpc-opt to plan the same step for a different number of devices. The words
+// describe the computation of a step, never its parallelization or the place of
+// its results. File names are absolute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCOMMAND_H
@@ -23,17 +23,18 @@ struct PlanCommand {
   std::vector<std::string> words; ///< "--name=value" or "--name"
 };
 
-/// Whether option `name` ("lr") of dpc-opt is of what a step computes.
+/// Whether option `name` ("lr") of dpc-opt describes the computation of a step.
 bool isStepOption(std::string_view name);
 
 /// Writes DIR/command.json (DIR must exist).
 Status writePlanCommand(const PlanCommand &command, const std::string &dir);
 
-/// Reads DIR/command.json, which may come from anywhere: options that
-/// isStepOption() does not know are refused.
+/// Reads DIR/command.json, which may be untrusted: options that isStepOption()
+/// does not know are refused.
 Expected<PlanCommand> readPlanCommand(const std::string &dir);
 
-/// What dpc-opt is given to plan the step for `devices` of the cluster's.
+/// The arguments of dpc-opt that plan the step for `devices` devices of the
+/// cluster.
 std::vector<std::string> wordsFor(const PlanCommand &command, int64_t devices);
 
 } // namespace dpc::rt

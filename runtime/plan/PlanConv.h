@@ -1,4 +1,4 @@
-//===- PlanConv.h - the convolution of a plan -------------------*- C++ -*-===//
+//===- PlanConv.h - convolution instructions of a plan ----------*- C++ -*-===//
 #ifndef DPC_RUNTIME_PLAN_PLANCONV_H
 #define DPC_RUNTIME_PLAN_PLANCONV_H
 
@@ -10,7 +10,7 @@
 
 namespace dpc::rt {
 
-/// Which of x, w and y of y = conv(x, w) is computed from the other two.
+/// The operand of y = conv(x, w) that is computed from the other two.
 enum class ConvKind {
   Forward,    ///< y
   GradInput,  ///< dL/dx into x, from w and dL/dy in y
@@ -22,16 +22,16 @@ std::string_view nameOf(ConvKind kind);
 /// A convolution (cross-correlation) or one of its gradients over dense
 /// row-major arrays x [N, C, in..], w [K, C / groups, taps..] and
 /// y [N, K, out..]; the number of groups is C / w's second extent. Along
-/// spatial dimension d, tap j of window o reads position
-/// o * strides[d] - pads[d] + j * dilations[d] of x, zero outside.
+/// spatial dimension d, tap j of window o reads position o * strides[d] -
+/// pads[d] + j * dilations[d] of x, which is zero outside.
 struct ConvOp {
   ConvKind kind = ConvKind::Forward;
   int x = -1, w = -1, y = -1; ///< buffers
   std::vector<int64_t> xShape, wShape, yShape;
   std::vector<int64_t> strides, dilations;
-  std::vector<int64_t> pads; ///< before each dimension, then behind each
-  /// Type of all three arrays: F32, F64, BF16 or F16. Of the 16-bit ones sums
-  /// are in f32, and what is written is rounded once.
+  std::vector<int64_t> pads; ///< before each dimension, then after each
+  /// Type of all three arrays: F32, F64, BF16 or F16. With 16-bit types, sums
+  /// are in f32 and results are rounded once.
   DType compute = DType::F32;
 };
 

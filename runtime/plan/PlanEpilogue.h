@@ -1,4 +1,4 @@
-//===- PlanEpilogue.h - what a product does beside multiplying --*- C++ -*-===//
+//===- PlanEpilogue.h - GEMM epilogues of a plan ----------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_PLAN_PLANEPILOGUE_H
 #define DPC_RUNTIME_PLAN_PLANEPILOGUE_H
 
@@ -6,12 +6,12 @@
 
 namespace dpc::rt {
 
-/// What becomes of s = op(A) op(B) before it is stored in C, and what else is
-/// computed in the same pass. All of it is in the type of the sums, f32, and C
-/// is rounded once; a GPU without such a routine runs a kernel behind the
-/// product, which reads what was rounded to C's type. `bias` is a vector, `aux`
-/// a matrix of C's size. gelu is the tanh form: x (1 + tanh(sqrt(2 / pi) (x +
-/// 0.044715 x^3))) / 2.
+/// What a GEMM does to s = op(A) op(B) before it stores C, and what else it
+/// computes in the same pass. The epilogue computes in the type of the sums,
+/// f32, and C is rounded once. A GPU library without such a routine runs a
+/// kernel after the GEMM, which reads values rounded to C's type. `bias` is a
+/// vector, `aux` a matrix of C's size. gelu is the tanh form: x (1 +
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 enum class Epilogue {
   None,        ///< C = s
   Bias,        ///< C = s + bias[j], which has n elements

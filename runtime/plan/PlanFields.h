@@ -1,8 +1,8 @@
 //===- PlanFields.h - the fields of every struct of a plan ------*- C++ -*-===//
 //
-// Writer and reader of plan.json both walk these lists, so a field is named in
-// one place. `fields(visit, value)` calls visit("name", value.member) for each
-// member in the order of the file.
+// The writer and the reader of plan.json both walk these lists, so a field is
+// named in one place. `fields(visit, value)` calls visit("name", value.member)
+// for each member in the order of the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANFIELDS_H
@@ -272,7 +272,8 @@ template <typename V> void fields(V &visit, Is<LoadInputOp> auto &v) {
 template <typename V> void fields(V &visit, Is<StoreOutputOp> auto &v) {
   visit("output", v.output);
 }
-/// Of an instruction, all but the op, whose fields lie beside these.
+/// The fields of an instruction without those of its op, which lie beside
+/// these.
 template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
   visit("queue", v.queue);
   visit("waits", v.waits);
@@ -281,7 +282,7 @@ template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
   visit("flops", v.flops);
 }
 
-/// Of a plan, all but the version and the checksum.
+/// The fields of a plan without the version and the checksum.
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   visit("model", v.model);
   visit("mesh", v.mesh.axes);

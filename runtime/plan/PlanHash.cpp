@@ -8,7 +8,7 @@
 
 namespace dpc::rt {
 
-/// More than the kernels of any plan.
+/// Larger than the kernels of any plan.
 static constexpr int64_t kMaxBytes = int64_t(4) << 30;
 
 std::string hashText(std::string_view text) {

@@ -1,4 +1,4 @@
-//===- PlanJson.h - plan.json, written and read -----------------*- C++ -*-===//
+//===- PlanJson.h - writing and reading plan.json ---------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_PLAN_PLANJSON_H
 #define DPC_RUNTIME_PLAN_PLANJSON_H
 
@@ -15,9 +15,9 @@ std::string planToJson(const Plan &plan);
 /// Writes DIR/plan.json (DIR must exist).
 Status writePlan(const Plan &plan, const std::string &dir);
 
-/// Parses a plan's text. `file` is used in messages. Refuses another version,
-/// a wrong checksum, an unknown or missing field and a value of the wrong
-/// type; does not validate what the values mean.
+/// Parses a plan's text. `file` is used in messages. Refuses another version, a
+/// wrong checksum, an unknown or missing field and a value of the wrong type;
+/// does not validate the values (see PlanValidate.h).
 Expected<Plan> planFromJson(const std::string &text, const std::string &file);
 
 /// Reads and validates DIR/plan.json (PlanValidate.h).

@@ -16,12 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Plans of thousands of ranks have megabytes: a plan says what a stage does,
-/// not what each rank does.
+/// The limit of plan.json. Plans of thousands of ranks have megabytes, because
+/// a plan describes stages instead of ranks.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
-/// Reads values out of JSON. The first problem is kept in `error`, prefixed by
-/// the place in the file ("phases.forward[12].symbol"); later reads do nothing.
+/// Reads values from JSON. Keeps the first problem in `error`, prefixed by the
+/// place in the file ("phases.forward[12].symbol"); later reads do nothing.
 class Reader {
 public:
   std::string error;
@@ -120,8 +120,8 @@ public:
     });
   }
 
-  /// Runs `walk` with a visitor over the fields of object `j`; a field in
-  /// neither the walk nor `others` is refused.
+  /// Runs `walk` with a visitor over the fields of object `j`; refuses a field
+  /// that is neither in the walk nor in `others`.
   template <typename Walk>
   void readObject(const Json &j, std::set<std::string> others, Walk &&walk) {
     if (!j.is_object())
@@ -154,7 +154,7 @@ private:
     fail("expected " + wanted + ", found " + text);
   }
 
-  /// Makes `op` the alternative of OpTable.def that has this name.
+  /// Makes `op` the alternative of OpTable.def with this name.
   template <size_t I = 0>
   static bool makeOp(const std::string &name, OpVariant &op) {
     if constexpr (I == std::variant_size_v<OpVariant>) {

@@ -34,7 +34,8 @@ std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
 
 namespace {
 
-/// More ranks than any machine has; bounds what the checks below may cost.
+/// More ranks than any machine has; the limit bounds the cost of the checks
+/// below.
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxMicroBatches = 1 << 20;
 
@@ -46,7 +47,7 @@ Status within(const std::string &place, Status status) {
   return Status(status.code(), oneLine(place + ": " + status.message()));
 }
 
-/// Each cell of the batch has one data rank that works on it.
+/// Checks that each cell of the batch belongs to one data rank.
 Status checkBatchShares(const Mesh &mesh) {
   if (mesh.batchShares.empty())
     return Status::success();
@@ -200,7 +201,7 @@ Status checkFrames(const Plan &plan) {
   return Status::success();
 }
 
-/// The buffer lies in its stage's arena or in a slot of its frame.
+/// Checks that the buffer lies in its stage's arena or in a slot of its frame.
 Status checkRoom(const Plan &plan, const Buffer &buffer) {
   if (buffer.stage < 0 || buffer.stage >= plan.mesh.stages())
     return Status::invalid("stage is " + std::to_string(buffer.stage) +
@@ -264,7 +265,7 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
   const Buffer &parent = plan.buffers[buffer.viewOf];
   if (parent.stage != buffer.stage || parent.frame != buffer.frame)
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
-                           ", which is of another stage or frame");
+                           ", which belongs to another stage or frame");
   if (parent.viewOf != -1)
     return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
                            ", which is a view itself");
@@ -276,7 +277,7 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
   return Status::success();
 }
 
-/// What tensors, inputs and outputs share: a buffer that has room for a shard.
+/// The common check of tensors, inputs and outputs: the buffer fits a shard.
 template <typename T>
 Status checkHome(const Plan &plan, const T &value, int id) {
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
@@ -304,7 +305,8 @@ Status checkHome(const Plan &plan, const T &value, int id) {
 }
 
 Status checkSource(const Tensor &tensor) {
-  // No source with init "source" is a model without data: it needs --init.
+  // A missing source with init "source" means a model without data: it needs
+  // --init.
   if (!tensor.source)
     return Status::success();
   const TensorSource &source = *tensor.source;
@@ -348,8 +350,9 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   }
   bool isState = tensor.role == TensorRole::State;
   if (isState == tensor.slot.empty() || (!isState && !tensor.of.empty()))
-    return Status::invalid(isState ? "slot is empty in a state"
-                                   : "of or slot is set, but it is no state");
+    return Status::invalid(isState
+                               ? "slot is empty in a state"
+                               : "of or slot is set, but it is not a state");
   bool found = tensor.of.empty() ||
                std::any_of(plan.tensors.begin(), plan.tensors.end(),
                            [&](const Tensor &other) {
@@ -358,7 +361,7 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
                            });
   if (!found)
     return Status::invalid("of is " + quoted(tensor.of) +
-                           ", which is no parameter of the plan");
+                           ", which is not a parameter of the plan");
   return checkSource(tensor);
 }
 

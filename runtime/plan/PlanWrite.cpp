@@ -17,7 +17,7 @@ Json toJson(const std::string &v) { return v; }
 Json toJson(bool v) { return v; }
 Json toJson(int v) { return v; }
 Json toJson(int64_t v) { return v; }
-/// JSON has no infinities; a fill may well use one.
+/// JSON has no infinities, but fills may use them.
 Json toJson(double v) {
   if (std::isfinite(v))
     return v;
@@ -78,13 +78,13 @@ Json toJson(const Instruction &v) {
   return object;
 }
 
-/// Bytes that are not UTF-8 become U+FFFD; the names of models are checked when
-/// they are read, but other texts, such as paths, come from anywhere.
+/// Bytes that are not UTF-8 become U+FFFD. Names in models are checked when
+/// they are read; other texts, such as paths, may contain any bytes.
 std::string dump(const Json &value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Containers whose elements get a line each.
+/// Whether a container has one line per element.
 bool isLong(const Json &value) {
   return value.is_structured() && !value.empty() &&
          value.begin()->is_structured();

@@ -33,7 +33,7 @@ void PlacedBuffers::findOverlaps() {
     return std::pair(places[a].space, places[a].begin) <
            std::pair(places[b].space, places[b].begin);
   });
-  std::vector<int> open; // those that reach past the current offset
+  std::vector<int> open; // buffers that reach past the current offset
   for (int id : order) {
     std::erase_if(open, [&](int other) {
       return places[other].space != places[id].space ||
@@ -108,7 +108,7 @@ bool QueueOrder::step(const Instruction &instruction, const Accesses &accesses,
     if (!resolve({earlier, latest.buffer, latest.earlierBuffer,
                   latest.earlierWrites}))
       return false;
-    // Waiting is for the latest run, this one or one behind it.
+    // The event's latest signal is this run or a later one.
     merge(clock, lastRun.at(earlier));
   }
   ++clock[queue];

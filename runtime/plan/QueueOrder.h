@@ -1,9 +1,9 @@
-//===- QueueOrder.h - what surely ended before what -------------*- C++ -*-===//
+//===- QueueOrder.h - guaranteed order of memory accesses -------*- C++ -*-===//
 //
 // A rank runs several queues over its memory. Two accesses to the same bytes,
-// at least one a write, must be ordered: by being in one queue, or by events.
-// Codegen walks the schedule to add the events that are missing, the validator
-// to see that none is.
+// at least one of them a write, must be ordered: by one queue, or by events.
+// Codegen walks the schedule to add missing events; the validator walks it to
+// check that none is missing.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_QUEUEORDER_H
@@ -18,19 +18,20 @@
 
 namespace dpc::rt {
 
-/// The buffers of one stage at their places in its spaces. A buffer of a frame
-/// has a place in every slot.
+/// The buffers of one stage at their addresses. A buffer of a frame has one
+/// place for every slot.
 class PlacedBuffers {
 public:
   PlacedBuffers(const Plan &plan, int64_t stage);
 
   size_t size() const { return places.size(); }
-  /// The place of a buffer in an entry with these slots.
+  /// The place of a buffer in a schedule entry with these slots.
   int placeOf(int buffer, const std::vector<FrameSlot> &slots) const;
   int bufferAt(int place) const { return places[place].buffer; }
-  /// Where the buffer that `place`'s is a view of lies; `place` for no view.
+  /// The place of the buffer that the buffer at `place` is a view of; `place`
+  /// itself if it is not a view.
   int rootOfPlace(int place) const;
-  /// The places whose bytes meet those of `place`, itself included.
+  /// The places that share bytes with `place`, itself included.
   const std::vector<int> &overlaps(int place) const { return meets[place]; }
 
 private:
@@ -47,24 +48,25 @@ private:
   std::vector<std::vector<int>> meets;
 };
 
-/// Runs the schedule of one rank in order, as if it had a single queue, and
-/// keeps for each run of an instruction which runs of the other queues surely
-/// ended before it (a vector clock with one entry per queue).
+/// Runs the schedule of one rank in order, as if it had a single queue. For
+/// each run of an instruction, keeps which runs of the other queues have
+/// certainly ended before it (a vector clock with one entry per queue).
 class QueueOrder {
 public:
-  /// An access of another queue that nothing orders before `buffer`'s.
+  /// An access of another queue that is not ordered before the access to
+  /// `buffer`.
   struct Conflict {
-    const Instruction *earlier; ///< its latest run is the one in the way
+    const Instruction *earlier; ///< its latest run conflicts
     int buffer, earlierBuffer;
     bool earlierWrites;
   };
-  /// Returns true when the instruction waits for `earlier` from now on.
+  /// Makes the instruction wait for `earlier`; returns true if it does so.
   using Resolve = std::function<bool(const Conflict &)>;
 
   explicit QueueOrder(const PlacedBuffers &placed)
       : placed(placed), last(placed.size()) {}
 
-  /// The next run. False when a conflict is not resolved.
+  /// Processes the next run. False when a conflict is not resolved.
   bool step(const Instruction &instruction, const Accesses &accesses,
             const std::vector<FrameSlot> &slots, const Resolve &resolve);
 
@@ -74,7 +76,7 @@ private:
   struct LastAccess {
     Clock reads{}, writes{};
   };
-  /// The latest access of another queue that is in the way.
+  /// The latest conflicting access of another queue.
   struct Latest {
     int64_t position = 0;
     int buffer = -1, earlierBuffer = -1;

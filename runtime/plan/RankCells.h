@@ -1,4 +1,4 @@
-//===- RankCells.h - who meets whom, by rank --------------------*- C++ -*-===//
+//===- RankCells.h - communication partners of every rank -------*- C++ -*-===//
 #ifndef DPC_RUNTIME_PLAN_RANKCELLS_H
 #define DPC_RUNTIME_PLAN_RANKCELLS_H
 
@@ -6,13 +6,13 @@
 
 namespace dpc::rt {
 
-/// The rank `shift` places after the one at `index` of a cell; -1 where that is
-/// outside and the cell is no ring (`wrap`).
+/// The rank `shift` places after the one at `index` of a cell; -1 if that is
+/// outside of the cell and the cell is not a ring (`wrap`).
 int peerIn(const std::vector<int> &cell, int index, int shift, bool wrap);
 
 /// The cell of every rank in every group. cellOf() and peerOf() of Plan.h
-/// search a group for one rank; this is for those who ask for many. The plan,
-/// whose groups must partition its ranks, outlives it.
+/// search a group for one rank; this class is for many queries. The plan, whose
+/// groups must partition its ranks, outlives it.
 class RankCells {
 public:
   explicit RankCells(const Plan &plan);

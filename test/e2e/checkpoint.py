@@ -251,15 +251,15 @@ class Checkpoints(unittest.TestCase):
         run.run("dp2", "--steps=3", "--checkpoint=" + folder, "--checkpoint-every=1", "--checkpoint-keep=9")
         newest, before = os.path.join(folder, "step-3"), os.path.join(folder, "step-2")
         out = e2e.must(run.words("dp2", "--steps=2", "--resume=" + newest))
-        self.assertIn("going on after step 3\nnothing is left to do: the run is to end after step 2\n", out)
+        self.assertIn("resuming after step 3\nnothing is left to do: the run ends after step 2\n", out)
         self.refused(run.words("dp2", "--resume=" + folder), f"--resume={newest} is the newest in it")
-        self.refused(run.words("dp2", "--init=" + newest), f"--init={newest}: is a checkpoint; --resume={newest} goes on from it")
+        self.refused(run.words("dp2", "--init=" + newest), f"--init={newest}: is a checkpoint; --resume={newest} resumes from it")
         path = os.path.join(newest, "rank-0.safetensors")
         good = read(path)
         self.overwrite(path, good[:-5] + bytes([good[-5] ^ 1]) + good[-4:])
-        self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} goes on from the one before")
+        self.refused(run.words("dp2", "--resume=" + newest + "/"), "step-3", f"--resume={before} resumes from the one before")
         for words in (["--resume"], ["--resume=" + newest], ["--resume", "--max-restarts=3"]):
-            self.refused(run.words("dp2", "--checkpoint=" + folder, *words), "step-3", f"remove it to go on from {before}")
+            self.refused(run.words("dp2", "--checkpoint=" + folder, *words), "step-3", f"remove it to resume from {before}")
 
     def overwrite(self, path, data):
         with open(path, "wb") as file:
@@ -278,7 +278,7 @@ class Checkpoints(unittest.TestCase):
         sgd = run.path("sgd")
         e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:1", "--global-batch=8", "--train=sgd", "--momentum=0.9", "--verify=off", "-o", sgd])
         self.refused([e2e.tool("dpc-run"), sgd, resume], "has no state")
-        self.refused(run.words("dp2", "--resume=" + run.path("nowhere")), "nowhere", "is no complete checkpoint")
+        self.refused(run.words("dp2", "--resume=" + run.path("nowhere")), "nowhere", "is not a complete checkpoint")
         self.refused(run.words("dp2", "--resume"), "--checkpoint=DIR")
         self.refused(run.words("dp2", resume, "--init=zeros"), "--init")
         folder = os.path.dirname(checkpoint)

@@ -61,10 +61,10 @@ class Help(unittest.TestCase):
         for tool, word in (("dpc-opt", "--calibrate="), ("dpc-run", "--measure-device=")):
             done = e2e.call([e2e.tool(tool), word, "--device=cuda"])
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{tool}: error: {word}: nothing stands behind it", done.stderr)
+            self.assertIn(f"{tool}: error: {word}: its value is missing", done.stderr)
             self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for tool, words in (("dpc-model", ["gpt", "--layers=", "--hidden=64"]), ("dpc-validate", ["--plot=", "--json"])):
-            self.assertIn(f"{tool}: error: {words[-2]}: nothing stands behind it", e2e.call([e2e.tool(tool), *words]).stderr)
+            self.assertIn(f"{tool}: error: {words[-2]}: its value is missing", e2e.call([e2e.tool(tool), *words]).stderr)
 
     def test_links_of_gpus_are_not_those_of_cpus(self):
         done = e2e.call([e2e.tool("dpc-run"), "--measure-links=links.txt", "--device=cuda"])

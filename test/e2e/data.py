@@ -83,7 +83,7 @@ class Data(unittest.TestCase):
         resume = "--resume=" + os.path.join(saved, "step-3")
         loss = self.losses(infer, *self.samples("--steps=4"), resume)[3][1]
         self.assertLess(abs(loss - trained[3][1]), 1e-4)
-        self.assertIn(f"the values are those of {saved}/step-3\n", e2e.must([e2e.tool("dpc-run"), infer, "--steps=1", resume]))
+        self.assertIn(f"the values come from {saved}/step-3\n", e2e.must([e2e.tool("dpc-run"), infer, "--steps=1", resume]))
 
     def test_another_global_batch_goes_on_with_the_next_sample(self):
         saved = self.path("saved")

@@ -155,7 +155,7 @@ class Metrics(unittest.TestCase):
     def test_a_full_disk_is_said_once(self):
         done = e2e.call([e2e.tool("dpc-run"), self.plan, "--steps=2", "--metrics=/dev/full"])
         self.assertEqual((done.returncode, done.stderr),
-                         (0, "dpc-run: warning: --metrics: /dev/full cannot be written: No space left on device; the run goes on\n"))
+                         (0, "dpc-run: warning: --metrics: /dev/full cannot be written: No space left on device; the run continues\n"))
 
     @unittest.skipUnless(os.environ.get("DPC_TEST_LONG"), "long: installs tensorboard")
     def test_tensorboard_reads_it(self):

@@ -177,7 +177,7 @@ class Folders(unittest.TestCase):
             done = e2e.call([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2", "--offload-dir=/nonexistent"])
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("\n"), 1)
-        self.assertIn("/nonexistent: no file for offloading can be made there: No such file", done.stderr)
+        self.assertIn("/nonexistent: no file for offloading can be created there: No such file", done.stderr)
 
 
 if __name__ == "__main__":

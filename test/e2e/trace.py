@@ -163,7 +163,7 @@ class Profile(unittest.TestCase):
                 file.write('{"traceEvents": [7]}')
             done = e2e.call([e2e.tool("dpc-run"), plan, "--steps=1", "--profile"])
             self.assertEqual(done.returncode, 1)
-            self.assertEqual(done.stderr, f"dpc-run: error: --profile: {plan}: trace.json: traceEvents[0] is none that dpc writes\n")
+            self.assertEqual(done.stderr, f"dpc-run: error: --profile: {plan}: trace.json: traceEvents[0] is not an event of dpc\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--elastic: a run goes on with the ranks that are left, and with all of them when they are back; no sample is skipped or taken twice."""
+"""--elastic: a run continues with the remaining ranks, and with all of them when they return; no sample is skipped or repeated."""
 import os
 import random
 import re
@@ -9,7 +9,7 @@ import unittest
 import faults
 from faults import BATCHES, LONG, e2e, kill, stop
 
-TOLERANCE = 2e-3  # of a loss, relative: the plans sum in other orders
+TOLERANCE = 2e-3  # relative, of a loss: the plans have different orders of sums
 
 
 class Elastic(faults.FaultTest):
@@ -20,7 +20,7 @@ class Elastic(faults.FaultTest):
                                                    "--elastic=2:4", *words]))
 
     def samples(self):
-        """The recorded batches as samples, in an order drawn anew in each epoch."""
+        """The recorded batches as samples, with a new order in each epoch."""
         folder = self.path("samples")
         if not os.path.exists(folder):
             os.mkdir(folder)
@@ -30,7 +30,7 @@ class Elastic(faults.FaultTest):
         return ["--data=" + folder, "--shuffle=5"]
 
     def check(self, name, run, data):
-        """Ends the run; its curve is that of one on the first plan that nothing disturbed."""
+        """Ends the run and compares its losses with those of an undisturbed run on the first plan."""
         status, err = run.end(signal.SIGTERM)
         self.assertEqual(status, 128 + signal.SIGTERM, err)
         found = self.metrics_of(name)
@@ -53,7 +53,7 @@ class Elastic(faults.FaultTest):
         for changes, count in enumerate((3, 2, 4) * (3 if LONG else 1)):
             run.await_steps(draw.randrange(1, 9))
             there_are(count)
-            run.await_words("other ranks can run", changes + 1)
+            run.await_words("the number of available ranks has changed", changes + 1)
             run.await_steps(draw.randrange(1, 9))
             if count != 4:
                 run.disturb_any(draw, kill)
@@ -61,22 +61,22 @@ class Elastic(faults.FaultTest):
                 run.await_words(f"restart {restarts} of 30")
         run.await_steps(5)
         err = self.check("file", run, data)
-        self.assertIn("searching a plan for 3 ranks\n", err)
+        self.assertIn("searching for a plan for 3 ranks\n", err)
         self.assertRegex(err, r"2 ranks: dp=\S+, ")
-        self.assertRegex(err, r"other ranks can run; going on after step \d+\n")
+        self.assertRegex(err, r"the number of available ranks has changed; resuming after step \d+\n")
 
     def test_a_lost_rank_comes_back_after_a_while(self):
         run = self.start("while", "--elastic-wait=2")
         run.await_steps(4)
         run.disturb_any(random.Random(1), kill)
-        run.await_words("other ranks can run")
+        run.await_words("the number of available ranks has changed")
         run.await_steps(5)
         err = self.check("while", run, [])
-        self.assertRegex(err, r"restart 1 of 30: the run was ended by signal 9 .*\n.*searching a plan for 3 ranks\n.*3 ranks: dp=\S+, .*\n.*"
-                              r"other ranks can run; going on after step \d+\n")
+        self.assertRegex(err, r"restart 1 of 30: the run was ended by signal 9 .*\n.*searching for a plan for 3 ranks\n.*3 ranks: dp=\S+, .*\n.*"
+                              r"the number of available ranks has changed; resuming after step \d+\n")
 
     def test_processes(self):
-        """Killed and stopped in turn; mpirun starts as many as there are."""
+        """Ranks are killed and stopped in turn; mpirun starts as many as are available."""
         launcher = e2e.mpirun("{ranks}")
         if not launcher:
             self.skipTest("no mpirun")
@@ -87,7 +87,7 @@ class Elastic(faults.FaultTest):
             run.await_steps(draw.randrange(2, 9))
             run.disturb_any(draw, disturb)
         run.await_words("restart 2 of 30")
-        run.await_words("other ranks can run")
+        run.await_words("the number of available ranks has changed")
         run.await_steps(5)
         self.check("mpi", run, data)
 
@@ -106,7 +106,7 @@ class Elastic(faults.FaultTest):
         self.refused(["--elastic=1:4", "--ranks-file=" + self.path("none")], "--ranks-file", "none")
 
     def test_what_a_plan_was_made_of_is_not_trusted(self):
-        """No word of it names a file to write, a program, or an option in the model's place."""
+        """No word in it may name an output file, a program, or an option in place of the model."""
         path = os.path.join(self.plan, "command.json")
         good = e2e.read_json(path)
         for key, value, expected in (("words", ["--output=/tmp/x"], "--output=/tmp/x"), ("words", ["--calibrate=/tmp/x"], "--calibrate"),

@@ -1,4 +1,4 @@
-"""What the tests of faults share: a run under a supervisor, and what can be done to it."""
+"""Common code of the fault tests: a run under a supervisor, and the faults."""
 import os
 import random
 import re
@@ -18,7 +18,7 @@ BATCHES = os.path.join(e2e.MODELS, "gpt2-tiny", "batches")
 
 
 def children_of(pid):
-    """Processes below `pid`, the nearest first."""
+    """The descendants of process `pid`, nearest first."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -40,7 +40,7 @@ def is_rank(pid):
 
 
 def send(pid, number):
-    """What ended by itself meanwhile needs no signal."""
+    """Sends a signal, unless the process has already ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -48,7 +48,7 @@ def send(pid, number):
 
 
 def damage(path):
-    """Flips a bit; the second time, back."""
+    """Flips a bit; a second call restores it."""
     with open(path, "r+b") as file:
         file.seek(-9, os.SEEK_END)
         byte = file.read(1)
@@ -57,12 +57,12 @@ def damage(path):
 
 
 def checkpoints(folder):
-    """Names of what is in a folder of checkpoints, of unfinished ones too."""
+    """Names of the checkpoints in a folder, including unfinished ones."""
     return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
 
 
 class Supervised:
-    """A run of dpc-run --max-restarts; what it says is read as it comes."""
+    """A run of dpc-run --max-restarts, whose output is read as it comes."""
 
     def __init__(self, words):
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=e2e.environment())
@@ -78,7 +78,7 @@ class Supervised:
                 self.heard.notify_all()
 
     def await_steps(self, count):
-        """Reads on until `count` more steps were reported; false at the end."""
+        """Reads until `count` more steps are reported; false at the end of the output."""
         while count:
             line = self.process.stdout.readline()
             if not line:
@@ -89,7 +89,7 @@ class Supervised:
         return True
 
     def await_words(self, text, count=1):
-        """Reads steps on until `text` was said `count` times on stderr."""
+        """Reads steps until stderr contains `text` on `count` lines."""
         while sum(text in line for line in self.said) < count:
             if not self.await_steps(1):
                 raise AssertionError(f"ended without '{text}': {''.join(self.said)}")
@@ -103,7 +103,7 @@ class Supervised:
             disturb(draw.choice(ranks))
 
     def end(self, number=None):
-        """Exit status and what was said; `number`: of a signal to send first."""
+        """The exit status and stderr; sends signal `number` first, if given."""
         if number:
             send(self.process.pid, number)
         self.await_steps(1 << 60)
@@ -115,7 +115,7 @@ class Supervised:
 
 
 class FaultTest(unittest.TestCase):
-    """Has a folder, and a plan of gpt2-tiny for four ranks in it."""
+    """A test with a folder that contains a plan of gpt2-tiny for four ranks."""
     steps = 60
 
     def setUp(self):
@@ -134,13 +134,13 @@ class FaultTest(unittest.TestCase):
         return [e2e.tool("dpc-run"), self.plan, *data, f"--steps={steps or self.steps}", "--metrics=" + self.path(name), *words]
 
     def metrics_of(self, name, words=None, steps=None):
-        """[(step, loss, norm)] of a run; of one that was, without `words`."""
+        """[(step, loss, norm)] of a run with `words`, or of an earlier run without them."""
         if words is not None:
             e2e.must(self.words(name, words, steps))
         return [(line["step"], line["loss"], line["grad_norm"]) for line in e2e.read_metrics(self.path(name))]
 
     def disturbed(self, name, words, disturb, times):
-        """Runs under a supervisor and disturbs a rank `times` times, each time after some steps; returns what was said."""
+        """Runs under a supervisor and disturbs a rank `times` times, each time after some steps; returns stderr."""
         run = Supervised(self.words(name, ["--checkpoint=" + self.path(name + "-ck"), "--checkpoint-every=2", "--max-restarts=20", *words]))
         draw = random.Random(3)
         for _ in range(times):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Memory of a resume on another plan: about that of a run from the start, however large the checkpoint."""
+"""The memory of a resume on another plan is about that of a run from the start, for any size of the checkpoint."""
 import os
 import re
 import subprocess
@@ -7,11 +7,11 @@ import unittest
 
 from faults import e2e
 
-ALLOWED = 24 << 10  # KiB above a run from the start: four ranks' windows into files, and what the allocators keep
+ALLOWED = 24 << 10  # KiB above a run from the start: mapped windows of four ranks, and memory that allocators keep
 
 
 def peak_of(words):
-    """KiB of resident memory, at most."""
+    """The peak of resident memory in KiB."""
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=e2e.environment()) as child:
         err = child.stderr.read()
         _, status, used = os.wait4(child.pid, 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--max-restarts: a run that dies or hangs goes on by itself, and its curve is the undisturbed one's."""
+"""--max-restarts: a run that dies or hangs resumes automatically, with the losses of an undisturbed run."""
 import math
 import os
 import re
@@ -14,7 +14,7 @@ from faults import BATCHES, LONG, Supervised, children_of, damage, e2e, kill, se
 
 
 def rank_of(pid):
-    """None while it is not started yet, or gone."""
+    """The rank of a process; None before it has started and after its end."""
     try:
         with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
             found = re.search(r"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
@@ -24,7 +24,7 @@ def rank_of(pid):
 
 
 class Restarts(faults.FaultTest):
-    several = 150  # steps that do not pass while a signal is sent
+    several = 150  # more steps than pass while a signal is sent
 
     def setUp(self):
         super().setUp()
@@ -37,12 +37,12 @@ class Restarts(faults.FaultTest):
 
     def test_killed_threads(self):
         err = self.check_disturbed("killed", [], kill, 20 if LONG else 5)
-        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"restart \d of 20: the run was ended by signal 9 \(Killed\) after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def test_stopped_threads(self):
         err = self.check_disturbed("hung", ["--hang-seconds=2"], stop, 4 if LONG else 1)
-        self.assertRegex(err, r"dpc-run: rank \d (was last in|had last ended) step \d+, \S")
-        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.assertRegex(err, r"dpc-run: rank \d (was last in|last finished) step \d+, \S")
+        self.assertRegex(err, r"restart 1 of 20: no step ended for 2 s after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def launcher(self):
         launcher = e2e.mpirun(4)
@@ -58,18 +58,18 @@ class Restarts(faults.FaultTest):
             kill(pid)
 
         err = self.check_disturbed("mpi", [self.launcher()], kill_one, 5 if LONG else 2)
-        self.check_named(err, killed[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.check_named(err, killed[:1])  # later ones may not have a record yet
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def check_named(self, err, ranks):
-        """Each rank was lost in an instruction that is said, with its group where it has one."""
+        """The message names the instruction in which each rank was lost, and its group if it has one."""
         for rank in ranks:
-            self.assertRegex(err, rf"dpc-run: rank {rank} (was last in|had last ended) step \d+, [^\n]*\w")
-        for line in re.findall(r"dpc-run: rank \d (?:was last in|had last ended) .*(?:all_reduce|gather|scatter).*", err):
+            self.assertRegex(err, rf"dpc-run: rank {rank} (was last in|last finished) step \d+, [^\n]*\w")
+        for line in re.findall(r"dpc-run: rank \d (?:was last in|last finished) .*(?:all_reduce|gather|scatter).*", err):
             self.assertRegex(line, r"\(group \w+ ranks=\d,\d")
 
     def test_stopped_processes(self):
-        """The other ranks wait, and say where and for whom; so does the record of the one that stopped."""
+        """The other ranks report where and for which rank they wait, and the record of the stopped rank agrees."""
         stopped = []
 
         def stop_one(pid):
@@ -78,13 +78,13 @@ class Restarts(faults.FaultTest):
 
         err = self.check_disturbed("mpi", [self.launcher(), "--hang-seconds=30", "--timeout-seconds=3"], stop_one, 2 if LONG else 1)
         self.assertRegex(err, r"(step \d+, \S.* \(ledger line \d+, group \w+ ranks=\d,\d\)|after step \d+): rank \d waited 3 s in \w+ for rank")
-        self.check_named(err, stopped[:1])  # later ones may have had no record yet
-        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (going on after step \d+|there is no checkpoint yet: from step 1 again)\n")
+        self.check_named(err, stopped[:1])  # later ones may not have a record yet
+        self.assertRegex(err, r"restart 1 of 20: the run .* after step \d+; (resuming after step \d+|there is no checkpoint yet: restarting at step 1)\n")
 
     def test_slow_processes(self):
-        """Late is not dead: a rank that is held up nine tenths of the time is named, and nobody else."""
+        """A rank that is stopped nine tenths of the time is reported as a straggler, not as dead, and no other rank is."""
         run = Supervised(self.words("slow", ["--checkpoint=" + self.path("slow-ck"), "--max-restarts=2", self.launcher(), "--hang-seconds=30",
-                                             "--slow-rank=3"], steps=400))  # that do not pass before it is held up
+                                             "--slow-rank=3"], steps=400))  # more than pass before it is slowed down
         run.await_steps(2)
         slow = next(pid for pid in run.ranks() if rank_of(pid) == 2)
         while run.process.poll() is None and not any("median" in line for line in run.said):
@@ -109,9 +109,9 @@ class Restarts(faults.FaultTest):
         damage(os.path.join(folder, "step-20", "rank-0.safetensors"))
         words = self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=3", "--checkpoint-keep=9", "--resume"])
         refused = e2e.call(words)
-        self.assertEqual(refused.returncode, 1)  # the first start is the user's to judge
+        self.assertEqual(refused.returncode, 1)  # a failure of the first start is final
         self.assertIn("do not have their checksum", refused.stderr)
-        # Whole again for the first start, damaged for the second.
+        # Repaired for the first start, damaged for the second.
         whole = os.path.join(folder, "step-20", "rank-0.safetensors")
         damage(whole)
         run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -123,12 +123,12 @@ class Restarts(faults.FaultTest):
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 0, err)
         self.assertIn("do not have their checksum: the file was changed; it is renamed\n", err)
-        self.assertIn("going on after step 10\n", err)
+        self.assertIn("resuming after step 10\n", err)
         self.assertIn("step-20.damaged", os.listdir(folder))
         self.assertEqual(self.metrics_of("metrics"), self.whole)
 
     def killed_once(self, name, words, after):
-        """Metrics of a run that is killed after `after` steps, before its first checkpoint where it can be, and again behind one."""
+        """Metrics of a run that is killed after `after` steps, if possible before its first checkpoint, and again after one."""
         run = Supervised(self.words(name, ["--max-restarts=9", "--checkpoint-every=10", "--checkpoint-sync", *words], self.several))
         for steps in (after, 13):
             run.await_steps(steps)
@@ -136,7 +136,7 @@ class Restarts(faults.FaultTest):
                 kill(pid)
         status, err = run.end()
         self.assertEqual(status, 0, err)
-        self.assertRegex(err, r"restart \d of 9: the run was ended by signal 9 .*; going on after step \d+0\n")
+        self.assertRegex(err, r"restart \d of 9: the run was ended by signal 9 .*; resuming after step \d+0\n")
         return self.metrics_of(name), err
 
     def test_init_gives_the_values_until_there_is_a_checkpoint(self):
@@ -148,7 +148,7 @@ class Restarts(faults.FaultTest):
         got, err = self.killed_once("killed-init", words, 2)
         self.assertEqual(got, whole, err)
         out = e2e.must(self.words("killed-init", [*words, "--resume"], self.several + 1))
-        self.assertIn("the values are the checkpoint's, not --init's\n", out)
+        self.assertIn("the values come from the checkpoint, not from --init\n", out)
         refused = e2e.call(self.words("killed-init", [init, "--resume=" + self.path("ck", f"step-{self.several}")]))
         self.assertEqual(refused.returncode, 1)
         self.assertIn("--resume=DIR/step-N excludes --init", refused.stderr)
@@ -182,7 +182,7 @@ class Restarts(faults.FaultTest):
         killed = []
         for _ in range(2):
             started = []
-            while not started and run.poll() is None:  # what was killed is a child until it is waited for
+            while not started and run.poll() is None:  # a killed process remains a child until it is waited for
                 started = [pid for pid in children_of(run.pid) if pid not in killed]
                 time.sleep(0.01)
             for pid in started:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A long run: after the first checkpoints its memory, descriptors and threads stay as they are (20,000 steps under --long)."""
+"""A long run: after the first checkpoints, its memory, descriptors and threads stay constant (20,000 steps with --long)."""
 import os
 import re
 import statistics
@@ -9,8 +9,8 @@ import unittest
 from faults import LONG, e2e
 
 STEPS = 20000 if LONG else 160
-EVERY = STEPS // 40  # checkpoints, and samples
-GROWTH = 0.01 if LONG else 0.05  # the short run is hardly longer than that takes
+EVERY = STEPS // 40  # steps between checkpoints, and between samples
+GROWTH = 0.01 if LONG else 0.05  # the short run barely reaches a steady state
 
 
 def use_of(pid):
@@ -22,7 +22,7 @@ def use_of(pid):
 
 class Soak(unittest.TestCase):
     def samples(self, folder):
-        """What the run uses each time a multiple of EVERY is reported."""
+        """The use of the run after every EVERY steps."""
         plan, batches = os.path.join(folder, "plan"), os.path.join(e2e.MODELS, "gpt2-tiny", "batches")
         e2e.must([e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--strategy=dp=2,tp=2", "--global-batch=8", "--train=adamw",
                   "--lr=1e-4", "--verify=off", "-o", plan])
@@ -33,12 +33,12 @@ class Soak(unittest.TestCase):
                  f"--checkpoint-every={EVERY}", "--metrics=" + os.path.join(folder, "metrics.jsonl"), "--eval-plan=" + infer,
                  "--eval-data=" + self.held_out(folder, batches), f"--eval-every={EVERY}"]
         found = []
-        # Which of the allocator's arenas a thread takes is chance, and each keeps what it once had.
+        # A thread takes a random arena of the allocator, and each arena keeps its peak.
         environment = dict(e2e.environment(), MALLOC_ARENA_MAX="1")
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as child:
             for line in child.stdout:
                 step = re.match(r"step (\d+)/", line)
-                # The last one may be gone.
+                # The process may have ended after the last step.
                 if step and int(step[1]) <= STEPS - EVERY and int(step[1]) % EVERY == 0:
                     found.append(use_of(child.pid))
         self.assertEqual(child.returncode, 0)
@@ -57,12 +57,12 @@ class Soak(unittest.TestCase):
         with e2e.scratch() as folder:
             found = self.samples(folder)
         self.assertGreaterEqual(len(found), 35)
-        # In the first fifth buffers are made that stay: those of snapshots, and what each thread's allocator keeps.
+        # The first fifth allocates permanent memory: buffers of snapshots, and the caches of each thread's allocator.
         fifth = len(found) // 5
         first, last = found[fifth:2 * fifth], found[-fifth:]
-        # An allocator goes by steps: the middle of many samples, not any one of them.
+        # Allocators grow in large steps, so the median of many samples counts.
         resident = [statistics.median(sample[0] for sample in part) for part in (first, last)]
-        # While a checkpoint is written, its files are open: the least counts.
+        # The files of a checkpoint are open while it is written, so the minimum counts.
         descriptors, threads = ([min(sample[i] for sample in part) for part in (first, last)] for i in (1, 2))
         print(f"{STEPS} steps: resident {resident[0]:.0f} KiB -> {resident[1]:.0f} KiB, descriptors {descriptors}, threads {threads}")
         self.assertLessEqual(abs(resident[1] - resident[0]), GROWTH * resident[0], found)

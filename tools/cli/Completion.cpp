@@ -8,11 +8,11 @@ namespace dpc {
 
 namespace {
 
-/// An option as a shell sees it.
+/// An option in the form that shells need.
 struct Word {
   std::string name;        ///< "--emit"
   std::string description; ///< of one line
-  std::string values;      ///< "plan report"; "" where any will do
+  std::string values;      ///< "plan report"; "" for any value
   bool takesValue = false;
   bool isList = false; ///< values joined by commas
 };
@@ -26,7 +26,8 @@ static std::string replaced(std::string text, char what, const char *by) {
   return result;
 }
 
-/// CLI11 says of an option with a list of values "TEXT:{plan,report}".
+/// CLI11's type name of an option with a list of values is
+/// "TEXT:{plan,report}".
 static std::string valuesOf(const CLI::Option &option) {
   std::string type = option.get_type_name();
   size_t begin = type.find('{'), end = type.find('}');
@@ -57,7 +58,7 @@ static std::string functionOf(const std::string &program) {
   return "_" + replaced(program, '-', "_");
 }
 
-/// bash takes "=" for a word of its own.
+/// bash treats "=" as a separate word.
 static const char *const kBashBody = R"(
   local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]}
   [[ $word == = ]] && word=
@@ -92,7 +93,8 @@ static std::string bashFunction(const std::vector<Word> &words,
   return name + "() {" + body + "}\n";
 }
 
-/// The names of commands are the first word, and each has options of its own.
+/// The first word is the name of a command, and each command has its own
+/// options.
 static std::string bashScript(const CLI::App &app, const std::string &program) {
   std::string function = functionOf(program), functions, cases, names;
   for (const CLI::App *command : commandsOf(app)) {
@@ -114,7 +116,7 @@ static std::string bashScript(const CLI::App &app, const std::string &program) {
   return text + "complete -o default -F " + function + " " + program + "\n";
 }
 
-/// A text inside of single quotes and brackets.
+/// A text for use inside single quotes and brackets.
 static std::string zshText(const std::string &text) {
   std::string result;
   for (char c : text)

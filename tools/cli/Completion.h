@@ -1,4 +1,4 @@
-//===- Completion.h - Options for shells ------------------------*- C++ -*-===//
+//===- Completion.h - shell completion of options ---------------*- C++ -*-===//
 #ifndef DPC_TOOLS_CLI_COMPLETION_H
 #define DPC_TOOLS_CLI_COMPLETION_H
 
@@ -11,8 +11,8 @@ class App;
 namespace dpc {
 
 /// A script with which `shell` ("bash" or "zsh") completes the options of
-/// `program`, the values of those that take one of a list, and subcommands with
-/// theirs.
+/// `program`, the values of options with a list of values, and subcommands with
+/// their options.
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 

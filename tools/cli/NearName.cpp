@@ -34,10 +34,10 @@ static std::vector<std::string> optionsOf(const CLI::App &app) {
   return names;
 }
 
-/// Of `names` the nearest to `word`, or "".
+/// The name in `names` that is nearest to `word`, or "".
 static std::string nearest(const std::string &word,
                            const std::vector<std::string> &names) {
-  // A third of the letters may be wrong.
+  // At most a third of the letters may be wrong.
   size_t least = word.size() / 3 + 1;
   std::string found;
   for (const std::string &name : names) {
@@ -75,8 +75,7 @@ void refuseEmptyValues(int argc, const char *const *argv) {
       return;
     if (word.size() > 3 && word.rfind("--", 0) == 0 &&
         word.find('=') == word.size() - 1)
-      throw CLI::ValidationError(word + ": nothing stands behind it; its value "
-                                        "is missing");
+      throw CLI::ValidationError(word + ": its value is missing");
   }
 }
 

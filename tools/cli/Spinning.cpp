@@ -1,4 +1,4 @@
-//===- Spinning.cpp - How long threads of a product spin ------------------===//
+//===- Spinning.cpp - limit of spinning in OpenMP threads -----------------===//
 #include "tools/cli/Spinning.h"
 
 #include <cstdlib>
@@ -10,5 +10,5 @@ void dpc::limitSpinning(char **argv) {
     return;
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
   execv("/proc/self/exe", argv);
-  // It is a matter of speed only: without /proc this process goes on.
+  // The limit only affects speed: without /proc this process continues.
 }

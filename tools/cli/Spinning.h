@@ -1,13 +1,14 @@
-//===- Spinning.h - How long threads of a product spin ----------*- C++ -*-===//
+//===- Spinning.h - limit of spinning in OpenMP threads ---------*- C++ -*-===//
 #ifndef DPC_TOOLS_CLI_SPINNING_H
 #define DPC_TOOLS_CLI_SPINNING_H
 
 namespace dpc {
 
-/// Threads of a product wait for each other by spinning, 300,000 rounds unless
-/// told otherwise. That wastes milliseconds per product as soon as another
-/// process wants the core. Starts this program a second time: libgomp reads the
-/// number while it is loaded. Does nothing where the environment gives one.
+/// The threads of a GEMM wait for each other by spinning, 300,000 rounds by
+/// default. That wastes milliseconds per GEMM whenever another process uses the
+/// core. Sets a lower limit and starts this program a second time, because
+/// libgomp reads the limit while it is loaded. Does nothing if the environment
+/// sets a limit.
 void limitSpinning(char **argv);
 
 } // namespace dpc

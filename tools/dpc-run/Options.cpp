@@ -15,7 +15,7 @@
 
 namespace dpc {
 
-/// CLI11's own names the largest double in its message.
+/// The validator of CLI11 would print the largest double in its message.
 static CLI::Validator positive() {
   auto check = [](const std::string &word) -> std::string {
     double value = 0;
@@ -47,10 +47,10 @@ static CLI::Validator label() {
   return CLI::Validator(check, "NAME=VALUE");
 }
 
-/// How the samples of --data are taken.
+/// The options for the samples of --data.
 static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
                              CLI::Option *steps) {
-  app.add_option("--epochs", o.epochs, "times to go through --data")
+  app.add_option("--epochs", o.epochs, "number of passes over --data")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
       ->needs(data)
       ->excludes(steps);
@@ -59,22 +59,22 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
          [&o](const std::vector<uint64_t> &seed) {
            o.shuffle = seed.empty() ? 0 : seed.front();
          },
-         "take the samples of --data in a random order, another one in each "
-         "epoch; the same for the same SEED (default 0), on any plan")
+         "take the samples of --data in a random order that differs in each "
+         "epoch; equal SEEDs (default 0) give equal orders on any plan")
       ->type_name("SEED")
       ->expected(0, 1)
       ->needs(data);
   app.add_option(
          "--last-batch", o.lastBatch,
-         "what becomes of the samples at the end of an epoch that fill "
-         "no step: wrap (default of training) takes the next epoch's "
-         "first with them, drop leaves them out, mask takes them alone: "
-         "the step is filled up with samples whose labels the loss "
-         "ignores, and its gradient is the mean over those there are")
+         "what happens to samples at the end of an epoch that do not fill "
+         "a step: wrap (default for training) adds the first samples of "
+         "the next epoch, drop leaves them out, mask fills the step with "
+         "samples whose labels the loss ignores, so that the gradient is "
+         "the mean over the remaining samples")
       ->check(CLI::IsMember({"wrap", "drop", "mask"}))
       ->needs(data);
   app.add_option("--ignored-label", o.ignoredLabel,
-                 "NAME=VALUE of --last-batch=mask and --eval-data: the input "
+                 "NAME=VALUE for --last-batch=mask and --eval-data: the input "
                  "of labels and the label that the loss ignores (default: "
                  "labels or label, -100)")
       ->check(label())
@@ -84,11 +84,12 @@ static void addSampleOptions(CLI::App &app, RunOptions &o, CLI::Option *data,
 static void addEvaluationOptions(CLI::App &app, RunOptions &o) {
   auto *plan = app.add_option(
       "--eval-plan", o.evalPlan,
-      "PLAN of the same model and number of ranks, made with dpc-opt --infer: "
-      "computes the mean loss of --eval-data with the values trained so far");
-  auto *data = app.add_option("--eval-data", o.evalData,
-                              "samples that are not trained on, as for --data; "
-                              "each is taken once");
+      "PLAN of the same model and number of ranks, made with dpc-opt --infer; "
+      "computes the mean loss of --eval-data with the current values");
+  auto *data =
+      app.add_option("--eval-data", o.evalData,
+                     "held-out samples, in the formats of --data; each "
+                     "is evaluated once");
   app.add_option("--eval-every", o.evalEvery,
                  "N: evaluate after every N steps, and after the last one "
                  "(default: after the last one)")
@@ -101,8 +102,8 @@ static void addEvaluationOptions(CLI::App &app, RunOptions &o) {
 static void addDataOptions(CLI::App &app, RunOptions &o) {
   auto *batches = app.add_option(
       "--batches", o.batches,
-      "DIR with one NAME.npy per model input, [steps, global batch, ...]; read "
-      "again from the start when --steps asks for more");
+      "DIR with one NAME.npy per model input, [steps, global batch, ...]; "
+      "repeated when --steps exceeds their number");
   auto *data = app.add_option(
       "--data", o.data,
       "samples: DIR with one NAME.npy per model input, or FILE.safetensors "
@@ -126,40 +127,42 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--init", o.init,
                  "FILE.safetensors, or DIR as --export writes it: start from "
                  "these values; random:SEED or zeros: values for weights that "
-                 "the model file lacks; with --resume, while there is no "
-                 "checkpoint")
+                 "the model file lacks; with --resume, used only while there "
+                 "is no checkpoint")
       ->type_name("INIT");
 }
 
 static void addRunOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--comm", o.comm,
                  "local: ranks are threads of this process; mpi: ranks are the "
-                 "processes mpirun started; nccl: GPUs (default: mpi under a "
+                 "processes of mpirun; nccl: GPUs (default: mpi under a "
                  "launcher, else local)")
       ->check(CLI::IsMember({"local", "mpi", "nccl"}));
   app.add_option("--device", o.device, "cpu or cuda (default cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--gemm-cache", o.gemmCache,
-                 "of --device=cuda: DIR that keeps which of cuBLASLt's "
-                 "routines was the fastest for each product, measured before "
-                 "the first step (default ~/.cache/dpc); off: nothing is "
-                 "measured, cuBLASLt's own choice is taken")
+                 "for --device=cuda: DIR that stores the fastest routine of "
+                 "cuBLASLt for each GEMM, measured before the first step "
+                 "(default ~/.cache/dpc); off: use cuBLASLt's own choice "
+                 "without measuring")
       ->type_name("DIR|off");
   app.add_flag("--tf32", o.tf32,
-               "of --device=cuda: products of fp32 round their operands to "
-               "TF32, ten bits behind the first: much faster, and off by a "
-               "thousandth");
+               "for --device=cuda: fp32 GEMMs round their operands to TF32 "
+               "(10 bits of mantissa), which is much faster, with errors of "
+               "a thousandth");
   app.add_option("--threads", o.threads,
-                 "threads of a rank (default: cores / ranks here)")
+                 "threads per rank (default: cores / ranks on this machine)")
       ->check(positive());
   app.add_option("--timeout-seconds", o.timeoutSeconds,
-                 "how long a rank waits for the others (default 300)")
+                 "how long a rank waits for other ranks (default 300)")
       ->check(positive());
   app.add_flag("--no-overlap", o.noOverlap,
-               "communicate and compute in turn, to see what overlap is worth");
+               "communicate and compute in turn, to measure the effect of "
+               "overlap");
   app.add_option("--offload-dir", o.offloadDir,
-                 "DIR for what the plan keeps on disk (offload_to=disk), a "
-                 "nameless file per rank (default: the plan's folder)")
+                 "DIR for values that the plan keeps on disk "
+                 "(offload_to=disk), in one unnamed file per rank (default: "
+                 "the plan's folder)")
       ->type_name("DIR");
   app.add_flag("--poison", o.poison,
                "debugging: fill fresh memory and padding with NaN");
@@ -168,137 +171,141 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
 static void addOutputOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--metrics", o.metrics,
                  "FILE.jsonl: step, loss, grad_norm, step_seconds, "
-                 "tokens_per_second and samples_per_second, a line per step; "
-                 "tensorboard:DIR: the "
-                 "same as event files; prometheus:FILE: the newest step as "
-                 "text for its textfile collector; may be given several times")
+                 "tokens_per_second and samples_per_second, one line per step; "
+                 "tensorboard:DIR: the same as event files; prometheus:FILE: "
+                 "the latest step for the textfile collector; may be given "
+                 "several times")
       ->type_name("[KIND:]FILE")
-      ->allow_extra_args(false); // once more: one more place
+      ->allow_extra_args(false); // further values need further options
   app.add_option("--save-params", o.saveParams,
                  "FILE.safetensors: all parameters after the last step, and\n"
-                 "buffers that training moves (running statistics)")
+                 "buffers that training updates (running statistics)")
       ->type_name("FILE");
   auto *folder = app.add_option(
       "--export", o.exportDir,
-      "DIR: the same as Hugging Face lays out a model: model.safetensors, or "
+      "DIR: the same in the layout of Hugging Face: model.safetensors, or "
       "model-N-of-M.safetensors with model.safetensors.index.json");
   folder->type_name("DIR");
   app.add_option("--max-shard-size", o.maxShardSize,
-                 "of --export: the most bytes of a file, as 5GB, 200MiB "
-                 "(default 5GB)")
+                 "for --export: the largest size of a file, such as 5GB or "
+                 "200MiB (default 5GB)")
       ->check(size())
       ->needs(folder);
   app.add_option("--outputs", o.outputs,
                  "DIR for the last step's outputs, one NAME.npy each")
       ->type_name("DIR");
   app.add_option("--dump-ledger", o.ledgers,
-                 "write what each rank communicates in a step, in order, to "
-                 "DIR/rank-N.txt (default PLAN/ledger), and do not run: to lay "
-                 "beside a hang, whose message names the line")
+                 "write the communication of each rank in a step, in order, "
+                 "to DIR/rank-N.txt (default PLAN/ledger) instead of running; "
+                 "the message of a hang names a line of these files")
       ->type_name("DIR")
       ->expected(0, 1);
   app.add_option("--flight-record", o.flightRecord,
-                 "DIR in which each rank of this host keeps what it does now, "
-                 "as text; it stays where a rank is killed (default with "
-                 "--max-restarts: a folder for the time of the run)")
+                 "DIR in which each rank of this host records its current "
+                 "instructions as text, which survives a killed rank (default "
+                 "with --max-restarts: a temporary folder)")
       ->type_name("DIR");
   app.add_option("--trace", o.trace,
                  "FILE.json: Chrome trace of every instruction")
       ->type_name("FILE");
   app.add_flag("--profile", o.profile,
-               "after the run: what was predicted and what was measured, per "
-               "op and per collective, printed and in PLAN/profile.json and "
-               "PLAN/report.html; predictions are in plans of dpc-opt "
-               "--emit=plan,report,trace");
+               "after the run, compare predicted and measured times per op "
+               "and per collective, on the terminal, in PLAN/profile.json "
+               "and in PLAN/report.html; plans of dpc-opt "
+               "--emit=plan,report,trace contain predictions");
 }
 
 static void addGuardOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--on-nan", o.onNan,
-                 "what a loss or gradient norm that is not finite does: stop "
-                 "(default; a checkpoint of that step is not written) or go-on")
+                 "what to do when a loss or gradient norm is not finite: stop "
+                 "(default; no checkpoint of that step is written) or go-on")
       ->check(CLI::IsMember({"stop", "go-on"}));
   app.add_flag("--check-numbers", o.checkNumbers,
-               "debugging: look for NaN in all that instructions write, and "
-               "name the first in a step whose loss is not finite");
+               "debugging: search for NaN in the results of all "
+               "instructions, and name the first one in a step whose loss is "
+               "not finite");
   app.add_option("--check-replicas", o.checkReplicas,
                  "N: compare, after every N steps, the copies of parameters "
                  "and optimizer state that several ranks hold")
       ->check(positive());
   app.add_option("--slow-rank", o.slowRank,
-                 "X: say which rank, over ten steps, computes longer than X "
-                 "times the median of the ranks of its stage (on CPUs)")
+                 "X: report stragglers: ranks that, over ten steps, compute "
+                 "longer than X times the median of the ranks of their stage "
+                 "(on CPUs)")
       ->check(CLI::Range(1.0, 1e9));
   app.add_option("--spike", o.spike,
-                 "X: say when the loss or the gradient norm is above X times "
-                 "its median of the last 50 steps")
+                 "X: report when the loss or the gradient norm exceeds X "
+                 "times its median of the last 50 steps")
       ->check(CLI::Range(1.0, 1e9));
 }
 
 static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
   auto *folder = app.add_option(
       "--checkpoint", o.checkpoint,
-      "DIR for checkpoints (DIR/step-N): of the last step, and on SIGTERM");
+      "DIR for checkpoints (DIR/step-N), written after the last step and on "
+      "SIGTERM");
   folder->type_name("DIR");
   app.add_option("--checkpoint-every", o.checkpointEvery,
-                 "N: and after every N steps")
+                 "N: also write checkpoints after every N steps")
       ->check(positive())
       ->needs(folder);
   app.add_option("--checkpoint-keep", o.checkpointKeep,
-                 "how many of the newest stay (default 2)")
+                 "number of newest checkpoints to keep (default 2)")
       ->check(positive())
       ->needs(folder);
   app.add_flag("--checkpoint-sync", o.checkpointSync,
-               "write before the next step instead of beside it: needs no "
-               "second copy of the state")
+               "write a checkpoint before the next step instead of in the "
+               "background, which needs no second copy of the state")
       ->needs(folder);
   app.add_option_function<std::vector<std::string>>(
          "--resume",
          [&o](const std::vector<std::string> &words) {
            o.resume = words.empty() ? "" : words.front();
          },
-         "go on from the newest checkpoint in --checkpoint's DIR, or at step 1 "
-         "while there is none; =DIR/step-N: from that one. The plan may be "
-         "another one of the same model")
+         "resume from the newest checkpoint in --checkpoint's DIR, or start "
+         "at step 1 if there is none; =DIR/step-N: resume from that one. The "
+         "plan may be another one of the same model")
       ->type_name("DIR/step-N")
       ->expected(0, 1);
   app.add_flag("--new-data", o.newData,
-               "of --resume: begin the data at its first sample, where it is "
-               "not what the checkpoint's run had")
+               "for --resume: start at the first sample of the data, which "
+               "may differ from the data of the checkpoint's run")
       ->needs("--resume");
 }
 
 static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
   auto *restarts =
       app.add_option("--max-restarts", o.maxRestarts,
-                     "K: start again from the newest checkpoint when the run "
-                     "dies or hangs, K times at most")
+                     "K: restart from the newest checkpoint when the run dies "
+                     "or hangs, at most K times")
           ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
           ->needs("--checkpoint");
   app.add_option("--hang-seconds", o.hangSeconds,
-                 "of --max-restarts: a run in which no step ends for so long "
-                 "hangs (default 600)")
+                 "for --max-restarts: seconds without a finished step after "
+                 "which a run counts as hanging (default 600)")
       ->check(positive())
       ->needs(restarts);
   app.add_option("--launcher", o.launcher,
-                 "of --max-restarts: words that start the ranks, such as "
-                 "\"mpirun -np 4\"; {ranks} stands for their number")
+                 "for --max-restarts: the command that starts the ranks, such "
+                 "as \"mpirun -np 4\"; {ranks} is replaced by their number")
       ->type_name("WORDS")
       ->needs(restarts);
   auto *elastic =
       app.add_option("--elastic", o.elastic,
-                     "MIN:MAX of --max-restarts: go on with the ranks that are "
-                     "left, by a new plan of dpc-opt, and with more when they "
-                     "return")
+                     "MIN:MAX for --max-restarts: continue with the remaining "
+                     "ranks, using a new plan of dpc-opt, and with more ranks "
+                     "when they return")
           ->type_name("MIN:MAX")
           ->needs(restarts);
   app.add_option("--elastic-wait", o.elasticWait,
-                 "of --elastic: seconds until a lost rank is taken to be back "
-                 "(default 300)")
+                 "for --elastic: seconds until a lost rank is assumed to be "
+                 "back (default 300)")
       ->check(positive())
       ->needs(elastic);
   app.add_option("--ranks-file", o.ranksFile,
-                 "of --elastic: FILE with the number of ranks that there are "
-                 "now, written by who knows; nothing is guessed then")
+                 "for --elastic: FILE with the number of available ranks, "
+                 "which another program updates; replaces the assumptions "
+                 "about lost ranks")
       ->type_name("FILE")
       ->needs(elastic);
 }
@@ -311,8 +318,8 @@ static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
           ->type_name("FILE")
           ->excludes(plan);
   app.add_option("--measure-device", o.measureDevice,
-                 "FILE, with --device=cuda: measure products, memory and "
-                 "launches of this GPU, a minute, and run no plan; dpc-opt "
+                 "FILE, with --device=cuda: measure GEMMs, memory and "
+                 "launches of this GPU for a minute, and run no plan; dpc-opt "
                  "--calibrate=DEVICE.json --device=FILE reads it")
       ->type_name("FILE")
       ->excludes(plan)
@@ -323,7 +330,7 @@ static void addMeasureOptions(CLI::App &app, RunOptions &o, CLI::Option *plan) {
       ->needs(links);
 }
 
-/// What is asked for in place of a run.
+/// Options that print information instead of running a plan.
 struct Questions {
   bool version = false;
   std::string completion;
@@ -331,13 +338,13 @@ struct Questions {
 
 static void addQuestions(CLI::App &app, Questions &questions) {
   app.add_flag("--version", questions.version,
-               "what this program is made of, and in which versions");
+               "print the versions of this program and its components");
   app.add_option("--completion", questions.completion,
                  "print a script that completes options in this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
 }
 
-/// "NAME: value" a line, which dpc-opt --doctor reads.
+/// Prints lines "NAME: value", which dpc-opt --doctor reads.
 static void printVersions() {
   auto orNone = [](const std::string &text) {
     return text.empty() ? "none" : text;
@@ -348,7 +355,7 @@ static void printVersions() {
             << "\nCUDA plugin: " << orNone(rt::cudaPluginFile()) << "\n";
 }
 
-/// Whether something was asked, and answered.
+/// Prints the requested information; returns whether there was a request.
 static bool answer(const Questions &questions, const CLI::App &app) {
   if (questions.version)
     printVersions();
@@ -387,8 +394,8 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
       throw CLI::RequiredError("PLAN");
     if (!o.measureLinks.empty() && o.device != "cpu")
       throw CLI::ValidationError(
-          "--measure-links: ranks on CPUs are measured; of GPUs, dpc-opt "
-          "--links=FILE reads what nccl-tests print, without --device=" +
+          "--measure-links measures ranks on CPUs; for GPUs, dpc-opt "
+          "--links=FILE reads the output of nccl-tests, without --device=" +
           o.device);
     if (o.resume && o.resume->empty() && o.checkpoint.empty())
       throw CLI::RequiredError("--checkpoint=DIR, or --resume=DIR/step-N,");
@@ -397,7 +404,7 @@ bool parseOptions(int argc, char **argv, RunOptions &o, int &exitCode) {
     if (o.evalPlan.empty() != o.evalData.empty())
       throw CLI::RequiredError(
           o.evalPlan.empty()
-              ? "with --eval-data: --eval-plan=PLAN, made of the "
+              ? "with --eval-data: --eval-plan=PLAN, made from the "
                 "same model with dpc-opt --infer,"
               : "with --eval-plan: --eval-data=PATH");
     if (app.count("--dump-ledger") > 0 && o.ledgers.empty())

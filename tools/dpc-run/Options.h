@@ -1,4 +1,4 @@
-//===- Options.h - The command line of dpc-run ------------------*- C++ -*-===//
+//===- Options.h - the command line of dpc-run ------------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DPC_RUN_OPTIONS_H
 #define DPC_TOOLS_DPC_RUN_OPTIONS_H
 
@@ -6,8 +6,8 @@
 
 namespace dpc {
 
-/// Parses argv. Returns true to go on; else `exitCode` is what to exit with
-/// (help or the error was printed).
+/// Parses argv. Returns true to continue. Otherwise the help or the error was
+/// printed, and `exitCode` is the exit code.
 bool parseOptions(int argc, char **argv, RunOptions &options, int &exitCode);
 
 } // namespace dpc

@@ -1,19 +1,20 @@
 //===- main.cpp - dpc-run -------------------------------------------------===//
 //
-// Exit status 0 on success, 1 on any error. Errors are one line on stderr;
-// when all processes of a job have the same one, rank 0 alone prints it.
+// The exit status is 0 on success and 1 on any error. Errors are one line on
+// stderr; if several processes of a job have the same error, only rank 0 prints
+// it.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
 #include "runtime/exec/Launch.h"
+#include "runtime/job/Job.h"
+#include "runtime/job/MeasureLinks.h"
+#include "runtime/job/Supervisor.h"
+#include "runtime/job/WriteDeviceMeasurements.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "tools/cli/Spinning.h"
-#include "runtime/job/Job.h"
-#include "runtime/job/WriteDeviceMeasurements.h"
-#include "runtime/job/MeasureLinks.h"
 #include "tools/dpc-run/Options.h"
-#include "runtime/job/Supervisor.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -49,8 +50,9 @@ static int runLocal(const RunOptions &options) {
   return job.exitCodeOfFailure();
 }
 
-/// Whether all processes succeeded so far. If not, rank 0 prints what the
-/// others say, equal messages once; where they do not meet, each for itself.
+/// Whether all processes have succeeded so far. If not, rank 0 prints the
+/// errors of all ranks, equal messages once; if the processes cannot
+/// communicate, each prints its own.
 static bool agree(Communicator &comm, const Status &own) {
   constexpr size_t length = 1024;
   std::vector<char> mine(length, 0), all(length * comm.size(), 0);
@@ -78,7 +80,7 @@ static bool agree(Communicator &comm, const Status &own) {
   return ok;
 }
 
-/// What nobody can guess.
+/// A text that nobody can guess.
 static std::string secret() {
   std::random_device device;
   std::string text;
@@ -87,14 +89,14 @@ static std::string secret() {
   return text;
 }
 
-/// The communicator of this process: over MPI, or for GPUs without it at
-/// MASTER_ADDR and the `offset`th port from MASTER_PORT on.
+/// The communicator of this process: over MPI, or, for GPUs without MPI, at
+/// MASTER_ADDR and the `offset`th port from MASTER_PORT.
 static Expected<std::unique_ptr<Communicator>>
 makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
             int offset) {
   CommOptions settings{options.timeoutSeconds, ranks};
   Launch launch = detectLaunch();
-  // srun may start processes that MPI knows nothing of.
+  // srun may start processes without MPI.
   bool byMpi = options.comm == "mpi" ||
                (hasMpi() &&
                 (launch.launcher == "mpirun" ||
@@ -113,7 +115,7 @@ makeOwnComm(const RunOptions &options, const std::vector<int> &ranks,
                      launch.size, settings);
 }
 
-/// A process for each rank.
+/// Runs this process as one rank of a job.
 static int runProcesses(const RunOptions &options) {
   auto world = makeOwnComm(options, {}, 0);
   if (!world)
@@ -140,22 +142,23 @@ static int runProcesses(const RunOptions &options) {
     comms[offset++ - 1].push_back(std::move(*own));
   }
   status = job.start(std::move(comms[0]), std::move(comms[1]));
-  if (!status.ok() && job.spoke())
+  if (!status.ok() && job.hasPrintedFailure())
     return 1;
   if (!agree(comm, status))
     return 1;
-  // A step's own failure was printed, and ended the job, where it happened.
+  // The failure of a step was printed where it happened, and ended the job.
   status = job.run();
-  if (job.areAgreed()) { // whoever failed has the words
+  if (job.areAgreed()) { // the failed process prints the message
     agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
     return job.exitCodeOfFailure();
   }
-  if (!status.ok() && (job.spoke() || status.code() == StatusCode::Cancelled))
+  if (!status.ok() &&
+      (job.hasPrintedFailure() || status.code() == StatusCode::Cancelled))
     return 1;
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }
 
-/// The plan says it all: nothing is run, and one process is enough.
+/// Needs only the plan: no step runs, and one process does the work.
 static int dumpLedgers(const RunOptions &options, bool speaks) {
   if (!speaks)
     return 0;
@@ -172,7 +175,7 @@ static int finish(const Status &status) {
   return status.ok() ? 0 : printError(status.message());
 }
 
-/// What is wrong with --comm for this launcher and device, or "".
+/// The error in --comm for this launcher and device, or "".
 static std::string wrongComm(const RunOptions &options, const Launch &launch) {
   bool onGpu = options.device == "cuda";
   if (options.comm == "nccl" && !onGpu)
@@ -226,7 +229,7 @@ int main(int argc, char **argv) {
   limitSpinning(argv);
   try {
     return runMain(argc, argv);
-  } catch (const std::exception &exception) { // memory, most likely
+  } catch (const std::exception &exception) { // most likely out of memory
     return printError(exception.what());
   }
 }

@@ -1,7 +1,7 @@
 //===- Verify.cpp - N ranks against one device ----------------------------===//
 #include "tools/driver/Verify.h"
 
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 #include "runtime/exec/RunPlan.h"
 
 #include <cmath>

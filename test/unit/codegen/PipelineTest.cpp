@@ -558,7 +558,7 @@ TEST(Pipeline, BadStagesAreRefused) {
   expectSays(errorOf("to = 1", "to = 0"), "meets stage 0 from stage 0 of 2");
   expectSays(errorOf("to = 1", "to = 2"), "meets stage 2 from stage 0 of 2");
   expectSays(errorOf("from = 0 tag = 0", "from = 0 tag = 1"),
-             "would wait for ever");
+             "would wait forever");
   expectSays(errorOf("pp=2", "pp=3"),
              "of 2 functions of a step; the mesh has 3");
   expectSays(errorOf("pp=2>, dpc.stage = 1", "pp=2, mb=2>, dpc.stage = 1"),

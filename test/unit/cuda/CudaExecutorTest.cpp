@@ -1,7 +1,7 @@
 //===- CudaExecutorTest.cpp - plans on the fake runtime -------------------===//
 //
-// The results of RankExecutor, bit for bit: products are the CPU's behind the
-// fake cuBLASLt, and sums are taken in the order of the ranks.
+// The results equal those of RankExecutor bit for bit: the fake cuBLASLt calls
+// the GEMMs of the CPU, and sums have the order of the ranks.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceRuns.h"
@@ -26,7 +26,8 @@ void expectSame(const HostTensor &one, const HostTensor &other,
       << what << ": " << one.at(0) << " and " << other.at(0);
 }
 
-/// Of what may be rounded once more: within `share` of the largest.
+/// Compares values that may be rounded once more: within `share` of the
+/// largest.
 void expectNear(const HostTensor &one, const HostTensor &other, double share,
                 const std::string &what) {
   ASSERT_EQ(one.shape, other.shape) << what;
@@ -38,8 +39,8 @@ void expectNear(const HostTensor &one, const HostTensor &other, double share,
   EXPECT_LE(off, share * most) << what;
 }
 
-/// Runs the plan on CPUs and on the fake, and compares all that comes out: bit
-/// for bit, or within `share`.
+/// Runs the plan on CPUs and on the fake, and compares all results: bit for
+/// bit, or within `share`.
 void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
                       bool graphs = true, double share = 0) {
   RunRequest asked = request(rows);
@@ -70,7 +71,7 @@ TEST_P(OnDevice, LeastSquaresIsThatOfTheCpu) {
     expectCpuResults(leastSquares(ranks, microBatches, rows), GetParam(), rows);
 }
 
-/// Activations go forward and gradients back, tag by tag.
+/// Activations are sent forward and gradients back, tag by tag.
 TEST_P(OnDevice, StagesExchangeMessages) {
   for (auto [dp, microBatches] :
        {std::pair(1, 1), std::pair(1, 3), std::pair(2, 2)})
@@ -82,7 +83,7 @@ TEST_P(OnDevice, OffloadedTensorsComeAndGo) {
     expectCpuResults(leastSquaresOffloaded(space, 2, 2), GetParam(), 8);
 }
 
-/// With streams that dawdle, a missing event would give other numbers.
+/// With delayed streams, a missing event would change the results.
 TEST_P(OnDevice, SlowStreamsChangeNothing) {
   for (unsigned seed : {1, 2, 3}) {
     setFakeDelay(400, seed);
@@ -96,8 +97,9 @@ TEST_P(OnDevice, WithoutGraphsToo) {
   expectCpuResults(twoStages(2, 2), GetParam(), 8, /*graphs=*/false);
 }
 
-/// In an epilogue of cuBLASLt's, or, where it has none, a kernel behind the
-/// product, which in f32 gives the same bits, and reads what was rounded to 16.
+/// Tests epilogues in cuBLASLt, or in a kernel after the GEMM where cuBLASLt
+/// has none. In f32 the kernel gives the same bits; in 16 bits it reads rounded
+/// values.
 TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 2);
@@ -118,7 +120,7 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
 }
 
-/// C is scaled, or left alone.
+/// C is scaled, or left unchanged.
 TEST_P(OnDevice, ProductsOfNothingAreThoseOfTheCpu) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 1);
@@ -127,7 +129,7 @@ TEST_P(OnDevice, ProductsOfNothingAreThoseOfTheCpu) {
   }
 }
 
-/// What cuBLASLt does not do has its sizes and types in the error.
+/// The error of an unsupported GEMM contains its sizes and types.
 TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
   setFakeRoutines({});
   DeviceResult device;
@@ -135,15 +137,14 @@ TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
       runOnDevice(leastSquares(1, 1), GetParam(), request(8), {}, device)
           .message();
   setFakeRoutines({3, 1, 2});
-  EXPECT_NE(error.find("cuBLASLt has no routine, for the product f32 f32 f32 "
+  EXPECT_NE(error.find("cuBLASLt has no routine, for the GEMM f32 f32 f32 "
                        "in f32, 8x2x4 nn"),
             std::string::npos)
       << error;
 }
 
-/// The same codes, and the same sums of them. Where the epilogue is a kernel
-/// behind the product, as sums of factors always are, it reads what was
-/// rounded.
+/// The codes and their sums are equal. A separate kernel for the epilogue,
+/// which sums of factors always have, reads rounded values.
 TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
   Plan plan = leastSquares(2, 2);
   EXPECT_EQ(addFp8(plan), 34);
@@ -157,7 +158,7 @@ TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
 }
 
 #ifdef DPC_HAS_CUDNN
-/// By the one routine of the fake's that has the same bits in every run.
+/// Uses the only deterministic routine of the fake.
 TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
   size_t before = fakeAllocations();
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
@@ -168,7 +169,7 @@ TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// Those of 16 bits are done by other arithmetic then.
+/// 16-bit convolutions use other arithmetic then.
 TEST_P(OnDevice, ConvolutionsWithoutTensorCoresAreThoseOfTheCpu) {
   refuseFakeTensorCores(true);
   for (DType type : {DType::BF16, DType::F16}) {
@@ -193,16 +194,17 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
   };
   EXPECT_NE(errorOf([](ConvOp &op) { op.pads = {2, 0}; })
                 .find("a convolution (forward, f32) of 2 4 7 by 6 4 3 has "
-                      "unlike pads before and behind"),
+                      "different pads before and after"),
             std::string::npos);
   refuseFakeRoutines(true);
   std::string error = errorOf([](ConvOp &) {});
   refuseFakeRoutines(false);
-  EXPECT_NE(error.find("cuDNN has no routine that always gives the same bits, "
-                       "within 256 MiB, for a convolution (forward"),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("cuDNN has no deterministic routine within 256 MiB for a "
+                 "convolution (forward"),
+      std::string::npos)
       << error;
-  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: other bits each time, "
+  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: not deterministic, "
                        "arithmetic 3 algorithm 1: takes 1048576 MiB, "
                        "arithmetic 3 algorithm 2: rounds to fewer bits)"),
             std::string::npos)
@@ -221,8 +223,8 @@ TEST_P(OnDevice, AttentionIsThatOfTheCpu) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The gradient is refused when there is a handle and a graph already, or its
-/// workspace: the run ends with one line, and nothing stays.
+/// The gradient is refused when a handle and a graph exist, or when its
+/// workspace is allocated: the run ends with one line, and no memory leaks.
 TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
   size_t before = fakeAllocations();
   auto errorOf = [&](FakeAttentionFault fault) {
@@ -249,7 +251,7 @@ TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The step fails while streams still move what is on disk.
+/// The step fails while streams still access the disk.
 TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
   size_t before = fakeAllocations();
   setFakeDelay(2000, 1);
@@ -266,7 +268,8 @@ TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// However many there are, and however long: slices of one piece of memory.
+/// Any number of tensors of any size moves in slices through one piece of
+/// memory.
 TEST_P(OnDevice, TensorsComeAndGoThroughOnePieceOfMemory) {
   auto pinnedBy = [&](const Plan &plan) {
     int before = pinnedFakeAllocations();
@@ -309,8 +312,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OnDevice,
                                                                   : "Nccl";
                          });
 
-/// What the tests above rest on: streams of the fake run beside each other,
-/// and an event orders them.
+/// The basis of the tests above: streams of the fake run concurrently, and
+/// events order them.
 TEST(FakeCuda, OnlyEventsOrderStreams) {
   const CudaApi cuda = fakeCudaApi();
   cudaStream_t streams[2] = {};
@@ -329,7 +332,7 @@ TEST(FakeCuda, OnlyEventsOrderStreams) {
   };
   cuda.cudaLaunchHostFunc(streams[0], waitForGate, &gate);
   cuda.cudaEventRecord(event, streams[0]);
-  finish(streams[1]); // nothing holds it
+  finish(streams[1]); // it does not wait for anything
   cuda.cudaStreamWaitEvent(streams[1], event, 0);
   EXPECT_EQ(cuda.cudaStreamQuery(streams[1]), cudaErrorNotReady);
   gate = true;
@@ -340,7 +343,7 @@ TEST(FakeCuda, OnlyEventsOrderStreams) {
   cuda.cudaEventDestroy(event);
 }
 
-/// A capture must come back to where it began.
+/// A capture must return to the stream where it began.
 TEST(FakeCuda, CapturesMustJoin) {
   const CudaApi cuda = fakeCudaApi();
   cudaStream_t streams[2] = {};
@@ -361,8 +364,8 @@ TEST(FakeCuda, CapturesMustJoin) {
   cuda.cudaEventDestroy(event);
 }
 
-/// Streams, events and kernels of a rank are its device's; a process that sees
-/// one takes it, whatever its place on the machine.
+/// Streams, events and kernels of a rank belong to its device. A process that
+/// sees one device uses it, whatever its index on the machine.
 TEST(CudaExecutor, ARankHasTheDeviceOfItsProcess) {
   for (auto [devices, index] : {std::pair(4, 2), {1, 0}, {1, 3}}) {
     setFakeDevices(devices);
@@ -409,7 +412,7 @@ TEST(CudaExecutor, PlansOfFp8AreRefusedWhereThereIsNone) {
   EXPECT_TRUE(checkTarget(plan, 8, 9).ok());
   EXPECT_TRUE(checkTarget(plan, 10, 0).ok());
   EXPECT_EQ(checkTarget(plan, 8, 0).message(),
-            "the plan has products of fp8, which sm_89 and later compute; this "
+            "the plan has fp8 GEMMs, which sm_89 and later support; this "
             "GPU is sm_80, for which a plan of --precision=bf16 is accepted");
 }
 

@@ -1,4 +1,4 @@
-//===- CudaProbeTest.cpp - times that the fakes make up -------------------===//
+//===- CudaProbeTest.cpp - simulated times of a device --------------------===//
 #include "runtime/cuda/CudaProbe.h"
 
 #include "runtime/exec/MeasureDevice.h"
@@ -31,7 +31,7 @@ TEST(CudaProbe, TimesAreTheDevices) {
     EXPECT_EQ(probe->facts().name, "a fake");
     EXPECT_EQ(probe->facts().multiprocessors, 3);
     EXPECT_EQ(probe->facts().memoryBytes, int64_t(4) << 30);
-    // Of three routines the fastest, in whatever order they are proposed.
+    // It finds the fastest of three routines, in any order of proposals.
     for (DType type : {DType::BF16, DType::F16, DType::F32})
       for (bool transA : {false, true}) {
         auto seconds = probe->product({8, 16, 24, transA, !transA, type});
@@ -94,7 +94,7 @@ TEST(MeasureDevice, WritesTheMedianOfThePasses) {
   auto json = nlohmann::json::parse(*text);
   EXPECT_EQ(json["name"], "a \"gpu\"");
   EXPECT_EQ(json["launch_seconds"], 0.25);
-  ASSERT_EQ(json["products"].size(), 1U); // f16 is left out
+  ASSERT_EQ(json["products"].size(), 1U); // f16 is skipped
   EXPECT_EQ(json["products"][0]["seconds"], 2);
   EXPECT_EQ(json["products"][0]["trans_a"], true);
   EXPECT_EQ(json["streams"][0]["seconds"], 1);

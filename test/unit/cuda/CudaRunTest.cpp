@@ -1,6 +1,6 @@
-//===- CudaRunTest.cpp - dpc-run --device=cuda from outside ---------------===//
+//===- CudaRunTest.cpp - dpc-run --device=cuda as a process ---------------===//
 //
-// The plugin as it is installed, with fakes in the place of CUDA's libraries.
+// The tests use the installed plugin, with fakes instead of CUDA's libraries.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/io/Npy.h"
@@ -65,7 +65,7 @@ protected:
     std::string command = "cd " + dir.string() + " && " + environment + " " +
                           DPC_RUN + " plan --batches=batches " + arguments +
                           " > out.txt 2> err.txt";
-    int status = std::system(command.c_str()); // NOLINT: our own words
+    int status = std::system(command.c_str()); // NOLINT: the command is ours
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("err.txt")};
   }
   static void expectError(const Ran &ran, const std::string &start) {
@@ -80,7 +80,7 @@ protected:
   std::filesystem::path dir;
 };
 
-/// Parameters after three steps, as on the CPU to the last bit.
+/// Parameters after three steps equal those of the CPU to the last bit.
 TEST_F(CudaRun, TrainsAsOnTheCpu) {
   for (const char *how : {"", "--comm=nccl", "--no-overlap", "--poison"}) {
     writePlanOf(leastSquares(std::string(how) == "--comm=nccl" ? 1 : 2, 2));
@@ -157,10 +157,10 @@ TEST_F(CudaRun, WritesTracesAndProfiles) {
   EXPECT_NE(read("plan/profile.json").find("matmul"), std::string::npos);
 }
 
-/// In one process and through NCCL, of steps that would be graphs otherwise.
+/// In one process and through NCCL, in steps that would otherwise be graphs.
 TEST_F(CudaRun, TheFirstNanIsNamed) {
   HostTensor bad = ramp({3, 8, 4}, 1.0 / 64);
-  bad.set(32 + 30, std::nan("")); // step 2, of the last rank
+  bad.set(32 + 30, std::nan("")); // step 2, on the last rank
   ASSERT_TRUE(writeNpy((dir / "batches/x.npy").string(), bad).ok());
   for (int ranks : {1, 2}) {
     writePlanOf(leastSquares(ranks, 2));
@@ -177,8 +177,8 @@ TEST_F(CudaRun, TheFirstNanIsNamed) {
   }
 }
 
-/// With values that training has on the device, of steps that the host never
-/// sees.
+/// The evaluation uses values that training holds on the device, in steps that
+/// are graphs.
 TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
   Plan eval = leastSquares(1, 1);
   eval.trains = false;
@@ -215,7 +215,7 @@ TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
   EXPECT_EQ(linesOf("cpu.jsonl").size(), 3u);
 }
 
-/// And one that is older than the headers may still be taken.
+/// A library that is older than the headers may still be accepted.
 TEST_F(CudaRun, AnNcclThatIsTooOldIsPassedOver) {
   writePlanOf(leastSquares(1, 1));
   std::string words = "--device=cuda --comm=nccl";
@@ -238,7 +238,7 @@ TEST_F(CudaRun, WhatIsMissingIsSaid) {
               "--comm=nccl: MASTER_ADDR and MASTER_PORT");
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 int freePort() {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};

@@ -1,7 +1,7 @@
-//===- CudnnAttentionTest.cpp - cuDNN compiles what plans ask of it -------===//
+//===- CudnnAttentionTest.cpp - cuDNN compiles the graphs of plans --------===//
 //
-// The graphs of CudnnAttention are given to the real cuDNN for devices that are
-// not here; libcuda.so.1 is FakeDriver.cpp. What they compute, only a GPU shows
+// The real cuDNN compiles the graphs of CudnnAttention for devices that are not
+// present; libcuda.so.1 is FakeDriver.cpp. Only a GPU shows what they compute
 // (tools/gpu-check).
 //
 //===----------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 namespace dpc::rt {
 namespace {
 
-/// As cuDNN writes and reads the properties of a device.
+/// The properties of a device in cuDNN's format.
 std::string properties(int capability) {
   bool isHopper = capability == 90;
   return R"({"cudaDeviceId": 0, "deviceVer": )" +
@@ -41,7 +41,7 @@ AttentionTensor tensor(int64_t depth, int64_t positions, int64_t row) {
 }
 
 AttentionOp forward(const AttentionShape &shape) {
-  // q, k and v lie beside each other, as one product makes them.
+  // q, k and v lie beside each other, as one GEMM writes them.
   int64_t row = (shape.heads + shape.groups) * shape.depth +
                 shape.groups * shape.valueDepth;
   AttentionOp op;
@@ -85,7 +85,7 @@ protected:
     return compileCudnnAttention(op, library, properties(GetParam()),
                                  GetParam());
   }
-  /// Both ways; returns the gradient's workspace.
+  /// Compiles both directions; returns the gradient's workspace.
   int64_t expectEngines(const AttentionShape &shape) const {
     Expected<int64_t> one = compile(forward(shape));
     EXPECT_TRUE(one.ok()) << one.status().message();
@@ -93,7 +93,7 @@ protected:
     EXPECT_TRUE(other.ok()) << other.status().message();
     if (!other)
       return -1;
-    // 256 to begin where cuDNN likes it.
+    // 256 bytes for alignment
     EXPECT_LE(*other + 256,
               cost::attentionWorkspaceBytes(
                   shape.batch * shape.heads, shape.heads != shape.groups,
@@ -106,9 +106,9 @@ protected:
 };
 
 TEST_P(CudnnAttention, HasEnginesForModels) {
-  // GPT-2 and Llama 3 8B. No scores are stored: the gradient of q is added up
-  // in f32, and there may be copies of it and of those of k and v for all
-  // heads.
+  // GPT-2 and Llama 3 8B. No scores are stored. The gradient of q is
+  // accumulated in f32, and there may be copies of it and of the gradients of k
+  // and v for all heads.
   EXPECT_LT(
       expectEngines({4, 12, 12, 1024, 1024, 64, 64, 0.125, true, DType::BF16}),
       int64_t(32) << 20);
@@ -117,7 +117,7 @@ TEST_P(CudnnAttention, HasEnginesForModels) {
             int64_t(256) << 20);
 }
 
-/// What FusedAttention.cpp lets through.
+/// The condition of FusedAttention.cpp.
 TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
   for (auto [type, causal] :
        {std::pair(DType::BF16, true), {DType::F16, false}}) {
@@ -133,14 +133,15 @@ TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
 TEST_P(CudnnAttention, SaysWhatItDoesNotDo) {
   Expected<int64_t> wide =
       compile(forward({2, 4, 4, 8, 8, 16, 16, 0.25, true, DType::F32}));
-  EXPECT_EQ(wide.status().message(),
-            "cuDNN does not do an attention (f32, causal) of queries 2 4 8 16 "
-            "and values 2 4 8 16: it is not of 16 bits; a plan of "
-            "--attention=expanded is accepted");
+  EXPECT_EQ(
+      wide.status().message(),
+      "cuDNN does not support an attention (f32, causal) of queries 2 4 8 16 "
+      "and values 2 4 8 16: its type does not have 16 bits; a plan of "
+      "--attention=expanded is accepted");
   Expected<int64_t> odd =
       compile(gradient({2, 4, 4, 8, 8, 1024, 1024, 0.25, true, DType::BF16}));
   std::string message = odd.status().message();
-  EXPECT_EQ(message.rfind("cuDNN does not do the gradient of an attention "
+  EXPECT_EQ(message.rfind("cuDNN does not support the gradient of an attention "
                           "(bf16, causal) of queries 2 4 8 1024",
                           0),
             0U)

@@ -1,4 +1,4 @@
-//===- DeviceHostComm.h - a DeviceComm behind Communicator ------*- C++ -*-===//
+//===- DeviceHostComm.h - a DeviceComm as a Communicator --------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_CUDA_DEVICEHOSTCOMM_H
 #define DPC_TEST_UNIT_CUDA_DEVICEHOSTCOMM_H
 
@@ -8,10 +8,10 @@
 
 namespace dpc::rt::test {
 
-/// Host memory through a DeviceComm: copied to the device, exchanged, copied
-/// back, so that the suite of all communicators judges it. Messages go by
-/// `control`: those of a DeviceComm are planned, which a caller that does not
-/// know what comes cannot do (DeviceComm.h).
+/// Host memory through a DeviceComm: data is copied to the device, exchanged
+/// and copied back, so that the suite of all communicators tests it. Messages
+/// go through `control`, because those of a DeviceComm require a plan, which
+/// the suite does not have (DeviceComm.h).
 class DeviceHostComm : public Communicator {
 public:
   DeviceHostComm(const CudaApi &cuda, DeviceComm &device, Communicator &control)

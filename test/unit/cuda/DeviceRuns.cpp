@@ -79,7 +79,7 @@ Status runSession(const Plan &plan, ExecutorFactory factory,
   auto session = Session::create(plan, factory, std::move(comms), options);
   if (!session)
     return session.status();
-  factory = nullptr; // nothing needs it any more
+  factory = nullptr; // it is not needed any more
   DPC_TRY(runSteps(plan, **session, asked,
                    [&] { result.outputs.push_back((*session)->outputs()); }));
   result.traceEvents = (*session)->traceEvents();
@@ -117,7 +117,8 @@ Status runInProcess(const Plan &plan, const CudaApis &apis,
                     wishes, result);
 }
 
-/// A session a rank, as if each were a process; rank 0's result.
+/// Runs one session per rank, as if each were a process; returns the result of
+/// rank 0.
 Status runNccl(const Plan &plan, const CudaApis &apis, const RunRequest &asked,
                const DeviceWishes &wishes, DeviceResult &result) {
   std::unique_ptr<Device> device = makeCudaDevice(apis);

@@ -8,27 +8,27 @@
 
 namespace dpc::rt::test {
 
-/// Everything a device is reached through, of the fakes.
+/// The fake libraries of a device.
 CudaApis fakeApis(bool graphs = true);
 
 /// Four steps on two batches of the plans in TestPlans.h, with values that
 /// round.
 RunRequest request(int64_t rows);
 
-/// The ranks of one process, or one each.
+/// All ranks in one process, or one process per rank.
 enum class Ranks { InProcess, Nccl };
 
 struct DeviceResult {
   std::vector<std::vector<HostTensor>> outputs; ///< by step
   std::map<std::string, HostTensor> tensors;
-  std::string traceEvents; ///< of rank 0's process, when it was traced
+  std::string traceEvents; ///< of the process of rank 0, if traced
 };
 
 /// Sets the tensors and runs the steps of `asked`; `afterStep` may be empty.
 Status runSteps(const Plan &plan, Session &session, const RunRequest &asked,
                 const std::function<void()> &afterStep = nullptr);
 
-/// How they run beside what they compute.
+/// Settings that do not change the results.
 struct DeviceWishes {
   bool measuresGemms = false;
   std::string gemmCache = {};
@@ -38,7 +38,7 @@ struct DeviceWishes {
   int device = 0;
 };
 
-/// Rank 0's result. `graphs`: steps may be captured.
+/// Returns the result of rank 0. `graphs`: steps may be captured.
 Status runOnDevice(const Plan &plan, Ranks ranks, const RunRequest &asked,
                    const DeviceWishes &wishes, DeviceResult &result,
                    bool graphs = true);

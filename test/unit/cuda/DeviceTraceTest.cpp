@@ -1,4 +1,4 @@
-//===- DeviceTraceTest.cpp - traces of the fake, beside the CPU's ---------===//
+//===- DeviceTraceTest.cpp - traces of the fake compared with the CPU's ---===//
 #include "runtime/cuda/DeviceTrace.h"
 #include "test/unit/cuda/DeviceRuns.h"
 #include "test/unit/cuda/FakeBlas.h"
@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr double kProduct = 7; ///< microseconds
 
-/// The CPU's, of the same steps.
+/// The trace of the same steps on the CPU.
 std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
   SessionOptions options;
   options.trace = true;
@@ -43,7 +43,7 @@ std::vector<Json> withoutTimes(const std::string &events) {
   return out;
 }
 
-/// Follows one another on each queue, and lasts as long as the fake says.
+/// Events of each queue follow one another and have the durations of the fake.
 void expectTimes(const std::string &events) {
   std::map<std::pair<int, int>, double> ends;
   for (const Json &event : Json::parse("[" + events + "]")) {
@@ -51,7 +51,8 @@ void expectTimes(const std::string &events) {
       continue;
     double begin = event["ts"], lasts = event["dur"];
     double &end = ends[{event["pid"], event["tid"]}];
-    EXPECT_GE(begin, end - 0.5) << event; // a double of seconds, then a float
+    EXPECT_GE(begin, end - 0.5) << event; // rounding of seconds to double and
+                                          // float
     EXPECT_GE(lasts, -0.01) << event;
     if (event["cat"] == "matmul")
       EXPECT_NEAR(lasts, kProduct, 0.1) << event;
@@ -75,7 +76,8 @@ protected:
     ASSERT_TRUE(status.ok()) << status.message();
     expectTimes(result.traceEvents);
     std::vector<Json> cpu = withoutTimes(cpuEvents(plan, asked));
-    if (GetParam() == Ranks::Nccl) // rank 0's process has its own alone
+    if (GetParam() == Ranks::Nccl) // the process of rank 0 has only its own
+                                   // events
       std::erase_if(cpu, [](const Json &event) { return event["pid"] != 0; });
     EXPECT_EQ(withoutTimes(result.traceEvents), cpu);
   }
@@ -87,7 +89,7 @@ TEST_P(DeviceTraceOf, HasTheEventsOfTheCpuInItsOrder) {
   expectCpuEvents(leastSquaresOffloaded(Space::Host, 2, 2));
 }
 
-/// Messages of stages move in rounds, in another order than the plan's.
+/// Messages between stages move in rounds, in another order than in the plan.
 TEST_P(DeviceTraceOf, MessagesStandWhereThePlanHasThem) {
   expectCpuEvents(twoStages(1, 3));
   expectCpuEvents(twoStages(2, 2));

@@ -1,6 +1,6 @@
 //===- FakeAttention.h - attention on streams of the fake runtime -*- C++ -*-=//
 //
-// In the place of CudnnAttention, whose graphs only cuDNN itself can take
+// This replaces CudnnAttention, whose graphs only the real cuDNN can run
 // (CudnnAttentionTest.cpp compiles them).
 //
 //===----------------------------------------------------------------------===//
@@ -11,12 +11,12 @@
 
 namespace dpc::rt::test {
 
-/// Gives attention of 16 bits to the CPU's loops. What is not prepared fails,
-/// and so does everything before the workspace is there.
+/// Computes 16-bit attention with the CPU's loops. Fails for ops that are not
+/// prepared, and before the workspace is allocated.
 Expected<std::unique_ptr<DeviceAttention>>
 openFakeAttention(const CudaApi &cuda, int device);
 
-/// What goes wrong from now on; all but NoLibrary with the gradient.
+/// The failures to inject from now on; all but NoLibrary affect the gradient.
 enum class FakeAttentionFault { None, NoLibrary, NoEngine, NoMemory, Run };
 void setFakeAttentionFault(FakeAttentionFault fault);
 

@@ -1,10 +1,10 @@
 #include "test/unit/cuda/FakeBlas.h"
 
 #include "runtime/comm/Reduce.h"
-#include "runtime/observe/NumberCheck.h"
 #include "runtime/kernels/Epilogue.h"
 #include "runtime/kernels/Fp8.h"
 #include "runtime/kernels/Matmul.h"
+#include "runtime/observe/NumberCheck.h"
 #include "test/unit/cuda/FakeCuda.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ struct FakeDesc {
   cudaDataType biasType = CUDA_R_32F;
 };
 
-/// The plan's word for a column-major epilogue, of which rows are columns and A
-/// is B; nothing for those that it has none for.
+/// The plan's epilogue for a column-major one, with rows and columns and A and
+/// B exchanged; nothing if the plan has none.
 std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
   switch (what.epilogue) {
   case CUBLASLT_EPILOGUE_DEFAULT:
@@ -67,8 +67,8 @@ std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
   }
 }
 
-/// What cuBLASLt's header asks for: a vector, and a matrix whose columns begin
-/// at multiples of 8 elements, where the epilogue has them.
+/// The requirements of cuBLASLt's header on the operands of epilogues: a
+/// vector, and a matrix whose columns begin at multiples of 8 elements.
 bool isWhole(const FakeDesc &what, const FakeLayout &out) {
   auto e = epilogueOf(what);
   if (!e)
@@ -96,7 +96,7 @@ Routines &routines() {
   return all;
 }
 
-/// Its number among the routines; -1 for words that name none.
+/// The index of a routine; -1 if there is none.
 int routineOf(const cublasLtMatmulAlgo_t &how) {
   bool good = how.data[0] < routines().microseconds.size();
   for (uint64_t word : {1, 2, 3, 4, 5, 6, 7})
@@ -117,9 +117,9 @@ bool isFp8(cudaDataType type) {
   return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
-/// What Hopper's routines of fp8 ask for: both factors with k first, sizes and
-/// columns in multiples of 16, a scale for each, not both of gradients, no sums
-/// of factors; fast sums of values alone, as the plugin wishes.
+/// The requirements of Hopper's fp8 routines: both factors with k first, sizes
+/// and columns in multiples of 16, one scale each, not both gradients, no sums
+/// of factors; and, as the plugin requests, fast accumulation for values only.
 bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
               const FakeLayout &d) {
   auto e = epilogueOf(what);
@@ -137,8 +137,8 @@ bool takesFp8(const FakeDesc &what, const FakeLayout &a, const FakeLayout &b,
          what.fastSums != hasGradient;
 }
 
-/// What cuBLASLt calls an invalid value: no elements, types that no routine
-/// has. Codes of fp8 into f32 have a vector of bf16.
+/// cuBLASLt's invalid values: no elements, or types without a routine. fp8
+/// GEMMs into f32 have a bf16 vector.
 bool isImpossible(const FakeDesc &what, const FakeLayout &a,
                   const FakeLayout &b, const FakeLayout &d) {
   for (const FakeLayout *layout : {&a, &b, &d})
@@ -152,7 +152,7 @@ bool isImpossible(const FakeDesc &what, const FakeLayout &a,
          (d.type != a.type && (isWide || d.type != CUDA_R_32F));
 }
 
-/// What cuBLASLt answers of a product, before routines.
+/// cuBLASLt's status of a GEMM, before it looks for routines.
 cublasStatus_t answerTo(cublasLtMatmulDesc_t desc,
                         cublasLtMatrixLayout_t aLayout,
                         cublasLtMatrixLayout_t bLayout,
@@ -252,8 +252,7 @@ void fp8Kernel(void *const *buffers, const int64_t *scalars) {
                     static_cast<uint8_t *>(buffers[2]));
 }
 
-/// A product of codes, column-major as it is asked for; `op` is the row-major
-/// one.
+/// A column-major GEMM of codes; `op` is the row-major one.
 void multiplyFp8(const MatmulOp &op, const FakeDesc &what, const void *a,
                  DType aType, const void *b, DType bType, void *d, DType type) {
   auto codes = [](const void *at, DType format, const void *scale) {
@@ -461,8 +460,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(
                               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// Notes that a product is done by `how`; what that takes, or nothing where it
-/// is no routine.
+/// Records that routine `how` computed a GEMM. Returns its duration, or nothing
+/// if it is not a routine.
 static std::optional<double> takeRoutine(const FakeHandle &handle,
                                          const cublasLtMatmulAlgo_t &how) {
   std::lock_guard lock(routines().mutex);
@@ -476,7 +475,7 @@ static std::optional<double> takeRoutine(const FakeHandle &handle,
   return routines().microseconds[(routine + handle.number) % count];
 }
 
-/// The elements of a layout's matrices, of f32, rounded to ten bits behind the
+/// The f32 elements of a layout's matrices, rounded to ten bits after the
 /// first.
 static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
   auto columns = static_cast<int64_t>(layout.columns);
@@ -493,8 +492,8 @@ static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
   return values;
 }
 
-/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'. Nothing where
-/// the layouts do not fit.
+/// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'. Returns
+/// nothing if the layouts do not fit.
 static std::optional<dpc::rt::MatmulOp> productOf(const FakeDesc &what,
                                                   const FakeLayout &first,
                                                   const FakeLayout &second,

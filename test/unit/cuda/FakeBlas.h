@@ -8,25 +8,25 @@
 
 namespace dpc::rt::test {
 
-/// The table with the fake functions. A product is turned back into that of
-/// row-major matrices and given to the CPU's runMatmul, on its stream.
+/// The table of fake functions. A GEMM is converted back to row-major matrices
+/// and computed by the CPU's runMatmul, on its stream.
 BlasApi fakeBlasApi();
 
-/// The routines of every product, in the heuristic's order: what they take, in
-/// microseconds, with the first handle that was made since. That which is first
-/// with it is second with the next, and so on, so that ranks which choose for
-/// themselves choose differently.
+/// Sets the routines of every GEMM, in the order of the heuristic, as durations
+/// in microseconds for the first handle created afterwards. Each further handle
+/// has a list rotated by one, so ranks that choose independently choose
+/// differently.
 void setFakeRoutines(std::vector<double> microseconds);
-/// By handle that was made since: the routine of its last product, from 0.
+/// By handle created since: the index of the routine of its last GEMM.
 std::vector<int> lastFakeRoutines();
-/// How many products were done since.
+/// The number of GEMMs computed since.
 int fakeProducts();
 
-/// From now on what is said of every epilogue: CUBLAS_STATUS_SUCCESS, or a word
-/// for "there is none".
+/// Sets the status of every epilogue from now on: CUBLAS_STATUS_SUCCESS, or an
+/// error for "not available".
 void refuseFakeEpilogues(cublasStatus_t how);
 
-/// Makes what DeviceKernels loads kernels of the fake runtime.
+/// Registers the kernels of DeviceKernels with the fake runtime.
 void addRuntimeKernels();
 
 } // namespace dpc::rt::test

@@ -19,7 +19,7 @@ struct Kernel {
   int buffers = 0, scalars = 0;
 };
 
-/// All that the fake knows beside streams and events.
+/// The state of the fake besides streams and events.
 struct World {
   std::mutex mutex;
   std::map<char *, Allocation> allocations;
@@ -31,7 +31,7 @@ struct World {
 
 thread_local int currentDevice = 0;
 
-/// Streams that this thread destroyed, and that are still at work.
+/// Streams that this thread has destroyed and that still run.
 struct Graveyard {
   std::vector<std::thread> ends;
   void add(FakeStream &stream) {
@@ -68,7 +68,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool isPinned) {
   void *made = std::aligned_alloc(4096, (bytes + 4096) / 4096 * 4096);
   if (!made)
     return cudaErrorMemoryAllocation;
-  std::memset(made, 0xff, bytes); // NaN, as nobody wrote it
+  std::memset(made, 0xff, bytes); // NaN: unwritten memory
   World &w = world();
   std::lock_guard lock(w.mutex);
   w.allocations[static_cast<char *>(made)] = {bytes, isPinned};
@@ -76,7 +76,8 @@ cudaError_t allocate(void **pointer, size_t bytes, bool isPinned) {
   return cudaSuccess;
 }
 
-/// As CUDA's, behind all work of the device; here, of the thread's own streams.
+/// Like CUDA's, waits for all work of the device; here, of the thread's own
+/// streams.
 cudaError_t release(void *pointer, bool isPinned) {
   if (!pointer)
     return cudaSuccess;
@@ -152,7 +153,7 @@ bool FakeStream::idle() {
   return queue.empty() && !busy;
 }
 
-/// What is in the queue is done before the thread stops.
+/// The thread finishes the queue before it stops.
 void FakeStream::loop() {
   std::minstd_rand random(world().seed++);
   std::unique_lock lock(mutex);
@@ -355,7 +356,7 @@ cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute,
                                             int, int) {
   return cudaSuccess;
 }
-/// The arguments are read when the kernel is launched, as by CUDA.
+/// Like CUDA, reads the arguments when the kernel is launched.
 cudaError_t cudaLaunchKernel(const void *function, dim3 blocks, dim3 threads,
                              void **arguments, size_t, cudaStream_t stream) {
   const auto &kernel = *static_cast<const Kernel *>(function);

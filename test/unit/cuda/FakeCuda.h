@@ -1,13 +1,13 @@
 //===- FakeCuda.h - a CUDA runtime in host memory ---------------*- C++ -*-===//
 //
 // FakeCuda.cpp and FakeGraph.cpp define the functions of CudaApi.h with their C
-// names. "Device" memory is host memory; a stream is a thread that does its
-// work in order, so that two streams really race where no event orders them,
-// and ThreadSanitizer sees it. What real CUDA would refuse or get wrong without
-// a word is an error here: an asynchronous copy from or to host memory that is
-// not pinned, a pointer outside every allocation, waiting on a stream that is
-// being captured, a capture whose branches do not join. A kernel is a function
-// of this process with the ABI of the plans' kernels.
+// names. "Device" memory is host memory. A stream is a thread that does its
+// work in order, so two streams without an event between them really race, and
+// ThreadSanitizer sees it. Errors that real CUDA would ignore are errors here:
+// an asynchronous copy from or to host memory that is not pinned, a pointer
+// outside every allocation, waiting on a captured stream, a capture whose
+// branches do not join. A kernel is a function of this process with the ABI of
+// the plans' kernels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CUDA_FAKECUDA_H
@@ -28,42 +28,43 @@
 
 namespace dpc::rt::test {
 
-/// The table with the fake functions.
+/// The table of fake functions.
 CudaApi fakeCudaApi();
 
 using FakeKernelFunction = void (*)(void *const *buffers,
                                     const int64_t *scalars);
-/// Makes `function` the kernel `name` of every library, whatever its text.
+/// Makes `function` the kernel `name` of every library, whatever its contents.
 void addFakeKernel(const std::string &name, FakeKernelFunction function,
                    int buffers, int scalars);
 
 /// From now on every stream sleeps before each piece of work, from 0 to
-/// `microseconds`, drawn anew from `seed`: 0 stops it. Two streams without an
-/// event between them then meet in many orders.
+/// `microseconds`, in a random sequence of `seed`; 0 stops it. Two streams
+/// without an event between them then run in many orders.
 void setFakeDelay(int microseconds, unsigned seed);
 
-/// Streams have clocks of their own: a piece of work takes what it says
-/// (copies, kernels and fills kFakeMicroseconds), a wait goes on no earlier
-/// than what it waits for. Events with timing read them.
+/// Gives streams simulated clocks: a piece of work takes its nominal time
+/// (kFakeMicroseconds for copies, kernels and fills), and a wait ends no
+/// earlier than the work that it waits for. Events with timing read these
+/// clocks.
 inline constexpr double kFakeMicroseconds = 1;
 
-/// From now on there are so many GPUs, of which each thread has one that is
-/// current: the first at its begin.
+/// Sets the number of GPUs. Each thread has one current GPU, initially the
+/// first.
 void setFakeDevices(int count);
 
-/// Callbacks of streams that came when the stream was destroyed: what they use
-/// may be gone.
+/// The number of stream callbacks that ran when their stream was destroyed;
+/// memory that they use may be freed.
 int lateFakeCallbacks();
 
-/// How often pinned memory was taken, since the program began.
+/// The number of allocations of pinned memory since the start of the program.
 int pinnedFakeAllocations();
 
-/// Memory that was allocated and not freed, device and pinned.
+/// The number of allocations that are not freed, device and pinned.
 size_t fakeAllocations();
 
 struct FakeCapture;
 
-/// Of this thread.
+/// For this thread.
 int currentFakeDevice();
 
 /// A thread that does its work in order.
@@ -73,7 +74,7 @@ public:
   ~FakeStream();
   void push(std::function<void()> work, double microseconds = 0);
   bool idle();
-  /// Of its thread, in its work.
+  /// Used by its thread during its work.
   double clock = 0;
   const int device = currentFakeDevice();
   std::atomic<bool> isDestroyed = false;
@@ -88,15 +89,15 @@ private:
   std::condition_variable changed;
   std::deque<std::pair<std::function<void()>, double>> queue;
   bool busy = false, stopping = false;
-  std::thread thread; ///< last: it uses the others
+  std::thread thread; ///< last: it uses the other members
 };
 
-/// Counts records, and those that were reached.
+/// Counts records, and those that have happened.
 class FakeEvent {
 public:
   uint64_t issue();
   void reach(uint64_t record, double clock);
-  /// Returns when it was reached, by the clock.
+  /// Returns when it has happened; the result is the time on the clock.
   double wait(uint64_t record);
   double time();
   uint64_t issued();
@@ -115,7 +116,7 @@ private:
   double reachedTime = 0;
 };
 
-/// What streams were told while they were captured.
+/// The recorded work of captured streams.
 struct FakeCapture {
   struct Step {
     enum class Kind { Work, Record, Wait } kind = Kind::Work;
@@ -136,7 +137,7 @@ std::mutex &captureMutex();
 FakeStream &streamOf(cudaStream_t stream);
 std::shared_ptr<FakeEvent> eventOf(cudaEvent_t event);
 
-/// Does `work` on a stream, or keeps it for the graph that is captured.
+/// Runs `work` on a stream, or adds it to the captured graph.
 void enqueueOn(cudaStream_t stream, std::function<void()> work,
                double microseconds = kFakeMicroseconds);
 

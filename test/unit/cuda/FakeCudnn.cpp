@@ -47,8 +47,8 @@ DType typeOf(cudnnDataType_t type) {
                                        : DType::F32;
 }
 
-/// Nondeterministic, too much memory, rounds f32 to tf32 (for 16 bits: not
-/// supported), good.
+/// The routines: nondeterministic; too much memory; rounds f32 to tf32 (for 16
+/// bits: not supported); good.
 template <typename Found>
 cudnnStatus_t list(const FakeConv &conv, int most, int *count, Found *found) {
   bool isWide =
@@ -76,7 +76,7 @@ struct Arrays {
   void *x, *w, *y;
 };
 
-/// cuDNN's words as an op of a plan, on the handle's stream.
+/// Runs cuDNN's convolution as an op of a plan, on the handle's stream.
 cudnnStatus_t run(cudnnHandle_t handle, ConvKind kind, const FakeTensor &x,
                   const FakeTensor &w, const FakeTensor &y,
                   const FakeConv &conv, int algorithm, const void *workspace,
@@ -101,7 +101,7 @@ cudnnStatus_t run(cudnnHandle_t handle, ConvKind kind, const FakeTensor &x,
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// What is read is not written.
+/// Inputs are only read.
 void *plain(const void *array) { return const_cast<void *>(array); }
 
 } // namespace
@@ -145,7 +145,7 @@ cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensor) {
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) {
   return unmake<FakeTensor>(tensor);
 }
-/// Dense ones of four or five dimensions, as cuDNN's convolutions take them.
+/// Dense tensors of four or five dimensions, as in cuDNN's convolutions.
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
                                          cudnnDataType_t type, int dims,
                                          const int shape[],

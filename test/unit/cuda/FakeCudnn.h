@@ -6,14 +6,14 @@
 
 namespace dpc::rt::test {
 
-/// Convolutions through the fake functions, which give them to the CPU's
-/// runConv. Of the routines that they name the fourth alone may be taken; with
-/// any other a convolution fails.
+/// Convolutions through the fake functions, which use the CPU's runConv. Only
+/// the fourth of their routines is acceptable; with any other, a convolution
+/// fails.
 Expected<std::unique_ptr<DeviceConvs>> openFakeCudnn(const CudaApi &cuda);
 
-/// From now on no routine may be taken, or again the fourth.
+/// Sets whether no routine is acceptable, or the fourth one again.
 void refuseFakeRoutines(bool refuse);
-/// From now on there are none for tensor cores, of 16 bits, or again some.
+/// Sets whether there are no 16-bit routines for tensor cores, or some again.
 void refuseFakeTensorCores(bool refuse);
 
 } // namespace dpc::rt::test

@@ -1,9 +1,8 @@
 //===- FakeDriver.cpp - libcuda.so.1 without a GPU ------------------------===//
 //
 // cuDNN compiles its kernels without a device, but loads the result through the
-// driver. Here that succeeds, and everything else fails; of most functions it
-// is enough that they are there.
-//
+// driver. Loading succeeds here, and everything else fails; most functions only
+// have to exist.
 //===----------------------------------------------------------------------===//
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 //===- FakeGraph.cpp - events, capture and graphs of the fake runtime -----===//
 //
-// A capture keeps what each stream was told, in lanes, and the waits between
-// them. A graph plays every lane on a thread of its own, so what was
-// concurrent between streams is concurrent in the graph.
+// A capture records the work of each stream as a lane, and the waits between
+// lanes. A graph runs every lane on its own thread, so work that is concurrent
+// between streams is concurrent in the graph.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/FakeCuda.h"
@@ -29,7 +29,7 @@ void pushWait(FakeStream &stream, const std::shared_ptr<FakeEvent> &event,
   });
 }
 
-/// Adds a step to a stream that is captured.
+/// Adds work to a captured stream.
 void addStep(FakeStream &stream, FakeCapture::Step step) {
   FakeCapture::Lane &lane = stream.capture->lanes[stream.lane];
   lane.steps.push_back(std::move(step));
@@ -101,7 +101,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event,
     if (capture) {
       if (stream.capture && stream.capture != capture)
         return cudaErrorStreamCaptureIsolation;
-      if (!stream.capture) { // the event pulls the stream into the capture
+      if (!stream.capture) { // the event adds the stream to the capture
         stream.capture = capture;
         stream.lane = capture->lanes.size();
         capture->lanes.push_back({&stream, {}, {}});

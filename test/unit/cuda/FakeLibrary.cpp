@@ -1,4 +1,4 @@
-// The fakes as a library: its kernels are there from the start.
+// The fakes as a library, whose kernels exist from the start.
 #include "test/unit/cuda/FakeBlas.h"
 
 namespace {

@@ -35,20 +35,20 @@ struct Call {
   }
 };
 
-/// A collective that ranks come to.
+/// A collective that the ranks join.
 struct Meeting {
   std::map<int, Call> calls; ///< by rank
   size_t left = 0;
   bool isDone = false, isBroken = false;
 };
 
-/// One end of a message that waits for the other.
+/// One end of a message that waits for the other end.
 struct Post {
   Call call;
   bool isDone = false, isBroken = false;
 };
 
-/// What the ranks of a communicator share.
+/// The state that the ranks of a communicator share.
 struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
@@ -71,10 +71,11 @@ struct Comm {
   int rank = 0;
   uint64_t met = 0, splits = 0;
   std::atomic<bool> isAborted{false};
-  std::atomic<int> busyLooks{0}; ///< until a call is no longer in progress
-  bool isFinalized = false;      ///< or will be, after busyLooks
+  std::atomic<int> busyLooks{0}; ///< polls until a call is no longer in
+                                 ///< progress
+  bool isFinalized = false;      ///< set once busyLooks is 0
   std::map<int, double> scales;  ///< of operators that multiply first
-  /// A split that waits for the others, in the clique of the parent.
+  /// A split that waits for the other ranks, in the clique of the parent.
   std::shared_ptr<Clique> parent;
   uint64_t parentSplit = 0;
   int parentRank = 0;
@@ -124,7 +125,7 @@ ReduceKind kindOf(int op) {
                          : ReduceKind::Sum;
 }
 
-/// The reduction of all ranks' inputs, each times `scale`.
+/// The reduction of all ranks' inputs, each multiplied by `scale`.
 std::vector<char> reduced(const Meeting &meeting, const Call &call, DType type,
                           size_t elements, double scale) {
   std::vector<std::vector<char>> scaled;
@@ -147,7 +148,7 @@ std::vector<char> reduced(const Meeting &meeting, const Call &call, DType type,
   return out;
 }
 
-/// Does a collective for all of its ranks.
+/// Computes a collective for all of its ranks.
 void perform(Meeting &meeting, const Comm &comm) {
   const Call &call = meeting.calls.begin()->second;
   DType type = *typeOf(call.type);
@@ -174,7 +175,7 @@ void perform(Meeting &meeting, const Comm &comm) {
       std::memcpy(each.out, all.data(), all.size());
 }
 
-/// On the stream: comes to the next collective and leaves when it is done.
+/// Runs on the stream: joins the next collective and returns when it is done.
 void meet(Comm &comm, const Call &call) {
   Clique &clique = *comm.clique;
   std::unique_lock lock(clique.mutex);
@@ -200,7 +201,7 @@ void meet(Comm &comm, const Call &call) {
     clique.meetings.erase(number);
 }
 
-/// On the stream: all messages of a group at once.
+/// Runs on the stream: all messages of a group at once.
 void exchange(Comm &comm, const std::vector<Call> &calls) {
   Clique &clique = *comm.clique;
   std::unique_lock lock(clique.mutex);
@@ -219,7 +220,7 @@ void exchange(Comm &comm, const std::vector<Call> &calls) {
     std::shared_ptr<Post> other = others.front();
     others.pop_front();
     if (other->isBroken)
-      continue; // its rank gave up: this one waits for ever
+      continue; // its rank aborted: this end waits forever
     if (other->call.count != call.count) {
       clique.error = ncclInvalidUsage;
       clique.lastError = "a message's ends differ in size";
@@ -240,7 +241,7 @@ void exchange(Comm &comm, const std::vector<Call> &calls) {
     post->isBroken |= !post->isDone;
 }
 
-/// Calls between ncclGroupStart and ncclGroupEnd, of this thread.
+/// The calls of this thread between ncclGroupStart and ncclGroupEnd.
 struct Pending {
   std::shared_ptr<Comm> comm;
   Call call;
@@ -285,7 +286,7 @@ ncclResult_t add(ncclComm_t comm, const Call &call, cudaStream_t stream) {
   return groupDepth > 0 ? ncclSuccess : flush();
 }
 
-/// Gives the ranks of a split their cliques once all have said their wishes.
+/// Assigns the cliques of a split once all ranks have called it.
 void settleSplit(Clique &parent, Clique::Split &split) {
   if (split.wishes.size() < static_cast<size_t>(parent.size))
     return;
@@ -301,7 +302,7 @@ void settleSplit(Clique &parent, Clique::Split &split) {
   }
 }
 
-/// Whether a communicator is ready for use.
+/// Whether a communicator is ready.
 bool isReady(Comm &comm) {
   if (comm.parent) {
     std::lock_guard lock(comm.parent->mutex);
@@ -380,7 +381,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
                                     int rank, ncclConfig_t *config) {
   if (config->blocking != 0)
-    return ncclInvalidUsage; // who blocks cannot give up
+    return ncclInvalidUsage; // a blocking communicator cannot time out
   auto made = std::make_shared<Comm>();
   made->rank = rank;
   {
@@ -436,7 +437,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error) {
   return ncclSuccess;
 }
 
-/// In a thread of NCCL's: it takes some looks.
+/// Runs in a thread of NCCL: it takes several polls.
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   Comm &comm = *commOf(handle);
   ncclResult_t state = ncclSuccess;
@@ -449,14 +450,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   comm.busyLooks = 5;
   return ncclInProgress;
 }
-/// NCCL would wait for its end here, for as long as it takes.
+/// NCCL would wait for the end here without a limit.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   bool isAtEnd = commOf(comm)->isFinalized && commOf(comm)->busyLooks == 0 &&
                  commOf(comm)->scales.empty();
   delete &commOf(comm);
   return isAtEnd ? ncclSuccess : misuse();
 }
-/// Ends what this rank waits for; the others wait on, as in NCCL.
+/// Ends the waits of this rank; other ranks continue to wait, as in NCCL.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::shared_ptr<Comm> own = commOf(comm);
   own->isAborted = true;

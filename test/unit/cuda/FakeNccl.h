@@ -1,8 +1,9 @@
 //===- FakeNccl.h - NCCL between streams of the fake runtime ----*- C++ -*-===//
 //
 // FakeNccl.cpp defines the functions of NcclApi.h with their C names. Ranks are
-// threads; a collective occupies its stream until all ranks are there, a send
-// until its recv is, as NCCL's do. Sums are taken in the order of the ranks.
+// threads. A collective blocks its stream until all ranks have arrived, and a
+// send blocks until its recv arrives, as in NCCL. Sums are taken in the order
+// of the ranks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CUDA_FAKENCCL_H
@@ -12,26 +13,24 @@
 
 namespace dpc::rt::test {
 
-/// The table with the fake functions.
+/// The table of fake functions.
 NcclApi fakeNcclApi();
 
-/// From the `calls`-th call on (of all ranks, from now), communicators report
-/// ncclRemoteError: what NCCL says when a peer's process has died. 0: never.
+/// From the `calls`-th call of all ranks on, communicators report
+/// ncclRemoteError, NCCL's error when the process of a peer has died. 0: never.
 void breakFakeNccl(int calls);
 
-/// From now on the ranks of a new world find out that they share a GPU, or
-/// again do not.
+/// Sets whether the ranks of a new world detect that they share a GPU.
 void refuseFakeNcclWorlds(bool refuse);
 
-/// Groups of calls that had some, since the program began.
+/// The number of groups with calls since the start of the program.
 int fakeNcclGroups();
 
-/// Communicators that were used or destroyed in a way that NCCL forbids, since
-/// the program began.
+/// The number of communicators that were used or destroyed in a way that NCCL
+/// forbids, since the start of the program.
 int fakeNcclMisuses();
 
-/// From now on communicators that are finalized stay in progress, or again come
-/// to their end.
+/// Sets whether finalized communicators stay in progress instead of finishing.
 void stallFakeNcclEnds(bool stall);
 
 } // namespace dpc::rt::test

@@ -1,4 +1,4 @@
-// An NCCL of which all that matters is that it is too old.
+// An NCCL library whose version is too old.
 #include "runtime/cuda/NcclApi.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): NCCL's name

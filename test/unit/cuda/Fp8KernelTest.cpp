@@ -1,7 +1,7 @@
-//===- Fp8KernelTest.cpp - kernels of fp8, thread by thread ---------------===//
+//===- Fp8KernelTest.cpp - fp8 kernels, thread by thread ------------------===//
 //
-// The text that nvcc compiles, compiled for the host: a thread of a block is a
-// thread, blocks run one after another.
+// The source that nvcc compiles is compiled for the host: each thread of a
+// block is a thread, and blocks run one after another.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Fp8.h"
@@ -36,7 +36,7 @@ unsigned asBits(float value) {
   return bits;
 }
 void waitForBlock() { block->arrive_and_wait(); }
-/// Of a warp of 32 threads.
+/// For a warp of 32 threads.
 unsigned largestOfWarp(unsigned value) {
   static unsigned values[1024];
   values[threadIdx.x] = value;
@@ -82,19 +82,20 @@ void launch(unsigned blocks, unsigned threads, Kernel &&kernel) {
         threadIdx.x = t;
         blockIdx.x = b;
         kernel();
-        barrier.arrive_and_drop(); // who returns early waits no more
+        barrier.arrive_and_drop(); // a thread that returns early no longer
+                                   // waits
       });
     for (std::thread &thread : all)
       thread.join();
   }
 }
 
-/// A matrix in a parameter that begins `offset` elements before it.
+/// A matrix inside a parameter, at element `offset`.
 struct Case {
   int64_t rows, columns, ld, offset;
 };
 
-/// Numbers of all sizes, and `special` in the first row.
+/// Numbers of all magnitudes, with `special` in the first row.
 std::vector<uint16_t> numbers(const Case &shape, float special) {
   std::vector<uint16_t> values(shape.offset + shape.rows * shape.ld);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -1,4 +1,4 @@
-//===- GemmChoicesTest.cpp - routines of cuBLASLt, by the fake's clock ----===//
+//===- GemmChoicesTest.cpp - cuBLASLt's routines by simulated times -------===//
 #include "runtime/cuda/GemmChoices.h"
 #include "test/unit/cuda/DeviceRuns.h"
 #include "test/unit/cuda/FakeBlas.h"
@@ -18,7 +18,7 @@ protected:
     ScratchFolder::TearDown();
   }
 
-  /// The routine that each rank's last product had.
+  /// The routine of each rank's last GEMM.
   std::vector<int> run(const Plan &plan, Ranks ranks, bool measures = true,
                        const std::string &folder = "cache") {
     setFakeRoutines({3, 4, 9, 2, 1}); // counts from here on
@@ -66,14 +66,14 @@ TEST_F(GemmChoicesOf, OneRankIsTheFastestAndIsReadAgain) {
   EXPECT_TRUE(remarks.empty()) << remarks.front();
   EXPECT_EQ(files().size(), kept);
 
-  // And nothing of it is in what is computed.
+  // It does not affect the results either.
   EXPECT_EQ(run(plan, Ranks::InProcess, /*measures=*/false), std::vector{0});
   for (const auto &[name, value] : first.tensors)
     EXPECT_EQ(value.data, last.tensors[name].data) << name;
 }
 
-/// A routine of one epilogue is none of another, nor one with a vector that
-/// begins elsewhere.
+/// A routine for one epilogue is not used for another, or for a vector with
+/// another alignment.
 TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
   Plan plan = leastSquares(1, 1);
   size_t before = ownersOfProducts(plan).size();
@@ -102,7 +102,7 @@ TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
       << remarks[0];
 }
 
-/// Transposes are none of cuBLASLt's business, formats are.
+/// cuBLASLt does not see transposes, but it sees formats.
 TEST_F(GemmChoicesOf, RoutinesOfFp8AreKept) {
   Plan plan = leastSquares(1, 1);
   size_t before = ownersOfProducts(plan).size();
@@ -117,7 +117,7 @@ TEST_F(GemmChoicesOf, RoutinesOfFp8AreKept) {
     EXPECT_EQ(remark.find("measured again"), std::string::npos) << remark;
 }
 
-/// Each stage has products of its own.
+/// Each stage has its own GEMMs.
 TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   Plan plan = twoStages(2, 1);
   for (Instruction &instruction : plan.phases["s1.forward"])
@@ -127,7 +127,7 @@ TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   run(plan, Ranks::InProcess);
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
-  EXPECT_NE(remarks[0].find("end in relu;"), std::string::npos) << remarks[0];
+  EXPECT_NE(remarks[0].find("epilogue relu;"), std::string::npos) << remarks[0];
 }
 
 TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {
@@ -137,8 +137,8 @@ TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {
   EXPECT_TRUE(remarks.empty());
 }
 
-/// The second handle's fastest is another one: it takes the first's. What an
-/// update alone computes is the owner's, too.
+/// The second handle has another fastest routine, but uses that of the first.
+/// The owner also chooses for GEMMs that only an update computes.
 TEST_F(GemmChoicesOf, AllRanksTakeTheRoutineOfTheFirst) {
   for (Ranks ranks : {Ranks::InProcess, Ranks::Nccl})
     for (int64_t count : {2, 3}) {
@@ -167,7 +167,8 @@ TEST_F(GemmChoicesOf, ProductsOfLaterStagesHaveAnOwner) {
   EXPECT_EQ(files().size(), owners.size());
 }
 
-/// Cut, flipped, empty, of another product: measured again, and mended.
+/// Truncated, changed, empty, and from another GEMM: measured again and
+/// repaired.
 TEST_F(GemmChoicesOf, BadFilesArePassedOver) {
   Plan plan = leastSquares(1, 2);
   run(plan, Ranks::InProcess);
@@ -187,7 +188,7 @@ TEST_F(GemmChoicesOf, BadFilesArePassedOver) {
   }
 }
 
-/// A file that is whole, but names what the device does not take.
+/// A valid file that names a routine that the device does not support.
 TEST_F(GemmChoicesOf, RoutinesAreCheckedBeforeTheyRun) {
   Plan plan = leastSquares(1, 2);
   run(plan, Ranks::InProcess);

@@ -38,7 +38,7 @@ void onRanks(int ranks, double timeoutSeconds,
 
 namespace {
 
-/// Streams that dawdle change nothing: all that matters is ordered by events.
+/// Delayed streams change nothing: events order all dependencies.
 TEST(InProcessComm, SlowStreamsChangeNothing) {
   setFakeDelay(300, 7);
   onRanks(4, 30, [](Communicator &comm) {

@@ -1,7 +1,7 @@
 //===- NcclCommTest.cpp - the conformance suite through NCCL --------------===//
 //
-// The host's half of the NCCL backend, on a fake NCCL between streams of a fake
-// CUDA runtime.
+// The tests cover the host half of the NCCL backend, with a fake NCCL between
+// streams of a fake CUDA runtime.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/cuda/DeviceHostComm.h"
@@ -15,7 +15,7 @@
 
 namespace dpc::rt::test {
 
-/// What CUDA and NCCL are here.
+/// The fake CUDA and NCCL.
 static const CudaApi cuda = fakeCudaApi();
 static const NcclApi nccl = fakeNcclApi();
 
@@ -32,7 +32,7 @@ onDevices(int ranks, double timeoutSeconds,
     threads.emplace_back([&body, timeoutSeconds, raw = control.get()] {
       auto made = makeNcclComm(cuda, nccl, *raw, timeoutSeconds);
       ASSERT_TRUE(made.ok()) << made.status().message();
-      // A body may break the communicator: not while another rank connects.
+      // a body may break the communicator while another rank connects
       ASSERT_TRUE(raw->barrier(kWorldGroup).ok());
       body(**made, *raw);
     });
@@ -89,7 +89,7 @@ TEST(NcclComm, MultipliesBeforeASum) {
     for (int i = 0; i < 5; ++i)
       own.host[i] = static_cast<float>(comm.rank() * 8 + i);
     own.toDevice(5);
-    for (int i = 0; i < 2; ++i) { // the operator is made once
+    for (int i = 0; i < 2; ++i) { // the operator is created once
       Status status = comm.allReduce(kWorldGroup, {{own.device, 5, DType::F32}},
                                      ReduceKind::Sum, 0.25, own.stream);
       ASSERT_TRUE(status.ok()) << status.message();
@@ -105,7 +105,7 @@ TEST(NcclComm, MultipliesBeforeASum) {
   });
 }
 
-/// Calls return while the stream is held up by something else.
+/// Calls return while other work delays the stream.
 TEST(NcclComm, CallsDoNotWaitForTheStream) {
   onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {
     Rank own;
@@ -124,14 +124,14 @@ TEST(NcclComm, CallsDoNotWaitForTheStream) {
                                  ReduceKind::Sum, 1, own.stream)
                       .ok());
     own.toHost(1);
-    ASSERT_TRUE(control.barrier(kWorldGroup).ok()); // nobody has begun
+    ASSERT_TRUE(control.barrier(kWorldGroup).ok()); // no rank has begun
     opened = true;
     ASSERT_TRUE(comm.wait(own.stream).ok());
     EXPECT_EQ(own.host[0], 1024);
   });
 }
 
-/// Both directions of a ring in one call: nobody waits for anybody's turn.
+/// Both directions of a ring in one call: no rank waits for its turn.
 TEST(NcclComm, MessagesOfACallGoAtOnce) {
   onDevices(3, 30, [](DeviceComm &comm, Communicator &) {
     Rank own;
@@ -148,7 +148,7 @@ TEST(NcclComm, MessagesOfACallGoAtOnce) {
   });
 }
 
-/// Of an instruction with several buffers.
+/// The collective of an instruction with several buffers.
 TEST(NcclComm, ListsGoAtOnce) {
   int before = fakeNcclGroups();
   onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
@@ -171,7 +171,7 @@ TEST(NcclComm, ListsGoAtOnce) {
       EXPECT_EQ(own.host[16 + i], static_cast<float>(member * 3 + part));
     }
   });
-  EXPECT_EQ(fakeNcclGroups(), before + 2); // one a rank
+  EXPECT_EQ(fakeNcclGroups(), before + 2); // one per rank
 }
 
 TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
@@ -184,7 +184,7 @@ TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// The other has ended long ago, or never will.
+/// The other rank has ended long ago, or never will.
 TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
   size_t before = fakeAllocations();
   stallFakeNcclEnds(true);
@@ -198,8 +198,7 @@ TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-/// Ranks that see one GPU each take it: whether it is the same one is found out
-/// here, in NCCL's words.
+/// Ranks that see one GPU each use it; NCCL reports whether it is the same GPU.
 TEST(NcclComm, WhatNcclSaysOfAWorldIsSaid) {
   refuseFakeNcclWorlds(true);
   auto controls = makeLocalComms(2, {30});
@@ -217,7 +216,7 @@ TEST(NcclComm, WhatNcclSaysOfAWorldIsSaid) {
   EXPECT_EQ(fakeNcclMisuses(), 0);
 }
 
-/// The process of a peer died: NCCL says so before the time is up.
+/// The process of a peer died: NCCL reports it before the timeout.
 TEST(NcclComm, ADeadPeerEndsTheWait) {
   breakFakeNccl(2);
   onDevices(2, 30, [](DeviceComm &comm, Communicator &control) {

@@ -9,10 +9,10 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-/// An operand: its place in memory, in elements, and its values.
+/// An operand: its location in memory, in elements, and its values.
 struct Operand {
   AttentionTensor tensor;
-  std::vector<int64_t> extents; ///< of four dimensions
+  std::vector<int64_t> extents; ///< of the four dimensions
   std::vector<char> memory;
   DType type = DType::F32;
 
@@ -25,8 +25,8 @@ struct Operand {
   }
 };
 
-/// [B, T, H, D] in memory, as a model has it, between gaps that hold NaN; or
-/// [B, H, T, D] without gaps.
+/// [B, T, H, D] in memory, as in models, between gaps that hold NaN; or [B, H,
+/// T, D] without gaps.
 Operand operand(std::vector<int64_t> extents, DType type, bool isSplit,
                 unsigned seed) {
   Operand made;
@@ -52,7 +52,7 @@ Operand operand(std::vector<int64_t> extents, DType type, bool isSplit,
   return made;
 }
 
-/// All operands of one attention and its gradient, and what they should be.
+/// All operands of one attention and its gradient, with the expected results.
 struct Case {
   AttentionShape shape;
   Operand q, k, v, out, dout, dq, dk, dv;
@@ -96,7 +96,7 @@ struct Case {
   }
 };
 
-/// The values of one query head, in double.
+/// The values of one query head as doubles.
 struct Row {
   Doubles p, dp;
   double lse = 0;
@@ -130,7 +130,8 @@ void expectNear(double actual, double expected, double tolerance,
       << what << ": " << actual << " is not " << expected;
 }
 
-/// Compares everything with sums in double; dk and dv over all query heads.
+/// Compares all results with sums in double; dk and dv are summed over all
+/// query heads.
 void expectRight(const Case &c, double tolerance) {
   const AttentionShape &s = c.shape;
   int64_t repeats = s.heads / s.groups;
@@ -188,7 +189,8 @@ TEST(Attention, IsThatOfSumsInDouble) {
       }
 }
 
-/// Once per number that is written; dk and dv are sums of many.
+/// The tolerance of one rounding per written number; dk and dv are sums of
+/// many.
 TEST(Attention, RoundsWhatIsWritten) {
   for (auto [type, tolerance] :
        {std::pair(DType::BF16, 1.0 / 128), {DType::F16, 1.0 / 1024}}) {
@@ -216,7 +218,7 @@ TEST(Attention, QueriesThatSeeNoKeyAreZero) {
   EXPECT_TRUE(std::isfinite(c.lse[2]));
 }
 
-/// exp(200) is no float.
+/// exp(200) exceeds every float.
 TEST(Attention, LargeScoresDoNotOverflow) {
   AttentionShape shape = shapeOf(2, 2, 6, 6, true, DType::F32);
   shape.scale = 60;

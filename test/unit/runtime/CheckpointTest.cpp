@@ -1,4 +1,4 @@
-//===- CheckpointTest.cpp - Manifests, shard files, folders ---------------===//
+//===- CheckpointTest.cpp - manifests, shard files, folders ---------------===//
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/plan/PlanJson.h"
@@ -96,7 +96,7 @@ TEST_F(Checkpoint, AManifestIsWholeOrNone) {
   }
 }
 
-/// The manifest with `from` replaced, under a checksum that is right.
+/// The manifest with `from` replaced, under a correct checksum.
 std::string forged(const std::string &from, const std::string &to) {
   std::string text = manifestText(sample());
   size_t begin = text.find("\"manifest\": ") + 12;
@@ -114,25 +114,25 @@ TEST_F(Checkpoint, NothingInAManifestIsTrusted) {
   };
   for (const Case &c : std::initializer_list<Case>{
            {"\"version\":1", "\"version\":9", "version 9; this build reads 1"},
-           {"\"step\":7", "\"step\":-1", "'step' is missing or no size"},
+           {"\"step\":7", "\"step\":-1", "'step' is missing or not a size"},
            {"[\"dp\",2]", "[\"dp\",0]", "mesh axis"},
            {"[\"dp\",2]", "[\"tp\",2]", "mesh axis"},
            {"[\"dp\",2]", "[\"dp\",99999999]", "mesh axis"},
            {"\"shape\":[4,9]", "\"shape\":[4,8]", "multiply to 9, not 8"},
-           {"\"shape\":[4,9]", "\"shape\":[4,9.5]", "is no size"},
+           {"\"shape\":[4,9]", "\"shape\":[4,9.5]", "is not a size"},
            {"\"shape\":[4,9]", "\"shape\":[4,4611686018427387904]",
-            "is no size"},
+            "is not a size"},
            {"[\"dp\"]", "[\"pp\"]", "axis 'pp'"},
            {"[\"dp\"]", "[3]", "axis 3"},
            {"\"parameter\"", "\"weights\"", "role 'weights'"},
            {"\"f32\"", "\"f31\"", "dtype 'f31'"},
-           {"\"stage\":0", "\"stage\":1", "'stage' is missing or no size"},
+           {"\"stage\":0", "\"stage\":1", "'stage' is missing or not a size"},
            {"\"step\":7", "\"step\":9223372036854775807",
-            "'step' is missing or no size"},
-           {"\"epoch\":2", "\"epoch\":-2", "'epoch' is missing or no size"},
+            "'step' is missing or not a size"},
+           {"\"epoch\":2", "\"epoch\":-2", "'epoch' is missing or not a size"},
            {"\"position\":5", "\"position\":9", "'position' is missing or"},
            {"\"samples\":9", "\"samples\":9223372036854775807",
-            "'samples' is missing or no size"},
+            "'samples' is missing or not a size"},
            {"[1234,", "[-1,", "file [-1"},
            {",[0,\"\"]]", "]", "there are 5 files of 6 ranks"}}) {
     auto read = parseManifest(forged(c.from, c.to), "m");
@@ -202,13 +202,16 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
   }
   fs::create_directories(folder.unfinished(200, "y"));
   writeFile(folder.unfinished(200, "y") + "/manifest.json", "{}");
-  fs::create_directories(folder.unfinished(3, "old") + "/x"); // cut off
-  fs::create_directories(folder.checkpoint(300));             // no manifest
+  fs::create_directories(folder.unfinished(3, "old") + "/x"); // an interrupted
+                                                              // removal
+  fs::create_directories(folder.checkpoint(300));             // without a
+                                                              // manifest
   for (const char *name : {"step-07", "step-", "step--1", "step-5x", "other"})
     fs::create_directories(folder.path() + "/" + name);
   for (const char *name : {"step-07", "step-5x"})
     writeFile(folder.path() + "/" + name + "/manifest.json", "{}");
-  writeFile(folder.path() + "/.probe-123", ""); // of one killed in prepare()
+  writeFile(folder.path() + "/.probe-123", ""); // left by a process that was
+                                                // killed in prepare()
   EXPECT_EQ(folder.steps(), (std::vector<int64_t>{3, 20, 100}));
   ASSERT_TRUE(folder.removeUnfinished().ok());
   EXPECT_FALSE(fs::exists(folder.path() + "/.probe-123"));

@@ -20,7 +20,7 @@ const DType kReducible[] = {DType::F32, DType::F64, DType::BF16,
 const ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
                              ReduceKind::Prod};
 
-/// Small whole numbers: exact in every type and order, products included.
+/// Small integers: exact in every type and order, products included.
 double valueOf(int rank, int64_t i, ReduceKind kind) {
   if (kind == ReduceKind::Prod)
     return (rank + i) % 3 == 0 ? 2 : ((rank + i) % 3 == 1 ? 1 : -1);
@@ -53,7 +53,7 @@ std::vector<int> allRanks(int size) {
   return ranks;
 }
 
-/// Errors are compared as text, so that a failing test says why.
+/// Compares errors as text, so that a failing test shows the reason.
 std::string message(const Status &status) { return status.message(); }
 
 class CommTest : public testing::TestWithParam<int> {};
@@ -75,8 +75,8 @@ TEST_P(CommTest, AllReducesEveryTypeAndKindExactly) {
   });
 }
 
-/// Rounding depends on the order: the members', whatever the size, so that all
-/// communicators and all members agree bit for bit.
+/// Rounding depends on the order, which must be that of the members for every
+/// size, so that all communicators and all members agree bit for bit.
 TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
   auto valueAt = [](int rank, int64_t i) {
     return 1.f / static_cast<float>(1 + (i * 31 + rank * 17) % 1009);
@@ -88,7 +88,7 @@ TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
         sum += valueAt(rank, i);
       return sum;
     };
-    // The last is more than a communicator handles at once.
+    // The last size exceeds what a communicator handles at once.
     for (int64_t count : {3, 5001, 2500007}) {
       std::vector<float> data(count);
       for (int64_t i = 0; i < count; ++i)
@@ -110,7 +110,7 @@ TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
   });
 }
 
-/// Slices of a call need not have one size or type.
+/// Slices of a call may have different sizes and types.
 TEST_P(CommTest, AllReducesSlicesTogether) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     std::vector<std::vector<char>> data;
@@ -180,7 +180,7 @@ TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
     int size = comm.size(), rank = comm.rank();
     if (size == 1)
       return;
-    constexpr int64_t count = 100000; // more than any eager limit
+    constexpr int64_t count = 100000; // larger than any eager limit
     for (int message = 0; message < 3; ++message) {
       std::vector<int32_t> data(count, rank * 10 + message);
       ASSERT_EQ(test::message(comm.send(kWorldGroup, data.data(), count * 4,
@@ -199,7 +199,7 @@ TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
   });
 }
 
-/// A message waits for the recv with its tag, whatever else arrives before.
+/// A message waits for the recv with its tag, whatever arrives before.
 TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     int size = comm.size(), rank = comm.rank();
@@ -216,7 +216,7 @@ TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
                                     (rank + 1) % size, tag)),
                   "");
       }
-    // The last rank's messages are received late.
+    // The messages of the last rank are received late.
     if (rank == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     for (int64_t tag = tags - 1; tag >= 0; --tag)
@@ -234,7 +234,7 @@ TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
   });
 }
 
-/// Equal tags of different groups are different messages.
+/// Equal tags in different groups belong to different messages.
 TEST_P(CommTest, GroupsKeepTheirMessagesApart) {
   if (GetParam() != 4)
     return;
@@ -263,7 +263,7 @@ TEST_P(CommTest, GroupsKeepTheirMessagesApart) {
   });
 }
 
-/// A recv that nobody sends to says from whom.
+/// A recv without a send names the missing rank.
 TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
   if (GetParam() == 1)
     return;
@@ -278,7 +278,7 @@ TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
   });
 }
 
-/// Rows and columns of a mesh (one row when the size is odd), called in turn.
+/// The rows and columns of a mesh (one row if the size is odd), used in turn.
 TEST_P(CommTest, GroupsAreIndependent) {
   int rows = GetParam() % 2 == 0 ? 2 : 1, columns = GetParam() / rows;
   Mesh mesh{{{"dp", rows}, {"tp", columns}}, 1};
@@ -312,17 +312,17 @@ TEST_P(CommTest, NaNIsNotLost) {
   });
 }
 
-/// The last rank comes late: the others say so, by its number.
+/// The last rank comes late, and the other ranks name it.
 TEST_P(CommTest, ALateRankIsNamed) {
   if (GetParam() == 1)
-    return; // nobody else to wait for
+    return; // there is no other rank to wait for
   onRanks(GetParam(), 0.4, [](Communicator &comm) {
     int late = comm.size() - 1;
     if (comm.rank() == late) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       return;
     }
-    // Kept for ever: an unfinished operation may write to it until the end.
+    // Never freed: an unfinished operation may write to it until the end.
     static auto *kept = new std::array<std::array<float, 5000>, 8>();
     Status status = comm.allReduce(kWorldGroup, (*kept)[comm.rank()].data(),
                                    5000, DType::F32, ReduceKind::Sum);

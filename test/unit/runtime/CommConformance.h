@@ -1,4 +1,4 @@
-//===- CommConformance.h - what every communicator must do ------*- C++ -*-===//
+//===- CommConformance.h - tests for every communicator ---------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
 #define DPC_TEST_UNIT_RUNTIME_COMMCONFORMANCE_H
 
@@ -9,12 +9,11 @@
 
 namespace dpc::rt::test {
 
-/// Runs body(comm) on every rank of a fresh world of `ranks`, at once. The
-/// test executables define it: with threads, or in the process that mpirun
-/// started.
+/// Runs body(comm) on every rank of a new world of `ranks` at once. Each test
+/// executable defines it: with threads, or in the process that mpirun started.
 void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body);
-/// World sizes to test.
+/// The world sizes of the tests.
 std::vector<int> worldSizes();
 
 } // namespace dpc::rt::test

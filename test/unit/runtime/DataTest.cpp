@@ -1,4 +1,4 @@
-//===- DataTest.cpp - files in, files out, initial values -----------------===//
+//===- DataTest.cpp - input files, output files, initial values -----------===//
 #include "runtime/io/InitialValues.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/io/Npy.h"
@@ -75,7 +75,7 @@ TEST_F(Data, NarrowFloatsRoundToEven) {
            {DType::F8E4M3FN, 1.1875, 0x3a},
            {DType::F8E4M3FN, -448, 0xfe},
            {DType::F8E4M3FN, 500, 0x7f},
-           {DType::F8E4M3FN, 0x1p-10f, 0}, // half of the least
+           {DType::F8E4M3FN, 0x1p-10f, 0}, // half of the smallest number
            {DType::F8E4M3FNUZ, -0.0f, 0},
            {DType::F8E4M3FNUZ, 240, 0x7f},
            {DType::F8E4M3FNUZ, -inf, 0x80},

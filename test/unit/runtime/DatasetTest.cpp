@@ -1,4 +1,4 @@
-//===- DatasetTest.cpp - samples, their order, and batches of them --------===//
+//===- DatasetTest.cpp - samples, their order, and batches ----------------===//
 #include "runtime/data/DatasetInputs.h"
 #include "runtime/io/InputSource.h"
 #include "runtime/io/Npy.h"
@@ -96,7 +96,8 @@ TEST_F(Datasets, BatchesWrapIntoTheNextEpoch) {
   EXPECT_EQ(take(*source, 1, 4), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(take(*source, 2, 4), (std::vector<int64_t>{4, 5, 6, 7}));
   EXPECT_EQ(take(*source, 3, 4), (std::vector<int64_t>{8, 9, 0, 1}));
-  EXPECT_EQ(take(*source, 5, 4), (std::vector<int64_t>{6, 7, 8, 9})); // no 4
+  // Step 4 is skipped.
+  EXPECT_EQ(take(*source, 5, 4), (std::vector<int64_t>{6, 7, 8, 9}));
   EXPECT_EQ(take(*source, 1, 4), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(source->samplesIn(3), 4);
   EXPECT_EQ(source->positionAfter(3).epoch, 1);
@@ -184,7 +185,7 @@ TEST_F(Datasets, ARunGoesOnWithTheNextSampleInBatchesOfAnySize) {
     for (int64_t done : {0, 1, 4, 6, 9}) {
       DataPosition position = before->positionAfter(done);
       auto after = numbered(20, 4, options);
-      ASSERT_TRUE(after->goOn(done + 1, position).ok());
+      ASSERT_TRUE(after->resumeAt(done + 1, position).ok());
       EXPECT_EQ(after->positionAfter(done).epoch, position.epoch);
       EXPECT_EQ(after->positionAfter(done).position, position.position);
       SampleOrder order(20, 5);
@@ -202,12 +203,12 @@ TEST_F(Datasets, AnotherOrderIsRefused) {
   auto shuffled = numbered(10, 4, {.shuffle = 5});
   DataPosition position = shuffled->positionAfter(1);
   auto plain = numbered(10, 4);
-  EXPECT_NE(plain->goOn(2, position).message().find("shuffled by seed 5"),
+  EXPECT_NE(plain->resumeAt(2, position).message().find("shuffled by seed 5"),
             std::string::npos);
   auto longer = numbered(11, 4, {.shuffle = 5});
-  EXPECT_NE(longer->goOn(2, position).message().find("these are 11"),
+  EXPECT_NE(longer->resumeAt(2, position).message().find("these are 11"),
             std::string::npos);
-  EXPECT_TRUE(plain->goOn(2, {}).ok()); // the run before had none
+  EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the previous run had no position
   EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
@@ -275,7 +276,7 @@ TEST_F(Datasets, ABadValueEndsItsStepAlone) {
   plan.inputs = {{"x", 0, DType::I64, {2}, {}, 10}};
   HostTensor x = HostTensor::zeros(DType::I64, {6});
   x.set(3, 10);
-  x.set(0, -100); // a label that is ignored
+  x.set(0, -100); // an ignored label
   ASSERT_TRUE(writeNpy(at("x.npy"), x).ok());
   auto source =
       DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), {});
@@ -301,7 +302,7 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   write("t.bin", bytes);
   auto dataset = openDataset(tokenPlan(), at("t.bin"));
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
-  EXPECT_EQ((*dataset)->samples(), 4); // the last two tokens are labels
+  EXPECT_EQ((*dataset)->samples(), 4); // the last two tokens are only labels
   int64_t tokens[3], labels[3];
   std::vector<std::byte *> to = {reinterpret_cast<std::byte *>(tokens),
                                  reinterpret_cast<std::byte *>(labels)};
@@ -389,8 +390,9 @@ TEST_F(Datasets, HeadersOfTokensCountThem) {
   EXPECT_EQ(error(llmC(20240801, 1, 10, wide)),
             "its header has magic 20240801 and version 1, expected version 7");
   EXPECT_EQ(error(narrow), "");
-  EXPECT_EQ(error(narrow + "\1"), "has 21 bytes, no whole number of uint16 "
-                                  "tokens: it was cut off");
+  EXPECT_EQ(error(narrow + "\1"),
+            "has 21 bytes, which is not a whole number of uint16 "
+            "tokens: it is truncated");
 }
 
 /// A mapping would end the process.

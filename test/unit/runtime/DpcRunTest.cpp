@@ -1,4 +1,4 @@
-//===- DpcRunTest.cpp - dpc-run from outside ------------------------------===//
+//===- DpcRunTest.cpp - dpc-run as a process ------------------------------===//
 #include "runtime/comm/Communicator.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
@@ -78,12 +78,12 @@ protected:
   Ran run(const std::string &arguments, const std::string &prefix = "") const {
     std::string command = "cd " + dir.string() + " && " + prefix + " " +
                           DPC_RUN + " " + arguments + " > out.txt 2> err.txt";
-    int status = std::system(command.c_str()); // NOLINT: our own words
+    int status = std::system(command.c_str()); // NOLINT: the command is ours
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"),
             read("err.txt")};
   }
 
-  /// Lines of stderr that are ours: mpirun adds its own.
+  /// The lines of stderr that dpc-run printed; mpirun adds others.
   static std::vector<std::string> errors(const Ran &ran) {
     std::vector<std::string> lines;
     std::istringstream in(ran.err);
@@ -100,7 +100,7 @@ protected:
     EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
   }
 
-  /// Metrics and saved parameters are those of one device.
+  /// Metrics and saved parameters equal those of one device.
   void expectTrained(const Ran &ran) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
     EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4) << ran.out;
@@ -189,7 +189,7 @@ TEST_F(DpcRun, BadInputGetsOneLine) {
 
 TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
   HostTensor bad = x();
-  bad.set(32 + 30, std::nan("")); // step 2, of rank 1
+  bad.set(32 + 30, std::nan("")); // step 2, on rank 1
   ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
   std::string words = "plan --batches=batches --checkpoint=c "
                       "--checkpoint-every=1 --check-replicas=1";
@@ -219,7 +219,7 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
               3);
 }
 
-// Not after the last step, when the training would be lost.
+// The failure comes before training, not after the last step.
 TEST_F(DpcRun, OutputsAreCheckedBeforeTheFirstStep) {
   for (const char *option :
        {"--metrics=", "--save-params=", "--trace=", "--outputs="}) {

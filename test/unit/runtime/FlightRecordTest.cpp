@@ -25,7 +25,7 @@ protected:
                   static_cast<long long>(time), text.c_str());
     return bytes;
   }
-  /// A record with a pulse at `pulse` seconds, and an instruction.
+  /// Writes a record with a pulse at `pulse` seconds and an instruction.
   void leave(int rank, double pulse, const char *kind, const char *text) {
     auto time = static_cast<int64_t>(pulse * 1e6);
     write("rank-" + std::to_string(rank),
@@ -36,7 +36,7 @@ protected:
     std::ifstream file(at(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// The first of `plan`'s instructions that meets others, or does not.
+  /// The first instruction of `plan` with (or without) communication.
   static const Instruction &find(const Plan &plan, bool meets) {
     for (const auto &[phase, instructions] : plan.phases)
       for (const Instruction &instruction : instructions)
@@ -84,19 +84,19 @@ TEST_F(FlightRecords, AFailureIsMarked) {
 TEST_F(FlightRecords, WhoWasStoppedHasNoSayInWhyItFailed) {
   auto record = FlightRecord::open(dir, plan, 1);
   ASSERT_TRUE(record.ok());
-  // As after a stop: a pulse of long ago, and nobody who makes another one.
+  // The state after a stop: an old pulse, and no thread that renews it.
   for (int i = 0; i < 100; ++i) {
     std::fstream file(at("rank-1"), std::ios::in | std::ios::out);
     file.write("pulse 1000 ", 11);
     file.close();
     (*record)->fail();
     if (textOf("rank-1").rfind("pulse 1000 ", 0) == 0)
-      break; // the thread that pulses did not come between
+      break; // the pulse thread did not interfere
   }
   EXPECT_EQ(lastInstructions(dir).size(), 1u);
 }
 
-/// The microseconds of a record's pulse.
+/// The time of a record's pulse in microseconds.
 static int64_t pulseOf(const std::string &path) {
   std::ifstream file(path);
   std::string kind;
@@ -105,8 +105,8 @@ static int64_t pulseOf(const std::string &path) {
   return time;
 }
 
-/// In a process of its own, which is stopped: whether its pulse goes on within
-/// two seconds of being continued. `starved`: it ignores SIGCONT, as if it had
+/// Stops a child process and continues it; returns whether its pulse resumes
+/// within two seconds. `starved`: the child ignores SIGCONT, as if it had
 /// waited for a processor.
 static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
                             bool starved) {
@@ -125,7 +125,7 @@ static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
     return pulseOf(path) > after;
   };
   EXPECT_TRUE(await(0, 10));
-  EXPECT_TRUE(await(pulseOf(path), 10)); // the thread is at work
+  EXPECT_TRUE(await(pulseOf(path), 10)); // the thread runs
   kill(child, SIGSTOP);
   usleep(1'500'000);
   int64_t before = pulseOf(path);
@@ -154,14 +154,14 @@ TEST_F(FlightRecords, ALaterOneIsAnotherFile) {
   auto second = FlightRecord::open(at("same"), plan, 0);
   ASSERT_TRUE(first.ok() && second.ok());
   (*second)->beginStep(5);
-  first->reset(); // it leaves the other one's alone
+  first->reset(); // does not remove the record of the other
   EXPECT_EQ(lastInstructions(at("same")), Lines{"rank 0 was last in step 5"});
 }
 
 TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
   leave(0, 5000.0, "ended", "step 3, gelu");
   leave(1, 5001.0, "fresh", "");
-  EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 had last ended step 3, gelu"});
+  EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 last finished step 3, gelu"});
   leave(0, 5002.0, "ended", "step 3, gelu");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
 }
@@ -192,10 +192,10 @@ TEST_F(FlightRecords, SayWhatTheirRankDoes) {
   (*record)->beginStep(7);
   const Instruction &reduce = find(plan, true);
   (*record)->begin(reduce, 7, "");
-  leave(0, 1, "ended", ""); // of a rank that was lost long before
+  leave(0, 1, "ended", ""); // a rank that was lost long before
   std::filesystem::copy(at("new/rank-1"), at("rank-1"));
   std::filesystem::remove(at("rank-0"));
-  leave(9, 9e9, "ended", ""); // the only one that is alive
+  leave(9, 9e9, "ended", ""); // the only rank that is alive
   EXPECT_EQ(lastInstructions(dir),
             Lines{"rank 1 was last in step 7, " + reduce.name +
                   " (group dp ranks=0,1)"});
@@ -237,7 +237,7 @@ TEST_F(FlightRecords, AFolderThatCannotBeIsSaid) {
   auto record = FlightRecord::open(at("file"), plan, 0);
   EXPECT_EQ(record.status().message(),
             "--flight-record: " + at("file") + "/rank-0: Not a directory");
-  // A run without it is still a run.
+  // A run without records still runs.
   SessionOptions options;
   options.flightRecord = at("file");
   KernelLibrary none;

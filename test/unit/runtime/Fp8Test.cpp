@@ -14,8 +14,8 @@ namespace {
 constexpr DType kFormats[] = {DType::F8E4M3FN, DType::F8E5M2};
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Of the formats' definition (OCP 8-bit floating point): the finite numbers
-/// that are not negative, by what they are worth, with their codes.
+/// From the definition of the formats (OCP 8-bit floating point): the finite
+/// non-negative numbers in ascending order, with their codes.
 std::map<double, uint8_t> numbersOf(DType format) {
   bool isE4 = format == DType::F8E4M3FN;
   int mantissa = isE4 ? 3 : 2, bias = isE4 ? 7 : 15, count = isE4 ? 0x7f : 0x7c;
@@ -30,7 +30,8 @@ std::map<double, uint8_t> numbersOf(DType format) {
   return numbers;
 }
 
-/// The nearest of them, of two as near that with an even code.
+/// The code of the nearest of these numbers; of two equally near ones, the even
+/// code.
 uint8_t nearest(const std::map<double, uint8_t> &numbers, double value) {
   auto above = numbers.lower_bound(std::abs(value));
   uint8_t code = 0;
@@ -72,8 +73,8 @@ TEST(Fp8, CodesStandForWhatTheFormatsSay) {
     }
 }
 
-/// As ml_dtypes 0.6 casts from float32, which has no saturation: what would
-/// round to beyond the largest number is infinite or NaN there.
+/// The casts of ml_dtypes 0.6 from float32, which does not saturate: numbers
+/// that would round to more than the largest become infinite or NaN there.
 TEST(Fp8, CodesAreThoseOfMlDtypes) {
   struct {
     float value;
@@ -141,7 +142,7 @@ TEST(Fp8, AmaxIsOfTheMatrixAlone) {
   EXPECT_GT(amaxBits(matrix), bitsOf(kInf));
 }
 
-/// A factor, element (row, k) or (k, col), as the product sees it.
+/// Element (row, k) or (k, col) of a factor, as the GEMM reads it.
 struct Seen {
   const HostTensor &tensor;
   int64_t offset, ld;

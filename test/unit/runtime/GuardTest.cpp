@@ -1,9 +1,9 @@
-//===- GuardTest.cpp - drifted copies, NaN, spikes ------------------------===//
+//===- GuardTest.cpp - drifted replicas, NaN, spikes, stragglers ----------===//
 #include "runtime/exec/RankExecutor.h"
+#include "runtime/observe/NumberGuard.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
 #include "test/unit/runtime/TestPlans.h"
-#include "runtime/job/NumberGuard.h"
 
 #include <cmath>
 #include <cstring>
@@ -54,7 +54,7 @@ TEST(SlowRanks, AreTimedByThemselves) {
   Expected<std::vector<double>> seconds = ownSeconds(plan, **session);
   ASSERT_TRUE(seconds.ok());
   EXPECT_GE((*seconds)[1], 0.3);
-  // The others waited for it, and that is not theirs.
+  // The time that other ranks waited for it does not count as theirs.
   EXPECT_LT((*seconds)[0], 0.3);
   EXPECT_LT((*seconds)[2], 0.3);
   EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
@@ -67,7 +67,7 @@ TEST(SlowRanks, AreThoseFarAboveTheMedianOfTheirStage) {
                                      "the median of the ranks of its stage"});
   EXPECT_TRUE(slowRanks(plan, {0.1, 0.1, 0.19, 0.1}, 10, 2).empty());
   EXPECT_TRUE(slowRanks(plan, {0, 0, 0, 0}, 10, 2).empty());
-  // Of stages that do not have the same to do each is its own measure.
+  // Stages with different work are compared separately.
   Plan stages = test::twoStages(2, 1);
   EXPECT_TRUE(slowRanks(stages, {0.1, 0.1, 0.9, 0.9}, 1, 2).empty());
   EXPECT_EQ(slowRanks(stages, {0.1, 0.3, 0.9, 0.9}, 1, 2).size(), 1u);
@@ -86,7 +86,7 @@ protected:
     for (size_t i = 0; i < session->ranksHere().size(); ++i)
       fill(i, 0.5f);
   }
-  /// All of rank i's copy of w, its buffer 0.
+  /// The elements of rank i's copy of w, its buffer 0.
   void fill(size_t i, float value) {
     ASSERT_TRUE(session->ranksHere()[i]
                     ->fillBuffer(0,
@@ -127,7 +127,7 @@ TEST_F(Guarded, TheFirstNanIsNamed) {
   std::vector<float> x(32, 1);
   ASSERT_TRUE(session->step(1, {x.data()}).ok());
   EXPECT_EQ(*session->numberFault(), "");
-  fill(1, -std::numeric_limits<float>::infinity()); // inf - inf, later
+  fill(1, -std::numeric_limits<float>::infinity()); // later inf - inf
   x[14] = -1;                                       // a row of rank 1
   ASSERT_TRUE(session->step(2, {x.data()}).ok());
   std::string place = *session->numberFault();
@@ -222,7 +222,7 @@ TEST(NumberGuard, StepsAreNotSkippedForEver) {
   for (int step = 0; step < 19; ++step)
     EXPECT_EQ(alarm.look(fixed, bad), "");
   EXPECT_EQ(alarm.look(fixed, bad),
-            "the gradients are not finite, as those of the 19 steps before; "
+            "the gradients are not finite, like those of the 19 steps before; "
             "all were skipped");
 }
 
@@ -230,6 +230,7 @@ TEST(NumberGuard, SpikesAreAboveTheMedian) {
   SpikeAlarm alarm(2);
   for (int step = 0; step < 9; ++step)
     EXPECT_EQ(alarm.look("the loss", step == 5 ? 100 : 4), ""); // too few
+                                                                // values
   EXPECT_EQ(alarm.look("the loss", 4), "");
   EXPECT_EQ(alarm.look("the loss", 7.9), "");
   EXPECT_EQ(alarm.look("the loss", 10),
@@ -238,7 +239,7 @@ TEST(NumberGuard, SpikesAreAboveTheMedian) {
             "");
   for (int step = 0; step < 50; ++step)
     (void)alarm.look("the loss", 10);
-  EXPECT_EQ(alarm.look("the loss", 19), ""); // the window went on
+  EXPECT_EQ(alarm.look("the loss", 19), ""); // the window has moved on
   SpikeAlarm off(0);
   for (int step = 0; step < 20; ++step)
     EXPECT_EQ(off.look("the loss", step * step), "");

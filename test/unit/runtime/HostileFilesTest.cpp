@@ -1,4 +1,4 @@
-//===- HostileFilesTest.cpp - Files that mean harm ------------------------===//
+//===- HostileFilesTest.cpp - malicious files -----------------------------===//
 #include "runtime/base/Json.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Manifest.h"
@@ -19,7 +19,7 @@ namespace {
 
 class HostileFiles : public test::ScratchFolder {
 protected:
-  /// A list that would use up the stack of who writes or copies it.
+  /// A list that would exhaust the stack of a program that writes or copies it.
   static std::string deep() {
     constexpr size_t levels = 500000;
     return std::string(levels, '[') + std::string(levels, ']');
@@ -57,7 +57,7 @@ TEST_F(HostileFiles, DeepListsAreRefusedBeforeTheyAreParsed) {
   expectDeep(WeightFiles::open(dir).status());
 }
 
-/// dlsym would find them in the library of C, to which every other is linked.
+/// dlsym would find these symbols in the C library, which every library links.
 TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
   std::filesystem::create_directories(dir / "kernels");
   std::filesystem::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so");
@@ -73,7 +73,7 @@ TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
   }
 }
 
-/// Nobody writes to these pipes: whoever opened one would wait for ever.
+/// These pipes have no writer: opening one would block forever.
 TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
   Plan plan;
   plan.inputs = {{"x", 0, DType::I64, {2, 3}, {}, 10}};
@@ -105,7 +105,7 @@ TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
 TEST_F(HostileFiles, LargeFilesAreRefusedUnread) {
   for (const char *name : {"plan.json", "command.json"}) {
     write(name, "{}");
-    std::filesystem::resize_file(at(name), uintmax_t(30) << 30); // holes
+    std::filesystem::resize_file(at(name), uintmax_t(30) << 30); // sparse
   }
   EXPECT_EQ(readPlan(dir).status().message(),
             at("plan.json") +

@@ -33,7 +33,7 @@ HostTensor expected(const MatmulOp &op, const HostTensor &a,
   return c;
 }
 
-/// Whole numbers up to 4: exact in bf16 too.
+/// Integers up to 4: exact in bf16, too.
 HostTensor numbers(int64_t count, DType type) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -145,7 +145,7 @@ TEST(Matmul, PanelsOfManyRowsAreAdded) {
 }
 
 TEST(Matmul, TransposedRowsAPageApartGoByPanels) {
-  // Rows of 1024 floats; 700 columns are one full panel and a rest.
+  // Rows of 1024 floats; 700 columns are one full panel and a remainder.
   MatmulOp op;
   op.m = 700;
   op.n = op.k = 64;
@@ -183,7 +183,7 @@ double geluOf(double x) {
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/// What the header of PlanEpilogue.h says, of whole numbers.
+/// The definitions in the header of PlanEpilogue.h, for integers.
 struct EpilogueCase {
   MatmulOp op = small(false, false);
   HostTensor a, b, c, bias, aux;
@@ -334,7 +334,7 @@ TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
 //===----------------------------------------------------------------------===//
 
 TEST(Conv, HandMadeNumbers) {
-  // Two samples of one channel; a difference and a sum over three elements.
+  // Two samples with one channel; a difference and a sum over three elements.
   ConvOp op;
   op.xShape = {2, 1, 3};
   op.wShape = {2, 1, 3};
@@ -356,7 +356,7 @@ TEST(Conv, HandMadeNumbers) {
   EXPECT_EQ(w, (std::vector<double>{0, 1, 2, 2, 11, 10}));
 }
 
-/// oneDNN (f32) against plain loops (f64) on whole numbers: equal.
+/// oneDNN (f32) and plain loops (f64) give equal results for integers.
 void expectConv(ConvOp op) {
   op.yShape = {op.xShape[0], op.wShape[0]};
   size_t spatial = op.strides.size();
@@ -393,19 +393,19 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1};
   op.pads = {1, 1};
   expectConv(op);
-  op.xShape = {2, 6, 8, 7}; // three groups, uneven everything
+  op.xShape = {2, 6, 8, 7}; // three groups, with uneven extents
   op.wShape = {9, 2, 3, 2};
   op.strides = {2, 1};
   op.dilations = {1, 3};
   op.pads = {1, 0, 2, 1};
   expectConv(op);
-  op.xShape = {3, 5, 6, 6}; // every channel by itself
+  op.xShape = {3, 5, 6, 6}; // one channel per group
   op.wShape = {5, 1, 2, 2};
   op.strides = {2, 2};
   op.dilations = {1, 1};
   op.pads = {0, 0, 0, 0};
   expectConv(op);
-  op.xShape = {2, 32, 6, 5}; // wide enough for oneDNN's own layouts
+  op.xShape = {2, 32, 6, 5}; // wide enough for oneDNN's blocked layouts
   op.wShape = {48, 16, 3, 3};
   op.strides = {2, 1};
   op.pads = {1, 1, 1, 1};
@@ -421,14 +421,14 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   op.dilations = {1, 1, 1};
   op.pads = {0, 0, 0, 0, 1, 0};
   expectConv(op);
-  op.xShape = {1, 2, 2, 3, 2, 3}; // more dimensions than oneDNN has
+  op.xShape = {1, 2, 2, 3, 2, 3}; // more dimensions than oneDNN supports
   op.wShape = {2, 2, 1, 2, 1, 2};
   op.strides = op.dilations = {1, 1, 1, 1};
   op.pads.assign(8, 0);
   expectConv(op);
 }
 
-/// Fractions that 8 bits of mantissa hold; their sums of products need more.
+/// Fractions that fit 8 bits of mantissa; their sums of products need more.
 HostTensor fractions(int64_t count, DType type, int seed) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -437,7 +437,7 @@ HostTensor fractions(int64_t count, DType type, int seed) {
 }
 
 /// The sums of plain loops are exact in f64, those of a 16-bit convolution in
-/// f32: equal but for one rounding.
+/// f32. They are equal up to one rounding.
 void expectHalfConv(ConvOp op, DType half) {
   const std::vector<int64_t> *const shapes[] = {&op.xShape, &op.wShape,
                                                 &op.yShape};
@@ -472,13 +472,13 @@ void expectHalfConv(ConvOp op, DType half) {
 
 TEST(Conv, HalvesAreRoundedOnce) {
   ConvOp op;
-  op.xShape = {2, 32, 6, 5}; // the layouts of oneDNN
+  op.xShape = {2, 32, 6, 5}; // blocked layouts of oneDNN
   op.wShape = {48, 16, 3, 3};
   op.yShape = {2, 48, 3, 5};
   op.strides = {2, 1};
   op.dilations = {1, 1};
   op.pads = {1, 1, 1, 1};
-  ConvOp small = op; // those of the arrays
+  ConvOp small = op; // the layouts of the arrays
   small.xShape = {2, 4, 6, 5};
   small.wShape = {6, 2, 3, 3};
   small.yShape = {2, 6, 3, 5};
@@ -501,7 +501,7 @@ TEST(Conv, OfNothing) {
   op.kind = ConvKind::GradFilter;
   std::vector<float> w(12, 7);
   ASSERT_TRUE(runConv(op, nullptr, w.data(), nullptr).ok());
-  EXPECT_EQ(w, std::vector<float>(12, 0)); // a sum over no sample
+  EXPECT_EQ(w, std::vector<float>(12, 0)); // a sum over no samples
 }
 
 } // namespace

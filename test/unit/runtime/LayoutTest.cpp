@@ -8,8 +8,8 @@
 namespace dpc::rt {
 namespace {
 
-/// Packs every shard of 0, 1, 2, ... and unpacks them into a fresh array:
-/// nothing may be lost, and nothing may come from padding.
+/// Packs every shard of 0, 1, 2, ... and unpacks them into a new array. No
+/// element may be lost, and none may come from padding.
 void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
                      const Mesh &mesh) {
   ASSERT_TRUE(checkLayout(layout, shape, mesh).ok());
@@ -130,8 +130,8 @@ TEST(Layout, RefusesWhatDoesNotFit) {
 
 TEST(DType, HalfPrecisionRoundsToNearestEven) {
   EXPECT_EQ(floatToBf16(1.0f), 0x3f80);
-  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // half way, even stays
-  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82); // half way, odd goes up
+  EXPECT_EQ(floatToBf16(1.00390625f), 0x3f80); // half way: even stays
+  EXPECT_EQ(floatToBf16(1.01171875f), 0x3f82); // half way: odd is rounded up
   EXPECT_TRUE(std::isnan(bf16ToFloat(floatToBf16(NAN))));
   for (uint32_t bits = 0; bits < 0x7c00; ++bits)
     ASSERT_EQ(floatToF16(f16ToFloat(static_cast<uint16_t>(bits))), bits);

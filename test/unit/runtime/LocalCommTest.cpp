@@ -27,7 +27,8 @@ void onRanks(int ranks, double timeoutSeconds,
 namespace {
 
 TEST(LocalComm, SumsInTheOrderOfTheRanks) {
-  // 1e8 + 1 - 1e8 is 0 or 1 in f32, by order: all ranks agree, every time.
+  // 1e8 + 1 - 1e8 is 0 or 1 in f32, depending on the order: all ranks agree,
+  // every time.
   const float values[] = {1e8f, 1.f, -1e8f};
   for (int64_t count : {1, 100000}) {
     onRanks(3, 30, [&](Communicator &comm) {
@@ -66,8 +67,7 @@ TEST(LocalComm, DifferentCallsAreNoticed) {
   });
 }
 
-/// Prints microseconds; run with --gtest_also_run_disabled_tests.
-// These take a shorter way, through slots.
+/// Small messages go through slots.
 TEST(LocalComm, DifferentSmallCallsAreNoticed) {
   for (bool sameSize : {false, true})
     onRanks(2, 30, [&](Communicator &comm) {
@@ -104,7 +104,8 @@ TEST(LocalComm, RanksOfHostsMeetTheirPeers) {
   using Groups = std::vector<std::vector<int>>;
   EXPECT_EQ(peersAcrossHosts({"a", "a", "b", "b"}), (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(peersAcrossHosts({"a", "b", "b", "a"}), (Groups{{0, 1}, {2, 3}}));
-  // All of one host, one of each, and hosts of unlike sizes: the world.
+  // All ranks on one host, one rank per host, and hosts of different sizes give
+  // the world.
   EXPECT_EQ(peersAcrossHosts({"a", "a"}), Groups{});
   EXPECT_EQ(peersAcrossHosts({"a", "b"}), Groups{});
   EXPECT_EQ(peersAcrossHosts({"a", "a", "b"}), Groups{});
@@ -121,7 +122,7 @@ TEST(LocalComm, GroupsAreMeasuredAtOnce) {
     std::string text = formatAllReduce({{4000, 1e-6}}, hosts, groups);
     EXPECT_NE(text.find("#  Rank   2 Group  0 on b "), std::string::npos);
     EXPECT_NE(text.find("#  Rank   3 Group  1 on b "), std::string::npos);
-    // 4 GB/s; two ranks send as much as their buffers hold.
+    // 4 GB/s; two ranks send as much as their buffers hold
     EXPECT_NE(text.find("  4.000   4.000 "), std::string::npos) << text;
   });
 }

@@ -1,8 +1,8 @@
-// Values outside the device's memory: what plans must say, and what runs do.
+// Values outside the device memory: requirements on plans, and runs.
 #include "runtime/exec/Arena.h"
-#include "runtime/io/OffloadFile.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
+#include "runtime/io/OffloadFile.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"
@@ -85,9 +85,10 @@ TEST(Offload, AFolderThatIsNotThereIsNamed) {
   SessionOptions options;
   options.offloadDir = "/nonexistent/folder";
   auto session = Session::create(plan, kernels, makeLocalComms(2, {}), options);
-  EXPECT_EQ(session.status().message(),
-            "/nonexistent/folder: no file for offloading can be made there: No "
-            "such file or directory; --offload-dir names another folder");
+  EXPECT_EQ(
+      session.status().message(),
+      "/nonexistent/folder: no file for offloading can be created there: No "
+      "such file or directory; --offload-dir names another folder");
 }
 
 TEST(OffloadFile, HasItsSizeAndNoName) {

@@ -50,7 +50,7 @@ TEST(PlanAttention, ReadsAndWritesItsOperands) {
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
 }
 
-/// A dimension of one element has no neighbours.
+/// The stride of a dimension with one element does not matter.
 TEST(PlanAttention, StridesOfOneElementAreAny) {
   Plan plan = valid();
   AttentionOp &op = forward(plan);

@@ -11,7 +11,7 @@ namespace {
 
 using test::leastSquares;
 
-/// A convolution in place of the product x w.
+/// Replaces the GEMM x w by a convolution.
 ConvOp &conv(Plan &p) {
   const MatmulOp product = std::get<MatmulOp>(p.phases["forward"][1].op);
   ConvOp conv;
@@ -48,7 +48,8 @@ TEST(PlanConv, MayBeOfAnyFloatThatIsComputedIn) {
   }
 }
 
-// y begins where w does, but in the slots of a frame behind everything else.
+// y begins at the offset of w, but in the slots of a frame after everything
+// else.
 TEST(PlanConv, OffsetsInFramesAreNotThoseOfTheArena) {
   Plan plan = leastSquares(2, 2);
   const ConvOp op = conv(plan);
@@ -62,18 +63,18 @@ TEST(PlanConv, OffsetsInFramesAreNotThoseOfTheArena) {
       if (entry.phase == "forward" || entry.phase == "backward")
         entry.slots = {{0, entry.microBatch}};
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
-  // Nor is the frame where w is.
+  // The frame does not overlap w either.
   plan.frames[0].offset = 0;
   EXPECT_NE(validatePlan(plan, "plan.json").message().find("overlaps"),
             std::string::npos);
 }
 
-/// Changes one thing of a valid plan, which must be refused with a message that
-/// names it.
+/// Changes one thing of a valid plan. The plan must be refused with a message
+/// that names the change.
 struct Mutation {
   const char *name;
   std::function<void(Plan &)> change;
-  const char *message; ///< a part of it
+  const char *message; ///< a part of the expected message
 };
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 void PrintTo(const Mutation &mutation, std::ostream *out) {

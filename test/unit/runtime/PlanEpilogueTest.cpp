@@ -9,7 +9,7 @@ namespace {
 
 using test::Mutation;
 
-/// The product with an epilogue.
+/// The GEMM with this epilogue.
 MatmulOp &product(Plan &plan, Epilogue epilogue) {
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))
@@ -44,6 +44,7 @@ TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
   EXPECT_EQ(count(Epilogue::GeluGradBias), std::pair(size_t(3), size_t(2)));
   EXPECT_EQ(count(Epilogue::SumsOfA), std::pair(size_t(2), size_t(2)));
   EXPECT_EQ(count(Epilogue::SumsOfB), std::pair(size_t(3), size_t(2))); // adds
+                                                                        // to C
 }
 
 class EpilogueMutation : public testing::TestWithParam<Mutation> {};
@@ -120,10 +121,10 @@ const Mutation kMutations[] = {
      "alpha 1 and beta 0"},
     {"transposedA",
      [](Plan &p) { product(p, Epilogue::SumsOfA).transA = false; },
-     "stored k first"},
+     "first stored dimension is k"},
     {"transposedB",
      [](Plan &p) { product(p, Epilogue::SumsOfB).transB = true; },
-     "stored k first"},
+     "first stored dimension is k"},
     {"empty", [](Plan &p) { product(p, Epilogue::Gelu).k = 0; }, "empty"},
 };
 INSTANTIATE_TEST_SUITE_P(PlanEpilogue, EpilogueMutation,

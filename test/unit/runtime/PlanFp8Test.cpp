@@ -9,7 +9,7 @@ namespace {
 
 using test::Mutation;
 
-/// The first product of fp8, of 32 x 16 by 16 x 48.
+/// The first fp8 GEMM, of 32 x 16 by 16 x 48.
 MatmulOp &product(Plan &plan) {
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op); op && op->fp8)
@@ -24,7 +24,7 @@ Plan valid() {
   return plan;
 }
 
-/// The product of fp8 with a bias and values beside it: it is the first now.
+/// Makes an fp8 GEMM with a bias, beside values, the first one.
 MatmulOp &withEpilogue(Plan &plan) {
   std::vector<Instruction> &update = plan.phases["update"];
   for (Instruction &instruction : update)
@@ -34,7 +34,7 @@ MatmulOp &withEpilogue(Plan &plan) {
   return product(plan);
 }
 
-/// The end of a buffer as one of its own.
+/// Makes the end of a buffer a separate buffer.
 int addView(Plan &plan, int of, int64_t bytes) {
   Buffer view = plan.buffers[of];
   view.id = static_cast<int>(plan.buffers.size());
@@ -46,7 +46,7 @@ int addView(Plan &plan, int of, int64_t bytes) {
   return view.id;
 }
 
-/// Lets the workspace lie where a buffer is.
+/// Puts the workspace at the place of a buffer.
 void workspaceOver(Plan &plan, int other) {
   int id = product(plan).fp8->workspace;
   plan.buffers[id].offset = plan.buffers[other].offset;
@@ -88,13 +88,13 @@ const Mutation kMutations[] = {
        product(p).a = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {32, 40}, DType::F32);
      },
-     "fp8 needs factors of bf16, these are f32 and bf16 in bf16"},
+     "fp8 needs bf16 factors, these are f32 and bf16 in bf16"},
     {"otherFactor",
      [](Plan &p) {
        product(p).b = test::addBuffer(p, "wide", BufferKind::Parameter,
                                       {48, 40}, DType::F32);
      },
-     "fp8 needs factors of bf16, these are bf16 and f32 in bf16"},
+     "fp8 needs bf16 factors, these are bf16 and f32 in bf16"},
     {"batch", [](Plan &p) { product(p).batch = 2; }, "one matrix"},
     {"batch2", [](Plan &p) { product(p).batch2 = 2; }, "one matrix"},
     {"n", [](Plan &p) { product(p).n = 24; },
@@ -127,13 +127,13 @@ const Mutation kMutations[] = {
                                    DType::U8);
        product(p).fp8->workspace = addView(p, whole, 1);
      },
-     "expected one of kind workspace that is no view"},
+     "expected a workspace that is not a view"},
     {"workspaceIsParameter",
      [](Plan &p) {
        product(p).fp8->workspace =
            test::addBuffer(p, "kept", BufferKind::Parameter, {1344}, DType::U8);
      },
-     "expected one of kind workspace that is no view"},
+     "expected a workspace that is not a view"},
     {"noWorkspace", [](Plan &p) { product(p).fp8->workspace = -1; },
      "fp8.workspace is -1, expected a buffer below"},
     {"smallWorkspace",

@@ -1,4 +1,4 @@
-//===- PlanMutation.h - changes that make a plan wrong ----------*- C++ -*-===//
+//===- PlanMutation.h - changes that make a plan invalid --------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
 #define DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
 
@@ -12,7 +12,7 @@ namespace dpc::rt::test {
 struct Mutation {
   const char *name;
   std::function<void(Plan &)> change;
-  const char *message; ///< a part of it
+  const char *message; ///< a part of the expected message
 };
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 inline void PrintTo(const Mutation &mutation, std::ostream *out) {

@@ -1,4 +1,4 @@
-//===- PlanStagesTest.cpp - plans of several pipeline stages --------------===//
+//===- PlanStagesTest.cpp - plans with several pipeline stages ------------===//
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
@@ -61,7 +61,7 @@ TEST(Ledger, NumbersWhatARankIssues) {
       "reduction=sum bytes=4 buffers=12 \"reduce loss\"\n");
 }
 
-/// A file does not grow with the ranks times the lines.
+/// The size of a file does not grow with ranks times lines.
 TEST(Ledger, ShortensLongLists) {
   Plan plan = test::leastSquares(16, 1, 32);
   std::string text = ledgerText(plan, 3);
@@ -80,7 +80,7 @@ TEST(Ledger, ShortensLongLists) {
   EXPECT_NE(text.find("ranks=above count=16 reduction=sum"), std::string::npos);
 }
 
-/// What leaves its group is not issued.
+/// A message that leaves its group is not issued.
 TEST(Ledger, SkipsMessagesWithoutAPeer) {
   Plan plan = twoStages(1, 1);
   plan.phases["s1.update"].push_back(
@@ -88,7 +88,7 @@ TEST(Ledger, SkipsMessagesWithoutAPeer) {
   EXPECT_EQ(ledgerText(plan, 1).find("tag=4"), std::string::npos);
 }
 
-/// A convolution in place of stage 1's product y b.
+/// Replaces stage 1's GEMM y b by a convolution.
 void conv(Plan &p) {
   MatmulOp product = op<MatmulOp>(p, "s1.forward", 1);
   ConvOp conv;
@@ -103,7 +103,7 @@ void conv(Plan &p) {
   at(p, "s1.forward", 1).op = conv;
 }
 
-/// What lies at the same offset, but of a frame and of the arena, is apart.
+/// Buffers at equal offsets of a frame and of the arena do not overlap.
 TEST(PlanStages, ConvolutionInAFrame) {
   Plan plan = twoStages(2, 2);
   conv(plan);
@@ -112,7 +112,7 @@ TEST(PlanStages, ConvolutionInAFrame) {
   EXPECT_EQ(validatePlan(plan, "p").message(), "");
 }
 
-/// A value of another micro-batch is found where a buffer has several views.
+/// A value of another micro-batch is detected in buffers with several views.
 TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
   Plan plan = twoStages(1, 2);
   int part[2];
@@ -202,11 +202,11 @@ const Mutation kStageMutations[] = {
      "\"forward\" is not sSTAGE. and setup, forward"},
     {"otherStagesBuffer",
      [](Plan &p) { op<FillOp>(p, "s0.setup", 0).buffer = 8; },
-     "s0.setup[0] (fill): buffer 8 is of stage 1"},
+     "s0.setup[0] (fill): buffer 8 belongs to stage 1"},
     {"otherStagesEvent", [](Plan &p) { at(p, "s0.forward", 1).waits = {10}; },
      "waits for event 10, which stage 1 signals"},
     {"otherStagesPhase", [](Plan &p) { p.schedule[3][1].phase = "s0.forward"; },
-     "schedule[3][1]: phase is \"s0.forward\", the rank is of stage 1"},
+     "schedule[3][1]: phase is \"s0.forward\", the rank belongs to stage 1"},
     {"noSlot", [](Plan &p) { p.schedule[0][1].slots = {}; },
      "schedule[0][1]: slots lacks frame 0"},
     {"slotFrame", [](Plan &p) { p.schedule[0][1].slots[0].frame = 1; },
@@ -250,7 +250,7 @@ const Mutation kStageMutations[] = {
     {"recvUnordered", [](Plan &p) { at(p, "s0.backward", 0).waits = {}; },
      "s0.backward[0] (recv): touches buffer 5"},
     {"tag", [](Plan &p) { op<RecvOp>(p, "s1.forward", 0).tag = 3; },
-     "s0.backward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
+     "s0.backward[0] (recv): rank 0 would wait forever here of micro-batch 0 "
      "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
     {"tagNegative", [](Plan &p) { op<SendOp>(p, "s0.forward", 2).tag = -1; },
      "tag is -1"},
@@ -270,7 +270,7 @@ const Mutation kStageMutations[] = {
      "sends 12"},
     {"deadlock",
      [](Plan &p) {
-       // Stage 0 wants the gradient before it sends what it is a gradient of.
+       // Stage 0 waits for the gradient before it sends the activation.
        auto &forward = p.phases["s0.forward"], &back = p.phases["s0.backward"];
        Frame &frame = p.frames[0];
        p.buffers[5].frame = 0;
@@ -280,14 +280,14 @@ const Mutation kStageMutations[] = {
        forward.insert(forward.begin(), back.front());
        back.erase(back.begin());
      },
-     "s0.forward[0] (recv): rank 0 would wait for ever here of micro-batch 0 "
+     "s0.forward[0] (recv): rank 0 would wait forever here of micro-batch 0 "
      "for tag 2 from rank 2: rank 2 waits at s1.forward[0] (recv)"},
     {"collectivesDiffer",
      [](Plan &p) {
        op<AllReduceOp>(p, "s0.update", 0).group = 0;
        op<AllReduceOp>(p, "s1.update", 0).group = 0;
      },
-     "s0.update[0] (all_reduce): rank 0 would wait for ever here of "
+     "s0.update[0] (all_reduce): rank 0 would wait forever here of "
      "micro-batch 0 (all_reduce sum 48 bytes of f32 of micro-batch 0): rank 2 "
      "waits at s1.update[0] (all_reduce)"},
     {"outputInFrame",

@@ -98,7 +98,7 @@ Plan everything() {
        "k",
        12.5,
        KernelOp{"k0", {5, 5}, {1}, {{ScalarKind::Valid, 0, 8, {"dp"}}}}});
-  plan.phases["backward"][0].signals = -1; // the kernel is the last now
+  plan.phases["backward"][0].signals = -1; // the kernel is the last one now
   plan.phases["update"].push_back(
       {Queue::Compute, {}, -1, "s", 0, StoreOutputOp{0}});
   // The loss is reduced in the comm queue.
@@ -107,7 +107,7 @@ Plan everything() {
   return plan;
 }
 
-/// The same for a GPU.
+/// The same plan for a GPU.
 Plan everythingOnGpus() {
   Plan plan = everything();
   plan.targetGpu = "sm_90";
@@ -139,7 +139,7 @@ TEST(PlanJson, RoundTripsEverything) {
   }
 }
 
-// After a change of the format, DPC_WRITE_FIXTURES=1 writes the file anew.
+// After a change of the format, DPC_WRITE_FIXTURES=1 rewrites the file.
 TEST(PlanJson, FixtureIsThePlanOfTheTests) {
   const std::string dir = DPC_FIXTURES "/plans/least-squares";
   if (std::getenv("DPC_WRITE_FIXTURES"))
@@ -185,8 +185,8 @@ TEST(PlanJson, RefusesBrokenText) {
 }
 
 //===----------------------------------------------------------------------===//
-// Mutations: each changes one thing of a valid plan and must be refused with
-// a message that names it.
+// Mutations: each changes one thing of a valid plan, which must be refused with
+// a message that names the change.
 //===----------------------------------------------------------------------===//
 
 class PlanMutation : public testing::TestWithParam<Mutation> {};
@@ -433,7 +433,7 @@ const Mutation kInstructionMutations[] = {
     {"shift", [](Plan &p) { op<SendOp>(p, "update", 8).shift = 2; },
      "shift is 2"},
     {"sendLost", [](Plan &p) { op<SendOp>(p, "update", 8).wrap = false; },
-     "would wait for ever"},
+     "would wait forever"},
     {"recvLost", [](Plan &p) { op<RecvOp>(p, "update", 9).wrap = false; },
      "never received"},
     {"copyBytes", [](Plan &p) { op<CopyOp>(p, "update", 10).bytes = 20; },
@@ -472,7 +472,7 @@ const Mutation kFlowMutations[] = {
      [](Plan &p) { p.phases["setup"].erase(p.phases["setup"].begin()); },
      "reads buffer 5 \"w.grad\", which is not written before"},
     {"bytesTaken", [](Plan &p) { p.buffers[3].offset = p.buffers[6].offset; },
-     "whose bytes another buffer took"},
+     "whose bytes another buffer has overwritten"},
     {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
      "update[0] (all_reduce): touches buffer 5"},
     {"noWaitAfterReduce", [](Plan &p) { at(p, "update", 2).waits = {}; },
@@ -482,7 +482,7 @@ const Mutation kFlowMutations[] = {
        p.schedule[1].push_back({"backward", 1, {}});
        p.schedule[1].push_back({"update", 0, {}});
      },
-     "rank 1 would wait for ever"},
+     "rank 1 would wait forever"},
     {"outputTaken",
      [](Plan &p) {
        p.phases["update"].pop_back();

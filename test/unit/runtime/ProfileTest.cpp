@@ -8,7 +8,7 @@ using namespace dpc::rt;
 
 namespace {
 
-/// A trace of events that last whole microseconds.
+/// A trace of events whose durations are whole microseconds.
 class TraceText {
 public:
   TraceText() {
@@ -41,7 +41,7 @@ private:
 
 } // namespace
 
-/// Two layers of a product and a sum, on ranks from 0 on.
+/// Two layers of a GEMM and a sum, on ranks from 0 on.
 static TraceText steps(int first, int last, int ranks, int productMicros) {
   TraceText trace;
   for (int step = first; step <= last; ++step)
@@ -57,7 +57,7 @@ static TraceText steps(int first, int last, int ranks, int productMicros) {
 }
 
 TEST(Profile, ComparesSumsOverLayersStepsAndRanks) {
-  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // rank 0 alone
+  auto profile = compareTraces(steps(0, 0, 1, 8).text(), // only rank 0
                                steps(1, 3, 2, 10).text());
   ASSERT_TRUE(profile) << profile.status().message();
   EXPECT_EQ(profile->steps, 2); // without the first
@@ -110,7 +110,7 @@ TEST(Profile, TextNamesTheLargestDifferencesFirst) {
   std::string text = profileText(*profile, 1);
   EXPECT_NE(text.find("     16.0 us     20.0 us    +4.00 us       2  "
                       "h.*/fc (matmul), forward\n"
-                      "  and 1 more that differ less: profile.json\n"),
+                      "  and 1 more with smaller differences: profile.json\n"),
             std::string::npos)
       << text;
 }
@@ -120,15 +120,16 @@ TEST(Profile, RefusesWhatIsNoTrace) {
   auto messageOf = [&](const std::string &predicted) {
     return compareTraces(predicted, good).status().message();
   };
-  EXPECT_EQ(messageOf("{}"), "trace.json is no trace: it has no traceEvents");
+  EXPECT_EQ(messageOf("{}"),
+            "trace.json is not a trace: it has no traceEvents");
   EXPECT_EQ(messageOf("{\"traceEvents\": [{\"ph\": 1}]}"),
-            "trace.json: traceEvents[0] is none that dpc writes");
+            "trace.json: traceEvents[0] is not an event of dpc");
   EXPECT_EQ(messageOf("{\"traceEvents\": []}"),
-            "no step was measured that was predicted");
+            "no measured step has a prediction");
   EXPECT_EQ(messageOf(R"({"traceEvents": [{"ph": "X", "name": "thread_name",
                 "cat": "a", "pid": 0, "tid": 0, "ts": 0, "dur": 0,
                 "args": {"step": 9, "phase": "f"}}]})"),
             "");
   EXPECT_EQ(messageOf(std::string(100000, '[')),
-            "trace.json is no trace: it has no traceEvents");
+            "trace.json is not a trace: it has no traceEvents");
 }

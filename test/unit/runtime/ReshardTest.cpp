@@ -1,4 +1,4 @@
-//===- ReshardTest.cpp - Shards of one layout out of those of another -----===//
+//===- ReshardTest.cpp - shards of one layout from those of another -------===//
 #include "runtime/base/Reshard.h"
 #include "runtime/base/DType.h"
 
@@ -11,8 +11,8 @@
 namespace dpc::rt {
 namespace {
 
-/// Takes every shard of `to` out of the shards of `from` and compares it with
-/// the one that is cut out of the whole array; padding stays as it is.
+/// Assembles every shard of `to` from the shards of `from` and compares it with
+/// the one that is packed from the whole array. Padding must stay unchanged.
 void expectSame(const Layout &from, const Mesh &fromMesh, const Layout &to,
                 const Mesh &toMesh, const std::vector<int64_t> &shape) {
   ASSERT_TRUE(checkLayout(from, shape, fromMesh).ok());
@@ -77,7 +77,7 @@ TEST(Reshard, NumbersWithoutDimensions) {
   expectSame({}, four, {}, one, {});
 }
 
-/// A random layout of `shape`: up to three factors a dimension, axes anywhere.
+/// A random layout of `shape`: up to three factors per dimension, any axes.
 Layout randomLayout(std::mt19937 &engine, const std::vector<int64_t> &shape,
                     const Mesh &mesh) {
   auto below = [&](int64_t n) { return static_cast<int64_t>(engine() % n); };
@@ -94,7 +94,7 @@ Layout randomLayout(std::mt19937 &engine, const std::vector<int64_t> &shape,
   }
   for (const MeshAxis &axis : mesh.axes) {
     if (layout.dims.empty() || below(4) == 0)
-      continue; // replicated over it
+      continue; // replicated over this axis
     auto &dim = layout.dims[below(layout.dims.size())];
     dim[below(dim.size())].axes.push_back(axis.name);
   }

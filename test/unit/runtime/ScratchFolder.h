@@ -1,4 +1,4 @@
-//===- ScratchFolder.h - files of one test ----------------------*- C++ -*-===//
+//===- ScratchFolder.h - temporary files of a test --------------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
 #define DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
 
@@ -10,7 +10,7 @@
 
 namespace dpc::rt::test {
 
-/// A fixture with a folder of its own, gone after the test.
+/// A fixture with its own folder, which is removed after the test.
 class ScratchFolder : public testing::Test {
 protected:
   void SetUp() override {

@@ -36,8 +36,8 @@ RunRequest leastSquaresRequest(int64_t rows) {
 class LeastSquares : public testing::TestWithParam<std::tuple<int, int, int>> {
 };
 
-/// Any number of ranks and micro-batches, uneven ones included, computes what
-/// one device does.
+/// Any number of ranks and micro-batches, including uneven ones, gives the
+/// result of one device.
 TEST_P(LeastSquares, FollowsOneDevice) {
   auto [ranks, microBatches, rows] = GetParam();
   Plan plan = leastSquares(ranks, microBatches, rows);
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
                     std::tuple{4, 3, 16}));
 
-/// Ranks with unlike numbers of micro-batches compute what one device does.
+/// Ranks with different numbers of micro-batches give the result of one device.
 TEST(Session, UnlikeSharesFollowOneDevice) {
   using Shares = std::vector<int64_t>;
   for (const Shares &shares : {Shares{3, 1}, Shares{1, 3}, Shares{1, 2, 3}})
@@ -99,7 +99,7 @@ HostTensor identity(int64_t size) {
 
 class TwoStages : public testing::TestWithParam<std::tuple<int, int, int>> {};
 
-/// Activations of all micro-batches are alive at once, in slots of frames.
+/// The activations of all micro-batches are alive at once, in slots of frames.
 TEST_P(TwoStages, FollowsOneDevice) {
   auto [dp, microBatches, rows] = GetParam();
   RunRequest request;
@@ -154,13 +154,13 @@ TEST(Session, AStageThatSendsLateIsNamed) {
 }
 
 TEST(Session, PoisonReachesWhatReadsPadding) {
-  // 5 rows over 4 ranks leave padding, which this plan sums: NaN shows it.
+  // 5 rows over 4 ranks leave padding, which this plan sums: NaN reveals it.
   RunRequest request = leastSquaresRequest(5);
   request.poison = true;
   Expected<RunResult> result = runPlan(leastSquares(4, 1, 5), ".", request);
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(std::isnan(result->outputs[0]["loss"].at(0)));
-  // Without padding nothing reads what nobody wrote.
+  // Without padding, no unwritten byte is read.
   request = leastSquaresRequest(8);
   request.poison = true;
   result = runPlan(leastSquares(4, 2, 8), ".", request);

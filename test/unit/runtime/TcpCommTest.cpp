@@ -16,10 +16,10 @@ namespace dpc::rt::test {
 
 std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
 
-/// Ranks are threads here; between them are sockets.
+/// Ranks are threads here, connected by sockets.
 void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body) {
-  // Rank 0 takes a free port; the others connect to it when it is known.
+  // Rank 0 chooses a free port; the others connect when it is known.
   auto started = TcpStoreServer::start({"127.0.0.1", 0}, 1);
   ASSERT_TRUE(started.ok()) << started.status().message();
   int port = (*started)->port();
@@ -65,7 +65,7 @@ TEST(TcpComm, DifferentCallsAreNoticed) {
   });
 }
 
-/// A connection of somebody who is no rank.
+/// A connection that belongs to no rank.
 int strangersSocket(int port) {
   int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place = {};
@@ -85,7 +85,7 @@ bool isClosed(int socket, int milliseconds) {
          recv(socket, &answer, 1, 0) <= 0;
 }
 
-/// Whether the server closes a connection that says this.
+/// Whether the server closes a connection that sends this.
 bool closesAfter(int port, const std::string &bytes) {
   int socket = strangersSocket(port);
   bool isSent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
@@ -102,7 +102,8 @@ TEST(TcpStore, NobodyAtTheAddressIsSaid) {
             "rank 3 found no rank 0 at 127.0.0.1:1: Connection refused");
 }
 
-/// Its connection closes without a goodbye: the others learn who it was.
+/// A connection that closes without a goodbye: the other ranks learn which rank
+/// it was.
 TEST(TcpStore, ADeadRankIsNamed) {
   auto server = TcpStoreServer::start({"127.0.0.1", 0}, 2);
   ASSERT_TRUE(server.ok());
@@ -111,16 +112,16 @@ TEST(TcpStore, ADeadRankIsNamed) {
   auto client = TcpStoreClient::connect(address, 0, 2, 10);
   ASSERT_TRUE(client.ok());
   pid_t child = fork();
-  if (child == 0) { // dies with its connection open
+  if (child == 0) { // dies with an open connection
     auto own = TcpStoreClient::connect(address, 1, 2, 10);
     _exit(own.ok() ? 0 : 1);
   }
   Expected<std::string> value = (*client)->take("nothing", 30);
   ASSERT_FALSE(value.ok());
-  EXPECT_EQ(value.status().message(), "rank 1 ended before its time");
+  EXPECT_EQ(value.status().message(), "rank 1 ended too early");
 }
 
-/// A stranger's bytes neither stop the server nor reach anyone.
+/// The bytes of a stranger neither stop the server nor reach any rank.
 TEST(TcpStore, StrangersAreTurnedAway) {
   auto server = TcpStoreServer::start({"127.0.0.1", 0}, 1);
   ASSERT_TRUE(server.ok());
@@ -139,8 +140,9 @@ TEST(TcpStore, StrangersAreTurnedAway) {
   EXPECT_EQ(*value, "abc");
 }
 
-/// Who does not know the job's token, or is a rank that is here, cannot join;
-/// what he says before that is not kept, and his leaving ends no run.
+/// A client without the job's token, or with a rank that is connected already,
+/// cannot join. Its earlier bytes are not kept, and its end does not end the
+/// run.
 TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   StoreAddress address{"127.0.0.1", 0, "sesame"};
   auto server = TcpStoreServer::start(address, 2);
@@ -157,9 +159,9 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
               std::string::npos)
         << other.status().message();
   }
-  for (int rank : {0, 2, -1}) // here already, and none of two
+  for (int rank : {0, 2, -1}) // connected already, and not one of two
     EXPECT_FALSE(TcpStoreClient::connect(address, rank, 2, 0.2).ok()) << rank;
-  // 'h', a key of 11 bytes and a value of 16 GB, of which a part comes.
+  // 'h', a key of 11 bytes and a value of 16 GB, of which a part arrives.
   char hello[40] = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 4};
   EXPECT_TRUE(closesAfter(address.port, std::string(hello, sizeof hello)));
   EXPECT_TRUE(
@@ -172,7 +174,7 @@ TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
   EXPECT_EQ(*value, "abc");
 }
 
-/// Many who say nothing: the oldest have to go, and ranks still come in.
+/// Many silent connections: the oldest are closed, and ranks can still connect.
 TEST(TcpStore, StrangersDoNotKeepRanksOut) {
   StrangerLimits limits;
   limits.helloSeconds = 1000;
@@ -188,7 +190,7 @@ TEST(TcpStore, StrangersDoNotKeepRanksOut) {
     socket = strangersSocket(address.port);
   auto second = TcpStoreClient::connect(address, 1, 2, 10);
   ASSERT_TRUE(second.ok()) << second.status().message();
-  // There was room for rank 1 besides; now it is here.
+  // There was an extra place for rank 1, which is connected now.
   size_t kept = limits.connections;
   for (size_t i = 0; i < strangers.size() - kept; ++i)
     EXPECT_TRUE(isClosed(strangers[i], 8000)) << i;
@@ -202,7 +204,7 @@ TEST(TcpStore, StrangersDoNotKeepRanksOut) {
     close(socket);
 }
 
-/// Words that come one by one give no more time.
+/// Bytes that arrive one by one do not extend the time limit.
 TEST(TcpStore, AHelloHasToBeSaidInTime) {
   StrangerLimits limits;
   limits.helloSeconds = 0.2;

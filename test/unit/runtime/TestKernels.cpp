@@ -1,4 +1,4 @@
-// A kernel library as codegen would write it.
+// A kernel library in the form that codegen writes.
 #include <cstdint>
 
 // buffers: in, out. scalars: elements, addend.

@@ -57,7 +57,7 @@ Tensor parameter(const std::string &name, int buffer,
   return tensor;
 }
 
-/// A tensor of its own, with random values; returns its buffer.
+/// Adds a tensor with random values; returns its buffer.
 int addRandom(Plan &plan, const std::string &name, std::vector<int64_t> shape,
               DType type) {
   int id = addBuffer(plan, name, BufferKind::Parameter, shape, type);
@@ -201,7 +201,7 @@ void addAttention(Plan &plan, DType type) {
                     kDepth = 8;
   AttentionShape shape{kBatch, kHeads, kGroups, kLength, kLength,
                        kDepth, kDepth, 0.4,     true,    type};
-  // Of positions, then heads.
+  // by position, then head
   auto tensor = [&](int buffer, int64_t heads, int64_t firstHead) {
     int64_t row = heads * kDepth;
     return AttentionTensor{
@@ -331,7 +331,7 @@ Plan leastSquaresOffloaded(Space space, int64_t dp, int64_t microBatches,
   Plan plan = leastSquares(dp, microBatches, rows);
   Buffer &w = plan.buffers[0];
   w.space = space;
-  w.offset = 64; // what lies before it is nobody's
+  w.offset = 64; // the bytes before it are unused
   (space == Space::Host ? plan.hostBytes : plan.diskBytes) = {128};
   int here = addBuffer(plan, "w here", BufferKind::Communication, {4, 2});
   auto transfer = [](int in, int out, std::vector<int> waits, int signals) {
@@ -392,7 +392,7 @@ MatmulOp update(int eye, int grad, int value, int64_t m, int64_t n) {
   return op;
 }
 
-/// 2 y' z into grad, and 2 z w' into dy.
+/// Adds 2 y' z to grad, and computes dy = 2 z w'.
 MatmulOp weightGradient(int y, int z, int grad, int64_t m, int64_t n,
                         int64_t rows, double scale) {
   MatmulOp op = product(y, z, grad, m, n, rows);

@@ -6,7 +6,7 @@
 using namespace dpc;
 using namespace dpc::rt;
 
-/// A plan of one rank that runs `entries` times a phase of two instructions.
+/// A plan of one rank that runs a phase of two instructions `entries` times.
 static Plan planOf(size_t entries) {
   Plan plan;
   Instruction product;

@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 
 class WeightFilesTest : public test::ScratchFolder {
 protected:
-  /// Tensors t0, t1, ... of so many floats, all of them their number.
+  /// Tensors t0, t1, ... with the given numbers of floats, all equal to the
+  /// tensor's number.
   void writeOut(const std::vector<int64_t> &sizes, int64_t fileBytes) {
     std::vector<SafetensorsWriter::Entry> entries;
     entries.reserve(sizes.size());
@@ -72,7 +73,7 @@ TEST_F(WeightFilesTest, OneFileNeedsNoIndex) {
   EXPECT_EQ(file->metadata["format"], "pt");
 }
 
-/// A tensor that is larger than a file has one of its own.
+/// A tensor that exceeds the size of a file has a separate file.
 TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   std::vector<int64_t> sizes = {2, 2, 9, 1, 3};
   writeOut(sizes, 16);
@@ -89,7 +90,7 @@ TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   EXPECT_EQ(index["weight_map"]["t2"], "model-00002-of-00003.safetensors");
 }
 
-/// Readers take model.safetensors before an index.
+/// Readers prefer model.safetensors to an index.
 TEST_F(WeightFilesTest, AnEarlierModelIsNotReadInstead) {
   writeOut({3, 4}, 1 << 20);
   writeOut({5, 6}, 8);
@@ -114,7 +115,7 @@ TEST_F(WeightFilesTest, AnIndexNamesFilesBesideItOnly) {
   expectRefused(R"({"weight_map": {"t9": "beside.safetensors"}})",
                 "tensor 't9' is not in beside.safetensors");
   for (const char *text : {"", "[]", "{}", R"({"weight_map": []})", "{\"weigh"})
-    expectRefused(text, "is no index of weights");
+    expectRefused(text, "is not an index of weights");
   std::ofstream(at("model.safetensors.index.json"))
       << map + R"("beside.safetensors"}})";
   expectAll(at(""), {3});

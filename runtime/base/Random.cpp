@@ -1,4 +1,4 @@
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 
 #include <cmath>
 

@@ -1,11 +1,11 @@
-//===- Random.h - numbers that depend on a position only --------*- C++ -*-===//
+//===- Random.h - random numbers addressed by position ----------*- C++ -*-===//
 //
-// Every number is a function of (seed, stream, index), so that any sharding
-// of a tensor draws what one device would.
+// Every number is a function of (seed, stream, index), so any sharding of a
+// tensor draws the same numbers as a single device.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_EXEC_RANDOM_H
-#define DPC_RUNTIME_EXEC_RANDOM_H
+#ifndef DPC_RUNTIME_BASE_RANDOM_H
+#define DPC_RUNTIME_BASE_RANDOM_H
 
 #include "runtime/base/HostTensor.h"
 
@@ -14,7 +14,7 @@
 
 namespace dpc::rt {
 
-/// A stream of numbers, told apart by seed and name.
+/// A stream of numbers, identified by seed and name.
 class RandomStream {
 public:
   RandomStream(uint64_t seed, const std::string &name);
@@ -28,12 +28,12 @@ private:
   uint64_t key;
 };
 
-/// Fills `tensor` with the numbers from index `first` on: floats normal with
-/// the standard deviation, integers uniform in [0, limit), or in {0, 1} without
-/// a limit; bool 0 or 1.
+/// Fills `tensor` with the numbers from index `first` on: normal floats with
+/// standard deviation `deviation`, integers uniform in [0, limit), or in {0, 1}
+/// without a limit, and bool 0 or 1.
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
                 double deviation, int64_t limit, int64_t first = 0);
 
 } // namespace dpc::rt
 
-#endif // DPC_RUNTIME_EXEC_RANDOM_H
+#endif // DPC_RUNTIME_BASE_RANDOM_H

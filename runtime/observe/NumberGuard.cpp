@@ -1,4 +1,4 @@
-#include "runtime/job/NumberGuard.h"
+#include "runtime/observe/NumberGuard.h"
 
 #include "runtime/observe/NumberCheck.h"
 
@@ -11,7 +11,7 @@ namespace dpc {
 
 std::string spell(double value, const char *format) {
   if (std::isnan(value))
-    return "nan"; // printf knows a "-nan"
+    return "nan"; // printf would print "-nan"
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
@@ -60,7 +60,7 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
     return "the gradients are not finite, though the loss scale is " +
            spell(*step.lossScale) + ", the smallest";
   if (!adapts && inARow >= kMost)
-    return "the gradients are not finite, as those of the " +
+    return "the gradients are not finite, like those of the " +
            std::to_string(kMost - 1) + " steps before; all were skipped";
   return "";
 }
