@@ -1,4 +1,4 @@
-//===- Windows.cpp - Windows that slide over images -----------------------===//
+//===- Windows.cpp - Sliding windows over images --------------------------===//
 #include "frontends/emit/Windows.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ namespace dpc::frontend {
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior) {
-  // Products of two numbers up to this are no overflow.
+  // Products of two numbers up to this limit do not overflow.
   constexpr int64_t kMost = int64_t(1) << 31;
   int64_t elements = 1;
   for (size_t d = 0; d < shape.size(); ++d) {

@@ -226,7 +226,7 @@ TEST(OnnxErrors, DropoutOfNoProbability) {
   m.input("x", "f32[2]").floats("ratio", {}, {1.5f}).scalar("on", 1);
   m.node("Cast on -> t", {{"to", int64_t(9)}});
   expectError(m.node("Dropout x ratio t -> y").output("y"),
-              {"Dropout: leaves out 1.5", "accepted: 0 to 1"});
+              {"Dropout: probability 1.5", "accepted: 0 to 1"});
 }
 
 TEST(OnnxErrors, Initializers) {
