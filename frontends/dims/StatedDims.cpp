@@ -1,4 +1,4 @@
-//===- StatedDims.cpp - Dims that a model's file states -------------------===//
+//===- StatedDims.cpp - Dims recorded in a model's metadata ---------------===//
 #include "frontends/dims/StatedDims.h"
 
 #include "frontends/dims/ModelBuilder.h"
@@ -36,7 +36,7 @@ constexpr Size kSizes[] = {{"layers", &ModelDims::layers},
                            {"channels", &ModelDims::channels},
                            {"classes", &ModelDims::classes}};
 
-/// Models without weights take a few MiB; others need not be read.
+/// Models without weights take a few MiB; larger files are not read.
 constexpr uintmax_t kMaxBytes = uintmax_t(64) << 20;
 
 } // namespace

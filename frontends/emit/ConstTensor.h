@@ -60,7 +60,7 @@ public:
   const std::vector<Scalar> &stored() const { return values; }
   /// Element at a row-major index.
   Scalar at(int64_t index) const;
-  /// All elements as integers (float elements truncate).
+  /// All elements as integers; float elements are truncated.
   Shape asInts() const;
   mlir::RankedTensorType type() const;
 

@@ -87,7 +87,7 @@ class Models(unittest.TestCase):
             (["gpt", "--layers=x"], "--layers"),
             (["gpt", "--layers=0"], "--layers=0: expected 1 to"),
             (["gpt", "--experts=8"], "--experts=8"),
-            (["gptx"], "gptx: no family; gpt, bloom"),
+            (["gptx"], "gptx: unknown family; accepted: gpt, bloom"),
             ([], "A subcommand is required"),
             (["gpt", "-o", self.path("no", "such.onnx")], "such.onnx: cannot be written"),
         ):

@@ -74,7 +74,7 @@ class Models(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             chosen = e2e.read_report(f"{self.folder}/{name}")["chosen"]["strategy"]
             self.assertEqual((chosen["dp"], chosen["tp"]), (2, 2))
-            self.assertIn("1 sharding constraints inside of the model are left to the search", " ".join(done.stdout.split()))
+            self.assertIn("1 sharding constraints inside the model are left to the search", " ".join(done.stdout.split()))
         split = {name: {weight: ["tp" in str(dim) for dim in layout] for weight, layout in found.items() if weight in ("params.w1", "params.w2")}
                  for name, found in layouts.items()}
         self.assertEqual(split["columns"], {"params.w1": [False, True], "params.w2": [True, False]})

@@ -1,4 +1,4 @@
-//===- Movement.cpp - Where elements go -----------------------------------===//
+//===- Movement.cpp - Data movement operations ----------------------------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/stablehlo/Call.h"
 
@@ -25,7 +25,7 @@ Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
           .getResult());
 }
 
-/// What lies outside after cutting where pads are negative.
+/// Crops `x` where pads are negative; sets these pads to 0.
 static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   Shape offsets(x.rank(), 0), sizes(x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -41,7 +41,7 @@ static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   return e.slice(x, offsets, sizes, Shape(x.rank(), 1));
 }
 
-/// Constants are padded here; so small ones stay known.
+/// Pads a constant at import time, so that small constants stay known.
 static Val paddedConstant(const ConstTensor &x, Scalar fill, const Shape &low,
                           const Shape &shape, const Shape &strides) {
   std::vector<Scalar> values(static_cast<size_t>(numElements(shape)), fill);
@@ -62,7 +62,8 @@ Val padded(Emitter &e, Val x, Val value, ArrayRef<int64_t> low,
   if (!x || !value)
     return {};
   Shape front(low), behind(high), strides, shape;
-  // Cutting happens after elements were spread: spread first where needed.
+  // Cropping applies after interior padding, so pad the interior first if
+  // needed.
   bool spreads = llvm::any_of(interior, [](int64_t i) { return i > 0; });
   bool cuts = llvm::any_of(low, [](int64_t i) { return i < 0; }) ||
               llvm::any_of(high, [](int64_t i) { return i < 0; });
@@ -136,15 +137,15 @@ void transpose(Call &c) {
   Shape sorted = perm;
   llvm::sort(sorted);
   if (sorted != iotaDims(x.rank())) {
-    c.fail("permutation " + describe(perm) + " is none of " +
+    c.fail("permutation " + describe(perm) + " is not a permutation of " +
            describe(x.type()));
     return;
   }
   c.out(c.emit.transpose(x, perm));
 }
 
-/// The piece of a stack that a range of its first dimension lies in; null when
-/// it is not known or not one.
+/// The part of a stack that contains a range of its first dimension; null if
+/// the parts are unknown or the range is not in one part.
 Val pieceOf(Call &c, Val x, int64_t &begin, int64_t size) {
   auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
   if (found == c.pieces.end())
@@ -174,7 +175,7 @@ void slice(Call &c) {
   }
   if (!fits) {
     c.fail("from " + describe(begin) + " to " + describe(end) + " by " +
-           describe(steps) + " is no part of " + describe(x.type()));
+           describe(steps) + " is not within " + describe(x.type()));
     return;
   }
   if (rank > 0) {
@@ -226,7 +227,7 @@ void reverse(Call &c) {
   Shape offsets(x.rank(), 0), steps(x.rank(), 1);
   for (int64_t d : dims) {
     if (d < 0 || d >= x.rank()) {
-      c.fail("dimension " + llvm::Twine(d) + " is none of " +
+      c.fail("dimension " + llvm::Twine(d) + " is not a dimension of " +
              describe(x.type()));
       return;
     }
@@ -246,7 +247,7 @@ void iota(Call &c) {
            describe(type));
     return;
   }
-  // Short ones stay known: indices of slices are made of them.
+  // Short ones stay known, because slice indices are computed from them.
   constexpr int64_t kShort = 64;
   Type element = type.getElementType();
   if (type.getRank() == 1 && type.getDimSize(0) <= kShort) {
@@ -259,10 +260,11 @@ void iota(Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// Boxes whose place data may decide
+// Slices at runtime offsets
 //===----------------------------------------------------------------------===//
 
-/// The start of a box of `size` in a dimension of `extent`, moved inside.
+/// The start of a box of `size` in a dimension of `extent`, clamped to the
+/// valid range, if it is known.
 std::optional<int64_t> knownStart(const Val &start, int64_t extent,
                                   int64_t size) {
   if (!start.constant)
@@ -270,7 +272,7 @@ std::optional<int64_t> knownStart(const Val &start, int64_t extent,
   return std::clamp<int64_t>(start.constant->at(0).i, 0, extent - size);
 }
 
-/// The same of one that data decides, i64.
+/// The clamped start as a runtime value, i64.
 Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
   Val wide = e.convert(start, e.builder.getI64Type());
   wide = e.binary(BinaryKind::maximum, wide, 0.0);
@@ -278,7 +280,7 @@ Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
                   static_cast<double>(extent - size));
 }
 
-/// Rows of `x` along `dim`, whose places are `indices` [n].
+/// The rows of `x` along `dim` at `indices` [n].
 Val rowsAt(Emitter &e, Val x, int64_t dim, Val indices) {
   if (!x || !indices)
     return {};
@@ -325,7 +327,7 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
   return result;
 }
 
-/// Notes that `stack` consists of `parts`.
+/// Records that `stack` is the concatenation of `parts`.
 static Val joined(Call &c, const Pieces &parts) {
   Val stack = c.emit.concat(parts, 0);
   if (stack && stack.value && parts.size() > 1)
@@ -333,7 +335,7 @@ static Val joined(Call &c, const Pieces &parts) {
   return stack;
 }
 
-/// `update` in place of rows [begin, begin + its size) of a stack.
+/// Replaces the rows of a stack from `begin` on by `update`.
 static Val replaceRows(Call &c, Val x, Val update, int64_t begin) {
   auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
   Pieces old = found == c.pieces.end() ? Pieces{x} : found->second, parts;
@@ -378,7 +380,7 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
     return x;
   if (allKnown && rowsOnly)
     return replaceRows(c, x, update, offsets[0]);
-  // The update moved to its place, and where that is.
+  // The update moved to its position, and a mask of that position.
   Val moved = update;
   Val inside = e.splat(1, e.builder.getI1Type(), x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {

@@ -123,7 +123,7 @@ TEST(Shardings, OfHloAreConstraints) {
                 {"'arg0' is split over 'axis0'", "--strategy=zero=3"}, options);
   expectRefused(sharded("{devices=[4,1]<=[4]}", "",
                         "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
-                {"4 devices in ways that are no axes of one mesh"}, options);
+                {"4 devices in ways that are not axes of one mesh"}, options);
   expectRefused(sharded("{devices=[4,1]<=[4]}", "", batch),
                 {"over 2 devices, others are over 4"}, options);
   expectRefused(sharded("{devices=[2]<=[2]}", "", ""),
@@ -155,7 +155,7 @@ TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
   EXPECT_EQ(import(of(alike)).error, "");
   expectRefused(of(argument(0, "{devices=[2,2,1]<=[4]}") +
                    argument(1, "{devices=[1,1,4]<=[2,2]T(1,0)}")),
-                {"4 devices in ways that are no axes of one mesh"});
+                {"4 devices in ways that are not axes of one mesh"});
 }
 
 TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {

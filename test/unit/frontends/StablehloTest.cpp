@@ -152,7 +152,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
   expectRefused(one("\"stablehlo.reshape\"(%a) : (tensor<4x6xf32>) -> "
                     "tensor<4x6xi32>",
                     "tensor<4x6xi32>"),
-                {"not what the file says"});
+                {"but the file says"});
   for (
       const auto &[op, part] : std::vector<std::pair<std::string, std::string>>{
           {"\"stablehlo.abs\"() : () -> tensor<4x6xf32>", "operands"},
@@ -164,7 +164,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
           {"\"stablehlo.slice\"(%a) {start_indices = array<i64: 0, 9>, "
            "limit_indices = array<i64: 4, 15>, strides = array<i64: 1, 1>} : "
            "(tensor<4x6xf32>) -> tensor<4x6xf32>",
-           "no part of"},
+           "is not within"},
           {"\"stablehlo.broadcast_in_dim\"(%a) {broadcast_dimensions = "
            "array<i64: 0, 5>} : (tensor<4x6xf32>) -> tensor<4x6xf32>",
            "do not take"},
@@ -259,7 +259,7 @@ TEST(Stablehlo, LoopsOnDataAreRefused) {
     "stablehlo.return"(%x) : (tensor<4x6xf32>) -> ()
   }) : (tensor<4x6xf32>) -> tensor<4x6xf32>)",
                     "tensor<4x6xf32>"),
-                {"how often it runs depends on data", "known length"});
+                {"its number of iterations depends on data", "known length"});
 }
 
 /// Whatever is cut off or changed: a module or one line, never a crash.
