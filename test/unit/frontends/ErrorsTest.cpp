@@ -88,7 +88,7 @@ TEST(OnnxErrors, AllUnknownOperatorsAreNamedAtOnce) {
   m.input("x", "f32[2]").node("Frobnicate x -> y").node("Relu y -> u");
   m.node("Twist u -> v").node("Twist v -> w").node("Bend w -> z");
   expectError(m.output("z"), {"operator Frobnicate (domain '') is not "
-                              "supported; nor are Twist, Bend"});
+                              "supported; also not supported: Twist, Bend"});
 }
 
 TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
@@ -97,8 +97,9 @@ TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
   for (int i = 0; i < 30; ++i)
     m.node("Odd" + std::to_string(i) + " v" + std::to_string(i) + " -> v" +
            std::to_string(i + 1));
-  expectError(m.output("v30"), {"operator Odd0 ", "; nor are Odd1, Odd2, ",
-                                ", Odd20 and 9 more"});
+  expectError(m.output("v30"),
+              {"operator Odd0 ", "; also not supported: Odd1, Odd2, ",
+               ", Odd20 and 9 more"});
 }
 
 TEST(OnnxErrors, DataDependentShapes) {
@@ -208,7 +209,8 @@ TEST(OnnxErrors, Shapes) {
 TEST(OnnxErrors, UndefinedValue) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("Add x ghost -> y").output("y");
-  expectError(m, {"node 0 'Add_0': input 'ghost' is made by no earlier node"});
+  expectError(
+      m, {"node 0 'Add_0': input 'ghost' is not defined by an earlier node"});
 }
 
 TEST(OnnxErrors, SequencesAreNoTensors) {

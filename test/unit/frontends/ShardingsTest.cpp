@@ -140,22 +140,22 @@ TEST(OnnxShardings, ThatContradictThemselvesAreRefused) {
   expectRefused(m, {"axis 1 has 0 shards", "1 to the 4 devices"});
   m = model();
   annotate(m, "w", {{0, 4}, {1, 4}}, {0, 1, 2, 3});
-  expectRefused(m, {"more shards than the 4 devices"});
+  expectRefused(m, {"shards outnumber the 4 devices"});
   m = model();
   annotate(m, "w", {{1, 2}, {-1, 2}}, {0, 1, 2, 3});
   expectRefused(m, {"axis 1 is split twice"});
   m = model();
   annotate(m, "v", {}, {0});
-  expectRefused(m, {"'v'", "no input or output of the node"});
+  expectRefused(m, {"'v'", "not an input or output of the node"});
 }
 
 TEST(OnnxShardings, OfUnknownConfigurationsAreRefused) {
   ModelBuilder m = model();
   annotate(m, "w", {{1, 2}}, {-3, -4});
   m.model.mutable_configuration(0)->set_name("eight");
-  expectRefused(m, {"'four' is none of the model's", "'eight'"});
+  expectRefused(m, {"'four' does not exist in the model", "'eight'"});
   m.model.clear_configuration();
-  expectRefused(m, {"'four' is none of the model's, which has none"});
+  expectRefused(m, {"'four' does not exist in the model, which has no"});
   m = model();
   annotate(m, "w", {{1, 2}}, {-3, -4});
   m.model.mutable_configuration(0)->set_num_devices(0);
