@@ -1,4 +1,4 @@
-//===- ErrorsTest.cpp - What a user sees of a model that is refused -------===//
+//===- ErrorsTest.cpp - Messages for models that are refused --------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 
 #include <fstream>
@@ -8,14 +8,14 @@ using namespace dpc::test;
 
 namespace {
 
-/// A model of one Relu, for what does not depend on the graph.
+/// A model with one Relu, for tests that do not depend on the graph.
 ModelBuilder relu(const std::string &type = "f32[2,3]") {
   ModelBuilder m;
   m.input("x", type).node("Relu x -> y").output("y");
   return m;
 }
 
-/// The import must fail with a message that has all of `parts`.
+/// Expects the import to fail with a message that contains all of `parts`.
 void expectError(const ModelBuilder &m, const std::vector<std::string> &parts,
                  const ImportOptions &options = {}) {
   Imported imported = import(m, options);
@@ -52,7 +52,7 @@ TEST(OnnxErrors, GarbageFile) {
                       {"not an ONNX model: it has no graph"}));
 }
 
-// protobuf does not check strings; JSON does.
+// protobuf does not validate strings, but JSON does.
 TEST(OnnxErrors, NamesThatAreNotUtf8) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("w\xff", {4}, {1.0f});
@@ -60,8 +60,8 @@ TEST(OnnxErrors, NamesThatAreNotUtf8) {
   expectError(m, {"the name of initializer 'w?' is not UTF-8"});
 }
 
-// A plan names its kernels; they must not differ by the model's folder.
-TEST(OnnxImport, WhatTheCompilerAddsIsNotNamedAfterTheFile) {
+// Kernels in a plan have names, which must not depend on the model's folder.
+TEST(OnnxImport, AddedNamesDoNotContainTheFile) {
   Imported imported = import(relu());
   ASSERT_TRUE(imported.module) << imported.error;
   EXPECT_FALSE(imported.function().getLoc()->findInstanceOf<mlir::NameLoc>());
@@ -170,7 +170,7 @@ TEST(OnnxErrors, ValuesOfInputs) {
   EXPECT_TRUE(imported.module) << imported.error;
   options.bind = {{"n", 1}};
   expectError(m, {"--bind=n=1", "it has 'c'"}, options);
-  // A bound number says nothing about the batch.
+  // A binding of an integer input does not determine the batch.
   ModelBuilder batched;
   batched.input("flag", "i64[1]").input("x", "f32[8,2]");
   batched.node("Relu x -> y").output("y");

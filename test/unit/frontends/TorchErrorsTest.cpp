@@ -1,6 +1,6 @@
-//===- TorchErrorsTest.cpp - What a .pt2 may not hold ---------------------===//
+//===- TorchErrorsTest.cpp - Rejected .pt2 files --------------------------===//
 //
-// Every case changes one thing in a good file.
+// Every case makes one change to a valid file.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Import.h"
@@ -29,7 +29,7 @@ std::string contents(const std::string &path) {
   return text.str();
 }
 
-/// One record of `path` passed through `change`; `method` of compression.
+/// Applies `change` to one record of `path`; `method` is the compression.
 std::string altered(const std::string &path, const std::string &suffix,
                     llvm::function_ref<std::string(std::string)> change,
                     int method = ZIP_CM_STORE) {
@@ -60,7 +60,7 @@ std::string altered(const std::string &path, const std::string &suffix,
   return bytes;
 }
 
-/// The same, replacing `from` once.
+/// Replaces `from` once in a record.
 std::string replaced(const std::string &suffix, const std::string &from,
                      const std::string &to) {
   return altered(kMlp, suffix, [&](std::string text) {
@@ -97,7 +97,7 @@ Outcome import(const std::string &bytes, const ImportOptions &options = {}) {
   return outcome;
 }
 
-/// Whether importing fails, with all of `parts` in the message.
+/// Expects the import to fail with a message that contains all of `parts`.
 void expectRefused(const std::string &bytes,
                    const std::vector<std::string> &parts) {
   std::string error = import(bytes).error;
@@ -123,7 +123,7 @@ TEST(TorchFile, WeightsStayWhereTheyAre) {
   ASSERT_TRUE(source);
   auto offset = source.getAs<IntegerAttr>("offset").getInt();
   EXPECT_EQ(source.getAs<IntegerAttr>("bytes").getInt(), 48 * 64 * 4);
-  // The first weight of model.onnx, whose place protobuf does not tell.
+  // The first weight of model.onnx, whose position protobuf does not expose.
   float first = 0;
   std::memcpy(&first, bytes.data() + offset, sizeof first);
   EXPECT_NE(contents(DPC_FIXTURES "/models/mlp/model.onnx")
@@ -151,7 +151,7 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
 }
 
 /// Under FakeTensorMode torch writes one empty record for all tensors, which
-/// says nothing of ties.
+/// does not imply that they are tied.
 TEST(TorchFile, OneEmptyRecordTiesNothing) {
   Outcome outcome =
       import(altered(DPC_FIXTURES "/models/llama-tiny/model.pt2", kTable,
@@ -259,20 +259,20 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
-/// A reshape that is possibly a copy is written, and its base returned.
+/// Writes to a reshape that is possibly a copy, and returns its base.
 TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
   const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
   std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
     return std::regex_replace(std::regex_replace(text, linear, "aten.bend."),
                               relu, "aten.twist.");
   });
-  // Each once, though the model has three and two of them.
+  // Each operator once, although the model has it two or three times.
   expectRefused(bytes,
                 {"aten.bend.default: is not supported; also not supported: "
                  "aten.twist.default; "});
 }
 
-TEST(TorchErrors, WriteToWhatMayBeACopy) {
+TEST(TorchErrors, WriteToAPossibleCopy) {
   ImportOptions options;
   options.globalBatch = 3;
   std::string error =
@@ -282,8 +282,8 @@ TEST(TorchErrors, WriteToWhatMayBeACopy) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
-/// The gradient of what detach returns stops, that of the tensor does not: that
-/// of an input has none.
+/// The gradient of a detached tensor stops while that of its base continues,
+/// except that an input has no gradient.
 TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -298,9 +298,9 @@ TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
       << error;
 }
 
-/// PyTorch keeps the gradient of what was there before: nothing of it must be
-/// lost without a word.
-TEST(TorchErrors, WriteWithoutGradientsToWhatHasOne) {
+/// PyTorch keeps the gradient of the value before the write, so the import must
+/// reject the write.
+TEST(TorchErrors, WriteWithoutGradientsToATensorWithOne) {
   ImportOptions options;
   options.globalBatch = 3;
   for (const char *file :
@@ -312,8 +312,9 @@ TEST(TorchErrors, WriteWithoutGradientsToWhatHasOne) {
   }
 }
 
-/// Of a graph inside of one without gradients, those made before have none.
-TEST(TorchErrors, GradientsOnInsideOfNone) {
+/// In a graph within one without gradients, values computed before have no
+/// gradient.
+TEST(TorchErrors, GradientsOnInsideNoGrad) {
   ImportOptions options;
   options.globalBatch = 3;
   std::string bytes =
@@ -338,7 +339,7 @@ TEST(TorchErrors, UnboundSymbol) {
             std::string::npos);
 }
 
-/// Whatever the bytes are, importing ends with a module or one message.
+/// For arbitrary bytes, the import ends with a module or one message.
 TEST(TorchErrors, AnyByteMayBeWrong) {
   std::string good = contents(DPC_FIXTURES "/torch/labels.pt2");
   unsigned state = 1;
@@ -350,7 +351,7 @@ TEST(TorchErrors, AnyByteMayBeWrong) {
     }
     import(bad);
   }
-  // Inside the program, where a checksum would hide it.
+  // Damages the program itself, which otherwise only breaks a checksum.
   for (int n = 0; n < 300; ++n)
     import(altered(DPC_FIXTURES "/torch/labels.pt2", kModel,
                    [&](std::string text) {
