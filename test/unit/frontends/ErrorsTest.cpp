@@ -105,7 +105,7 @@ TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
 TEST(OnnxErrors, DataDependentShapes) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("NonZero x -> y").output("y");
-  expectError(m, {"operator NonZero makes a tensor whose shape depends on "
+  expectError(m, {"operator NonZero returns a tensor whose shape depends on "
                   "data"});
   ModelBuilder n;
   n.input("x", "f32[4]").input("s", "i64[2]").node("Reshape x s -> y");
