@@ -48,8 +48,8 @@ std::string Blocks::rmsNorm(const std::string &x, const std::string &name) {
 
 std::string Blocks::causalMask() {
   std::string shape = g.ints({d.seq, d.seq});
-  std::string much = g.op("Expand", {g.number(-1e9F), shape});
-  return g.op("Trilu", {much, g.integer(1)}, {{"upper", int64_t(1)}});
+  std::string masked = g.op("Expand", {g.number(-1e9F), shape});
+  return g.op("Trilu", {masked, g.integer(1)}, {{"upper", int64_t(1)}});
 }
 
 /// ALiBi slopes of n heads. If n is a power of two, they are 2^(-8 i / n) for i
@@ -104,10 +104,10 @@ void Blocks::rotaryTables(Shared &shared) {
 std::string Blocks::rope(const std::string &x, const Shared &shared) {
   auto halves = g.ops("Split", 2, {x},
                       {{"axis", int64_t(-1)}, {"num_outputs", int64_t(2)}});
-  std::string turned = g.op("Concat", {g.op("Neg", {halves[1]}), halves[0]},
-                            {{"axis", int64_t(-1)}});
-  return g.op(
-      "Add", {g.op("Mul", {x, shared.cos}), g.op("Mul", {turned, shared.sin})});
+  std::string rotated = g.op("Concat", {g.op("Neg", {halves[1]}), halves[0]},
+                             {{"axis", int64_t(-1)}});
+  return g.op("Add", {g.op("Mul", {x, shared.cos}),
+                      g.op("Mul", {rotated, shared.sin})});
 }
 
 //===----------------------------------------------------------------------===//

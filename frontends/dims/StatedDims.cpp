@@ -109,9 +109,9 @@ std::optional<ModelDims> dimsOfFile(const std::string &path) {
   for (const auto &entry : model.metadata_props())
     if (entry.key() == kDimsKey)
       dims = parseDims(entry.value());
-  bool isTheirs =
+  bool isUnchanged =
       dims && buildModel(*dims).proto.SerializeAsString() == bytes.str();
-  return isTheirs ? dims : std::nullopt;
+  return isUnchanged ? dims : std::nullopt;
 }
 
 bool writeModelFile(const ModelDims &dims, const std::string &path) {

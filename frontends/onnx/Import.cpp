@@ -97,7 +97,7 @@ private:
 
   Val lookup(llvm::StringRef name) const;
   llvm::Error nodeError(const FlatNode &node, const llvm::Twine &why) const;
-  std::string othersUnknown(llvm::StringRef op) const;
+  std::string otherUnsupported(llvm::StringRef op) const;
 
   const ModelFile &file;
   MLIRContext *context;
@@ -269,15 +269,15 @@ Val Importer::lookup(llvm::StringRef name) const {
 
 /// Lists other unsupported operators of the model in the same message, up to a
 /// limit.
-std::string Importer::othersUnknown(llvm::StringRef op) const {
-  constexpr size_t kMost = 20;
+std::string Importer::otherUnsupported(llvm::StringRef op) const {
+  constexpr size_t kMax = 20;
   std::string text;
   size_t others = 0;
   for (const std::string &other : unknown)
-    if (other != op && others++ < kMost)
+    if (other != op && others++ < kMax)
       text += (text.empty() ? "; also not supported: " : ", ") + other;
-  if (others > kMost)
-    text += " and " + std::to_string(others - kMost) + " more";
+  if (others > kMax)
+    text += " and " + std::to_string(others - kMax) + " more";
   return text;
 }
 
@@ -306,7 +306,7 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
   auto handler = opTable().find(op);
   if (!isDefault || handler == opTable().end())
     return nodeError(node, "operator " + op + " (domain '" + proto.domain() +
-                               "') is not supported" + othersUnknown(op));
+                               "') is not supported" + otherUnsupported(op));
   llvm::SmallVector<Val> inputs;
   for (const std::string &name : proto.input()) {
     inputs.push_back(name.empty() ? Val() : lookup(name));

@@ -70,13 +70,13 @@ Shape Call::ints(llvm::StringRef name) {
   if (auto array = dyn_cast_if_present<DenseBoolArrayAttr>(found))
     return Shape(array.asArrayRef().begin(), array.asArrayRef().end());
   // A list has a few numbers per dimension, but a splat can claim any number.
-  constexpr int64_t kMost = 1 << 12;
+  constexpr int64_t kMax = 1 << 12;
   Shape values;
   if (auto elements = dyn_cast_if_present<DenseIntElementsAttr>(found)) {
-    if (elements.getNumElements() > kMost) {
+    if (elements.getNumElements() > kMax) {
       fail("'" + name.str() + "' has " +
            std::to_string(elements.getNumElements()) +
-           " numbers; accepted: up to " + std::to_string(kMost));
+           " numbers; accepted: up to " + std::to_string(kMax));
       return values;
     }
     bool isBoolean = elements.getElementType().isInteger(1);

@@ -7,8 +7,8 @@
 
 namespace dpc::frontend::hlo {
 
-static constexpr int64_t kMostDevices = int64_t(1) << 20;
-static constexpr size_t kMostDims = 64;
+static constexpr int64_t kMaxDevices = int64_t(1) << 20;
+static constexpr size_t kMaxDims = 64;
 
 static bool eat(llvm::StringRef &text, llvm::StringRef token) {
   text = text.ltrim();
@@ -21,7 +21,7 @@ static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
     int64_t number;
     text = text.ltrim();
     if (text.consumeInteger(10, number) || number < least ||
-        number > kMostDevices)
+        number > kMaxDevices)
       return false;
     numbers.push_back(number);
   } while (eat(text, ","));
@@ -31,11 +31,11 @@ static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
 /// Parses "[2,1,4]", the sizes of a device grid.
 static bool parseGrid(llvm::StringRef &text, Shape &grid) {
   if (!eat(text, "[") || !parseNumbers(text, grid, 1) || !eat(text, "]") ||
-      grid.size() > kMostDims)
+      grid.size() > kMaxDims)
     return false;
   int64_t product = 1;
   return llvm::all_of(
-      grid, [&](int64_t size) { return (product *= size) <= kMostDevices; });
+      grid, [&](int64_t size) { return (product *= size) <= kMaxDevices; });
 }
 
 /// The devices 0, 1, .. of a grid, in the order of the transposed grid.

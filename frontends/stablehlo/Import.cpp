@@ -17,8 +17,8 @@ namespace {
 
 /// The import unrolls loops and inlines calls; it refuses programs that become
 /// longer than this.
-constexpr int64_t kMostOps = 4000000;
-constexpr int64_t kMostDepth = 100;
+constexpr int64_t kMaxOps = 4000000;
+constexpr int64_t kMaxDepth = 100;
 
 const OperatorTable &operatorTable() {
   static const OperatorTable table = [] {
@@ -120,8 +120,8 @@ bool Importer::convert(Operation *op) {
              : instead.str());
     return false;
   }
-  if (++ops > kMostOps) {
-    note(op, "is one of more than " + llvm::Twine(kMostOps) +
+  if (++ops > kMaxOps) {
+    note(op, "is one of more than " + llvm::Twine(kMaxOps) +
                  " operations after unrolling loops and inlining calls");
     return false;
   }
@@ -154,8 +154,8 @@ Importer::runRegion(Region &region, ArrayRef<Val> operands) {
               llvm::Twine(operands.size()) + " operands");
     return std::nullopt;
   }
-  if (++depth > kMostDepth) {
-    emit.fail("is nested deeper than " + llvm::Twine(kMostDepth) +
+  if (++depth > kMaxDepth) {
+    emit.fail("is nested deeper than " + llvm::Twine(kMaxDepth) +
               " regions and calls");
     return std::nullopt;
   }

@@ -34,11 +34,11 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
 
 /// Limit of devices per mesh; the product of two such numbers does not
 /// overflow.
-static constexpr int64_t kMostDevices = int64_t(1) << 24;
+static constexpr int64_t kMaxDevices = int64_t(1) << 24;
 
 /// Limit of steps for all shardings of a module, a fraction of a second. 50
 /// different shardings of 100,000 devices take fewer steps.
-static constexpr int64_t kMostSteps = int64_t(1) << 26;
+static constexpr int64_t kMaxSteps = int64_t(1) << 26;
 
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   std::vector<UserAxis> axes;
@@ -51,7 +51,7 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
     UserAxis axis;
     if (!eatName(text, axis.name) || !eat(text, "=") ||
         text.consumeInteger(10, axis.size) || axis.size < 1 ||
-        axis.size > kMostDevices / devices)
+        axis.size > kMaxDevices / devices)
       return std::nullopt;
     devices *= axis.size;
     axes.push_back(std::move(axis));
@@ -335,7 +335,7 @@ llvm::Error Keeper::read() {
 int64_t Keeper::sizeOf(const llvm::StringSet<> &names) const {
   int64_t product = 1;
   for (const auto &name : names)
-    if (product <= kMostDevices) // of one mesh, not of several
+    if (product <= kMaxDevices) // of one mesh, not of several
       product *= sizes.lookup(name.getKey());
   return product;
 }
@@ -378,11 +378,11 @@ llvm::Error Keeper::put(ModuleOp made) {
     return makeError(file +
                      ": shardings over several axes besides those of the "
                      "batch are not supported; accepted: one");
-  if (sizeOf(data) > kMostDevices || sizeOf(tensor) > kMostDevices)
+  if (sizeOf(data) > kMaxDevices || sizeOf(tensor) > kMaxDevices)
     return makeError(file +
                      ": the axes that shard its arguments have more "
                      "than " +
-                     llvm::Twine(kMostDevices) + " devices together");
+                     llvm::Twine(kMaxDevices) + " devices together");
   if (any)
     made->setAttr(
         kUserDegreesAttr,

@@ -367,19 +367,20 @@ llvm::Error Importer::unknown(const Node &node, size_t index) const {
                      "not supported; " +
                          instead);
   // The message lists other unsupported operators of the model, up to a limit.
-  constexpr size_t kMost = 20;
+  constexpr size_t kMax = 20;
   llvm::StringSet<> others;
-  std::string nor;
+  std::string unsupported;
   for (const auto &[place, other] : llvm::enumerate(program.graph.nodes))
     if (live.nodes[place] && other.target != node.target &&
         !operatorOf(other) && others.insert(other.target).second &&
-        others.size() <= kMost)
-      nor += (nor.empty() ? "; also not supported: " : ", ") + other.target;
-  if (others.size() > kMost)
-    nor += " and " + std::to_string(others.size() - kMost) + " more";
+        others.size() <= kMax)
+      unsupported += (unsupported.empty() ? "; also not supported: " : ", ") +
+                     other.target;
+  if (others.size() > kMax)
+    unsupported += " and " + std::to_string(others.size() - kMax) + " more";
   return nodeError(
       node, index,
-      "is not supported" + nor +
+      "is not supported" + unsupported +
           "; frontends/torch/README.md lists the "
           "supported ones, and exported_program.run_decompositions() may "
           "express it so");

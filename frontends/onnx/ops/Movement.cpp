@@ -350,11 +350,11 @@ void pad(NodeContext &c) {
     x = e.sliceDim(x, d, cut, x.dim(d) - cut - std::max<int64_t>(-after, 0));
     before = std::max<int64_t>(before, 0);
     after = std::max<int64_t>(after, 0);
-    constexpr int64_t kMostPositions = 1 << 24;
-    if (mode != "constant" && before + after > kMostPositions) {
+    constexpr int64_t kMaxPositions = 1 << 24;
+    if (mode != "constant" && before + after > kMaxPositions) {
       c.fail("mode '" + mode + "' pads dimension " + llvm::Twine(d) + " by " +
              llvm::Twine(before + after) + "; accepted: up to " +
-             llvm::Twine(kMostPositions));
+             llvm::Twine(kMaxPositions));
       return;
     }
     if (mode != "constant")

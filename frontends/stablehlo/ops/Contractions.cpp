@@ -57,9 +57,9 @@ void dotGeneral(Call &c) {
         batchB = dims["rhs_batching_dimensions"],
         sumA = dims["lhs_contracting_dimensions"],
         sumB = dims["rhs_contracting_dimensions"];
-  constexpr int64_t kMost = 10; // labels of one kind
+  constexpr int64_t kMax = 10; // labels of one kind
   if (batchA.size() != batchB.size() || sumA.size() != sumB.size() ||
-      a.rank() > kMost || b.rank() > kMost) {
+      a.rank() > kMax || b.rank() > kMax) {
     c.fail("its dimension numbers do not fit " + describe(a.type()) + " and " +
            describe(b.type()));
     return;

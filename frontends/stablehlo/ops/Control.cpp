@@ -8,7 +8,7 @@ namespace dpc::frontend::hlo {
 namespace {
 
 /// The import refuses longer loops, because it unrolls every iteration.
-constexpr int64_t kMostRounds = 100000;
+constexpr int64_t kMaxRounds = 100000;
 
 std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
   llvm::SmallVector<Val> values;
@@ -50,8 +50,8 @@ void whileLoop(Call &c) {
     }
     if (more->front().constant->at(0).i == 0)
       break;
-    if (round >= kMostRounds) {
-      c.fail("runs more than " + llvm::Twine(kMostRounds) + " iterations");
+    if (round >= kMaxRounds) {
+      c.fail("runs more than " + llvm::Twine(kMaxRounds) + " iterations");
       return;
     }
     auto next = c.runRegion(c.op->getRegion(1), *state);

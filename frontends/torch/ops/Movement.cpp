@@ -506,8 +506,7 @@ void roll(Call &c) {
   c.out(x);
 }
 
-/// Pads start with the last dimension, each with a leading and a trailing pad;
-/// negative pads crop.
+/// Pads start with the last dimension, before and after; negative pads crop.
 void pad(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");

@@ -49,7 +49,7 @@ def flops_of_stages(plan):
     return [flops[stage] for stage in sorted(flops)]
 
 
-class UnlikeDevices(unittest.TestCase):
+class HeterogeneousDevices(unittest.TestCase):
     def follows(self, strategy, comm="local"):
         with e2e.scratch() as folder:
             case = follow_curve.Case(os.path.dirname(e2e.model("gpt2-tiny")), strategy, 4, comm)
@@ -156,7 +156,7 @@ class UnlikeDevices(unittest.TestCase):
     def test_shares_follow_the_curve(self):
         self.follows("dp=4,micro_batch=1,zero=1")
 
-    def test_replicas_on_unlike_devices(self):
+    def test_replicas_on_heterogeneous_devices(self):
         """Each pipeline runs on one machine."""
         self.follows("dp=2,pp=2,micro_batch=1,batch_shares=3:1,placement=pp.dp")
 
