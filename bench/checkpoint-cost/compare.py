@@ -120,9 +120,9 @@ def main():
         ratios.append(sync / raw)
         stalls.append(beside / without - 1)
         print(f"round {number}: {size / 2**20:.0f} MiB: between steps {sync * 1e3:.0f} ms, raw {raw * 1e3:.0f} ms, ratio {ratios[-1]:.2f}; "
-              f"{arguments.every} steps {without * 1e3:.0f} ms, with a checkpoint beside them {beside * 1e3:.0f} ms, {stalls[-1]:+.1%}", flush=True)
+              f"{arguments.every} steps {without * 1e3:.0f} ms, with a background checkpoint {beside * 1e3:.0f} ms, {stalls[-1]:+.1%}", flush=True)
     print(f"between steps / raw: {spread(ratios, '{:.2f}'.format)}, mark {MARK_SYNC}")
-    print(f"stall beside steps: {spread(stalls, '{:+.1%}'.format)}, mark {MARK_STALL:.0%}; load {os.getloadavg()[0]:.1f}")
+    print(f"slowdown by background checkpoints: {spread(stalls, '{:+.1%}'.format)}, mark {MARK_STALL:.0%}; load {os.getloadavg()[0]:.1f}")
     return int(statistics.median(ratios) > MARK_SYNC or statistics.median(stalls) > MARK_STALL)
 
 

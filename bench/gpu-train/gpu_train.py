@@ -94,7 +94,7 @@ def read_results(path):
             return results
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise Failed(f"{path} is no results.json of this program's measure")
+    raise Failed(f"{path} is not a results.json of this program's measure")
 
 
 def predict(options):

@@ -60,11 +60,11 @@ def main():
             ratios.append(turn / beside)
             kinds = [(kind, *e2e.overlap_seconds(f"{arguments.out}/trace-overlap.json", kind=kind))
                      for kind in ("all_reduce", "reduce_scatter", "all_gather")]
-            print("beside computation, by kind: " + ", ".join(f"{kind} {part / whole:.0%}" for kind, whole, part in kinds if whole))
-            print(f"round {number}: beside {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} of it beside "
-                  f"computation), in turn {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
+            print("overlapped, by kind: " + ", ".join(f"{kind} {part / whole:.0%}" for kind, whole, part in kinds if whole))
+            print(f"round {number}: overlapped {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} hidden), "
+                  f"exposed {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
                   flush=True)
-    print(f"in turn / beside: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) at {arguments.gigabits:g} Gbit/s, "
+    print(f"exposed / overlapped: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) at {arguments.gigabits:g} Gbit/s, "
           f"load {os.getloadavg()[0]:.1f}; trace in {arguments.out}/trace-overlap.json")
 
 

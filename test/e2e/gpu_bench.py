@@ -205,7 +205,7 @@ class Bench(unittest.TestCase):
             path = os.path.join(self.folder, "wrong.json")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            with self.assertRaisesRegex(RUN.Failed, "wrong.json is no results.json"):
+            with self.assertRaisesRegex(RUN.Failed, "wrong.json is not a results.json"):
                 RUN.predict(types.SimpleNamespace(results=path, measured=path, bin=e2e.BIN))
         with self.assertRaisesRegex(RUN.Failed, "no /nowhere/dpc-opt: --bin"):
             RUN.pack(self.folder, "/nowhere", "sm_90")

@@ -42,7 +42,7 @@ class Conformance(unittest.TestCase):
             done = conformance("--suites=node", "--only=test_abs,test_nonzero_example", f"--check={expected}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no longer passes: node/test_nonzero_example\n1 of 2 expected cases pass", done.stdout)
-        self.assertRegex(done.stdout, r"operator NonZero makes a tensor whose shape depends on data")
+        self.assertRegex(done.stdout, r"operator NonZero returns a tensor whose shape depends on data")
 
 
 if __name__ == "__main__":

@@ -233,6 +233,6 @@ class Accessibility(unittest.TestCase):
 
 if __name__ == "__main__":
     if not BROWSER:
-        print("skipped: there is no Chromium (apt-get install chromium)")
+        print("skipped: Chromium is not installed (apt-get install chromium)")
         sys.exit(e2e.SKIPPED)
     unittest.main(verbosity=2)

@@ -46,7 +46,7 @@ TEST(OnnxErrors, TruncatedFileAtEveryLength) {
 }
 
 TEST(OnnxErrors, GarbageFile) {
-  Imported imported = importFile(writeBytes("this is no model"));
+  Imported imported = importFile(writeBytes("this is not a model"));
   EXPECT_TRUE(inOrder(imported.error, {"not a valid ONNX file"}));
   EXPECT_TRUE(inOrder(importFile(writeBytes("")).error,
                       {"not an ONNX model: it has no graph"}));
