@@ -48,8 +48,8 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   });
 }
 
-/// A tensor of `shape`; `fn` maps each of its indices to the row-major position
-/// in `x` that the element comes from.
+/// A tensor of `shape`; `position` maps each of its indices to the row-major
+/// position in `x` that the element comes from.
 static ConstTensor
 gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
          llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position) {

@@ -6,7 +6,7 @@ using namespace mlir;
 namespace dpc::frontend {
 
 /// With more slices than this, the positions become a lookup.
-static constexpr size_t kMaxPieces = 64;
+static constexpr size_t kMaxSlices = 64;
 
 namespace {
 
@@ -47,11 +47,11 @@ Val Emitter::take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions) {
   llvm::SmallVector<Run> runs = runsOf(positions);
   if (runs.empty())
     return sliceDim(x, dim, 0, 0);
-  if (x.constant || runs.size() <= kMaxPieces) {
-    llvm::SmallVector<Val> pieces;
+  if (x.constant || runs.size() <= kMaxSlices) {
+    llvm::SmallVector<Val> slices;
     for (const Run &run : runs)
-      pieces.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
-    return concat(pieces, dim);
+      slices.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
+    return concat(slices, dim);
   }
   // Move `dim` to the front, so that [positions, rest] are rows of a table.
   Val front = swapDims(x, 0, dim);

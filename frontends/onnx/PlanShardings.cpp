@@ -1,5 +1,4 @@
-//===- PlanShardings.cpp - Shardings of model values in a plan
-//-------------===//
+//===- PlanShardings.cpp - Shardings of model values in a plan ------------===//
 #include "frontends/onnx/PlanShardings.h"
 
 #include "frontends/onnx/ValueNames.h"

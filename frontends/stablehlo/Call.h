@@ -20,7 +20,7 @@ using RegionRunner = std::function<std::optional<llvm::SmallVector<Val>>(
 /// The parts along dimension 0 that a value is a concatenation of. Loops over
 /// layers write and read their stacks layer by layer; with the parts known, a
 /// read of one layer does not depend on the whole stack.
-using Pieces = llvm::SmallVector<Val>;
+using Parts = llvm::SmallVector<Val>;
 
 /// The view that an operator's converter has of its op. Accessors note a
 /// failure and return null or a default if the op lacks the requested item, so
@@ -29,15 +29,15 @@ class Call {
 public:
   Call(Emitter &emit, mlir::Operation *op, Values &values,
        const RegionRunner &runRegion,
-       llvm::DenseMap<mlir::Value, Pieces> &pieces)
+       llvm::DenseMap<mlir::Value, Parts> &stackParts)
       : emit(emit), op(op), values(values), runRegion(runRegion),
-        pieces(pieces) {}
+        stackParts(stackParts) {}
 
   Emitter &emit;
   mlir::Operation *op;
   Values &values;
   const RegionRunner &runRegion;
-  llvm::DenseMap<mlir::Value, Pieces> &pieces;
+  llvm::DenseMap<mlir::Value, Parts> &stackParts;
 
   Val fail(const llvm::Twine &why) { return emit.fail(why); }
   mlir::MLIRContext *context() const { return op->getContext(); }

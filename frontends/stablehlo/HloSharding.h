@@ -3,10 +3,9 @@
 // The text of an `mhlo.sharding` has one of these forms:
 //
 //   {replicated}                                   replicated on all devices
-//   {maximal device=0}                             on one device: left to
-//   search {devices=[2,1]0,1}                             tile counts per
-//   dimension and
-//                                                  the devices of the tiles
+//   {maximal device=0}                             on one: left to search
+//   {devices=[2,1]0,1}                             tile counts per dimension,
+//                                                  and devices of the tiles
 //   {devices=[2,1]<=[2]}                           devices 0, 1, ..
 //   {devices=[2,4]<=[4,2]T(1,0)}                   devices of a transposed grid
 //   {devices=[2,1,2]<=[4] last_tile_dim_replicate} the last dimension of the

@@ -81,7 +81,7 @@ private:
   Emitter &emit;
   Signature signature;
   Values values;
-  llvm::DenseMap<Value, Pieces> pieces;
+  llvm::DenseMap<Value, Parts> stackParts;
   RegionRunner runner;
   std::string error; ///< with its location
   int64_t ops = 0, depth = 0;
@@ -126,7 +126,7 @@ bool Importer::convert(Operation *op) {
     return false;
   }
   emit.loc = op->getLoc();
-  Call call(emit, op, values, runner, pieces);
+  Call call(emit, op, values, runner, stackParts);
   found->second(call);
   for (OpResult result : op->getResults()) {
     if (emit.failed())

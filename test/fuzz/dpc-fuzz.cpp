@@ -1,8 +1,7 @@
 //===- dpc-fuzz.cpp - Reads randomly damaged files ------------------------===//
 //
 //   dpc-fuzz READER --runs=N --seed=S [--keep=FILE] FILE..   damage FILEs
-//   dpc-fuzz READER --runs=0 FILE..                          read FILEs
-//   unchanged
+//   dpc-fuzz READER --runs=0 FILE..                          read them
 //
 // A reader must accept a file or reject it with a one-line message, within
 // seconds and a few GiB. Otherwise dpc-fuzz writes the damaged file to --keep

@@ -27,7 +27,7 @@ struct Numbers {
 /// has none.
 std::optional<Numbers> readNumbers(Call &c, bool isGather);
 
-/// The float type that sums of masked elements are computed in.
+/// The float type in which sums of elements are computed: f64 for integers.
 mlir::Type wideFloat(Emitter &e, mlir::Type element);
 
 class Indexer {

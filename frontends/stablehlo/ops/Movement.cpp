@@ -146,14 +146,14 @@ void transpose(Call &c) {
 
 /// The part of a stack that contains a range of its first dimension; null if
 /// the parts are unknown or the range is not in one part.
-Val pieceOf(Call &c, Val x, int64_t &begin, int64_t size) {
-  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
-  if (found == c.pieces.end())
+Val partOf(Call &c, Val x, int64_t &begin, int64_t size) {
+  auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
+  if (found == c.stackParts.end())
     return {};
-  for (const Val &piece : found->second) {
-    if (begin >= 0 && begin + size <= piece.dim(0))
-      return piece;
-    begin -= piece.dim(0);
+  for (const Val &part : found->second) {
+    if (begin >= 0 && begin + size <= part.dim(0))
+      return part;
+    begin -= part.dim(0);
   }
   return {};
 }
@@ -180,8 +180,8 @@ void slice(Call &c) {
   }
   if (rank > 0) {
     int64_t from = begin[0];
-    if (Val piece = pieceOf(c, x, from, end[0] - begin[0])) {
-      x = piece;
+    if (Val part = partOf(c, x, from, end[0] - begin[0])) {
+      x = part;
       begin[0] = from;
     }
   }
@@ -312,8 +312,8 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
       known[d] = x.dim(d);
   }
   int64_t begin = x.rank() > 0 ? offsets[0] : 0;
-  if (Val piece = x.rank() > 0 ? pieceOf(c, x, begin, known[0]) : Val()) {
-    x = piece;
+  if (Val part = x.rank() > 0 ? partOf(c, x, begin, known[0]) : Val()) {
+    x = part;
     offsets[0] = begin;
   }
   Val result = e.slice(x, offsets, known, Shape(x.rank(), 1));
@@ -328,29 +328,29 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
 }
 
 /// Records that `stack` is the concatenation of `parts`.
-static Val joined(Call &c, const Pieces &parts) {
+static Val joined(Call &c, const Parts &parts) {
   Val stack = c.emit.concat(parts, 0);
   if (stack && stack.value && parts.size() > 1)
-    c.pieces[stack.value] = parts;
+    c.stackParts[stack.value] = parts;
   return stack;
 }
 
 /// Replaces the rows of a stack from `begin` on by `update`.
 static Val replaceRows(Call &c, Val x, Val update, int64_t begin) {
-  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
-  Pieces old = found == c.pieces.end() ? Pieces{x} : found->second, parts;
+  auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
+  Parts old = found == c.stackParts.end() ? Parts{x} : found->second, parts;
   int64_t end = begin + update.dim(0), at = 0;
   bool placed = false;
-  for (const Val &piece : old) {
-    int64_t next = at + piece.dim(0);
+  for (const Val &part : old) {
+    int64_t next = at + part.dim(0);
     if (at < begin)
-      parts.push_back(c.emit.sliceDim(piece, 0, 0, std::min(next, begin) - at));
+      parts.push_back(c.emit.sliceDim(part, 0, 0, std::min(next, begin) - at));
     if (!placed && next > begin) {
       parts.push_back(update);
       placed = true;
     }
     if (next > end)
-      parts.push_back(c.emit.sliceDim(piece, 0, std::max(end, at) - at,
+      parts.push_back(c.emit.sliceDim(part, 0, std::max(end, at) - at,
                                       next - std::max(end, at)));
     at = next;
   }
