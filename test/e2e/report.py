@@ -34,7 +34,7 @@ def report_of(folder, name, ranks, strategy, *more):
 
 
 def last_end(timeline):
-    """Returns the seconds from the step's start to the end of its last phase, and the host's time after it."""
+    """Returns the seconds from the step's start to the end of its last phase, including the host's time after it."""
     ends = [begin + stage["phases"][phase]["ticks"] for stage in timeline["stages"] for phase, _, begin in stage["entries"]]
     return (max(ends) + timeline["host_ticks"]) * timeline["tick_seconds"]
 
