@@ -205,11 +205,11 @@ llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
                      " devices, others are over " +
                      llvm::Twine(hloAxes[0].size()));
   steps += read.listingSteps();
-  return makeError(
-      file + ": the shardings of the arguments up to '" + of.name +
-      "' place parts on " + llvm::Twine(devices) +
-      " devices in too many ways; accepted: one split of the batch, and "
-      "one of parameters across it");
+  if (steps > kMaxSteps)
+    return makeError(file + ": the shardings of the arguments up to '" +
+                     of.name + "' place parts on " + llvm::Twine(devices) +
+                     " devices in too many ways; accepted: one split of the "
+                     "batch, and one of parameters across it");
   auto tileOf = read.tileOf();
   if (!tileOf)
     return makeError(file + ": the sharding of argument '" + of.name +
