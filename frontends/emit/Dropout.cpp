@@ -79,7 +79,7 @@ static Val nextKey(Emitter &emit) {
   return key;
 }
 
-Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
+Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
     return emit.fail("probability " + llvm::Twine(std::to_string(p)) +
                      "; accepted: 0 to 1");
@@ -96,7 +96,7 @@ Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   return emit.compare(CompareKind::ge, u.mixedHigh(from), u.number(limit));
 }
 
-Val dropped(Emitter &emit, Val x, Val kept, double p) {
+Val applyDropout(Emitter &emit, Val x, Val kept, double p) {
   if (!x || !kept)
     return {};
   if (p >= 1)

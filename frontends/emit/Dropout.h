@@ -29,10 +29,10 @@ namespace dpc::frontend {
 
 /// For each element of `shape`, whether it is kept; all elements are kept when
 /// p is 0. `p` must be a probability; otherwise notes a failure.
-Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);
+Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);
 
 /// x / (1 - p) where `kept`, which is broadcast to x, and 0 elsewhere.
-Val dropped(Emitter &emit, Val x, Val kept, double p);
+Val applyDropout(Emitter &emit, Val x, Val kept, double p);
 
 } // namespace dpc::frontend
 

@@ -78,7 +78,7 @@ public:
                                          MLIRContext *context) const {
     llvm::StringRef name = weight.tensor->name();
     if (weight.type.getRank() == 0 && weight.hasData && !isModulePath(name)) {
-      if (looksLikeMember(name) && scalesSomething(name))
+      if (looksLikeMember(name) && feedsArithmetic(name))
         emitRemark(UnknownLoc::get(context))
             << "'" << name << "' is a constant, like all scalars whose names "
             << "are not paths such as blocks.0.gate; --trainable=" << name
@@ -114,7 +114,7 @@ private:
   using Node = ::onnx::NodeProto;
 
   /// Whether an arithmetic op reads `name`; only such scalars are trained.
-  bool scalesSomething(llvm::StringRef name) const {
+  bool feedsArithmetic(llvm::StringRef name) const {
     auto found = users.find(name);
     return found != users.end() &&
            llvm::any_of(found->second, [](const Node *node) {

@@ -38,7 +38,7 @@ const OperatorTable &operatorTable() {
 
 /// Why a known operation is not supported, and what to use instead; "" for
 /// other operations.
-llvm::StringRef insteadOf(llvm::StringRef name) {
+llvm::StringRef alternativeTo(llvm::StringRef name) {
   name.consume_front("stablehlo.");
   if (name.starts_with("rng"))
     return "draws random numbers, which is not supported; accepted: random "
@@ -111,7 +111,7 @@ bool Importer::convert(Operation *op) {
   llvm::StringRef name = op->getName().getStringRef();
   auto found = operatorTable().find(name);
   if (found == operatorTable().end()) {
-    llvm::StringRef instead = insteadOf(name);
+    llvm::StringRef instead = alternativeTo(name);
     note(op,
          instead.empty()
              ? "is not supported; frontends/stablehlo/README.md lists the " +

@@ -34,7 +34,7 @@ static const OperatorTable &operatorTable() {
 }
 
 /// For operators whose result shape depends on data: what to use instead.
-static llvm::StringRef insteadOf(llvm::StringRef target) {
+static llvm::StringRef alternativeTo(llvm::StringRef target) {
   llvm::StringRef op = target.split('.').first;
   if (op == "nonzero" || op == "masked_select" || op == "argwhere" ||
       op == "nonzero_numpy" || op == "where")
@@ -360,7 +360,7 @@ const Operator *Importer::operatorOf(const Node &node) {
 llvm::Error Importer::unknown(const Node &node, size_t index) const {
   llvm::StringRef target = node.target;
   target.consume_front("aten.");
-  llvm::StringRef instead = insteadOf(target);
+  llvm::StringRef instead = alternativeTo(target);
   if (!instead.empty())
     return nodeError(node, index,
                      "returns a tensor whose shape depends on data, which is "

@@ -10,7 +10,7 @@ enum class Kind { None, View, MayBeView };
 } // namespace
 
 /// Whether two values have the same shape and strides.
-static bool liesAlike(const TensorMeta &a, const TensorMeta &b) {
+static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
   auto isSame = [](const Size &x, const Size &y) {
     return x.expression == y.expression && x.value == y.value;
   };
@@ -31,7 +31,7 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
     return Kind::MayBeView;
   if (from->second.dtype != to->second.dtype)
     return Kind::None;
-  if (op == "dropout" || !liesAlike(from->second, to->second))
+  if (op == "dropout" || !hasSameLayout(from->second, to->second))
     return Kind::MayBeView;
   return Kind::View;
 }

@@ -271,8 +271,8 @@ void dropout(NodeContext &c) {
   if (!x || c.emit.failed())
     return;
   double p = training ? ratio : 0;
-  Val kept = keptAtRandom(c.emit, x.shape(), p);
-  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  Val kept = dropoutMask(c.emit, x.shape(), p);
+  c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
 }

@@ -198,8 +198,8 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
   Val weights = e.softmax(scores);
   if (!weights)
     return {};
-  return e.matmul(dropped(e, weights, keptAtRandom(e, weights.shape(), p), p),
-                  v);
+  return e.matmul(
+      applyDropout(e, weights, dropoutMask(e, weights.shape(), p), p), v);
 }
 
 /// ATen's causal mask excludes keys after the query, both counted from 0. The

@@ -337,8 +337,8 @@ template <bool ofChannels> void dropout(Call &c) {
   Shape shape(x.shape());
   for (size_t d = 2; ofChannels && d < shape.size(); ++d)
     shape[d] = 1;
-  Val kept = keptAtRandom(c.emit, shape, p);
-  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  Val kept = dropoutMask(c.emit, shape, p);
+  c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
 }
